@@ -1,0 +1,79 @@
+# Everything a contributor runs. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .cache/bin
+LINTER := $(BIN)/golangci-lint
+EACH := scripts/each-module.sh
+
+# How long to fuzz each target: a number of inputs (20000x) or a time (5m).
+FUZZTIME ?= 20000x
+# Flags for every `go test`; .ci/run adds -count=1.
+GOTESTFLAGS ?=
+# Which benchmarks `make bench` runs.
+BENCH ?= .
+
+.PHONY: run test check fmt fmt-check lint unit race fuzz fuzz-smoke bench bench-test \
+	examples test-api tidy-check deps tools clean help
+
+run: ## start the service with the example configuration
+	go run ./cmd/stint serve --config examples/stint.yaml
+
+test: deps check race fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
+
+check: fmt-check lint unit ## format check, lint and unit tests: before each commit
+
+fmt: $(LINTER) ## format all Go files
+	$(LINTER) fmt
+
+fmt-check: $(LINTER) ## fail if a Go file is not formatted
+	$(LINTER) fmt --diff
+
+lint: $(LINTER) ## run the linters, go vet among them
+	$(EACH) $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml
+
+unit: ## unit tests of the root module
+	go test $(GOTESTFLAGS) ./...
+
+race: ## unit tests under the race detector
+	go test -race $(GOTESTFLAGS) ./...
+
+fuzz: ## fuzz each target for FUZZTIME (make fuzz FUZZTIME=5m)
+	scripts/fuzz.sh $(FUZZTIME)
+
+fuzz-smoke: ## fuzz each target for a moment
+	scripts/fuzz.sh 5000x
+
+bench: ## benchmarks beside the peers (make bench BENCH=HotKey)
+	go -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+bench-test: ## build the other modules and run their tests
+	$(EACH) --but-root go vet ./...
+	$(EACH) --but-root go test $(GOTESTFLAGS) ./...
+
+examples: ## compile the examples and check their rule files
+	go vet ./examples/...
+
+test-api: ## run schemathesis with docs/openapi.yaml against a running server
+	scripts/test-api.sh
+
+tidy-check: ## fail if a go.mod or go.sum is not tidy
+	$(EACH) --all go mod tidy -diff
+
+deps: ## install what the tests need: chromium (Debian, root), schemathesis (PyPI)
+	scripts/install-test-deps.sh
+
+tools: $(LINTER) ## build the pinned tools into .cache/bin
+
+$(LINTER): tools/go.mod tools/go.sum
+	@echo "building golangci-lint; a few minutes, once"
+	go -C tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+clean: ## remove built tools, virtual environments and downloads
+	rm -rf .cache bin
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
