@@ -1,0 +1,140 @@
+package stint
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// The two buckets are one arithmetic, the generic cell rate algorithm. Let
+//
+//	clock(now)  be the time in microseconds, or for steps the units refilled so far
+//	t           be the state: the clock value from which the bucket is untouched
+//	used        = max(0, t - clock(now))
+//
+// A take of n units passes if used + n*charge <= full, and makes t = clock(now) +
+// used + n*charge. A token bucket is full at burst charges; a leaky bucket at
+// burst + 1, and what passes waits for what was used before it.
+
+// clock returns now as the bucket measures it.
+func (l *Limit) clock(now Instant) int64 {
+	if l.spec.Step {
+		return int64(now) / l.per * int64(l.spec.Requests)
+	}
+	return int64(now)
+}
+
+// takeBucket is Take on the one word of a bucket's state.
+func (l *Limit) takeBucket(t int64, now Instant, cost uint64) (int64, Decision) {
+	if l.full == 0 {
+		return t, l.none(now, cost)
+	}
+	clock := l.clock(now)
+	used := max(0, t-clock)
+	if cost > uint64(l.most) || cost > 0 && (used+int64(cost)*l.charge > l.full || used > l.queue()) {
+		st := State{T: t}
+		if l.spec.Overdraw && cost <= uint64(l.most) {
+			return l.bucketAdd(t, now, int64(cost)), l.overdraw(&st, now, cost)
+		}
+		return t, l.denied(&st, now, cost)
+	}
+	after := used + int64(cost)*l.charge
+	if cost > 0 {
+		t = clock + after
+	}
+	d := Decision{Allowed: true, Limit: l.most, At: now, Remaining: l.room(after)}
+	if l.spec.Step {
+		d.ResetAfter = span(max(0, l.bucketExpiry(t)-int64(now)))
+	} else {
+		d.ResetAfter = time.Duration(after) * time.Microsecond
+	}
+	if l.spec.Algorithm == LeakyBucket && cost > 0 {
+		d.Delay = time.Duration(used) * time.Microsecond
+	}
+	return t, d
+}
+
+// room returns the whole units that fit beside what is used.
+func (l *Limit) room(used int64) int64 {
+	if used >= l.full || used > l.queue() {
+		return 0
+	}
+	free := uint64(l.full - used)
+	if charge := uint64(l.charge); (free|charge)>>32 == 0 {
+		return int64(uint32(free) / uint32(charge)) // a 32-bit division is the cheaper one
+	}
+	return int64(free / uint64(l.charge))
+}
+
+// queue returns the longest that a newcomer may have to wait in the bucket.
+func (l *Limit) queue() int64 {
+	if l.wait == 0 {
+		return math.MaxInt64
+	}
+	return l.wait
+}
+
+func (l *Limit) bucketFits(t int64, now Instant, cost int64) bool {
+	used := max(0, t-l.clock(now))
+	return used+cost*l.charge <= l.full && used <= l.queue()
+}
+
+func (l *Limit) bucketReport(t int64, now Instant) Decision {
+	used := max(0, t-l.clock(now))
+	return Decision{
+		Allowed: true, Limit: l.most, At: now, Remaining: l.room(used),
+		ResetAfter: span(max(0, l.bucketExpiry(t)-int64(now))),
+	}
+}
+
+// bucketRetry returns how long until cost units, at most l.most, fit.
+func (l *Limit) bucketRetry(t int64, now Instant, cost int64) time.Duration {
+	ready := t + cost*l.charge - l.full // the clock value at which they fit
+	if l.wait > 0 && l.wait != math.MaxInt64 {
+		ready = max(ready, t-l.wait)
+	}
+	return span(max(0, l.unclock(ready)-int64(now)))
+}
+
+// unclock returns the earliest microsecond at which the bucket's clock has reached c.
+func (l *Limit) unclock(c int64) int64 {
+	if !l.spec.Step {
+		return c
+	}
+	requests := int64(l.spec.Requests)
+	return (c + requests - 1) / requests * l.per
+}
+
+func (l *Limit) bucketExpiry(t int64) int64 {
+	if t <= 0 || l.full == 0 {
+		return 0
+	}
+	return l.unclock(t)
+}
+
+// bucketAdd charges cost units whatever the bucket holds. A debt stops growing at
+// MaxInstant.
+func (l *Limit) bucketAdd(t int64, now Instant, cost int64) int64 {
+	clock := l.clock(now)
+	sum := clock + max(0, t-clock)
+	return min(sum+min(mulSat(cost, l.charge), int64(MaxInstant)), int64(MaxInstant))
+}
+
+// leave gives back a place in the queue of a leaky bucket: only the last one can be
+// taken away without moving others, so an earlier one passes unused.
+func (l *Limit) leave(st *State, cost int64, undo *Decision) {
+	units := mulSat(cost, l.charge)
+	if undo != nil && int64(undo.At)+undo.Delay.Microseconds()+units != st.T {
+		return
+	}
+	st.T = max(0, st.T-units)
+}
+
+// mulSat returns a*b for two numbers that are not negative, at most MaxInt64.
+func mulSat(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(lo)
+}

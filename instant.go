@@ -1,0 +1,32 @@
+package stint
+
+import (
+	"math"
+	"time"
+)
+
+// Instant is a point in time as every store computes it: whole microseconds since
+// the Unix epoch. The zero Instant means "not given" wherever a time is optional.
+type Instant int64
+
+// MaxInstant is the latest instant a store computes with, in the year 2112: all
+// states then fit in 52 bits, so they survive a trip through a double.
+const MaxInstant Instant = 1<<52 - 1
+
+// At returns t as an Instant, rounded down to the microsecond.
+func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
+
+// Time returns the instant as a time in UTC.
+func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+// Add returns the instant d later, rounded down to the microsecond.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d/time.Microsecond) }
+
+// Sub returns how long i comes after j; it saturates instead of overflowing.
+func (i Instant) Sub(j Instant) time.Duration { return span(int64(i) - int64(j)) }
+
+// span turns microseconds into a Duration and saturates below Never.
+func span(micros int64) time.Duration {
+	const most = (math.MaxInt64 - 1) / int64(time.Microsecond)
+	return time.Duration(min(micros, most)) * time.Microsecond
+}

@@ -1,0 +1,281 @@
+package stint
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Algorithm is the way a limit counts.
+type Algorithm uint8
+
+// The algorithms. docs/algorithms.md walks one bucket of each through its life.
+const (
+	// FixedWindow counts per window and starts again at zero with the next one. Up
+	// to twice the limit may pass over an edge. The zero Algorithm.
+	FixedWindow Algorithm = iota
+
+	// TokenBucket holds up to Burst tokens and is refilled steadily, or in steps.
+	// In any time T at most Burst + T*rate pass. The steady form is the generic cell
+	// rate algorithm of ITU-T I.371: one number is its whole state.
+	TokenBucket
+
+	// LeakyBucket is a queue with a steady outflow: what passes carries the delay
+	// after which it is let go, so that the output is spaced exactly Per/Requests.
+	LeakyBucket
+
+	// SlidingLog remembers when everything of the last Per passed, so every window
+	// of that length is exact.
+	SlidingLog
+
+	// SlidingWindow counts in blocks and weighs the oldest by the part of it that is
+	// still inside the window. Its error is at most one block's traffic.
+	SlidingWindow
+
+	// Unlimited lets everything pass and has no state.
+	Unlimited
+)
+
+var algorithmNames = [...]string{"fixed_window", "token_bucket", "leaky_bucket", "sliding_log", "sliding_window", "unlimited"}
+
+// String returns the name that files and flags use, such as "token_bucket".
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// ParseAlgorithm returns the algorithm of that name. The error names the known ones.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	for i, n := range algorithmNames {
+		if n == name {
+			return Algorithm(i), nil
+		}
+	}
+	return 0, &SpecError{
+		Field: "algorithm", Problem: fmt.Sprintf("unknown algorithm %q", name),
+		Hint: "known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window",
+	}
+}
+
+// Period is a calendar period in a time zone, for fixed windows that follow it.
+type Period uint8
+
+// The calendar periods. A week starts on Monday.
+const (
+	NoPeriod Period = iota
+	Day
+	Week
+	Month
+	Year
+)
+
+var periodNames = [...]string{"", "day", "week", "month", "year"}
+
+// String returns the name of the period, "" for NoPeriod.
+func (p Period) String() string { return periodNames[p%Period(len(periodNames))] }
+
+// Bounds of the parameters of a limit.
+const (
+	MinPer    = 10 * time.Millisecond
+	MaxPer    = 366 * 24 * time.Hour
+	MaxBlocks = 4096
+
+	// MaxFill is the longest a token or leaky bucket may take to come back to its
+	// untouched state.
+	MaxFill = 50 * 365 * 24 * time.Hour
+)
+
+// Spec says how much may pass. It is what people write; [NewLimit] checks it.
+// Fields that the algorithm does not know must be zero.
+type Spec struct {
+	// Algorithm is how to count; the zero value is FixedWindow.
+	Algorithm Algorithm
+
+	// Requests per Per is the rate. 0 requests denies every cost above 0, for ever.
+	Requests uint32
+	// Per is 10 ms to 366 days in whole microseconds. Left zero with a Calendar.
+	Per time.Duration
+
+	// Burst is the capacity of a token_bucket (0 means Requests), or how many may
+	// wait in a leaky_bucket beside the one being served (0: none).
+	Burst uint32
+
+	// Step refills a token_bucket by Requests at once at each multiple of Per since
+	// the Unix epoch, not steadily.
+	Step bool
+
+	// MaxWait denies whoever would wait longer in a leaky_bucket. 0: no such bound.
+	MaxWait time.Duration
+
+	// FromFirst opens a fixed_window at the key's first taken request, not at
+	// multiples of Per since the Unix epoch.
+	FromFirst bool
+
+	// Calendar makes a fixed_window follow the calendar of Zone (nil: UTC).
+	Calendar Period
+	Zone     *time.Location
+
+	// Blocks is how many parts a sliding_window counts in; 0 means 1. More blocks
+	// are more exact and cost 4 to 12 bytes a key each. They must divide Per into
+	// whole microseconds.
+	Blocks int
+
+	// MinInterval is the least distance between two takes of a sliding_log, at most
+	// Per. 0: none.
+	MinInterval time.Duration
+
+	// CountDenied puts denied tries into a sliding_log too: whoever keeps trying
+	// stays out.
+	CountDenied bool
+
+	// Overdraw debits a take in full even where it is denied (a debt), so that a
+	// cost known only afterwards is never lost.
+	Overdraw bool
+}
+
+// SpecError says what is wrong with a Spec, in the words of a rule file.
+type SpecError struct {
+	Field   string // the word of the rule file, such as "burst"
+	Problem string // what is wrong
+	Hint    string // what to do
+}
+
+// Error returns the field and the problem. The hint stands apart.
+func (e *SpecError) Error() string { return e.Field + ": " + e.Problem }
+
+// Limit is a checked Spec with its numbers worked out. It is immutable and safe
+// for concurrent use; make it once and use it for any number of keys. The zero
+// Limit is not usable: see [NewLimit].
+type Limit struct {
+	spec Spec
+
+	most   int64 // Decision.Limit
+	per    int64 // microseconds; 0 for calendar windows
+	charge int64 // of one unit: microseconds, or units of a step clock
+	full   int64 // capacity in the same measure
+	wait   int64 // max_wait in microseconds, MaxInt64 where there is none
+	block  int64 // length of a block in microseconds
+	packed bool  // the state is one word, see Pack
+}
+
+// NewLimit checks spec and works out its numbers. The error is a [*SpecError].
+func NewLimit(spec Spec) (*Limit, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	if spec.Algorithm == TokenBucket && spec.Burst == 0 {
+		spec.Burst = spec.Requests
+	}
+	if spec.Algorithm == SlidingWindow && spec.Blocks == 0 {
+		spec.Blocks = 1
+	}
+	l := &Limit{spec: spec, per: spec.Per.Microseconds(), most: int64(spec.Requests)}
+	if err := l.prepare(); err != nil {
+		return nil, err
+	}
+	if spec.Requests == 0 && spec.Algorithm != Unlimited {
+		l.most = 0
+	}
+	return l, nil
+}
+
+// MustLimit is NewLimit for specs that stand in the source; it panics on an error.
+func MustLimit(spec Spec) *Limit {
+	l, err := NewLimit(spec)
+	if err != nil {
+		panic("stint: " + err.Error())
+	}
+	return l
+}
+
+// Spec returns what the limit was made from, with the defaults filled in.
+func (l *Limit) Spec() Spec { return l.spec }
+
+// Algorithm returns how the limit counts.
+func (l *Limit) Algorithm() Algorithm { return l.spec.Algorithm }
+
+// Most returns the most units that can be taken at once from an untouched key,
+// NoLimit for an unlimited one.
+func (l *Limit) Most() int64 { return l.most }
+
+// Same says whether two limits count alike, so that a state written under one can
+// be read under the other as it stands.
+func (l *Limit) Same(other *Limit) bool {
+	if l == other {
+		return true
+	}
+	a, b := &l.spec, &other.spec
+	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
+		a.Step == b.Step && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks &&
+		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
+}
+
+func sameZone(a, b *time.Location) bool {
+	if a == nil {
+		a = time.UTC
+	}
+	if b == nil {
+		b = time.UTC
+	}
+	return a == b || a.String() == b.String()
+}
+
+// prepare works out the numbers of a checked spec.
+func (l *Limit) prepare() error {
+	s := &l.spec
+	switch s.Algorithm {
+	case Unlimited:
+		l.most = NoLimit
+	case TokenBucket:
+		return l.prepareBucket(int64(s.Burst))
+	case LeakyBucket:
+		l.wait = math.MaxInt64
+		if s.MaxWait > 0 {
+			l.wait = s.MaxWait.Microseconds()
+		}
+		return l.prepareBucket(int64(s.Burst) + 1)
+	case FixedWindow:
+		if !s.FromFirst && s.Calendar == NoPeriod {
+			l.packed = bits.Len64(maxDebt*uint64(s.Requests)) <= l.countBits()
+		}
+	case SlidingWindow:
+		l.block = l.per / int64(s.Blocks)
+	case SlidingLog:
+	}
+	return nil
+}
+
+// prepareBucket works out charge and capacity of the two buckets. A charge rounds
+// up to the microsecond and the capacity is so many charges, so an untouched key
+// gives exactly that many units and the rate is never exceeded.
+func (l *Limit) prepareBucket(capacity int64) error {
+	l.packed = true
+	l.most = capacity
+	if l.spec.Requests == 0 {
+		return nil
+	}
+	requests := int64(l.spec.Requests)
+	if requests > l.per {
+		return &SpecError{
+			Field: "requests", Problem: fmt.Sprintf("%d per %v is more than 10^6 per second", requests, l.spec.Per),
+			Hint: "lower the rate, or use fixed_window or sliding_window, which have no such bound",
+		}
+	}
+	l.charge = (l.per + requests - 1) / requests
+	steps := (capacity + requests - 1) / requests
+	most := MaxFill.Microseconds()
+	if capacity > most/l.charge || steps > most/l.per {
+		return &SpecError{
+			Field: "burst", Problem: fmt.Sprintf("%d at %d per %v takes more than 50 years to refill", capacity, requests, l.spec.Per),
+			Hint: "lower the burst or raise the rate",
+		}
+	}
+	l.full = capacity * l.charge
+	if l.spec.Step {
+		l.charge, l.full = 1, capacity
+	}
+	return nil
+}

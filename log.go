@@ -1,0 +1,269 @@
+package stint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// entry is so many units at a time: a microsecond or the number of a block.
+type entry struct {
+	at int64
+	n  uint64
+}
+
+// Log is a queue of (time, units) in order of time. Entries of equal time merge.
+//
+// The oldest and the newest entry stand in the struct; those between are kept as
+// bytes, two varints each: the distance from the entry before, and the units. A
+// busy key so costs two to five bytes an entry. The zero Log is empty; a nil one
+// may be read.
+type Log struct {
+	head, tail entry  // the same if there is one entry
+	total      uint64 // units of all entries
+	entries    int
+	before     int64  // time of the entry before tail, while there is one
+	middle     []byte // the entries between head and tail
+	from       int    // where in middle they begin
+}
+
+func (g *Log) empty() bool { return g == nil || g.entries == 0 }
+
+// Units returns how many units all entries hold.
+func (g *Log) Units() uint64 {
+	if g == nil {
+		return 0
+	}
+	return g.total
+}
+
+// Size returns the bytes of heap that the log holds.
+func (g *Log) Size() int {
+	if g == nil {
+		return 0
+	}
+	return 112 + cap(g.middle)
+}
+
+// push adds n units at a time that is not before the newest entry's.
+func (g *Log) push(at int64, n uint64) {
+	g.total += n
+	switch {
+	case g.entries == 0:
+		g.head = entry{at, n}
+		g.tail, g.entries = g.head, 1
+		return
+	case at == g.tail.at:
+		g.tail.n += n
+		if g.entries == 1 {
+			g.head = g.tail
+		}
+		return
+	case g.entries > 1:
+		g.shift()
+		g.middle = binary.AppendUvarint(g.middle, uint64(g.tail.at-g.before))
+		g.middle = binary.AppendUvarint(g.middle, g.tail.n)
+	}
+	g.before = g.tail.at
+	g.tail = entry{at, n}
+	g.entries++
+}
+
+// shift moves the middle to the front of its memory where that saves growing it.
+func (g *Log) shift() {
+	if g.from > len(g.middle)/2 || g.from > 0 && len(g.middle)+2*binary.MaxVarintLen64 > cap(g.middle) && g.from > len(g.middle)/8 {
+		g.middle = g.middle[:copy(g.middle, g.middle[g.from:])]
+		g.from = 0
+	}
+}
+
+// next returns the entry of middle at offset after the one of time at, and the
+// offset behind it.
+func (g *Log) next(offset int, at int64) (entry, int) {
+	d, i := binary.Uvarint(g.middle[offset:])
+	n, j := binary.Uvarint(g.middle[offset+i:])
+	return entry{at + int64(d), n}, offset + i + j
+}
+
+// pop drops the oldest entry.
+func (g *Log) pop() {
+	g.total -= g.head.n
+	g.entries--
+	switch g.entries {
+	case 0:
+		*g = Log{middle: g.middle[:0]}
+	case 1:
+		g.head = g.tail
+		g.middle, g.from = g.middle[:0], 0
+	default:
+		g.head, g.from = g.next(g.from, g.head.at)
+	}
+}
+
+// prune drops the entries at or before old, and memory that has become far too
+// large for the rest.
+func (g *Log) prune(old int64) {
+	for g.entries > 0 && g.head.at <= old {
+		g.pop()
+	}
+	if left := len(g.middle) - g.from; cap(g.middle) > 256 && left < cap(g.middle)/8 {
+		g.middle = append(make([]byte, 0, 2*left), g.middle[g.from:]...)
+		g.from = 0
+	}
+}
+
+// each calls yield with the entries, oldest first, until it returns false.
+func (g *Log) each(yield func(entry) bool) {
+	if g.empty() || !yield(g.head) {
+		return
+	}
+	at, offset := g.head.at, g.from
+	for range g.entries - 2 {
+		var e entry
+		e, offset = g.next(offset, at)
+		at = e.at
+		if !yield(e) {
+			return
+		}
+	}
+	if g.entries > 1 {
+		yield(g.tail)
+	}
+}
+
+// newerThan returns the units of the entries after the time old.
+func (g *Log) newerThan(old int64) uint64 {
+	if g.empty() || g.tail.at <= old {
+		return 0
+	}
+	left := g.total
+	g.each(func(e entry) bool {
+		if e.at > old {
+			return false
+		}
+		left -= e.n
+		return true
+	})
+	return left
+}
+
+// keepNewest drops the oldest units above most.
+func (g *Log) keepNewest(most uint64) {
+	for g.total > most && g.entries > 0 {
+		over := g.total - most
+		if g.head.n <= over {
+			g.pop()
+			continue
+		}
+		g.head.n -= over
+		g.total -= over
+		if g.entries == 1 {
+			g.tail = g.head
+		}
+	}
+}
+
+// keepEntries bounds the number of entries by moving the oldest units to the entry
+// behind them, which only makes a limit stricter. Only a debt can exceed it.
+func (g *Log) keepEntries(most int) {
+	for g.entries > max(1, most) {
+		n := g.head.n
+		g.pop()
+		g.head.n += n
+		g.total += n
+		if g.entries == 1 {
+			g.tail = g.head
+		}
+	}
+}
+
+// remove takes up to n units away from the entry of the time at, or, with newest,
+// from the newest entries.
+func (g *Log) remove(at int64, n uint64, newest bool) {
+	if g.empty() {
+		return
+	}
+	kept := make([]entry, 0, g.entries)
+	g.each(func(e entry) bool {
+		kept = append(kept, e)
+		return true
+	})
+	for i := len(kept) - 1; i >= 0 && n > 0; i-- {
+		if newest || kept[i].at == at {
+			less := min(n, kept[i].n)
+			kept[i].n -= less
+			n -= less
+		}
+	}
+	*g = Log{middle: g.middle[:0]}
+	for _, e := range kept {
+		if e.n > 0 {
+			g.push(e.at, e.n)
+		}
+	}
+}
+
+// stateVersion is the first byte of an encoded state.
+const stateVersion = 1
+
+var errState = errors.New("damaged state")
+
+// AppendBinary appends an encoding of the state to b. It never fails; the error is
+// there for encoding.BinaryAppender.
+func (st *State) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, stateVersion)
+	b = binary.AppendVarint(b, st.T)
+	b = binary.AppendVarint(b, st.N)
+	at, entries := int64(0), 0
+	if st.Log != nil {
+		entries = st.Log.entries
+	}
+	b = binary.AppendUvarint(b, uint64(entries))
+	st.Log.each(func(e entry) bool {
+		b = binary.AppendUvarint(b, uint64(e.at-at))
+		b = binary.AppendUvarint(b, e.n)
+		at = e.at
+		return true
+	})
+	return b, nil
+}
+
+// UnmarshalBinary sets the state to what AppendBinary wrote. Anything else is an
+// error and leaves the state alone.
+func (st *State) UnmarshalBinary(b []byte) error {
+	if len(b) == 0 || b[0] != stateVersion {
+		return fmt.Errorf("%w: not of version %d", errState, stateVersion)
+	}
+	b = b[1:]
+	var decoded State
+	for _, field := range []*int64{&decoded.T, &decoded.N} {
+		v, n := binary.Varint(b)
+		if n <= 0 || v < 0 || v > int64(MaxInstant) {
+			return fmt.Errorf("%w: number out of range", errState)
+		}
+		*field, b = v, b[n:]
+	}
+	entries, n := binary.Uvarint(b)
+	if n <= 0 || entries > uint64(len(b)-n)/2 {
+		return fmt.Errorf("%w: impossible number of entries", errState)
+	}
+	b = b[n:]
+	at := int64(0)
+	for i := range entries {
+		d, n := binary.Uvarint(b)
+		u, m := binary.Uvarint(b[max(n, 0):])
+		if n <= 0 || m <= 0 || d > uint64(MaxInstant) || u == 0 || u > uint64(MaxInstant) || i > 0 && d == 0 {
+			return fmt.Errorf("%w: entry %d", errState, i)
+		}
+		if at += int64(d); at > int64(MaxInstant) {
+			return fmt.Errorf("%w: entry %d is after the end of time", errState, i)
+		}
+		decoded.log().push(at, u)
+		b = b[n+m:]
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("%w: %d bytes too many", errState, len(b))
+	}
+	*st = decoded
+	return nil
+}

@@ -1,0 +1,154 @@
+package stint
+
+import "math/bits"
+
+// The sliding algorithms keep a Log. Time that runs backwards is held at the time
+// of the newest entry, and at the time up to which the log was pruned, so nothing
+// that was forgotten is given out again.
+
+// steady returns the time a sliding algorithm computes with at now.
+func (l *Limit) steady(st *State, now Instant) int64 {
+	t := max(int64(now), st.T)
+	if st.Log.empty() {
+		return t
+	}
+	if l.spec.Algorithm == SlidingWindow {
+		return max(t, st.Log.tail.at*l.block)
+	}
+	return max(t, st.Log.tail.at)
+}
+
+// tidy drops the entries that no longer count at now, so that what a key keeps
+// never grows with its age.
+func (l *Limit) tidy(st *State, now Instant) {
+	if st.Log.empty() {
+		return
+	}
+	t := l.steady(st, now)
+	old := t - l.per
+	if l.spec.Algorithm == SlidingWindow {
+		old = t/l.block - int64(l.spec.Blocks) - 1
+	}
+	if st.Log.head.at <= old {
+		st.T = max(st.T, t)
+		st.Log.prune(old)
+	}
+}
+
+// log returns the state's log, a new one for an untouched key.
+func (st *State) log() *Log {
+	if st.Log == nil {
+		st.Log = new(Log)
+	}
+	return st.Log
+}
+
+// sliding_log. An entry exactly per old no longer counts.
+
+func (l *Limit) logUsed(st *State, now Instant) int64 {
+	return int64(st.Log.newerThan(l.steady(st, now) - l.per))
+}
+
+func (l *Limit) logFits(st *State, now Instant, cost int64) bool {
+	if l.logUsed(st, now)+cost > l.most {
+		return false
+	}
+	return st.Log.empty() || l.steady(st, now) >= st.Log.tail.at+l.spec.MinInterval.Microseconds()
+}
+
+// logRetry returns how long until cost units, at most l.most, pass: enough of the
+// oldest have left, and the least distance from the last entry is kept.
+func (l *Limit) logRetry(st *State, now Instant, cost int64) int64 {
+	if st.Log.empty() {
+		return 0
+	}
+	ready := st.Log.tail.at + l.spec.MinInterval.Microseconds()
+	over := int64(st.Log.total) + cost - l.most
+	st.Log.each(func(e entry) bool {
+		if over <= 0 {
+			return false
+		}
+		over -= int64(e.n)
+		ready = max(ready, e.at+l.per)
+		return true
+	})
+	return max(0, ready-int64(now))
+}
+
+func (l *Limit) logAdd(st *State, now Instant, cost int64) {
+	l.tidy(st, now)
+	log := st.log()
+	log.push(l.steady(st, now), uint64(cost))
+	log.keepEntries(int(min(l.most, 1<<30)))
+}
+
+// sliding_window. With blocks of length b, at offset o into block i, the estimate is
+//
+//	count[i-blocks] * (b-o)/b + count[i-blocks+1] + ... + count[i]
+//
+// and a cost passes if floor(estimate) + cost <= requests.
+
+// blocksAt returns the block that holds the steady time, and the time into it.
+func (l *Limit) blocksAt(st *State, now Instant) (block, offset int64) {
+	t := l.steady(st, now)
+	return t / l.block, t % l.block
+}
+
+func (l *Limit) blocksUsed(st *State, now Instant) int64 {
+	if st.Log.empty() {
+		return 0
+	}
+	i, o := l.blocksAt(st, now)
+	oldest := i - int64(l.spec.Blocks)
+	whole := st.Log.newerThan(oldest)
+	return int64(whole + share(st.Log.newerThan(oldest-1)-whole, uint64(l.block-o), uint64(l.block)))
+}
+
+// share returns floor(n*part/whole) for part <= whole.
+func share(n, part, whole uint64) uint64 {
+	hi, lo := bits.Mul64(n, part)
+	q, _ := bits.Div64(hi, lo, whole)
+	return q
+}
+
+// blocksRetry returns how long until cost units, at most l.most, pass. The estimate
+// only falls while nobody takes, so it is enough to look where each entry in turn
+// is the one that is weighed.
+func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
+	room := uint64(l.most-cost) + 1 // the estimate must be below this
+	i, o := l.blocksAt(st, now)
+	whole := st.Log.total
+	ready := int64(now)
+	st.Log.each(func(e entry) bool {
+		whole -= e.n
+		j := e.at + int64(l.spec.Blocks) // the block in which e is weighed
+		if j < i || whole >= room {
+			return true
+		}
+		ready = j*l.block + l.offsetBelow(e.n, room-whole)
+		if j == i {
+			ready = max(ready, i*l.block+o)
+		}
+		return false
+	})
+	return max(0, ready-int64(now))
+}
+
+// offsetBelow returns the least offset o into a block from which n*(b-o)/b < room.
+func (l *Limit) offsetBelow(n, room uint64) int64 {
+	if room > n {
+		return 0
+	}
+	hi, lo := bits.Mul64(room, uint64(l.block))
+	left, rest := bits.Div64(hi, lo, n)
+	if rest == 0 {
+		left--
+	}
+	return l.block - int64(left)
+}
+
+func (l *Limit) blocksAdd(st *State, now Instant, cost int64) {
+	l.tidy(st, now)
+	i, _ := l.blocksAt(st, now)
+	st.log().push(i, uint64(cost))
+}

@@ -1,0 +1,266 @@
+package stint
+
+import (
+	"fmt"
+	"math"
+)
+
+// State is what a store remembers of one key under one limit. The zero State is an
+// untouched key. What the fields mean depends on the algorithm:
+//
+//	token_bucket    T: the instant from which the bucket is full again;
+//	                with steps, the same on a clock that counts units
+//	leaky_bucket    T: the instant at which the last place in the queue is served
+//	fixed_window    T: start of the window, N: units taken in it
+//	sliding_log     Log: (microsecond, units), T: time up to which it was pruned
+//	sliding_window  Log: (block number, units), T: time up to which it was pruned
+//
+// A State belongs to one goroutine at a time.
+type State struct {
+	T   int64
+	N   int64
+	Log *Log
+}
+
+// Take asks for cost units at now and takes them if they are there. A refusal
+// leaves the state alone, except where the limit counts denied tries or overdraws.
+// A cost of 0 is a peek.
+func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
+	var d Decision
+	switch l.spec.Algorithm {
+	case Unlimited:
+		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
+	case TokenBucket, LeakyBucket:
+		st.T, d = l.takeBucket(st.T, now, cost)
+		return d
+	}
+	if l.most == 0 {
+		return l.none(now, cost)
+	}
+	if st.Log != nil {
+		l.tidy(st, now)
+	}
+	d = l.Test(st, now, cost)
+	switch {
+	case d.Allowed:
+		if cost == 0 {
+			return d
+		}
+		l.add(st, now, int64(cost))
+		return l.report(st, now)
+	case l.spec.Overdraw && d.RetryAfter != Never:
+		return l.overdraw(st, now, cost)
+	case l.spec.CountDenied && d.RetryAfter != Never:
+		l.add(st, now, int64(cost))
+		st.Log.keepNewest(uint64(l.most))
+		return l.denied(st, now, cost)
+	}
+	return d
+}
+
+// Test answers what Take would, without taking: the verdict of one take while
+// others of the same call are still to be asked. An allowed answer carries the
+// numbers of a peek.
+func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
+	switch {
+	case l.spec.Algorithm == Unlimited:
+		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
+	case l.most == 0:
+		return l.none(now, cost)
+	case l.fits(st, now, cost):
+		return l.report(st, now)
+	}
+	return l.denied(st, now, cost)
+}
+
+// Force debits cost units without asking, into debt if need be. A fixed window
+// remembers a debt of up to 63 times its limit, a bucket one that is worked off
+// before the year 2112.
+func (l *Limit) Force(st *State, now Instant, cost uint64) Decision {
+	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 {
+		l.add(st, now, int64(min(cost, math.MaxInt32<<16)))
+	}
+	return l.Test(st, now, 0)
+}
+
+// Refund gives back cost units, of the take that undo answered or, where undo is
+// nil, of what is used now. It never gives more than was taken.
+func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Decision {
+	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 && !l.Fresh(st, now) {
+		l.sub(st, now, int64(min(cost, math.MaxInt32<<16)), undo)
+	}
+	return l.Test(st, now, 0)
+}
+
+// Carry turns a state written under the limit old into one of l: what was used at
+// now under the old numbers, rounded up to whole units and at most what l holds,
+// counts as just taken. Another algorithm starts fresh.
+func (l *Limit) Carry(st *State, old *Limit, now Instant) {
+	if l.Same(old) {
+		return
+	}
+	if l.spec.Algorithm != old.spec.Algorithm || old.most == 0 {
+		*st = State{}
+		return
+	}
+	before := old.Test(st, now, 0)
+	used := min(before.Limit-before.Remaining, l.most)
+	*st = State{}
+	if used > 0 {
+		l.add(st, now, used)
+	}
+}
+
+// Fresh says whether the state at now is that of an untouched key, so that a store
+// may forget it.
+func (l *Limit) Fresh(st *State, now Instant) bool { return l.Expiry(st) <= now }
+
+// Expiry returns the instant from which the state is that of an untouched key, 0
+// for one that is untouched already.
+func (l *Limit) Expiry(st *State) Instant {
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		return Instant(l.bucketExpiry(st.T))
+	case FixedWindow:
+		if st.N == 0 {
+			return 0
+		}
+		return Instant(l.windowEnd(st.T))
+	case SlidingLog:
+		if st.Log.empty() {
+			return 0
+		}
+		return Instant(st.Log.tail.at + l.per)
+	case SlidingWindow:
+		if st.Log.empty() {
+			return 0
+		}
+		return Instant((st.Log.tail.at + 1 + int64(l.spec.Blocks)) * l.block)
+	}
+	return 0
+}
+
+// none answers for a limit of 0 requests, which denies every cost above 0.
+func (l *Limit) none(now Instant, cost uint64) Decision {
+	d := Decision{Allowed: cost == 0, At: now}
+	if l.spec.Algorithm == FixedWindow && !l.spec.FromFirst {
+		_, end := l.window(int64(now))
+		d.ResetAfter = span(end - int64(now))
+	}
+	if !d.Allowed {
+		d.RetryAfter = Never
+	}
+	return d
+}
+
+// overdraw debits a denied take and reports the wait that its debt costs.
+func (l *Limit) overdraw(st *State, now Instant, cost uint64) Decision {
+	l.add(st, now, int64(cost))
+	return l.denied(st, now, cost)
+}
+
+// fits says whether cost units could be taken at now.
+func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
+	if cost == 0 {
+		return true
+	}
+	if cost > uint64(l.most) {
+		return false
+	}
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		return l.bucketFits(st.T, now, int64(cost))
+	case SlidingLog:
+		return l.logFits(st, now, int64(cost))
+	}
+	return l.used(st, now)+int64(cost) <= l.most
+}
+
+// used returns how many units of the limit count as taken at now, for the
+// algorithms that count units.
+func (l *Limit) used(st *State, now Instant) int64 {
+	switch l.spec.Algorithm {
+	case FixedWindow:
+		return l.windowUsed(st, int64(now))
+	case SlidingLog:
+		return l.logUsed(st, now)
+	case SlidingWindow:
+		return l.blocksUsed(st, now)
+	}
+	panic("stint: used of " + l.spec.Algorithm.String())
+}
+
+// report returns an allowing decision with the numbers of the state at now.
+func (l *Limit) report(st *State, now Instant) Decision {
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		return l.bucketReport(st.T, now)
+	}
+	d := Decision{Allowed: true, Limit: l.most, At: now}
+	d.Remaining = max(0, l.most-l.used(st, now))
+	if l.spec.Algorithm == FixedWindow {
+		d.ResetAfter = l.windowReset(st, int64(now))
+	} else {
+		d.ResetAfter = span(max(0, int64(l.Expiry(st)-now)))
+	}
+	return d
+}
+
+// denied returns a refusing decision with the numbers of the state at now.
+func (l *Limit) denied(st *State, now Instant, cost uint64) Decision {
+	d := l.report(st, now)
+	d.Allowed, d.Delay = false, 0
+	if cost > uint64(l.most) {
+		d.RetryAfter = Never
+		return d
+	}
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		d.RetryAfter = l.bucketRetry(st.T, now, int64(cost))
+	case FixedWindow:
+		d.RetryAfter = span(l.windowRetry(st, int64(now)))
+	case SlidingLog:
+		d.RetryAfter = span(l.logRetry(st, now, int64(cost)))
+	case SlidingWindow:
+		d.RetryAfter = span(l.blocksRetry(st, now, int64(cost)))
+	}
+	return d
+}
+
+// add charges cost units at now without asking.
+func (l *Limit) add(st *State, now Instant, cost int64) {
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		st.T = l.bucketAdd(st.T, now, cost)
+	case FixedWindow:
+		l.windowAdd(st, int64(now), cost)
+	case SlidingLog:
+		l.logAdd(st, now, cost)
+	case SlidingWindow:
+		l.blocksAdd(st, now, cost)
+	default:
+		panic(fmt.Sprintf("stint: add to %v", l.spec.Algorithm))
+	}
+}
+
+// sub gives cost units back.
+func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
+	at := now
+	if undo != nil {
+		at = undo.At
+	}
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		st.T = max(0, st.T-mulSat(cost, l.charge))
+	case LeakyBucket:
+		l.leave(st, cost, undo)
+	case FixedWindow:
+		if start, _ := l.windowOf(st, int64(at)); start == st.T || undo == nil {
+			st.N = max(0, st.N-cost)
+		}
+	case SlidingLog:
+		st.Log.remove(int64(at), uint64(cost), undo == nil)
+	case SlidingWindow:
+		st.Log.remove(int64(at)/l.block, uint64(cost), undo == nil)
+	}
+}

@@ -1,0 +1,127 @@
+package stint
+
+import (
+	"context"
+	"errors"
+	"math"
+)
+
+// Key says whose bucket a take is charged to: the identity of the rule and the
+// values that matched it, such as "api/user=42".
+//
+// A store keeps one state for each pair of key and algorithm: the same text under
+// another algorithm is another bucket. Keys are bytes; they need not be UTF-8.
+type Key string
+
+// MaxCost is the largest cost of one take. Larger numbers are refused where they
+// come in, before any state is touched.
+const MaxCost = math.MaxUint32
+
+// Op is what a take does to its key.
+type Op uint8
+
+const (
+	// Ask asks for Cost units and takes them if the whole call may pass. A Cost of 0
+	// is a peek: always allowed, changes nothing.
+	Ask Op = iota
+
+	// Force debits Cost units without asking. The key may go into debt: Remaining
+	// is 0 and RetryAfter counts the debt until it is worked off. Always allowed.
+	Force
+
+	// Refund gives back Cost units. With Undo it undoes exactly that earlier take,
+	// which is nothing once its window or block is gone, and nothing for a place in
+	// a leaky bucket that others queued behind. Without Undo it lowers what is used
+	// now, never below nothing. Always allowed.
+	Refund
+
+	// Reset forgets the key. Always allowed; Cost is ignored.
+	Reset
+)
+
+// Take is one (key, limit, cost) put to a store.
+type Take struct {
+	Key   Key
+	Limit *Limit
+	Cost  uint32
+	Op    Op
+
+	// Apart takes the limit out of the call's all-or-none: it is decided by itself,
+	// charged if it alone may pass, and denies nobody else. Limits in shadow mode
+	// are asked like this.
+	Apart bool
+
+	// Undo is the decision that a Refund undoes; nil gives back at the present time.
+	Undo *Decision
+}
+
+// Call is what is decided as one: all takes that are not Apart pass, or none is
+// charged. The caller owns it and may use it again once Decide has returned, so a
+// hot path allocates nothing.
+type Call struct {
+	// At fixes the time of the decision. Zero, which is what a server wants, is the
+	// store's own clock. Replays and tests set it.
+	At Instant
+
+	// Takes are the questions. The same key may stand in several takes of one call
+	// if they carry the same limit; their costs are summed.
+	Takes []Take
+
+	// Results are the answers, one for each take in the same order. The store sets
+	// its length and reuses its memory. It means nothing after an error.
+	//
+	// Where the call is denied, the takes that would have passed show their
+	// unchanged state, allowed.
+	Results []Decision
+}
+
+// Store keeps the states of keys and decides calls. It is safe for concurrent use.
+//
+// A store answers every take of a call or returns an error, which always means
+// "could not decide", never "denied"; then either nothing was charged or, where it
+// says so ([ErrUnknown]), nobody can tell. Decide may block until ctx is done, or
+// until a store that groups calls has sent the group: an in-process store never
+// does. It must not keep the Call, its slices or the bytes of its keys after it
+// returned.
+type Store interface {
+	Decide(ctx context.Context, call *Call) error
+}
+
+// Errors that stores return, wrapped with what was being done.
+var (
+	// ErrNoLimit says that a take carries no limit.
+	ErrNoLimit = errors.New("take without a limit")
+
+	// ErrNoKey says that a take carries an empty key, which would put strangers
+	// into one bucket.
+	ErrNoKey = errors.New("take without a key")
+
+	// ErrMixedLimits says that one key stands twice in a call under the same
+	// algorithm with different numbers, or is both asked and changed.
+	ErrMixedLimits = errors.New("same key twice in one call with different limits or operations")
+
+	// ErrTime says that the time of a call is before 1970 or after MaxInstant.
+	ErrTime = errors.New("time of the call out of range")
+
+	// ErrUnknown says that a call may or may not have been charged, because its
+	// answer was lost. It is never retried.
+	ErrUnknown = errors.New("unknown whether the call was charged")
+)
+
+// Check returns the first reason why no store can decide the call, or nil. Stores
+// call it first.
+func (c *Call) Check() error {
+	if c.At < 0 || c.At > MaxInstant {
+		return ErrTime
+	}
+	for i := range c.Takes {
+		t := &c.Takes[i]
+		if t.Limit == nil {
+			return ErrNoLimit
+		}
+		if t.Key == "" {
+			return ErrNoKey
+		}
+	}
+	return nil
+}

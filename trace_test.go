@@ -1,0 +1,44 @@
+package stint_test
+
+import (
+	"testing"
+
+	"stint"
+	"stint/internal/trace"
+)
+
+// TestTraces runs every table of testdata/traces, three ways: by Take, by the
+// packed word, and as Test followed by Take.
+func TestTraces(t *testing.T) {
+	sections, err := trace.Load("testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range sections {
+		t.Run(section.Name, func(t *testing.T) {
+			states := map[stint.Key]*stint.State{}
+			words := map[stint.Key]uint64{}
+			for _, step := range section.Steps {
+				state := states[step.Key]
+				if state == nil {
+					state = new(stint.State)
+					states[step.Key] = state
+				}
+				if d := section.Limit.Test(state, step.At, uint64(step.Cost)); d.Allowed != step.Allow {
+					t.Fatalf("line %d: tested allowed=%v, want %v", step.Line, d.Allowed, step.Allow)
+				}
+				d := section.Limit.Take(state, step.At, uint64(step.Cost))
+				if wrong := step.Check(d); wrong != "" {
+					t.Fatalf("line %d: %s", step.Line, wrong)
+				}
+				if !section.Limit.Packed() {
+					continue
+				}
+				words[step.Key], d = section.Limit.TakeWord(words[step.Key], step.At, uint64(step.Cost))
+				if wrong := step.Check(d); wrong != "" {
+					t.Fatalf("line %d, packed: %s", step.Line, wrong)
+				}
+			}
+		})
+	}
+}

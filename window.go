@@ -1,0 +1,140 @@
+package stint
+
+import (
+	"math/bits"
+	"time"
+)
+
+// maxDebt is how many times its limit a fixed window can count up to.
+const maxDebt = 64
+
+// window returns the start and end, in microseconds, of the epoch-aligned or
+// calendar window that holds now.
+func (l *Limit) window(now int64) (start, end int64) {
+	if l.spec.Calendar != NoPeriod {
+		return l.calendar(now)
+	}
+	start = now - now%l.per
+	return start, start + l.per
+}
+
+// calendar returns the window of the calendar that holds now. A day may be 23 or
+// 25 hours long.
+func (l *Limit) calendar(now int64) (start, end int64) {
+	zone := l.spec.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	t := time.UnixMicro(now).In(zone)
+	y, m, d := t.Date()
+	var from, to time.Time
+	switch l.spec.Calendar {
+	case Year:
+		from, to = time.Date(y, 1, 1, 0, 0, 0, 0, zone), time.Date(y+1, 1, 1, 0, 0, 0, 0, zone)
+	case Month:
+		from, to = time.Date(y, m, 1, 0, 0, 0, 0, zone), time.Date(y, m+1, 1, 0, 0, 0, 0, zone)
+	case Week:
+		d -= (int(t.Weekday()) + 6) % 7
+		from, to = time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+7, 0, 0, 0, 0, zone)
+	default:
+		from, to = time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone)
+	}
+	return from.UnixMicro(), to.UnixMicro()
+}
+
+// windowOf returns the window that counts at now. A window that the state already
+// saw stays in force where time ran backwards.
+func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
+	if l.spec.FromFirst {
+		if st.N > 0 && now < st.T+l.per {
+			return st.T, st.T + l.per
+		}
+		return now, now + l.per
+	}
+	start, end = l.window(now)
+	if st.N > 0 && st.T > start {
+		return st.T, l.windowEnd(st.T)
+	}
+	return start, end
+}
+
+// windowEnd returns the end of the window that starts at start.
+func (l *Limit) windowEnd(start int64) int64 {
+	if l.spec.Calendar != NoPeriod {
+		_, end := l.calendar(start)
+		return end
+	}
+	return start + l.per
+}
+
+func (l *Limit) windowUsed(st *State, now int64) int64 {
+	if start, _ := l.windowOf(st, now); st.N > 0 && start == st.T {
+		return st.N
+	}
+	return 0
+}
+
+func (l *Limit) windowAdd(st *State, now, cost int64) {
+	start, _ := l.windowOf(st, now)
+	used := l.windowUsed(st, now)
+	st.T, st.N = start, min(used+cost, maxDebt*l.most)
+}
+
+func (l *Limit) windowReset(st *State, now int64) time.Duration {
+	if l.spec.FromFirst && l.windowUsed(st, now) == 0 {
+		return 0
+	}
+	_, end := l.windowOf(st, now)
+	return span(end - now)
+}
+
+func (l *Limit) windowRetry(st *State, now int64) int64 {
+	_, end := l.windowOf(st, now)
+	return end - now
+}
+
+// The packed form of an epoch-aligned window is its number above its count.
+
+// countBits returns how many of the 52 bits of a packed window are left for the
+// count.
+func (l *Limit) countBits() int {
+	return 52 - bits.Len64(uint64(int64(MaxInstant)/l.per))
+}
+
+// Packed says whether the whole state is one word of at most 52 bits, see Pack.
+func (l *Limit) Packed() bool { return l.packed }
+
+// Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an
+// untouched key.
+func (l *Limit) Pack(st *State) uint64 {
+	if l.spec.Algorithm == FixedWindow {
+		if st.N == 0 {
+			return 0
+		}
+		return uint64(st.T/l.per)<<l.countBits() | uint64(st.N)
+	}
+	return uint64(st.T)
+}
+
+// Unpack returns the state that Pack wrote.
+func (l *Limit) Unpack(word uint64) State {
+	if l.spec.Algorithm == FixedWindow {
+		if word == 0 {
+			return State{}
+		}
+		n := l.countBits()
+		return State{T: int64(word>>n) * l.per, N: int64(word & (1<<n - 1))}
+	}
+	return State{T: int64(word)}
+}
+
+// TakeWord is Take on the packed state. It is the hot path of an in-memory store.
+func (l *Limit) TakeWord(word uint64, now Instant, cost uint64) (uint64, Decision) {
+	if l.spec.Algorithm != FixedWindow {
+		t, d := l.takeBucket(int64(word), now, cost)
+		return uint64(t), d
+	}
+	st := l.Unpack(word)
+	d := l.Take(&st, now, cost)
+	return l.Pack(&st), d
+}
