@@ -1,0 +1,132 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"strings"
+)
+
+// A budget is how large a thing may be before it must be cut. Above soft it is
+// named in the log of a verbose run, above hard the build fails.
+type budget struct {
+	what       string
+	soft, hard int
+	reason     string
+}
+
+var (
+	functionBudget  = budget{"lines in a function", 60, 100, "a function fits on a screen"}
+	fileBudget      = budget{"lines in a file", 400, 700, "one file for one noun"}
+	packageBudget   = budget{"lines in a package", 1500, 3000, "a package is read in one sitting"}
+	parameterBudget = budget{"parameters of a constructor", 3, 4, "more of them become a struct with names"}
+	methodBudget    = budget{"methods in an interface", 3, 5, "a small interface can be implemented by a stranger"}
+	readmeBudget    = budget{"lines in the README", 150, 250, "the rest lives in docs"}
+)
+
+// A size is something measured against its budget.
+type size struct {
+	budget
+	where fault // place and name
+	n     int
+}
+
+// budgets reports what is above its hard budget.
+func budgets(t *tree) []fault {
+	var faults []fault
+	for _, s := range sizes(t) {
+		if s.n > s.hard {
+			faults = append(faults, fault(fmt.Sprintf("%s: %d %s, at most %d: %s", s.where, s.n, s.what, s.hard, s.reason)))
+		}
+	}
+	return faults
+}
+
+// nearBudgets lists what is above its soft budget only.
+func nearBudgets(t *tree) []string {
+	var near []string
+	for _, s := range sizes(t) {
+		if s.n > s.soft && s.n <= s.hard {
+			near = append(near, fmt.Sprintf("%s: %d %s, better at most %d", s.where, s.n, s.what, s.soft))
+		}
+	}
+	return near
+}
+
+// sizes measures everything that has a budget, but for generated files.
+func sizes(t *tree) []size {
+	all := []size{{readmeBudget, "README.md", strings.Count(t.text("README.md"), "\n")}}
+	for _, p := range t.pkgs {
+		total := 0
+		for _, f := range p.files {
+			if f.generated {
+				continue
+			}
+			if !f.test {
+				total += f.lines
+			}
+			all = append(all, size{fileBudget, fault(f.path), f.lines})
+			all = append(all, fileSizes(t, f)...)
+		}
+		all = append(all, size{packageBudget, fault(p.dir), total})
+	}
+	return all
+}
+
+// fileSizes measures the functions, constructors and interfaces of a file.
+func fileSizes(t *tree, f *file) []size {
+	var all []size
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			lines := t.line(n.End()) - t.line(n.Pos()) + 1
+			all = append(all, size{functionBudget, t.at(n.Pos(), "%s", n.Name.Name), lines})
+			if n.Recv == nil && strings.HasPrefix(n.Name.Name, "New") {
+				all = append(all, size{parameterBudget, t.at(n.Pos(), "%s", n.Name.Name), n.Type.Params.NumFields()})
+			}
+		case *ast.TypeSpec:
+			if i, ok := n.Type.(*ast.InterfaceType); ok {
+				all = append(all, size{methodBudget, t.at(n.Pos(), "%s", n.Name.Name), methods(i, f)})
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// methods counts what an implementation must have; interfaces of the same file
+// that are embedded count with their methods, others as one.
+func methods(i *ast.InterfaceType, f *file) int {
+	n := 0
+	for _, field := range i.Methods.List {
+		switch embedded := field.Type.(type) {
+		case *ast.FuncType:
+			n += len(field.Names)
+		case *ast.Ident:
+			if inner := interfaceNamed(embedded.Name, f); inner != nil {
+				n += methods(inner, f)
+			} else {
+				n++
+			}
+		case *ast.SelectorExpr:
+			n++
+		default: // a union of types is no method
+		}
+	}
+	return n
+}
+
+func interfaceNamed(name string, f *file) *ast.InterfaceType {
+	for _, decl := range f.ast.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range group.Specs {
+			if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.Name == name {
+				i, _ := ts.Type.(*ast.InterfaceType)
+				return i
+			}
+		}
+	}
+	return nil
+}

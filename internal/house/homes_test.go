@@ -1,0 +1,137 @@
+package house
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	dependenciesDoc = "docs/dependencies.md"
+	maxDependencies = 20
+)
+
+// A home is a row of docs/dependencies.md: which packages may import a module.
+type home struct {
+	module    string
+	dirs      []string // empty: any
+	testsOnly bool
+	reason    string
+}
+
+// oneHome reports direct dependencies without a row in docs/dependencies.md, rows
+// without a dependency, and imports of a library outside its home.
+func oneHome(t *tree) []fault {
+	homes, faults := parseHomes(t.text(dependenciesDoc))
+	required := directRequirements(t.text("go.mod"))
+
+	for _, module := range required {
+		if !slices.ContainsFunc(homes, func(h home) bool { return h.module == module }) {
+			faults = append(faults, fault(fmt.Sprintf("go.mod: %s has no row in %s: "+
+				"each dependency has one home and a reason", module, dependenciesDoc)))
+		}
+	}
+	for _, h := range homes {
+		if !slices.Contains(required, h.module) {
+			faults = append(faults, fault(fmt.Sprintf("%s: %s is not a direct dependency in go.mod; remove its row",
+				dependenciesDoc, h.module)))
+		}
+	}
+	if n := len(required); n > maxDependencies {
+		faults = append(faults, fault(fmt.Sprintf("go.mod: %d direct dependencies, at most %d: "+
+			"each is code that all users must trust", n, maxDependencies)))
+	}
+	return append(faults, strangers(t, homes)...)
+}
+
+// strangers reports imports of third-party libraries outside their homes.
+func strangers(t *tree, homes []home) []fault {
+	var faults []fault
+	for _, p := range t.pkgs {
+		if p.module != "." {
+			continue
+		}
+		for _, f := range p.files {
+			for _, spec := range f.ast.Imports {
+				name := importPath(spec)
+				if top, _, _ := strings.Cut(name, "/"); !strings.Contains(top, ".") {
+					continue
+				}
+				h, ok := homeOf(homes, name)
+				switch {
+				case !ok:
+					faults = append(faults, t.at(spec.Pos(), "imports %s, which has no row in %s", name, dependenciesDoc))
+				case h.testsOnly && !f.test:
+					faults = append(faults, t.at(spec.Pos(), "imports %s, which is for tests only", name))
+				case len(h.dirs) > 0 && !match(p.dir, h.dirs...):
+					faults = append(faults, t.at(spec.Pos(), "imports %s, whose home is %s: "+
+						"one package knows a library, so that it can be replaced", name, strings.Join(h.dirs, ", ")))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// homeOf finds the module that provides an import path: the longest that fits.
+func homeOf(homes []home, importPath string) (home, bool) {
+	var best home
+	for _, h := range homes {
+		if below(importPath, h.module) && len(h.module) > len(best.module) {
+			best = h
+		}
+	}
+	return best, best.module != ""
+}
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// parseHomes reads the table | `module` | home | reason | without it |. A home is
+// folders as code spans, the word "tests", or both.
+func parseHomes(doc string) ([]home, []fault) {
+	var homes []home
+	var faults []fault
+	for i, line := range strings.Split(doc, "\n") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "| "), "|")
+		for j := range cells {
+			cells[j] = strings.TrimSpace(cells[j])
+		}
+		if len(cells) != 4 || slices.Contains(cells, "") {
+			faults = append(faults, fault(fmt.Sprintf("%s:%d: a row has four cells: module, home, reason, "+
+				"and what we would do without it", dependenciesDoc, i+1)))
+			continue
+		}
+		h := home{module: strings.Trim(cells[0], "`"), testsOnly: strings.Contains(cells[1], "tests"), reason: cells[2]}
+		for _, span := range codeSpan.FindAllStringSubmatch(cells[1], -1) {
+			h.dirs = append(h.dirs, span[1])
+		}
+		if len(h.dirs) == 0 && !h.testsOnly {
+			faults = append(faults, fault(fmt.Sprintf("%s:%d: a home is a folder in backquotes, or tests", dependenciesDoc, i+1)))
+		}
+		homes = append(homes, h)
+	}
+	return homes, faults
+}
+
+// directRequirements lists the modules that a go.mod requires without "// indirect".
+func directRequirements(mod string) []string {
+	var modules []string
+	inBlock := false
+	for line := range strings.Lines(mod) {
+		line = strings.TrimSpace(line)
+		if line == "require (" || line == ")" {
+			inBlock = line != ")"
+			continue
+		}
+		rest, single := strings.CutPrefix(line, "require ")
+		fields := strings.Fields(rest)
+		if (inBlock || single) && len(fields) >= 2 && fields[0] != "//" && !strings.Contains(line, "// indirect") {
+			modules = append(modules, fields[0])
+		}
+	}
+	return modules
+}

@@ -1,0 +1,335 @@
+package house
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// rules are what every commit keeps.
+var rules = []struct {
+	name  string
+	check func(*tree) []fault
+}{
+	{"package comments", packageComments},
+	{"import direction", importDirection},
+	{"root is pure", rootIsPure},
+	{"one home", oneHome},
+	{"budgets", budgets},
+	{"documented", documented},
+	{"owned todos", ownedTodos},
+	{"reasoned sleeps", reasonedSleeps},
+	{"loud skips", loudSkips},
+}
+
+// The repository keeps its rules.
+func TestRepository(t *testing.T) {
+	repo, err := load(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(repo.pkgs) < 3 {
+		t.Fatalf("found %d packages; is this the root of the repository?", len(repo.pkgs))
+	}
+	for _, rule := range rules {
+		t.Run(rule.name, func(t *testing.T) {
+			for _, f := range rule.check(repo) {
+				t.Error(f)
+			}
+		})
+	}
+	for _, near := range nearBudgets(repo) {
+		t.Log(near)
+	}
+}
+
+// src is the content of a small repository, by path.
+type src map[string]string
+
+// TestRules breaks each rule once in a small tree, and sees that this rule
+// reports it and no other does; and that what comes close to a fault is none.
+func TestRules(t *testing.T) {
+	for _, test := range brokenRules {
+		t.Run(test.name, func(t *testing.T) {
+			small, err := load(test.files.fs())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range rules {
+				faults := rule.check(small)
+				switch {
+				case rule.name != test.rule:
+					for _, f := range faults {
+						t.Errorf("%s: unexpected: %s", rule.name, f)
+					}
+				case len(faults) != 1 || !strings.Contains(string(faults[0]), test.want):
+					t.Errorf("%s: reported %q, want one fault with %q", rule.name, faults, test.want)
+				}
+			}
+		})
+	}
+}
+
+// fs is the tree as a file system, with package comments where a file has none.
+func (s src) fs() fstest.MapFS {
+	files := fstest.MapFS{}
+	for name, content := range s {
+		if body, ok := strings.CutPrefix(content, "package "); ok && !strings.HasSuffix(name, "_test.go") {
+			pkg, _, _ := strings.Cut(body, "\n")
+			content = fmt.Sprintf("// Package %s is an example.\n%s", pkg, content)
+		}
+		files[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return files
+}
+
+// lines is n lines of Go that mean nothing.
+func lines(n int) string { return strings.Repeat("_ = 0\n", n) }
+
+// brokenRules are small trees; rule is the one that each breaks, "" for none.
+var brokenRules = []struct {
+	name  string
+	rule  string
+	want  string
+	files src
+}{
+	{
+		"a package without a comment", "package comments", `guard: no package comment that begins with "Package guard "`,
+		src{"guard/a.go": "\npackage guard"},
+	},
+	{
+		"a comment that is not about the package", "package comments", "no package comment",
+		src{"guard/a.go": "// Guards things.\npackage guard"},
+	},
+	{
+		"a command says Command", "package comments", `"Command "`,
+		src{"cmd/stint/main.go": "// Package main is a program.\npackage main"},
+	},
+	{
+		"a good command", "", "",
+		src{"cmd/stint/main.go": "// Command stint limits.\npackage main"},
+	},
+	{
+		"package comments in other modules too", "package comments", "bench: no package comment",
+		src{"bench/go.mod": "module stint/bench", "bench/a.go": "\npackage bench"},
+	},
+	{
+		"a store imports a rule", "import direction", "store/memory/a.go:3: imports stint/rule, but may import",
+		src{"store/memory/a.go": "package memory\nimport _ \"stint/rule\""},
+	},
+	{
+		"siblings", "import direction", "imports stint/store/redis",
+		src{"store/memory/a.go": "package memory\nimport _ \"stint/store/redis\""},
+	},
+	{
+		"the limiter names a store", "import direction", "which one it is, app decides",
+		src{"limiter/a.go": "package limiter\nimport _ \"stint/store/memory\""},
+	},
+	{
+		"a test may use a store", "", "",
+		src{
+			"limiter/a.go":      "package limiter\nimport (\n_ \"stint\"\n_ \"stint/rule\"\n)",
+			"limiter/a_test.go": "package limiter_test\nimport (\n_ \"stint/limiter\"\n_ \"stint/store/memory\"\n)",
+		},
+	},
+	{
+		"a test of a store uses a server", "import direction", "store/memory/a_test.go:2",
+		src{"store/memory/a_test.go": "// Package memory is an example.\npackage memory; import _ \"stint/server/resp\""},
+	},
+	{
+		"the root imports its own", "import direction", "a.go:3: imports stint/internal/xtest",
+		src{"a.go": "package stint\nimport _ \"stint/internal/xtest\""},
+	},
+	{
+		"a package without a place", "import direction", "util: this package has no place",
+		src{"util/a.go": "package util"},
+	},
+	{
+		"another module is free", "", "",
+		src{"bench/go.mod": "module stint/bench", "bench/a.go": "package bench\nimport (\n_ \"stint/app\"\n_ \"github.com/x/y\"\n)"},
+	},
+	{
+		"the root locks", "root is pure", "imports sync/atomic: locks belong to stores",
+		src{"a.go": "package stint\nimport _ \"sync/atomic\""},
+	},
+	{
+		"the root listens", "root is pure", "imports net/http",
+		src{"a.go": "package stint\nimport _ \"net/http\""},
+	},
+	{
+		"the root reads the clock", "root is pure", "time.Now: time is an argument",
+		src{"a.go": "package stint\nimport \"time\"\nvar now = time.Now()"},
+	},
+	{
+		"the root starts a goroutine", "root is pure", "starts a goroutine",
+		src{"a.go": "package stint\nfunc f() { go f() }"},
+	},
+	{
+		"what the root may do", "", "",
+		src{
+			"a.go":      "package stint\nimport (\n\"context\"\n\"time\"\n)\nvar _ context.Context\nvar _ = time.Second",
+			"a_test.go": "package stint\nimport (\n\"sync\"\n\"time\"\n)\nvar _ sync.Mutex\nvar _ = time.Now()",
+		},
+	},
+	{
+		"a dependency without a row", "one home", "go.mod: example.com/x has no row",
+		src{"go.mod": "module stint\n\nrequire example.com/x v1.0.0\nrequire (\n\texample.com/y v1.0.0 // indirect\n)\n"},
+	},
+	{
+		"a row without a dependency", "one home", "example.com/x is not a direct dependency",
+		src{"docs/dependencies.md": "| `example.com/x` | `rule` | reads | write it |\n"},
+	},
+	{
+		"a row without a reason", "one home", "docs/dependencies.md:2: a row has four cells",
+		src{"docs/dependencies.md": "\n| `example.com/x` | `rule` | | write it |\n"},
+	},
+	{
+		"a library outside its home", "one home", "limiter/a.go:3: imports example.com/x/sub, whose home is rule",
+		src{
+			"go.mod":               "require example.com/x v1.0.0\n",
+			"docs/dependencies.md": "| `example.com/x` | `rule` | reads | write it |\n",
+			"rule/a.go":            "package rule\nimport _ \"example.com/x\"",
+			"limiter/a.go":         "package limiter\nimport _ \"example.com/x/sub\"",
+		},
+	},
+	{
+		"a library for tests in the product", "one home", "for tests only",
+		src{
+			"go.mod":               "require (\n\texample.com/x v1.0.0\n)\n",
+			"docs/dependencies.md": "| `example.com/x` | tests | finds leaks | count by hand |\n",
+			"rule/a_test.go":       "package rule\nimport _ \"example.com/x\"",
+			"rule/a.go":            "package rule\nimport _ \"example.com/x\"",
+		},
+	},
+	{
+		"a library without a row", "one home", "imports example.com/xy, which has no row",
+		src{
+			"go.mod":               "require example.com/x v1.0.0\n",
+			"docs/dependencies.md": "| `example.com/x` | `rule`, `app` | reads | write it |\n",
+			"rule/a.go":            "package rule\nimport _ \"example.com/xy\"",
+		},
+	},
+	{
+		"too many dependencies", "one home", "go.mod: 21 direct dependencies",
+		manyDependencies(21),
+	},
+	{
+		"as many dependencies as may be", "", "",
+		manyDependencies(20),
+	},
+	{
+		"a long function", "budgets", "guard/a.go:3: f: 101 lines in a function",
+		src{"guard/a.go": "package guard\nfunc f() {\n" + lines(99) + "}"},
+	},
+	{
+		"a function of 100 lines", "", "",
+		src{"guard/a.go": "package guard\nfunc f() {\n" + lines(98) + "}"},
+	},
+	{
+		"a long file", "budgets", "guard/a.go: 702 lines in a file",
+		src{"guard/a.go": "package guard\n" + strings.Repeat("var _ = 0\n", 700)},
+	},
+	{
+		"a generated file", "", "",
+		src{"guard/a.go": "// Code generated by x. DO NOT EDIT.\n\n// Package guard is an example.\npackage guard\n" +
+			strings.Repeat("var _ = 0\n", 700)},
+	},
+	{
+		"a large package", "budgets", "guard: 3010 lines in a package",
+		src{
+			"guard/a.go":      "package guard\n" + strings.Repeat("\n", 600),
+			"guard/b.go":      "package guard\n" + strings.Repeat("\n", 600),
+			"guard/c.go":      "package guard\n" + strings.Repeat("\n", 600),
+			"guard/d.go":      "package guard\n" + strings.Repeat("\n", 600),
+			"guard/e.go":      "package guard\n" + strings.Repeat("\n", 600),
+			"guard/a_test.go": "package guard\n" + strings.Repeat("\n", 600),
+		},
+	},
+	{
+		"a constructor with five parameters", "budgets", "NewGuard: 5 parameters",
+		src{"guard/a.go": "package guard\n// NewGuard is new.\nfunc NewGuard(a, b int, c, d string, e bool) {}"},
+	},
+	{
+		"a large interface", "budgets", "wide: 6 methods in an interface",
+		src{"guard/a.go": "package guard\nimport \"io\"\n" +
+			"type small interface{ a(); b(); c() }\ntype wide interface{ small; io.Closer; d(); e() }"},
+	},
+	{
+		"a constraint is no large interface", "", "",
+		src{"guard/a.go": "package guard\ntype number interface{ ~int | ~int64; a(); b(); c(); d(); e() }"},
+	},
+	{
+		"a long README", "budgets", "README.md: 251 lines",
+		src{"README.md": strings.Repeat("\n", 251)},
+	},
+	{
+		"an undocumented function", "documented", "guard/a.go:3: F is exported",
+		src{"guard/a.go": "package guard\nfunc F() {}"},
+	},
+	{
+		"an undocumented method", "documented", "M is exported",
+		src{"guard/a.go": "package guard\n// T is.\ntype T[P any] struct{}\nfunc (*T[P]) M() {}"},
+	},
+	{
+		"an undocumented method of an interface", "documented", "M is exported",
+		src{"guard/a.go": "package guard\n// I is. O is too.\ntype I interface {\n// N is.\nN()\nM()\nO()\n}"},
+	},
+	{
+		"an undocumented type in a group", "documented", "T is exported",
+		src{"guard/a.go": "package guard\n// Some types.\ntype (\nT int\n)"},
+	},
+	{
+		"an undocumented variable", "documented", "V is exported",
+		src{"guard/a.go": "package guard\nvar V, w int"},
+	},
+	{
+		"what needs no comment", "", "",
+		src{
+			"guard/a.go":      "package guard\n// Some numbers.\nconst (\nA = 1\nB = 2\n)\ntype t struct{}\nfunc (t) M() {}",
+			"guard/a_test.go": "package guard\nfunc F() {}",
+			"internal/x/a.go": "package x\nfunc F() {}",
+		},
+	},
+	{
+		"a todo of nobody", "owned todos", "guard/a.go:3: write TODO(name): reason",
+		src{"guard/a.go": "package guard\n// TODO: later.\n"},
+	},
+	{
+		"a todo of somebody", "", "",
+		src{"guard/a.go": "package guard\n// TODO(ann): the peers of one rack are asked twice.\n"},
+	},
+	{
+		"a sleep without a reason", "reasoned sleeps", "guard/a_test.go:6",
+		src{"guard/a_test.go": "// Package guard is an example.\npackage guard\nimport \"time\"\nfunc f() {\n" +
+			"_ = 0\ntime.Sleep(1)\n}"},
+	},
+	{
+		"sleeps with a reason", "", "",
+		src{"guard/a_test.go": "// Package guard is an example.\npackage guard\nimport (\n\"time\"\n\"testing/synctest\"\n)\nfunc f() {\n" +
+			"time.Sleep(1) // the server closes idle connections by its own clock\n" +
+			"// The same again.\ntime.Sleep(1)\n" +
+			"_ = 0\nsynctest.Test(nil, func() {\ntime.Sleep(1)\n})\n}"},
+	},
+	{
+		"a silent skip", "loud skips", "t.Skipf loses a test in silence",
+		src{"guard/a_test.go": "// Package guard is an example.\npackage guard\nimport \"testing\"\n" +
+			"func TestX(t *testing.T) {\nt.Skipf(\"no server\")\n}"},
+	},
+	{
+		"another kind of skip", "", "",
+		src{"guard/a_test.go": "// Package guard is an example.\npackage guard\nimport \"testing\"\n" +
+			"func TestX(t *testing.T) {\nvar s scanner\ns.Skip()\n}"},
+	},
+}
+
+// manyDependencies is a repository with n of them, all in order.
+func manyDependencies(n int) src {
+	var mod, doc strings.Builder
+	for i := range n {
+		fmt.Fprintf(&mod, "require example.com/x%d v1.0.0\n", i)
+		fmt.Fprintf(&doc, "| `example.com/x%d` | `rule` | reads | write it |\n", i)
+	}
+	return src{"go.mod": mod.String(), "docs/dependencies.md": doc.String()}
+}

@@ -1,0 +1,184 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A layer says what the packages in some folders may import of ours.
+type layer struct {
+	dirs   []string
+	may    []string
+	reason string
+}
+
+// layers is the plan of the house: the first layer with a matching folder counts.
+// Imports point downwards only, and no package imports its sibling.
+var layers = []layer{
+	{
+		[]string{"."},
+		nil,
+		"the vocabulary and the algorithms stand on the standard library alone",
+	},
+	{
+		[]string{"internal/*", "internal/*/*"},
+		[]string{".", "internal/*/*"},
+		"a helper that knows its users helps nobody else",
+	},
+	{
+		[]string{"store/*", "coord", "coord/*", "guard"},
+		[]string{".", "internal/..."},
+		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
+	},
+	{
+		[]string{"rule"},
+		[]string{".", "internal/..."},
+		"rules depend on bytes only, so that a file can be checked without a store or a server",
+	},
+	{
+		[]string{"telemetry"},
+		[]string{".", "internal/..."},
+		"telemetry is told what happened; it does not reach for it",
+	},
+	{
+		[]string{"limiter"},
+		[]string{".", "rule", "internal/..."},
+		"the path of a request takes any store; which one it is, app decides",
+	},
+	{
+		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
+		[]string{".", "rule", "limiter", "internal/..."},
+		"a protocol is a thin skin around limiter; app joins it with the others",
+	},
+	{
+		[]string{"replay"},
+		[]string{".", "rule", "limiter", "store/memory", "internal/..."},
+		"a replay decides as the service does, in memory",
+	},
+	{
+		[]string{"app"},
+		[]string{
+			".", "rule", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			"server/*", "httplimit", "grpclimit", "internal/...",
+		},
+		"app wires the service; commands and replay are not part of it",
+	},
+	{
+		[]string{"cmd/*", "examples/...", "docs/..."},
+		[]string{
+			".", "rule", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			"server/*", "httplimit", "grpclimit", "replay", "app", "internal/...",
+		},
+		"nothing imports a command or an example",
+	},
+}
+
+// forTests is what the tests of any package may import beside its layer.
+var forTests = []string{".", "store/memory", "store/storetest", "internal/..."}
+
+// importDirection reports imports that point upwards or sideways, and packages
+// whose place nobody has decided.
+func importDirection(t *tree) []fault {
+	var faults []fault
+	for _, p := range t.pkgs {
+		if p.module != "." {
+			continue
+		}
+		l, ok := layerOf(p.dir)
+		if !ok {
+			faults = append(faults, fault(fmt.Sprintf("%s: this package has no place in the house; "+
+				"say in internal/house (layers) what it may import, and why", p.dir)))
+			continue
+		}
+		for _, f := range p.files {
+			for _, spec := range f.ast.Imports {
+				dir, ours := own(importPath(spec))
+				if !ours || dir == p.dir || match(dir, l.may...) || f.test && match(dir, forTests...) {
+					continue
+				}
+				faults = append(faults, t.at(spec.Pos(), "imports %s, but may import of ours only [%s]: %s",
+					importPath(spec), strings.Join(l.may, " "), l.reason))
+			}
+		}
+	}
+	return faults
+}
+
+func layerOf(dir string) (layer, bool) {
+	for _, l := range layers {
+		if match(dir, l.dirs...) {
+			return l, true
+		}
+	}
+	return layer{}, false
+}
+
+// rootForbids is what the root package does without, and why.
+var rootForbids = map[string]string{
+	"expvar":  "metrics belong to telemetry",
+	"log":     "a library that logs decides for its user",
+	"net":     "the network belongs to stores and servers",
+	"os":      "the machine belongs to app",
+	"runtime": "an algorithm does not depend on the machine it runs on",
+	"sync":    "locks belong to stores",
+	"unsafe":  "state is decoded by rules that can be checked",
+}
+
+// clocks are the functions of package time that read or wait for the clock.
+var clocks = map[string]bool{
+	"After": true, "AfterFunc": true, "NewTicker": true, "NewTimer": true, "Now": true,
+	"Since": true, "Sleep": true, "Tick": true, "Until": true,
+}
+
+// rootIsPure reports what makes the root package more than functions of their
+// arguments: anything but the standard library, a lock, a clock, a goroutine.
+func rootIsPure(t *tree) []fault {
+	var faults []fault
+	for _, p := range t.pkgs {
+		if p.dir != "." {
+			continue
+		}
+		for _, f := range p.sources() {
+			for _, spec := range f.ast.Imports {
+				name := importPath(spec)
+				top, _, _ := strings.Cut(name, "/")
+				if why, bad := rootForbids[top]; bad {
+					faults = append(faults, t.at(spec.Pos(), "the root package imports %s: %s", name, why))
+				} else if strings.Contains(top, ".") {
+					faults = append(faults, t.at(spec.Pos(), "the root package imports %s: "+
+						"it stands on the standard library alone", name))
+				}
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					faults = append(faults, t.at(n.Pos(), "the root package starts a goroutine: its user decides what runs"))
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && clocks[n.Sel.Name] {
+						faults = append(faults, t.at(n.Pos(), "the root package uses time.%s: time is an argument", n.Sel.Name))
+					}
+				}
+				return true
+			})
+		}
+	}
+	return faults
+}
+
+// own returns the folder of an import path of the root module.
+func own(importPath string) (dir string, ours bool) {
+	if importPath == modulePath {
+		return ".", true
+	}
+	dir, ours = strings.CutPrefix(importPath, modulePath+"/")
+	return path.Clean(dir), ours
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	// The parser has checked that it is a string.
+	name, _ := strconv.Unquote(spec.Path.Value)
+	return name
+}

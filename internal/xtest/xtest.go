@@ -1,0 +1,22 @@
+// Package xtest holds the helpers that every package's tests share.
+package xtest
+
+import (
+	"os"
+	"testing"
+)
+
+// SkipOrFail ends a test whose surroundings are missing: a browser, a server, a
+// file too large to check in. On a developer's machine the test is skipped, and
+// why it was is printed. Where CI or STINT_NO_SKIP is set to anything but the
+// empty string it fails instead, so that no test is lost in silence. why names
+// what is missing and how to get it.
+//
+// It is the only way to skip: internal/house refuses a bare t.Skip.
+func SkipOrFail(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" || os.Getenv("STINT_NO_SKIP") != "" {
+		t.Fatalf("cannot run, and nothing may be skipped here: %s", why)
+	}
+	t.Skipf("skipped: %s", why)
+}

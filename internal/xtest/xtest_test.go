@@ -1,0 +1,45 @@
+package xtest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// recorder is a testing.TB that notes how a test ended instead of ending it.
+type recorder struct {
+	testing.TB
+	ended string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.ended = "failed: " + fmt.Sprintf(format, args...)
+}
+
+func (r *recorder) Skipf(format string, args ...any) {
+	if r.ended == "" { // Fatalf of the real one does not return
+		r.ended = fmt.Sprintf(format, args...)
+	}
+}
+
+func TestSkipOrFail(t *testing.T) {
+	const failed = "failed: cannot run, and nothing may be skipped here: no browser"
+	for _, test := range []struct {
+		ci, noSkip, want string
+	}{
+		{"", "", "skipped: no browser"},
+		{"true", "", failed},
+		{"", "1", failed},
+	} {
+		t.Run(fmt.Sprintf("CI=%s,STINT_NO_SKIP=%s", test.ci, test.noSkip), func(t *testing.T) {
+			t.Setenv("CI", test.ci)
+			t.Setenv("STINT_NO_SKIP", test.noSkip)
+			r := &recorder{TB: t}
+			SkipOrFail(r, "no browser")
+			if r.ended != test.want {
+				t.Errorf("ended %q, want %q", r.ended, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs what the tests need beside Go: Debian packages where we are root,
+# and schemathesis, pinned in tools/requirements.txt, in .cache/venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# command:package
+debian="chromium:chromium curl:curl git:git"
+
+missing=""
+for pair in $debian; do
+  command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+done
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing$missing"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # shellcheck disable=SC2086 # one word a package
+    apt-get install -y -qq --no-install-recommends $missing >/dev/null
+  else
+    echo "missing:$missing" >&2
+    echo "hint: install them with your package manager; tests that need them are skipped" >&2
+  fi
+fi
+
+# The stamp holds the pins that were installed, so a changed pin reinstalls.
+venv=.cache/venv
+if ! cmp -s tools/requirements.txt "$venv/.installed"; then
+  echo "installing schemathesis into $venv"
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements.txt
+  cp tools/requirements.txt "$venv/.installed"
+fi

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Checks docs/openapi.yaml against the running service with schemathesis:
+# starts the service on free ports, then tests the traffic and the admin paths.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+spec=docs/openapi.yaml
+schemathesis=.cache/venv/bin/schemathesis
+# What the traffic listener serves; all else is on the admin listener.
+traffic='^/(v1/check|v1/auth|json|demo)$'
+
+scripts/install-test-deps.sh
+work=$(mktemp -d)
+pid=""
+cleanup() {
+  [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+  wait 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+read -r http admin < <(python3 - <<'EOF'
+import socket
+held = [socket.socket() for _ in range(2)]
+for s in held:
+    s.bind(("127.0.0.1", 0))
+print(*(s.getsockname()[1] for s in held))
+EOF
+)
+
+go build -o "$work/stint" ./cmd/stint
+"$work/stint" serve --config examples/stint.yaml --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
+  --grpc "" --resp "" >"$work/log" 2>&1 &
+pid=$!
+
+fail() {
+  echo "$1; the log of the service:" >&2
+  tail -n 50 "$work/log" >&2
+  exit 1
+}
+
+for _ in $(seq 100); do
+  curl -sf -o /dev/null "http://127.0.0.1:$admin/healthz" && ready=1 && break
+  kill -0 "$pid" 2>/dev/null || fail "the service stopped"
+  sleep 0.1
+done
+[ -n "${ready:-}" ] || fail "/healthz did not answer within 10 s"
+
+# run LISTENER PORT OPTION...; the seed is fixed so that a failure can be repeated.
+run() {
+  echo "== $1"
+  # From the work folder: the example database of hypothesis stays out of the tree.
+  (cd "$work" && "$OLDPWD/$schemathesis" run "$OLDPWD/$spec" --url "http://127.0.0.1:$2" \
+    --seed 1 --max-examples "${EXAMPLES:-50}" --no-color "${@:3}") || fail "schemathesis found a fault"
+}
+run traffic "$http" --include-path-regex "$traffic"
+run admin "$admin" --exclude-path-regex "$traffic"
+kill -0 "$pid" 2>/dev/null || fail "the service died under test"
