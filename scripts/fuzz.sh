@@ -4,14 +4,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# -H -o: one "file:func FuzzName" a target.
-targets=$(grep -rHoE --include='*_test.go' --exclude-dir='.*' --exclude-dir=bench --exclude-dir=gateway \
-  --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]+' . | sort || true)
-if [ -z "$targets" ]; then
+found=0
+for dir in $(go list -f '{{.Dir}}' ./...); do
+  for target in $(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go 2>/dev/null | cut -d' ' -f2); do
+    echo "== .${dir#"$PWD"} $target"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" -fuzzminimizetime 100x "$dir"
+    found=$((found + 1))
+  done
+done
+if [ "$found" = 0 ]; then
   echo "no fuzz target found" >&2
   exit 1
 fi
-while IFS=: read -r file func; do
-  echo "== $(dirname "$file") ${func#func }"
-  go test -run '^$' -fuzz "^${func#func }\$" -fuzztime "$1" -fuzzminimizetime 100x "$(dirname "$file")" </dev/null
-done <<<"$targets"
