@@ -1,0 +1,134 @@
+// Package clientip finds the address of the client that sent a request, believing
+// nobody but trusted proxies.
+package clientip
+
+import (
+	"net/netip"
+	"strings"
+)
+
+const (
+	// MaxHops is how many entries of a forwarded header are read, from the right.
+	MaxHops = 100
+
+	// DefaultV6Bits is how much of an IPv6 address names a client where nothing else
+	// is said: whoever has one address of a /64 has them all.
+	DefaultV6Bits = 64
+
+	// ForwardedFor and Forwarded are the two headers that list every hop.
+	ForwardedFor = "X-Forwarded-For"
+	Forwarded    = "Forwarded"
+)
+
+// Config says whom to believe.
+type Config struct {
+	// Trusted are the proxies whose forwarded header is believed. None: the header is
+	// never read. IPv4 and IPv6 are listed apart: ::/0 holds no IPv4 address.
+	Trusted []netip.Prefix
+
+	// TrustLocal believes a peer without an address as well: one on a Unix socket.
+	TrustLocal bool
+
+	// Header is the one header that is read; "" means X-Forwarded-For. A header that
+	// the proxies do not write themselves is one that clients write, so no other is
+	// looked at. Forwarded has the syntax of RFC 7239; any other holds one address
+	// (X-Real-IP) or a list of them.
+	Header string
+}
+
+// Finder finds clients. It is immutable and safe for concurrent use.
+type Finder struct {
+	trusted []netip.Prefix
+	local   bool
+	header  string
+	cut     func(line string) (rest, hop string, more bool)
+	parse   func(hop string) (netip.Addr, bool)
+}
+
+// New returns a finder. The zero Config believes nobody: the client is the peer.
+func New(c Config) *Finder {
+	f := &Finder{local: c.TrustLocal, header: c.Header, cut: cutList, parse: ParseHost}
+	if f.header == "" {
+		f.header = ForwardedFor
+	}
+	if strings.EqualFold(f.header, Forwarded) {
+		f.cut, f.parse = cutQuoted, parseForwarded
+	}
+	for _, p := range c.Trusted {
+		f.trusted = append(f.trusted, unmap(p))
+	}
+	return f
+}
+
+// unmap turns the prefix of IPv4 addresses written as IPv6 into the plain one.
+func unmap(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked()
+}
+
+// Header returns the name of the header that the finder reads.
+func (f *Finder) Header() string { return f.header }
+
+// Client returns the address of the client behind peer, without a zone and with
+// IPv4 as such. lines are the values of the forwarded header in their order; peer
+// is invalid for a connection without an address.
+//
+// Each proxy adds the address it saw to the right, so the header is read from
+// there: a hop is believed if the one that added it is trusted, and the first that
+// is not trusted is the client. What is no address ends the walk at the trusted hop
+// that sent it. So whatever an untrusted side writes into the header, the result
+// is never an address of its choice. Invalid means that nobody can tell.
+func (f *Finder) Client(peer netip.Addr, lines []string) netip.Addr {
+	at := peer.WithZone("").Unmap()
+	hops := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		for rest, more := lines[i], true; more; hops++ {
+			if hops == MaxHops || !f.trusts(at) {
+				return at
+			}
+			var hop string
+			rest, hop, more = f.cut(rest)
+			next, ok := f.parse(hop)
+			if !ok {
+				return at
+			}
+			at = next
+		}
+	}
+	return at
+}
+
+func (f *Finder) trusts(a netip.Addr) bool {
+	if !a.IsValid() {
+		return f.local
+	}
+	for _, p := range f.trusted {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Group returns the address that stands for all of one client: an IPv6 address
+// with all but its first bits cleared, any other as it is. bits 0 means
+// DefaultV6Bits.
+func Group(a netip.Addr, bits int) netip.Addr {
+	if !a.Is6() {
+		return a
+	}
+	if bits <= 0 || bits > 128 {
+		bits = DefaultV6Bits
+	}
+	p, _ := a.WithZone("").Prefix(bits) // an error needs bits out of range
+	return p.Addr()
+}
+
+// Peer returns the address of a connection from its text, such as "192.0.2.1:1234"
+// or "[2001:db8::1]:1234"; invalid for a connection without one.
+func Peer(remote string) netip.Addr {
+	a, _ := ParseHost(remote)
+	return a
+}
