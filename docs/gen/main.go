@@ -1,7 +1,7 @@
 // Command gen computes the numbers and pictures of docs/algorithms.md with the
 // algorithms themselves, so that they are never wrong.
 //
-// It writes docs/img/*.svg, and between the marks
+// It writes docs/architecture.svg, docs/img/*.svg, and between the marks
 //
 //	<!-- generated: NAME -->
 //	<!-- end -->
@@ -56,7 +56,10 @@ func run(docs string) error {
 
 // generate returns the files to write, by name below docs.
 func generate(docs string) (map[string][]byte, error) {
-	files := map[string][]byte{"img/traffic.svg": []byte(trafficPicture())}
+	files := map[string][]byte{
+		"architecture.svg": []byte(housePicture(filepath.Join(docs, ".."))),
+		"img/traffic.svg":  []byte(trafficPicture()),
+	}
 	tables := map[string]string{
 		"traffic":  trafficTable(),
 		"five":     fiveTable(),

@@ -10,12 +10,12 @@ import (
 // style is the look of all pictures, by day and by night.
 const style = `
   text { font: 13px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
-  .paper { fill: #ffffff } .faint { stroke: #d0d7de } .line { stroke: #1f2328; fill: none; stroke-width: 1.5 }
+  .paper { fill: #ffffff } .faint { stroke: #d0d7de } .dash { stroke: #8c959f } .line { stroke: #1f2328; fill: none; stroke-width: 1.5 }
   .area { fill: #ddf4ff } .pass { stroke: #1a7f37 } .deny { stroke: #cf222e } .held { stroke: #9a6700 }
   .soft { fill: #59636e } .bold { font-weight: 600 } .mono { font-family: ui-monospace, Menlo, Consolas, monospace }
   .pass, .deny, .held { stroke-width: 2.5; fill: none } .thin { stroke-width: 1 }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 } .paper { fill: #0d1117 } .faint { stroke: #30363d } .line { stroke: #e6edf3 }
+    text { fill: #e6edf3 } .paper { fill: #0d1117 } .faint { stroke: #30363d } .dash { stroke: #6e7681 } .line { stroke: #e6edf3 }
     .area { fill: #10273d } .pass { stroke: #3fb950 } .deny { stroke: #f85149 } .held { stroke: #d29922 } .soft { fill: #9198a1 }
   }
 `
