@@ -34,7 +34,7 @@ func oneHome(t *tree) []fault {
 	}
 	for _, h := range homes {
 		if !slices.Contains(required, h.module) {
-			faults = append(faults, fault(fmt.Sprintf("%s: %s is not a direct dependency in go.mod; remove its row",
+			faults = append(faults, fault(fmt.Sprintf("%s: %s is not a direct dependency in go.mod: run go mod tidy, or remove its row",
 				dependenciesDoc, h.module)))
 		}
 	}

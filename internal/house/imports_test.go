@@ -39,14 +39,14 @@ var layers = []layer{
 		"rules depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{
-		[]string{"telemetry"},
-		[]string{".", "internal/..."},
-		"telemetry is told what happened; it does not reach for it",
-	},
-	{
 		[]string{"limiter"},
 		[]string{".", "rule", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
+	},
+	{
+		[]string{"telemetry"},
+		[]string{".", "rule", "limiter", "internal/..."},
+		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
