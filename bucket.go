@@ -24,39 +24,54 @@ func (l *Limit) clock(now Instant) int64 {
 	return int64(now)
 }
 
-// takeBucket is Take on the one word of a bucket's state.
-func (l *Limit) takeBucket(t int64, now Instant, cost uint64) (int64, Decision) {
+// takeBucket is Take on the one word of a bucket's state. It answers into d and
+// returns the new state.
+func (l *Limit) takeBucket(t int64, now Instant, cost uint64, d *Decision) int64 {
 	if l.full == 0 {
-		return t, l.none(now, cost)
+		*d = l.none(now, cost)
+		return t
 	}
-	clock := l.clock(now)
+	clock := int64(now)
+	if !l.smooth {
+		clock = l.clock(now)
+	}
 	used := max(0, t-clock)
-	if cost > uint64(l.most) || cost > 0 && (used+int64(cost)*l.charge > l.full || used > l.queue()) {
-		st := State{T: t}
-		if l.spec.Overdraw && cost <= uint64(l.most) {
-			return l.bucketAdd(t, now, int64(cost)), l.overdraw(&st, now, cost)
-		}
-		return t, l.denied(&st, now, cost)
+	if cost > uint64(l.most) || cost > 0 && (used+int64(cost)*l.charge > l.full || used > l.wait) {
+		return l.denyBucket(t, now, cost, d)
 	}
-	after := used + int64(cost)*l.charge
+	after := used
 	if cost > 0 {
+		after += int64(cost) * l.charge
 		t = clock + after
 	}
-	d := Decision{Allowed: true, Limit: l.most, At: now, Remaining: l.room(after)}
-	if l.spec.Step {
-		d.ResetAfter = span(max(0, l.bucketExpiry(t)-int64(now)))
-	} else {
+	d.Allowed, d.Degraded, d.Over = true, false, false
+	d.Limit, d.Remaining, d.At = l.most, l.room(after), now
+	d.RetryAfter, d.Delay = 0, 0
+	if l.smooth {
 		d.ResetAfter = time.Duration(after) * time.Microsecond
+		return t
 	}
+	d.ResetAfter = span(max(0, l.bucketExpiry(t)-int64(now)))
 	if l.spec.Algorithm == LeakyBucket && cost > 0 {
 		d.Delay = time.Duration(used) * time.Microsecond
 	}
-	return t, d
+	return t
+}
+
+// denyBucket answers a take that does not fit.
+func (l *Limit) denyBucket(t int64, now Instant, cost uint64, d *Decision) int64 {
+	st := State{T: t}
+	if l.spec.Overdraw && cost <= uint64(l.most) {
+		*d = l.overdraw(&st, now, cost)
+		return st.T
+	}
+	*d = l.denied(&st, now, cost)
+	return t
 }
 
 // room returns the whole units that fit beside what is used.
 func (l *Limit) room(used int64) int64 {
-	if used >= l.full || used > l.queue() {
+	if used >= l.full || used > l.wait {
 		return 0
 	}
 	free := uint64(l.full - used)
@@ -66,17 +81,9 @@ func (l *Limit) room(used int64) int64 {
 	return int64(free / uint64(l.charge))
 }
 
-// queue returns the longest that a newcomer may have to wait in the bucket.
-func (l *Limit) queue() int64 {
-	if l.wait == 0 {
-		return math.MaxInt64
-	}
-	return l.wait
-}
-
 func (l *Limit) bucketFits(t int64, now Instant, cost int64) bool {
 	used := max(0, t-l.clock(now))
-	return used+cost*l.charge <= l.full && used <= l.queue()
+	return used+cost*l.charge <= l.full && used <= l.wait
 }
 
 func (l *Limit) bucketReport(t int64, now Instant) Decision {
@@ -90,7 +97,7 @@ func (l *Limit) bucketReport(t int64, now Instant) Decision {
 // bucketRetry returns how long until cost units, at most l.most, fit.
 func (l *Limit) bucketRetry(t int64, now Instant, cost int64) time.Duration {
 	ready := t + cost*l.charge - l.full // the clock value at which they fit
-	if l.wait > 0 && l.wait != math.MaxInt64 {
+	if l.wait != math.MaxInt64 {
 		ready = max(ready, t-l.wait)
 	}
 	return span(max(0, l.unclock(ready)-int64(now)))

@@ -150,15 +150,17 @@ func (e *SpecError) Error() string { return e.Field + ": " + e.Problem }
 // for concurrent use; make it once and use it for any number of keys. The zero
 // Limit is not usable: see [NewLimit].
 type Limit struct {
-	spec Spec
-
+	// What a decision reads comes first, so that it shares a cache line.
 	most   int64 // Decision.Limit
-	per    int64 // microseconds; 0 for calendar windows
 	charge int64 // of one unit: microseconds, or units of a step clock
 	full   int64 // capacity in the same measure
 	wait   int64 // max_wait in microseconds, MaxInt64 where there is none
+	per    int64 // microseconds; 0 for calendar windows
 	block  int64 // length of a block in microseconds
 	packed bool  // the state is one word, see Pack
+	smooth bool  // a token bucket that refills steadily
+
+	spec Spec
 }
 
 // NewLimit checks spec and works out its numbers. The error is a [*SpecError].
@@ -172,7 +174,7 @@ func NewLimit(spec Spec) (*Limit, error) {
 	if spec.Algorithm == SlidingWindow && spec.Blocks == 0 {
 		spec.Blocks = 1
 	}
-	l := &Limit{spec: spec, per: spec.Per.Microseconds(), most: int64(spec.Requests)}
+	l := &Limit{spec: spec, per: spec.Per.Microseconds(), most: int64(spec.Requests), wait: math.MaxInt64}
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
@@ -230,9 +232,9 @@ func (l *Limit) prepare() error {
 	case Unlimited:
 		l.most = NoLimit
 	case TokenBucket:
+		l.smooth = !s.Step
 		return l.prepareBucket(int64(s.Burst))
 	case LeakyBucket:
-		l.wait = math.MaxInt64
 		if s.MaxWait > 0 {
 			l.wait = s.MaxWait.Microseconds()
 		}

@@ -31,7 +31,7 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 	case Unlimited:
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case TokenBucket, LeakyBucket:
-		st.T, d = l.takeBucket(st.T, now, cost)
+		st.T = l.takeBucket(st.T, now, cost, &d)
 		return d
 	}
 	if l.most == 0 {

@@ -34,7 +34,7 @@ func TestTraces(t *testing.T) {
 				if !section.Limit.Packed() {
 					continue
 				}
-				words[step.Key], d = section.Limit.TakeWord(words[step.Key], step.At, uint64(step.Cost))
+				words[step.Key] = section.Limit.TakeWord(words[step.Key], step.At, uint64(step.Cost), &d)
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d, packed: %s", step.Line, wrong)
 				}

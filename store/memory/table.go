@@ -1,0 +1,232 @@
+package memory
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"stint"
+)
+
+// shard holds the keys whose fingerprints share their top bits. Takes on the table
+// need no lock. mu guards the replacement of the table, and the map.
+type shard struct {
+	table atomic.Pointer[table]
+	cells atomic.Int32 // len(wide), read without mu
+
+	mu   sync.Mutex
+	wide map[uint64]*cell
+	born stint.Instant // latest time at which an expired cell was dropped
+}
+
+// table is an open-addressed hash table of one-word states. A slot is claimed once
+// and never moves: room is made only by copying what lives into another table.
+type table struct {
+	slots []slot
+	room  atomic.Int32  // slots that may still be claimed
+	born  stint.Instant // latest time at which an expired state was dropped
+}
+
+// slot is one key. mark is its fingerprint, or empty, or closed. word is
+//
+//	bit 63      busy: a call of several takes holds the slot
+//	bits 52-62  the numbers under which the state was written, see registry
+//	bits 0-51   the state, as stint.Limit.Pack writes it
+//
+// or untouched, moved or frozen.
+type slot struct {
+	mark atomic.Uint64
+	word atomic.Uint64
+}
+
+const (
+	empty  = 0              // mark: nobody's
+	closed = math.MaxUint64 // mark: nobody's, and the table is being replaced
+
+	untouched = 0              // word: no state
+	moved     = frozen - 1     // word: the state lives in the map
+	frozen    = math.MaxUint64 // word: the table is being replaced
+
+	stateBits = 52
+	stateMask = 1<<stateBits - 1
+	busy      = 1 << 63
+	unheld    = busy      // no slot's word before it is held, see part
+	maxID     = 1<<11 - 2 // the last number belongs to moved and frozen
+)
+
+// outcome says how an attempt on the table went.
+type outcome int
+
+const (
+	decided   outcome = iota
+	again             // the slot or the table changed meanwhile
+	elsewhere         // the map has to decide
+)
+
+// narrow decides a query on the table, by one compare-and-swap.
+func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
+	t := sh.table.Load()
+	sl := t.find(q.fp)
+	if sl == nil {
+		return s.absent(sh, t, q, d)
+	}
+	word := sl.word.Load()
+	if word&busy != 0 || word < 1<<stateBits {
+		return s.unusual(sh, t, sl, word, q, d)
+	}
+	if known := s.limits.get(word >> stateBits); known != q.limit && !known.Same(q.limit) {
+		return s.renumber(sl, word, known, q, d)
+	}
+	next := word&^stateMask | q.applyWord(word&stateMask, q.now, d)
+	if next == word || sl.word.CompareAndSwap(word, next) {
+		return decided
+	}
+	return again
+}
+
+// unusual decides where the word of a slot is not a state: nobody has taken yet, or
+// somebody else has the slot.
+func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d *stint.Decision) outcome {
+	switch {
+	case word == moved:
+		return elsewhere
+	case word == frozen:
+		sh.mu.Lock()   // until the new table is there
+		sh.mu.Unlock() //nolint:staticcheck // SA2001: waiting is all that is wanted
+		return again
+	case word != untouched:
+		return again // busy
+	}
+	id := s.limits.id(q.limit)
+	if id == 0 {
+		return elsewhere
+	}
+	at := max(q.now, t.born)
+	state := q.applyWord(0, at, d)
+	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
+		return again
+	}
+	q.late(at, d)
+	return decided
+}
+
+// absent decides for a key that has no slot: it claims one if there is anything to
+// remember.
+func (s *Store) absent(sh *shard, t *table, q *query, d *stint.Decision) outcome {
+	if sh.cells.Load() > 0 && s.inMap(sh, q.fp) || s.limits.id(q.limit) == 0 {
+		return elsewhere
+	}
+	at := max(q.now, t.born)
+	if q.applyWord(0, at, d) == 0 {
+		q.late(at, d)
+		return decided
+	}
+	if t.claim(q.fp) == nil {
+		s.replace(sh, t, q.now)
+	}
+	return again
+}
+
+// renumber decides on a state that was written under other numbers.
+func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *stint.Decision) outcome {
+	id := s.limits.id(q.limit)
+	if id == 0 {
+		return elsewhere // the map takes the state over
+	}
+	st := old.Unpack(word & stateMask)
+	q.limit.Carry(&st, old, q.now)
+	*d = q.apply(&st, q.now)
+	if sl.word.CompareAndSwap(word, id<<stateBits|min(q.limit.Pack(&st), stateMask)) {
+		return decided
+	}
+	return again
+}
+
+// home returns where the search for fp begins.
+func (t *table) home(fp uint64) int {
+	return int(uint64(uint32(fp)) * uint64(len(t.slots)) >> 32)
+}
+
+// find returns the slot of fp, nil if there is none.
+func (t *table) find(fp uint64) *slot {
+	if len(t.slots) == 0 {
+		return nil
+	}
+	for i := t.home(fp); ; {
+		sl := &t.slots[i]
+		switch sl.mark.Load() {
+		case fp:
+			return sl
+		case empty, closed:
+			return nil
+		}
+		if i++; i == len(t.slots) {
+			i = 0
+		}
+	}
+}
+
+// claim returns the slot of fp, a new one if need be; nil if the table has no more
+// room or is being replaced.
+func (t *table) claim(fp uint64) *slot {
+	if len(t.slots) == 0 {
+		return nil
+	}
+	for i := t.home(fp); ; {
+		sl := &t.slots[i]
+		mark := sl.mark.Load()
+		if mark == empty {
+			if t.room.Add(-1) < 0 {
+				t.room.Add(1)
+				return nil
+			}
+			if sl.mark.CompareAndSwap(empty, fp) {
+				return sl
+			}
+			t.room.Add(1)
+			mark = sl.mark.Load()
+		}
+		switch mark {
+		case fp:
+			return sl
+		case closed:
+			return nil
+		}
+		if i++; i == len(t.slots) {
+			i = 0
+		}
+	}
+}
+
+// put adds a state to a table that nobody else sees yet.
+func (t *table) put(e entry) {
+	i := t.home(e.fp)
+	for t.slots[i].mark.Load() != empty {
+		if i++; i == len(t.slots) {
+			i = 0
+		}
+	}
+	t.slots[i].mark.Store(e.fp)
+	t.slots[i].word.Store(e.word)
+}
+
+// drain closes the table and appends its states to out. From then on nobody can
+// change it: whoever tries finds frozen and waits for the next one.
+func (t *table) drain(out []entry) []entry {
+	for i := range t.slots {
+		sl := &t.slots[i]
+		if sl.mark.CompareAndSwap(empty, closed) {
+			continue
+		}
+		word := sl.word.Load()
+		for word&busy != 0 && word != moved || !sl.word.CompareAndSwap(word, frozen) {
+			runtime.Gosched() // a call of several takes is about to let go
+			word = sl.word.Load()
+		}
+		if word != untouched && word != moved {
+			out = append(out, entry{fp: sl.mark.Load(), word: word})
+		}
+	}
+	return out
+}

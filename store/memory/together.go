@@ -1,0 +1,238 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"stint"
+)
+
+// call is the work of a call of several takes that stand or fall together.
+//
+// All their keys are held at once: those in maps by the locks of their shards,
+// taken in the order of shards, then those in tables by the busy bit of their
+// slots, taken in the order of fingerprints. Slots are claimed before anything is
+// held, and nothing that is held waits for a lock or a replacement of a table, so
+// two calls never wait for each other in a circle.
+type call struct {
+	parts  []part
+	of     []int // the part of each take; -1 for takes that are apart
+	locked []*shard
+}
+
+// part is one key of a call. Takes of the same key are one part with the sum of
+// their costs.
+type part struct {
+	query
+	sh *shard
+
+	slot   *slot  // where its word is held; nil: in the map, or nothing to hold
+	word   uint64 // as it was before
+	inMap  bool
+	cell   *cell
+	state  stint.State
+	at     stint.Instant
+	result stint.Decision
+}
+
+// together decides the takes of c that are not apart: all or none.
+func (s *Store) together(c *stint.Call, now stint.Instant) error {
+	w := s.calls.Get().(*call)
+	defer s.calls.Put(w)
+	if err := s.collect(w, c, now); err != nil {
+		return err
+	}
+	for !s.hold(w, now) {
+		s.release(w)
+		runtime.Gosched()
+	}
+	s.read(w, now)
+	w.decide()
+	s.write(w, now)
+	s.release(w)
+	for i, p := range w.of {
+		if p >= 0 {
+			c.Results[i] = w.parts[p].result
+		}
+	}
+	for i := range w.parts {
+		w.parts[i] = part{} // keep nobody's limits and states alive
+	}
+	return nil
+}
+
+// collect turns takes into parts, in the order in which they are held.
+func (s *Store) collect(w *call, c *stint.Call, now stint.Instant) error {
+	w.parts, w.of = w.parts[:0], w.of[:0]
+	for i := range c.Takes {
+		t := &c.Takes[i]
+		if t.Apart {
+			continue
+		}
+		p := part{query: query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now}, word: unheld}
+		p.fp = s.print(t.Limit.Algorithm(), t.Key)
+		p.sh = s.shard(p.fp)
+		same := slices.IndexFunc(w.parts, func(q part) bool { return q.fp == p.fp })
+		if same < 0 {
+			w.parts = append(w.parts, p)
+			continue
+		}
+		q := &w.parts[same]
+		if q.op != stint.Ask || p.op != stint.Ask || !q.limit.Same(p.limit) {
+			return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
+		}
+		q.cost += p.cost
+	}
+	slices.SortFunc(w.parts, func(a, b part) int { return cmp.Compare(a.fp, b.fp) })
+	for i := range c.Takes {
+		at := -1
+		if t := &c.Takes[i]; !t.Apart {
+			fp := s.print(t.Limit.Algorithm(), t.Key)
+			at, _ = slices.BinarySearchFunc(w.parts, fp, func(p part, fp uint64) int { return cmp.Compare(p.fp, fp) })
+		}
+		w.of = append(w.of, at)
+	}
+	return nil
+}
+
+// hold takes hold of all parts; false if it has to be tried again.
+func (s *Store) hold(w *call, now stint.Instant) bool {
+	for i := range w.parts {
+		if p := &w.parts[i]; !p.inMap && !s.place(p, now) {
+			return false
+		}
+	}
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.inMap && (len(w.locked) == 0 || w.locked[len(w.locked)-1] != p.sh) {
+			p.sh.mu.Lock()
+			w.locked = append(w.locked, p.sh)
+		}
+	}
+	for i := range w.parts {
+		if p := &w.parts[i]; p.slot != nil && !p.seize() {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds where the part's state is or will be; false if that has to be tried
+// again.
+func (s *Store) place(p *part, now stint.Instant) bool {
+	p.slot = nil
+	if p.limit.Algorithm() == stint.Unlimited {
+		return true
+	}
+	t := p.sh.table.Load()
+	if p.limit.Packed() {
+		p.slot = t.find(p.fp)
+	}
+	if p.slot != nil && s.limits.id(p.limit) != 0 {
+		return true
+	}
+	p.slot = nil
+	if !p.limit.Packed() || s.limits.id(p.limit) == 0 || p.sh.cells.Load() > 0 && s.inMap(p.sh, p.fp) {
+		p.inMap = true
+		return true
+	}
+	if p.op != stint.Force && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most())) {
+		return true // nothing that would have to be remembered
+	}
+	if p.slot = t.claim(p.fp); p.slot == nil {
+		s.replace(p.sh, t, now)
+		return false
+	}
+	return true
+}
+
+// seize takes hold of the part's slot; false if the state is elsewhere by now.
+func (p *part) seize() bool {
+	for {
+		word := p.slot.word.Load()
+		switch {
+		case word == moved:
+			p.inMap = true
+			return false
+		case word == frozen:
+			return false
+		case word&busy == 0 && p.slot.word.CompareAndSwap(word, word|busy):
+			p.word = word
+			return true
+		}
+		runtime.Gosched()
+	}
+}
+
+// release lets go of everything. Slots that were not written get their old word.
+func (s *Store) release(w *call) {
+	for i := range w.parts {
+		if p := &w.parts[i]; p.slot != nil && p.word != unheld {
+			p.slot.word.Store(p.word)
+			p.word = unheld
+		}
+	}
+	for _, sh := range w.locked {
+		sh.mu.Unlock()
+	}
+	w.locked = w.locked[:0]
+}
+
+// read loads the states of the parts that are held.
+func (s *Store) read(w *call, now stint.Instant) {
+	for i := range w.parts {
+		p := &w.parts[i]
+		p.at = now
+		switch {
+		case p.inMap:
+			p.cell, p.at = s.cellLocked(p.sh, p.fp, p.limit, now)
+			p.state = p.cell.state
+		case p.slot == nil || p.word == untouched:
+			p.at = max(now, p.sh.table.Load().born)
+		default:
+			known := s.limits.get(p.word >> stateBits)
+			p.state = known.Unpack(p.word & stateMask)
+			p.limit.Carry(&p.state, known, now)
+		}
+	}
+}
+
+// decide answers all parts: everything is done, or nothing.
+func (w *call) decide() {
+	pass := true
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.op == stint.Ask {
+			p.result = p.limit.Test(&p.state, p.at, p.cost)
+			pass = pass && p.result.Allowed
+		}
+	}
+	for i := range w.parts {
+		p := &w.parts[i]
+		switch {
+		case pass, p.op == stint.Ask && (!p.result.Allowed || p.limit.Spec().Overdraw):
+			p.result = p.apply(&p.state, p.at)
+		default:
+			p.result = p.limit.Test(&p.state, p.at, 0)
+		}
+		p.late(p.at, &p.result)
+	}
+}
+
+// write puts the states back to where they are held.
+func (s *Store) write(w *call, now stint.Instant) {
+	for i := range w.parts {
+		p := &w.parts[i]
+		switch {
+		case p.inMap:
+			p.cell.state = p.state
+			s.keepLocked(p.sh, p.fp, p.cell, now)
+		case p.slot != nil:
+			if state := min(p.limit.Pack(&p.state), stateMask); state != 0 || p.word != untouched {
+				p.word = s.limits.id(p.limit)<<stateBits | state
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package memory
+
+import (
+	"runtime"
+	"unsafe"
+
+	"stint"
+)
+
+// cell is the state of a key that does not fit into one word, and the limit it was
+// written under.
+type cell struct {
+	limit *stint.Limit
+	state stint.State
+	bytes int64 // what it was last counted as
+}
+
+// cellBytes is what a cell costs with its place in the map, without its log.
+const cellBytes = int64(unsafe.Sizeof(cell{})) + 24
+
+// sweepCells is how many cells are looked at under one hold of a lock.
+const sweepCells = 4096
+
+// wide decides a query on the map.
+func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	c, at := s.cellLocked(sh, q.fp, q.limit, q.now)
+	*d = q.apply(&c.state, at)
+	q.late(at, d)
+	s.keepLocked(sh, q.fp, c, q.now)
+}
+
+// cellLocked returns the cell of a key as limit reads it, a fresh one if there is
+// none, and the time to decide at.
+func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (*cell, stint.Instant) {
+	if c, ok := sh.wide[fp]; ok {
+		if c.limit != limit {
+			c.state, c.limit = carried(c.state, c.limit, limit, now), limit
+		}
+		return c, now
+	}
+	if c := s.fromTableLocked(sh, fp, limit, now); c != nil {
+		return c, now
+	}
+	return &cell{limit: limit}, max(now, sh.born)
+}
+
+func carried(st stint.State, old, limit *stint.Limit, now stint.Instant) stint.State {
+	limit.Carry(&st, old, now)
+	return st
+}
+
+// fromTableLocked takes over a state that the table holds, written when the limit
+// had other numbers; nil if there is none.
+func (s *Store) fromTableLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) *cell {
+	t := sh.table.Load()
+	sl := t.find(fp)
+	if sl == nil {
+		return nil
+	}
+	for {
+		word := sl.word.Load() // never frozen: who replaces the table holds the lock
+		if word == moved {
+			return nil
+		}
+		if word&busy != 0 || !sl.word.CompareAndSwap(word, moved) {
+			runtime.Gosched()
+			continue
+		}
+		if word == untouched {
+			return nil
+		}
+		old := s.limits.get(word >> stateBits)
+		return &cell{limit: limit, state: carried(old.Unpack(word&stateMask), old, limit, now)}
+	}
+}
+
+// inMap says whether the map holds the key.
+func (s *Store) inMap(sh *shard, fp uint64) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, ok := sh.wide[fp]
+	return ok
+}
+
+// keepLocked puts a decided cell into the map, or takes it out where there is
+// nothing to remember, and keeps the count of bytes.
+func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
+	_, there := sh.wide[fp]
+	if c.limit.Expiry(&c.state) == 0 {
+		if there {
+			s.dropLocked(sh, fp, c)
+		}
+		return
+	}
+	if !there {
+		if sh.wide == nil {
+			sh.wide = make(map[uint64]*cell)
+		}
+		sh.wide[fp] = c
+		sh.cells.Add(1)
+	}
+	grown := cellBytes + int64(c.state.Log.Size()) - c.bytes
+	c.bytes += grown
+	if s.bytes.Add(grown) > s.budget && grown > 0 {
+		s.shrinkLocked(sh, fp, now)
+	}
+}
+
+func (s *Store) dropLocked(sh *shard, fp uint64, c *cell) {
+	delete(sh.wide, fp)
+	sh.cells.Add(-1)
+	s.bytes.Add(-c.bytes)
+}
+
+// dropExpiredLocked drops expired cells, looking at no more than most.
+func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
+	for fp, c := range sh.wide {
+		if c.limit.Fresh(&c.state, now) {
+			s.dropLocked(sh, fp, c)
+			s.counts.expired.Add(1)
+			sh.born = max(sh.born, now)
+		}
+		if most--; most == 0 {
+			return
+		}
+	}
+}
+
+// shrinkLocked makes room in the map of a shard whose store is over its budget: it
+// drops what has expired, then of the rest what forget says, never the key that is
+// being decided.
+func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
+	s.dropExpiredLocked(sh, now, len(sh.wide))
+	if s.bytes.Load() <= s.budget || len(sh.wide) < 2 {
+		return
+	}
+	buffer := s.scratch.Get().(*[]entry)
+	all := (*buffer)[:0]
+	for fp, c := range sh.wide {
+		if fp != deciding {
+			all = append(all, entry{fp: fp, rank: rank(c.limit, &c.state, c.limit.Expiry(&c.state), now)})
+		}
+	}
+	for _, e := range all[:s.forget(all, 1, len(all)/16)] {
+		s.dropLocked(sh, e.fp, sh.wide[e.fp])
+	}
+	*buffer = all[:0]
+	s.scratch.Put(buffer)
+}
