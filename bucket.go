@@ -24,13 +24,13 @@ func (l *Limit) clock(now Instant) int64 {
 	return int64(now)
 }
 
-// takeBucket is Take on the one word of a bucket's state. It answers into d and
-// returns the new state.
-func (l *Limit) takeBucket(t int64, now Instant, cost uint64, d *Decision) int64 {
-	if l.full == 0 {
-		*d = l.none(now, cost)
-		return t
+// TakeWord is Take on the packed state: it answers into d and returns the new
+// word. It is the hot path of an in-memory store.
+func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
+	if l.charge == 0 {
+		return l.takeUnpacked(word, now, cost, d)
 	}
+	t := int64(word)
 	clock := int64(now)
 	if !l.smooth {
 		clock = l.clock(now)
@@ -49,24 +49,31 @@ func (l *Limit) takeBucket(t int64, now Instant, cost uint64, d *Decision) int64
 	d.RetryAfter, d.Delay = 0, 0
 	if l.smooth {
 		d.ResetAfter = time.Duration(after) * time.Microsecond
-		return t
+		return uint64(t)
 	}
 	d.ResetAfter = span(max(0, l.bucketExpiry(t)-int64(now)))
 	if l.spec.Algorithm == LeakyBucket && cost > 0 {
 		d.Delay = time.Duration(used) * time.Microsecond
 	}
-	return t
+	return uint64(t)
+}
+
+// takeUnpacked is TakeWord for what is not a bucket that holds anything.
+func (l *Limit) takeUnpacked(word uint64, now Instant, cost uint64, d *Decision) uint64 {
+	st := l.Unpack(word)
+	*d = l.Take(&st, now, cost)
+	return l.Pack(&st)
 }
 
 // denyBucket answers a take that does not fit.
-func (l *Limit) denyBucket(t int64, now Instant, cost uint64, d *Decision) int64 {
+func (l *Limit) denyBucket(t int64, now Instant, cost uint64, d *Decision) uint64 {
 	st := State{T: t}
 	if l.spec.Overdraw && cost <= uint64(l.most) {
 		*d = l.overdraw(&st, now, cost)
-		return st.T
+	} else {
+		*d = l.denied(&st, now, cost)
 	}
-	*d = l.denied(&st, now, cost)
-	return t
+	return uint64(st.T)
 }
 
 // room returns the whole units that fit beside what is used.
@@ -75,10 +82,23 @@ func (l *Limit) room(used int64) int64 {
 		return 0
 	}
 	free := uint64(l.full - used)
-	if charge := uint64(l.charge); (free|charge)>>32 == 0 {
-		return int64(uint32(free) / uint32(charge)) // a 32-bit division is the cheaper one
+	if l.inverse != 0 {
+		q, _ := bits.Mul64(free, l.inverse)
+		return int64(q)
 	}
 	return int64(free / uint64(l.charge))
+}
+
+// inverse returns 2^64/charge rounded up, with which the high half of a product is
+// an exact quotient of any number up to full; 0 where it is not. With e < 1 what
+// was rounded up, the product is free/charge + free*e/2^64. The fraction of the
+// first is at most 1 - 1/charge, so the sum stays below the next whole number while
+// full*charge < 2^64.
+func inverse(charge, full int64) uint64 {
+	if hi, _ := bits.Mul64(uint64(charge), uint64(full)); hi != 0 || charge < 2 {
+		return 0
+	}
+	return math.MaxUint64/uint64(charge) + 1
 }
 
 func (l *Limit) bucketFits(t int64, now Instant, cost int64) bool {

@@ -151,14 +151,15 @@ func (e *SpecError) Error() string { return e.Field + ": " + e.Problem }
 // Limit is not usable: see [NewLimit].
 type Limit struct {
 	// What a decision reads comes first, so that it shares a cache line.
-	most   int64 // Decision.Limit
-	charge int64 // of one unit: microseconds, or units of a step clock
-	full   int64 // capacity in the same measure
-	wait   int64 // max_wait in microseconds, MaxInt64 where there is none
-	per    int64 // microseconds; 0 for calendar windows
-	block  int64 // length of a block in microseconds
-	packed bool  // the state is one word, see Pack
-	smooth bool  // a token bucket that refills steadily
+	most    int64  // Decision.Limit
+	charge  int64  // of one unit: microseconds, or units of a step clock
+	full    int64  // capacity in the same measure
+	inverse uint64 // of charge, see inverse
+	wait    int64  // max_wait in microseconds, MaxInt64 where there is none
+	per     int64  // microseconds; 0 for calendar windows
+	block   int64  // length of a block in microseconds
+	packed  bool   // the state is one word, see Pack
+	smooth  bool   // a token bucket that refills steadily
 
 	spec Spec
 }
@@ -279,5 +280,6 @@ func (l *Limit) prepareBucket(capacity int64) error {
 	if l.spec.Step {
 		l.charge, l.full = 1, capacity
 	}
+	l.inverse = inverse(l.charge, l.full)
 	return nil
 }

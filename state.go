@@ -31,8 +31,10 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 	case Unlimited:
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case TokenBucket, LeakyBucket:
-		st.T = l.takeBucket(st.T, now, cost, &d)
-		return d
+		if l.charge != 0 {
+			st.T = int64(l.TakeWord(uint64(st.T), now, cost, &d))
+			return d
+		}
 	}
 	if l.most == 0 {
 		return l.none(now, cost)

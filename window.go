@@ -127,14 +127,3 @@ func (l *Limit) Unpack(word uint64) State {
 	}
 	return State{T: int64(word)}
 }
-
-// TakeWord is Take on the packed state: it answers into d and returns the new
-// word. It is the hot path of an in-memory store.
-func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
-	if l.spec.Algorithm != FixedWindow {
-		return uint64(l.takeBucket(int64(word), now, cost, d))
-	}
-	st := l.Unpack(word)
-	*d = l.Take(&st, now, cost)
-	return l.Pack(&st)
-}

@@ -107,7 +107,11 @@ func New(options Options) *Store {
 // for a single take, without the words around it, and allocates nothing. The key
 // must not be empty and the limit not nil.
 func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.Decision) {
-	s.one(key, &query{limit: limit, cost: uint64(cost), now: s.now(0)}, &d)
+	now := s.now(0)
+	if limit.Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
+		return d
+	}
+	s.one(key, &query{limit: limit, cost: uint64(cost), now: now}, &d)
 	return d
 }
 
@@ -171,6 +175,9 @@ func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp = s.print(algorithm, key)
 	sh := s.shard(q.fp)
+	if q.op == stint.Ask && q.limit.Packed() && s.quick(q.fp, q.limit, q.cost, q.now, d) {
+		return
+	}
 	for q.limit.Packed() {
 		switch s.narrow(sh, q, d) {
 		case decided:
@@ -237,26 +244,24 @@ func (q *query) late(at stint.Instant, d *stint.Decision) {
 // ownClock is the machine's clock, which runs as evenly as its monotonic clock and
 // is set forward when the wall clock was.
 type ownClock struct {
-	base atomic.Pointer[clockBase]
+	base   time.Time // of the monotonic clock
+	offset atomic.Int64
 }
 
-type clockBase struct {
-	time   time.Time
-	micros int64
+func (c *ownClock) start(t time.Time) {
+	c.base = t
+	c.offset.Store(t.UnixMicro())
 }
-
-func (c *ownClock) start(t time.Time) { c.base.Store(&clockBase{t, t.UnixMicro()}) }
 
 func (c *ownClock) now() stint.Instant {
-	b := c.base.Load()
-	return stint.Instant(b.micros + int64(time.Since(b.time)/time.Microsecond))
+	return stint.Instant(c.offset.Load() + int64(time.Since(c.base)/time.Microsecond))
 }
 
 // follow sets the clock forward to the wall clock where that has been set, or the
 // machine has slept. It never sets it back: that would only lengthen waits that
 // were promised.
 func (c *ownClock) follow() {
-	if t := time.Now(); t.UnixMicro()-int64(c.now()) > int64(time.Millisecond/time.Microsecond) {
-		c.start(t)
+	if ahead := time.Now().UnixMicro() - int64(c.now()); ahead > int64(time.Millisecond/time.Microsecond) {
+		c.offset.Add(ahead)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // of numbers; states under any more live in the map, where they carry their limit
 // themselves. Sets are never forgotten.
 type registry struct {
-	limits [1 << 11]atomic.Pointer[stint.Limit]
+	// By the top 12 bits of a word: nil for one that is busy or no state.
+	limits [1 << 12]atomic.Pointer[stint.Limit]
 
 	last atomic.Pointer[named] // the latest answer of id
 
@@ -26,8 +27,9 @@ type named struct {
 	id    uint64
 }
 
-// get returns the limit of an id that was given out.
-func (r *registry) get(id uint64) *stint.Limit { return r.limits[id&(1<<11-1)].Load() }
+// of returns the limit under which the state in a word was written, nil if the word
+// is untouched, busy, moved or frozen.
+func (r *registry) of(word uint64) *stint.Limit { return r.limits[word>>stateBits].Load() }
 
 // id returns the number of the limit, 0 if there is none left.
 func (r *registry) id(limit *stint.Limit) uint64 {

@@ -47,7 +47,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant) {
 	born := t.born
 	live := entries[:0]
 	for _, e := range entries {
-		limit := s.limits.get(e.word >> stateBits)
+		limit := s.limits.of(e.word)
 		st := limit.Unpack(e.word & stateMask)
 		expiry := limit.Expiry(&st)
 		if expiry <= now {
@@ -215,7 +215,7 @@ func (s *Store) wasteful(t *table, now stint.Instant) bool {
 		if word == untouched || word >= moved {
 			continue
 		}
-		limit := s.limits.get(word >> stateBits)
+		limit := s.limits.of(word)
 		st := limit.Unpack(word & stateMask)
 		if !limit.Fresh(&st, now) {
 			live++

@@ -64,6 +64,30 @@ const (
 	elsewhere         // the map has to decide
 )
 
+// quick is the way that nearly every take goes: the key has a slot, written under
+// the same numbers, and nobody else is at it. Where it returns false nothing has
+// been done and narrow finds out why.
+func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Instant, d *stint.Decision) bool {
+	slots := s.shard(fp).table.Load().slots
+	i := home(fp, len(slots))
+	for ; i < len(slots); i++ {
+		sl := &slots[i]
+		if mark := sl.mark.Load(); mark != fp {
+			if mark == empty {
+				return false
+			}
+			continue
+		}
+		word := sl.word.Load()
+		if known := s.limits.of(word); known != limit && (known == nil || !known.Same(limit)) {
+			return false
+		}
+		next := word&^stateMask | min(limit.TakeWord(word&stateMask, now, cost, d), stateMask)
+		return next == word || sl.word.CompareAndSwap(word, next)
+	}
+	return false
+}
+
 // narrow decides a query on the table, by one compare-and-swap.
 func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	t := sh.table.Load()
@@ -75,7 +99,7 @@ func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	if word&busy != 0 || word < 1<<stateBits {
 		return s.unusual(sh, t, sl, word, q, d)
 	}
-	if known := s.limits.get(word >> stateBits); known != q.limit && !known.Same(q.limit) {
+	if known := s.limits.of(word); known != q.limit && !known.Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}
 	next := word&^stateMask | q.applyWord(word&stateMask, q.now, d)
@@ -143,17 +167,15 @@ func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *s
 	return again
 }
 
-// home returns where the search for fp begins.
-func (t *table) home(fp uint64) int {
-	return int(uint64(uint32(fp)) * uint64(len(t.slots)) >> 32)
-}
+// home returns where the search for fp begins among n slots.
+func home(fp uint64, n int) int { return int(uint64(uint32(fp)) * uint64(n) >> 32) }
 
 // find returns the slot of fp, nil if there is none.
 func (t *table) find(fp uint64) *slot {
 	if len(t.slots) == 0 {
 		return nil
 	}
-	for i := t.home(fp); ; {
+	for i := home(fp, len(t.slots)); ; {
 		sl := &t.slots[i]
 		switch sl.mark.Load() {
 		case fp:
@@ -173,7 +195,7 @@ func (t *table) claim(fp uint64) *slot {
 	if len(t.slots) == 0 {
 		return nil
 	}
-	for i := t.home(fp); ; {
+	for i := home(fp, len(t.slots)); ; {
 		sl := &t.slots[i]
 		mark := sl.mark.Load()
 		if mark == empty {
@@ -201,7 +223,7 @@ func (t *table) claim(fp uint64) *slot {
 
 // put adds a state to a table that nobody else sees yet.
 func (t *table) put(e entry) {
-	i := t.home(e.fp)
+	i := home(e.fp, len(t.slots))
 	for t.slots[i].mark.Load() != empty {
 		if i++; i == len(t.slots) {
 			i = 0

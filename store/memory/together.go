@@ -192,7 +192,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 		case p.slot == nil || p.word == untouched:
 			p.at = max(now, p.sh.table.Load().born)
 		default:
-			known := s.limits.get(p.word >> stateBits)
+			known := s.limits.of(p.word)
 			p.state = known.Unpack(p.word & stateMask)
 			p.limit.Carry(&p.state, known, now)
 		}

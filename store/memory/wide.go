@@ -71,7 +71,7 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64, limit *stint.Limit, now st
 		if word == untouched {
 			return nil
 		}
-		old := s.limits.get(word >> stateBits)
+		old := s.limits.of(word)
 		return &cell{limit: limit, state: carried(old.Unpack(word&stateMask), old, limit, now)}
 	}
 }
