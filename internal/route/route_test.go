@@ -1,0 +1,183 @@
+package route
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestClean(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"/", "/"},
+		{"", "/"},
+		{"*", "*"},
+		{"/users/42", "/users/42"},
+		{"/users/42/", "/users/42/"},
+		{"//users///42", "/users/42"},
+		{"/./users/./42", "/users/42"},
+		{"/users/7/../42", "/users/42"},
+		{"/../../users/42", "/users/42"},
+		{"/users/42/.", "/users/42/"},
+		{"/users/42/..", "/users/"},
+		{"/..", "/"},
+		{"/%75sers/4%32", "/users/42"},
+		{"/%2e%2E/users/%2e/42", "/users/42"},
+		{"/users%2f42", "/users%2F42"},
+		{"/a%40b", "/a@b"},
+		{"/caf\u00e9", "/caf%C3%A9"},
+		{"/caf%c3%a9", "/caf%C3%A9"},
+		{"/a b", "/a%20b"},
+		{"/50%", "/50%25"},
+		{"/50%zz", "/50%25zz"},
+		{"/50%25", "/50%25"},
+		{"/%00", "/%00"},
+		{"/a%3Fb", "/a%3Fb"},
+		{"/.hidden", "/.hidden"},
+		{"/...", "/..."},
+		{"users/42", "/users/42"},
+	} {
+		got := Clean(tt.in)
+		if got != tt.want {
+			t.Errorf("Clean(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+		if again := Clean(got); again != got {
+			t.Errorf("Clean(%q) = %q, is not clean: becomes %q", tt.in, got, again)
+		}
+	}
+}
+
+func TestCleanAllocatesNothingForCleanPaths(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Clean("/v1/users/42/orders") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	for _, seed := range []string{"/a/../b", "//", "/%2e%2e/%2F", "*", "/%", "/%4", "a/b?c#d"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		clean := Clean(path)
+		if again := Clean(clean); again != clean {
+			t.Errorf("Clean(%q) = %q, and then %q", path, clean, again)
+		}
+		if clean == "*" {
+			return
+		}
+		if clean[0] != '/' || strings.Contains(clean, "//") || strings.Contains(clean+"/", "/./") || strings.Contains(clean+"/", "/../") {
+			t.Errorf("Clean(%q) = %q", path, clean)
+		}
+	})
+}
+
+var samplePatterns = []string{
+	"GET /users/{id}", "POST /users/{id}", "GET /users/me", "/users/{id}/orders/{$}", "/users/{id}/orders/{order}",
+	"/static/", "/files/{rest...}", "/{$}", "DELETE /gone/", "/a/{x}/c", "/a/b/c", "/a/b/d/{y...}", "/caf\u00e9/{z}", "/caf%C3%A8/x",
+}
+
+func TestMatch(t *testing.T) {
+	set, i, err := NewSet(samplePatterns)
+	if err != nil {
+		t.Fatal(i, err)
+	}
+	for _, tt := range []struct{ method, path, want string }{
+		{"GET", "/users/1", "GET /users/{id}"},
+		{"HEAD", "/users/2", "GET /users/{id}"},
+		{"POST", "/users/1", "POST /users/{id}"},
+		{"PUT", "/users/1", ""},
+		{"GET", "/users/", ""},
+		{"GET", "/users/me", "GET /users/me"},
+		{"HEAD", "/users/me", "GET /users/me"},
+		{"POST", "/users/me", "POST /users/{id}"},
+		{"GET", "/users/1/orders/", "/users/{id}/orders/{$}"},
+		{"GET", "/users/1/orders", ""},
+		{"GET", "/users/1/orders/7", "/users/{id}/orders/{order}"},
+		{"GET", "/static/a/b/c.css", "/static/"},
+		{"GET", "/static/", "/static/"},
+		{"GET", "/files/", "/files/{rest...}"},
+		{"GET", "/files/a/b", "/files/{rest...}"},
+		{"GET", "/", "/{$}"},
+		{"DELETE", "/gone/x/y", "DELETE /gone/"},
+		{"GET", "/a/b/c", "/a/b/c"},
+		{"GET", "/a/b/d/c", "/a/b/d/{y...}"},
+		{"GET", "/a/z/c", "/a/{x}/c"},
+		{"GET", Clean("/caf\u00e9/1"), "/caf\u00e9/{z}"},
+		{"GET", Clean("/caf%c3%a8/x"), "/caf%C3%A8/x"},
+		{"OPTIONS", "*", ""},
+	} {
+		got, ok := set.Match(tt.method, tt.path)
+		if got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s %s: %q, want %q", tt.method, tt.path, got, tt.want)
+		}
+	}
+}
+
+func TestNewSetRefuses(t *testing.T) {
+	for _, patterns := range [][]string{
+		{"users"}, {""}, {"GET"}, {"example.com/users"}, {"/{a}{b}"}, {"/{a...}/b"}, {"/{"}, {"/x", "/x"},
+		{"/users/{id}", "/users/{name}"}, {"/{a}/x", "/x/{b}"}, {"GET /users/", "/users/{id}"}, {"/{id}/{id}"},
+	} {
+		set, i, err := NewSet(patterns)
+		if err == nil || set != nil || i != len(patterns)-1 {
+			t.Errorf("NewSet(%q) = %v, %d, %v, want the last refused", patterns, set, i, err)
+		} else if strings.Contains(err.Error(), "set.go") {
+			t.Errorf("NewSet(%q): %v", patterns, err)
+		}
+	}
+}
+
+func TestMatchAllocatesNothing(t *testing.T) {
+	set, _, _ := NewSet(samplePatterns)
+	if n := testing.AllocsPerRun(100, func() { set.Match("GET", "/users/1/orders/7") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A set chooses as net/http's ServeMux does.
+func FuzzMatch(f *testing.F) {
+	patterns := []string{}
+	for _, p := range samplePatterns {
+		if !strings.Contains(p, "caf") {
+			patterns = append(patterns, p)
+		}
+	}
+	set, _, err := NewSet(patterns)
+	if err != nil {
+		f.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for _, p := range patterns {
+		mux.Handle(p, http.NotFoundHandler())
+	}
+	f.Add("GET", "/users/1/orders/")
+	f.Add("HEAD", "/users/me")
+	f.Add("POST", "/a/b/c/d")
+	f.Fuzz(func(t *testing.T, method, path string) {
+		path = Clean(path)
+		for _, c := range method {
+			if c < 'A' || c > 'Z' {
+				return
+			}
+		}
+		if method == "" || method == http.MethodConnect || strings.ContainsAny(path, "%") || path == "*" {
+			return
+		}
+		r := httptest.NewRequest(method, "/", nil)
+		r.URL.Path = path
+		_, want := mux.Handler(r)
+		got, _ := set.Match(method, path)
+		if got != want && !redirects(mux, r) {
+			t.Errorf("%s %s: %q, net/http says %q", method, path, got, want)
+		}
+	})
+}
+
+// redirects says whether net/http answers by sending the client to the path with a
+// slash at its end, which is no match.
+func redirects(mux *http.ServeMux, r *http.Request) bool {
+	h, _ := mux.Handler(r)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code == http.StatusMovedPermanently || w.Code == http.StatusTemporaryRedirect || w.Code == http.StatusPermanentRedirect
+}

@@ -1,0 +1,133 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// maxDepth is how deep values may nest.
+	maxDepth = 100
+	// maxAliased is how many values may be read through aliases.
+	maxAliased = 1_000_000
+)
+
+// Fault is one thing that is wrong.
+type Fault struct {
+	Line    int // 1 for the first
+	Problem string
+	Hint    string
+}
+
+// Document is one parsed file and what was found wrong in it.
+type Document struct {
+	root    *yaml.Node // nil for an empty file
+	faults  []Fault
+	aliased int
+	refused bool // reported once: too deep or too many aliases
+}
+
+// Parse reads data as one YAML document. What is wrong with it stands in its
+// faults.
+func Parse(data []byte) *Document {
+	doc := new(Document)
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	err := dec.Decode(&first)
+	switch {
+	case errors.Is(err, io.EOF):
+		return doc
+	case err != nil:
+		doc.faults = append(doc.faults, syntaxFault(err, data))
+		return doc
+	}
+	if len(first.Content) > 0 {
+		doc.root = first.Content[0]
+	}
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		doc.Fail(second.Line, "a second document in one file", "remove the line `---`, or put the second document in a file of its own")
+	case !errors.Is(err, io.EOF):
+		doc.faults = append(doc.faults, syntaxFault(err, data))
+	}
+	return doc
+}
+
+// Faults returns everything that was found so far, in the order of the lines, and
+// once what aliases show several times.
+func (doc *Document) Faults() []Fault {
+	slices.SortStableFunc(doc.faults, func(a, b Fault) int { return a.Line - b.Line })
+	seen := map[Fault]bool{}
+	doc.faults = slices.DeleteFunc(doc.faults, func(f Fault) bool {
+		defer func() { seen[f] = true }()
+		return seen[f]
+	})
+	return doc.faults
+}
+
+// Fail reports a fault that belongs to a line rather than to a value.
+func (doc *Document) Fail(line int, problem, hint string) {
+	doc.faults = append(doc.faults, Fault{Line: max(line, 1), Problem: problem, Hint: hint})
+}
+
+// Root returns the outermost value.
+func (doc *Document) Root() Value {
+	if doc.root == nil {
+		return Value{doc: doc, node: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: 1}}
+	}
+	return Value{doc: doc, node: doc.root}.resolved()
+}
+
+// Empty says that there is nothing to read: an empty file, or one that is no YAML.
+func (doc *Document) Empty() bool { return doc.root == nil }
+
+var (
+	yamlLine  = regexp.MustCompile(`^yaml: (?:(?:unmarshal errors|construct errors):\s+)?(?:line (\d+): )?(?s:(.*))$`)
+	joinedRow = regexp.MustCompile(`^\s*(?:- )?[A-Za-z_]+:\s+[^\s:#]+\s+(- )?[A-Za-z_]+:`)
+)
+
+// syntaxFault puts the words of the YAML library into ours.
+func syntaxFault(err error, data []byte) Fault {
+	f := Fault{Line: 1, Problem: err.Error(), Hint: "check the indentation and the quotes of this line and the one above"}
+	if m := yamlLine.FindStringSubmatch(f.Problem); m != nil {
+		f.Problem = m[2]
+		if m[1] != "" {
+			f.Line, _ = strconv.Atoi(m[1])
+		}
+	}
+	rows := strings.Split(string(data), "\n")
+	// The library counts the line of some faults from zero.
+	for _, i := range []int{f.Line - 1, f.Line} {
+		if i < 0 || i >= len(rows) {
+			continue
+		}
+		if joinedRow.MatchString(rows[i]) {
+			return Fault{i + 1, "several words stand on one line", "the line breaks got lost: give each `word: value` a line of its own, indented as it belongs"}
+		}
+		if strings.HasPrefix(strings.TrimLeft(rows[i], " "), "\t") {
+			return Fault{i + 1, "a tab in the indentation", "indent with spaces; YAML allows no tabs there"}
+		}
+	}
+	f.Problem = "not YAML: " + strings.TrimSpace(f.Problem)
+	if f.Line > len(rows) {
+		f.Line = len(rows)
+	}
+	return f
+}
+
+// quote shows what a file says, cut where it is long.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,286 @@
+package strictyaml
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is one value of a document. The methods that read it report a fault where
+// it is something else, and return what is nearest to nothing.
+type Value struct {
+	doc   *Document
+	node  *yaml.Node
+	depth int
+	alias bool // reached through an alias
+}
+
+// Line returns the line where the value begins.
+func (v Value) Line() int { return v.node.Line }
+
+// Fail reports that something is wrong with the value.
+func (v Value) Fail(problem, hint string) { v.doc.Fail(v.node.Line, problem, hint) }
+
+// IsNull says whether nothing is written there.
+func (v Value) IsNull() bool { return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!null" }
+
+// IsList says whether the value is a list.
+func (v Value) IsList() bool { return v.node.Kind == yaml.SequenceNode }
+
+// IsObject says whether the value is an object: words and their values.
+func (v Value) IsObject() bool { return v.node.Kind == yaml.MappingNode }
+
+// IsInt says whether the value is a whole number without quotes.
+func (v Value) IsInt() bool { return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int" }
+
+// Text returns a single value as it is written; numbers and booleans need no
+// quotes. Nothing written is "".
+func (v Value) Text() string {
+	if v.node.Kind != yaml.ScalarNode {
+		v.Fail("expected a text, found "+v.kind(), "write one value")
+		return ""
+	}
+	if v.IsNull() {
+		return ""
+	}
+	return v.node.Value
+}
+
+// Bool returns true or false.
+func (v Value) Bool() bool {
+	var b bool
+	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" || v.node.Decode(&b) != nil {
+		v.Fail("expected true or false, found "+v.kind(), "write true or false, without quotes")
+	}
+	return b
+}
+
+// Uint returns a whole number of at most most.
+func (v Value) Uint(most uint64) uint64 {
+	const hint = "write digits only, without quotes, fraction or unit"
+	if !v.IsInt() {
+		v.Fail("expected a whole number, found "+v.kind(), hint)
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(v.node.Value, "+"), 0, 64)
+	switch {
+	case strings.HasPrefix(v.node.Value, "-"):
+		v.Fail(v.node.Value+" is negative", fmt.Sprintf("write a number from 0 to %d", most))
+	case err != nil && v.node.Decode(&n) != nil, n > most:
+		v.Fail(fmt.Sprintf("%s is too large", v.node.Value), fmt.Sprintf("write a number from 0 to %d", most))
+	default:
+		return n
+	}
+	return 0
+}
+
+// Uint32 is Uint for numbers below 2^32.
+func (v Value) Uint32() uint32 { return uint32(v.Uint(math.MaxUint32)) }
+
+// List returns the values of a list; nothing written is an empty one.
+func (v Value) List() []Value {
+	if v.IsNull() {
+		return nil
+	}
+	if !v.IsList() {
+		v.Fail("expected a list, found "+v.kind(), "begin each element with `- `")
+		return nil
+	}
+	return v.elements()
+}
+
+// OneOrList returns the values of a list, or the value alone if it is none.
+func (v Value) OneOrList() []Value {
+	if v.IsNull() {
+		return nil
+	}
+	if !v.IsList() {
+		return []Value{v}
+	}
+	return v.elements()
+}
+
+func (v Value) elements() []Value {
+	list := make([]Value, 0, len(v.node.Content))
+	for _, n := range v.node.Content {
+		if child, ok := v.child(n); ok {
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// Any returns the value as plain Go data: strings, numbers, booleans, nil, []any
+// and map[string]any.
+func (v Value) Any() any {
+	switch {
+	case v.IsList():
+		list := []any{}
+		for _, e := range v.elements() {
+			list = append(list, e.Any())
+		}
+		return list
+	case v.IsObject():
+		object := map[string]any{}
+		for _, f := range v.Fields() {
+			object[f.Name] = f.Value.Any()
+		}
+		return object
+	}
+	var plain any
+	if err := v.node.Decode(&plain); err != nil {
+		v.Fail("unreadable value "+quote(v.node.Value), "put it in quotes")
+	}
+	if f, ok := plain.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		v.Fail("expected a number, found "+v.node.Value, "put it in quotes, or write a finite number")
+		return nil
+	}
+	switch plain.(type) {
+	case nil, bool, int, int64, uint64, float64, string:
+		return plain
+	}
+	return v.node.Value // dates and other tags, as they are written
+}
+
+// child follows a node of v, through an alias if it is one. It reports false where
+// the file is too deep or its aliases are too many.
+func (v Value) child(n *yaml.Node) (Value, bool) {
+	c := Value{doc: v.doc, node: n, depth: v.depth + 1, alias: v.alias}.resolved()
+	if c.alias {
+		v.doc.aliased++
+	}
+	switch {
+	case v.doc.refused:
+		return Value{}, false
+	case c.depth > maxDepth:
+		v.doc.refused = true
+		v.Fail(fmt.Sprintf("nested more than %d deep", maxDepth), "an alias (*name) may stand inside its own anchor (&name)")
+		return Value{}, false
+	case v.doc.aliased > maxAliased:
+		v.doc.refused = true
+		v.Fail(fmt.Sprintf("aliases (*name) repeat more than %d values", maxAliased), "write the values out, or use fewer aliases of aliases")
+		return Value{}, false
+	}
+	return c, true
+}
+
+func (v Value) resolved() Value {
+	for v.node.Kind == yaml.AliasNode {
+		v.node, v.alias = v.node.Alias, true
+	}
+	return v
+}
+
+// kind names what the value is, for a fault.
+func (v Value) kind() string {
+	switch {
+	case v.IsObject():
+		return "an object of words and values"
+	case v.IsList():
+		return "a list"
+	case v.IsNull():
+		return "nothing"
+	}
+	switch v.node.ShortTag() {
+	case "!!str":
+		return "the text " + quote(v.node.Value)
+	case "!!bool":
+		return "the boolean " + v.node.Value
+	case "!!int", "!!float":
+		return "the number " + quote(v.node.Value)
+	}
+	return quote(v.node.Value)
+}
+
+// Field is one word of an object and its value.
+type Field struct {
+	Name  string
+	Line  int
+	Value Value
+}
+
+// Fields returns the words of an object in their order, those that it merges in
+// (<<) after its own. A word that stands twice is a fault, and kept once. Nothing
+// written is an empty object.
+func (v Value) Fields() []Field {
+	if v.IsNull() {
+		return nil
+	}
+	if !v.IsObject() {
+		v.Fail("expected an object of words and values, found "+v.kind(), "write `word: value`, one a line")
+		return nil
+	}
+	var own, merged []Field
+	at := map[string]int{} // line by word
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		name, ok1 := v.child(v.node.Content[i])
+		value, ok2 := v.child(v.node.Content[i+1])
+		switch {
+		case !ok1 || !ok2:
+			return nil
+		case name.node.ShortTag() == "!!merge":
+			for _, m := range value.OneOrList() {
+				merged = append(merged, m.Fields()...)
+			}
+		case name.node.Kind != yaml.ScalarNode:
+			name.Fail("expected a word, found "+name.kind(), "write `word: value`")
+		case at[name.node.Value] > 0:
+			name.Fail(fmt.Sprintf("%s stands twice, first in line %d", quote(name.node.Value), at[name.node.Value]), "keep one of the two")
+		default:
+			at[name.node.Value] = name.Line()
+			own = append(own, Field{name.node.Value, name.Line(), value})
+		}
+	}
+	for _, f := range merged {
+		if at[f.Name] == 0 {
+			at[f.Name] = f.Line
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+// Words are the words that an object may hold, and what reads each.
+type Words map[string]func(Value)
+
+// Object reads an object: it calls what reads each word, in the order of the file.
+// A word that is not known is a fault; the hint names the nearest known one, unless
+// hints knows better. what says which object it is, such as "a rate_limit".
+func (v Value) Object(what string, words Words, hints ...func(word string) string) {
+	for _, f := range v.Fields() {
+		if read, ok := words[f.Name]; ok {
+			read(f.Value)
+			continue
+		}
+		hint := ""
+		for _, h := range hints {
+			if hint == "" {
+				hint = h(f.Name)
+			}
+		}
+		if hint == "" {
+			hint = nearestHint(f.Name, words)
+		}
+		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", quote(f.Name), what), hint)
+	}
+}
+
+// nearestHint names the known word that is most like an unknown one, or all.
+func nearestHint(word string, words Words) string {
+	known := make([]string, 0, len(words))
+	for w := range words {
+		known = append(known, w)
+	}
+	slices.Sort(known)
+	if near := Nearest(word, known); near != "" {
+		if strings.EqualFold(near, word) {
+			return fmt.Sprintf("write %q: words are in lower case", near)
+		}
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known here are " + strings.Join(known, ", ")
+}

@@ -1,0 +1,104 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+
+	"stint/internal/strictyaml"
+)
+
+// compiler turns rule files into a table, and collects all that is wrong with them.
+type compiler struct {
+	table  *Table
+	errors Errors
+}
+
+func newCompiler() *compiler {
+	return &compiler{table: &Table{byName: map[string]*Domain{}}}
+}
+
+// finish returns the table, for files without faults.
+func (c *compiler) finish(hash string) *Table {
+	c.table.hash = hash
+	for i, r := range c.table.rules {
+		r.Index = i
+	}
+	return c.table
+}
+
+// fileCompiler compiles one file, which is one domain.
+type fileCompiler struct {
+	doc      *strictyaml.Document
+	domain   *Domain
+	defaults policy
+	rules    []*Rule
+	names    map[string]bool // of rules, as users see them
+	warnings []Warning
+}
+
+// file compiles one file into the table.
+func (c *compiler) file(src Source) {
+	f := &fileCompiler{
+		doc:    strictyaml.Parse(src.Data),
+		domain: &Domain{file: src.Name, atomic: true},
+		names:  map[string]bool{},
+	}
+	if len(f.doc.Faults()) == 0 {
+		f.top()
+		if first := c.table.byName[f.domain.name]; first != nil {
+			f.doc.Fail(f.domain.line, fmt.Sprintf("domain %q stands in two files; the other is %s", f.domain.name, place(first.file, first.line)),
+				"put all descriptors of a domain into one file, or name one of the domains otherwise")
+		}
+	}
+	for _, fault := range f.doc.Faults() {
+		c.errors.List = append(c.errors.List, &Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
+	}
+	if len(f.doc.Faults()) > 0 {
+		if f.domain.name != "" && c.table.byName[f.domain.name] == nil {
+			c.table.byName[f.domain.name] = f.domain // so that its double is found as well
+		}
+		return
+	}
+	c.table.domains = append(c.table.domains, f.domain)
+	c.table.byName[f.domain.name] = f.domain
+	c.table.rules = append(c.table.rules, f.rules...)
+	f.lint()
+	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return a.Line - b.Line })
+	c.table.warnings = append(c.table.warnings, f.warnings...)
+}
+
+// top reads the outermost words. The defaults may stand below what they are for.
+func (f *fileCompiler) top() {
+	var domain, descriptors, http *strictyaml.Value
+	keep := func(at **strictyaml.Value) func(strictyaml.Value) {
+		return func(v strictyaml.Value) { *at = &v }
+	}
+	words := strictyaml.Words{
+		"domain":      keep(&domain),
+		"descriptors": keep(&descriptors),
+		"http":        keep(&http),
+		"atomic":      func(v strictyaml.Value) { f.domain.atomic = v.Bool() },
+	}
+	f.defaults.words(words)
+	root := f.doc.Root()
+	root.Object("the file", words, topHint)
+	f.domain.line = root.Line()
+	if domain != nil {
+		f.domain.name, f.domain.line = domain.Text(), domain.Line()
+	}
+	if f.domain.name == "" {
+		f.doc.Fail(f.domain.line, "the file names no domain", "begin it with a line such as `domain: api`")
+	}
+	f.defaults.check()
+	if descriptors != nil {
+		f.domain.root = f.level(*descriptors, nil)
+	}
+	if http != nil {
+		f.http(*http)
+	}
+}
+
+// warn notes something about a line that is accepted.
+func (f *fileCompiler) warn(line int, rule, text, hint string) {
+	f.warnings = append(f.warnings, Warning{File: f.domain.file, Line: line, Rule: rule, Text: text, Hint: hint})
+}

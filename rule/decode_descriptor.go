@@ -1,0 +1,184 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"stint/internal/strictyaml"
+)
+
+// descriptor is one element of `descriptors` as it is written.
+type descriptor struct {
+	at             strictyaml.Value
+	level          Level
+	limits         *strictyaml.Value
+	children       *strictyaml.Value
+	shadow, quota  bool
+	detailedMetric bool
+	metadata       map[string]any
+}
+
+// level compiles a list of descriptors that stand below path.
+func (f *fileCompiler) level(v strictyaml.Value, path []Level) level {
+	nodes := level{}
+	for _, element := range v.List() {
+		f.descriptor(element, path, nodes)
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return nodes
+}
+
+// descriptor compiles one descriptor into the nodes of its level.
+func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level) {
+	d := descriptor{at: v}
+	v.Object("a descriptor", d.words(), descriptorHint)
+	if d.level.Key == "" {
+		if v.IsObject() {
+			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")
+		}
+		return
+	}
+	d.level.Wildcard = strings.Contains(d.level.Value, "*")
+	if d.level.Shared && !d.level.Wildcard {
+		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
+	}
+	n := &node{path: append(slices.Clone(path), d.level), line: v.Line()}
+	if first := nodes.put(n); first != nil {
+		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in line %d", d.level, first.line), "put what both say into one; rate_limit may be a list of several limits")
+	}
+	if d.limits != nil {
+		f.limits(&d, n)
+	} else if d.shadow || d.quota {
+		f.warn(v.Line(), "", fmt.Sprintf("shadow_mode or quota_mode on %s, which has no rate_limit", d.level), "it concerns the limits of this descriptor alone, not those below it")
+	}
+	if d.children != nil {
+		n.children = f.level(*d.children, n.path)
+	}
+}
+
+func (d *descriptor) words() strictyaml.Words {
+	return strictyaml.Words{
+		"key":             func(v strictyaml.Value) { d.level.Key = v.Text() },
+		"value":           func(v strictyaml.Value) { d.level.Value = v.Text() },
+		"rate_limit":      func(v strictyaml.Value) { d.limits = &v },
+		"descriptors":     func(v strictyaml.Value) { d.children = &v },
+		"shadow_mode":     func(v strictyaml.Value) { d.shadow = v.Bool() },
+		"quota_mode":      func(v strictyaml.Value) { d.quota = v.Bool() },
+		"share_threshold": func(v strictyaml.Value) { d.level.Shared = v.Bool() },
+		"value_to_metric": func(v strictyaml.Value) { d.level.ValueToMetric = v.Bool() },
+		"detailed_metric": func(v strictyaml.Value) { d.detailedMetric = v.Bool() },
+		"metadata": func(v strictyaml.Value) {
+			if !v.IsObject() && !v.IsNull() {
+				v.Fail("metadata is no object of words and values", "write `word: value`, one a line")
+			} else if m, ok := v.Any().(map[string]any); ok {
+				d.metadata = m
+			}
+		},
+	}
+}
+
+// put adds a node to its level. It returns the one that stands there already.
+func (l level) put(n *node) *node {
+	at := n.path[len(n.path)-1]
+	c := l[at.Key]
+	if c == nil {
+		c = &candidates{exact: map[string]*node{}}
+		l[at.Key] = c
+	}
+	if at.Value == "" {
+		if c.any != nil {
+			return c.any
+		}
+		c.any = n
+		return nil
+	}
+	if first := c.exact[at.Value]; first != nil {
+		return first
+	}
+	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
+	if at.Wildcard {
+		c.wild = append(c.wild, newWildcard(at.Value, n))
+	}
+	return nil
+}
+
+// limits compiles the rate_limit of a descriptor, one limit or a list.
+func (f *fileCompiler) limits(d *descriptor, n *node) {
+	list := d.limits.OneOrList()
+	if len(list) == 0 {
+		if d.limits.IsList() {
+			d.limits.Fail("rate_limit is an empty list", "give at least one limit, or leave rate_limit out")
+			return
+		}
+		f.warn(d.limits.Line(), "", fmt.Sprintf("rate_limit on %s says nothing", d.level), "write its numbers, or leave it out")
+		return
+	}
+	for i, v := range list {
+		l := limit{at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit()}
+		if !l.read() {
+			continue
+		}
+		r := &Rule{
+			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Unit: l.unit,
+			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces,
+			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Headers: l.headers,
+			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
+		}
+		for j, other := range n.rules {
+			if r.Given != "" && r.Given == other.Given {
+				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
+			} else if r.Given == "" && other.Given == "" && r.Limit.Same(other.Limit) {
+				v.Fail(fmt.Sprintf("limit %d of %s says the same as limit %d", i+1, d.level, j+1), "keep one of the two")
+			}
+		}
+		r.Name = f.name(r, i, len(list))
+		r.identify(i)
+		n.rules = append(n.rules, r)
+		f.rules = append(f.rules, r)
+		if l.ignored != "" {
+			f.warn(v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
+		}
+	}
+}
+
+// name returns what users call the index-th of count limits of a node: the name it
+// is given, else the way to it. No two rules of a domain have the same.
+func (f *fileCompiler) name(r *Rule, index, count int) string {
+	path := f.domain.name
+	for _, l := range r.Path {
+		path += "/" + l.String()
+	}
+	if count > 1 {
+		path += fmt.Sprintf("#%d", index+1)
+	}
+	name := path
+	if r.Given != "" {
+		name = r.Given
+		if f.names[name] {
+			f.warn(r.Line, path, fmt.Sprintf("the name %q is given to another rule already; this one is shown with its path", name),
+				"give each rule a name of its own, unless one `replaces` is to drop them all")
+			name += " (" + path + ")"
+		}
+	}
+	unique := name
+	for i := 2; f.names[unique]; i++ {
+		unique = fmt.Sprintf("%s (%d)", name, i)
+	}
+	f.names[unique] = true
+	return unique
+}
+
+// String returns the level as names of rules show it.
+func (l Level) String() string {
+	if l.Value == "" {
+		return l.Key
+	}
+	return l.Key + "=" + l.Value
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

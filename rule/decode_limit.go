@@ -1,0 +1,293 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones work without those of the system
+
+	"stint"
+	"stint/internal/strictyaml"
+)
+
+// limit is one rate_limit as it is written, and what becomes of it.
+type limit struct {
+	policy
+	at        strictyaml.Value
+	said      map[string]strictyaml.Value // what is written, by word
+	wrong     bool                        // a fault that makes the numbers meaningless
+	unknown   bool                        // the algorithm is none of ours
+	spec      stint.Spec
+	calendar  stint.Period // of the unit
+	unit      string
+	zone      *time.Location
+	unlimited bool
+	name      string
+	replaces  []string
+	headers   []Preset
+
+	limit   *stint.Limit
+	ignored string // a warning
+}
+
+// unit is a word for a period.
+type unit struct {
+	name     string
+	per      time.Duration
+	calendar stint.Period
+}
+
+const day = 24 * time.Hour
+
+var units = []unit{
+	{"second", time.Second, stint.NoPeriod},
+	{"minute", time.Minute, stint.NoPeriod},
+	{"hour", time.Hour, stint.NoPeriod},
+	{"day", day, stint.Day},
+	{"week", 7 * day, stint.Week},
+	{"month", 30 * day, stint.Month},
+	{"year", 365 * day, stint.Year},
+}
+
+// read compiles the limit. It reports false where there is a fault.
+func (l *limit) read() bool {
+	if !l.at.IsObject() {
+		l.at.Object("a rate_limit", nil)
+		return false
+	}
+	l.at.Object("a rate_limit", l.words(), limitHint)
+	l.check()
+	if replaced := l.name; replaced != "" {
+		for _, r := range l.replaces {
+			if r == replaced {
+				l.said["replaces"].Fail(fmt.Sprintf("the limit %q replaces itself", r), "name the limits that it stands for, not its own")
+			}
+		}
+	}
+	if l.unlimited {
+		return l.readUnlimited()
+	}
+	l.readPeriod()
+	l.readRequests()
+	l.readBelonging()
+	if l.wrong {
+		return false
+	}
+	made, err := stint.NewLimit(l.spec)
+	if err != nil {
+		l.explain(err)
+		return false
+	}
+	l.limit = made
+	return true
+}
+
+// words reads each word, and remembers what was said and where.
+func (l *limit) words() strictyaml.Words {
+	words := strictyaml.Words{
+		"unit":              l.readUnit,
+		"per":               l.duration(&l.spec.Per),
+		"requests_per_unit": l.number(&l.spec.Requests),
+		"requests":          l.number(&l.spec.Requests),
+		"algorithm":         l.readAlgorithm,
+		"burst":             l.number(&l.spec.Burst),
+		"refill":            func(v strictyaml.Value) { l.choice(v, &l.spec.Step, "steady", "step") },
+		"align":             func(v strictyaml.Value) { l.choice(v, &l.spec.FromFirst, "epoch", "first") },
+		"blocks":            l.readBlocks,
+		"min_interval":      l.duration(&l.spec.MinInterval),
+		"max_wait":          l.duration(&l.spec.MaxWait),
+		"count_denied":      func(v strictyaml.Value) { l.spec.CountDenied = v.Bool() },
+		"overdraw":          func(v strictyaml.Value) { l.spec.Overdraw = v.Bool() },
+		"time_zone":         l.readZone,
+		"unlimited":         func(v strictyaml.Value) { l.unlimited = v.Bool() },
+		"name":              func(v strictyaml.Value) { l.name = v.Text() },
+		"replaces":          l.readReplaces,
+		"headers":           l.readHeaders,
+	}
+	l.policy.words(words)
+	for word, read := range words {
+		words[word] = func(v strictyaml.Value) {
+			l.said[word] = v
+			read(v)
+		}
+	}
+	return words
+}
+
+func (l *limit) fail(v strictyaml.Value, problem, hint string) {
+	v.Fail(problem, hint)
+	l.wrong = true
+}
+
+func (l *limit) number(n *uint32) func(strictyaml.Value) {
+	return func(v strictyaml.Value) {
+		*n = v.Uint32()
+		if !v.IsInt() {
+			l.wrong = true
+		}
+	}
+}
+
+func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
+	return func(v strictyaml.Value) {
+		text := v.Text()
+		parsed, err := ParseDuration(text)
+		*d = parsed
+		if err == nil {
+			return
+		}
+		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
+		if near := unitNamed(text); near != nil {
+			hint = fmt.Sprintf("write %s, or the word unit: %s", shortest(near.per), near.name)
+		} else if v.IsInt() && err.Error() == durationFault("1") {
+			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
+		}
+		l.fail(v, fmt.Sprintf("%q is %v", text, err), hint)
+	}
+}
+
+func (l *limit) choice(v strictyaml.Value, second *bool, known ...string) {
+	i, ok := choose(v, known...)
+	*second = i == 1
+	l.wrong = l.wrong || !ok
+}
+
+func (l *limit) readUnit(v strictyaml.Value) {
+	text := v.Text()
+	for _, u := range units {
+		if strings.EqualFold(text, u.name) {
+			l.unit, l.calendar = u.name, u.calendar
+			return
+		}
+	}
+	hint := "write second, minute, hour, day, week, month or year; any other length goes with the word per, such as per: 15m"
+	if near := unitNamed(text); near != nil {
+		hint = fmt.Sprintf("did you mean %q?", near.name)
+	} else if d, err := ParseDuration(text); err == nil && d > 0 {
+		hint = fmt.Sprintf("write per: %s", text)
+	}
+	l.fail(v, fmt.Sprintf("unknown unit %q", text), hint)
+}
+
+// unitNamed returns the unit that people mean by text: minutes, sec, h.
+func unitNamed(text string) *unit {
+	text = strings.ToLower(text)
+	short := map[string]string{
+		"s": "second", "sec": "second", "m": "minute", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
+		"w": "week", "mon": "month", "y": "year", "yr": "year", "daily": "day",
+	}
+	singular := strings.TrimSuffix(text, "s")
+	for i := range units {
+		name := units[i].name
+		if text == name || singular == name || short[text] == name || singular != "" && short[singular] == name ||
+			strings.TrimSuffix(text, "ly") == name {
+			return &units[i]
+		}
+	}
+	return nil
+}
+
+// shortest writes a duration as a rule file would.
+func shortest(d time.Duration) string {
+	for _, u := range []struct {
+		name string
+		d    time.Duration
+	}{{"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if d >= u.d && d%u.d == 0 {
+			return fmt.Sprintf("%d%s", d/u.d, u.name)
+		}
+	}
+	return d.String()
+}
+
+func (l *limit) readAlgorithm(v strictyaml.Value) {
+	text := v.Text()
+	a, err := stint.ParseAlgorithm(text)
+	l.spec.Algorithm, l.unknown = a, err != nil || a == stint.Unlimited
+	switch {
+	case text == "concurrency":
+		l.fail(v, "algorithm: concurrency is not in this version", "choose a limit of a rate, such as token_bucket")
+	case err == nil && a == stint.Unlimited:
+		l.fail(v, "unlimited is no algorithm", "write unlimited: true instead of the algorithm and its numbers")
+	case err != nil:
+		hint := algorithmHint(text)
+		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), hint)
+	}
+}
+
+func (l *limit) readBlocks(v strictyaml.Value) {
+	n := v.Uint(stint.MaxBlocks)
+	l.spec.Blocks = int(n)
+	if !v.IsInt() || n == 0 {
+		l.wrong = true
+		if v.IsInt() && v.Text() == "0" {
+			v.Fail("blocks: 0 blocks count nothing", "write 1 or more; more are more exact")
+		}
+	}
+}
+
+func (l *limit) readZone(v strictyaml.Value) {
+	text := v.Text()
+	zone, err := time.LoadLocation(text)
+	if err != nil || text == "" || text == "Local" {
+		l.fail(v, fmt.Sprintf("unknown time zone %q", text), "write a name of the IANA database, such as Europe/Madrid or UTC")
+		return
+	}
+	l.zone = zone
+}
+
+func (l *limit) readReplaces(v strictyaml.Value) {
+	for _, element := range v.List() {
+		if !element.IsObject() {
+			element.Fail("replaces holds something that is no object", "write a list such as `replaces: [{name: other}]`")
+			continue
+		}
+		name := ""
+		element.Object("an element of replaces", strictyaml.Words{"name": func(v strictyaml.Value) { name = v.Text() }})
+		if name == "" {
+			element.Fail("an element of replaces without a name", "write {name: NAME}, the name of the limit that is replaced")
+			continue
+		}
+		l.replaces = append(l.replaces, name)
+	}
+}
+
+func (l *limit) readHeaders(v strictyaml.Value) {
+	l.headers = []Preset{}
+	for _, element := range v.OneOrList() {
+		i, ok := choose(element, presetNames[:]...)
+		if !ok {
+			continue
+		}
+		for _, p := range l.headers {
+			if p == Preset(i) || p == None || Preset(i) == None {
+				element.Fail(fmt.Sprintf("headers: %s beside %s", Preset(i), p), "name each preset once; none stands alone")
+			}
+		}
+		l.headers = append(l.headers, Preset(i))
+	}
+	if len(l.headers) == 0 {
+		l.headers = nil
+		if v.IsNull() || v.IsList() && len(v.List()) == 0 {
+			v.Fail("headers says nothing", "write ietf, legacy, draft03 or none, or leave it out")
+		}
+	}
+}
+
+// explain reports why the numbers make no limit, at the word that is to blame.
+func (l *limit) explain(err error) {
+	var spec *stint.SpecError
+	if !errors.As(err, &spec) {
+		l.at.Fail(err.Error(), "check the numbers of this limit")
+		return
+	}
+	at, word := l.at, spec.Field
+	for _, name := range []string{spec.Field, map[string]string{"requests": "requests_per_unit", "per": "unit"}[spec.Field]} {
+		if v, ok := l.said[name]; ok {
+			at, word = v, name
+			break
+		}
+	}
+	at.Fail(word+": "+spec.Problem, spec.Hint)
+}

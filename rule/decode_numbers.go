@@ -1,0 +1,143 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint"
+	"stint/internal/strictyaml"
+)
+
+// The second half of reading a rate_limit: what its words mean together.
+
+// readUnlimited makes the limit of a rule that says `unlimited: true`.
+func (l *limit) readUnlimited() bool {
+	ok := true
+	for _, word := range sortedKeys(l.said) {
+		switch word {
+		case "unlimited", "name", "replaces", "headers", "on_store_failure", "local_share", "nodes", "coordination":
+		case "requests_per_unit":
+			// Envoy's service reads over it, so files in use may hold it.
+			l.ignored = "requests_per_unit beside unlimited: true means nothing"
+		default:
+			l.said[word].Fail(fmt.Sprintf("%s stands beside unlimited: true", word), "leave one of the two out")
+			ok = false
+		}
+	}
+	l.limit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+	return ok
+}
+
+// readPeriod joins unit, per and time_zone.
+func (l *limit) readPeriod() {
+	per, saysPer := l.said["per"]
+	unit, saysUnit := l.said["unit"]
+	switch {
+	case saysPer && saysUnit:
+		l.fail(later(per, unit), "per and unit both say the period", "keep one of the two")
+	case !saysPer && !saysUnit:
+		l.fail(l.at, "a rate_limit without a period", "add unit: minute, or per: with any length, such as per: 15m")
+	case saysUnit:
+		for _, u := range units {
+			if u.name == l.unit {
+				l.spec.Per = u.per
+			}
+		}
+	}
+	zone, saysZone := l.said["time_zone"]
+	if !saysZone || l.zone == nil {
+		return
+	}
+	if l.calendar == stint.NoPeriod {
+		l.fail(zone, "time_zone stands without a period of the calendar", "use it with unit: day, week, month or year")
+		return
+	}
+	l.spec.Calendar, l.spec.Zone, l.spec.Per = l.calendar, l.zone, 0
+}
+
+// readRequests joins the two words for the number of requests.
+func (l *limit) readRequests() {
+	ours, saysOurs := l.said["requests"]
+	envoys, saysEnvoys := l.said["requests_per_unit"]
+	switch {
+	case saysOurs && saysEnvoys:
+		l.fail(later(ours, envoys), "requests and requests_per_unit both say how many", "keep one of the two")
+	case !saysOurs && !saysEnvoys:
+		word := "requests"
+		if l.unit != "" {
+			word = "requests_per_unit"
+		}
+		l.fail(l.at, "a rate_limit without a number of requests", fmt.Sprintf("add %s: and how many may pass; 0 denies all, unlimited: true lets all pass", word))
+	}
+}
+
+// wordsOf says which algorithms know a word.
+var wordsOf = map[string][]stint.Algorithm{
+	"burst":        {stint.TokenBucket, stint.LeakyBucket},
+	"refill":       {stint.TokenBucket},
+	"max_wait":     {stint.LeakyBucket},
+	"align":        {stint.FixedWindow},
+	"blocks":       {stint.SlidingWindow},
+	"min_interval": {stint.SlidingLog},
+	"count_denied": {stint.SlidingLog},
+}
+
+// readBelonging reports words that mean nothing to the algorithm, also where they
+// only say its default, and a bucket without room.
+func (l *limit) readBelonging() {
+	if burst, ok := l.said["burst"]; ok && l.spec.Algorithm == stint.TokenBucket && burst.IsInt() && l.spec.Burst == 0 {
+		l.fail(burst, "burst: a token_bucket of capacity 0 lets nothing pass", "write 1 or more; where burst is left out it is the number of requests")
+	}
+	_, saysAlgorithm := l.said["algorithm"]
+	if l.unknown {
+		return
+	}
+	for _, word := range sortedKeys(wordsOf) {
+		v, ok := l.said[word]
+		if !ok || slices.Contains(wordsOf[word], l.spec.Algorithm) {
+			continue
+		}
+		hint := "leave it out or change the algorithm"
+		if !saysAlgorithm {
+			hint = "a limit that names no algorithm is a fixed_window"
+		}
+		l.fail(v, fmt.Sprintf("%s: not a word of %s", word, l.spec.Algorithm),
+			fmt.Sprintf("it belongs to algorithm: %s; %s", oneOf(wordsOf[word]), hint))
+	}
+}
+
+func oneOf(list []stint.Algorithm) string {
+	words := make([]string, len(list))
+	for i, a := range list {
+		words[i] = a.String()
+	}
+	return strings.Join(words, " or ")
+}
+
+// later returns the one of two values that stands below the other.
+func later(a, b strictyaml.Value) strictyaml.Value {
+	if a.Line() > b.Line() {
+		return a
+	}
+	return b
+}
+
+// algorithmHint names the algorithm that people mean by another name.
+func algorithmHint(text string) string {
+	known := []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_window"}
+	plain := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(text))
+	other := map[string]string{
+		"gcra": "token_bucket", "bucket": "token_bucket", "token": "token_bucket", "tokenbucket": "token_bucket",
+		"leaky": "leaky_bucket", "fixed": "fixed_window", "window": "fixed_window", "counter": "fixed_window",
+		"sliding": "sliding_window", "sliding_window_counter": "sliding_window", "sliding_counter": "sliding_window",
+		"sliding_window_log": "sliding_log", "sliding_logs": "sliding_log", "log": "sliding_log", "rolling_window": "sliding_log",
+	}
+	if ours := other[plain]; ours != "" {
+		return fmt.Sprintf("here it is called %q", ours)
+	}
+	if near := strictyaml.Nearest(text, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known are " + strings.Join(known, ", ")
+}

@@ -1,0 +1,89 @@
+package rule
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"stint/internal/strictyaml"
+)
+
+// policy is what a rule says beside counting, and what a domain says for all its
+// rules.
+type policy struct {
+	failure       Failure
+	share         Ratio
+	nodes         uint32
+	failureSaid   *strictyaml.Value
+	shareOrNodes  *strictyaml.Value
+	defaultsLocal bool // the domain's defaults hold share and nodes already
+}
+
+// words adds the words of a policy to those of the object it stands in.
+func (p *policy) words(words strictyaml.Words) {
+	words["on_store_failure"] = func(v strictyaml.Value) {
+		p.failureSaid = &v
+		if i, ok := choose(v, "allow", "deny", "local"); ok {
+			p.failure = Failure(i)
+		}
+	}
+	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.share = &v, ratio(v) }
+	words["nodes"] = func(v strictyaml.Value) {
+		p.shareOrNodes, p.nodes = &v, v.Uint32()
+		if v.IsInt() && p.nodes == 0 {
+			v.Fail("nodes: 0 nodes share nothing", "write how many nodes there may be at most")
+		}
+	}
+	words["coordination"] = func(v strictyaml.Value) {
+		switch v.Text() {
+		case "leased", "eventual", "gossip", "sticky":
+			v.Fail(fmt.Sprintf("coordination: %s is not in this version, which decides strict only", v.Text()), "leave it out, or write strict")
+		default:
+			choose(v, "strict")
+		}
+	}
+}
+
+// inherit returns the policy that a rule has before it says anything itself.
+func (p *policy) inherit() policy {
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes}
+}
+
+// check reports what does not fit together.
+func (p *policy) check() {
+	switch {
+	case p.failure != Local && p.shareOrNodes != nil:
+		p.shareOrNodes.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
+	case p.failure == Local && p.failureSaid != nil && (p.share == 0 || p.nodes == 0):
+		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
+	}
+}
+
+// choose reads one of some words and returns its position.
+func choose(v strictyaml.Value, known ...string) (int, bool) {
+	text := v.Text()
+	for i, k := range known {
+		if text == k {
+			return i, true
+		}
+	}
+	hint := "write " + strings.Join(known, " or ")
+	if near := strictyaml.Nearest(text, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	v.Fail(fmt.Sprintf("unknown word %q", text), hint)
+	return 0, false
+}
+
+// ratio reads a part of a whole, such as 10% or 0.5%.
+func ratio(v strictyaml.Value) Ratio {
+	number, percent := strings.CutSuffix(v.Text(), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	millionths := math.Round(f * float64(Whole) / 100)
+	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(Whole)) {
+		v.Fail(fmt.Sprintf("%q is no part of a whole", v.Text()), "write a percentage above 0% and up to 100%, such as 10%")
+		return 0
+	}
+	return Ratio(millionths)
+}

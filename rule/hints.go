@@ -1,0 +1,123 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// People bring words from other tools. Where one of ours means the same, the hint
+// of the fault names it.
+
+// places are our words and where they stand.
+var places = map[string]string{
+	"domain": "at the top of the file", "descriptors": "at the top of the file, or inside a descriptor",
+	"http": "at the top of the file", "atomic": "at the top of the file, beside domain",
+	"rate_limits": "inside http", "actions": "inside http.rate_limits",
+	"key": "inside a descriptor", "value": "inside a descriptor", "rate_limit": "inside a descriptor",
+	"shadow_mode": "inside a descriptor, beside rate_limit", "quota_mode": "inside a descriptor, beside rate_limit",
+	"share_threshold": "inside a descriptor, beside value", "value_to_metric": "inside a descriptor, beside key",
+	"detailed_metric": "inside a descriptor, beside rate_limit", "metadata": "inside a descriptor, beside rate_limit",
+	"unit": "inside rate_limit", "per": "inside rate_limit", "requests_per_unit": "inside rate_limit",
+	"requests": "inside rate_limit", "algorithm": "inside rate_limit", "burst": "inside rate_limit",
+	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit",
+	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
+	"overdraw": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
+	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit",
+	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
+	"local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
+}
+
+// later versions bring these words; reading over them would change what a file means.
+var notYet = map[string]bool{
+	"soft": true, "elastic": true, "count": true, "statuses": true, "cost": true,
+	"shard_by": true, "after_loss": true, "cache": true,
+}
+
+// foreignLimit are words of other tools for what stands in a rate_limit.
+var foreignLimit = map[string]string{
+	// nginx limit_req
+	"rate":    "write requests: and per:, such as requests: 10 and per: 1s for nginx's 10r/s",
+	"nodelay": "nginx's burst with nodelay is algorithm: token_bucket with burst one above nginx's; without nodelay it is leaky_bucket",
+	"delay":   "what is over waits with algorithm: leaky_bucket, up to max_wait",
+	"zone":    "the key of the descriptor says what is counted apart; there are no zones to name",
+	// bucket4j
+	"capacity": "write burst: with algorithm: token_bucket", "tokens": "write requests:, how many come back each per",
+	"bandwidth": "write requests: and per:; a list of limits under rate_limit decides several together",
+	"greedy":    "write refill: steady", "intervally": "write refill: step",
+	"initial_tokens": "a bucket starts full; there is no word for another start",
+	// Kong
+	"second": "write requests: N and unit: second", "minute": "write requests: N and unit: minute",
+	"hour": "write requests: N and unit: hour", "day": "write requests: N and unit: day",
+	"month": "write requests: N and unit: month", "year": "write requests: N and unit: year",
+	"window_size": "write per:, the length of the window", "policy": "where state lives is a flag of the service (--store); how nodes agree is coordination:",
+	"fault_tolerant": "write on_store_failure: allow or deny", "limit_by": "the key of the descriptor says whose limit it is",
+	// gubernator, limitador, others
+	"hits": "a request says its cost; here write requests:, how many may pass", "duration": "write per:",
+	"max_value": "write requests:", "seconds": "write per: with a unit, such as per: 60s", "limit": "write requests:", "max": "write requests:",
+	"max_requests": "write requests:", "count_per": "write requests: and per:", "times": "write requests:", "points": "write requests:",
+	"average": "write requests: and per: with algorithm: token_bucket", "requests_per_second": "write requests: N and unit: second",
+	"requests_per_minute": "write requests: N and unit: minute", "requests_per_hour": "write requests: N and unit: hour",
+	"request_per_unit": "write requests_per_unit, with an s", "requests_per": "write requests_per_unit, or requests and per",
+	"period": "write per:", "window": "write per:, the length of the window", "interval": "write per:", "ttl": "write per:",
+	"time_window": "write per:", "time": "write per:", "timeframe": "write per:", "fill_interval": "write per:",
+	"tokens_per_fill": "write requests:, how many come back each per", "max_tokens": "write burst: with algorithm: token_bucket",
+	"replenish_rate": "write requests: and per: with algorithm: token_bucket", "burst_capacity": "write burst: with algorithm: token_bucket",
+	"type": "write algorithm:", "strategy": "write algorithm:", "kind": "write algorithm:", "unit_multiplier": "write per:, which takes any length",
+	"timezone": "write time_zone:", "tz": "write time_zone:", "failure_mode_deny": "write on_store_failure: deny", "fail_open": "write on_store_failure: allow",
+	"enabled": "leave the limit out to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
+}
+
+// foreignDescriptor are words of other tools for what stands in a descriptor.
+var foreignDescriptor = map[string]string{
+	"limit": "write rate_limit:", "limits": "write rate_limit:, which may be a list", "ratelimit": "write rate_limit:",
+	"rate_limits": "write rate_limit:, which may be a list", "children": "write descriptors:", "descriptor": "write descriptors:",
+	"entries": "a descriptor of a rule file is one key; what follows it is nested under descriptors:", "match": "write value:; * stands for any text",
+	"dry_run": "write shadow_mode: true", "shadow": "write shadow_mode: true", "values": "write one descriptor for each value, or a pattern such as \"a*\"",
+}
+
+// foreignTop are words of other tools for what stands at the top of a file.
+var foreignTop = map[string]string{
+	"rate_limits": "how a request becomes descriptors stands under http: rate_limits:", "limits": "write descriptors:, and rate_limit inside each",
+	"rules": "write descriptors:", "namespace": "write domain:", "name": "write domain:", "actions": "write http: rate_limits: and a list of actions",
+	"tests": "rule tests stand in a file of their own whose name ends in _test.yaml", "domains": "one file holds one domain; write domain: NAME",
+	"version": "a rule file has no version; leave it out", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
+}
+
+func topHint(word string) string { return hint(word, foreignTop) }
+
+func descriptorHint(word string) string { return hint(word, foreignDescriptor) }
+
+func limitHint(word string) string { return hint(word, foreignLimit) }
+
+// hint says what to do about an unknown word, "" where only its letters can tell.
+func hint(word string, foreign map[string]string) string {
+	plain := snake(word)
+	switch {
+	case notYet[word]:
+		return fmt.Sprintf("%s is not in this version; leave it out", word)
+	case foreign[plain] != "":
+		return foreign[plain]
+	case places[word] != "":
+		return fmt.Sprintf("%s stands %s", word, places[word])
+	}
+	return ""
+}
+
+// snake writes a word as rule files do: maxValue and max-value as max_value.
+func snake(word string) string {
+	var b strings.Builder
+	for i, r := range word {
+		switch {
+		case r == '-' || r == ' ' || r == '.':
+			b.WriteByte('_')
+		case r >= 'A' && r <= 'Z' && i > 0 && word[i-1] >= 'a' && word[i-1] <= 'z':
+			b.WriteByte('_')
+			b.WriteRune(r + 'a' - 'A')
+		case r >= 'A' && r <= 'Z':
+			b.WriteRune(r + 'a' - 'A')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,206 @@
+package rule
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"stint"
+)
+
+// Entry is one (key, value) of a descriptor.
+type Entry struct{ Key, Value string }
+
+// Descriptor is the ordered list of entries that describes a request, as Envoy
+// means it.
+type Descriptor struct{ Entries []Entry }
+
+// Table is all rules of all domains, compiled. It is immutable and safe for
+// concurrent use. The zero Table has no domain and so limits nothing.
+type Table struct {
+	domains  []*Domain
+	byName   map[string]*Domain
+	rules    []*Rule
+	warnings []Warning
+	hash     string
+}
+
+// Domain returns the domain of that name, nil if there is none.
+func (t *Table) Domain(name string) *Domain { return t.byName[name] }
+
+// Domains returns all domains in the order of their files. The slice must not be
+// changed.
+func (t *Table) Domains() []*Domain { return t.domains }
+
+// Rules returns all rules, in the order of their files and lines. The slice must
+// not be changed.
+func (t *Table) Rules() []*Rule { return t.rules }
+
+// Hash returns a short hash of what was read, by which a fleet tells whether all
+// its nodes have the same rules. It does not depend on the names of the files.
+func (t *Table) Hash() string { return t.hash }
+
+// hashOf returns the hash of the sources' bytes in their order.
+func hashOf(sources []Source) string {
+	h := sha256.New()
+	for _, s := range sources {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s.Data))))
+		h.Write(s.Data)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// Domain is the rules of one domain: a tree of descriptors, and the actions that
+// turn a plain HTTP request into descriptors. It is immutable.
+type Domain struct {
+	name   string
+	atomic bool
+	file   string
+	line   int
+	root   level
+	http   []httpLimit
+}
+
+// Name returns the name of the domain.
+func (d *Domain) Name() string { return d.name }
+
+// Atomic says whether all limits of one call are decided as one, all or none. It
+// is true unless the file says `atomic: false`.
+func (d *Domain) Atomic() bool { return d.atomic }
+
+// HasHTTP says whether the domain says how a plain HTTP request becomes descriptors.
+func (d *Domain) HasHTTP() bool { return len(d.http) > 0 }
+
+// Rule is one limit on one node of a domain, with its policy. It is immutable.
+type Rule struct {
+	// Name is what users see: the name that the file gives it, else
+	// domain/key[=value]/..., with #1, #2 and so on where a node has several limits.
+	// It is unique within its domain.
+	Name string
+
+	// Given is the name as the file gives it, "" where it gives none. Replaces
+	// speaks of these, and several rules may bear the same.
+	Given string
+
+	// Domain is the name of the domain.
+	Domain string
+
+	// Path is the way to the node, from the root of the domain.
+	Path []Level
+
+	// Limit says how much may pass; an Unlimited one for `unlimited: true`.
+	Limit *stint.Limit
+
+	// Unit is the word that the file uses for the period, such as "minute"; "" where
+	// it gives a length.
+	Unit string
+
+	// Shadow: count, but deny nobody. Quota: deny only together with all other quota
+	// limits of the call. Both are Envoy's.
+	Shadow, Quota bool
+
+	// Replaces names the limits that are dropped from a call which this one matches.
+	Replaces []string
+
+	// OnStoreFailure answers when the store cannot.
+	OnStoreFailure Failure
+	// LocalShare and Nodes are set where OnStoreFailure is Local: the part of the
+	// rate and burst that may pass while the store is away, divided by Nodes, the
+	// most nodes there may be.
+	LocalShare Ratio
+	Nodes      uint32
+
+	// Coordination is how the nodes agree.
+	Coordination Coordination
+
+	// Headers are the presets of the answer's headers; nil where the rule is silent.
+	Headers []Preset
+
+	// DetailedMetric and Metadata are Envoy's: whether metrics should carry the
+	// values of the request, and what the answer's dynamic metadata should carry.
+	// Metadata must not be changed.
+	DetailedMetric bool
+	Metadata       map[string]any
+
+	// File and Line are where the rule stands.
+	File string
+	Line int
+
+	// Index is the position in [Table.Rules].
+	Index int
+
+	identity string // what its keys begin with, see AppendKey
+	varies   []int  // the levels whose values are part of its keys
+}
+
+// Level is one step on the way to a node.
+type Level struct {
+	// Key is compared as it stands.
+	Key string
+	// Value is matched as it stands, or as a pattern where Wildcard is set; "" is
+	// any value.
+	Value    string
+	Wildcard bool
+	// Shared: all values that match the pattern share one counter (Envoy's
+	// share_threshold).
+	Shared bool
+	// ValueToMetric is Envoy's: metrics should carry the value of this level.
+	ValueToMetric bool
+}
+
+// Failure says what answers when the store cannot.
+type Failure uint8
+
+// The failure policies.
+const (
+	// Allow lets the request pass, marked degraded. The default.
+	Allow Failure = iota
+	// Deny refuses it.
+	Deny
+	// Local decides by a fixed share in this process.
+	Local
+)
+
+// String returns the word of the rule file.
+func (f Failure) String() string { return [...]string{"allow", "deny", "local"}[f] }
+
+// Coordination is how the nodes of a fleet agree on a limit.
+type Coordination uint8
+
+// Strict asks the store for every take. It is the only mode of this version.
+const Strict Coordination = 0
+
+// String returns the word of the rule file.
+func (Coordination) String() string { return "strict" }
+
+// Preset is a family of response headers.
+type Preset uint8
+
+// The presets; docs/headers.md shows each with its numbers.
+const (
+	IETF    Preset = iota // RateLimit, RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers
+	Legacy                // X-RateLimit-Limit, -Remaining, -Reset, -Retry-After
+	Draft03               // X-RateLimit-Limit, -Remaining, -Reset as Envoy writes them
+	None                  // no header
+)
+
+var presetNames = [...]string{"ietf", "legacy", "draft03", "none"}
+
+// String returns the word of the rule file.
+func (p Preset) String() string { return presetNames[p] }
+
+// ParsePreset returns the preset of that name.
+func ParsePreset(name string) (Preset, bool) {
+	for i, n := range presetNames {
+		if n == name {
+			return Preset(i), true
+		}
+	}
+	return 0, false
+}
+
+// Ratio is a part of a whole in millionths: 10 % is 100,000.
+type Ratio uint32
+
+// Whole is 100 %.
+const Whole Ratio = 1_000_000
