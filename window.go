@@ -27,19 +27,37 @@ func (l *Limit) calendar(now int64) (start, end int64) {
 	}
 	t := time.UnixMicro(now).In(zone)
 	y, m, d := t.Date()
-	var from, to time.Time
+	var years, months, days int
 	switch l.spec.Calendar {
 	case Year:
-		from, to = time.Date(y, 1, 1, 0, 0, 0, 0, zone), time.Date(y+1, 1, 1, 0, 0, 0, 0, zone)
+		m, d, years = 1, 1, 1
 	case Month:
-		from, to = time.Date(y, m, 1, 0, 0, 0, 0, zone), time.Date(y, m+1, 1, 0, 0, 0, 0, zone)
+		d, months = 1, 1
 	case Week:
-		d -= (int(t.Weekday()) + 6) % 7
-		from, to = time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+7, 0, 0, 0, 0, zone)
+		d, days = d-(int(t.Weekday())+6)%7, 7
 	default:
-		from, to = time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone)
+		days = 1
 	}
-	return from.UnixMicro(), to.UnixMicro()
+	start, end = midnight(y, m, d, zone), midnight(y+years, m+time.Month(months), d+days, zone)
+	if now >= end { // clocks went back over midnight, and the old day seems to run again
+		start, end = end, midnight(y+2*years, m+time.Month(2*months), d+2*days, zone)
+	}
+	return start, end
+}
+
+// midnight returns when a day begins: at 00:00, or where the clocks skip that, when
+// they do.
+func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
+	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	_, offset := t.Zone()
+	shown := t.Unix() + int64(offset)
+	wanted := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix()
+	if before, after := t.ZoneBounds(); shown < wanted {
+		t = after
+	} else if shown > wanted {
+		t = before
+	}
+	return t.UnixMicro()
 }
 
 // windowOf returns the window that counts at now. A window that the state already

@@ -1,0 +1,100 @@
+package stint_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// The window of a calendar limit begins where the period of its zone begins and
+// ends where the next one does: days of 23 and 25 hours, leap years, and zones
+// whose clocks skip midnight.
+func TestCalendarWindows(t *testing.T) {
+	for _, test := range []struct {
+		period   stint.Period
+		zone     string
+		now, end string
+	}{
+		{stint.Day, "Europe/Madrid", "2026-03-28T23:30:00Z", "2026-03-29T22:00:00Z"}, // 23 hours: the clocks go forward
+		{stint.Day, "Europe/Madrid", "2026-03-29T21:59:59.999999Z", "2026-03-29T22:00:00Z"},
+		{stint.Day, "Europe/Madrid", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25 hours: they go back
+		{stint.Day, "Europe/Madrid", "2026-10-25T22:59:59Z", "2026-10-25T23:00:00Z"},
+		{stint.Week, "Europe/Madrid", "2026-03-29T12:00:00Z", "2026-03-29T22:00:00Z"}, // Sunday is the last day
+		{stint.Week, "Europe/Madrid", "2026-03-29T22:00:00Z", "2026-04-05T22:00:00Z"},
+		{stint.Week, "", "2025-12-31T00:00:00Z", "2026-01-05T00:00:00Z"}, // over the new year
+		{stint.Month, "", "2028-02-29T23:59:59Z", "2028-03-01T00:00:00Z"},
+		{stint.Month, "", "2027-02-01T00:00:00Z", "2027-03-01T00:00:00Z"},
+		{stint.Month, "Europe/Madrid", "2026-10-01T00:00:00Z", "2026-10-31T23:00:00Z"},
+		{stint.Year, "", "2028-01-01T00:00:00Z", "2029-01-01T00:00:00Z"},
+		{stint.Year, "Asia/Kolkata", "2026-12-31T18:29:59Z", "2026-12-31T18:30:00Z"},
+		{stint.Day, "America/Sao_Paulo", "2018-11-04T02:30:00Z", "2018-11-04T03:00:00Z"}, // no midnight: 23:59:59 is followed by 01:00
+		{stint.Day, "America/Sao_Paulo", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"},
+		{stint.Day, "America/Havana", "2024-03-10T04:30:00Z", "2024-03-10T05:00:00Z"},
+		{stint.Day, "America/Havana", "2024-11-03T03:59:00Z", "2024-11-03T04:00:00Z"}, // midnight comes twice
+		{stint.Day, "America/Havana", "2024-11-03T04:30:00Z", "2024-11-04T05:00:00Z"},
+		{stint.Day, "America/Havana", "2024-11-03T05:30:00Z", "2024-11-04T05:00:00Z"},
+		{stint.Day, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"}, // a day that never was
+		{stint.Day, "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
+	} {
+		limit := calendarLimit(t, test.period, test.zone)
+		now, end := instant(t, test.now), instant(t, test.end)
+		var st stint.State
+		limit.Take(&st, now, 1)
+		if d := limit.Take(&st, now, 2); d.Allowed || now.Add(d.RetryAfter) != end || d.ResetAfter != d.RetryAfter || limit.Expiry(&st) != end {
+			t.Errorf("%v in %q at %s: ends at %v, want %s", test.period, test.zone, test.now, now.Add(d.RetryAfter).Time(), test.end)
+		}
+		if d := limit.Take(&st, end-1, 2); d.Allowed {
+			t.Errorf("%v in %q at %s: over before %s", test.period, test.zone, test.now, test.end)
+		}
+		if d := limit.Take(&st, end, 2); !d.Allowed {
+			t.Errorf("%v in %q at %s: not over at %s", test.period, test.zone, test.now, test.end)
+		}
+	}
+}
+
+// At any time of any zone the window that counts holds the present, and windows
+// follow each other without a gap.
+func TestCalendarWindowsFollowEachOther(t *testing.T) {
+	zones := []string{
+		"", "Europe/Madrid", "America/Sao_Paulo", "America/Havana", "America/St_Johns", "America/Asuncion",
+		"Asia/Amman", "Asia/Damascus", "Asia/Tehran", "Africa/Cairo", "Pacific/Apia", "Australia/Lord_Howe", "Asia/Kathmandu",
+	}
+	for range 3000 {
+		zone := zones[rand.IntN(len(zones))]
+		limit := calendarLimit(t, stint.Day+stint.Period(rand.IntN(4)), zone)
+		now := stint.Instant(rand.Int64N(int64(instant(t, "2040-01-01T00:00:00Z"))))
+		for range 4 {
+			var st stint.State
+			reset := limit.Take(&st, now, 1).ResetAfter
+			if reset <= 0 || reset > 367*24*time.Hour || limit.Expiry(&st) != now.Add(reset) {
+				t.Fatalf("%v in %q at %v: ends after %v, expiry %v", limit.Spec().Calendar, zone, now.Time(), reset, limit.Expiry(&st).Time())
+			}
+			// Other times of the window have the same end.
+			middle := now + stint.Instant(rand.Int64N(reset.Microseconds()))
+			if end := middle.Add(limit.Take(new(stint.State), middle, 1).ResetAfter); end != now.Add(reset) {
+				t.Fatalf("%v in %q: ends at %v by %v, but at %v by %v", limit.Spec().Calendar, zone, now.Add(reset).Time(), now.Time(), end.Time(), middle.Time())
+			}
+			now = now.Add(reset)
+		}
+	}
+}
+
+func calendarLimit(t *testing.T, period stint.Period, zone string) *stint.Limit {
+	t.Helper()
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stint.MustLimit(stint.Spec{Requests: 2, Calendar: period, Zone: location})
+}
+
+func instant(t *testing.T, text string) stint.Instant {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stint.At(at)
+}
