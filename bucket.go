@@ -68,7 +68,7 @@ func (l *Limit) takeUnpacked(word uint64, now Instant, cost uint64, d *Decision)
 // denyBucket answers a take that does not fit.
 func (l *Limit) denyBucket(t int64, now Instant, cost uint64, d *Decision) uint64 {
 	st := State{T: t}
-	if l.spec.Overdraw && cost <= uint64(l.most) {
+	if l.spec.Overdraw {
 		*d = l.overdraw(&st, now, cost)
 	} else {
 		*d = l.denied(&st, now, cost)
@@ -140,18 +140,40 @@ func (l *Limit) bucketExpiry(t int64) int64 {
 }
 
 // bucketAdd charges cost units whatever the bucket holds. A debt stops growing at
-// MaxInstant.
+// the end of time.
 func (l *Limit) bucketAdd(t int64, now Instant, cost int64) int64 {
 	clock := l.clock(now)
 	sum := clock + max(0, t-clock)
-	return min(sum+min(mulSat(cost, l.charge), int64(MaxInstant)), int64(MaxInstant))
+	most := l.clock(endOfTime)
+	return min(sum+min(mulSat(cost, l.charge), most), most)
+}
+
+// pourBack gives units back to a token bucket: of the take that undo answered, the
+// part that has not been refilled since. What has been may have passed again
+// already, and giving it back as well would let more than the rate pass.
+func (l *Limit) pourBack(st *State, now Instant, cost int64, undo *Decision) {
+	units := mulSat(cost, l.charge)
+	if clock := l.clock(now); undo != nil && clock > l.clock(undo.At) {
+		units = min(units, max(0, l.leftBy(undo)-clock))
+	}
+	st.T = max(0, st.T-units)
+}
+
+// leftBy returns the state that a take of a token bucket left, from its decision;
+// where the debt of a bucket with steps is not known exactly, the least.
+func (l *Limit) leftBy(d *Decision) int64 {
+	full := int64(d.At.Add(d.ResetAfter))
+	if !l.spec.Step {
+		return full
+	}
+	return max(l.clock(d.At)+d.Limit-d.Remaining, (full/l.per-1)*int64(l.spec.Requests)+1)
 }
 
 // leave gives back a place in the queue of a leaky bucket: only the last one can be
 // taken away without moving others, so an earlier one passes unused.
 func (l *Limit) leave(st *State, cost int64, undo *Decision) {
 	units := mulSat(cost, l.charge)
-	if undo != nil && int64(undo.At)+undo.Delay.Microseconds()+units != st.T {
+	if undo != nil && int64(undo.At.Add(undo.ResetAfter)) != st.T {
 		return
 	}
 	st.T = max(0, st.T-units)

@@ -9,9 +9,12 @@ import (
 // the Unix epoch. The zero Instant means "not given" wherever a time is optional.
 type Instant int64
 
-// MaxInstant is the latest instant a store computes with, in the year 2112: all
-// states then fit in 52 bits, so they survive a trip through a double.
-const MaxInstant Instant = 1<<52 - 1
+// MaxInstant is the latest instant a store computes with, in the year 2062. A state
+// reaches MaxFill further, so all fit in 52 bits and survive a trip through a double.
+const MaxInstant = endOfTime - Instant(MaxFill/time.Microsecond)
+
+// endOfTime is the latest instant that stands in a state, in the year 2112.
+const endOfTime Instant = 1<<52 - 1
 
 // At returns t as an Instant, rounded down to the microsecond.
 func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
@@ -20,7 +23,12 @@ func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
 func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 
 // Add returns the instant d later, rounded down to the microsecond.
-func (i Instant) Add(d time.Duration) Instant { return i + Instant(d/time.Microsecond) }
+func (i Instant) Add(d time.Duration) Instant {
+	if d%time.Microsecond < 0 {
+		d -= time.Microsecond
+	}
+	return i + Instant(d/time.Microsecond)
+}
 
 // Sub returns how long i comes after j; it saturates instead of overflowing.
 func (i Instant) Sub(j Instant) time.Duration { return span(int64(i) - int64(j)) }

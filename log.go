@@ -45,8 +45,14 @@ func (g *Log) Size() int {
 	return 112 + cap(g.middle)
 }
 
+// maxUnits is where the debt of a log stops growing.
+const maxUnits = 1<<52 - 1
+
 // push adds n units at a time that is not before the newest entry's.
 func (g *Log) push(at int64, n uint64) {
+	if n = min(n, maxUnits-g.total); n == 0 {
+		return
+	}
 	g.total += n
 	switch {
 	case g.entries == 0:
@@ -238,7 +244,7 @@ func (st *State) UnmarshalBinary(b []byte) error {
 	var decoded State
 	for _, field := range []*int64{&decoded.T, &decoded.N} {
 		v, n := binary.Varint(b)
-		if n <= 0 || v < 0 || v > int64(MaxInstant) {
+		if n <= 0 || v < 0 || v > int64(endOfTime) {
 			return fmt.Errorf("%w: number out of range", errState)
 		}
 		*field, b = v, b[n:]
@@ -252,10 +258,10 @@ func (st *State) UnmarshalBinary(b []byte) error {
 	for i := range entries {
 		d, n := binary.Uvarint(b)
 		u, m := binary.Uvarint(b[max(n, 0):])
-		if n <= 0 || m <= 0 || d > uint64(MaxInstant) || u == 0 || u > uint64(MaxInstant) || i > 0 && d == 0 {
+		if n <= 0 || m <= 0 || d > uint64(endOfTime) || u == 0 || u > maxUnits-decoded.Log.Units() || i > 0 && d == 0 {
 			return fmt.Errorf("%w: entry %d", errState, i)
 		}
-		if at += int64(d); at > int64(MaxInstant) {
+		if at += int64(d); at > int64(endOfTime) {
 			return fmt.Errorf("%w: entry %d is after the end of time", errState, i)
 		}
 		decoded.log().push(at, u)

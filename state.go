@@ -1,9 +1,6 @@
 package stint
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // State is what a store remembers of one key under one limit. The zero State is an
 // untouched key. What the fields mean depends on the algorithm:
@@ -50,7 +47,7 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 		}
 		l.add(st, now, int64(cost))
 		return l.report(st, now)
-	case l.spec.Overdraw && d.RetryAfter != Never:
+	case l.spec.Overdraw:
 		return l.overdraw(st, now, cost)
 	case l.spec.CountDenied && d.RetryAfter != Never:
 		l.add(st, now, int64(cost))
@@ -80,16 +77,17 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 // before the year 2112.
 func (l *Limit) Force(st *State, now Instant, cost uint64) Decision {
 	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 {
-		l.add(st, now, int64(min(cost, math.MaxInt32<<16)))
+		l.add(st, now, units(cost))
 	}
 	return l.Test(st, now, 0)
 }
 
 // Refund gives back cost units, of the take that undo answered or, where undo is
-// nil, of what is used now. It never gives more than was taken.
+// nil, of what is used now. It never gives more than was taken: an undone take of a
+// token bucket gives back what has not been refilled since.
 func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Decision {
 	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 && !l.Fresh(st, now) {
-		l.sub(st, now, int64(min(cost, math.MaxInt32<<16)), undo)
+		l.sub(st, now, units(cost), undo)
 	}
 	return l.Test(st, now, 0)
 }
@@ -155,9 +153,12 @@ func (l *Limit) none(now Instant, cost uint64) Decision {
 	return d
 }
 
+// units bounds a cost so that no sum of it with a state overflows.
+func units(cost uint64) int64 { return int64(min(cost, 1<<47)) }
+
 // overdraw debits a denied take and reports the wait that its debt costs.
 func (l *Limit) overdraw(st *State, now Instant, cost uint64) Decision {
-	l.add(st, now, int64(cost))
+	l.add(st, now, units(cost))
 	return l.denied(st, now, cost)
 }
 
@@ -245,24 +246,25 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 	}
 }
 
-// sub gives cost units back.
+// sub gives cost units back. When a take was counted follows from when its decision
+// said that the key would be untouched again, also where the clock ran backwards.
 func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
-	at := now
+	reset := int64(0)
 	if undo != nil {
-		at = undo.At
+		reset = int64(undo.At.Add(undo.ResetAfter))
 	}
 	switch l.spec.Algorithm {
 	case TokenBucket:
-		st.T = max(0, st.T-mulSat(cost, l.charge))
+		l.pourBack(st, now, cost, undo)
 	case LeakyBucket:
 		l.leave(st, cost, undo)
 	case FixedWindow:
-		if start, _ := l.windowOf(st, int64(at)); start == st.T || undo == nil {
+		if undo == nil || reset == l.windowEnd(st.T) {
 			st.N = max(0, st.N-cost)
 		}
 	case SlidingLog:
-		st.Log.remove(int64(at), uint64(cost), undo == nil)
+		st.Log.remove(reset-l.per, uint64(cost), undo == nil)
 	case SlidingWindow:
-		st.Log.remove(int64(at)/l.block, uint64(cost), undo == nil)
+		st.Log.remove(reset/l.block-1-int64(l.spec.Blocks), uint64(cost), undo == nil)
 	}
 }

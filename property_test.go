@@ -1,0 +1,414 @@
+package stint_test
+
+import (
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// A limit answers as its algorithm's words say, counted with fractions over all
+// that was ever taken: verdict, remaining, retry, reset and delay, to the
+// microsecond. Debts, forced or overdrawn, count on.
+func TestAgainstModel(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		reference := newReference(h.limit)
+		for i := range h.tries {
+			try := &h.tries[i]
+			try.force = h.IntN(20) == 0
+			got, want := try.play(h.limit, &st), stint.Decision{}
+			if try.force {
+				want = reference.force(try.at, try.cost)
+			} else {
+				want = reference.take(try.at, try.cost)
+			}
+			if got != want {
+				t.Fatalf("try %d: %+v\n got %+v\nwant %+v", i, *try, got, want)
+			}
+		}
+	})
+}
+
+// passed plays a history and returns what passed, at the time it was let go.
+func passed(h *history) []taken {
+	var st stint.State
+	var out []taken
+	for _, try := range h.tries {
+		if d := try.play(h.limit, &st); d.Allowed && try.cost > 0 {
+			out = append(out, taken{int64(try.at.Add(d.Delay)), int64(try.cost)})
+		}
+	}
+	return out
+}
+
+// most checks that between any two of the takes no more units passed than bound
+// allows from the first to the second instant, both included.
+func most(t *testing.T, takes []taken, bound func(from, to int64) int64) {
+	t.Helper()
+	for i := range takes {
+		sum := int64(0)
+		for j := i; j < len(takes); j++ {
+			sum += takes[j].cost
+			if most := bound(takes[i].at, takes[j].at); sum > most {
+				t.Fatalf("%d units passed from +%dµs to +%dµs, at most %d may", sum, takes[i].at-int64(zero), takes[j].at-int64(zero), most)
+			}
+		}
+	}
+}
+
+// In any interval of length T a steady token bucket passes at most burst + rate*T;
+// one that is refilled in steps burst + requests for each multiple of per inside.
+func TestBoundTokenBucket(t *testing.T) {
+	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.TokenBucket }, func(t *testing.T, h *history) {
+		spec := h.limit.Spec()
+		per, requests := spec.Per.Microseconds(), int64(spec.Requests)
+		most(t, passed(h), func(from, to int64) int64 {
+			if spec.Step {
+				return int64(spec.Burst) + requests*(to/per-from/per)
+			}
+			return int64(spec.Burst) + (to-from)*requests/per
+		})
+	})
+}
+
+// Any window of a sliding log, wherever it begins, holds at most requests, and two
+// takes are at least min_interval apart.
+func TestBoundSlidingLog(t *testing.T) {
+	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.SlidingLog }, func(t *testing.T, h *history) {
+		spec := h.limit.Spec()
+		takes := passed(h)
+		for i := range takes[:max(0, len(takes)-1)] {
+			if apart := micros(takes[i+1].at - takes[i].at); apart < spec.MinInterval {
+				t.Fatalf("two takes are %v apart, at least %v is asked", apart, spec.MinInterval)
+			}
+		}
+		for i := range takes {
+			sum := int64(0)
+			for _, later := range takes[i:] {
+				if later.at < takes[i].at+spec.Per.Microseconds() {
+					sum += later.cost
+				}
+			}
+			if sum > int64(spec.Requests) {
+				t.Fatalf("%d units in the window that begins at +%dµs", sum, takes[i].at-int64(zero))
+			}
+		}
+	})
+}
+
+// A fixed window passes at most requests between two multiples of per, and at most
+// twice that in any window of that length.
+func TestBoundFixedWindow(t *testing.T) {
+	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.FixedWindow }, func(t *testing.T, h *history) {
+		spec := h.limit.Spec()
+		per, requests := spec.Per.Microseconds(), int64(spec.Requests)
+		most(t, passed(h), func(from, to int64) int64 {
+			if !spec.FromFirst && from/per == to/per {
+				return requests
+			}
+			return requests * (1 + (to-from+per-1)/per)
+		})
+	})
+}
+
+// A sliding window passes in any window at most requests and the traffic of the one
+// block that lies across its beginning.
+func TestBoundSlidingWindow(t *testing.T) {
+	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.SlidingWindow }, func(t *testing.T, h *history) {
+		spec := h.limit.Spec()
+		per := spec.Per.Microseconds()
+		block := per / int64(spec.Blocks)
+		takes := passed(h)
+		for i, last := range takes {
+			sum, across := int64(0), int64(0)
+			for _, earlier := range takes[:i+1] {
+				if last.at-earlier.at < per {
+					sum += earlier.cost
+				}
+				if earlier.at/block == (last.at-per)/block {
+					across += earlier.cost
+				}
+			}
+			if sum > int64(spec.Requests)+across {
+				t.Fatalf("%d units in the window that ends at +%dµs, %d of a block across its beginning", sum, last.at-int64(zero), across)
+			}
+		}
+	})
+}
+
+// What a leaky bucket lets go is spaced exactly: each leaves one charge for each
+// unit after the one before, or at once if that is already past. Nobody waits
+// longer than max_wait or behind more than burst.
+func TestBoundLeakyBucket(t *testing.T) {
+	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.LeakyBucket }, func(t *testing.T, h *history) {
+		spec := h.limit.Spec()
+		charge := ceilDiv(spec.Per.Microseconds(), int64(spec.Requests))
+		var st stint.State
+		free := int64(0) // when the outflow is free again
+		for _, try := range h.tries {
+			d := try.play(h.limit, &st)
+			if !d.Allowed || try.cost == 0 {
+				if d.Delay != 0 {
+					t.Fatalf("a delay of %v without a take", d.Delay)
+				}
+				continue
+			}
+			out := int64(try.at.Add(d.Delay))
+			if want := max(free, int64(try.at)); out != want {
+				t.Fatalf("let go at +%dµs, want +%dµs", out-int64(zero), want-int64(zero))
+			}
+			if spec.MaxWait > 0 && d.Delay > spec.MaxWait || d.Delay > micros(charge*int64(spec.Burst)) {
+				t.Fatalf("waits %v", d.Delay)
+			}
+			free = out + charge*int64(try.cost)
+		}
+	})
+}
+
+// 0 <= remaining <= limit, a refusal has a wait and nothing else has, and only what
+// a leaky bucket holds has a delay.
+func TestNumbersInRange(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			d := try.play(h.limit, &st)
+			if d.Remaining < 0 || d.Remaining > d.Limit || d.Limit != h.limit.Most() || d.At != try.at ||
+				d.Allowed == (d.RetryAfter > 0) || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Delay < 0 ||
+				d.Delay > 0 && (h.limit.Algorithm() != stint.LeakyBucket || !d.Allowed) {
+				t.Fatalf("%+v: %+v", try, d)
+			}
+			if try.cost == 0 && !d.Allowed {
+				t.Fatalf("a peek was refused: %+v", d)
+			}
+		}
+	})
+}
+
+// Waiting exactly retry_after passes, and a microsecond less does not.
+func TestRetryIsExact(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			d := try.play(h.limit, &st)
+			if d.Allowed {
+				continue
+			}
+			if d.RetryAfter == stint.Never {
+				if try.cost <= uint64(h.limit.Most()) {
+					t.Fatalf("%+v can never pass, though the limit is %d", try, h.limit.Most())
+				}
+				continue
+			}
+			later := try.at.Add(d.RetryAfter)
+			if early := h.limit.Test(clone(t, &st), later-1, try.cost); early.Allowed {
+				t.Fatalf("%+v was told to wait %v and passes a microsecond earlier", try, d.RetryAfter)
+			}
+			if again := h.limit.Take(clone(t, &st), later, try.cost); !again.Allowed {
+				t.Fatalf("%+v waited %v in vain: %+v", try, d.RetryAfter, again)
+			}
+		}
+	})
+}
+
+// Refusals and peeks change nothing: whoever asks later is answered as if they had
+// never been.
+func TestRefusalsChangeNothing(t *testing.T) {
+	only := func(s stint.Spec) bool { return !s.CountDenied && !s.Overdraw }
+	eachHistory(t, only, func(t *testing.T, h *history) {
+		var with, without stint.State
+		for _, try := range h.tries {
+			if d := try.play(h.limit, &with); !d.Allowed || try.cost == 0 {
+				continue
+			}
+			h.limit.Take(&without, try.at, try.cost)
+			if a, b := h.limit.Test(&with, try.at, 0), h.limit.Test(&without, try.at, 0); a != b {
+				t.Fatalf("%+v:\nwith refusals    %+v\nwithout refusals %+v", try, a, b)
+			}
+		}
+	})
+}
+
+// A log that counts refusals never keeps more than requests units, however many try.
+func TestCountDeniedIsBounded(t *testing.T) {
+	only := func(s stint.Spec) bool { return s.CountDenied && !s.Overdraw }
+	eachHistory(t, only, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			try.play(h.limit, &st)
+			if units := st.Log.Units(); units > uint64(h.limit.Most()) {
+				t.Fatalf("%+v: the log holds %d units of %d", try, units, h.limit.Most())
+			}
+		}
+	})
+}
+
+// A larger cost never fares better: what passes for more passes for less, and less
+// never waits longer.
+func TestLargerCostNeverFaresBetter(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			small, large := h.cost(), h.cost()
+			if small > large {
+				small, large = large, small
+			}
+			less, more := h.limit.Test(&st, try.at, small), h.limit.Test(&st, try.at, large)
+			if more.Allowed && !less.Allowed || less.RetryAfter > more.RetryAfter {
+				t.Fatalf("at +%dµs cost %d: %+v\ncost %d: %+v", try.at-zero, small, less, large, more)
+			}
+			try.play(h.limit, &st)
+		}
+	})
+}
+
+// Time that runs backwards gives no tokens: what is refused now is refused at any
+// earlier time too, and no more is left there.
+func TestTimeRunningBackwards(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		newest := stint.Instant(0) // time of the last take that passed
+		for _, try := range h.tries {
+			if h.IntN(4) == 0 {
+				try.at -= stint.Instant(h.Int64N(2 * h.limit.Spec().Per.Microseconds()))
+			}
+			if d := try.play(h.limit, &st); d.Allowed && try.cost > 0 {
+				newest = max(newest, try.at)
+			}
+			if newest == 0 {
+				continue
+			}
+			back := newest - stint.Instant(h.Int64N(3*h.limit.Spec().Per.Microseconds()))
+			cost := max(1, h.cost())
+			then, now := h.limit.Test(&st, back, cost), h.limit.Test(&st, newest, cost)
+			if then.Allowed && !now.Allowed || then.Remaining > now.Remaining {
+				t.Fatalf("cost %d at +%dµs: %+v\nback at +%dµs: %+v", cost, newest-zero, now, back-zero, then)
+			}
+			if h.limit.Algorithm() != stint.FixedWindow && now.ResetAfter > 0 && back.Add(then.ResetAfter) < newest.Add(now.ResetAfter) {
+				t.Fatalf("back at +%dµs the key is forgotten earlier: %+v, before %+v", back-zero, then, now)
+			}
+		}
+	})
+}
+
+// Remaining is the truth: exactly so many units can be taken now, at once or one by
+// one, and not one more. The least distance of a log is left out of it, and a queue
+// that bounds the wait may close earlier to those who come one by one.
+func TestRemainingIsTrue(t *testing.T) {
+	only := func(s stint.Spec) bool { return s.MinInterval == 0 }
+	eachHistory(t, only, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			left := try.play(h.limit, &st).Remaining
+			if d := h.limit.Take(clone(t, &st), try.at, uint64(left)); !d.Allowed || d.Remaining != 0 && left > 0 {
+				t.Fatalf("%+v leaves %d, and all at once: %+v", try, left, d)
+			}
+			if d := h.limit.Take(clone(t, &st), try.at, uint64(left)+1); d.Allowed {
+				t.Fatalf("%+v leaves %d, and one more passes: %+v", try, left, d)
+			}
+			if h.limit.Spec().MaxWait > 0 {
+				continue
+			}
+			copied := clone(t, &st)
+			for i := range left {
+				if d := h.limit.Take(copied, try.at, 1); !d.Allowed || d.Remaining != left-i-1 {
+					t.Fatalf("%+v leaves %d, and the next after %d: %+v", try, left, i, d)
+				}
+			}
+		}
+	})
+}
+
+// After exactly reset_after a key answers as one that was never touched, and not a
+// microsecond earlier; Expiry and Fresh say the same.
+func TestResetIsTrue(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			d := try.play(h.limit, &st)
+			end := try.at.Add(d.ResetAfter)
+			if h.limit.Algorithm() == stint.FixedWindow && h.limit.Fresh(&st, try.at) {
+				continue // reports the end of a window in which nothing was taken
+			}
+			if d.ResetAfter > 0 && (h.limit.Expiry(&st) != end || h.limit.Fresh(&st, end-1)) {
+				t.Fatalf("%+v: reset in %v, but expiry at +%dµs", try, d.ResetAfter, h.limit.Expiry(&st)-zero)
+			}
+			if !h.limit.Fresh(&st, end) {
+				t.Fatalf("%+v: not fresh after %v", try, d.ResetAfter)
+			}
+			for _, cost := range []uint64{0, 1, uint64(h.limit.Most()), uint64(h.limit.Most()) + 1} {
+				got, want := h.limit.Take(clone(t, &st), end, cost), h.limit.Take(new(stint.State), end, cost)
+				if got != want {
+					t.Fatalf("%+v, cost %d after the reset:\n got %+v\nwant %+v", try, cost, got, want)
+				}
+			}
+		}
+	})
+}
+
+// Test answers as Take does and takes nothing; a packed word answers as the state.
+func TestTestAndPackAgreeWithTake(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		var word uint64
+		for _, try := range h.tries {
+			tested, peeked := h.limit.Test(&st, try.at, try.cost), h.limit.Test(&st, try.at, 0)
+			d := h.limit.Take(&st, try.at, try.cost)
+			if tested.Allowed != d.Allowed || tested.Allowed && tested != peeked {
+				t.Fatalf("%+v:\ntest %+v\npeek %+v\ntake %+v", try, tested, peeked, d)
+			}
+			if !h.limit.Packed() {
+				continue
+			}
+			var packed stint.Decision
+			if word = h.limit.TakeWord(word, try.at, try.cost, &packed); packed != d {
+				t.Fatalf("%+v:\n word %+v\nstate %+v", try, packed, d)
+			}
+			if unpacked := h.limit.Unpack(word); h.limit.Pack(&unpacked) != word || word>>52 != 0 || h.limit.Pack(&st) != word {
+				t.Fatalf("%+v: word %x, unpacked %+v, state %+v", try, word, unpacked, st)
+			}
+		}
+	})
+}
+
+// A state survives being written and read at any point of its life.
+func TestStateSurvivesEncoding(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var kept stint.State
+		written := new(stint.State)
+		for _, try := range h.tries {
+			try.force = h.IntN(10) == 0
+			a, b := try.play(h.limit, &kept), try.play(h.limit, written)
+			if a != b {
+				t.Fatalf("%+v:\n kept %+v\n read %+v", try, a, b)
+			}
+			written = clone(t, written)
+		}
+	})
+}
+
+// An unlimited limit passes everything and keeps nothing; one of 0 requests passes
+// peeks alone.
+func TestNothingAndEverything(t *testing.T) {
+	var st stint.State
+	everything := stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+	for _, cost := range []uint64{0, 1, stint.MaxCost} {
+		for _, d := range []stint.Decision{everything.Take(&st, zero, cost), everything.Force(&st, zero, cost), everything.Refund(&st, zero, cost, nil)} {
+			if !d.Allowed || d.Remaining != stint.NoLimit || d.Limit != stint.NoLimit || st != (stint.State{}) {
+				t.Errorf("unlimited, cost %d: %+v, state %+v", cost, d, st)
+			}
+		}
+	}
+	for a := range stint.Unlimited {
+		nothing := stint.MustLimit(stint.Spec{Algorithm: a, Per: time.Minute})
+		if d := nothing.Take(&st, zero, 0); !d.Allowed || d.Remaining != 0 || d.Limit != 0 {
+			t.Errorf("%v, 0 requests, peek: %+v", a, d)
+		}
+		for _, cost := range []uint64{1, stint.MaxCost} {
+			nothing.Force(&st, zero, cost)
+			if d := nothing.Take(&st, zero, cost); d.Allowed || d.RetryAfter != stint.Never || st != (stint.State{}) {
+				t.Errorf("%v, 0 requests, cost %d: %+v, state %+v", a, cost, d, st)
+			}
+		}
+	}
+}
