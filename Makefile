@@ -56,6 +56,7 @@ bench-test: ## build the other modules and run their tests
 
 examples: ## compile the examples and check their rule files
 	go vet ./examples/...
+	go run ./cmd/stint check examples/rules/*.yaml
 
 test-api: ## run schemathesis with docs/openapi.yaml against a running server
 	scripts/test-api.sh

@@ -228,6 +228,15 @@ var brokenRules = []struct {
 		src{"guard/a.go": "package guard\nfunc f() {\n" + lines(98) + "}"},
 	},
 	{
+		"a long table in a short test", "", "",
+		src{"guard/a_test.go": "// Package guard is an example.\npackage guard\nfunc f() {\nfor range []int{\n" +
+			strings.Repeat("1,\n", 200) + "} {\n}\n}"},
+	},
+	{
+		"a long table in the product", "budgets", "lines in a function",
+		src{"guard/a.go": "package guard\nfunc f() {\nfor range []int{\n" + strings.Repeat("1,\n", 200) + "} {\n}\n}"},
+	},
+	{
 		"a long file", "budgets", "guard/a.go: 702 lines in a file",
 		src{"guard/a.go": "package guard\n" + strings.Repeat("var _ = 0\n", 700)},
 	},
