@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strings"
+
+	"stint/limiter"
+)
+
+// Status is what the process says of itself, for /readyz and /v1/limits.
+type Status struct {
+	// Ready says whether calls are accepted. It is false before the rules are in
+	// force and while the process drains.
+	Ready bool
+
+	// Reason says why not; "" while ready.
+	Reason string
+
+	// Generation counts the tables that were in force since the start.
+	Generation uint64
+
+	// ReloadError is why the last reload was refused; "" since one succeeded. The
+	// process stays ready with the table it has.
+	ReloadError string
+
+	// Store names the kind of store, such as "memory". StoreError is why it cannot
+	// be used at present; "" while it can.
+	Store, StoreError string
+}
+
+// AdminOptions are the settings of the admin listener.
+type AdminOptions struct {
+	// Token is what calls must bring as "Authorization: Bearer TOKEN". Empty: no
+	// token is asked for, and [CheckAdmin] keeps the listener on loopback. /healthz
+	// and /readyz never ask for it, so that an orchestrator needs none.
+	Token string
+
+	// Status is asked at every call of /readyz and /v1/limits. It must not block.
+	// nil: always ready.
+	Status func() Status
+
+	// Metrics answers /metrics; nil: there is none.
+	Metrics http.Handler
+
+	// Pprof switches on /debug/pprof. Whoever reaches it can slow the process down.
+	Pprof bool
+
+	// MaxBody is the most bytes of a body; 0 means the constant MaxBody.
+	MaxBody int
+
+	// Log notes every reset and every refused token; nil: nobody does.
+	Log *slog.Logger
+}
+
+// admin answers the admin listener.
+type admin struct {
+	limiter *limiter.Limiter
+	options AdminOptions
+	token   [sha256.Size]byte
+	limitBy limitCache
+	methods map[string][]string // by path
+}
+
+// NewAdmin returns the handler of the admin listener over l: /v1/limits,
+// /v1/inspect, /v1/reset, /healthz, /readyz, /metrics and, switched on,
+// /debug/pprof. Pages of other sites that a browser shows cannot make it change
+// anything.
+func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
+	if options.MaxBody <= 0 {
+		options.MaxBody = MaxBody
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
+	a.limitBy.init()
+	mux := http.NewServeMux()
+	a.route(mux, "GET", "/healthz", a.health)
+	a.route(mux, "GET", "/readyz", a.ready)
+	a.route(mux, "GET", "/v1/limits", a.guarded(a.limits))
+	a.route(mux, "POST", "/v1/inspect", a.guarded(a.inspect))
+	a.route(mux, "POST", "/v1/reset", a.guarded(a.reset))
+	if options.Metrics != nil {
+		a.route(mux, "GET", "/metrics", a.guarded(options.Metrics.ServeHTTP))
+	}
+	if options.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", a.guarded(pprof.Index))
+		mux.HandleFunc("GET /debug/pprof/cmdline", a.guarded(pprof.Cmdline))
+		mux.HandleFunc("GET /debug/pprof/profile", a.guarded(pprof.Profile))
+		mux.HandleFunc("GET /debug/pprof/symbol", a.guarded(pprof.Symbol))
+		mux.HandleFunc("POST /debug/pprof/symbol", a.guarded(pprof.Symbol))
+		mux.HandleFunc("GET /debug/pprof/trace", a.guarded(pprof.Trace))
+	}
+	mux.HandleFunc("/", a.unknown)
+	sameSite := http.NewCrossOriginProtection()
+	sameSite.SetDenyHandler(http.HandlerFunc(a.crossSite))
+	return sameSite.Handler(mux)
+}
+
+// route serves one method of a path; all others are answered by 405.
+func (a *admin) route(mux *http.ServeMux, method, path string, handler http.HandlerFunc) {
+	a.methods[path] = append(a.methods[path], method)
+	if method == "GET" {
+		a.methods[path] = append(a.methods[path], "HEAD")
+	}
+	mux.HandleFunc(method+" "+path, handler)
+}
+
+// unknown answers what no route does.
+func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
+	if methods := a.methods[r.URL.Path]; methods != nil {
+		allowed := strings.Join(methods, ", ")
+		w.Header().Set("Allow", allowed)
+		writeFault(w, wrongMethod(r.Method, allowed))
+		return
+	}
+	writeFault(w, unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener"))
+}
+
+func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {
+	writeFault(w, &fault{
+		status: http.StatusForbidden, code: codeForbidden, offset: -1,
+		problem: "a page of another site sent this", hint: "call it from outside a browser",
+	})
+}
+
+// guarded asks for the token, if one is configured.
+func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
+	if a.options.Token == "" {
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		// Hashes are compared, in constant time, so that time tells neither the token
+		// nor its length.
+		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], a.token[:]) != 1 {
+			a.options.Log.Warn("admin call without the right token", "path", r.URL.Path, "from", r.RemoteAddr)
+			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
+			writeFault(w, &fault{
+				status: http.StatusUnauthorized, code: codeUnauthorized, offset: -1,
+				problem: "the admin token is missing or wrong", hint: "send it as Authorization: Bearer TOKEN",
+			})
+			return
+		}
+		handler(w, r)
+	}
+}
+
+func (a *admin) status() Status {
+	if a.options.Status == nil {
+		return Status{Ready: true}
+	}
+	return a.options.Status()
+}
+
+// healthAnswer is the answer to /healthz.
+type healthAnswer struct {
+	Status string `json:"status"`
+}
+
+func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, healthAnswer{"ok"})
+}
+
+// readyAnswer is the answer to /readyz.
+type readyAnswer struct {
+	Ready  bool       `json:"ready"`
+	Reason string     `json:"reason"`
+	Rules  readyRules `json:"rules"`
+	Store  readyStore `json:"store"`
+}
+
+type readyRules struct {
+	Hash        string `json:"hash"`
+	Generation  uint64 `json:"generation"`
+	Count       int    `json:"count"`
+	ReloadError string `json:"reload_error"`
+}
+
+type readyStore struct {
+	Kind  string `json:"kind"`
+	Error string `json:"error"`
+}
+
+func (a *admin) ready(w http.ResponseWriter, _ *http.Request) {
+	s := a.status()
+	answer := readyAnswer{
+		Ready: s.Ready, Reason: s.Reason,
+		Rules: readyRules{Generation: s.Generation, ReloadError: s.ReloadError},
+		Store: readyStore{s.Store, s.StoreError},
+	}
+	if table := a.limiter.Table(); table != nil {
+		answer.Rules.Hash, answer.Rules.Count = table.Hash(), len(table.Rules())
+	}
+	status := http.StatusOK
+	if !s.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone; nobody else can be told
+}
+
+// sortedRules returns names once each, for the log.
+func sortedRules(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"stint"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// appendVerdict appends the answer to a check.
+func appendVerdict(dst []byte, v *limiter.Verdict) []byte {
+	dst = appendDecision(dst, v.Rule, &v.Decision)
+	dst = append(dst, `,"results":[`...)
+	for i := range v.Results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendDecision(dst, v.Results[i].Rule, &v.Results[i].Decision)
+		dst = append(dst, '}')
+	}
+	return append(dst, "]}\n"...)
+}
+
+// appendDecision appends an object of the fields that all answers share, without
+// the brace that closes it. r is nil where no rule matched.
+func appendDecision(dst []byte, r *rule.Rule, d *stint.Decision) []byte {
+	dst = append(dst, `{"allowed":`...)
+	dst = strconv.AppendBool(dst, d.Allowed)
+	dst = append(dst, `,"rule":`...)
+	name := ""
+	if r != nil {
+		name = r.Name
+	}
+	dst = appendString(dst, name)
+	dst = append(dst, `,"limit":`...)
+	dst = appendUnits(dst, d.Limit)
+	dst = append(dst, `,"remaining":`...)
+	dst = appendUnits(dst, d.Remaining)
+	dst = append(dst, `,"retry_after_ms":`...)
+	dst = strconv.AppendInt(dst, millis(d.RetryAfter), 10)
+	dst = append(dst, `,"reset_after_ms":`...)
+	dst = strconv.AppendInt(dst, millis(d.ResetAfter), 10)
+	dst = append(dst, `,"delay_ms":`...)
+	dst = strconv.AppendInt(dst, millis(d.Delay), 10)
+	dst = append(dst, `,"degraded":`...)
+	dst = strconv.AppendBool(dst, d.Degraded)
+	dst = append(dst, `,"over":`...)
+	return strconv.AppendBool(dst, d.Over)
+}
+
+// appendUnits appends a number of units, null where there is no limit.
+func appendUnits(dst []byte, n int64) []byte {
+	if n == stint.NoLimit {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendInt(dst, n, 10)
+}
+
+// millis returns d in milliseconds, rounded up, and -1 for never.
+func millis(d time.Duration) int64 {
+	if d == stint.Never {
+		return -1
+	}
+	n := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		n++
+	}
+	return n
+}
+
+// appendString appends a JSON string. text is UTF-8, as all that is read by rule
+// files and requests.
+func appendString(dst []byte, text string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"os"
+	"strconv"
+	"time"
+)
+
+// This file is all that carries the traffic endpoints on net/http.
+
+// Handler returns the endpoints as a handler of net/http.
+func (t *Traffic) Handler() http.Handler { return http.HandlerFunc(t.carry) }
+
+// exchange is the memory of one request on its way through the carrier.
+type exchange struct {
+	body []byte
+	req  Request
+	resp Response
+}
+
+// maxKept is the largest buffer that waits for the next request.
+const maxKept = 64 << 10
+
+func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
+	x := t.exchanges.Get().(*exchange)
+	defer func() {
+		if cap(x.body) <= maxKept && cap(x.resp.Body) <= maxKept {
+			t.exchanges.Put(x)
+		}
+	}()
+	var err error
+	x.body, err = readBody(x.body[:0], r, t.maxBody)
+	if err != nil {
+		writeFault(w, unreadable(err, t.maxBody))
+		return
+	}
+	x.req = Request{Method: r.Method, Path: r.URL.Path, Header: netHeaders(r.Header), Body: x.body}
+	t.Serve(r.Context(), &x.req, &x.resp)
+	header := w.Header()
+	for _, f := range x.resp.Fields {
+		header.Set(f.Name, f.Value)
+	}
+	header.Set("Content-Length", strconv.Itoa(len(x.resp.Body)))
+	w.WriteHeader(x.resp.Status)
+	_, _ = w.Write(x.resp.Body) // the client may be gone; nobody else can be told
+}
+
+// errTooLarge says that a body is larger than it may be.
+var errTooLarge = errors.New("body too large")
+
+// readBody appends the body of r to buf. It reads no more than one byte above most.
+func readBody(buf []byte, r *http.Request, most int) ([]byte, error) {
+	for r.ContentLength <= int64(most) && len(buf) <= most {
+		if len(buf) == cap(buf) {
+			buf = append(buf, make([]byte, max(512, cap(buf)))...)[:len(buf)]
+		}
+		n, err := r.Body.Read(buf[len(buf):min(cap(buf), most+1)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, errTooLarge
+}
+
+// unreadable answers a body that did not arrive, or is not worth reading.
+func unreadable(err error, most int) *fault {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return tooLarge(most)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &fault{
+			status: 408, code: codeTimeout, offset: -1,
+			problem: "the body did not arrive in time", hint: "send it at once",
+		}
+	}
+	return bad(-1, "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
+}
+
+// writeFault writes an error envelope.
+func writeFault(w http.ResponseWriter, f *fault) {
+	if f.status == http.StatusRequestTimeout || f.status == http.StatusRequestEntityTooLarge {
+		// What is left of the body is not worth reading.
+		w.Header().Set("Connection", "close")
+	}
+	body := f.appendJSON(nil)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(f.status)
+	_, _ = w.Write(body) // the client may be gone; nobody else can be told
+}
+
+// netHeaders is the header of a net/http request as the API reads it.
+type netHeaders http.Header
+
+// Header returns the first value of that name.
+func (h netHeaders) Header(name string) (string, bool) {
+	values := h[textproto.CanonicalMIMEHeaderKey(name)]
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// Limits is how long and how large a request may be before its connection is cut.
+// A zero field means its default.
+type Limits struct {
+	// ReadHeader is the longest from the first byte of a request, or from the opening
+	// of its connection, to the end of its header. Default 5 s. Raising it lets slow
+	// clients hold connections longer.
+	ReadHeader time.Duration
+
+	// Read is the same for the whole request. Default 10 s.
+	Read time.Duration
+
+	// Write is the longest from the end of the header to the end of the answer.
+	// Default 15 s. It must leave room for the store's deadline.
+	Write time.Duration
+
+	// Idle is how long a connection may wait for its next request. Default 2 min.
+	// Shorter than what a load balancer in front keeps, it costs reconnects.
+	Idle time.Duration
+
+	// HeaderBytes is the most bytes of a request line and header. Default 16 KiB.
+	// net/http adds 4 KiB of its own.
+	HeaderBytes int
+}
+
+// NewServer returns a server that cuts off clients that are slow or send too much.
+// Its caller sets ErrorLog.
+func NewServer(handler http.Handler, limits Limits) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: or(limits.ReadHeader, 5*time.Second),
+		ReadTimeout:       or(limits.Read, 10*time.Second),
+		WriteTimeout:      or(limits.Write, 15*time.Second),
+		IdleTimeout:       or(limits.Idle, 2*time.Minute),
+		MaxHeaderBytes:    or(limits.HeaderBytes, 16<<10),
+	}
+}
+
+func or[T time.Duration | int](value, other T) T {
+	if value == 0 {
+		return other
+	}
+	return value
+}
+
+// CheckAdmin refuses an address of the admin listener that strangers could reach
+// while no token guards it. addr is host:port; "" is a listener that is switched off.
+// The error says what to do after a line break.
+func CheckAdmin(addr, token string) error {
+	if addr == "" || token != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("admin address %q: %w", addr, err)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() || host == "localhost" {
+		return nil
+	}
+	return &AdminError{Addr: addr}
+}
+
+// AdminError says that the admin listener would be open to strangers.
+type AdminError struct{ Addr string }
+
+// Error says what is wrong.
+func (e *AdminError) Error() string {
+	return fmt.Sprintf("admin address %q can be reached from other machines and no token is set", e.Addr)
+}
+
+// Hint says what to do.
+func (e *AdminError) Hint() string {
+	return "set an admin token, or listen on loopback such as 127.0.0.1:8082"
+}

@@ -1,0 +1,320 @@
+package httpapi
+
+import (
+	"errors"
+	"hash/maphash"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"stint"
+	"stint/rule"
+)
+
+// The words of a limit in a request: those of rate_limit in a rule file that say
+// how much may pass.
+var limitFields = []string{
+	"algorithm", "requests", "per", "burst", "refill", "align", "blocks", "min_interval",
+	"count_denied", "max_wait", "overdraw", "unit", "requests_per_unit", "unlimited",
+	"time_zone",
+}
+
+const (
+	hasAlgorithm = 1 << iota
+	hasRequests
+	hasPer
+	hasBurst
+	hasRefill
+	hasAlign
+	hasBlocks
+	hasMinInterval
+	hasCountDenied
+	hasMaxWait
+	hasOverdraw
+	hasUnit
+	hasRequestsPerUnit
+	hasUnlimited
+	hasTimeZone
+)
+
+const (
+	wholeHint = "give a whole number in digits"
+	spanHint  = `give a duration such as "100ms", "1s", "15m", "1h" or "1d"`
+)
+
+const day = 24 * time.Hour
+
+// units are the periods of the word unit. With a time zone they follow its calendar.
+var units = []struct {
+	name     string
+	per      time.Duration
+	calendar stint.Period
+}{
+	{"second", time.Second, stint.NoPeriod},
+	{"minute", time.Minute, stint.NoPeriod},
+	{"hour", time.Hour, stint.NoPeriod},
+	{"day", day, stint.Day},
+	{"week", 7 * day, stint.Week},
+	{"month", 30 * day, stint.Month},
+	{"year", 365 * day, stint.Year},
+}
+
+// written is a limit as a request writes it.
+type written struct {
+	spec      stint.Spec
+	calendar  stint.Period // of the unit
+	unlimited bool
+}
+
+// readLimit reads the object of a limit.
+func readLimit(s *scanner) (*stint.Limit, *fault) {
+	start := s.pos
+	var w written
+	seen, f := s.object(limitFields, func(field int) *fault { return w.read(s, 1<<field) })
+	if f == nil {
+		f = w.check(seen)
+	}
+	if f != nil {
+		return nil, f
+	}
+	limit, err := stint.NewLimit(w.spec)
+	if err == nil {
+		return limit, nil
+	}
+	var wrong *stint.SpecError
+	if errors.As(err, &wrong) {
+		return nil, bad(start, wrong.Problem, wrong.Hint).at(wrong.Field)
+	}
+	return nil, bad(start, err.Error(), "see docs/algorithms.md")
+}
+
+// read reads the value of one field.
+func (w *written) read(s *scanner, field int) (f *fault) {
+	spec := &w.spec
+	switch field {
+	case hasAlgorithm:
+		spec.Algorithm, f = readAlgorithm(s)
+	case hasRequests, hasRequestsPerUnit:
+		spec.Requests, f = s.whole(wholeHint)
+	case hasPer:
+		spec.Per, f = readSpan(s)
+	case hasBurst:
+		spec.Burst, f = s.whole(wholeHint)
+	case hasRefill:
+		spec.Step, f = s.either("steady", "step")
+	case hasAlign:
+		spec.FromFirst, f = s.either("epoch", "first")
+	case hasBlocks:
+		var n uint32
+		n, f = s.whole(wholeHint)
+		spec.Blocks = int(min(n, math.MaxInt32))
+		if f == nil && n == 0 {
+			f = bad(s.pos, "0 blocks", "leave it out for 1")
+		}
+	case hasMinInterval:
+		spec.MinInterval, f = readSpan(s)
+	case hasCountDenied:
+		spec.CountDenied, f = s.truth()
+	case hasMaxWait:
+		spec.MaxWait, f = readSpan(s)
+	case hasOverdraw:
+		spec.Overdraw, f = s.truth()
+	case hasUnit:
+		f = w.readUnit(s)
+	case hasUnlimited:
+		w.unlimited, f = s.truth()
+	case hasTimeZone:
+		spec.Zone, f = readZone(s)
+	}
+	return f
+}
+
+// check completes the spec from the fields that were given, and refuses those that
+// do not belong together. What concerns one algorithm, stint.NewLimit checks.
+func (w *written) check(seen uint64) *fault {
+	refuse := func(field, problem, hint string) *fault { return bad(-1, problem, hint).at(field) }
+	switch {
+	case w.unlimited && seen&^hasUnlimited != 0:
+		return refuse("unlimited", "stands with other words", "give it alone, or leave it out")
+	case w.unlimited:
+		w.spec = stint.Spec{Algorithm: stint.Unlimited}
+		return nil
+	case seen&hasRequests != 0 && seen&hasRequestsPerUnit != 0:
+		return refuse("requests_per_unit", "is another word for requests, which is given too", "give one of them")
+	case seen&hasPer != 0 && seen&hasUnit != 0:
+		return refuse("unit", "is another word for per, which is given too", "give one of them")
+	case seen&(hasRequests|hasRequestsPerUnit) == 0:
+		return refuse("requests", "missing", "say how many may pass in the period; 0 denies all")
+	case seen&(hasPer|hasUnit) == 0:
+		return refuse("per", "missing", spanHint)
+	case seen&hasBurst != 0 && w.spec.Burst == 0 && w.spec.Algorithm == stint.TokenBucket:
+		return refuse("burst", "0 lets nothing through, ever", "give at least 1, or leave it out for as many as requests")
+	case w.spec.Zone != nil && w.calendar == stint.NoPeriod:
+		return refuse("time_zone", "stands without a period of the calendar", "use it with unit: day, week, month or year")
+	case w.spec.Zone != nil:
+		w.spec.Per, w.spec.Calendar = 0, w.calendar
+	}
+	return w.checkZeros(seen)
+}
+
+// checkZeros refuses words of another algorithm where their value is that of a word
+// left out, which stint.NewLimit cannot see.
+func (w *written) checkZeros(seen uint64) *fault {
+	a := w.spec.Algorithm
+	for _, word := range []struct {
+		bit    uint64
+		field  string
+		belong bool
+		of     string
+	}{
+		{hasBurst, "burst", a == stint.TokenBucket || a == stint.LeakyBucket, "token_bucket and leaky_bucket"},
+		{hasRefill, "refill", a == stint.TokenBucket, "token_bucket"},
+		{hasAlign, "align", a == stint.FixedWindow, "fixed_window"},
+		{hasMinInterval, "min_interval", a == stint.SlidingLog, "sliding_log"},
+		{hasCountDenied, "count_denied", a == stint.SlidingLog, "sliding_log"},
+		{hasMaxWait, "max_wait", a == stint.LeakyBucket, "leaky_bucket"},
+		{hasOverdraw, "overdraw", a != stint.LeakyBucket, "every algorithm but leaky_bucket"},
+	} {
+		if seen&word.bit != 0 && !word.belong {
+			return bad(-1, "not a word of "+a.String(),
+				"it belongs to "+word.of+"; leave it out or change the algorithm").at(word.field)
+		}
+	}
+	return nil
+}
+
+// readUnit reads the word for a period.
+func (w *written) readUnit(s *scanner) *fault {
+	start := s.pos
+	name, f := s.text()
+	if f != nil {
+		return f
+	}
+	for _, u := range units {
+		if strings.EqualFold(name, u.name) {
+			w.spec.Per, w.calendar = u.per, u.calendar
+			return nil
+		}
+	}
+	return bad(start, "unknown unit "+quote(name), "use second, minute, hour, day, week, month or year, or give per")
+}
+
+// readZone reads the name of a time zone.
+func readZone(s *scanner) (*time.Location, *fault) {
+	start := s.pos
+	name, f := s.text()
+	if f != nil {
+		return nil, f
+	}
+	zone, err := time.LoadLocation(strings.Clone(name))
+	if err != nil || name == "" || name == "Local" {
+		return nil, bad(start, "unknown time zone "+quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
+	}
+	return zone, nil
+}
+
+func readAlgorithm(s *scanner) (stint.Algorithm, *fault) {
+	start := s.pos
+	name, f := s.text()
+	if f != nil {
+		return 0, f
+	}
+	a, err := stint.ParseAlgorithm(name)
+	if err != nil || a == stint.Unlimited {
+		return 0, bad(start, "unknown algorithm "+quote(name),
+			"known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window")
+	}
+	return a, nil
+}
+
+// either reads one of two words and says whether it was the second.
+func (s *scanner) either(no, yes string) (bool, *fault) {
+	start := s.pos
+	word, f := s.text()
+	if f != nil {
+		return false, f
+	}
+	if word != no && word != yes {
+		return false, bad(start, quote(word)+" is not known here", "give "+no+" or "+yes)
+	}
+	return word == yes, nil
+}
+
+// readSpan reads a duration.
+func readSpan(s *scanner) (time.Duration, *fault) {
+	start := s.pos
+	text, f := s.text()
+	if f != nil {
+		return 0, f
+	}
+	d, err := rule.ParseDuration(text)
+	if err != nil {
+		return 0, bad(start, quote(text)+": "+err.Error(), spanHint)
+	}
+	if d <= 0 {
+		return 0, bad(start, quote(text)+" is not above zero", spanHint)
+	}
+	return d, nil
+}
+
+// limitCache keeps the limits that requests brought, by their bytes: whoever asks
+// with a limit asks with the same few again and again. It holds a fixed number, so
+// strangers cannot fill the memory; two that fall together take turns.
+type limitCache struct {
+	seed  maphash.Seed
+	slots [256]atomic.Pointer[knownLimit]
+}
+
+type knownLimit struct {
+	text  string
+	limit *stint.Limit
+}
+
+// maxKnown is the longest text of a limit that is kept.
+const maxKnown = 512
+
+func (c *limitCache) init() { c.seed = maphash.MakeSeed() }
+
+// read reads the object of a limit, or steps over it if it is known.
+func (c *limitCache) read(s *scanner) (*stint.Limit, *fault) {
+	if s.space() != '{' {
+		return nil, s.mismatch("an object")
+	}
+	text := s.flat()
+	if text == nil {
+		return readLimit(s)
+	}
+	slot := &c.slots[maphash.Bytes(c.seed, text)%uint64(len(c.slots))]
+	if known := slot.Load(); known != nil && known.text == string(text) {
+		s.pos += len(text)
+		return known.limit, nil
+	}
+	kept := string(text) // before reading changes the bytes
+	limit, f := readLimit(s)
+	if f == nil {
+		slot.Store(&knownLimit{kept, limit})
+	}
+	return limit, f
+}
+
+// flat returns the bytes of an object without objects in it, nil where it is none
+// or too long to keep. They may still be no JSON.
+func (s *scanner) flat() []byte {
+	rest := s.data[s.pos:]
+	rest = rest[:min(len(rest), maxKnown)]
+	quoted := false
+	for i := 1; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return rest[:i+1]
+		case c == '{' && !quoted:
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package httpapi
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// scanner reads JSON (RFC 8259) from a body, strictly: names are compared exactly
+// and stand once, strings are valid UTF-8 without lone surrogates, so that two
+// different requests can never mean the same key.
+//
+// The strings it returns are parts of the body, unescaped where they stand: they
+// live as long as the body is left alone, and the body is changed by reading it.
+// That saves a copy of every string.
+type scanner struct {
+	data []byte
+	pos  int
+}
+
+// space skips white space and returns the next byte, 0 at the end.
+func (s *scanner) space() byte {
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\t', '\r', '\n':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// end refuses anything but white space after the value.
+func (s *scanner) end() *fault {
+	if s.space(); s.pos < len(s.data) {
+		return bad(s.pos, "something follows the JSON object", "send one object and nothing after it")
+	}
+	return nil
+}
+
+// object reads an object whose fields are among names, calls each with the index
+// of every field to read its value, and returns which fields were there as bits.
+func (s *scanner) object(names []string, each func(field int) *fault) (uint64, *fault) {
+	if c := s.space(); c != '{' {
+		return 0, s.mismatch("an object")
+	}
+	s.pos++
+	if s.space() == '}' {
+		s.pos++
+		return 0, nil
+	}
+	var seen uint64
+	for {
+		field, f := s.name(names, seen)
+		if f != nil {
+			return seen, f
+		}
+		seen |= 1 << field
+		if f := each(field); f != nil {
+			return seen, f.at(names[field])
+		}
+		if more, f := s.next('}'); !more {
+			return seen, f
+		}
+	}
+}
+
+// name reads the name of a field and its colon.
+func (s *scanner) name(names []string, seen uint64) (int, *fault) {
+	if c := s.space(); c != '"' {
+		return 0, s.unexpected("a field in double quotes")
+	}
+	start := s.pos
+	name, f := s.text()
+	if f != nil {
+		return 0, f
+	}
+	field := -1
+	for i, known := range names {
+		if name == known {
+			field = i
+			break
+		}
+	}
+	switch {
+	case field < 0:
+		return 0, bad(start, "unknown field "+quote(name), "known here are "+strings.Join(names, ", "))
+	case seen&(1<<field) != 0:
+		return 0, bad(start, "given twice", "give it once").at(names[field])
+	case s.space() != ':':
+		return 0, s.unexpected("a colon after the name of a field").at(names[field])
+	}
+	s.pos++
+	return field, nil
+}
+
+// array reads an array and calls each for every element to read it.
+func (s *scanner) array(each func(i int) *fault) (int, *fault) {
+	if c := s.space(); c != '[' {
+		return 0, s.mismatch("an array")
+	}
+	s.pos++
+	if s.space() == ']' {
+		s.pos++
+		return 0, nil
+	}
+	for n := 0; ; {
+		if f := each(n); f != nil {
+			return n, f.atIndex(n)
+		}
+		n++
+		if more, f := s.next(']'); !more {
+			return n, f
+		}
+	}
+}
+
+// next reads a comma, or the bracket that closes.
+func (s *scanner) next(closing byte) (more bool, f *fault) {
+	switch s.space() {
+	case ',':
+		s.pos++
+		return true, nil
+	case closing:
+		s.pos++
+		return false, nil
+	}
+	return false, s.unexpected("a comma or " + strconv.QuoteRune(rune(closing)))
+}
+
+// text reads a string.
+func (s *scanner) text() (string, *fault) {
+	if c := s.space(); c != '"' {
+		return "", s.mismatch("a string")
+	}
+	s.pos++
+	start := s.pos
+	var high byte
+	for s.pos < len(s.data) {
+		c := s.data[s.pos]
+		high |= c
+		switch {
+		case c == '"':
+			part := s.data[start:s.pos]
+			s.pos++
+			if high >= utf8.RuneSelf && !utf8.Valid(part) {
+				return "", badUTF8(start)
+			}
+			return unsafe.String(unsafe.SliceData(part), len(part)), nil
+		case c == '\\':
+			return s.escaped(start)
+		case c < ' ':
+			return "", bad(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+		}
+		s.pos++
+	}
+	return "", s.unexpected("the end of a string")
+}
+
+// escaped reads the rest of a string from its first escape on, and moves what
+// follows down over it. What an escape means is never longer than the escape.
+func (s *scanner) escaped(start int) (string, *fault) {
+	to := s.pos
+	for s.pos < len(s.data) {
+		c := s.data[s.pos]
+		switch {
+		case c == '"':
+			part := s.data[start:to]
+			s.pos++
+			if !utf8.Valid(part) {
+				return "", badUTF8(start)
+			}
+			return unsafe.String(unsafe.SliceData(part), len(part)), nil
+		case c == '\\':
+			r, f := s.escape()
+			if f != nil {
+				return "", f
+			}
+			to += utf8.EncodeRune(s.data[to:s.pos], r)
+		case c < ' ':
+			return "", bad(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+		default:
+			s.data[to] = c
+			to++
+			s.pos++
+		}
+	}
+	return "", s.unexpected("the end of a string")
+}
+
+func badUTF8(offset int) *fault {
+	return bad(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
+}
+
+// escape reads one escape, a pair of surrogates as one.
+func (s *scanner) escape() (rune, *fault) {
+	start := s.pos
+	s.pos += 2
+	if s.pos > len(s.data) {
+		return 0, bad(start, "the body ends within an escape", "send the whole of it")
+	}
+	c := s.data[s.pos-1]
+	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), nil
+	}
+	if c != 'u' {
+		return 0, bad(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
+	}
+	r, ok := s.hex()
+	if ok && utf16.IsSurrogate(r) {
+		var low rune
+		if pair := s.pos+1 < len(s.data) && s.data[s.pos] == '\\' && s.data[s.pos+1] == 'u'; pair {
+			s.pos += 2
+			low, ok = s.hex()
+		}
+		if r = utf16.DecodeRune(r, low); ok && r == utf8.RuneError {
+			return 0, bad(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
+		}
+	}
+	if !ok {
+		return 0, bad(start, `\u without four hex digits`, "write it such as \\u00e9")
+	}
+	return r, nil
+}
+
+// hex reads four hex digits.
+func (s *scanner) hex() (rune, bool) {
+	if len(s.data)-s.pos < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s.data[s.pos : s.pos+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	s.pos += 4
+	return r, true
+}
+
+// whole reads a whole number from 0 to 2^32-1, written in digits alone.
+func (s *scanner) whole(hint string) (uint32, *fault) {
+	c := s.space()
+	if c != '-' && (c < '0' || c > '9') {
+		return 0, s.mismatch("a number")
+	}
+	start := s.pos
+	var n uint64
+	for ; s.pos < len(s.data); s.pos++ {
+		digit := s.data[s.pos] - '0'
+		if digit > 9 {
+			break
+		}
+		if high, low := bits.Mul64(n, 10); high == 0 && n < 1<<40 {
+			n = low + uint64(digit)
+		}
+	}
+	for s.pos < len(s.data) && strings.IndexByte("+-.eE0123456789", s.data[s.pos]) >= 0 {
+		s.pos++
+		n = 1 << 40 // a sign, a fraction or an exponent
+	}
+	written := s.data[start:s.pos]
+	if n > 1<<32-1 || len(written) > 1 && c == '0' {
+		shown := string(written[:min(len(written), 30)])
+		return 0, bad(start, shown+" is not a whole number from 0 to 4294967295 in plain digits", hint)
+	}
+	return uint32(n), nil
+}
+
+// truth reads true or false.
+func (s *scanner) truth() (bool, *fault) {
+	s.space()
+	rest := s.data[s.pos:]
+	switch {
+	case strings.HasPrefix(view(rest), "true"):
+		s.pos += len("true")
+		return true, nil
+	case strings.HasPrefix(view(rest), "false"):
+		s.pos += len("false")
+		return false, nil
+	}
+	return false, s.mismatch("true or false")
+}
+
+// mismatch reports a value of another type than the wanted.
+func (s *scanner) mismatch(want string) *fault {
+	kind := ""
+	switch c := s.space(); {
+	case c == '{':
+		kind = "an object"
+	case c == '[':
+		kind = "an array"
+	case c == '"':
+		kind = "a string"
+	case c == 't', c == 'f':
+		kind = "true or false"
+	case c == 'n':
+		kind = "null"
+	case c == '-', '0' <= c && c <= '9':
+		kind = "a number"
+	default:
+		return s.unexpected(want)
+	}
+	return bad(s.pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
+}
+
+// unexpected reports text that is no JSON.
+func (s *scanner) unexpected(want string) *fault {
+	if s.pos >= len(s.data) {
+		return bad(s.pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
+	}
+	r, _ := utf8.DecodeRune(s.data[s.pos:])
+	return bad(s.pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
+}
+
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"stint/limiter"
+)
+
+// MaxBody is the most bytes of a request's body where nothing else is configured.
+const MaxBody = 1 << 20
+
+// Headers is what the API reads of the header of a request. Names are given in
+// lower case. ok is false where there is no such header.
+type Headers interface {
+	Header(name string) (value string, ok bool)
+}
+
+// Request is an HTTP request as any carrier can hand it over.
+type Request struct {
+	Method string
+	Path   string // without the query
+	Header Headers
+
+	// Body is the whole body. The API writes into it while it reads it.
+	Body []byte
+}
+
+// Field is one header field of a response.
+type Field struct{ Name, Value string }
+
+// Response is filled in by [Traffic.Serve]. The zero Response is ready; one that is
+// used again keeps its memory.
+type Response struct {
+	Status int
+
+	// Fields are the header fields, but for Content-Length, which the carrier knows.
+	Fields []Field
+	Body   []byte
+}
+
+func (r *Response) reset() {
+	r.Status, r.Fields, r.Body = 0, r.Fields[:0], r.Body[:0]
+}
+
+// TrafficOptions are the settings of the traffic endpoints.
+type TrafficOptions struct {
+	// MaxBody is the most bytes of a body; 0 means the constant MaxBody, 1 MiB. Each
+	// connection that sends one may hold this much memory.
+	MaxBody int
+}
+
+// Traffic answers the endpoints of the traffic listener: POST /v1/check. It is safe
+// for concurrent use.
+type Traffic struct {
+	limiter   *limiter.Limiter
+	maxBody   int
+	limits    limitCache
+	questions sync.Pool // of *work
+	exchanges sync.Pool // of *exchange, see carrier.go
+}
+
+// work is the memory of one decision.
+type work struct {
+	question question
+	verdict  limiter.Verdict
+}
+
+// NewTraffic returns the traffic endpoints over l.
+func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
+	t := &Traffic{limiter: l, maxBody: options.MaxBody}
+	if t.maxBody <= 0 {
+		t.maxBody = MaxBody
+	}
+	t.limits.init()
+	t.questions.New = func() any { return new(work) }
+	t.exchanges.New = func() any { return new(exchange) }
+	return t
+}
+
+// CheckPath is the path of the one question that the traffic listener answers.
+const CheckPath = "/v1/check"
+
+// Serve answers req into resp. It blocks as long as the store does.
+func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
+	resp.reset()
+	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
+	if f := t.serve(ctx, req, resp); f != nil {
+		resp.Status = f.status
+		resp.Body = f.appendJSON(resp.Body[:0])
+	}
+}
+
+func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *fault {
+	if req.Path != CheckPath {
+		return unknownPath(req.Path, "the question is POST "+CheckPath)
+	}
+	if req.Method != "POST" {
+		resp.Fields = append(resp.Fields, Field{"Allow", "POST"})
+		return wrongMethod(req.Method, "POST")
+	}
+	kind, _ := req.Header.Header("content-type")
+	if f := checkType(kind); f != nil {
+		return f
+	}
+	if len(req.Body) > t.maxBody {
+		return tooLarge(t.maxBody)
+	}
+	w := t.questions.Get().(*work)
+	defer t.questions.Put(w)
+	if f := w.question.decode(req.Body, &t.limits); f != nil {
+		return f
+	}
+	if err := w.question.put(ctx, t.limiter, &w.verdict); err != nil {
+		return noDecision(err)
+	}
+	resp.Status = 200
+	resp.Body = appendVerdict(resp.Body, &w.verdict)
+	return nil
+}
+
+// put asks l the question.
+func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) error {
+	if q.limit != nil {
+		return l.DecideInline(ctx, q.key, q.limit, &q.req, v)
+	}
+	return l.Decide(ctx, &q.req, v)
+}
+
+// checkType accepts JSON, no type at all, and what curl sends with -d when nobody
+// told it otherwise.
+func checkType(value string) *fault {
+	kind, _, _ := strings.Cut(value, ";")
+	kind = strings.Trim(kind, " \t")
+	for _, known := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
+		if strings.EqualFold(kind, known) {
+			return nil
+		}
+	}
+	return &fault{
+		status: 415, code: codeMediaType, offset: -1,
+		problem: "the content type is " + quote(value), hint: "send JSON as application/json",
+	}
+}
+
+func unknownPath(path, hint string) *fault {
+	return &fault{status: 404, code: codeNotFound, offset: -1, problem: "nothing is at " + quote(path), hint: hint}
+}
+
+func wrongMethod(method, allowed string) *fault {
+	return &fault{
+		status: 405, code: codeMethod, offset: -1,
+		problem: quote(method) + " is not a method of this path", hint: "use " + allowed,
+	}
+}
+
+func tooLarge(most int) *fault {
+	return &fault{
+		status: 413, code: codeTooLarge, offset: -1,
+		problem: fmt.Sprintf("the body is larger than %d bytes", most), hint: "send several requests",
+	}
+}
+
+// noDecision answers an error of the store. What went wrong inside is for the log
+// and the metrics, not for the client.
+func noDecision(err error) *fault {
+	f := &fault{
+		status: 503, code: codeNoDecision, offset: -1,
+		problem: "the store could not decide",
+		hint:    "try again, or let the rule say what happens then (on_store_failure)",
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		f.problem = "the store did not decide in time"
+	}
+	return f
+}

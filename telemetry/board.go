@@ -1,0 +1,96 @@
+package telemetry
+
+import (
+	"sync/atomic"
+
+	"stint"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// counters are those of one rule, on a cache line of their own.
+type counters struct {
+	domain, name string
+	allowed      atomic.Uint64
+	denied       atomic.Uint64
+	shadowDenied atomic.Uint64
+	nearLimit    atomic.Uint64
+}
+
+// board is where the counters of one table stand. It does not change once it is in
+// force, so a decision finds its counters without a lock: by the index of the rule.
+type board struct {
+	table     *rule.Table
+	byIndex   []*counters
+	byName    map[ruleName]*counters
+	all       []*counters // each once, in the order of the rules
+	unmatched map[string]*atomic.Uint64
+}
+
+type ruleName struct{ domain, name string }
+
+// newBoard returns the board of a table; what was there before keeps its counts.
+func newBoard(table *rule.Table, before *board) *board {
+	b := &board{table: table, byName: map[ruleName]*counters{}, unmatched: map[string]*atomic.Uint64{}}
+	if before == nil {
+		before = b
+	}
+	if table == nil {
+		return b
+	}
+	for _, d := range table.Domains() {
+		n := before.unmatched[d.Name()]
+		if n == nil {
+			n = new(atomic.Uint64)
+		}
+		b.unmatched[d.Name()] = n
+	}
+	b.byIndex = make([]*counters, len(table.Rules()))
+	for i, r := range table.Rules() {
+		name := ruleName{r.Domain, r.Name}
+		c := b.byName[name]
+		if c == nil {
+			if c = before.byName[name]; c == nil {
+				c = &counters{domain: r.Domain, name: r.Name}
+			}
+			b.byName[name] = c
+			b.all = append(b.all, c)
+		}
+		b.byIndex[i] = c
+	}
+	return b
+}
+
+// of returns the counters of a rule, nil if the table in force has no such rule. A
+// rule of another table, decided while tables were swapped, is found by its name.
+func (b *board) of(r *rule.Rule) *counters {
+	if b.table != nil && r.Index < len(b.byIndex) && b.table.Rules()[r.Index] == r {
+		return b.byIndex[r.Index]
+	}
+	return b.byName[ruleName{r.Domain, r.Name}]
+}
+
+// count counts the answer of one limit.
+func (b *board) count(a *limiter.Asked) {
+	if a.Rule == nil || a.Cost == 0 {
+		return
+	}
+	c := b.of(a.Rule)
+	switch {
+	case c == nil:
+	case a.Allowed:
+		c.allowed.Add(1)
+		if near(&a.Decision) {
+			c.nearLimit.Add(1)
+		}
+	case a.Rule.Shadow:
+		c.shadowDenied.Add(1)
+	default:
+		c.denied.Add(1)
+	}
+}
+
+// near says whether a fifth of the limit or less remains.
+func near(d *stint.Decision) bool {
+	return d.Limit != stint.NoLimit && d.Remaining <= d.Limit/5
+}

@@ -1,0 +1,124 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("stint_"+name, help, labels, nil)
+}
+
+// Every metric of the package. docs/metrics.md lists them with what to watch for.
+var (
+	requestsDesc = desc("requests_total", "Requests that were decided, by verdict; error: the store could not decide.", "verdict")
+	degradedDesc = desc("degraded_total", "Requests that a failure policy answered because a limit could not be asked.")
+	overDesc     = desc("over_total", "Requests that passed above their plain limit, in a soft or elastic part.")
+	storeErrDesc = desc("store_errors_total", "Requests that the store failed to decide.")
+	latencyDesc  = desc("decision_seconds", "How long a decision took; one in 64 is measured.")
+
+	ruleAllowedDesc   = desc("rule_allowed_total", "Answers of a rule that did not deny.", "domain", "rule")
+	ruleDeniedDesc    = desc("rule_denied_total", "Answers of a rule that denied.", "domain", "rule")
+	ruleShadowDesc    = desc("rule_shadow_denied_total", "Answers of a rule in shadow mode that would have denied.", "domain", "rule")
+	ruleNearLimitDesc = desc("rule_near_limit_total", "Answers of a rule that did not deny and left a fifth of the limit or less.", "domain", "rule")
+	unmatchedDesc     = desc("unmatched_total", "Descriptors that no rule matched, by domain; empty: domains that no rule file has.", "domain")
+
+	tableDesc       = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
+	rulesDesc       = desc("rules", "Rules in force.")
+	reloadsDesc     = desc("reloads_total", "Tables that were put in force (success) or refused (failure), the first among them.", "result")
+	reloadedDesc    = desc("reload_last_success_timestamp_seconds", "When the table in force was loaded, in Unix time.")
+	reloadFailsDesc = desc("reload_last_failed", "1 if the last reload was refused and an older table stays in force.")
+	listenerDesc    = desc("listener_open", "1 for a listener that accepts calls.", "listener")
+
+	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
+	storeBytesDesc   = desc("store_bytes", "Memory that the store of this process takes.")
+	storeEvictedDesc = desc("store_evicted_total", "Keys that the store of this process gave up; over_limit forgives someone: raise its memory.", "reason")
+)
+
+// Describe is part of prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		requestsDesc, degradedDesc, overDesc, storeErrDesc, latencyDesc,
+		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, unmatchedDesc,
+		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
+		storeKeysDesc, storeBytesDesc, storeEvictedDesc,
+	} {
+		ch <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	out := sink(ch)
+	out.counter(requestsDesc, m.allowed.Load(), "allowed")
+	out.counter(requestsDesc, m.denied.Load(), "denied")
+	out.counter(requestsDesc, m.failed.Load(), "error")
+	out.counter(degradedDesc, m.degraded.Load())
+	out.counter(overDesc, m.over.Load())
+	out.counter(storeErrDesc, m.failed.Load())
+	count, sum, below := m.latency.read()
+	ch <- prometheus.MustNewConstHistogram(latencyDesc, count, sum, below)
+	m.collectRules(out)
+	m.collectState(out)
+}
+
+func (m *Metrics) collectRules(out sink) {
+	b := m.current.Load()
+	for _, c := range b.all {
+		out.counter(ruleAllowedDesc, c.allowed.Load(), c.domain, c.name)
+		out.counter(ruleDeniedDesc, c.denied.Load(), c.domain, c.name)
+		out.counter(ruleShadowDesc, c.shadowDenied.Load(), c.domain, c.name)
+		out.counter(ruleNearLimitDesc, c.nearLimit.Load(), c.domain, c.name)
+	}
+	for _, domain := range slices.Sorted(maps.Keys(b.unmatched)) {
+		out.counter(unmatchedDesc, b.unmatched[domain].Load(), domain)
+	}
+	out.counter(unmatchedDesc, m.unmatched.Load(), "")
+	out.gauge(rulesDesc, float64(len(b.byIndex)))
+	if b.table != nil {
+		out.gauge(tableDesc, 1, b.table.Hash())
+	}
+}
+
+func (m *Metrics) collectState(out sink) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.counter(reloadsDesc, m.reloads[0], "failure")
+	out.counter(reloadsDesc, m.reloads[1], "success")
+	if !m.reloaded.IsZero() {
+		out.gauge(reloadedDesc, float64(m.reloaded.UnixMilli())/1e3)
+	}
+	out.gauge(reloadFailsDesc, one(m.reloads[0] > 0 && !m.reloadOK))
+	for _, name := range slices.Sorted(maps.Keys(m.listeners)) {
+		out.gauge(listenerDesc, one(m.listeners[name]), name)
+	}
+	if m.store == nil {
+		return
+	}
+	s := m.store()
+	out.gauge(storeKeysDesc, float64(s.Keys))
+	out.gauge(storeBytesDesc, float64(s.Bytes))
+	out.counter(storeEvictedDesc, s.EvictedExpired, "expired")
+	out.counter(storeEvictedDesc, s.EvictedIdle, "idle")
+	out.counter(storeEvictedDesc, s.EvictedOverLimit, "over_limit")
+}
+
+// sink is where metrics go.
+type sink chan<- prometheus.Metric
+
+func (out sink) counter(d *prometheus.Desc, value uint64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+}
+
+func (out sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

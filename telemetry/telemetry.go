@@ -1,0 +1,164 @@
+// Package telemetry turns what the service does into Prometheus metrics.
+//
+// Series are counted by rules, domains and listeners of the configuration, never by
+// what a client sends: a million new keys add no series and no memory.
+package telemetry
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"stint/limiter"
+	"stint/rule"
+)
+
+// Metrics counts decisions and what happens around them. It is safe for concurrent
+// use.
+//
+// A decision costs a few atomic additions on counters that its rule already points
+// to; names and labels are put together only when someone reads them. Rules keep
+// their counts over a reload as long as a rule of the same domain and name is
+// there. Before the first [Metrics.Reloaded], rules are not counted.
+//
+// A peek (cost 0) counts for no rule: nothing was asked for.
+type Metrics struct {
+	reg     prometheus.Registerer
+	current atomic.Pointer[board]
+	latency histogram
+
+	allowed, denied, failed   atomic.Uint64 // whole requests
+	degraded, over, unmatched atomic.Uint64 // unmatched: in domains that no table has
+
+	mu        sync.Mutex // guards what follows
+	reloads   [2]uint64  // failed, succeeded
+	reloaded  time.Time  // the last success
+	reloadOK  bool
+	listeners map[string]bool
+	store     func() StoreStats
+}
+
+// Metrics is an observer of decisions and a collector of metrics.
+var (
+	_ limiter.Observer     = (*Metrics)(nil)
+	_ prometheus.Collector = (*Metrics)(nil)
+)
+
+// New returns metrics that are registered with reg. It panics where reg holds
+// Stint's metrics already: that is two services on one registry.
+func New(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{reg: reg, listeners: map[string]bool{}}
+	m.current.Store(newBoard(nil, nil))
+	reg.MustRegister(m)
+	return m
+}
+
+// NewRegistry returns a registry with the metrics of the Go runtime and of the
+// process, to be given to [New].
+func NewRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// Handler serves all metrics of the registry, in the format that the reader asks for.
+func (m *Metrics) Handler() http.Handler {
+	gatherer, ok := m.reg.(prometheus.Gatherer)
+	if !ok {
+		gatherer = prometheus.DefaultGatherer
+	}
+	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
+}
+
+// Reloaded says that table is in force since at, from the start of the service on.
+func (m *Metrics) Reloaded(table *rule.Table, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current.Store(newBoard(table, m.current.Load()))
+	m.reloads[1]++
+	m.reloaded, m.reloadOK = at, true
+}
+
+// ReloadFailed says that a table was refused and the one before stays.
+func (m *Metrics) ReloadFailed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reloads[0]++
+	m.reloadOK = false
+}
+
+// Listener says whether the listener of that name, such as http, accepts calls.
+func (m *Metrics) Listener(name string, open bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listeners[name] = open
+}
+
+// StoreStats are the numbers of an in-memory store.
+type StoreStats struct {
+	Keys  int64 // how many it holds
+	Bytes int64 // what they and their tables take
+	// Keys that were given up: their state was that of an untouched one; they were
+	// below their limit and made room; the same above it, which forgives someone.
+	EvictedExpired, EvictedIdle, EvictedOverLimit uint64
+}
+
+// Store says where the numbers of the store are read from, whenever metrics are.
+func (m *Metrics) Store(read func() StoreStats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.store = read
+}
+
+// Decided counts one decision; see limiter.Observer.
+func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
+	if took >= 0 {
+		m.latency.observe(took)
+	}
+	if err != nil {
+		m.failed.Add(1)
+		return
+	}
+	if v.Allowed {
+		m.allowed.Add(1)
+	} else {
+		m.denied.Add(1)
+	}
+	if v.Degraded {
+		m.degraded.Add(1)
+	}
+	if v.Over {
+		m.over.Add(1)
+	}
+	if len(v.Asked) == 0 {
+		m.countUnmatched(v)
+		return
+	}
+	b := m.current.Load()
+	for i := range v.Asked {
+		b.count(&v.Asked[i])
+	}
+	if len(v.Asked) < len(v.Results) {
+		m.countUnmatched(v)
+	}
+}
+
+// countUnmatched counts the descriptors that no rule matched.
+func (m *Metrics) countUnmatched(v *limiter.Verdict) {
+	n := uint64(0)
+	for i := range v.Results {
+		if v.Results[i].Rule == nil {
+			n++
+		}
+	}
+	if counter := m.current.Load().unmatched[v.Domain]; counter != nil {
+		counter.Add(n)
+	} else {
+		m.unmatched.Add(n)
+	}
+}
