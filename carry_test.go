@@ -1,0 +1,133 @@
+package stint_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// When the numbers of a limit change, what was used under the old ones, rounded up
+// to whole units and at most what the new limit holds, counts as just taken from an
+// untouched key. Another algorithm starts fresh; the same numbers change nothing.
+func TestCarry(t *testing.T) {
+	eachHistory(t, nil, func(t *testing.T, h *history) {
+		var st stint.State
+		for _, try := range h.tries {
+			try.force = h.IntN(20) == 0
+			try.play(h.limit, &st)
+		}
+		now := h.tries[len(h.tries)-1].at + stint.Instant(h.Int64N(h.limit.Spec().Per.Microseconds()))
+		old := h.limit.Test(&st, now, 0)
+		next := randomLimit(h.Rand)
+		for range 20 {
+			if h.IntN(4) > 0 && next.Algorithm() != h.limit.Algorithm() {
+				next = randomLimit(h.Rand)
+			}
+		}
+		carried, want := clone(t, &st), new(stint.State)
+		next.Carry(carried, h.limit, now)
+		switch {
+		case next.Same(h.limit):
+			want = &st
+		case next.Algorithm() == h.limit.Algorithm():
+			next.Take(want, now, uint64(min(old.Limit-old.Remaining, next.Most())))
+		}
+		for _, later := range []stint.Instant{now, now + stint.Instant(h.Int64N(next.Spec().Per.Microseconds()))} {
+			for _, cost := range []uint64{0, 1, uint64(next.Most())} {
+				if got, want := next.Test(carried, later, cost), next.Test(want, later, cost); got != want {
+					t.Fatalf("to %+v\nused %+v\n got %+v\nwant %+v", next.Spec(), old, got, want)
+				}
+			}
+		}
+	})
+}
+
+// Raising 10 to 1000 while blocked lets the next pass; lowering 1000 to 10 lets at
+// most 10 more pass. Every algorithm, every amount used before.
+func TestCarryRaiseAndLower(t *testing.T) {
+	for a := range stint.Unlimited {
+		for _, step := range []bool{false, true} {
+			if step && a != stint.TokenBucket {
+				continue
+			}
+			ofTen := stint.Spec{Algorithm: a, Requests: 10, Per: time.Minute, Step: step}
+			ofThousand := stint.Spec{Algorithm: a, Requests: 1000, Per: time.Minute, Step: step}
+			if a == stint.LeakyBucket {
+				ofTen.Burst, ofThousand.Burst = 9, 999
+			}
+			few, many := stint.MustLimit(ofTen), stint.MustLimit(ofThousand)
+			now := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+
+			var st stint.State
+			for few.Take(&st, now, 1).Allowed {
+				now += stint.Instant(rand.IntN(1000))
+			}
+			many.Carry(&st, few, now)
+			if d := many.Take(&st, now, 1); !d.Allowed || d.Remaining != 1000-10-1 {
+				t.Errorf("%v raised while blocked: %+v", a, d)
+			}
+
+			for _, used := range []uint64{0, 1, 9, 10, 500, 1000} {
+				st = stint.State{}
+				many.Force(&st, now, used)
+				few.Carry(&st, many, now)
+				passed := uint64(0)
+				for few.Take(&st, now, 1).Allowed {
+					passed++
+				}
+				if passed != 10-min(10, used) {
+					t.Errorf("%v lowered with %d used: %d more passed", a, used, passed)
+				}
+			}
+		}
+	}
+}
+
+// A limit that denied all, and one that will, keep nothing.
+func TestCarryFromAndToNothing(t *testing.T) {
+	for a := range stint.Unlimited {
+		some := stint.MustLimit(stint.Spec{Algorithm: a, Requests: 10, Per: time.Minute})
+		none := stint.MustLimit(stint.Spec{Algorithm: a, Per: time.Minute})
+		var st stint.State
+		some.Take(&st, zero, 1)
+		none.Carry(&st, some, zero)
+		if d := none.Take(&st, zero, 1); d.Allowed || d.RetryAfter != stint.Never {
+			t.Errorf("%v lowered to nothing: %+v", a, d)
+		}
+		some.Carry(&st, none, zero)
+		if d := some.Take(&st, zero, uint64(some.Most())); !d.Allowed {
+			t.Errorf("%v raised from nothing: %+v", a, d)
+		}
+	}
+}
+
+// Limits count alike where a state of one can be read under the other: everything
+// but how long to wait, what to do with refusals, and the text of defaults.
+func TestSame(t *testing.T) {
+	base := stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second}
+	zone := time.FixedZone("elsewhere", 3600)
+	for _, test := range []struct {
+		a, b stint.Spec
+		want bool
+	}{
+		{base, base, true},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 5}, true},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Overdraw: true}, true},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 6}, false},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 6, Per: time.Second, Burst: 5}, false},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Minute}, false},
+		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Step: true}, false},
+		{base, stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Second}, false},
+		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Day, Zone: time.UTC}, true},
+		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Day, Zone: zone}, false},
+		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Week}, false},
+		{stint.Spec{Requests: 1, Per: time.Second}, stint.Spec{Requests: 1, Per: time.Second, FromFirst: true}, false},
+	} {
+		a, b := stint.MustLimit(test.a), stint.MustLimit(test.b)
+		if a.Same(b) != test.want || b.Same(a) != test.want {
+			t.Errorf("%+v and %+v: want same=%v", test.a, test.b, test.want)
+		}
+	}
+}
