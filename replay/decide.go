@@ -1,0 +1,227 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"stint"
+)
+
+// limitDecider decides by one limit. Every line is one look-up of its key; the
+// states of all algorithms stand side by side behind it.
+type limitDecider struct {
+	limit  *Limit
+	limits []*stint.Limit // of each column
+	specs  []stint.Algorithm
+	broken []string // why an algorithm is not compared
+
+	tally     *tally
+	names     *names
+	key       []byte
+	keyed     bool          // the limit counts by something
+	states    []stint.State // of key k in column c: k*len(limits)+c
+	hand      int           // the next state to be looked at by forget
+	unlimited int64         // lines without a key
+	outcome   outcome
+}
+
+func newLimitDecider(opts *Options) (*limitDecider, error) {
+	d := &limitDecider{limit: opts.Limit, names: newNames(), keyed: len(opts.Limit.By) > 0}
+	compared := opts.Algorithms
+	if compared == nil {
+		compared = Algorithms
+	}
+	main := -1
+	for _, a := range compared {
+		limit, err := d.limit.variant(a)
+		if err != nil {
+			d.broken = append(d.broken, fmt.Sprintf("%v is not compared: %v.", a, err))
+			continue
+		}
+		if a == d.limit.Limit.Algorithm() {
+			main = len(d.limits)
+		}
+		d.limits = append(d.limits, limit)
+	}
+	if main < 0 {
+		main = len(d.limits)
+		d.limits = append(d.limits, d.limit.Limit)
+	}
+	d.specs = compared
+	d.tally = newTally(len(d.limits), main)
+	if !d.keyed {
+		d.states = make([]stint.State, len(d.limits))
+	}
+	return d, nil
+}
+
+// variant returns the limit under an algorithm: its own as it stands, another with
+// the same requests and period, and the burst that was given if it knows one.
+func (l *Limit) variant(a stint.Algorithm) (*stint.Limit, error) {
+	spec := l.Limit.Spec()
+	if spec.Algorithm == a {
+		return l.Limit, nil
+	}
+	return stint.NewLimit(plainSpec(a, spec.Requests, spec.Per, l.Burst))
+}
+
+func (d *limitDecider) needs() parts {
+	var p parts
+	if slices.Contains(d.limit.By, ByUser) {
+		p |= withUser
+	}
+	if slices.Contains(d.limit.By, ByAgent) {
+		p |= withHeaders
+	}
+	return p
+}
+
+// prepare finds the key of a line.
+func (d *limitDecider) prepare(r *record) (uint32, error) {
+	if !d.appendKey(r) {
+		return noClient, nil
+	}
+	id := d.names.id(d.key)
+	d.tally.known(id)
+	if d.keyed && int(id)*len(d.limits) >= len(d.states) {
+		d.states = append(d.states, make([]stint.State, len(d.limits))...)
+	}
+	return id, nil
+}
+
+// appendKey writes the values that the limit counts by into key, joined by "+"; the
+// client for a limit that counts by nothing. False if the line lacks one. Values may
+// hold a "+" themselves, so their lengths follow all but the last, four bytes each,
+// and no two keys are the same.
+func (d *limitDecider) appendKey(r *record) bool {
+	d.key = d.key[:0]
+	if !d.keyed {
+		d.key = r.appendClient(d.key)
+		return true
+	}
+	var lengths [len(fieldNames) * 4]byte
+	tail := lengths[:0]
+	for i, field := range d.limit.By {
+		if i > 0 {
+			tail = binary.BigEndian.AppendUint32(tail, uint32(len(d.key)))
+			d.key = append(d.key, '+')
+		}
+		before := len(d.key)
+		switch field {
+		case ByIP:
+			d.key = r.appendClient(d.key)
+		case ByPath:
+			d.key = append(d.key, r.path...)
+		case ByMethod:
+			d.key = append(d.key, r.method...)
+		case ByUser:
+			d.key = append(d.key, r.user...)
+		case ByAgent:
+			d.key = append(d.key, r.agent...)
+		}
+		if len(d.key) == before {
+			return false
+		}
+	}
+	d.key = append(d.key, tail...)
+	return true
+}
+
+// keyText is a key as people read it.
+func (d *limitDecider) keyText(id uint32) string {
+	text := d.names.texts[id]
+	return printable(text[:len(text)-4*max(0, len(d.limit.By)-1)], maxKey)
+}
+
+func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
+	o := &d.outcome
+	o.denied = 0
+	if ref == noClient {
+		d.unlimited++
+		o.delay = [maxColumns]time.Duration{}
+		d.tally.note(at, noClient, o)
+		return nil
+	}
+	n := len(d.limits)
+	key := 0
+	if d.keyed {
+		key = int(ref) * n
+		d.forget(at)
+	}
+	states := d.states[key : key+n]
+	for i, limit := range d.limits {
+		answer := limit.Take(&states[i], at, 1)
+		if !answer.Allowed {
+			o.denied |= 1 << i
+		}
+		o.delay[i] = answer.Delay
+	}
+	d.tally.note(at, ref, o)
+	return nil
+}
+
+// forget looks at one more key at each line, round and round, and gives back the
+// memory of logs that no longer matter.
+func (d *limitDecider) forget(at stint.Instant) {
+	if d.hand >= len(d.states) {
+		d.hand = 0
+	}
+	next := d.hand + len(d.limits)
+	forgetLogs(d.states[d.hand:next], d.limits, at)
+	d.hand = next
+}
+
+// forgetLogs drops the logs of a key that are as good as untouched.
+func forgetLogs(states []stint.State, limits []*stint.Limit, at stint.Instant) {
+	for i := range states {
+		if st := &states[i]; st.Log != nil && limits[i].Fresh(st, at) {
+			*st = stint.State{}
+		}
+	}
+}
+
+func (d *limitDecider) report(r *Report) {
+	d.tally.finish()
+	d.tally.report(r, d.keyText)
+	main := d.tally.columns[d.tally.main]
+	r.Rules = []RuleCount{{Rule: d.limit.Text, Allowed: main.allowed - d.unlimited, Denied: main.denied}}
+	r.Unmatched = d.unlimited
+	r.Limit, r.Algorithm = d.limit.Text, d.limit.Limit.Algorithm().String()
+	r.ClientKind = d.limit.nouns()[1]
+	r.Algorithms, r.Comparison = []AlgorithmCount{}, []Comparison{}
+	for i, limit := range d.limits {
+		if slices.Contains(d.specs, limit.Algorithm()) {
+			r.compare(d.tally, i, limit.Algorithm(), numbers(limit))
+		}
+	}
+	r.Notes = append(r.Notes, d.broken...)
+}
+
+// numbers says what a limit is made of.
+func numbers(l *stint.Limit) string {
+	spec := l.Spec()
+	text := fmt.Sprintf("%s per %s", thousands(int64(spec.Requests)), span(spec.Per))
+	switch spec.Algorithm {
+	case stint.TokenBucket, stint.LeakyBucket:
+		text += fmt.Sprintf(", burst %s", thousands(int64(spec.Burst)))
+	case stint.SlidingWindow:
+		text += fmt.Sprintf(", blocks %d", spec.Blocks)
+	}
+	return text
+}
+
+// span writes a duration without its zeros: 15m, not 15m0s.
+func span(d time.Duration) string {
+	if d > 0 && d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if n := len(text) - len(zero); n > 0 && text[n:] == zero {
+			text = text[:n+1]
+		}
+	}
+	return text
+}

@@ -1,0 +1,376 @@
+package replay
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// jsonLine reads one line that is a JSON object. It reads from left to right and
+// takes what it knows, so an object that is cut off is as good as its beginning.
+type jsonLine struct {
+	parser  *parser
+	rest    []byte
+	path    []byte // of the value being read, in lower case, joined by dots
+	scratch []byte // unescaped strings
+	found   [jsonFields]found
+}
+
+// found is the best value of a field so far.
+type found struct {
+	value []byte
+	rank  uint8 // 0: none yet
+}
+
+// jsonField is what a member of the object may hold.
+type jsonField uint8
+
+const (
+	jsonAddress jsonField = iota
+	jsonTime
+	jsonMethod
+	jsonTarget
+	jsonRequest // a whole request line
+	jsonStatus
+	jsonUser
+	jsonAgent
+	jsonReferer
+	jsonServer
+	jsonFields
+)
+
+// jsonName is one name that a field goes by. Where an object has several, the
+// smallest rank wins.
+type jsonName struct {
+	field jsonField
+	rank  uint8
+}
+
+// jsonNames are the members that are read: nginx's variables, the logs of Caddy
+// ("request." is an object of it) and Traefik, and the Elastic Common Schema.
+var jsonNames = map[string]jsonName{
+	"client_ip":           {jsonAddress, 1},
+	"request.client_ip":   {jsonAddress, 1}, // behind trusted proxies
+	"clienthost":          {jsonAddress, 1},
+	"remote_addr":         {jsonAddress, 2},
+	"remote_ip":           {jsonAddress, 2},
+	"request.remote_ip":   {jsonAddress, 2},
+	"clientaddr":          {jsonAddress, 3},
+	"request.remote_addr": {jsonAddress, 3},
+	"client.ip":           {jsonAddress, 3},
+	"client.address":      {jsonAddress, 4},
+	"source.ip":           {jsonAddress, 4},
+	"source.address":      {jsonAddress, 5},
+	"clientip":            {jsonAddress, 5},
+	"remote_host":         {jsonAddress, 6},
+
+	"startutc":     {jsonTime, 1},
+	"startlocal":   {jsonTime, 2},
+	"msec":         {jsonTime, 2},
+	"ts":           {jsonTime, 2},
+	"time_iso8601": {jsonTime, 3},
+	"time_local":   {jsonTime, 4},
+	"time":         {jsonTime, 5},
+	"@timestamp":   {jsonTime, 6},
+	"timestamp":    {jsonTime, 7},
+
+	"request_method":      {jsonMethod, 1},
+	"request.method":      {jsonMethod, 1},
+	"requestmethod":       {jsonMethod, 1},
+	"method":              {jsonMethod, 2},
+	"http.request.method": {jsonMethod, 3},
+	"verb":                {jsonMethod, 4},
+
+	"request_uri":               {jsonTarget, 1},
+	"request.uri":               {jsonTarget, 1},
+	"requestpath":               {jsonTarget, 1},
+	"uri":                       {jsonTarget, 2},
+	"path":                      {jsonTarget, 3},
+	"url":                       {jsonTarget, 4},
+	"url.original":              {jsonTarget, 5},
+	"url.path":                  {jsonTarget, 6},
+	"request":                   {jsonRequest, 1},
+	"requestline":               {jsonRequest, 2},
+	"request_line":              {jsonRequest, 2},
+	"status":                    {jsonStatus, 1},
+	"downstreamstatus":          {jsonStatus, 1},
+	"status_code":               {jsonStatus, 2},
+	"http.response.status_code": {jsonStatus, 3},
+
+	"remote_user":    {jsonUser, 1},
+	"user_id":        {jsonUser, 1},
+	"clientusername": {jsonUser, 1},
+	"user":           {jsonUser, 2},
+	"user.name":      {jsonUser, 3},
+
+	"http_user_agent":            {jsonAgent, 1},
+	"request.headers.user-agent": {jsonAgent, 1},
+	"request_user-agent":         {jsonAgent, 1},
+	"user_agent":                 {jsonAgent, 2},
+	"useragent":                  {jsonAgent, 3},
+	"agent":                      {jsonAgent, 4},
+	"user_agent.original":        {jsonAgent, 5},
+
+	"http_referer":            {jsonReferer, 1},
+	"request.headers.referer": {jsonReferer, 1},
+	"request_referer":         {jsonReferer, 1},
+	"referer":                 {jsonReferer, 2},
+	"referrer":                {jsonReferer, 3},
+
+	"http_host":    {jsonServer, 1},
+	"request.host": {jsonServer, 1},
+	"requesthost":  {jsonServer, 1},
+	"host":         {jsonServer, 2},
+}
+
+const (
+	maxJSONPath  = 128
+	maxJSONDepth = 32
+)
+
+// parse reads the line into the record of p.
+func (j *jsonLine) parse(line []byte, p *parser) bool {
+	j.parser, j.rest = p, line
+	j.path, j.scratch = j.path[:0], j.scratch[:0]
+	j.found = [jsonFields]found{}
+	p.rec.at = 0
+	j.value(0)
+
+	r := &p.rec
+	if r.at == 0 || r.host == nil {
+		return false
+	}
+	method, target := j.found[jsonMethod], j.found[jsonTarget]
+	if line := j.found[jsonRequest]; line.rank > 0 && (method.rank == 0 || target.rank != 1) && r.setRequestLine(line.value) {
+		if method.rank > 0 {
+			r.method = method.value
+		}
+	} else if r.method = method.value; !isMethod(r.method) || !r.setTarget(target.value) {
+		return false
+	}
+	if s := j.found[jsonStatus].value; len(s) == 3 {
+		r.status, _ = number(s, 999)
+	}
+	r.user, r.agent = j.found[jsonUser].value, j.found[jsonAgent].value
+	r.referer, r.server = j.found[jsonReferer].value, j.found[jsonServer].value
+	return isMethod(r.method)
+}
+
+// setRequestLine reads a request line that stands by itself.
+func (r *record) setRequestLine(s []byte) bool {
+	_, ok := r.setRequest(s, false)
+	return ok
+}
+
+func isMethod(s []byte) bool {
+	for _, c := range s {
+		if !isToken(c) {
+			return false
+		}
+	}
+	return len(s) > 0 && isLetter(s[0])
+}
+
+// value reads the value that rest begins with, and says whether reading can go on
+// behind it.
+func (j *jsonLine) value(depth int) bool {
+	j.space()
+	if len(j.rest) == 0 || depth > maxJSONDepth {
+		return false
+	}
+	switch j.rest[0] {
+	case '{':
+		return j.members(depth)
+	case '[':
+		return j.elements(depth)
+	case '"':
+		s, whole := j.text()
+		j.take(s)
+		return whole
+	}
+	n := 0
+	for n < len(j.rest) && bytes.IndexByte([]byte(",]} \t"), j.rest[n]) < 0 {
+		n++
+	}
+	if s := j.rest[:n]; string(s) != "null" {
+		j.take(s)
+	}
+	j.rest = j.rest[n:]
+	return n > 0
+}
+
+// members reads an object.
+func (j *jsonLine) members(depth int) bool {
+	j.rest = j.rest[1:]
+	parent := len(j.path)
+	for {
+		if j.space(); j.is('}') {
+			return true
+		}
+		if len(j.rest) == 0 || j.rest[0] != '"' {
+			return false
+		}
+		key, whole := j.text()
+		if !whole {
+			return false
+		}
+		j.enter(key)
+		if j.space(); !j.is(':') || !j.value(depth+1) {
+			return false
+		}
+		j.path = j.path[:parent]
+		if j.space(); !j.is(',') {
+			return j.is('}')
+		}
+	}
+}
+
+// elements reads an array. The first element that can be used is: a header has
+// several values.
+func (j *jsonLine) elements(depth int) bool {
+	j.rest = j.rest[1:]
+	for {
+		if j.space(); j.is(']') {
+			return true
+		}
+		if !j.value(depth + 1) {
+			return false
+		}
+		if j.space(); !j.is(',') {
+			return j.is(']')
+		}
+	}
+}
+
+func (j *jsonLine) space() {
+	for len(j.rest) > 0 && (j.rest[0] == ' ' || j.rest[0] == '\t') {
+		j.rest = j.rest[1:]
+	}
+}
+
+// is says whether rest begins with c, and takes it if so.
+func (j *jsonLine) is(c byte) bool {
+	if len(j.rest) == 0 || j.rest[0] != c {
+		return false
+	}
+	j.rest = j.rest[1:]
+	return true
+}
+
+// enter adds a key to the path. One that is too long for any known name is cut.
+func (j *jsonLine) enter(key []byte) {
+	if len(j.path) > 0 {
+		j.path = append(j.path, '.')
+	}
+	for _, c := range key[:min(len(key), maxJSONPath)] {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		j.path = append(j.path, c)
+	}
+}
+
+// take keeps the value of the path if it is a known one, no better one was seen,
+// and it can be what it should be.
+func (j *jsonLine) take(value []byte) {
+	name, ok := jsonNames[string(j.path)]
+	if value = present(value); !ok || len(value) == 0 {
+		return
+	}
+	f := &j.found[name.field]
+	if f.rank > 0 && f.rank <= name.rank {
+		return
+	}
+	switch name.field {
+	case jsonAddress:
+		if !j.parser.rec.setHost(value) {
+			return
+		}
+	case jsonTime:
+		at, ok := j.parser.stamp.anyTime(value)
+		if !ok {
+			return
+		}
+		j.parser.rec.at = at
+	}
+	*f = found{value, name.rank}
+}
+
+// text reads the string that rest begins with. whole is false where the line ends
+// before the string does.
+func (j *jsonLine) text() (s []byte, whole bool) {
+	b := j.rest[1:]
+	end := closingQuote(b)
+	if whole = end >= 0; whole {
+		s, j.rest = b[:end], b[end+1:]
+	} else {
+		s, j.rest = b, nil
+	}
+	if bytes.IndexByte(s, '\\') >= 0 {
+		s = j.unescape(s)
+	}
+	return s, whole
+}
+
+// unescape resolves the escapes of JSON. Others, such as the \x1f of an nginx that
+// was not told to escape for JSON, stay as they are.
+func (j *jsonLine) unescape(s []byte) []byte {
+	from := len(j.scratch)
+	for len(s) > 0 {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 || i+1 == len(s) {
+			break
+		}
+		j.scratch = append(j.scratch, s[:i]...)
+		s = s[i:]
+		if r, n := escapedRune(s); n > 0 {
+			j.scratch = utf8.AppendRune(j.scratch, r)
+			s = s[n:]
+			continue
+		}
+		j.scratch = append(j.scratch, s[:2]...)
+		s = s[2:]
+	}
+	j.scratch = append(j.scratch, s...)
+	return j.scratch[from:]
+}
+
+// escapedRune reads the escape that s begins with; n is 0 if it is none.
+func escapedRune(s []byte) (r rune, n int) {
+	if s[1] != 'u' {
+		i := bytes.IndexByte([]byte(`"\/bfnrt`), s[1])
+		if i < 0 {
+			return 0, 0
+		}
+		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	}
+	r, ok := hex4(s[2:])
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
+		if low, ok := hex4(s[8:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+	}
+	return r, 6 // half of a pair becomes the replacement character
+}
+
+func hex4(s []byte) (r rune, ok bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	for _, c := range s[:4] {
+		switch {
+		case isDigit(c):
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
