@@ -1,0 +1,257 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stint/limiter"
+	"stint/server/httpapi"
+	"stint/store/memory"
+	"stint/telemetry"
+)
+
+// sweepEvery is how often memory of expired keys is given back.
+const sweepEvery = 5 * time.Second
+
+// App is one service: listeners, rules and a store. Its life is New, Start, Stop,
+// each once; Run is Start and Stop with a wait between. All methods are safe for
+// concurrent use.
+type App struct {
+	config    Config
+	log       *slog.Logger
+	store     *memory.Store
+	limiter   *limiter.Limiter
+	metrics   *telemetry.Metrics
+	rules     ruleset
+	listeners []*listener // in the order in which they open; they close in the other
+
+	phase  atomic.Int32
+	cancel context.CancelFunc // ends what runs in the background
+	group  sync.WaitGroup     // what runs in the background
+	failed chan error         // a listener that cannot go on
+	stop   sync.Once
+}
+
+// The phases of a life.
+const (
+	starting = iota
+	running
+	draining
+	stopped
+)
+
+var phaseNames = [...]string{"starting", "running", "draining", "stopped"}
+
+// New returns a service that is ready to start. It reads and checks everything that
+// can be wrong, the rules among it, and opens and starts nothing. Errors are
+// [*ConfigError] and [*rule.Errors].
+func New(config Config) (*App, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	if err := config.readToken(); err != nil {
+		return nil, err
+	}
+	table, err := config.load()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{config: config, log: newLogger(&config), failed: make(chan error, 2)}
+	a.store = memory.New(memory.Options{Budget: config.Memory})
+	a.metrics = telemetry.New(telemetry.NewRegistry())
+	a.metrics.Store(a.storeStats)
+	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics})
+	a.rules.generation.Store(1)
+	a.metrics.Reloaded(table, time.Now())
+	a.addListeners()
+	return a, nil
+}
+
+// readToken takes the token out of its file.
+func (c *Config) readToken() error {
+	if c.AdminTokenFile == "" {
+		return nil
+	}
+	data, err := os.ReadFile(c.AdminTokenFile)
+	if err != nil {
+		return c.at("admin-token-file", "cannot read the token: "+cause(err), "check the path and its permissions")
+	}
+	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
+		return c.at("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
+	}
+	return nil
+}
+
+// storeStats are the numbers of the store as metrics show them.
+func (a *App) storeStats() telemetry.StoreStats {
+	s := a.store.Stats()
+	return telemetry.StoreStats{
+		Keys: s.Keys, Bytes: s.Bytes,
+		EvictedExpired: uint64(s.Expired), EvictedIdle: uint64(s.EvictedIdle), EvictedOverLimit: uint64(s.EvictedOver),
+	}
+}
+
+// addListeners makes the listeners of the configuration. Admin is the first to open
+// and the last to close, so that start and end can be watched.
+func (a *App) addListeners() {
+	add := func(setting, address string, handler func() (http.Handler, httpapi.Limits)) {
+		if address != "" {
+			a.listeners = append(a.listeners, newListener(setting, address, a.log))
+			a.listeners[len(a.listeners)-1].answer(handler())
+		}
+	}
+	add("admin", a.config.Admin, a.adminHandler)
+	add("http", a.config.HTTP, a.trafficHandler)
+}
+
+// Start opens the listeners and returns once they accept calls. On an error nothing
+// is left open. ctx bounds the start only.
+func (a *App) Start(ctx context.Context) error {
+	a.greet()
+	for i, l := range a.listeners {
+		if err := l.open(ctx, &a.config); err != nil {
+			for _, opened := range a.listeners[:i] {
+				opened.net.Close()
+			}
+			return err
+		}
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.cancel = cancel
+	a.group.Go(func() { a.sweep(background) })
+	a.watch(background)
+	for _, l := range a.listeners {
+		a.metrics.Listener(l.setting, true)
+		a.group.Go(func() {
+			if err := l.serve(); err != nil {
+				a.failed <- err
+			}
+		})
+	}
+	a.phase.Store(running)
+	return nil
+}
+
+// greet logs what the service is about to do, and what it will not do.
+func (a *App) greet() {
+	table := a.limiter.Table()
+	a.log.Info("rules loaded", "why", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
+	a.warn(table)
+	for _, text := range a.config.warnings {
+		a.log.Warn(text)
+	}
+	if len(a.config.Rules) == 0 {
+		a.log.Warn("no rules are given: only limits that stand in a request are decided", "hint", "give --rules FILE")
+	}
+	for _, later := range []struct{ setting, address string }{{"grpc", a.config.GRPC}, {"resp", a.config.RESP}} {
+		if later.address != "" {
+			a.log.Info("protocol not built yet, listener not opened", "listener", later.setting, "address", later.address)
+		}
+	}
+}
+
+// watch begins to look for changes of the rules.
+func (a *App) watch(ctx context.Context) {
+	if len(a.config.Rules) == 0 {
+		return
+	}
+	w, err := newWatcher(a.config.Rules, a.log)
+	if err != nil {
+		a.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "error", err)
+		return
+	}
+	a.group.Go(func() {
+		// The error has been logged, and the old rules stay.
+		w.run(ctx, func() { _ = a.reload("files changed", false) })
+	})
+}
+
+// sweep gives back the memory of expired keys until ctx is done.
+func (a *App) sweep(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			a.store.Sweep()
+		}
+	}
+}
+
+// Stop drains and ends the service: it accepts nothing more, waits for the calls in
+// flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
+// has returned nothing of the service runs.
+func (a *App) Stop(ctx context.Context) {
+	a.stop.Do(func() { a.end(ctx) })
+}
+
+func (a *App) end(ctx context.Context) {
+	began := time.Now()
+	a.phase.Store(draining)
+	a.log.Info("draining", "delay", a.config.DrainDelay, "timeout", a.config.DrainTimeout)
+	for _, l := range a.listeners {
+		l.server.SetKeepAlivesEnabled(false)
+	}
+	wait(ctx, a.config.DrainDelay)
+	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
+	defer cancel()
+	for i := len(a.listeners) - 1; i >= 0; i-- {
+		l := a.listeners[i]
+		l.drain(ctx)
+		a.metrics.Listener(l.setting, false)
+	}
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.group.Wait()
+	a.phase.Store(stopped)
+	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond))
+}
+
+// wait waits for d, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Run starts the service, waits until ctx is done or a listener fails, and stops
+// it. It returns nil where ctx ended it.
+func (a *App) Run(ctx context.Context) error {
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-a.failed:
+		a.log.Error("cannot go on", "error", err)
+	}
+	a.Stop(context.WithoutCancel(ctx))
+	return err
+}
+
+// Addr returns where the listener of that setting ("http", "admin") accepts calls,
+// after Start; "" if there is none. It tells the port where the address has port 0.
+func (a *App) Addr(setting string) string {
+	for _, l := range a.listeners {
+		if l.setting == setting && l.net != nil {
+			return l.net.Addr().String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,374 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rulesOf is a rule file: so many requests an hour for each user.
+func rulesOf(requests int) string {
+	return fmt.Sprintf("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: %d, per: 1h}\n", requests)
+}
+
+// badRules is a rule file with a fault in line 3.
+const badRules = "domain: api\ndescriptors:\n  - kye: user\n"
+
+// demoRules let two requests of an address pass in an hour.
+const demoRules = `domain: demo
+descriptors:
+  - key: remote_address
+    rate_limit: {requests: 2, per: 1h, algorithm: sliding_log}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+`
+
+// patience is how long a test waits for what must come.
+const patience = 10 * time.Second
+
+// service is an App under test and its log.
+type service struct {
+	*App
+	t   *testing.T
+	log *sink
+}
+
+// start runs a service on free ports until the test ends.
+func start(t *testing.T, change func(*Config)) *service {
+	t.Helper()
+	s := &service{t: t, log: newSink()}
+	config := DefaultConfig()
+	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "", ""
+	config.Output = s.log
+	change(&config)
+	var err error
+	if s.App, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(context.Background()) })
+	return s
+}
+
+// sink keeps a log and wakes who waits for a line of it.
+type sink struct {
+	mu   sync.Mutex
+	text strings.Builder
+	more chan struct{} // closed and made anew at each line
+}
+
+func newSink() *sink { return &sink{more: make(chan struct{})} }
+
+func (s *sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.more)
+	s.more = make(chan struct{})
+	return s.text.Write(line)
+}
+
+// await waits for a line, after the first skip bytes, that holds all words. It
+// returns where that line ends.
+func (s *sink) await(t *testing.T, skip int, words ...string) int {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		s.mu.Lock()
+		text, more := s.text.String(), s.more
+		s.mu.Unlock()
+		at := skip
+		for line := range strings.Lines(text[skip:]) {
+			at += len(line)
+			if holds(line, words) {
+				return at
+			}
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			t.Fatalf("no line with %q in the log:\n%s", words, text[skip:])
+		}
+	}
+}
+
+func holds(line string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(line, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sink) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Len()
+}
+
+// client keeps no connection, so that none outlives its test.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+
+func (s *service) get(setting, path string) (status int, header http.Header, body string) {
+	s.t.Helper()
+	return s.do(http.MethodGet, setting, path, "")
+}
+
+func (s *service) do(method, setting, path, send string) (status int, header http.Header, body string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.Addr(setting)+path, strings.NewReader(send))
+	must(s.t, err)
+	resp, err := client.Do(req)
+	must(s.t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	must(s.t, err)
+	return resp.StatusCode, resp.Header, string(data)
+}
+
+// limit asks for a user and returns the limit in force.
+func (s *service) limit(user string) int {
+	s.t.Helper()
+	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}], "cost": 0}]}`
+	status, _, body := s.do(http.MethodPost, "http", "/v1/check", fmt.Sprintf(question, user))
+	var answer struct{ Limit int }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK {
+		s.t.Fatalf("status %d, body %s, error %v", status, body, err)
+	}
+	return answer.Limit
+}
+
+// write puts a file in place as editors do: a new file is renamed over the old one.
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
+	must(t, os.Rename(name+".tmp", name))
+}
+
+func TestLife(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, demoRules)
+	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
+
+	for i, want := range []int{200, 200, 429} {
+		status, header, body := s.get("http", "/demo")
+		if status != want {
+			t.Errorf("request %d: status %d, want %d: %s", i+1, status, want, body)
+		}
+		if header.Get("X-RateLimit-Limit") != "2" || want == 429 && header.Get("Retry-After") == "" {
+			t.Errorf("request %d: headers %v", i+1, header)
+		}
+	}
+	for path, want := range map[string]string{
+		"/healthz":   `"ok"`,
+		"/readyz":    `"ready":true`,
+		"/v1/limits": "demo/remote_address",
+		"/metrics":   "stint_",
+	} {
+		if status, _, body := s.get("admin", path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d, want %q in %s", path, status, want, body)
+		}
+	}
+	if status, _, _ := s.get("admin", "/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("/debug/pprof answers %d, and nobody switched it on", status)
+	}
+	addresses := []string{s.Addr("http"), s.Addr("admin")}
+	s.Stop(context.Background())
+	s.Stop(context.Background()) // the second one does nothing
+	for _, address := range addresses {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			t.Errorf("%s still accepts calls", address)
+		}
+	}
+}
+
+// Services in one process share nothing.
+func TestTwoServices(t *testing.T) {
+	files := []string{filepath.Join(t.TempDir(), "a.yaml"), filepath.Join(t.TempDir(), "b.yaml")}
+	write(t, files[0], rulesOf(3))
+	write(t, files[1], rulesOf(7))
+	a := start(t, func(c *Config) { c.Rules = files[:1] })
+	b := start(t, func(c *Config) { c.Rules, c.LogFormat = files[1:], "json" })
+	if a.limit("x") != 3 || b.limit("x") != 7 {
+		t.Errorf("limits %d and %d, want 3 and 7", a.limit("x"), b.limit("x"))
+	}
+	b.log.await(t, 0, `"msg":"listening"`, `"listener":"http"`)
+}
+
+// What cannot run is refused before anything is opened.
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	write(t, good, rulesOf(3))
+	write(t, bad, badRules)
+	write(t, filepath.Join(dir, "empty"), "\n")
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"bad rules", func(c *Config) { c.Rules = []string{bad} }, bad + ":3: "},
+		{"missing rules", func(c *Config) { c.Rules = []string{dir + "/none.yaml"} }, dir + "/none.yaml: "},
+		{"a bad value", func(c *Config) { c.Store = "redis://x" }, "store: "},
+		{"a demo of an unknown domain", func(c *Config) { c.Rules, c.Demo = []string{good}, "demo" }, `demo: no rules for domain "demo"`},
+		{"a demo without http rules", func(c *Config) { c.Rules, c.Demo = []string{good}, "api" }, `demo: domain "api" does not say`},
+		{"a missing token", func(c *Config) { c.AdminTokenFile = dir + "/none" }, "admin-token-file: cannot read the token: no such file"},
+		{"an empty token", func(c *Config) { c.AdminTokenFile = dir + "/empty" }, "admin-token-file: " + dir + "/empty holds no token"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := DefaultConfig()
+			test.change(&config)
+			if _, err := New(config); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// An address that is taken fails the start, and what was opened before is closed.
+func TestStartTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	config := DefaultConfig()
+	config.HTTP, config.Admin, config.Output = taken.Addr().String(), "127.0.0.1:0", io.Discard
+	a, err := New(config)
+	must(t, err)
+	err = a.Run(t.Context())
+	if want := "http: cannot listen on " + config.HTTP; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if conn, err := net.Dial("tcp", a.Addr("admin")); err == nil {
+		conn.Close()
+		t.Error("the admin listener was left open")
+	}
+}
+
+// Listeners of protocols that come later are said once, and an empty address is none.
+func TestListeners(t *testing.T) {
+	s := start(t, func(c *Config) { c.GRPC, c.Admin = "127.0.0.1:8081", "" })
+	s.log.await(t, 0, "protocol not built yet", "listener=grpc", "address=127.0.0.1:8081")
+	s.log.await(t, 0, "no rules are given")
+	if s.Addr("admin") != "" {
+		t.Errorf("admin listens on %s, and is switched off", s.Addr("admin"))
+	}
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if strings.Contains(s.log.text.String(), "listener=resp") {
+		t.Error("resp is logged, and was switched off")
+	}
+}
+
+// Beyond this machine admin calls need the token.
+func TestAdminToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, "secret\n")
+	s := start(t, func(c *Config) { c.AdminTokenFile = file })
+	if status, _, _ := s.get("admin", "/v1/limits"); status != http.StatusUnauthorized {
+		t.Errorf("without a token: status %d", status)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("admin")+"/v1/limits", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer secret")
+	resp, err := client.Do(req)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("with the token: status %d", resp.StatusCode)
+	}
+}
+
+// A call in flight is finished; one that takes longer than the timeout is cut; a
+// connection that says nothing holds nobody up.
+func TestDrain(t *testing.T) {
+	const question = `{"key": "k", "limit": {"requests": 1, "per": "1s"}}`
+	for _, test := range []struct {
+		name    string
+		timeout time.Duration
+		finish  bool // send the rest of the call
+	}{
+		{"finished", patience, true},
+		{"cut", 10 * time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := start(t, func(c *Config) { c.DrainTimeout = test.timeout })
+			conn, err := net.Dial("tcp", s.Addr("http"))
+			must(t, err)
+			defer conn.Close()
+			must(t, conn.SetDeadline(time.Now().Add(patience)))
+			_, err = fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(question))
+			must(t, err)
+			answers := bufio.NewReader(conn)
+			// The server asks for the body once the handler reads it: it is in flight.
+			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+				t.Fatalf("answer %q, error %v", line, err)
+			}
+			_, _ = answers.ReadString('\n')
+
+			stopped := make(chan struct{})
+			go func() { s.Stop(context.Background()); close(stopped) }()
+			s.log.await(t, 0, "draining")
+			if !test.finish {
+				<-stopped
+				s.log.await(t, 0, "calls in flight were cut")
+				return
+			}
+			_, err = io.WriteString(conn, question)
+			must(t, err)
+			resp, err := http.ReadResponse(answers, nil)
+			must(t, err)
+			defer resp.Body.Close()
+			if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"allowed":true`) {
+				t.Errorf("status %d, body %s", resp.StatusCode, body)
+			}
+			<-stopped
+		})
+	}
+	t.Run("silent", func(t *testing.T) {
+		s := start(t, func(*Config) {})
+		conn, err := net.Dial("tcp", s.Addr("http"))
+		must(t, err)
+		defer conn.Close()
+		began := time.Now()
+		s.Stop(context.Background())
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+// While it drains a service still answers, and says that it is not ready.
+func TestDrainDelay(t *testing.T) {
+	s := start(t, func(c *Config) { c.DrainDelay = time.Hour })
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { s.Stop(ctx); close(stopped) }()
+	s.log.await(t, 0, "draining")
+	if status, _, body := s.get("admin", "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("/readyz: status %d, %s", status, body)
+	}
+	if status, _, _ := s.do(http.MethodPost, "http", "/v1/check", `{"key": "k", "limit": {"requests": 1, "per": "1s"}}`); status != http.StatusOK {
+		t.Errorf("a call within the delay: status %d", status)
+	}
+	cancel() // nobody waits for the hour
+	<-stopped
+}

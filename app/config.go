@@ -1,0 +1,177 @@
+package app
+
+import (
+	"io"
+	"net/netip"
+	"time"
+
+	"stint/server/httpapi"
+	"stint/store/memory"
+)
+
+// Config says how to run the service. [DefaultConfig] returns the defaults, which
+// are not the zero values: the zero Config opens no listener and can do nothing.
+//
+// Every field but Output is also a flag, an environment variable and a key of the
+// config file under the name that its comment begins with; see [Config.Settings].
+type Config struct {
+	// Rules (rules) are files and folders of rules. They are read again when one of
+	// them changes. None, the default: only limits that stand in a request are
+	// decided, and every rule is unmatched.
+	Rules []string
+
+	// Store (store) says where counts are kept: memory, which is the default and all
+	// that this version has.
+	Store string
+
+	// Memory (memory) is the most memory in bytes that the store in memory uses for
+	// its keys; 256 MiB by default. Raising it costs that memory once so many keys are
+	// live; lowering it makes the store forget keys sooner, idle ones first.
+	Memory int64
+
+	// StoreTimeout (store-timeout) is how long a store on the network may take for
+	// one decision; 10 ms by default. The store in memory has no use for it.
+	StoreTimeout time.Duration
+
+	// State (state) is a file that keeps the counts over a restart. Empty, which is
+	// the default and all that this version has: counts begin anew.
+	State string
+
+	// Namespace (namespace) sets the keys of this service apart from those of others
+	// in a shared store. The store in memory is not shared. Empty by default.
+	Namespace string
+
+	// HTTP (http) is the address for HTTP traffic; 127.0.0.1:8080 by default. Empty:
+	// not opened.
+	HTTP string
+
+	// GRPC (grpc) is the address for Envoy's protocol; 127.0.0.1:8081 by default.
+	// This version does not open it.
+	GRPC string
+
+	// Admin (admin) is the address for people and monitoring; 127.0.0.1:8082 by
+	// default. Empty: not opened. Beyond this machine it needs an AdminToken.
+	Admin string
+
+	// RESP (resp) is the address for the Redis protocol; 127.0.0.1:6380 by default.
+	// This version does not open it.
+	RESP string
+
+	// AdminToken (admin-token) is what admin calls send as "Authorization: Bearer
+	// TOKEN". Empty, the default: none is asked for. A flag can be seen in the list
+	// of processes: use the environment, the config file or AdminTokenFile.
+	AdminToken string
+
+	// AdminTokenFile (admin-token-file) is a file that holds the AdminToken, as
+	// orchestrators mount secrets. Empty by default.
+	AdminTokenFile string
+
+	// TrustedProxies (trusted-proxies) are the addresses and prefixes whose forwarded
+	// headers are believed. None by default: the client is whoever connects.
+	TrustedProxies []string
+
+	// Demo (demo) is the domain whose http rules limit GET /demo on the HTTP
+	// address. Empty, the default: there is no /demo.
+	Demo string
+
+	// Pprof (pprof) serves /debug/pprof on the admin address; off by default. A
+	// profile that is being taken costs a few percent of the processor.
+	Pprof bool
+
+	// DrainDelay (drain-delay) is how long the service still accepts calls after it
+	// was told to stop, so that a load balancer sees /readyz fail first; 0, the
+	// default: not at all.
+	DrainDelay time.Duration
+
+	// DrainTimeout (drain-timeout) is how long calls in flight may take to finish
+	// once nothing new is accepted; 20 s by default, 0 cuts them at once.
+	DrainTimeout time.Duration
+
+	// LogFormat (log-format) is text, the default, or json.
+	LogFormat string
+
+	// LogLevel (log-level) is the least that is logged: debug, info (the default),
+	// warn or error.
+	LogLevel string
+
+	// Output is where the log goes; nil means standard error.
+	Output io.Writer
+
+	// where says for each setting who gave its value, for errors.
+	where map[string]string
+	// warnings are what is odd about where values came from, logged at the start.
+	warnings []string
+}
+
+// DefaultConfig returns the configuration of a service that nobody configured.
+func DefaultConfig() Config {
+	return Config{
+		Store:        "memory",
+		Memory:       memory.DefaultBudget,
+		StoreTimeout: 10 * time.Millisecond,
+		HTTP:         "127.0.0.1:8080",
+		GRPC:         "127.0.0.1:8081",
+		Admin:        "127.0.0.1:8082",
+		RESP:         "127.0.0.1:6380",
+		DrainTimeout: 20 * time.Second,
+		LogFormat:    "text",
+		LogLevel:     "info",
+	}
+}
+
+// ConfigError says what is wrong with a configuration.
+type ConfigError struct {
+	Where   string // "--http", "STINT_HTTP", "stint.yaml:3", or the name of a setting
+	Problem string // what is wrong
+	Hint    string // what to do
+	Err     error  // the cause; may be nil
+}
+
+// Error returns the place and the problem. The hint stands apart.
+func (e *ConfigError) Error() string { return e.Where + ": " + e.Problem }
+
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// at returns an error about a setting that names whoever gave its value.
+func (c *Config) at(setting, problem, hint string) *ConfigError {
+	where := c.where[setting]
+	if where == "" {
+		where = setting
+	}
+	return &ConfigError{Where: where, Problem: problem, Hint: hint}
+}
+
+// check returns what no value shows by itself: each is checked where it is given.
+func (c *Config) check() error {
+	for _, s := range c.Settings() {
+		if err := s.Check(); err != nil {
+			return c.at(s.Name, err.Error(), hintOf(err))
+		}
+	}
+	if c.HTTP == "" && c.Admin == "" {
+		return c.at("http", "no listener is left: http and admin are both empty",
+			"give one of them an address, such as 127.0.0.1:8080")
+	}
+	if c.AdminToken != "" && c.AdminTokenFile != "" {
+		return c.at("admin-token-file", "admin-token is given too", "give one of the two")
+	}
+	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile); err != nil {
+		return c.at("admin", err.Error(), "set STINT_ADMIN_TOKEN or admin-token-file, or listen on 127.0.0.1")
+	}
+	if c.Demo != "" && c.HTTP == "" {
+		return c.at("demo", "there is no HTTP address to serve /demo on", "give http an address, or leave demo empty")
+	}
+	return nil
+}
+
+// proxies returns TrustedProxies as prefixes. They have been checked.
+func (c *Config) proxies() []netip.Prefix {
+	prefixes := make([]netip.Prefix, 0, len(c.TrustedProxies))
+	for _, text := range c.TrustedProxies {
+		if p, err := parsePrefix(text); err == nil {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes
+}

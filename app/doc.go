@@ -1,0 +1,16 @@
+// Package app wires the service together and carries it through its life: New,
+// Start, Reload, Stop, Run.
+//
+// The daemon is a library. Command stint only parses flags and signals; a program
+// that wants the service inside itself does the same:
+//
+//	config := app.DefaultConfig()
+//	config.Rules = []string{"rules.yaml"}
+//	service, err := app.New(config)
+//	if err != nil {
+//		return err
+//	}
+//	return service.Run(ctx)
+//
+// Nothing in it is global: several services may run in one process.
+package app

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"stint/httplimit"
+	"stint/server/httpapi"
+)
+
+// profileTime leaves room for a profile or trace of /debug/pprof, which are of 30 s
+// unless the caller says otherwise.
+const profileTime = 2 * time.Minute
+
+// adminHandler answers the admin address.
+func (a *App) adminHandler() (http.Handler, httpapi.Limits) {
+	var limits httpapi.Limits
+	if a.config.Pprof {
+		limits.Write = profileTime
+	}
+	return httpapi.NewAdmin(a.limiter, httpapi.AdminOptions{
+		Token:   a.config.AdminToken,
+		Status:  a.status,
+		Metrics: a.metrics.Handler(),
+		Pprof:   a.config.Pprof,
+		Log:     a.log,
+	}), limits
+}
+
+// status is what /readyz says.
+func (a *App) status() httpapi.Status {
+	s := httpapi.Status{Store: a.config.Store, Generation: a.rules.generation.Load()}
+	phase := a.phase.Load()
+	if s.Ready = phase == running; !s.Ready {
+		s.Reason = phaseNames[phase]
+	}
+	if failure, at := a.rules.last(); failure != nil {
+		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
+	}
+	return s
+}
+
+// trafficHandler answers the HTTP address.
+func (a *App) trafficHandler() (http.Handler, httpapi.Limits) {
+	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{}).Handler()
+	if a.config.Demo == "" {
+		return traffic, httpapi.Limits{}
+	}
+	demo := a.demoHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/demo" {
+			demo.ServeHTTP(w, r)
+			return
+		}
+		traffic.ServeHTTP(w, r)
+	}), httpapi.Limits{}
+}
+
+// demoHandler answers GET /demo as any handler behind httplimit would.
+func (a *App) demoHandler() http.Handler {
+	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
+		Trusted: a.config.proxies(),
+		OnError: func(r *http.Request, err error) { a.log.Error("no decision", "path", r.URL.Path, "error", err) },
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /demo", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, "This request passed. Ask again, and look at the headers.")
+	})
+	return limited(mux)
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stint/rule"
+)
+
+// ruleset is the table in force and what became of the last try to replace it.
+type ruleset struct {
+	mu         sync.Mutex    // held for the whole of a reload: one at a time
+	generation atomic.Uint64 // of tables that were in force since the start
+
+	stateMu sync.Mutex // guards what follows; never held for long
+	failure error      // of the last reload; nil: it succeeded
+	failed  time.Time
+}
+
+// load reads the rules of the configuration and checks everything about them that
+// could fail later.
+func (c *Config) load() (*rule.Table, error) {
+	table, err := rule.Load(c.Rules...)
+	if err != nil {
+		return nil, err
+	}
+	if c.Demo != "" {
+		switch domain := table.Domain(c.Demo); {
+		case domain == nil:
+			return nil, c.at("demo", fmt.Sprintf("no rules for domain %q", c.Demo), "name a domain of the rules, or leave demo empty")
+		case !domain.HasHTTP():
+			return nil, c.at("demo", fmt.Sprintf("domain %q does not say how an HTTP request becomes descriptors", c.Demo),
+				"give its file an http section, such as http: {rate_limits: [{actions: [{remote_address: {}}]}]}")
+		}
+	}
+	return table, nil
+}
+
+// Reload reads the rules again and puts them in force, all or nothing: on an error
+// the rules before stay, and the log, a metric and /readyz say so until a reload
+// succeeds. why is for the log. It is safe for concurrent use.
+//
+// Keys keep what they used. Nothing but the rules is read again.
+func (a *App) Reload(why string) error { return a.reload(why, true) }
+
+// reload does nothing where the same was loaded, or failed to be, before, unless
+// it is told to say so.
+func (a *App) reload(why string, always bool) error {
+	a.rules.mu.Lock()
+	defer a.rules.mu.Unlock()
+
+	table, err := a.config.load()
+	if err != nil {
+		a.refuse(err, why, always)
+		return err
+	}
+	failed, _ := a.rules.last()
+	same := table.Hash() == a.limiter.Table().Hash()
+	if same && failed == nil && !always {
+		return nil
+	}
+
+	// The point of no return: nothing below can fail.
+	a.limiter.Swap(table)
+	a.rules.generation.Add(1)
+	a.metrics.Reloaded(table, time.Now())
+	a.rules.set(nil)
+	a.log.Info("rules loaded", "why", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
+	a.warn(table)
+	return nil
+}
+
+// refuse says that rules could not be loaded and the ones before stay.
+func (a *App) refuse(err error, why string, always bool) {
+	before, _ := a.rules.last()
+	if !always && before != nil && before.Error() == err.Error() {
+		return
+	}
+	a.metrics.ReloadFailed()
+	a.rules.set(err)
+	for _, fault := range faults(err) {
+		a.log.Error("rules refused, the ones before stay", append([]any{"why", why}, fault...)...)
+	}
+}
+
+// warn logs what the rules may not mean.
+func (a *App) warn(table *rule.Table) {
+	for _, w := range table.Warnings() {
+		a.log.Warn("rules", "file", w.File, "line", w.Line, "problem", w.Text, "hint", w.Hint)
+	}
+}
+
+// faults are the attributes to log for each fault that err is made of.
+func faults(err error) [][]any {
+	var rules *rule.Errors
+	if errors.As(err, &rules) {
+		all := make([][]any, 0, len(rules.List))
+		for _, e := range rules.List {
+			all = append(all, []any{"file", e.File, "line", e.Line, "problem", e.Problem, "hint", e.Hint})
+		}
+		return all
+	}
+	var config *ConfigError
+	if errors.As(err, &config) {
+		return [][]any{{"problem", config.Error(), "hint", config.Hint}}
+	}
+	return [][]any{{"problem", err.Error()}}
+}
+
+func (r *ruleset) set(failure error) {
+	r.stateMu.Lock()
+	defer r.stateMu.Unlock()
+	r.failure, r.failed = failure, time.Now()
+}
+
+// last returns what became of the last reload, and when.
+func (r *ruleset) last() (failure error, at time.Time) {
+	r.stateMu.Lock()
+	defer r.stateMu.Unlock()
+	return r.failure, r.failed
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// On an error the rules before stay, and log, metric and /readyz say so; the next
+// good file ends that. Keys keep what they used.
+func TestReload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, rulesOf(3))
+	s := start(t, func(c *Config) { c.Rules = []string{file} })
+	if got := s.limit("x"); got != 3 {
+		t.Fatalf("limit %d, want 3", got)
+	}
+
+	at := s.log.size()
+	write(t, file, badRules)
+	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "line=3", "hint=")
+	if got := s.limit("x"); got != 3 {
+		t.Errorf("limit %d after a bad reload, want 3", got)
+	}
+	status, _, body := s.get("admin", "/readyz")
+	if status != http.StatusOK || !strings.Contains(body, "rules.yaml:3") {
+		t.Errorf("/readyz: status %d, want the place of the fault in %s", status, body)
+	}
+	if _, _, body := s.get("admin", "/metrics"); !strings.Contains(body, `stint_reloads_total{result="failure"} 1`) {
+		t.Errorf("no failed reload in the metrics:\n%s", grep(body, "reload"))
+	}
+
+	write(t, file, rulesOf(5))
+	at = s.log.await(t, at, "rules loaded", "files changed")
+	if got := s.limit("x"); got != 5 {
+		t.Errorf("limit %d, want 5", got)
+	}
+	if _, _, body := s.get("admin", "/readyz"); strings.Contains(body, "rules.yaml:3") {
+		t.Errorf("/readyz still shows the fault: %s", body)
+	}
+
+	must(t, os.Remove(file))
+	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "rules.yaml")
+	if got := s.limit("x"); got != 5 {
+		t.Errorf("limit %d after the file was removed, want 5", got)
+	}
+	write(t, file, rulesOf(6))
+	at = s.log.await(t, at, "rules loaded")
+	if got := s.limit("x"); got != 6 {
+		t.Errorf("limit %d, want 6", got)
+	}
+
+	must(t, s.Reload("SIGHUP")) // the same rules: said, because somebody asked
+	s.log.await(t, at, "rules loaded", "SIGHUP")
+	write(t, file, badRules)
+	if err := s.Reload("SIGHUP"); err == nil {
+		t.Error("a bad file was loaded")
+	}
+}
+
+// Kubernetes changes a mounted volume by swapping a link to a folder.
+func TestReloadLinkSwap(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		path string // of the rules, below the volume
+	}{
+		{"a file", "rules.yaml"},
+		{"the folder", "."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			volume := t.TempDir()
+			write(t, filepath.Join(volume, "..2026_01", "rules.yaml"), rulesOf(3))
+			must(t, os.Symlink("..2026_01", filepath.Join(volume, "..data")))
+			must(t, os.Symlink("..data/rules.yaml", filepath.Join(volume, "rules.yaml")))
+			s := start(t, func(c *Config) { c.Rules = []string{filepath.Join(volume, test.path)} })
+
+			for i, version := range []string{"..2026_02", "..2026_03"} { // the second: the watch moved along
+				at := s.log.size()
+				write(t, filepath.Join(volume, version, "rules.yaml"), rulesOf(4+i))
+				must(t, os.Symlink(version, filepath.Join(volume, "..data_tmp")))
+				must(t, os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
+				s.log.await(t, at, "rules loaded", "files changed")
+				if got := s.limit("x"); got != 4+i {
+					t.Errorf("limit %d, want %d", got, 4+i)
+				}
+			}
+		})
+	}
+}
+
+// A folder of rules follows what comes and goes in it, and one that is put in place
+// anew.
+func TestReloadFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rules")
+	write(t, filepath.Join(dir, "api.yaml"), rulesOf(3))
+	s := start(t, func(c *Config) { c.Rules = []string{dir} })
+
+	at := s.log.size()
+	write(t, filepath.Join(dir, "other.yaml"), strings.Replace(rulesOf(3), "api", "other", 1))
+	at = s.log.await(t, at, "rules loaded", "domains=2")
+	must(t, os.Remove(filepath.Join(dir, "other.yaml")))
+	at = s.log.await(t, at, "rules loaded", "domains=1")
+
+	must(t, os.Rename(dir, dir+".old"))
+	at = s.log.await(t, at, "the ones before stay")
+	write(t, filepath.Join(dir+".new", "api.yaml"), rulesOf(4))
+	must(t, os.Rename(dir+".new", dir))
+	at = s.log.await(t, at, "rules loaded")
+	write(t, filepath.Join(dir, "api.yaml"), rulesOf(5)) // the new folder is watched
+	s.log.await(t, at, "rules loaded")
+	if got := s.limit("x"); got != 5 {
+		t.Errorf("limit %d, want 5", got)
+	}
+}
+
+// A demo domain that loses its http rules is a bad reload.
+func TestReloadKeepsDemo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, demoRules)
+	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
+	before, _, _ := strings.Cut(demoRules, "http:")
+	write(t, file, before)
+	s.log.await(t, 0, "level=ERROR", "the ones before stay", "demo")
+	if status, header, _ := s.get("http", "/demo"); status != http.StatusOK || header.Get("X-RateLimit-Limit") != "2" {
+		t.Errorf("/demo: status %d, headers %v", status, header)
+	}
+}
+
+func grep(text, word string) string {
+	var found []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found, "")
+}

@@ -1,0 +1,346 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Setting is one field of a Config under the name that flags, environment
+// variables and the config file use for it. It fulfils the Value interface of
+// flag libraries.
+type Setting struct {
+	// Name is the flag without its dashes, and the key of the config file.
+	Name string
+	// Usage says in one line what it does. The placeholder of its value stands in
+	// backquotes.
+	Usage string
+
+	value value
+}
+
+// A value is a field of a Config as text.
+type value interface {
+	Type() string     // what flag libraries call it
+	String() string   // the present value
+	Set(string) error // a new value; lists grow
+	check() error     // the present value, which a program may have put there itself
+}
+
+// Env returns the name of the environment variable: STINT_DRAIN_DELAY for drain-delay.
+func (s *Setting) Env() string {
+	return "STINT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+}
+
+// Type names the kind of the value: string, list, bool, duration or size.
+func (s *Setting) Type() string { return s.value.Type() }
+
+// String returns the present value as it would be given.
+func (s *Setting) String() string {
+	if s.value == nil {
+		return ""
+	}
+	return s.value.String()
+}
+
+// Set changes the value. A list grows by each call; all else is replaced.
+func (s *Setting) Set(text string) error { return s.value.Set(text) }
+
+// Try sets the value as Set does; its error is a [*ConfigError] that names where.
+func (s *Setting) Try(text, where string) error {
+	if err := s.Set(text); err != nil {
+		return &ConfigError{Where: where, Problem: err.Error(), Hint: hintOf(err)}
+	}
+	return nil
+}
+
+// Check returns what is wrong with the present value.
+func (s *Setting) Check() error { return s.value.check() }
+
+// Settings returns all settings of c, in the order in which help shows them. They
+// read and write c.
+func (c *Config) Settings() []Setting {
+	return []Setting{
+		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
+		{"store", "where counts are kept: `memory` (redis://... comes later)", &text{&c.Store, checkStore}},
+		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
+		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
+		{"state", "`FILE` that keeps the counts over a restart (comes later)", &text{&c.State, checkState}},
+		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, nil}},
+		{"http", "`ADDR` for HTTP traffic", &text{&c.HTTP, checkAddress}},
+		{"grpc", "`ADDR` for Envoy's protocol (not built yet)", &text{&c.GRPC, checkAddress}},
+		{"resp", "`ADDR` for the Redis protocol (not built yet)", &text{&c.RESP, checkAddress}},
+		{"admin", "`ADDR` for metrics, health and inspection", &text{&c.Admin, checkAddress}},
+		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", &secret{&c.AdminToken}},
+		{"admin-token-file", "`FILE` that holds the token", &path{&c.AdminTokenFile}},
+		{"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
+			&list{&c.TrustedProxies, checkPrefix, false}},
+		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", &text{&c.Demo, nil}},
+		{"pprof", "serve /debug/pprof on the admin address", &flag{&c.Pprof}},
+		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", &duration{&c.DrainDelay}},
+		{"drain-timeout", "longest `TIME` for calls in flight to finish", &duration{&c.DrainTimeout}},
+		{"log-format", "`text` or json", &text{&c.LogFormat, oneOf("text", "json")}},
+		{"log-level", "least to log: debug, `info`, warn or error", &text{&c.LogLevel, oneOf("debug", "info", "warn", "error")}},
+	}
+}
+
+// A hinted error is a problem with a hint what to do about it.
+type hinted struct{ problem, hint string }
+
+func (e *hinted) Error() string { return e.problem }
+
+func hintOf(err error) string {
+	var h *hinted
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	return ""
+}
+
+// text is a string, checked.
+type text struct {
+	field *string
+	valid func(string) error
+}
+
+func (v *text) Type() string   { return "string" }
+func (v *text) String() string { return *v.field }
+
+func (v *text) Set(s string) error {
+	*v.field = s
+	return v.check()
+}
+
+func (v *text) check() error {
+	if v.valid == nil {
+		return nil
+	}
+	return v.valid(*v.field)
+}
+
+// secret is a string that is never shown.
+type secret struct{ field *string }
+
+func (v *secret) Type() string       { return "string" }
+func (v *secret) Set(s string) error { *v.field = s; return nil }
+func (v *secret) check() error       { return nil }
+
+func (v *secret) String() string {
+	if *v.field == "" {
+		return ""
+	}
+	return "(hidden)"
+}
+
+// path is the name of a file.
+type path struct{ field *string }
+
+func (v *path) Type() string       { return "string" }
+func (v *path) String() string     { return *v.field }
+func (v *path) Set(s string) error { *v.field = s; return nil }
+func (v *path) check() error       { return nil }
+
+// list is several strings, separated by commas or given one after another.
+type list struct {
+	field *[]string
+	valid func(string) error
+	paths bool
+}
+
+func (v *list) Type() string   { return "list" }
+func (v *list) String() string { return strings.Join(*v.field, ",") }
+
+func (v *list) Set(s string) error {
+	grown := append([]string(nil), *v.field...) // never writes into what somebody else holds
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			grown = append(grown, item)
+		}
+	}
+	*v.field = grown
+	return v.check()
+}
+
+func (v *list) check() error {
+	if v.valid == nil {
+		return nil
+	}
+	for _, item := range *v.field {
+		if err := v.valid(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flag is on or off.
+type flag struct{ field *bool }
+
+func (v *flag) Type() string   { return "bool" }
+func (v *flag) String() string { return strconv.FormatBool(*v.field) }
+func (v *flag) check() error   { return nil }
+
+func (v *flag) Set(s string) error {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return &hinted{fmt.Sprintf("%q is neither true nor false", s), "write true or false"}
+	}
+	*v.field = on
+	return nil
+}
+
+// duration is a time such as 1.5s.
+type duration struct{ field *time.Duration }
+
+func (v *duration) Type() string   { return "duration" }
+func (v *duration) String() string { return v.field.String() }
+
+func (v *duration) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return &hinted{fmt.Sprintf("%q is not a time", s), "write a number with its unit, such as 10ms, 5s or 1m"}
+	}
+	*v.field = d
+	return v.check()
+}
+
+func (v *duration) check() error {
+	if *v.field < 0 {
+		return &hinted{fmt.Sprintf("%v is negative", *v.field), "write 0 or a positive time, such as 5s"}
+	}
+	return nil
+}
+
+// size is a number of bytes such as 512MiB.
+type size struct{ field *int64 }
+
+// minMemory is the least that is worth a store: some ten thousand keys.
+const minMemory = 1 << 20
+
+// sizeUnits are what a size may end in; the longer ones stand first.
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
+
+func (v *size) Type() string { return "size" }
+
+func (v *size) String() string {
+	for i := 3; i >= 0; i-- {
+		if u := sizeUnits[i]; *v.field >= u.bytes && *v.field%u.bytes == 0 {
+			return strconv.FormatInt(*v.field/u.bytes, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(*v.field, 10)
+}
+
+func (v *size) Set(s string) error {
+	for _, u := range sizeUnits {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n < 0 || n > (1<<62)/u.bytes {
+			break
+		}
+		*v.field = n * u.bytes
+		return v.check()
+	}
+	return &hinted{fmt.Sprintf("%q is not a size", s), "write bytes, or a whole number with KiB, MiB or GiB, such as 512MiB"}
+}
+
+func (v *size) check() error {
+	if *v.field < minMemory {
+		return &hinted{fmt.Sprintf("%d bytes is too little for a store", *v.field), "give it at least 1MiB; 64MiB hold about two million keys"}
+	}
+	return nil
+}
+
+func checkStore(s string) error {
+	scheme, _, network := strings.Cut(s, "://")
+	switch {
+	case s == "memory":
+		return nil
+	case network && (scheme == "redis" || scheme == "rediss"):
+		// The address is not repeated: it may hold a password.
+		return &hinted{"a store in Redis is not in this version", "use --store memory, which counts in this process alone"}
+	default:
+		return &hinted{fmt.Sprintf("unknown store %q", scheme), "use memory"}
+	}
+}
+
+func checkState(s string) error {
+	if s == "" {
+		return nil
+	}
+	return &hinted{"keeping the counts over a restart is not in this version", "leave state empty: counts begin anew"}
+}
+
+func oneOf(words ...string) func(string) error {
+	return func(s string) error {
+		for _, w := range words {
+			if s == w {
+				return nil
+			}
+		}
+		return &hinted{fmt.Sprintf("unknown value %q", s), "use " + strings.Join(words, " or ")}
+	}
+}
+
+// checkAddress accepts HOST:PORT, :PORT, and nothing at all.
+func checkAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	const hint = "write HOST:PORT such as 127.0.0.1:8080, or nothing to switch the listener off"
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return &hinted{fmt.Sprintf("%q is not an address", s), hint}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return &hinted{fmt.Sprintf("%q has no port between 0 and 65535", s), hint}
+	}
+	return nil
+}
+
+func checkPrefix(s string) error {
+	_, err := parsePrefix(s)
+	return err
+}
+
+// parsePrefix reads an address as the prefix of its full length.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, &hinted{fmt.Sprintf("%q is neither an address nor a prefix", s), "write 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32"}
+	}
+	return p.Masked(), nil
+}
+
+// relativeTo makes the paths of a setting relative to a folder instead of the
+// working one.
+func (s *Setting) relativeTo(dir, given string) string {
+	isPath := false
+	switch v := s.value.(type) {
+	case *path:
+		isPath = true
+	case *list:
+		isPath = v.paths
+	}
+	if !isPath || given == "" || filepath.IsAbs(given) {
+		return given
+	}
+	return filepath.Join(dir, given)
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"stint/internal/strictyaml"
+)
+
+// A Given is a value that somebody gave to a setting.
+type Given struct {
+	Name  string // of the setting
+	Value string
+	Where string // for errors: "--http", "STINT_HTTP", "stint.yaml:3"
+}
+
+// Configure returns the configuration that flags, the environment and a config
+// file make together: a flag wins over the environment, that over the file, and
+// that over the defaults. What wins replaces a list as a whole.
+//
+// The file is named by the flag "config" or by STINT_CONFIG; paths in it are
+// relative to its folder. environ is in the form of os.Environ. Errors are
+// [*ConfigError], several of them joined.
+func Configure(flags []Given, environ []string) (Config, error) {
+	c := DefaultConfig()
+	env := environment(&c, environ)
+	var file []Given
+	if name := configFile(flags, environ); name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return c, &ConfigError{
+				Where: name, Problem: "cannot read the config file: " + cause(err),
+				Hint: "check the path that --config or STINT_CONFIG gives", Err: err,
+			}
+		}
+		if file, err = ParseConfig(name, data); err != nil {
+			return c, err
+		}
+	}
+	flags = slices.DeleteFunc(slices.Clone(flags), func(g Given) bool { return g.Name == "config" })
+	return c, errors.Join(c.apply(file), c.apply(env), c.apply(flags))
+}
+
+// configFile returns the name of the config file, "" for none.
+func configFile(flags []Given, environ []string) string {
+	name := ""
+	for _, variable := range environ {
+		if value, ok := strings.CutPrefix(variable, "STINT_CONFIG="); ok {
+			name = value
+		}
+	}
+	for _, g := range flags {
+		if g.Name == "config" {
+			name = g.Value
+		}
+	}
+	return name
+}
+
+// cause is an error of the file system without the operation and the path.
+func cause(err error) string {
+	var pathErr *os.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// apply sets what one source gives. The first value of a list replaces what an
+// earlier source gave, later ones are added.
+func (c *Config) apply(source []Given) error {
+	if c.where == nil {
+		c.where = make(map[string]string)
+	}
+	settings := c.Settings()
+	fresh := make(map[string]bool)
+	var errs []error
+	for _, g := range source {
+		s := find(settings, g.Name)
+		if s == nil {
+			errs = append(errs, &ConfigError{Where: g.Where, Problem: fmt.Sprintf("unknown setting %q", g.Name), Hint: "see stint help serve"})
+			continue
+		}
+		if l, ok := s.value.(*list); ok && !fresh[g.Name] {
+			*l.field = nil
+		}
+		fresh[g.Name] = true
+		c.where[g.Name] = g.Where
+		if err := s.Set(g.Value); err != nil {
+			errs = append(errs, c.at(g.Name, err.Error(), hintOf(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func find(settings []Setting, name string) *Setting {
+	for i := range settings {
+		if settings[i].Name == name {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+// environment picks the settings out of an environment. An empty variable switches
+// a listener off or empties a text or a list; for any other kind it says nothing.
+//
+// A name that is no setting is not refused, because orchestrators put names of
+// their own there (STINT_SERVICE_HOST); one that is nearly a setting is warned of.
+func environment(c *Config, environ []string) []Given {
+	settings := c.Settings()
+	names := []string{"config"}
+	byName := make(map[string]*Setting)
+	for i := range settings {
+		names = append(names, settings[i].Name)
+		byName[settings[i].Env()] = &settings[i]
+	}
+	var given []Given
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "STINT_") || name == "STINT_CONFIG" {
+			continue
+		}
+		s := byName[name]
+		if s == nil {
+			if near := strictyaml.Nearest(strings.TrimPrefix(name, "STINT_"), names); near != "" {
+				c.warnings = append(c.warnings, fmt.Sprintf("%s is no setting, is %s meant?", name, (&Setting{Name: near}).Env()))
+			}
+			continue
+		}
+		if _, isText := s.value.(*text); value == "" && !isText && s.Type() != "list" && s.Type() != "string" {
+			continue
+		}
+		given = append(given, Given{s.Name, value, name})
+	}
+	return given
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long the files must be quiet before they are read: editors and
+	// volumes change them in several steps.
+	settle = 100 * time.Millisecond
+
+	// settleMost is how long a change waits when the files are never quiet.
+	settleMost = 2 * time.Second
+)
+
+// watcher tells when files of rules may have changed. It belongs to one goroutine,
+// that of run.
+type watcher struct {
+	paths    []string
+	notify   *fsnotify.Watcher
+	places   places
+	watching map[string]bool
+	log      *slog.Logger
+}
+
+// newWatcher begins to watch paths.
+func newWatcher(paths []string, log *slog.Logger) (*watcher, error) {
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching files: %w", err)
+	}
+	w := &watcher{paths: paths, notify: notify, watching: make(map[string]bool), log: log}
+	w.look()
+	return w, nil
+}
+
+// look finds out anew where changes would show, because a change may have moved
+// that, and watches there.
+func (w *watcher) look() {
+	w.places = watchPlaces(w.paths)
+	for dir := range w.places {
+		// Adding a folder again is free; one that was removed and made again needs it.
+		if err := w.notify.Add(dir); err != nil {
+			w.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "folder", dir, "error", err)
+			continue
+		}
+		w.watching[dir] = true
+	}
+	for dir := range w.watching {
+		if _, needed := w.places[dir]; !needed {
+			// The folder may be gone already, and its watch with it: nothing to do then.
+			_ = w.notify.Remove(dir)
+			delete(w.watching, dir)
+		}
+	}
+}
+
+// run calls changed once at its start, because files may have changed before they
+// were watched, and then after each group of changes until ctx is done.
+func (w *watcher) run(ctx context.Context, changed func()) {
+	defer w.notify.Close() //nolint:errcheck // nothing was written
+	changed()
+	w.loop(ctx, w.notify.Events, w.notify.Errors, func() {
+		w.look()
+		changed()
+	})
+}
+
+// loop calls do once the events that matter have paused for settle, or have gone on
+// for settleMost, until ctx is done.
+func (w *watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, do func()) {
+	var quiet, late <-chan time.Time
+	touch := func() {
+		quiet = time.After(settle)
+		if late == nil {
+			late = time.After(settleMost)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-events:
+			if w.places.matter(e.Name) {
+				touch()
+			}
+			continue
+		case err := <-errs:
+			w.log.Warn("watching the rules", "error", err)
+			touch() // events may have been lost: look
+			continue
+		case <-quiet:
+		case <-late:
+		}
+		quiet, late = nil, nil
+		do()
+	}
+}

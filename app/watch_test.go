@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Where a change shows, for the ways in which rules are put on a machine.
+func TestWatchPlaces(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"plain", "volume/..2026_01", "releases/7/rules", "empty"} {
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	for _, file := range []string{"plain/a.yaml", "volume/..2026_01/a.yaml", "releases/7/rules/a.yaml"} {
+		must(t, os.WriteFile(filepath.Join(root, file), nil, 0o644))
+	}
+	for link, target := range map[string]string{
+		"volume/..data":  "..2026_01",
+		"volume/a.yaml":  "..data/a.yaml",
+		"current":        "releases/7",
+		"far.yaml":       filepath.Join(root, "current/rules/../rules/a.yaml"),
+		"plain/far.yaml": "../far.yaml",
+		"loop":           "loop",
+	} {
+		must(t, os.Symlink(target, filepath.Join(root, link)))
+	}
+	for _, test := range []struct {
+		name string
+		path string
+		want map[string][]string // by folder below root
+	}{
+		{"a file", "plain/a.yaml", map[string][]string{"plain": {"a.yaml"}}},
+		{"a missing file", "plain/b.yaml", map[string][]string{"plain": {"b.yaml"}}},
+		{"a missing folder", "empty/x/b.yaml", map[string][]string{"empty": {"x"}}},
+		{"a folder", "empty", map[string][]string{".": {"empty"}, "empty": {"*"}}},
+		{"a volume's file", "volume/a.yaml", map[string][]string{"volume": {"a.yaml", "..data"}, "volume/..2026_01": {"a.yaml"}}},
+		{
+			"a volume", "volume",
+			map[string][]string{".": {"volume"}, "volume": {"*", "a.yaml", "..data"}, "volume/..2026_01": {"a.yaml"}},
+		},
+		{"below a link", "current/rules/a.yaml", map[string][]string{".": {"current"}, "releases/7/rules": {"a.yaml"}}},
+		{"a link to far away", "far.yaml", map[string][]string{".": {"far.yaml", "current"}, "releases/7/rules": {"a.yaml"}}},
+		{"a link to itself", "loop", map[string][]string{".": {"loop"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := watchPlaces([]string{filepath.Join(root, test.path)})
+			if len(got) != len(test.want) {
+				t.Errorf("watching %v, want %v", got, test.want)
+			}
+			for dir, names := range test.want {
+				names, found := slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(got[filepath.Join(root, dir)]))
+				if !slices.Equal(names, found) {
+					t.Errorf("in %s watching %v, want %v", dir, found, names)
+				}
+			}
+		})
+	}
+}
+
+func TestPlacesMatter(t *testing.T) {
+	p := places{"/r": {"*"}, "/f": {"a.yaml"}}
+	for name, want := range map[string]bool{
+		"/r/a.yaml": true, "/r/b.yml": true, "/r/..data": true, "/r/log.txt": false, "/r/..data_tmp": false,
+		"/f/a.yaml": true, "/f/b.yaml": false, "/a.yaml": false,
+	} {
+		if got := p.matter(name); got != want {
+			t.Errorf("%s matters: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// Events in quick succession are one change; a stream without end is acted on too.
+func TestWatcherDebounces(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		every time.Duration // between events
+		count int
+		want  []time.Duration // when it acts, since the first event
+	}{
+		{"one event", 0, 1, []time.Duration{settle}},
+		{"a burst", settle / 2, 4, []time.Duration{3*settle/2 + settle}},
+		{"two changes", 2 * settle, 2, []time.Duration{settle, 3 * settle}},
+		{"no end", settle / 2, 50, []time.Duration{settleMost, 49*settle/2 + settle}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				events, began := make(chan fsnotify.Event), time.Now()
+				var acted []time.Duration
+				w := &watcher{places: places{"/r": {"*"}}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+				go w.loop(ctx, events, nil, func() { acted = append(acted, time.Since(began)) })
+				for i := range test.count {
+					if i > 0 {
+						time.Sleep(test.every)
+					}
+					events <- fsnotify.Event{Name: "/r/a.yaml"}
+					events <- fsnotify.Event{Name: "/r/notes.txt"}
+				}
+				time.Sleep(time.Minute)
+				events <- fsnotify.Event{Name: "/r/notes.txt"} // matters to nobody
+				time.Sleep(time.Minute)
+				cancel()
+				synctest.Wait()
+				if !slices.Equal(acted, test.want) {
+					t.Errorf("acted after %v, want %v", acted, test.want)
+				}
+			})
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

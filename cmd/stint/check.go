@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"stint/rule"
+)
+
+const checkText = `Checks files and folders of rules, all together as the service would load them, and
+prints each fault with its place and a hint, then warnings. If the rules are good it
+runs their tests: the files *_test.yaml that are given or stand in a given folder, and
+NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
+against the file that it stands beside.
+
+  stint check rules/
+  stint check --print rules.yaml`
+
+func checkCommand() command {
+	return command{
+		name:    "check",
+		args:    "[flags] FILE...",
+		summary: "check rule files and run their tests",
+		text:    checkText,
+		run:     check,
+		flags:   func() string { return checkFlags(new(bool)).FlagUsages() },
+	}
+}
+
+func checkFlags(dump *bool) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	flags.BoolVar(dump, "print", false, "print the rules as they were understood")
+	return flags
+}
+
+func check(ctx context.Context, s streams, args []string) error {
+	var dump bool
+	flags := checkFlags(&dump)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}
+	}
+	found, err := findRules(flags.Args())
+	if err != nil {
+		return err
+	}
+	table, err := rule.Load(found.rules...)
+	if err != nil {
+		return err
+	}
+	for _, w := range table.Warnings() {
+		printFault(s.err, placeOf(w.File, w.Line)+": warning: "+w.Text, w.Hint)
+	}
+	if dump {
+		fmt.Fprint(s.out, table)
+	}
+	tests, err := rule.ParseTests(found.tests...)
+	if err != nil {
+		return err
+	}
+	if err := runRuleTests(ctx, table, tests); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, summary(table, len(tests)))
+	return nil
+}
+
+// summary says what was found good.
+func summary(table *rule.Table, tests int) string {
+	text := fmt.Sprintf("ok: %s in %s", count(len(table.Rules()), "rule"), count(len(table.Domains()), "domain"))
+	if tests > 0 {
+		text += fmt.Sprintf(", %s passed", count(tests, "test"))
+	}
+	return text
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// found is what the arguments of check name.
+type found struct {
+	rules []string // files and folders
+	tests []rule.Source
+	seen  map[string]bool // files of tests
+}
+
+// findRules sorts files and folders into rules and tests. What is not there stays
+// among the rules, where loading says so.
+func findRules(names []string) (*found, error) {
+	f := &found{seen: make(map[string]bool)}
+	given := make(map[string]bool)
+	for _, name := range names {
+		given[filepath.Clean(name)] = true
+	}
+	var errs []error
+	for _, name := range names {
+		stem, isTest := strings.CutSuffix(strings.TrimSuffix(name, filepath.Ext(name)), "_test")
+		info, err := os.Stat(name)
+		switch {
+		case isTest && err == nil && !info.IsDir():
+			errs = append(errs, f.addTest(name))
+			if beside := stem + filepath.Ext(name); len(names) == 1 && !given[beside] {
+				f.rules = append(f.rules, beside)
+			}
+		case err == nil && info.IsDir():
+			f.rules = append(f.rules, name)
+			errs = append(errs, f.addFolder(name))
+		default:
+			f.rules = append(f.rules, name)
+			beside := strings.TrimSuffix(name, filepath.Ext(name)) + "_test" + filepath.Ext(name)
+			if _, err := os.Stat(beside); err == nil {
+				errs = append(errs, f.addTest(beside))
+			}
+		}
+	}
+	return f, errors.Join(errs...)
+}
+
+func (f *found) addTest(name string) error {
+	if f.seen[filepath.Clean(name)] {
+		return nil
+	}
+	f.seen[filepath.Clean(name)] = true
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return &refusal{fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions"}
+	}
+	f.tests = append(f.tests, rule.Source{Name: name, Data: data})
+	return nil
+}
+
+// addFolder takes the tests of all folders below dir that rules are read from.
+func (f *found) addFolder(dir string) error {
+	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return &refusal{fmt.Sprintf("%s: cannot read the folder: %v", name, err), "check its permissions"}
+		case name != dir && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+		case strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml"):
+			return f.addTest(name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"stint"
+	"stint/app"
+	"stint/internal/strictyaml"
+	"stint/replay"
+	"stint/rule"
+)
+
+// usageError says that the command was called in a way it does not know.
+type usageError struct{ problem, hint string }
+
+func (e *usageError) Error() string { return e.problem }
+
+// refusal says that something given was refused, and what to do.
+type refusal struct{ problem, hint string }
+
+func (e *refusal) Error() string { return e.problem }
+
+// errReported says that the command has printed what was wrong by itself.
+var errReported = errors.New("already reported")
+
+// report prints an error, each fault of it as a line and its hint as another, and
+// returns the exit status.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if !errors.Is(err, errReported) {
+		printFaults(w, err)
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitRefused
+}
+
+// printFaults prints every fault that err is made of.
+func printFaults(w io.Writer, err error) {
+	switch e := err.(type) { //nolint:errorlint // joined errors are taken apart by hand
+	case *rule.Errors:
+		for _, one := range e.List {
+			printFaults(w, one)
+		}
+	case *rule.Error:
+		printFault(w, placeOf(e.File, e.Line)+": "+e.Problem, e.Hint)
+	case *app.ConfigError:
+		printFault(w, e.Error(), e.Hint)
+	case *stint.SpecError:
+		printFault(w, e.Error(), e.Hint)
+	case *replay.InputError:
+		printFault(w, e.Error(), e.Hint)
+	case *usageError:
+		printFault(w, "stint: "+e.problem, e.hint)
+	case *refusal:
+		printFault(w, e.problem, e.hint)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			printFaults(w, one)
+		}
+	case interface{ Unwrap() error }:
+		var known *rule.Errors
+		var config *app.ConfigError
+		if errors.As(err, &known) || errors.As(err, &config) {
+			printFaults(w, e.Unwrap())
+			return
+		}
+		printFault(w, "stint: "+err.Error(), "")
+	default:
+		printFault(w, "stint: "+err.Error(), "")
+	}
+}
+
+func printFault(w io.Writer, problem, hint string) {
+	if hint == "" {
+		hint = "see stint help"
+	}
+	fmt.Fprintf(w, "%s\nhint: %s\n", problem, hint)
+}
+
+func placeOf(file string, line int) string {
+	if line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// parse reads flags; what is wrong with them is a usage error with a hint.
+func parse(flags *pflag.FlagSet, args []string) error {
+	flags.SortFlags = false
+	flags.Usage = func() {}
+	err := flags.Parse(args)
+	if err == nil {
+		return nil
+	}
+	see := "see stint help " + flags.Name()
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var names []string
+		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := strictyaml.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return &usageError{"unknown flag --" + unknown.GetSpecifiedName(), "is --" + near + " meant? " + upper(see)}
+		}
+		return &usageError{"unknown flag " + dashes(unknown.GetSpecifiedName()), see}
+	case errors.As(err, &missing):
+		return &usageError{"--" + missing.GetSpecifiedName() + " needs a value", "write --" + missing.GetSpecifiedName() + "=VALUE; " + see}
+	case errors.As(err, &invalid):
+		return invalidValue(invalid, see)
+	default:
+		return &usageError{err.Error(), see}
+	}
+}
+
+// invalidValue keeps the hint of a value that a setting refused.
+func invalidValue(e *pflag.InvalidValueError, see string) error {
+	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
+	var config *app.ConfigError
+	if errors.As(cause, &config) {
+		return &usageError{name + ": " + config.Problem, config.Hint}
+	}
+	return &usageError{name + ": " + cause.Error(), see}
+}
+
+func dashes(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func upper(see string) string { return "S" + see[1:] }

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// help explains the command in args, or lists all.
+func help(w io.Writer, args []string) error {
+	if len(args) == 0 {
+		printHelp(w)
+		return nil
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			printCommandHelp(w, c)
+			return nil
+		}
+	}
+	return unknownCommand(args[0])
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "Stint answers one question: may this request pass now?\n\nUsage:\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-30s %s\n", strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
+	}
+	fmt.Fprintf(w, "  %-30s %s\n", "stint help COMMAND", "explain a command and its flags")
+	fmt.Fprint(w, "\nExit status: 0 all went well, 1 something given was refused, 2 wrong usage.\n")
+}
+
+func printCommandHelp(w io.Writer, c command) {
+	fmt.Fprintf(w, "Usage: %s\n\n%s\n", strings.TrimSpace("stint "+c.name+" "+c.args), c.text)
+	if c.flags != nil {
+		fmt.Fprintf(w, "\nFlags:\n%s", c.flags())
+	}
+}

@@ -1,0 +1,106 @@
+// Command stint limits rates: as a service, and as a tool around its rules.
+//
+//	stint serve     run the service
+//	stint check     check rule files and run their tests
+//	stint replay    show what a limit would have done to an access log
+//	stint version   print the version
+//	stint help      explain a command
+//
+// It ends with status 0 where all went well, 1 where something it was given was
+// refused or could not be used, and 2 where it was called in a way it does not
+// know. Each error is one line that says where and what, followed by a line that
+// begins with "hint:" and says what to do.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"stint/internal/strictyaml"
+)
+
+// The exit statuses.
+const (
+	exitOK      = 0
+	exitRefused = 1
+	exitUsage   = 2
+)
+
+func main() {
+	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	os.Exit(run(context.Background(), s, os.Args[1:]))
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// A command is one word after stint.
+type command struct {
+	name    string
+	args    string // what follows it, for help
+	summary string // one line
+	text    string // what help says beside the flags
+	run     func(ctx context.Context, s streams, args []string) error
+	flags   func() string // the flags, for help; nil: none
+}
+
+// commands are in the order in which help lists them.
+func commands() []command {
+	return []command{serveCommand(), checkCommand(), replayCommand(), versionCommand()}
+}
+
+// run finds the command and returns the exit status.
+func run(ctx context.Context, s streams, args []string) int {
+	if len(args) == 0 {
+		printHelp(s.err)
+		return exitUsage
+	}
+	name, rest := args[0], args[1:]
+	switch name {
+	case "help", "-h", "--help":
+		return report(s.err, help(s.out, rest))
+	case "--version":
+		name = "version"
+	}
+	for _, c := range commands() {
+		if c.name != name {
+			continue
+		}
+		if wantsHelp(rest) {
+			printCommandHelp(s.out, c)
+			return exitOK
+		}
+		return report(s.err, c.run(ctx, s, rest))
+	}
+	return report(s.err, unknownCommand(name))
+}
+
+// wantsHelp tells whether --help stands among the flags.
+func wantsHelp(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "-h", "--help":
+			return true
+		}
+	}
+	return false
+}
+
+func unknownCommand(name string) error {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	hint := "see stint help"
+	if near := strictyaml.Nearest(name, append(names, "help")); near != "" {
+		hint = "is stint " + near + " meant? See stint help"
+	}
+	return &usageError{fmt.Sprintf("unknown command %q", name), hint}
+}

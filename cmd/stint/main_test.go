@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is how long a script waits for what must come.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"stint": main})
+}
+
+// The command line, as it is typed. Beside the commands of testscript there are
+//
+//	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP and $ADMIN
+//	log PATTERN                       wait for a new line of its log
+//	signal HUP|TERM                   send it a signal
+//	ended STATUS                      wait for its end, at most 2 s
+//	http METHOD URL [BODY]            a request; the answer goes to stdout
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Values[serverKey{}] = new(server)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve":  cmdServe,
+			"log":    cmdLog,
+			"signal": cmdSignal,
+			"ended":  cmdEnded,
+			"http":   cmdHTTP,
+		},
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+	})
+}
+
+// server is the stint serve of one script.
+type server struct {
+	cmd   *exec.Cmd
+	ended chan error
+
+	mu    sync.Mutex
+	lines []string
+	seen  int           // lines that log has matched or passed
+	more  chan struct{} // closed and made anew at each line
+}
+
+// serverKey is where testscript keeps the server of a script.
+type serverKey struct{}
+
+func theServer(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
+
+func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
+	s := theServer(ts)
+	flags := []string{"serve"}
+	env := []string{"PATH=" + ts.Getenv("PATH")}
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "-") && strings.HasPrefix(arg, "STINT_") {
+			env = append(env, arg)
+		} else {
+			flags = append(flags, arg)
+		}
+	}
+	all := strings.Join(args, " ")
+	for _, listener := range []string{"http", "admin"} {
+		if !strings.Contains(all, "--"+listener+"=") && !strings.Contains(all, "STINT_"+strings.ToUpper(listener)+"=") {
+			flags = append(flags, "--"+listener+"=127.0.0.1:0")
+		}
+	}
+	s.cmd = exec.Command("stint", flags...) // TestMain put it into the PATH
+	s.cmd.Dir, s.cmd.Env = ts.MkAbs("."), env
+	stderr, err := s.cmd.StderrPipe()
+	ts.Check(err)
+	s.more, s.ended = make(chan struct{}), make(chan error, 1)
+	ts.Check(s.cmd.Start())
+	go s.read(stderr)
+	ts.Defer(func() {
+		// It has ended already where the script went as it should.
+		_ = s.cmd.Process.Kill()
+	})
+	address := regexp.MustCompile(`msg=listening listener=(\w+) address=(\S+)`)
+	for range strings.Count(strings.Join(flags, " "), "=127.0.0.1:0") {
+		found := address.FindStringSubmatch(s.await(ts, address))
+		ts.Setenv(strings.ToUpper(found[1]), "http://"+found[2])
+	}
+}
+
+// read keeps the log, and then the end of the process.
+func (s *server) read(stderr io.Reader) {
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		s.mu.Lock()
+		s.lines = append(s.lines, lines.Text())
+		close(s.more)
+		s.more = make(chan struct{})
+		s.mu.Unlock()
+	}
+	s.ended <- s.cmd.Wait()
+}
+
+// await returns the first line that has not been seen and matches.
+func (s *server) await(ts *testscript.TestScript, pattern *regexp.Regexp) string {
+	deadline := time.After(patience)
+	for {
+		s.mu.Lock()
+		for s.seen < len(s.lines) {
+			line := s.lines[s.seen]
+			s.seen++
+			if pattern.MatchString(line) {
+				s.mu.Unlock()
+				return line
+			}
+		}
+		more := s.more
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case err := <-s.ended:
+			ts.Fatalf("the server ended (%v) with no line like %s:\n%s", err, pattern, s.text())
+		case <-deadline:
+			ts.Fatalf("no line like %s:\n%s", pattern, s.text())
+		}
+	}
+}
+
+func (s *server) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+func cmdLog(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: log PATTERN")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	ts.Logf("%s", theServer(ts).await(ts, pattern))
+}
+
+func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
+	if len(args) != 1 || signals[args[0]] == nil {
+		ts.Fatalf("usage: signal HUP|TERM|INT")
+	}
+	ts.Check(theServer(ts).cmd.Process.Signal(signals[args[0]]))
+}
+
+func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: ended STATUS")
+	}
+	s := theServer(ts)
+	select {
+	case err := <-s.ended:
+		status := 0
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			status = exit.ExitCode()
+		}
+		if fmt.Sprint(status) != args[0] {
+			ts.Fatalf("status %d, want %s:\n%s", status, args[0], s.text())
+		}
+	case <-time.After(2 * time.Second): // what is promised of SIGTERM
+		ts.Fatalf("still running after 2 s:\n%s", s.text())
+	}
+}
+
+func cmdHTTP(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: http METHOD URL [BODY]")
+	}
+	body := ""
+	if len(args) == 3 {
+		body = args[2]
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, args[0], args[1], strings.NewReader(body))
+	ts.Check(err)
+	if token := ts.Getenv("TOKEN"); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	out := ts.Stdout()
+	fmt.Fprintln(out, resp.Status)
+	ts.Check(resp.Header.Write(out))
+	fmt.Fprintln(out)
+	_, err = io.Copy(out, resp.Body)
+	ts.Check(err)
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"stint"
+	"stint/replay"
+	"stint/rule"
+)
+
+const replayText = `Shows what a limit, or a file of rules, would have done to the requests of an access
+log. Several logs are read one after the other, - is standard input, and what is
+packed by gzip is unpacked. A limit is N/UNIT with s, min, h, d or any duration
+(100/15m), and by what to count: ip, path, method, user, agent, or several of them
+joined by "+".
+
+  stint replay --limit "100/min by ip" access.log
+  stint replay --rules rules.yaml --format html --out report.html access.log.gz`
+
+func replayCommand() command {
+	return command{
+		name:    "replay",
+		args:    "[flags] LOG...",
+		summary: "show what a limit would have done to an access log",
+		text:    replayText,
+		run:     runReplay,
+		flags:   func() string { return new(replayOptions).flagSet().FlagUsages() },
+	}
+}
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	rules     []string
+	limit     string
+	algorithm string
+	burst     uint32
+	reorder   time.Duration
+	format    string
+	out       string
+}
+
+func (o *replayOptions) flagSet() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("replay", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.StringArrayVar(&o.rules, "rules", nil, "`FILE|DIR` of rules with an http section; may be repeated")
+	flags.StringVar(&o.limit, "limit", "", "one `LIMIT` instead of rules, such as \"100/min by ip\"")
+	flags.StringVar(&o.algorithm, "algorithm", stint.FixedWindow.String(), "`NAME` of the limit's algorithm")
+	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` of the limit that may pass at once (token_bucket) or wait (leaky_bucket)")
+	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "how far apart in `TIME` lines may stand in the wrong order")
+	flags.StringVar(&o.format, "format", "text", "of the report: `text`, json or html")
+	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
+	return flags
+}
+
+// writers are the formats of a report.
+var writers = map[string]func(*replay.Report, io.Writer) error{
+	"text": (*replay.Report).WriteText,
+	"json": (*replay.Report).WriteJSON,
+	"html": (*replay.Report).WriteHTML,
+}
+
+func runReplay(ctx context.Context, s streams, args []string) error {
+	var o replayOptions
+	flags := o.flagSet()
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	write, err := o.check(flags)
+	if err != nil {
+		return err
+	}
+	options, err := o.what()
+	if err != nil {
+		return err
+	}
+	inputs, err := openInputs(s, flags.Args())
+	if err != nil {
+		return err
+	}
+	bar := newBar(s.err)
+	options.Progress = bar.show
+	report, err := replay.Run(ctx, options, inputs)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	return o.write(s, func(w io.Writer) error { return write(report, w) })
+}
+
+// check returns what was asked in a way that replay does not know, and the writer
+// of the report's format.
+func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Writer) error, error) {
+	const see = "see stint help replay"
+	write := writers[o.format]
+	switch {
+	case write == nil:
+		return nil, &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "use text, json or html"}
+	case o.limit == "" && len(o.rules) == 0:
+		return nil, &usageError{"replay needs a limit or rules", `give --limit "100/min by ip" or --rules FILE`}
+	case o.limit != "" && len(o.rules) > 0:
+		return nil, &usageError{"--limit and --rules are both given", "give one of the two"}
+	case len(o.rules) > 0 && (flags.Changed("algorithm") || flags.Changed("burst")):
+		return nil, &usageError{"--algorithm and --burst belong to --limit", "write them into the rules"}
+	case o.reorder < 0:
+		return nil, &usageError{fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, such as 2m"}
+	case flags.NArg() == 0:
+		return nil, &usageError{"replay needs a log", "name the files of a log, or - for standard input; " + see}
+	}
+	return write, nil
+}
+
+// what returns the limit or the rules to replay.
+func (o *replayOptions) what() (replay.Options, error) {
+	options := replay.Options{Reorder: o.reorder}
+	if len(o.rules) > 0 {
+		table, err := rule.Load(o.rules...)
+		options.Rules = table
+		return options, err
+	}
+	algorithm, err := stint.ParseAlgorithm(o.algorithm)
+	if err != nil {
+		return options, err
+	}
+	options.Limit, err = replay.ParseLimit(o.limit, algorithm, o.burst)
+	return options, err
+}
+
+// openInputs finds the logs; "-" is standard input.
+func openInputs(s streams, names []string) ([]replay.Input, error) {
+	var inputs []replay.Input
+	var errs []error
+	stdin := false
+	for _, name := range names {
+		if name == "-" {
+			if stdin {
+				return nil, &usageError{"standard input is named twice", "name - once"}
+			}
+			stdin = true
+			open := func() (io.ReadCloser, error) { return io.NopCloser(s.in), nil }
+			inputs = append(inputs, replay.Input{Name: "standard input", Open: open})
+			continue
+		}
+		in, err := replay.File(name)
+		errs = append(errs, err)
+		inputs = append(inputs, in)
+	}
+	return inputs, errors.Join(errs...)
+}
+
+// write puts the report where it belongs. A file is written only once the whole
+// report is there.
+func (o *replayOptions) write(s streams, write func(io.Writer) error) error {
+	if o.out == "" {
+		return write(s.out)
+	}
+	var page bytes.Buffer
+	if err := write(&page); err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.out, page.Bytes(), 0o644); err != nil {
+		return &refusal{"cannot write the report: " + err.Error(), "check the folder of --out and its permissions"}
+	}
+	fmt.Fprintf(s.err, "report written to %s\n", o.out)
+	return nil
+}
+
+// bar shows on a terminal how far a replay is; elsewhere it does nothing.
+type bar struct {
+	out   io.Writer // nil: nobody watches
+	shown *progressbar.ProgressBar
+}
+
+func newBar(w io.Writer) *bar {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &bar{}
+	}
+	return &bar{out: w}
+}
+
+// show draws what was read of a total, which is 0 where nobody knows it.
+func (b *bar) show(read, total int64) {
+	if b.out == nil {
+		return
+	}
+	if b.shown == nil {
+		if total == 0 {
+			total = -1 // an unknown length
+		}
+		b.shown = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription("replaying"),
+			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish())
+	}
+	// A terminal that cannot be written to has nobody watching.
+	_ = b.shown.Set64(read)
+}
+
+// finish removes the bar.
+func (b *bar) finish() {
+	if b.shown != nil {
+		_ = b.shown.Finish() // see show
+	}
+}

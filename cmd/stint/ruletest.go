@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"stint"
+	"stint/internal/clientip"
+	"stint/limiter"
+	"stint/rule"
+	"stint/store/memory"
+)
+
+// runRuleTests runs tests against a table, each with fresh state. The error holds
+// every test that failed, at its first step that did.
+func runRuleTests(ctx context.Context, table *rule.Table, tests []*rule.Test) error {
+	var failed rule.Errors
+	for _, t := range tests {
+		r := ruleTest{test: t, table: table, limiter: limiter.New(memory.New(memory.Options{Budget: testBudget}), table, limiter.Options{})}
+		if fault := r.run(ctx); fault != nil {
+			failed.List = append(failed.List, fault)
+		}
+	}
+	if len(failed.List) == 0 {
+		return nil
+	}
+	return &failed
+}
+
+// testBudget is the memory of one test, which asks for a few keys.
+const testBudget = 16 << 20
+
+// ruleTest is one test under way.
+type ruleTest struct {
+	test    *rule.Test
+	table   *rule.Table
+	limiter *limiter.Limiter
+	request limiter.Request
+	verdict limiter.Verdict
+}
+
+func (r *ruleTest) run(ctx context.Context) *rule.Error {
+	domain := r.table.Domain(r.test.Domain)
+	if domain == nil {
+		return r.fault(r.test.Line, fmt.Sprintf("no rules for domain %q", r.test.Domain), "check the file of its rules together with the test")
+	}
+	for i := range r.test.Steps {
+		if fault := r.step(ctx, domain, &r.test.Steps[i]); fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+func (r *ruleTest) fault(line int, problem, hint string) *rule.Error {
+	return &rule.Error{File: r.test.File, Line: line, Problem: fmt.Sprintf("test %q: %s", r.test.Name, problem), Hint: hint}
+}
+
+// step asks one question as often as it says and compares the answers.
+func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *rule.Step) *rule.Error {
+	descriptors := s.Descriptors
+	if s.Request != nil {
+		if !domain.HasHTTP() {
+			return r.fault(s.Line, fmt.Sprintf("domain %q does not say how a request becomes descriptors", domain.Name()),
+				"give the domain an http section, or ask with descriptors")
+		}
+		descriptors = domain.Describe(nil, client{s.Request})
+	}
+	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At)}
+	for _, d := range descriptors {
+		r.request.Descriptors = append(r.request.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: s.Cost})
+	}
+	for n := uint32(1); n <= s.Times; n++ {
+		if err := r.limiter.Decide(ctx, &r.request, &r.verdict); err != nil {
+			return r.fault(s.Line, err.Error(), "lower the cost, or give the test a later start")
+		}
+		if r.verdict.Allowed != s.Allow {
+			which := ""
+			if s.Times > 1 {
+				which = fmt.Sprintf("call %d of %d is ", n, s.Times)
+			}
+			return r.fault(s.Line, fmt.Sprintf("%s%s, expected %s", which, word(r.verdict.Allowed), word(s.Allow)), r.answer())
+		}
+	}
+	return r.compare(s)
+}
+
+// compare compares the last answer with what the step says of it.
+func (r *ruleTest) compare(s *rule.Step) *rule.Error {
+	v := &r.verdict
+	switch {
+	case s.Rule != nil && *s.Rule != r.ruleName():
+		return r.fault(s.Line, fmt.Sprintf("rule %q spoke, expected %q", r.ruleName(), *s.Rule), r.answer())
+	case s.Remaining != nil && *s.Remaining != v.Remaining:
+		return r.fault(s.Line, fmt.Sprintf("remaining %s, expected %d", units(v.Remaining), *s.Remaining), r.answer())
+	case s.RetryAfter != nil && !near(v.RetryAfter, *s.RetryAfter):
+		return r.fault(s.Line, fmt.Sprintf("retry_after %s, expected %s", span(v.RetryAfter), span(*s.RetryAfter)), r.answer())
+	}
+	return nil
+}
+
+// near allows for what rounding to microseconds adds.
+func near(got, want time.Duration) bool {
+	return got == want || got > want && got-want <= time.Millisecond
+}
+
+func (r *ruleTest) ruleName() string {
+	if r.verdict.Rule == nil {
+		return ""
+	}
+	return r.verdict.Rule.Name
+}
+
+// answer describes the last answer, for a hint.
+func (r *ruleTest) answer() string {
+	v := &r.verdict
+	if v.Rule == nil {
+		return fmt.Sprintf("no rule matched %s", describe(r.request.Descriptors))
+	}
+	text := fmt.Sprintf("rule %s (%s:%d) answered for %s: limit %s, remaining %s",
+		v.Rule.Name, v.Rule.File, v.Rule.Line, describe(r.request.Descriptors), units(v.Limit), units(v.Remaining))
+	if !v.Allowed {
+		text += ", retry after " + span(v.RetryAfter)
+	}
+	return text
+}
+
+func describe(descriptors []limiter.Descriptor) string {
+	if len(descriptors) == 0 {
+		return "a request without descriptors"
+	}
+	text := ""
+	for i, d := range descriptors {
+		if i > 0 {
+			text += " and "
+		}
+		for j, e := range d.Entries {
+			if j > 0 {
+				text += ", "
+			}
+			text += e.Key + "=" + e.Value
+		}
+	}
+	return text
+}
+
+func word(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}
+
+func units(n int64) string {
+	if n == stint.NoLimit {
+		return "none"
+	}
+	return fmt.Sprint(n)
+}
+
+func span(d time.Duration) string {
+	if d == stint.Never {
+		return "never"
+	}
+	return d.String()
+}
+
+// client is a request of a test, with its address as the middleware sees it.
+type client struct{ *rule.Request }
+
+// RemoteAddress returns the address that stands for all of the client's.
+func (c client) RemoteAddress() netip.Addr { return clientip.Group(c.Request.RemoteAddress(), 0) }

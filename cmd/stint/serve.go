@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"stint/app"
+)
+
+const serveText = `Runs the service until SIGTERM or SIGINT, which let calls in flight finish; a second
+one ends it at once. SIGHUP reads the rules again, and so does a change of their files.
+
+Each flag is also an environment variable (--drain-delay is STINT_DRAIN_DELAY) and a
+key of the config file (drain-delay: 5s). A flag wins over the environment, that over
+the file, that over the default. An empty ADDR switches a listener off.`
+
+func serveCommand() command {
+	return command{
+		name:    "serve",
+		args:    "[flags]",
+		summary: "run the service",
+		text:    serveText,
+		run:     serve,
+		flags:   func() string { return serveFlags(new([]app.Given)).FlagUsages() },
+	}
+}
+
+// serveFlags returns the flags of serve; what is given to them is added to given.
+func serveFlags(given *[]app.Given) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	flags.SortFlags = false
+	config := app.DefaultConfig() // shows defaults, and tries values
+	flags.Var(&givenFlag{name: "config", given: given}, "config", "`FILE` with settings, named as the flags are")
+	settings := config.Settings()
+	for i := range settings {
+		s := &settings[i]
+		f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
+		if s.Type() == "bool" {
+			f.NoOptDefVal = "true"
+		}
+	}
+	return flags
+}
+
+// givenFlag notes what is given to a flag, and tries it first.
+type givenFlag struct {
+	name    string
+	setting *app.Setting // nil for the config file, which is no setting
+	given   *[]app.Given
+}
+
+// Type is what help calls the value.
+func (f *givenFlag) Type() string {
+	if f.setting == nil {
+		return "string"
+	}
+	return f.setting.Type()
+}
+
+// String is the default.
+func (f *givenFlag) String() string {
+	if f.setting == nil {
+		return ""
+	}
+	return f.setting.String()
+}
+
+// Set notes a value.
+func (f *givenFlag) Set(value string) error {
+	g := app.Given{Name: f.name, Value: value, Where: "--" + f.name}
+	if f.setting != nil {
+		if err := f.setting.Try(value, g.Where); err != nil {
+			return err
+		}
+	}
+	*f.given = append(*f.given, g)
+	return nil
+}
+
+func serve(ctx context.Context, s streams, args []string) error {
+	var given []app.Given
+	flags := serveFlags(&given)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return &usageError{"serve takes flags only, not " + flags.Arg(0), "write --rules " + flags.Arg(0) + " if that is a file of rules"}
+	}
+	config, err := app.Configure(given, os.Environ())
+	if err != nil {
+		return err
+	}
+	config.Output = s.err
+	service, err := app.New(config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+				// The error has been logged, and the old rules stay.
+				_ = service.Reload("SIGHUP")
+			}
+		}
+	}()
+	if err := service.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

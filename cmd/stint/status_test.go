@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The exit statuses: 0 all went well, 1 refused input, 2 wrong usage; and every
+// error is followed by a hint.
+func TestExitStatus(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want int
+	}{
+		{"help", exitOK},
+		{"help check", exitOK},
+		{"serve --help", exitOK},
+		{"version", exitOK},
+		{"", exitUsage},
+		{"help me", exitUsage},
+		{"frobnicate", exitUsage},
+		{"serve --nothing", exitUsage},
+		{"serve --http 8080", exitUsage},
+		{"serve --config none.yaml", exitRefused},
+		{"serve --rules none.yaml", exitRefused},
+		{"serve --admin 0.0.0.0:1", exitRefused},
+		{"check", exitUsage},
+		{"check none.yaml", exitRefused},
+		{"replay", exitUsage},
+		{"replay --limit 1/s none.log", exitRefused},
+		{"replay --limit x none.log", exitRefused},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			var out, err bytes.Buffer
+			s := streams{in: strings.NewReader(""), out: &out, err: &err}
+			if got := run(t.Context(), s, strings.Fields(test.args)); got != test.want {
+				t.Errorf("status %d, want %d; said %s", got, test.want, err.String())
+			}
+			said := err.String()
+			switch {
+			case test.want == exitOK && (said != "" || out.Len() == 0):
+				t.Errorf("stdout %q, stderr %q", out.String(), said)
+			case test.want != exitOK && test.args != "" && !strings.Contains(said, "\nhint: "):
+				t.Errorf("no hint in %q", said)
+			}
+		})
+	}
+}

@@ -1,0 +1,31 @@
+// Command library limits in its own loop: no service, no rule file, no network.
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"stint"
+	"stint/store/memory"
+)
+
+func main() {
+	// Make limit and store once; both are safe for any number of goroutines.
+	limit := stint.MustLimit(stint.Spec{
+		Algorithm: stint.TokenBucket,
+		Requests:  5, Per: time.Second, // the rate
+		Burst: 3, // at once
+	})
+	store := memory.New(memory.Options{})
+
+	for i := range 5 {
+		// One call, no allocation. The key says whose bucket it is.
+		d := store.Take("user=42", limit, 1)
+		if d.Allowed {
+			fmt.Printf("%d: allowed, %d left\n", i, d.Remaining)
+			continue
+		}
+		fmt.Printf("%d: denied, wait %v\n", i, d.RetryAfter.Round(time.Millisecond))
+		time.Sleep(d.RetryAfter) // after exactly this long the same take passes
+	}
+}
