@@ -1,12 +1,12 @@
-// Command gen computes the numbers and pictures of docs/algorithms.md with the
-// algorithms themselves, so that they are never wrong.
+// Command gen computes the numbers and pictures of the documents with the code that
+// they describe, so that they are never wrong.
 //
 // It writes docs/architecture.svg, docs/img/*.svg, and between the marks
 //
 //	<!-- generated: NAME -->
 //	<!-- end -->
 //
-// of docs/algorithms.md the table of that name. Run it with `go generate ./docs/...`;
+// of docs/algorithms.md and docs/replay.md the text of that name. Run it with `go generate ./docs/...`;
 // its test fails when a file is not what it would write.
 package main
 
@@ -20,9 +20,6 @@ import (
 )
 
 //go:generate go run . -docs ..
-
-// page is the file that holds the tables.
-const page = "algorithms.md"
 
 func main() {
 	docs := flag.String("docs", "docs", "folder of the documents")
@@ -69,21 +66,30 @@ func generate(docs string) (map[string][]byte, error) {
 		files["img/"+l.name+".svg"] = []byte(l.picture())
 		tables["life "+l.name] = l.table()
 	}
-	text, err := os.ReadFile(filepath.Join(docs, page))
+	report, err := replayReport(filepath.Join(docs, ".."))
 	if err != nil {
 		return nil, err
 	}
-	filled, err := fill(string(text), tables)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", page, err)
+	for page, texts := range map[string]map[string]string{
+		"algorithms.md": tables,
+		"replay.md":     {"report": report},
+	} {
+		text, err := os.ReadFile(filepath.Join(docs, page))
+		if err != nil {
+			return nil, err
+		}
+		filled, err := fill(string(text), texts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", page, err)
+		}
+		files[page] = []byte(filled)
 	}
-	files[page] = []byte(filled)
 	return files, nil
 }
 
-// fill puts each table between its marks. A table without marks, and marks without
-// a table, are errors.
-func fill(text string, tables map[string]string) (string, error) {
+// fill puts each text between its marks. A text without marks, and marks without a
+// text, are errors.
+func fill(text string, texts map[string]string) (string, error) {
 	const open, shut = "<!-- generated: ", "<!-- end -->"
 	var b strings.Builder
 	filled := 0
@@ -95,16 +101,16 @@ func fill(text string, tables map[string]string) (string, error) {
 		}
 		name, rest, _ := strings.Cut(rest, " -->")
 		_, after, closed := strings.Cut(rest, shut)
-		table, known := tables[name]
+		content, known := texts[name]
 		if !known || !closed {
-			return "", fmt.Errorf("mark %q: no such table, or no %s behind it", name, shut)
+			return "", fmt.Errorf("mark %q: no such text, or no %s behind it", name, shut)
 		}
-		fmt.Fprintf(&b, "%s%s -->\n%s%s", open, name, table, shut)
+		fmt.Fprintf(&b, "%s%s -->\n%s%s", open, name, content, shut)
 		filled++
 		text = after
 	}
-	if filled != len(tables) {
-		return "", fmt.Errorf("%d tables have marks, want %d", filled, len(tables))
+	if filled != len(texts) {
+		return "", fmt.Errorf("%d texts have marks, want %d", filled, len(texts))
 	}
 	return b.String(), nil
 }

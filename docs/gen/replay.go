@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+
+	"stint"
+	"stint/replay"
+)
+
+// replayReport returns what `stint replay --limit "20/min by ip"` says of the log that
+// the tests of replay bring, as a block of text.
+func replayReport(root string) (string, error) {
+	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
+	if err != nil {
+		return "", err
+	}
+	input, err := replay.File(filepath.Join(root, "replay", "testdata", "apache_access.log.gz"))
+	if err != nil {
+		return "", err
+	}
+	options := replay.Options{Limit: limit, Reorder: replay.DefaultReorder}
+	report, err := replay.Run(context.Background(), options, []replay.Input{input})
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	if err := report.WriteText(&text); err != nil {
+		return "", err
+	}
+	return "```\n" + text.String() + "```\n", nil
+}
