@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"stint/internal/filewatch"
 	"stint/limiter"
 	"stint/server/httpapi"
 	"stint/store/memory"
@@ -161,14 +163,14 @@ func (a *App) watch(ctx context.Context) {
 	if len(a.config.Rules) == 0 {
 		return
 	}
-	w, err := newWatcher(a.config.Rules, a.log)
+	w, err := filewatch.New(a.config.Rules, a.log)
 	if err != nil {
 		a.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "error", err)
 		return
 	}
 	a.group.Go(func() {
 		// The error has been logged, and the old rules stay.
-		w.run(ctx, func() { _ = a.reload("files changed", false) })
+		w.Run(ctx, func() { _ = a.reload("files changed", false) })
 	})
 }
 
@@ -203,8 +205,7 @@ func (a *App) end(ctx context.Context) {
 	wait(ctx, a.config.DrainDelay)
 	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
 	defer cancel()
-	for i := len(a.listeners) - 1; i >= 0; i-- {
-		l := a.listeners[i]
+	for _, l := range slices.Backward(a.listeners) {
 		l.drain(ctx)
 		a.metrics.Listener(l.setting, false)
 	}

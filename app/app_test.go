@@ -372,3 +372,10 @@ func TestDrainDelay(t *testing.T) {
 	cancel() // nobody waits for the hour
 	<-stopped
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

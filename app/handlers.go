@@ -35,7 +35,7 @@ func (a *App) status() httpapi.Status {
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
 	}
-	if failure, at := a.rules.last(); failure != nil {
+	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
 	}
 	return s

@@ -57,7 +57,7 @@ func (a *App) reload(why string, always bool) error {
 		a.refuse(err, why, always)
 		return err
 	}
-	failed, _ := a.rules.last()
+	_, failed := a.rules.last()
 	same := table.Hash() == a.limiter.Table().Hash()
 	if same && failed == nil && !always {
 		return nil
@@ -75,7 +75,7 @@ func (a *App) reload(why string, always bool) error {
 
 // refuse says that rules could not be loaded and the ones before stay.
 func (a *App) refuse(err error, why string, always bool) {
-	before, _ := a.rules.last()
+	_, before := a.rules.last()
 	if !always && before != nil && before.Error() == err.Error() {
 		return
 	}
@@ -95,16 +95,14 @@ func (a *App) warn(table *rule.Table) {
 
 // faults are the attributes to log for each fault that err is made of.
 func faults(err error) [][]any {
-	var rules *rule.Errors
-	if errors.As(err, &rules) {
+	if rules, ok := errors.AsType[*rule.Errors](err); ok {
 		all := make([][]any, 0, len(rules.List))
 		for _, e := range rules.List {
 			all = append(all, []any{"file", e.File, "line", e.Line, "problem", e.Problem, "hint", e.Hint})
 		}
 		return all
 	}
-	var config *ConfigError
-	if errors.As(err, &config) {
+	if config, ok := errors.AsType[*ConfigError](err); ok {
 		return [][]any{{"problem", config.Error(), "hint", config.Hint}}
 	}
 	return [][]any{{"problem", err.Error()}}
@@ -116,9 +114,9 @@ func (r *ruleset) set(failure error) {
 	r.failure, r.failed = failure, time.Now()
 }
 
-// last returns what became of the last reload, and when.
-func (r *ruleset) last() (failure error, at time.Time) {
+// last returns when the last reload was, and what became of it.
+func (r *ruleset) last() (at time.Time, failure error) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()
-	return r.failure, r.failed
+	return r.failed, r.failure
 }

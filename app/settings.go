@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,8 +79,10 @@ func (c *Config) Settings() []Setting {
 		{"admin", "`ADDR` for metrics, health and inspection", &text{&c.Admin, checkAddress}},
 		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", &secret{&c.AdminToken}},
 		{"admin-token-file", "`FILE` that holds the token", &path{&c.AdminTokenFile}},
-		{"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
-			&list{&c.TrustedProxies, checkPrefix, false}},
+		{
+			"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
+			&list{&c.TrustedProxies, checkPrefix, false},
+		},
 		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", &text{&c.Demo, nil}},
 		{"pprof", "serve /debug/pprof on the admin address", &flag{&c.Pprof}},
 		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", &duration{&c.DrainDelay}},
@@ -95,8 +98,7 @@ type hinted struct{ problem, hint string }
 func (e *hinted) Error() string { return e.problem }
 
 func hintOf(err error) string {
-	var h *hinted
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[*hinted](err); ok {
 		return h.hint
 	}
 	return ""
@@ -227,8 +229,17 @@ var sizeUnits = []struct {
 	suffix string
 	bytes  int64
 }{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"KB", 1e3},
+	{"kB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
 }
 
 func (v *size) Type() string { return "size" }
@@ -287,10 +298,8 @@ func checkState(s string) error {
 
 func oneOf(words ...string) func(string) error {
 	return func(s string) error {
-		for _, w := range words {
-			if s == w {
-				return nil
-			}
+		if slices.Contains(words, s) {
+			return nil
 		}
 		return &hinted{fmt.Sprintf("unknown value %q", s), "use " + strings.Join(words, " or ")}
 	}

@@ -62,8 +62,7 @@ func configFile(flags []Given, environ []string) string {
 
 // cause is an error of the file system without the operation and the path.
 func cause(err error) string {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err.Error()
 	}
 	return err.Error()

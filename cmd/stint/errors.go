@@ -24,20 +24,14 @@ type refusal struct{ problem, hint string }
 
 func (e *refusal) Error() string { return e.problem }
 
-// errReported says that the command has printed what was wrong by itself.
-var errReported = errors.New("already reported")
-
 // report prints an error, each fault of it as a line and its hint as another, and
 // returns the exit status.
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if !errors.Is(err, errReported) {
-		printFaults(w, err)
-	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	printFaults(w, err)
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
 	return exitRefused
@@ -125,8 +119,7 @@ func parse(flags *pflag.FlagSet, args []string) error {
 // invalidValue keeps the hint of a value that a setting refused.
 func invalidValue(e *pflag.InvalidValueError, see string) error {
 	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
-	var config *app.ConfigError
-	if errors.As(cause, &config) {
+	if config, ok := errors.AsType[*app.ConfigError](cause); ok {
 		return &usageError{name + ": " + config.Problem, config.Hint}
 	}
 	return &usageError{name + ": " + cause.Error(), see}

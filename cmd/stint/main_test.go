@@ -172,8 +172,7 @@ func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
 	select {
 	case err := <-s.ended:
 		status := 0
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			status = exit.ExitCode()
 		}
 		if fmt.Sprint(status) != args[0] {

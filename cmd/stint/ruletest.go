@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"stint"
@@ -131,19 +132,15 @@ func describe(descriptors []limiter.Descriptor) string {
 	if len(descriptors) == 0 {
 		return "a request without descriptors"
 	}
-	text := ""
-	for i, d := range descriptors {
-		if i > 0 {
-			text += " and "
+	texts := make([]string, 0, len(descriptors))
+	for _, d := range descriptors {
+		entries := make([]string, 0, len(d.Entries))
+		for _, e := range d.Entries {
+			entries = append(entries, e.Key+"="+e.Value)
 		}
-		for j, e := range d.Entries {
-			if j > 0 {
-				text += ", "
-			}
-			text += e.Key + "=" + e.Value
-		}
+		texts = append(texts, strings.Join(entries, ", "))
 	}
-	return text
+	return strings.Join(texts, " and ")
 }
 
 func word(allowed bool) string {

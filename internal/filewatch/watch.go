@@ -1,4 +1,5 @@
-package app
+// Package filewatch tells when files of rules, or folders of them, may have changed.
+package filewatch
 
 import (
 	"context"
@@ -18,9 +19,12 @@ const (
 	settleMost = 2 * time.Second
 )
 
-// watcher tells when files of rules may have changed. It belongs to one goroutine,
-// that of run.
-type watcher struct {
+// Watcher tells when files or folders may have changed: by being written or
+// renamed over, by the swap of a symbolic link anywhere on the way to them, by
+// going and coming back. Of a folder, *.yaml and *.yml in it matter. It tells too
+// often rather than too seldom; whoever is told looks what has changed. A Watcher
+// belongs to one goroutine, that of Run.
+type Watcher struct {
 	paths    []string
 	notify   *fsnotify.Watcher
 	places   places
@@ -28,20 +32,21 @@ type watcher struct {
 	log      *slog.Logger
 }
 
-// newWatcher begins to watch paths.
-func newWatcher(paths []string, log *slog.Logger) (*watcher, error) {
+// New begins to watch paths. What cannot be watched is logged to log. Run must be
+// called, and ends it.
+func New(paths []string, log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watching files: %w", err)
 	}
-	w := &watcher{paths: paths, notify: notify, watching: make(map[string]bool), log: log}
+	w := &Watcher{paths: paths, notify: notify, watching: make(map[string]bool), log: log}
 	w.look()
 	return w, nil
 }
 
 // look finds out anew where changes would show, because a change may have moved
 // that, and watches there.
-func (w *watcher) look() {
+func (w *Watcher) look() {
 	w.places = watchPlaces(w.paths)
 	for dir := range w.places {
 		// Adding a folder again is free; one that was removed and made again needs it.
@@ -60,9 +65,9 @@ func (w *watcher) look() {
 	}
 }
 
-// run calls changed once at its start, because files may have changed before they
+// Run calls changed once at its start, because files may have changed before they
 // were watched, and then after each group of changes until ctx is done.
-func (w *watcher) run(ctx context.Context, changed func()) {
+func (w *Watcher) Run(ctx context.Context, changed func()) {
 	defer w.notify.Close() //nolint:errcheck // nothing was written
 	changed()
 	w.loop(ctx, w.notify.Events, w.notify.Errors, func() {
@@ -73,7 +78,7 @@ func (w *watcher) run(ctx context.Context, changed func()) {
 
 // loop calls do once the events that matter have paused for settle, or have gone on
 // for settleMost, until ctx is done.
-func (w *watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, do func()) {
+func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, do func()) {
 	var quiet, late <-chan time.Time
 	touch := func() {
 		quiet = time.After(settle)

@@ -1,4 +1,4 @@
-package app
+package filewatch
 
 import (
 	"context"
@@ -82,7 +82,7 @@ func TestPlacesMatter(t *testing.T) {
 }
 
 // Events in quick succession are one change; a stream without end is acted on too.
-func TestWatcherDebounces(t *testing.T) {
+func TestDebounce(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		every time.Duration // between events
@@ -99,7 +99,7 @@ func TestWatcherDebounces(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				events, began := make(chan fsnotify.Event), time.Now()
 				var acted []time.Duration
-				w := &watcher{places: places{"/r": {"*"}}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+				w := &Watcher{places: places{"/r": {"*"}}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 				go w.loop(ctx, events, nil, func() { acted = append(acted, time.Since(began)) })
 				for i := range test.count {
 					if i > 0 {
