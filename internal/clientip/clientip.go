@@ -4,6 +4,7 @@ package clientip
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -15,9 +16,11 @@ const (
 	// is said: whoever has one address of a /64 has them all.
 	DefaultV6Bits = 64
 
-	// ForwardedFor and Forwarded are the two headers that list every hop.
+	// ForwardedFor is the header that most proxies add hops to.
 	ForwardedFor = "X-Forwarded-For"
-	Forwarded    = "Forwarded"
+
+	// Forwarded is the header of RFC 7239.
+	Forwarded = "Forwarded"
 )
 
 // Config says whom to believe.
@@ -83,8 +86,8 @@ func (f *Finder) Header() string { return f.header }
 func (f *Finder) Client(peer netip.Addr, lines []string) netip.Addr {
 	at := peer.WithZone("").Unmap()
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; hops++ {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; hops++ {
 			if hops == MaxHops || !f.trusts(at) {
 				return at
 			}

@@ -1,0 +1,35 @@
+// Package httplimit limits the requests of a net/http server.
+//
+// One limit for each client, without any file, is three lines:
+//
+//	store := memory.New(memory.Options{})
+//	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute})
+//	handler = httplimit.Limit(store, limit, httplimit.Options{})(handler)
+//
+// [New] does the same by the rules of a domain, whose http.rate_limits say how a
+// request becomes descriptors.
+//
+// A request that may pass goes on to the handler with the very ResponseWriter it
+// came with, so hijacking, flushing and HTTP/2 push work as without; only headers
+// have been set. One that may not is answered here: 429, Retry-After, the headers
+// of the presets, and a body that says how long to wait. A limit that delays
+// (leaky_bucket) holds the request first; a client that goes away meanwhile gives
+// its place back.
+//
+// # Who is asking
+//
+// The client is the peer of the connection. Behind proxies that is the proxy, and
+// everybody shares its bucket: list them in Options.Trusted. Forwarded headers from
+// anyone else are never read, because any client can write them. IPv6 clients are
+// told apart by their /64.
+//
+// A request without the attribute that a rule asks for (no such header, no
+// address) is never put into a bucket that all such requests share: the rule is
+// not asked. For a limit without rules, Options.OnMissing says what happens.
+//
+// # Several limits
+//
+// Middlewares can be stacked, but each decides alone: the outer one has charged the
+// request when the inner one denies it, and the inner one's headers replace the
+// outer one's. Rules of one domain are decided as one.
+package httplimit

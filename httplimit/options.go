@@ -1,0 +1,123 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+
+	"stint/internal/headers"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// Options say who is asking and what the answers look like. The zero Options are
+// good for a server without proxies in front.
+type Options struct {
+	// Trusted are the networks of the proxies in front, such as 10.0.0.0/8: only their
+	// forwarded headers are believed, read from the right up to the first address that
+	// is not trusted. Nil: none, the client is the peer. Too wide a network lets those
+	// inside it choose whom they are taken for.
+	Trusted []netip.Prefix
+
+	// TrustUnixSocket believes the forwarded header of peers without an address, which
+	// are those on a Unix socket. False: their client is unknown.
+	TrustUnixSocket bool
+
+	// ForwardedHeader is the one header that is read from trusted peers: "Forwarded"
+	// (RFC 7239), or any other with an address or a list of them, such as "X-Real-IP"
+	// or "CF-Connecting-IP". "": X-Forwarded-For. It must be one that the proxies
+	// write or extend themselves; what they only pass on is the client's own words.
+	ForwardedHeader string
+
+	// IPv6Bits is how much of an IPv6 address tells clients apart, 1 to 128 ([Limit]
+	// only; rule files say it by masked_remote_address). 0: 64. More bits let one client
+	// be many; fewer put neighbours into one bucket.
+	IPv6Bits int
+
+	// Name is what clients see as the policy's name, and part of every key ([Limit]
+	// only). Limits with the same name and store are one and the same, so routes that
+	// are to be counted apart need names. "": the numbers, such as "100/1m". With a
+	// name, keys keep what they used when the numbers change.
+	Name string
+
+	// Key returns whose bucket a request is charged to ([Limit] only), such as the
+	// user behind a checked token; ok false where the request does not say. Nil: the
+	// client's address.
+	Key func(r *http.Request) (key string, ok bool)
+
+	// OnMissing is what happens to a request without a key ([Limit] only). The zero
+	// value limits it by the client's address.
+	OnMissing Missing
+
+	// OnStoreFailure answers when the store cannot ([Limit] only; each rule has its
+	// own). The zero value lets the request pass. Without a fallback in the store,
+	// rule.Local is rule.Deny.
+	OnStoreFailure rule.Failure
+
+	// OnError is told of every request that the store could not decide, whatever the
+	// policy made of it. It must not block. Nil: nobody is told but the limiter's
+	// observer.
+	OnError func(r *http.Request, err error)
+
+	// Headers are the presets of limits that do not say themselves. Nil: rule.IETF and
+	// rule.Legacy; rule.None alone: no header but Retry-After.
+	Headers []rule.Preset
+
+	// Reset is how X-RateLimit-Reset of the preset legacy, and the renewal in the
+	// body, are written. The zero value is UnixSeconds.
+	Reset Reset
+
+	// Status is the status of a refusal by a limit. 0: 429.
+	Status int
+
+	// Code and Message stand in the body of a refusal by a limit. {wait} in the
+	// message becomes how long to wait, rounded up to the largest unit that is not
+	// longer, such as "3 minutes". "": DefaultCode and DefaultMessage.
+	Code, Message string
+
+	// NeverMessage stands in place of Message where waiting never helps. "":
+	// DefaultNeverMessage.
+	NeverMessage string
+
+	// Skip says which requests are not limited at all. Nil: none.
+	Skip func(r *http.Request) bool
+
+	// Denied writes the answer to a request that a limit denied, or a policy because
+	// the store could not decide (the verdict is Degraded then), in place of the one
+	// that is written here. The headers are set already; status and body are not. The
+	// verdict must not be kept. Nil: the answer is written here.
+	Denied func(w http.ResponseWriter, r *http.Request, v *limiter.Verdict)
+}
+
+// What the body of a refusal says where Options do not.
+const (
+	DefaultCode         = "rate_limited"
+	DefaultMessage      = "Request quota exceeded. Wait {wait} and try again."
+	DefaultNeverMessage = "Request quota exceeded. The limit never allows this request."
+)
+
+// Missing is what happens to a request that does not say whose bucket it is
+// charged to.
+type Missing uint8
+
+const (
+	// ByAddress limits it by the client's address instead, apart from the keys. Where
+	// that is unknown as well it is denied.
+	ByAddress Missing = iota
+
+	// Pass lets it pass, not limited.
+	Pass
+
+	// Refuse answers 403.
+	Refuse
+)
+
+// Reset is how the time of a reset is written, always rounded up.
+type Reset = headers.Reset
+
+// The forms of a reset: seconds or milliseconds since the Unix epoch, or seconds
+// from now.
+const (
+	UnixSeconds = headers.UnixSeconds
+	UnixMillis  = headers.UnixMillis
+	Delta       = headers.Delta
+)

@@ -1,0 +1,125 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"stint"
+	"stint/internal/clientip"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// New returns middleware that limits by the rules of a domain in the table of l.
+// The domain's http.rate_limits turn a request into descriptors, each of which
+// costs one unit. A domain that is unknown or has none limits nothing, until a
+// table is put in force in which it does.
+func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
+	f := finder(&options)
+	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: http.CanonicalHeaderKey(f.Header())}
+	return middleware(a, l, options)
+}
+
+// byRules asks the limits of a domain.
+type byRules struct {
+	limiter   *limiter.Limiter
+	domain    string
+	finder    *clientip.Finder
+	forwarded string // the header that finder reads, as net/http spells it
+}
+
+func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
+	table := b.limiter.Table()
+	if table == nil {
+		return unasked, nil
+	}
+	domain := table.Domain(b.domain)
+	if domain == nil {
+		return unasked, nil
+	}
+	s.attributes = attributes{Request: r, rules: b}
+	s.described = domain.Describe(s.described[:0], &s.attributes)
+	if len(s.described) == 0 {
+		return unasked, nil
+	}
+	s.descriptors = s.descriptors[:0]
+	for _, d := range s.described {
+		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
+	}
+	s.request.Domain, s.request.Descriptors = b.domain, s.descriptors
+	err := b.limiter.Decide(r.Context(), &s.request, &s.verdict)
+	return decided, err
+}
+
+func (b *byRules) name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
+
+// onFailure returns the strictest policy of the rules that were to be asked.
+func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
+	for i := range s.verdict.Asked {
+		if r := s.verdict.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
+			return r.OnStoreFailure, r
+		}
+	}
+	return rule.Allow, nil
+}
+
+// attributes is a request as the actions of a rule file read it.
+type attributes struct {
+	*http.Request
+	rules *byRules
+}
+
+var _ rule.Attributes = (*attributes)(nil)
+
+// Method returns the method of the request.
+func (a *attributes) Method() string { return a.Request.Method }
+
+// Path returns the path as it was sent.
+func (a *attributes) Path() string { return a.URL.EscapedPath() }
+
+// Query returns the first value of a parameter of the query.
+func (a *attributes) Query(name string) (string, bool) {
+	for rest := a.URL.RawQuery; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if pair == "" || strings.Contains(pair, ";") { // as net/url reads it
+			continue
+		}
+		if key, err := url.QueryUnescape(key); err != nil || key != name {
+			continue
+		}
+		if value, err := url.QueryUnescape(value); err == nil {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Header returns the first value of a header. Names with a colon are those of
+// HTTP/2 and Envoy.
+func (a *attributes) Header(name string) (string, bool) {
+	if values := a.Request.Header[name]; len(values) > 0 {
+		return values[0], true
+	}
+	switch strings.ToLower(name) {
+	case "host", ":authority":
+		return a.Host, a.Host != ""
+	case ":method":
+		return a.Request.Method, true
+	case ":path":
+		return a.URL.RequestURI(), true
+	}
+	values := a.Request.Header[http.CanonicalHeaderKey(name)]
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// RemoteAddress returns the address of the client.
+func (a *attributes) RemoteAddress() netip.Addr {
+	return a.rules.finder.Client(clientip.Peer(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
+}
