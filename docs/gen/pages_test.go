@@ -70,14 +70,19 @@ func headings(text string) map[string]bool {
 	return anchors
 }
 
-// TestRuleFiles reads every rule file that the documents show.
+// TestRuleFiles reads every rule file and rule test that the documents show.
 func TestRuleFiles(t *testing.T) {
-	block := regexp.MustCompile("(?s)```yaml\n(domain:.*?)```")
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	found := 0
 	for name, text := range pages(t) {
 		for _, m := range block.FindAllStringSubmatch(text, -1) {
 			found++
-			if _, err := rule.Parse(rule.Source{Name: name, Data: []byte(m[1])}); err != nil {
+			source := rule.Source{Name: name, Data: []byte(m[1])}
+			_, err := rule.Parse(source)
+			if strings.HasPrefix(m[1], "tests:") {
+				_, err = rule.ParseTests(source)
+			}
+			if err != nil {
 				t.Errorf("%v\n%s", err, m[1])
 			}
 		}
