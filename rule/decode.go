@@ -33,6 +33,7 @@ type fileCompiler struct {
 	defaults policy
 	rules    []*Rule
 	names    map[string]bool // of rules, as users see them
+	nodes    int             // so far
 	warnings []Warning
 }
 
@@ -81,12 +82,12 @@ func (f *fileCompiler) top() {
 	}
 	f.defaults.words(words)
 	root := f.doc.Root()
-	root.Object("the file", words, topHint)
+	known := root.Object("the file", words, topHint)
 	f.domain.line = root.Line()
 	if domain != nil {
 		f.domain.name, f.domain.line = domain.Text(), domain.Line()
 	}
-	if f.domain.name == "" {
+	if f.domain.name == "" && (known || domain != nil && !domain.IsList() && !domain.IsObject()) {
 		f.doc.Fail(f.domain.line, "the file names no domain", "begin it with a line such as `domain: api`")
 	}
 	f.defaults.check()

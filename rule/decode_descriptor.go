@@ -35,18 +35,19 @@ func (f *fileCompiler) level(v strictyaml.Value, path []Level) level {
 // descriptor compiles one descriptor into the nodes of its level.
 func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level) {
 	d := descriptor{at: v}
-	v.Object("a descriptor", d.words(), descriptorHint)
+	known := v.Object("a descriptor", d.words(), descriptorHint)
 	if d.level.Key == "" {
-		if v.IsObject() {
+		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")
 		}
-		return
+		nodes = level{} // what stands below it is read for its faults alone
 	}
 	d.level.Wildcard = strings.Contains(d.level.Value, "*")
 	if d.level.Shared && !d.level.Wildcard {
 		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
 	}
-	n := &node{path: append(slices.Clone(path), d.level), line: v.Line()}
+	f.nodes++
+	n := &node{path: append(slices.Clone(path), d.level), line: v.Line(), order: f.nodes}
 	if first := nodes.put(n); first != nil {
 		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in line %d", d.level, first.line), "put what both say into one; rate_limit may be a list of several limits")
 	}

@@ -271,7 +271,7 @@ func (m *matcher) compile(kind, text string, at strictyaml.Value) {
 	}
 	test, err := tests[kind](text)
 	if err != nil {
-		at.Fail("the regular expression does not compile: "+err.Error(), "write one of RE2 (https://github.com/google/re2/wiki/Syntax)")
+		at.Fail(strings.Replace(err.Error(), "error parsing regexp", "the regular expression does not compile", 1), "write one of RE2 (https://github.com/google/re2/wiki/Syntax)")
 		return
 	}
 	m.test = test

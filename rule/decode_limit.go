@@ -52,11 +52,7 @@ var units = []unit{
 
 // read compiles the limit. It reports false where there is a fault.
 func (l *limit) read() bool {
-	if !l.at.IsObject() {
-		l.at.Object("a rate_limit", nil)
-		return false
-	}
-	l.at.Object("a rate_limit", l.words(), limitHint)
+	known := l.at.Object("a rate_limit", l.words(), limitHint)
 	l.check()
 	if replaced := l.name; replaced != "" {
 		for _, r := range l.replaces {
@@ -68,10 +64,10 @@ func (l *limit) read() bool {
 	if l.unlimited {
 		return l.readUnlimited()
 	}
-	l.readPeriod()
-	l.readRequests()
+	l.readPeriod(known && !l.unknown)
+	l.readRequests(known && !l.unknown)
 	l.readBelonging()
-	if l.wrong {
+	if l.wrong || !known {
 		return false
 	}
 	made, err := stint.NewLimit(l.spec)
@@ -143,7 +139,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 		} else if v.IsInt() && err.Error() == durationFault("1") {
 			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
 		}
-		l.fail(v, fmt.Sprintf("%q is %v", text, err), hint)
+		l.fail(v, fmt.Sprintf("%s: %q is %v", v.Word(), text, err), hint)
 	}
 }
 

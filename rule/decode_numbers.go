@@ -29,14 +29,15 @@ func (l *limit) readUnlimited() bool {
 	return ok
 }
 
-// readPeriod joins unit, per and time_zone.
-func (l *limit) readPeriod() {
+// readPeriod joins unit, per and time_zone. known: every word of the limit is
+// known, so one that is not there is missing.
+func (l *limit) readPeriod(known bool) {
 	per, saysPer := l.said["per"]
 	unit, saysUnit := l.said["unit"]
 	switch {
 	case saysPer && saysUnit:
 		l.fail(later(per, unit), "per and unit both say the period", "keep one of the two")
-	case !saysPer && !saysUnit:
+	case !saysPer && !saysUnit && known:
 		l.fail(l.at, "a rate_limit without a period", "add unit: minute, or per: with any length, such as per: 15m")
 	case saysUnit:
 		for _, u := range units {
@@ -57,13 +58,13 @@ func (l *limit) readPeriod() {
 }
 
 // readRequests joins the two words for the number of requests.
-func (l *limit) readRequests() {
+func (l *limit) readRequests(known bool) {
 	ours, saysOurs := l.said["requests"]
 	envoys, saysEnvoys := l.said["requests_per_unit"]
 	switch {
 	case saysOurs && saysEnvoys:
 		l.fail(later(ours, envoys), "requests and requests_per_unit both say how many", "keep one of the two")
-	case !saysOurs && !saysEnvoys:
+	case !saysOurs && !saysEnvoys && known:
 		word := "requests"
 		if l.unit != "" {
 			word = "requests_per_unit"

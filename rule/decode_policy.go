@@ -12,12 +12,13 @@ import (
 // policy is what a rule says beside counting, and what a domain says for all its
 // rules.
 type policy struct {
-	failure       Failure
-	share         Ratio
-	nodes         uint32
-	failureSaid   *strictyaml.Value
-	shareOrNodes  *strictyaml.Value
-	defaultsLocal bool // the domain's defaults hold share and nodes already
+	failure      Failure
+	share        Ratio
+	nodes        uint32
+	saysShare    bool // here or in the defaults, rightly or not
+	saysNodes    bool
+	failureSaid  *strictyaml.Value
+	shareOrNodes *strictyaml.Value
 }
 
 // words adds the words of a policy to those of the object it stands in.
@@ -28,9 +29,9 @@ func (p *policy) words(words strictyaml.Words) {
 			p.failure = Failure(i)
 		}
 	}
-	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.share = &v, ratio(v) }
+	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.saysShare, p.share = &v, true, ratio(v) }
 	words["nodes"] = func(v strictyaml.Value) {
-		p.shareOrNodes, p.nodes = &v, v.Uint32()
+		p.shareOrNodes, p.saysNodes, p.nodes = &v, true, v.Uint32()
 		if v.IsInt() && p.nodes == 0 {
 			v.Fail("nodes: 0 nodes share nothing", "write how many nodes there may be at most")
 		}
@@ -47,7 +48,7 @@ func (p *policy) words(words strictyaml.Words) {
 
 // inherit returns the policy that a rule has before it says anything itself.
 func (p *policy) inherit() policy {
-	return policy{failure: p.failure, share: p.share, nodes: p.nodes}
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes}
 }
 
 // check reports what does not fit together.
@@ -55,7 +56,7 @@ func (p *policy) check() {
 	switch {
 	case p.failure != Local && p.shareOrNodes != nil:
 		p.shareOrNodes.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
-	case p.failure == Local && p.failureSaid != nil && (p.share == 0 || p.nodes == 0):
+	case p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes):
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}
 }
@@ -72,7 +73,11 @@ func choose(v strictyaml.Value, known ...string) (int, bool) {
 	if near := strictyaml.Nearest(text, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	v.Fail(fmt.Sprintf("unknown word %q", text), hint)
+	prefix := ""
+	if v.Word() != "" {
+		prefix = v.Word() + ": "
+	}
+	v.Fail(fmt.Sprintf("%sunknown word %q", prefix, text), hint)
 	return 0, false
 }
 
@@ -82,7 +87,7 @@ func ratio(v strictyaml.Value) Ratio {
 	f, err := strconv.ParseFloat(number, 64)
 	millionths := math.Round(f * float64(Whole) / 100)
 	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(Whole)) {
-		v.Fail(fmt.Sprintf("%q is no part of a whole", v.Text()), "write a percentage above 0% and up to 100%, such as 10%")
+		v.Fail(fmt.Sprintf("local_share: %q is no part of a whole", v.Text()), "write a percentage above 0% and up to 100%, such as 10%")
 		return 0
 	}
 	return Ratio(millionths)

@@ -37,7 +37,7 @@ var notYet = map[string]bool{
 var foreignLimit = map[string]string{
 	// nginx limit_req
 	"rate":    "write requests: and per:, such as requests: 10 and per: 1s for nginx's 10r/s",
-	"nodelay": "nginx's burst with nodelay is algorithm: token_bucket with burst one above nginx's; without nodelay it is leaky_bucket",
+	"nodelay": "nginx's burst with nodelay is algorithm: token_bucket with burst one above nginx's; without nodelay it is leaky_bucket with the same burst",
 	"delay":   "what is over waits with algorithm: leaky_bucket, up to max_wait",
 	"zone":    "the key of the descriptor says what is counted apart; there are no zones to name",
 	// bucket4j

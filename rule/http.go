@@ -176,10 +176,10 @@ var tests = map[string]func(text string) (func(string) bool, error){
 		return func(v string) bool { return strings.Contains(v, t) }, nil
 	},
 	"regex": func(t string) (func(string) bool, error) {
-		re, err := regexp.Compile(`\A(?:` + t + `)\z`) // the whole value, as Envoy has it
-		if err != nil {
+		if _, err := regexp.Compile(t); err != nil {
 			return nil, err
 		}
-		return re.MatchString, nil
+		re, err := regexp.Compile(`\A(?:` + t + `)\z`) // the whole value, as Envoy has it
+		return re.MatchString, err
 	},
 }

@@ -2,7 +2,7 @@ package rule
 
 import (
 	"crypto/sha256"
-	"io"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -44,7 +44,7 @@ func (r *Rule) identify(index int) {
 		}
 		b.WriteString(escapes.Replace(l.Value))
 		if l.Value == "" || l.Wildcard && !l.Shared {
-			r.varies = append(r.varies, i)
+			r.varies |= 1 << i
 		}
 	}
 	switch {
@@ -68,17 +68,16 @@ func (r *Rule) identify(index int) {
 // their SHA-256, so no key is longer than 512 bytes and 261 for each entry.
 func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
 	dst = append(dst, r.identity...)
-	for _, i := range r.varies {
-		dst = appendValue(dst, entries[i].Value)
+	for rest := r.varies; rest != 0; rest &= rest - 1 {
+		dst = appendValue(dst, entries[bits.TrailingZeros64(rest)].Value)
 	}
 	return dst
 }
 
 func appendValue(dst []byte, value string) []byte {
 	if len(value) > longValue {
-		h := sha256.New()
-		io.WriteString(h, value)
-		return h.Sum(append(dst, '#'))
+		sum := sha256.Sum256([]byte(value))
+		return append(append(dst, '#'), sum[:]...)
 	}
 	dst = strconv.AppendUint(dst, uint64(len(value)), 10)
 	dst = append(dst, ':')

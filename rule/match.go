@@ -19,6 +19,7 @@ type node struct {
 	rules    []*Rule
 	children level
 	line     int
+	order    int // among the nodes of the domain
 }
 
 // Match returns the rules of the node that the entries lead to, nil if there is

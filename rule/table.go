@@ -73,6 +73,11 @@ func (d *Domain) HasHTTP() bool { return len(d.http) > 0 }
 
 // Rule is one limit on one node of a domain, with its policy. It is immutable.
 type Rule struct {
+	// What AppendKey reads stands together: what keys begin with, and a bit for each
+	// level whose value is part of them.
+	identity string
+	varies   uint64
+
 	// Name is what users see: the name that the file gives it, else
 	// domain/key[=value]/..., with #1, #2 and so on where a node has several limits.
 	// It is unique within its domain.
@@ -128,9 +133,6 @@ type Rule struct {
 
 	// Index is the position in [Table.Rules].
 	Index int
-
-	identity string // what its keys begin with, see AppendKey
-	varies   []int  // the levels whose values are part of its keys
 }
 
 // Level is one step on the way to a node.

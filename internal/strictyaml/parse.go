@@ -74,7 +74,13 @@ func (doc *Document) Faults() []Fault {
 }
 
 // Fail reports a fault that belongs to a line rather than to a value.
+//
+// Nothing is reported after the document turned out to be too deep: what is missing
+// then was only not read.
 func (doc *Document) Fail(line int, problem, hint string) {
+	if doc.refused {
+		return
+	}
 	doc.faults = append(doc.faults, Fault{Line: max(line, 1), Problem: problem, Hint: hint})
 }
 
@@ -90,36 +96,40 @@ func (doc *Document) Root() Value {
 func (doc *Document) Empty() bool { return doc.root == nil }
 
 var (
-	yamlLine  = regexp.MustCompile(`^yaml: (?:(?:unmarshal errors|construct errors):\s+)?(?:line (\d+): )?(?s:(.*))$`)
-	joinedRow = regexp.MustCompile(`^\s*(?:- )?[A-Za-z_]+:\s+[^\s:#]+\s+(- )?[A-Za-z_]+:`)
+	yamlLine  = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+	joinedRow = regexp.MustCompile(`^\s*(?:- )?[A-Za-z_]+:\s+(?:[^\s#"'{\[]+\s+)?(?:- )?[A-Za-z_]+:(?:\s|$)`)
+	bareStar  = regexp.MustCompile(`(?:^|[:\-,\[{]\s*)\*(?:[^A-Za-z0-9_\-]|$)`)
+	noAnchor  = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 )
 
 // syntaxFault puts the words of the YAML library into ours.
 func syntaxFault(err error, data []byte) Fault {
-	f := Fault{Line: 1, Problem: err.Error(), Hint: "check the indentation and the quotes of this line and the one above"}
+	rows := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	f := Fault{Line: 1, Problem: err.Error(), Hint: "check the indentation, the quotes and the brackets from this line on"}
 	if m := yamlLine.FindStringSubmatch(f.Problem); m != nil {
-		f.Problem = m[2]
+		f.Problem = strings.TrimSpace(m[2])
 		if m[1] != "" {
 			f.Line, _ = strconv.Atoi(m[1])
 		}
 	}
-	rows := strings.Split(string(data), "\n")
+	f.Line = min(f.Line, len(rows))
+	if m := noAnchor.FindStringSubmatch(f.Problem); m != nil {
+		at := slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "*"+m[1]) })
+		return Fault{max(at, 0) + 1, fmt.Sprintf("*%s refers to nothing", m[1]), fmt.Sprintf("mark what it stands for with &%s, above this line; a value that begins with a star needs quotes", m[1])}
+	}
 	// The library counts the line of some faults from zero.
-	for _, i := range []int{f.Line - 1, f.Line} {
-		if i < 0 || i >= len(rows) {
-			continue
-		}
+	for i := max(f.Line-1, 0); i <= min(f.Line, len(rows)-1); i++ {
 		if joinedRow.MatchString(rows[i]) {
-			return Fault{i + 1, "several words stand on one line", "the line breaks got lost: give each `word: value` a line of its own, indented as it belongs"}
+			return Fault{i + 1, "several words stand on one line", "the line breaks got lost: give each `word: value` a line of its own, indented as it belongs; a text that holds a colon and a blank needs quotes"}
+		}
+		if bareStar.MatchString(rows[i]) {
+			return Fault{i + 1, "a star outside quotes", "put the text in quotes, such as \"*\" or \"*.png\""}
 		}
 		if strings.HasPrefix(strings.TrimLeft(rows[i], " "), "\t") {
 			return Fault{i + 1, "a tab in the indentation", "indent with spaces; YAML allows no tabs there"}
 		}
 	}
-	f.Problem = "not YAML: " + strings.TrimSpace(f.Problem)
-	if f.Line > len(rows) {
-		f.Line = len(rows)
-	}
+	f.Problem = "not YAML: " + f.Problem
 	return f
 }
 

@@ -15,6 +15,7 @@ import (
 type Value struct {
 	doc   *Document
 	node  *yaml.Node
+	word  string // whose value it is, "" for an element of a list
 	depth int
 	alias bool // reached through an alias
 }
@@ -24,6 +25,22 @@ func (v Value) Line() int { return v.node.Line }
 
 // Fail reports that something is wrong with the value.
 func (v Value) Fail(problem, hint string) { v.doc.Fail(v.node.Line, problem, hint) }
+
+// Word returns the word that the value belongs to, "" for an element of a list.
+func (v Value) Word() string { return v.word }
+
+// expected reports that something else stands there.
+func (v Value) expected(what, hint string) {
+	v.Fail(v.prefix()+"expected "+what+", found "+v.kind(), hint)
+}
+
+// prefix returns the word of the value as messages begin with it.
+func (v Value) prefix() string {
+	if v.word == "" {
+		return ""
+	}
+	return v.word + ": "
+}
 
 // IsNull says whether nothing is written there.
 func (v Value) IsNull() bool { return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!null" }
@@ -41,7 +58,7 @@ func (v Value) IsInt() bool { return v.node.Kind == yaml.ScalarNode && v.node.Sh
 // quotes. Nothing written is "".
 func (v Value) Text() string {
 	if v.node.Kind != yaml.ScalarNode {
-		v.Fail("expected a text, found "+v.kind(), "write one value")
+		v.expected("a text", "write one value")
 		return ""
 	}
 	if v.IsNull() {
@@ -54,28 +71,33 @@ func (v Value) Text() string {
 func (v Value) Bool() bool {
 	var b bool
 	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" || v.node.Decode(&b) != nil {
-		v.Fail("expected true or false, found "+v.kind(), "write true or false, without quotes")
+		v.expected("true or false", "write true or false, without quotes")
 	}
 	return b
 }
 
 // Uint returns a whole number of at most most.
 func (v Value) Uint(most uint64) uint64 {
-	const hint = "write digits only, without quotes, fraction or unit"
-	if !v.IsInt() {
-		v.Fail("expected a whole number, found "+v.kind(), hint)
+	if !v.IsInt() && !isDigits(v) {
+		v.expected("a whole number", "write digits only, without quotes, fraction or unit")
 		return 0
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(v.node.Value, "+"), 0, 64)
 	switch {
 	case strings.HasPrefix(v.node.Value, "-"):
-		v.Fail(v.node.Value+" is negative", fmt.Sprintf("write a number from 0 to %d", most))
+		v.Fail(v.prefix()+v.node.Value+" is negative", fmt.Sprintf("write a number from 0 to %d", most))
 	case err != nil && v.node.Decode(&n) != nil, n > most:
-		v.Fail(fmt.Sprintf("%s is too large", v.node.Value), fmt.Sprintf("write a number from 0 to %d", most))
+		v.Fail(v.prefix()+v.node.Value+" is too large", fmt.Sprintf("write a number from 0 to %d", most))
 	default:
 		return n
 	}
 	return 0
+}
+
+// isDigits says whether the value is a whole number that is too large for YAML's
+// integers, which makes it a fraction.
+func isDigits(v Value) bool {
+	return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!float" && strings.Trim(v.node.Value, "0123456789_") == ""
 }
 
 // Uint32 is Uint for numbers below 2^32.
@@ -87,7 +109,7 @@ func (v Value) List() []Value {
 		return nil
 	}
 	if !v.IsList() {
-		v.Fail("expected a list, found "+v.kind(), "begin each element with `- `")
+		v.expected("a list", "begin each element with `- `")
 		return nil
 	}
 	return v.elements()
@@ -157,12 +179,12 @@ func (v Value) child(n *yaml.Node) (Value, bool) {
 	case v.doc.refused:
 		return Value{}, false
 	case c.depth > maxDepth:
-		v.doc.refused = true
 		v.Fail(fmt.Sprintf("nested more than %d deep", maxDepth), "an alias (*name) may stand inside its own anchor (&name)")
+		v.doc.refused = true
 		return Value{}, false
 	case v.doc.aliased > maxAliased:
-		v.doc.refused = true
 		v.Fail(fmt.Sprintf("aliases (*name) repeat more than %d values", maxAliased), "write the values out, or use fewer aliases of aliases")
+		v.doc.refused = true
 		return Value{}, false
 	}
 	return c, true
@@ -211,7 +233,7 @@ func (v Value) Fields() []Field {
 		return nil
 	}
 	if !v.IsObject() {
-		v.Fail("expected an object of words and values, found "+v.kind(), "write `word: value`, one a line")
+		v.expected("an object of words and values", "write `word: value`, one a line")
 		return nil
 	}
 	var own, merged []Field
@@ -227,11 +249,12 @@ func (v Value) Fields() []Field {
 				merged = append(merged, m.Fields()...)
 			}
 		case name.node.Kind != yaml.ScalarNode:
-			name.Fail("expected a word, found "+name.kind(), "write `word: value`")
+			name.expected("a word", "write `word: value`")
 		case at[name.node.Value] > 0:
 			name.Fail(fmt.Sprintf("%s stands twice, first in line %d", quote(name.node.Value), at[name.node.Value]), "keep one of the two")
 		default:
 			at[name.node.Value] = name.Line()
+			value.word = name.node.Value
 			own = append(own, Field{name.node.Value, name.Line(), value})
 		}
 	}
@@ -249,13 +272,17 @@ type Words map[string]func(Value)
 
 // Object reads an object: it calls what reads each word, in the order of the file.
 // A word that is not known is a fault; the hint names the nearest known one, unless
-// hints knows better. what says which object it is, such as "a rate_limit".
-func (v Value) Object(what string, words Words, hints ...func(word string) string) {
+// hints knows better. what says which object it is, such as "a rate_limit". It
+// returns whether this is an object and all its words are known: if not, that a word
+// is missing may be due to one that is misspelt.
+func (v Value) Object(what string, words Words, hints ...func(word string) string) bool {
+	all := v.IsObject() || v.IsNull()
 	for _, f := range v.Fields() {
 		if read, ok := words[f.Name]; ok {
 			read(f.Value)
 			continue
 		}
+		all = false
 		hint := ""
 		for _, h := range hints {
 			if hint == "" {
@@ -267,6 +294,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 		}
 		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", quote(f.Name), what), hint)
 	}
+	return all
 }
 
 // nearestHint names the known word that is most like an unknown one, or all.

@@ -1,0 +1,124 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"stint"
+)
+
+// String returns the whole table as text, each domain with its tree and its
+// actions. Two tables with the same text decide alike. It is for people and tests.
+func (t *Table) String() string {
+	var b strings.Builder
+	for _, d := range t.domains {
+		d.dump(&b)
+	}
+	return b.String()
+}
+
+func (d *Domain) dump(b *strings.Builder) {
+	fmt.Fprintf(b, "domain %s\n", d.name)
+	if !d.atomic {
+		b.WriteString("  each limit apart\n")
+	}
+	d.root.dump(b, "  ")
+	for i := range d.http {
+		b.WriteString("  http")
+		for _, a := range d.http[i].actions {
+			b.WriteString(" " + a.name)
+			if a.key != a.name {
+				b.WriteString(" as " + a.key)
+			}
+			if a.optional {
+				b.WriteString(" if present")
+			}
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// nodes returns the nodes of a level in the order of the file.
+func (l level) nodes() []*node {
+	var all []*node
+	for _, c := range l {
+		all = append(all, c.nodes()...)
+	}
+	slices.SortFunc(all, func(a, b *node) int { return a.order - b.order })
+	return all
+}
+
+func (c *candidates) nodes() []*node {
+	all := slices.Collect(maps.Values(c.exact))
+	if c.any != nil {
+		all = append(all, c.any)
+	}
+	return all
+}
+
+func (l level) dump(b *strings.Builder, indent string) {
+	for _, n := range l.nodes() {
+		at := n.path[len(n.path)-1]
+		b.WriteString(indent + at.String())
+		if at.Shared {
+			b.WriteString(" (all in one)")
+		}
+		if at.ValueToMetric {
+			b.WriteString(" (value in metrics)")
+		}
+		b.WriteByte('\n')
+		for _, r := range n.rules {
+			fmt.Fprintf(b, "%s  * %s: %s\n", indent, r.Name, r.summary())
+		}
+		n.children.dump(b, indent+"  ")
+	}
+}
+
+// summary returns what the rule says in one line.
+func (r *Rule) summary() string {
+	words := []string{describe(r.Limit)}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(r.Shadow, "shadow")
+	add(r.Quota, "quota")
+	add(len(r.Replaces) > 0, "replaces %s", strings.Join(r.Replaces, " "))
+	add(r.OnStoreFailure == Deny, "without store deny")
+	add(r.OnStoreFailure == Local, "without store %g%% over %d nodes", float64(r.LocalShare)*100/float64(Whole), r.Nodes)
+	add(r.Headers != nil, "headers %v", r.Headers)
+	add(r.DetailedMetric, "detailed metric")
+	add(r.Metadata != nil, "metadata %v", r.Metadata)
+	return strings.Join(words, ", ")
+}
+
+// describe returns a limit in the words of a rule file.
+func describe(l *stint.Limit) string {
+	s := l.Spec()
+	if s.Algorithm == stint.Unlimited {
+		return "unlimited"
+	}
+	text := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
+	if s.Calendar != stint.NoPeriod {
+		text += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
+	} else {
+		text += shortest(s.Per)
+	}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			text += fmt.Sprintf(" "+format, args...)
+		}
+	}
+	add(s.Algorithm == stint.TokenBucket || s.Algorithm == stint.LeakyBucket, "burst %d", s.Burst)
+	add(s.Step, "in steps")
+	add(s.MaxWait > 0, "wait at most %s", shortest(s.MaxWait))
+	add(s.FromFirst, "from the first")
+	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
+	add(s.MinInterval > 0, "at least %s apart", shortest(s.MinInterval))
+	add(s.CountDenied, "counting denied")
+	add(s.Overdraw, "with overdraw")
+	return text
+}

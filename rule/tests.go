@@ -1,0 +1,300 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+
+	"stint"
+	"stint/internal/strictyaml"
+)
+
+// Test is one rule test: what is asked of the rules at which time, and the answers
+// that are expected. Tests stand beside the rules, in files whose names end in
+// _test.yaml:
+//
+//	tests:
+//	  - name: five pass, the sixth waits for the next minute
+//	    domain: auth
+//	    start: 2026-01-01T00:00:00Z
+//	    steps:
+//	      - {at: 0s, times: 5, descriptor: {key: auth_type, value: login}, expect: allow}
+//	      - {at: 10s, descriptor: {key: auth_type, value: login}, expect: deny, rule: auth/auth_type=login, retry_after: 50s}
+//	      - {at: 60s, request: {method: POST, path: /login, address: 192.0.2.1}, expect: allow, remaining: 4}
+//
+// A test begins with fresh state at start, which is 2026-01-01T00:00:00Z where it is
+// left out.
+type Test struct {
+	Name   string
+	Domain string
+	Start  stint.Instant
+	File   string
+	Line   int
+	Steps  []Step
+}
+
+// Step is one question of a rule test and what is expected of each answer to it.
+type Step struct {
+	File string
+	Line int
+
+	// At is the time of the question, Times how often it is asked then (1 where it
+	// is left out), Cost what each asks for (1 where it is left out).
+	At    time.Duration
+	Times uint32
+	Cost  uint32
+
+	// Descriptors are asked as one call: `descriptor` is one of them, an entry or a
+	// list of entries, and `descriptors` is a list of such. Where Request is set they
+	// are empty, and the domain's http section describes the request.
+	Descriptors []Descriptor
+	Request     *Request
+
+	// Allow is what `expect` says.
+	Allow bool
+
+	// Rule, Remaining and RetryAfter are nil where the step does not mention them.
+	// Rule is the name of the rule that speaks for the answer, "" for none. They are
+	// expected of the last of Times answers. RetryAfter is [stint.Never] for never.
+	Rule       *string
+	Remaining  *int64
+	RetryAfter *time.Duration
+}
+
+// Request is an HTTP request of a rule test. It is an [Attributes].
+type Request struct {
+	method  string
+	path    string
+	query   url.Values
+	headers map[string]string
+	address netip.Addr
+}
+
+// Method returns the method, GET where the test gives none.
+func (r *Request) Method() string { return r.method }
+
+// Path returns the path without its query, as the test writes it.
+func (r *Request) Path() string { return r.path }
+
+// Query returns the first value of a query parameter.
+func (r *Request) Query(name string) (string, bool) {
+	values, ok := r.query[name]
+	if !ok {
+		return "", false
+	}
+	return values[0], true
+}
+
+// Header returns the value of a header, whatever the case of its name.
+func (r *Request) Header(name string) (string, bool) {
+	value, ok := r.headers[textproto.CanonicalMIMEHeaderKey(name)]
+	return value, ok
+}
+
+// RemoteAddress returns the client's address, the invalid one where the test gives
+// none.
+func (r *Request) RemoteAddress() netip.Addr { return r.address }
+
+// zero is when tests begin unless they say otherwise.
+var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// ParseTests reads files of rule tests. On any fault it returns an [*Errors] with
+// every fault of every file.
+func ParseTests(sources ...Source) ([]*Test, error) {
+	var tests []*Test
+	var errs Errors
+	for _, src := range sources {
+		doc := strictyaml.Parse(src.Data)
+		if len(doc.Faults()) == 0 {
+			p := testParser{file: src.Name, doc: doc}
+			tests = append(tests, p.tests()...)
+		}
+		for _, fault := range doc.Faults() {
+			errs.List = append(errs.List, &Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
+		}
+	}
+	if err := errs.orNil(); err != nil {
+		return nil, err
+	}
+	return tests, nil
+}
+
+// testParser reads one file of rule tests.
+type testParser struct {
+	file string
+	doc  *strictyaml.Document
+}
+
+func (p *testParser) tests() []*Test {
+	var tests []*Test
+	p.doc.Root().Object("a file of rule tests", strictyaml.Words{"tests": func(v strictyaml.Value) {
+		for _, element := range v.List() {
+			tests = append(tests, p.test(element))
+		}
+	}}, func(word string) string {
+		if places[word] != "" {
+			return "rules stand in a file of their own, whose name does not end in _test.yaml"
+		}
+		return ""
+	})
+	if len(tests) == 0 {
+		p.doc.Fail(1, "no test in the file", "begin it with `tests:` and a list")
+	}
+	return tests
+}
+
+func (p *testParser) test(v strictyaml.Value) *Test {
+	t := &Test{Start: zero, File: p.file, Line: v.Line()}
+	v.Object("a test", strictyaml.Words{
+		"name":   func(v strictyaml.Value) { t.Name = v.Text() },
+		"domain": func(v strictyaml.Value) { t.Domain = v.Text() },
+		"start":  func(v strictyaml.Value) { t.Start = readInstant(v) },
+		"steps": func(v strictyaml.Value) {
+			for _, element := range v.List() {
+				t.Steps = append(t.Steps, p.step(element))
+			}
+		},
+	})
+	switch {
+	case !v.IsObject():
+	case t.Domain == "":
+		v.Fail("a test without a domain", "add `domain:`, whose rules are asked")
+	case len(t.Steps) == 0:
+		v.Fail("a test without steps", "add `steps:` and a list")
+	}
+	for i := 1; i < len(t.Steps); i++ {
+		if t.Steps[i].At < t.Steps[i-1].At {
+			p.doc.Fail(t.Steps[i].Line, fmt.Sprintf("at: %v is before the step above it", t.Steps[i].At), "steps stand in the order of their times")
+		}
+	}
+	return t
+}
+
+func readInstant(v strictyaml.Value) stint.Instant {
+	t, err := time.Parse(time.RFC3339Nano, v.Text())
+	if at := stint.At(t); err == nil && at > 0 && at <= stint.MaxInstant {
+		return at
+	}
+	v.Fail(fmt.Sprintf("%q is no time from 1970 to 2112", v.Text()), "write it such as 2026-01-01T00:00:00Z")
+	return zero
+}
+
+func (p *testParser) step(v strictyaml.Value) Step {
+	s := Step{File: p.file, Line: v.Line(), Times: 1, Cost: 1}
+	said := map[string]bool{}
+	words := strictyaml.Words{
+		"at":          func(v strictyaml.Value) { s.At = readDuration(v) },
+		"times":       func(v strictyaml.Value) { s.Times = uint32(v.Uint(1_000_000)) },
+		"cost":        func(v strictyaml.Value) { s.Cost = v.Uint32() },
+		"descriptor":  func(v strictyaml.Value) { s.Descriptors = []Descriptor{readDescriptor(v)} },
+		"descriptors": func(v strictyaml.Value) { s.Descriptors = readDescriptors(v) },
+		"request":     func(v strictyaml.Value) { s.Request = readRequest(v) },
+		"expect": func(v strictyaml.Value) {
+			i, _ := choose(v, "allow", "deny")
+			s.Allow = i == 0
+		},
+		"rule":        func(v strictyaml.Value) { text := v.Text(); s.Rule = &text },
+		"remaining":   func(v strictyaml.Value) { n := int64(v.Uint(1 << 40)); s.Remaining = &n },
+		"retry_after": func(v strictyaml.Value) { d := readRetry(v); s.RetryAfter = &d },
+	}
+	for word, read := range words {
+		words[word] = func(v strictyaml.Value) {
+			said[word] = true
+			read(v)
+		}
+	}
+	v.Object("a step", words)
+	if !v.IsObject() {
+		return s
+	}
+	asks := 0
+	for _, word := range []string{"descriptor", "descriptors", "request"} {
+		if said[word] {
+			asks++
+		}
+	}
+	switch {
+	case asks != 1:
+		v.Fail("a step asks one thing", "give it one of descriptor, descriptors and request")
+	case !said["expect"]:
+		v.Fail("a step that expects nothing", "add expect: allow, or expect: deny")
+	case said["times"] && s.Times == 0:
+		v.Fail("times: 0 asks nothing", "write 1 or more, or leave it out")
+	case said["retry_after"] && s.Allow:
+		v.Fail("retry_after beside expect: allow", "only a denied request waits; leave it out")
+	}
+	return s
+}
+
+func readDuration(v strictyaml.Value) time.Duration {
+	d, err := ParseDuration(v.Text())
+	if err != nil {
+		v.Fail(fmt.Sprintf("%q is %v", v.Text(), err), "write a duration such as 0s, 250ms, 15m or 1d")
+	}
+	return d
+}
+
+func readRetry(v strictyaml.Value) time.Duration {
+	if v.Text() == "never" {
+		return stint.Never
+	}
+	return readDuration(v)
+}
+
+func readDescriptors(v strictyaml.Value) []Descriptor {
+	var list []Descriptor
+	for _, element := range v.List() {
+		list = append(list, readDescriptor(element))
+	}
+	return list
+}
+
+func readDescriptor(v strictyaml.Value) Descriptor {
+	var d Descriptor
+	for _, element := range v.OneOrList() {
+		var e Entry
+		element.Object("an entry", strictyaml.Words{
+			"key":   func(v strictyaml.Value) { e.Key = v.Text() },
+			"value": func(v strictyaml.Value) { e.Value = v.Text() },
+		})
+		if e.Key == "" && element.IsObject() {
+			element.Fail("an entry without a key", "write {key: NAME, value: TEXT}")
+		}
+		d.Entries = append(d.Entries, e)
+	}
+	if len(d.Entries) == 0 {
+		v.Fail("a descriptor without entries", "write {key: NAME, value: TEXT}, or a list of such")
+	}
+	return d
+}
+
+func readRequest(v strictyaml.Value) *Request {
+	r := &Request{method: "GET", path: "/", headers: map[string]string{}}
+	v.Object("a request", strictyaml.Words{
+		"method": func(v strictyaml.Value) { r.method = nonEmpty(v) },
+		"path": func(v strictyaml.Value) {
+			target, query, _ := strings.Cut(v.Text(), "?")
+			values, err := url.ParseQuery(query)
+			if err != nil || !strings.HasPrefix(target, "/") {
+				v.Fail(fmt.Sprintf("%q is no path", v.Text()), "begin it with a slash, and write a query as ?name=value&other=value")
+			}
+			r.path, r.query = target, values
+		},
+		"headers": func(v strictyaml.Value) {
+			for _, f := range v.Fields() {
+				r.headers[textproto.CanonicalMIMEHeaderKey(f.Name)] = f.Value.Text()
+			}
+		},
+		"address": func(v strictyaml.Value) {
+			addr, err := netip.ParseAddr(v.Text())
+			if err != nil {
+				v.Fail(fmt.Sprintf("%q is no address", v.Text()), "write an IPv4 or IPv6 address without a port")
+			}
+			r.address = addr
+		},
+	})
+	return r
+}
