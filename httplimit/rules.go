@@ -48,7 +48,7 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 	for _, d := range s.described {
 		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
 	}
-	s.request.Domain, s.request.Descriptors = b.domain, s.descriptors
+	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Table: table}
 	err := b.limiter.Decide(r.Context(), &s.request, &s.verdict)
 	return decided, err
 }
