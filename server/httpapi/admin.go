@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"slices"
 	"strings"
 
 	"stint/limiter"
@@ -63,7 +62,7 @@ type admin struct {
 	limiter *limiter.Limiter
 	options AdminOptions
 	token   [sha256.Size]byte
-	limitBy limitCache
+	known   limitCache
 	methods map[string][]string // by path
 }
 
@@ -79,7 +78,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
-	a.limitBy.init()
+	a.known.init()
 	mux := http.NewServeMux()
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
@@ -211,10 +210,4 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(answer) // the client may be gone; nobody else can be told
-}
-
-// sortedRules returns names once each, for the log.
-func sortedRules(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }

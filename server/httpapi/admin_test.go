@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +62,7 @@ func TestInspectAndReset(t *testing.T) {
 		{"/v1/inspect", inline, `{"limits":[{"descriptor":0,"rule":"","shadow":false,` + log + `,"limit":3,"used":2,"remaining":1,"reset_after_ms":60000,"degraded":false}],"unmatched":[]}`},
 		{"/v1/reset", inline, `{"limits":[{"descriptor":0,"rule":""}],"unmatched":[]}`},
 		{"/v1/inspect", inline, `{"limits":[{"descriptor":0,"rule":"","shadow":false,` + log + `,"limit":3,"used":0,"remaining":3,"reset_after_ms":0,"degraded":false}],"unmatched":[]}`},
+		{"/v1/reset", `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"42"}]},{"entries":[{"key":"user","value":"42"}]}]}`, `{"limits":[{"descriptor":0,"rule":"api/user"},{"descriptor":1,"rule":"api/user"}],"unmatched":[]}`},
 		{"/v1/inspect", `{"domain":"other","descriptors":[{"entries":[{"key":"user","value":"42"}]}]}`, `{"limits":[],"unmatched":[0]}`},
 	} {
 		handler := admin
@@ -247,5 +250,30 @@ func TestFormatSpan(t *testing.T) {
 		if back, err := rule.ParseDuration(got); got != want || err != nil || back != d {
 			t.Errorf("%v is written %q, want %q, and read as %v", d, got, want, back)
 		}
+	}
+}
+
+// docs/openapi.yaml knows every path, and what it shows as an example of a check is
+// accepted.
+func TestOpenAPI(t *testing.T) {
+	text, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{CheckPath, "/v1/limits", "/v1/inspect", "/v1/reset", "/healthz", "/readyz", "/metrics"} {
+		if !bytes.Contains(text, []byte("\n  "+path+":\n")) {
+			t.Errorf("%s is not described", path)
+		}
+	}
+	l, _ := newLimiter(t)
+	traffic := NewTraffic(l, TrafficOptions{}).Handler()
+	examples := regexp.MustCompile(`(?m)^ +value: (\{".*\})$`).FindAllSubmatch(text, -1)
+	for _, m := range examples {
+		if status, answer, _ := call(t, traffic, "POST", CheckPath, string(m[1])); status != 200 {
+			t.Errorf("%s: status %d, %s", m[1], status, answer)
+		}
+	}
+	if len(examples) < 8 {
+		t.Errorf("found %d examples of a check", len(examples))
 	}
 }

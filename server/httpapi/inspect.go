@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"stint"
 	"stint/limiter"
@@ -43,15 +44,18 @@ type resetLimit struct {
 
 // inspect shows the state of the keys that a check would ask, and takes nothing.
 func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
-	work, f := a.ask(w, r, stint.Ask)
+	k, f := a.read(r)
+	if f == nil {
+		f = a.ask(r, k)
+	}
 	if f != nil {
 		writeFault(w, f)
 		return
 	}
-	v := &work.verdict
+	v := &k.verdict
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
-		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], work.question.limit))
+		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], k.question.limit))
 	}
 	writeJSON(w, http.StatusOK, answer)
 }
@@ -76,32 +80,44 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit) inspected {
 	return one
 }
 
-// reset forgets the keys that a check would ask.
+// reset forgets the keys that a check would ask. Each descriptor is a call of its
+// own, because a key that two of them lead to can be forgotten only once in a call.
 func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
-	work, f := a.ask(w, r, stint.Reset)
+	k, f := a.read(r)
 	if f != nil {
 		writeFault(w, f)
 		return
 	}
-	v := &work.verdict
-	answer := resetAnswer{Limits: make([]resetLimit, 0, len(v.Asked)), Unmatched: unmatched(v)}
+	answer := resetAnswer{Limits: []resetLimit{}, Unmatched: []int{}}
+	k.question.req.Op = stint.Reset
+	all := k.question.req.Descriptors
 	var names []string
-	for i := range v.Asked {
-		one := resetLimit{Descriptor: v.Asked[i].Descriptor}
-		if r := v.Asked[i].Rule; r != nil {
-			one.Rule = r.Name
+	for i := range all {
+		k.question.req.Descriptors = all[i : i+1]
+		if f := a.ask(r, k); f != nil {
+			writeFault(w, f)
+			return
 		}
-		names = append(names, one.Rule)
-		answer.Limits = append(answer.Limits, one)
+		for j := range k.verdict.Asked {
+			one := resetLimit{Descriptor: i}
+			if r := k.verdict.Asked[j].Rule; r != nil {
+				one.Rule = r.Name
+			}
+			names = append(names, one.Rule)
+			answer.Limits = append(answer.Limits, one)
+		}
+		if len(k.verdict.Asked) == 0 {
+			answer.Unmatched = append(answer.Unmatched, i)
+		}
 	}
+	slices.Sort(names)
 	// The values stay out of the log: they may be secrets.
-	a.options.Log.Info("limits reset for a key", "domain", v.Domain, "rules", sortedRules(names), "from", r.RemoteAddr)
+	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "from", r.RemoteAddr)
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// ask reads the body of a check and does op to every limit that applies, at no
-// cost.
-func (a *admin) ask(w http.ResponseWriter, r *http.Request, op stint.Op) (*work, *fault) {
+// read reads the body of a check, and puts its costs aside.
+func (a *admin) read(r *http.Request) (*work, *fault) {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
 	}
@@ -110,17 +126,21 @@ func (a *admin) ask(w http.ResponseWriter, r *http.Request, op stint.Op) (*work,
 		return nil, unreadable(err, a.options.MaxBody)
 	}
 	k := new(work)
-	if f := k.question.decode(body, &a.limitBy); f != nil {
+	if f := k.question.decode(body, &a.known); f != nil {
 		return nil, f
 	}
-	k.question.req.Op = op
 	for i := range k.question.req.Descriptors {
 		k.question.req.Descriptors[i].Cost = 0
 	}
-	if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
-		return nil, noDecision(err)
-	}
 	return k, nil
+}
+
+// ask puts the question.
+func (a *admin) ask(r *http.Request, k *work) *fault {
+	if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
+		return noDecision(err)
+	}
+	return nil
 }
 
 // unmatched lists the descriptors that no limit was asked for.

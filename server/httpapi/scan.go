@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"fmt"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -249,33 +248,80 @@ func (s *scanner) hex() (rune, bool) {
 	return r, true
 }
 
-// whole reads a whole number from 0 to 2^32-1, written in digits alone.
+// whole reads a whole number from 0 to 2^32-1. How it is written does not matter:
+// 1000, 1e3 and 1000.0 are one number, as JSON Schema has it.
 func (s *scanner) whole(hint string) (uint32, *fault) {
-	c := s.space()
-	if c != '-' && (c < '0' || c > '9') {
+	if c := s.space(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.mismatch("a number")
 	}
 	start := s.pos
 	var n uint64
-	for ; s.pos < len(s.data); s.pos++ {
-		digit := s.data[s.pos] - '0'
-		if digit > 9 {
-			break
-		}
-		if high, low := bits.Mul64(n, 10); high == 0 && n < 1<<40 {
-			n = low + uint64(digit)
+	for ; s.pos < len(s.data) && s.data[s.pos]-'0' <= 9; s.pos++ {
+		if n < 1<<40 {
+			n = n*10 + uint64(s.data[s.pos]-'0')
 		}
 	}
+	plain := s.pos
 	for s.pos < len(s.data) && strings.IndexByte("+-.eE0123456789", s.data[s.pos]) >= 0 {
 		s.pos++
-		n = 1 << 40 // a sign, a fraction or an exponent
 	}
 	written := s.data[start:s.pos]
-	if n > 1<<32-1 || len(written) > 1 && c == '0' {
+	ok := n < 1<<32 && (len(written) == 1 || written[0] != '0')
+	if plain < s.pos {
+		n, ok = wholeOf(view(written))
+	}
+	if !ok {
 		shown := string(written[:min(len(written), 30)])
-		return 0, bad(start, shown+" is not a whole number from 0 to 4294967295 in plain digits", hint)
+		return 0, bad(start, shown+" is not a whole number from 0 to 4294967295", hint)
 	}
 	return uint32(n), nil
+}
+
+// wholeOf returns the value of a JSON number that is not written in digits alone,
+// exactly, and whether it is a number, whole, and from 0 to 2^32-1.
+func wholeOf(text string) (uint64, bool) {
+	text, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent, scaled := cutAny(text, "eE")
+	digits, fraction, pointed := strings.Cut(mantissa, ".")
+	if digits == "" || len(digits) > 1 && digits[0] == '0' || pointed && fraction == "" || !allDigits(digits+fraction) {
+		return 0, false
+	}
+	scale := int64(0)
+	if scaled {
+		unsigned := exponent
+		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
+			unsigned = exponent[1:]
+		}
+		if unsigned == "" || !allDigits(unsigned) {
+			return 0, false
+		}
+		// A longer one is cut to the largest, which is too far for any body's digits.
+		scale, _ = strconv.ParseInt(exponent, 10, 32)
+	}
+	scale -= int64(len(fraction))
+	significant := strings.TrimLeft(digits+fraction, "0")
+	if significant == "" {
+		return 0, true
+	}
+	trimmed := strings.TrimRight(significant, "0")
+	scale += int64(len(significant) - len(trimmed))
+	if negative || scale < 0 || int64(len(trimmed))+scale > 10 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(trimmed+strings.Repeat("0", int(scale)), 10, 32)
+	return n, err == nil
+}
+
+// cutAny is strings.Cut at the first of some characters.
+func cutAny(text, chars string) (before, after string, found bool) {
+	if i := strings.IndexAny(text, chars); i >= 0 {
+		return text[:i], text[i+1:], true
+	}
+	return text, "", false
+}
+
+func allDigits(text string) bool {
+	return strings.Trim(text, "0123456789") == ""
 }
 
 // truth reads true or false.
