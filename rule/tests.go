@@ -130,7 +130,9 @@ type testParser struct {
 
 func (p *testParser) tests() []*Test {
 	var tests []*Test
-	p.doc.Root().Object("a file of rule tests", strictyaml.Words{"tests": func(v strictyaml.Value) {
+	list := true
+	known := p.doc.Root().Object("a file of rule tests", strictyaml.Words{"tests": func(v strictyaml.Value) {
+		list = v.IsList() || v.IsNull()
 		for _, element := range v.List() {
 			tests = append(tests, p.test(element))
 		}
@@ -140,7 +142,7 @@ func (p *testParser) tests() []*Test {
 		}
 		return ""
 	})
-	if len(tests) == 0 {
+	if len(tests) == 0 && list && known {
 		p.doc.Fail(1, "no test in the file", "begin it with `tests:` and a list")
 	}
 	return tests
@@ -232,7 +234,7 @@ func (p *testParser) step(v strictyaml.Value) Step {
 func readDuration(v strictyaml.Value) time.Duration {
 	d, err := ParseDuration(v.Text())
 	if err != nil {
-		v.Fail(fmt.Sprintf("%q is %v", v.Text(), err), "write a duration such as 0s, 250ms, 15m or 1d")
+		v.Fail(fmt.Sprintf("%s: %q is %v", v.Word(), v.Text(), err), "write a duration such as 0s, 250ms, 15m or 1d")
 	}
 	return d
 }
@@ -248,6 +250,9 @@ func readDescriptors(v strictyaml.Value) []Descriptor {
 	var list []Descriptor
 	for _, element := range v.List() {
 		list = append(list, readDescriptor(element))
+	}
+	if len(list) == 0 && v.IsList() {
+		v.Fail("descriptors is an empty list", "write a list of descriptors, each a list of entries")
 	}
 	return list
 }

@@ -1,0 +1,93 @@
+package rule_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"stint/rule"
+)
+
+// seeds adds all files of a pattern to a fuzz target.
+func seeds(f *testing.F, patterns ...string) {
+	for _, pattern := range patterns {
+		for _, name := range files(f, filepath.FromSlash(pattern)) {
+			f.Add(source(f, name).Data)
+		}
+	}
+}
+
+// checkFaults checks that an error says of each fault what a user needs.
+func checkFaults(t *testing.T, err error) {
+	t.Helper()
+	var faults *rule.Errors
+	if !errors.As(err, &faults) || len(faults.List) == 0 {
+		t.Fatalf("%T %v", err, err)
+	}
+	for _, one := range faults.List {
+		if one.Line < 1 || one.Problem == "" || one.Hint == "" || one.File != "fuzz" {
+			t.Errorf("incomplete: %+v", one)
+		}
+	}
+}
+
+// No bytes make the decoder panic, and what it accepts is a sound table: each rule
+// is found by a descriptor of its own and has keys of its own.
+func FuzzParse(f *testing.F) {
+	seeds(f, "testdata/good/*.yaml", "testdata/bad/*.yaml")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := rule.Parse(rule.Source{Name: "fuzz", Data: data})
+		if err != nil {
+			checkFaults(t, err)
+			return
+		}
+		checkTable(t, table)
+		hidden := false // the table says so itself
+		for _, w := range table.Warnings() {
+			hidden = hidden || strings.Contains(w.Text, "never matches")
+			if w.Line < 1 || w.Text == "" || w.Hint == "" {
+				t.Errorf("incomplete warning: %+v", w)
+			}
+		}
+		for _, r := range table.Rules() {
+			var e []rule.Entry
+			for _, l := range r.Path {
+				e = append(e, rule.Entry{Key: l.Key, Value: l.Value})
+			}
+			found := hidden
+			for _, m := range table.Domain(r.Domain).Match(e) {
+				found = found || m == r
+			}
+			if !found {
+				t.Errorf("%s is not found by %v", r.Name, e)
+			}
+		}
+		again, err := rule.Parse(rule.Source{Name: "fuzz", Data: data})
+		if err != nil || again.String() != table.String() || again.Hash() != table.Hash() {
+			t.Errorf("the second reading differs: %v\n%v\n%v", err, table, again)
+		}
+		for _, d := range table.Domains() {
+			d.Describe(nil, &request{method: "GET", path: "/a/../b"})
+		}
+	})
+}
+
+// No bytes make the reader of rule tests panic.
+func FuzzParseTests(f *testing.F) {
+	seeds(f, "testdata/tests/*.yaml", "testdata/badtests/*.yaml")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tests, err := rule.ParseTests(rule.Source{Name: "fuzz", Data: data})
+		if err != nil {
+			checkFaults(t, err)
+			return
+		}
+		for _, one := range tests {
+			for _, s := range one.Steps {
+				if (s.Request == nil) == (len(s.Descriptors) == 0) || s.Times == 0 {
+					t.Errorf("a step that asks nothing: %+v", s)
+				}
+			}
+		}
+	})
+}
