@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -55,7 +56,7 @@ func (l *listener) track(c net.Conn, state http.ConnState) {
 // open takes the address.
 func (l *listener) open(ctx context.Context, c *Config) error {
 	var config net.ListenConfig
-	ln, err := config.Listen(ctx, "tcp", l.address)
+	ln, err := config.Listen(ctx, network(l.address), l.address)
 	if err != nil {
 		hint := "give " + l.setting + " an address of this machine and a free port"
 		fault := c.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, listenCause(err)), hint)
@@ -63,7 +64,19 @@ func (l *listener) open(ctx context.Context, c *Config) error {
 		return fault
 	}
 	l.net = ln
+	l.log.Info("listening", "address", ln.Addr().String())
 	return nil
+}
+
+// network returns tcp4 for an IPv4 address: 0.0.0.0 would otherwise be taken for all
+// addresses, those of IPv6 among them.
+func network(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			return "tcp4"
+		}
+	}
+	return "tcp"
 }
 
 // listenCause is an error of the network without the operation and the address.
@@ -77,7 +90,6 @@ func listenCause(err error) string {
 
 // serve answers until the listener is closed. The error says that it cannot go on.
 func (l *listener) serve() error {
-	l.log.Info("listening", "address", l.net.Addr().String())
 	if err := l.server.Serve(l.net); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("listener %s: %w", l.setting, err)
 	}

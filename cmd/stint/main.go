@@ -3,6 +3,7 @@
 //	stint serve     run the service
 //	stint check     check rule files and run their tests
 //	stint replay    show what a limit would have done to an access log
+//	stint bench     measure decisions on this machine
 //	stint version   print the version
 //	stint help      explain a command
 //
@@ -51,7 +52,7 @@ type command struct {
 
 // commands are in the order in which help lists them.
 func commands() []command {
-	return []command{serveCommand(), checkCommand(), replayCommand(), versionCommand()}
+	return []command{serveCommand(), checkCommand(), replayCommand(), benchCommand(), versionCommand()}
 }
 
 // run finds the command and returns the exit status.

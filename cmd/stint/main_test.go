@@ -97,7 +97,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 		_ = s.cmd.Process.Kill()
 	})
 	address := regexp.MustCompile(`msg=listening listener=(\w+) address=(\S+)`)
-	for range strings.Count(strings.Join(flags, " "), "=127.0.0.1:0") {
+	for range strings.Count(strings.Join(flags, " ")+" ", ":0 ") {
 		found := address.FindStringSubmatch(s.await(ts, address))
 		ts.Setenv(strings.ToUpper(found[1]), "http://"+found[2])
 	}

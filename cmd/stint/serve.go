@@ -96,16 +96,16 @@ func serve(ctx context.Context, s streams, args []string) error {
 		return err
 	}
 	config.Output = s.err
-	service, err := app.New(config)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	service, err := app.New(config)
+	if err != nil {
+		return err
+	}
 	go func() {
 		for {
 			select {

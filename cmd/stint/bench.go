@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"stint"
+	"stint/replay"
+	"stint/store/memory"
+)
+
+const benchText = `Measures decisions on this machine, by default of the store in memory inside this
+process. With --url it asks a running service for them, POST /v1/check with the limit
+in the request; only on this machine, because it asks as fast as it can. Keys are drawn
+so that few are hot and many are cold (Zipf 1.1).
+
+  stint bench
+  stint bench --url http://127.0.0.1:8080 --workers 16`
+
+func benchCommand() command {
+	return command{
+		name:    "bench",
+		args:    "[flags]",
+		summary: "measure decisions on this machine",
+		text:    benchText,
+		run:     runBench,
+		flags:   func() string { return new(benchOptions).flagSet().FlagUsages() },
+	}
+}
+
+// benchOptions are the flags of bench.
+type benchOptions struct {
+	url       string
+	duration  time.Duration
+	count     uint64
+	workers   int
+	keys      int
+	limit     string
+	algorithm string
+	burst     uint32
+}
+
+// Bounds of a bench.
+const (
+	maxBenchTime    = 10 * time.Minute
+	maxBenchWorkers = 1024
+	maxBenchKeys    = 10_000_000
+)
+
+func (o *benchOptions) flagSet() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.StringVar(&o.url, "url", "", "`URL` of a service on this machine, such as http://127.0.0.1:8080")
+	flags.DurationVar(&o.duration, "duration", 3*time.Second, "how long, a `TIME` of at most 10m")
+	flags.Uint64Var(&o.count, "count", 0, "most decisions, a `NUMBER`; 0 for as many as there is time for")
+	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`NUMBER` that ask at the same time")
+	flags.IntVar(&o.keys, "keys", 100_000, "`NUMBER` of keys")
+	flags.StringVar(&o.limit, "limit", "100/s", "`LIMIT` of each key: N/UNIT")
+	flags.StringVar(&o.algorithm, "algorithm", stint.TokenBucket.String(), "`NAME` of the limit's algorithm")
+	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` that may pass at once (token_bucket) or wait (leaky_bucket)")
+	return flags
+}
+
+// check returns what bench does not do.
+func (o *benchOptions) check(flags *pflag.FlagSet) error {
+	between := func(flag string, n, most int) error {
+		if n < 1 || n > most {
+			return &usageError{fmt.Sprintf("--%s: %d is not between 1 and %d", flag, n, most), "see stint help bench"}
+		}
+		return nil
+	}
+	if flags.NArg() > 0 {
+		return &usageError{"bench takes flags only, not " + flags.Arg(0), "see stint help bench"}
+	}
+	if o.duration <= 0 || o.duration > maxBenchTime {
+		return &usageError{fmt.Sprintf("--duration: %v is not between 0 and %v", o.duration, maxBenchTime), "write a time such as 5s"}
+	}
+	return errors.Join(between("workers", o.workers, maxBenchWorkers), between("keys", o.keys, maxBenchKeys))
+}
+
+// A target answers for a key. All workers ask it at the same time.
+type target func(ctx context.Context, key int) (allowed bool, err error)
+
+func runBench(ctx context.Context, s streams, args []string) error {
+	var o benchOptions
+	flags := o.flagSet()
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := o.check(flags); err != nil {
+		return err
+	}
+	algorithm, err := stint.ParseAlgorithm(o.algorithm)
+	if err != nil {
+		return err
+	}
+	limit, err := replay.ParseLimit(o.limit, algorithm, o.burst)
+	if err != nil {
+		return err
+	}
+	if o.url != "" {
+		return o.service(ctx, s.out, limit.Limit)
+	}
+	o.memory(ctx, s.out, limit.Limit)
+	return nil
+}
+
+// memory measures the store of this process.
+func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
+	store := memory.New(memory.Options{})
+	keys := make([]stint.Key, o.keys)
+	for i := range keys {
+		keys[i] = stint.Key(fmt.Sprintf("bench/user=%d", i))
+	}
+	// A clock costs as much as such a decision, so few are timed.
+	total := o.measure(ctx, 64, func(_ context.Context, key int) (bool, error) {
+		return store.Take(keys[key], limit, 1).Allowed, nil
+	})
+	fmt.Fprintf(w, "store in memory, %s, %s, %s\n", o.what(limit), count(o.workers, "worker"), count(o.keys, "key"))
+	total.print(w)
+	stats := store.Stats()
+	fmt.Fprintf(w, "memory     %d bytes for %d keys\n", stats.Bytes, stats.Keys)
+}
+
+// service measures a running service.
+func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Limit) error {
+	to, err := loopbackURL(o.url)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: o.workers, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	total := o.measure(ctx, 1, func(ctx context.Context, key int) (bool, error) {
+		return ask(ctx, client, to, question(key, limit))
+	})
+	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), count(o.workers, "worker"), count(o.keys, "key"))
+	total.print(w)
+	if total.err != nil {
+		return &refusal{fmt.Sprintf("%d questions without an answer, such as: %v", total.failed, total.err), "is stint serve running there?"}
+	}
+	return nil
+}
+
+func (o *benchOptions) what(limit *stint.Limit) string {
+	spec := limit.Spec()
+	return fmt.Sprintf("%s %d per %v", spec.Algorithm, spec.Requests, spec.Per)
+}
+
+// loopbackURL returns where to ask, if that is this machine.
+func loopbackURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Host == "" {
+		return "", &usageError{fmt.Sprintf("--url: %q is not an address of a service", text), "write http://127.0.0.1:8080"}
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+		return "", &usageError{
+			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
+			"bench asks as fast as it can, so it asks 127.0.0.1, ::1 or localhost only",
+		}
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return "http://" + net.JoinHostPort(u.Hostname(), port) + "/v1/check", nil
+}
+
+// question is the body of a check of one key.
+func question(key int, limit *stint.Limit) []byte {
+	spec := limit.Spec()
+	text := fmt.Sprintf(`{"key":"bench/user=%d","limit":{"algorithm":"%s","requests":%d,"per":"%v"`, key, spec.Algorithm, spec.Requests, spec.Per)
+	if spec.Burst > 0 {
+		text += fmt.Sprintf(`,"burst":%d`, spec.Burst)
+	}
+	return []byte(text + "}}")
+}
+
+// ask sends one question.
+func ask(ctx context.Context, client *http.Client, to string, body []byte) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return false, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(data)))
+	}
+	var answer struct{ Allowed bool }
+	err = json.Unmarshal(data, &answer)
+	return answer.Allowed, err
+}
+
+// measure lets the workers ask until the time or the count is used up. One of every
+// answers is timed.
+func (o *benchOptions) measure(ctx context.Context, every uint64, ask target) *tally {
+	tallies, jobs := make([]tally, o.workers), make([]job, o.workers)
+	for i := range jobs {
+		jobs[i] = job{ask: ask, keys: draw(uint64(i), o.keys), most: o.share(uint64(i)), every: every}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.duration)
+	defer cancel()
+	began := time.Now()
+	var group sync.WaitGroup
+	for i := range tallies {
+		group.Go(func() { tallies[i].work(ctx, jobs[i]) })
+	}
+	group.Wait()
+	total := &tally{took: time.Since(began), workers: o.workers}
+	for i := range tallies {
+		total.add(&tallies[i])
+	}
+	return total
+}
+
+// share returns how many of the count worker number i asks.
+func (o *benchOptions) share(i uint64) uint64 {
+	if o.count == 0 {
+		return math.MaxUint64
+	}
+	share := o.count / uint64(o.workers)
+	if i < o.count%uint64(o.workers) {
+		share++
+	}
+	return share
+}
+
+// draw returns which keys a worker asks for, over and over.
+func draw(seed uint64, keys int) []uint32 {
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), 1.1, 1, uint64(keys-1))
+	drawn := make([]uint32, 1<<17)
+	for i := range drawn {
+		drawn[i] = uint32(zipf.Uint64())
+	}
+	return drawn
+}
