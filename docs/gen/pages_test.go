@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app"
 	"stint/rule"
 )
 
@@ -70,19 +71,14 @@ func headings(text string) map[string]bool {
 	return anchors
 }
 
-// TestRuleFiles reads every rule file and rule test that the documents show.
-func TestRuleFiles(t *testing.T) {
+// TestYAML reads every rule file, rule test and config file that the documents show.
+func TestYAML(t *testing.T) {
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	found := 0
 	for name, text := range pages(t) {
 		for _, m := range block.FindAllStringSubmatch(text, -1) {
 			found++
-			source := rule.Source{Name: name, Data: []byte(m[1])}
-			_, err := rule.Parse(source)
-			if strings.HasPrefix(m[1], "tests:") {
-				_, err = rule.ParseTests(source)
-			}
-			if err != nil {
+			if err := readYAML(name, m[1]); err != nil {
 				t.Errorf("%v\n%s", err, m[1])
 			}
 		}
@@ -90,4 +86,19 @@ func TestRuleFiles(t *testing.T) {
 	if found == 0 {
 		t.Error("no document shows a rule file")
 	}
+}
+
+// readYAML reads a file as what its words say it is.
+func readYAML(name, text string) error {
+	source := rule.Source{Name: name, Data: []byte(text)}
+	var err error
+	switch lines := "\n" + text; {
+	case strings.Contains(lines, "\ndomain:"):
+		_, err = rule.Parse(source)
+	case strings.Contains(lines, "\ntests:"):
+		_, err = rule.ParseTests(source)
+	default:
+		_, err = app.ParseConfig(name, []byte(text))
+	}
+	return err
 }
