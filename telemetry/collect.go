@@ -11,7 +11,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("stint_"+name, help, labels, nil)
 }
 
-// Every metric of the package. docs/metrics.md lists them with what to watch for.
+// Every metric of the package.
 var (
 	requestsDesc = desc("requests_total", "Requests that were decided, by verdict; error: the store could not decide.", "verdict")
 	degradedDesc = desc("degraded_total", "Requests that a failure policy answered because a limit could not be asked.")

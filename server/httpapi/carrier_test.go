@@ -43,7 +43,11 @@ func serveInBubble(t *testing.T, do func(t *testing.T, dial func() net.Conn)) {
 		l, _ := newLimiter(t)
 		server := NewServer(NewTraffic(l, TrafficOptions{}).Handler(), Limits{})
 		listener := make(pipes)
-		go server.Serve(listener)
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		}()
 		do(t, listener.dial)
 		server.Close()
 		time.Sleep(time.Minute) // in a bubble: a server lingers where a client still sends
@@ -105,7 +109,7 @@ func TestUnreadable(t *testing.T) {
 			serveInBubble(t, func(t *testing.T, dial func() net.Conn) {
 				conn := dial()
 				defer conn.Close()
-				go io.WriteString(conn, test.request)
+				go fmt.Fprint(conn, test.request)
 				in := bufio.NewReader(conn)
 				resp, err := http.ReadResponse(in, nil)
 				if err != nil {
@@ -135,14 +139,14 @@ func TestSlowClients(t *testing.T) {
 	}{
 		{"says nothing", 5 * time.Second, "", func(net.Conn) {}},
 		{"drips its header", 5 * time.Second, "HTTP/1.1 400 ", func(c net.Conn) { drip(c, request+strings.Repeat("X-A: b\r\n", 100)) }},
-		{"never ends its header", 5 * time.Second, "", func(c net.Conn) { io.WriteString(c, request) }},
+		{"never ends its header", 5 * time.Second, "", func(c net.Conn) { fmt.Fprint(c, request) }},
 		{"drips its body", 10 * time.Second, "HTTP/1.1 408 ", func(c net.Conn) {
-			io.WriteString(c, request+"\r\n")
+			fmt.Fprint(c, request+"\r\n")
 			drip(c, body)
 		}},
-		{"stays after its answer", 120 * time.Second, "HTTP/1.1 200 ", func(c net.Conn) { io.WriteString(c, request+"\r\n"+body) }},
+		{"stays after its answer", 120 * time.Second, "HTTP/1.1 200 ", func(c net.Conn) { fmt.Fprint(c, request+"\r\n"+body) }},
 		{"sends an endless header", 0, "HTTP/1.1 431 ", func(c net.Conn) {
-			io.WriteString(c, request+"X-A: "+strings.Repeat("b", 1<<20))
+			fmt.Fprint(c, request+"X-A: "+strings.Repeat("b", 1<<20))
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -245,6 +245,7 @@ var badBodies = []struct{ name, body, want string }{
 	{"burst 0", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","burst":0}`), `limit.burst: 0 lets nothing through, ever; give at least 1, or leave it out for as many as requests`},
 	{"burst of a window", fmt.Sprintf(inline, `{"requests":5,"per":"1s","burst":0}`), `limit.burst: not a word of fixed_window; it belongs to token_bucket and leaky_bucket; leave it out or change the algorithm`},
 	{"two words for requests", fmt.Sprintf(inline, `{"requests":5,"requests_per_unit":5,"per":"1s"}`), `limit.requests_per_unit: is another word for requests, which is given too; give one of them`},
+	{"too many for a bucket", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests_per_unit":4294967295,"unit":"second"}`), `limit.requests_per_unit: 4294967295 per 1s is more than 10^6 per second; lower the rate, or use fixed_window or sliding_window, which have no such bound`},
 	{"two words for the period", fmt.Sprintf(inline, `{"requests":5,"unit":"day","per":"1s"}`), `limit.unit: is another word for per, which is given too; give one of them`},
 	{"unknown unit", fmt.Sprintf(inline, `{"requests":5,"unit":"fortnight"}`), `limit.unit: unknown unit "fortnight"; use second, minute, hour, day, week, month or year, or give per`},
 	{"a period without a unit", fmt.Sprintf(inline, `{"requests":5,"per":"60"}`), `limit.per: "60": a number without a unit; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},

@@ -82,9 +82,12 @@ func readLimit(s *scanner) (*stint.Limit, *fault) {
 	if err == nil {
 		return limit, nil
 	}
-	var wrong *stint.SpecError
-	if errors.As(err, &wrong) {
-		return nil, bad(start, wrong.Problem, wrong.Hint).at(wrong.Field)
+	if wrong, ok := errors.AsType[*stint.SpecError](err); ok {
+		field := wrong.Field
+		if field == "requests" && seen&hasRequestsPerUnit != 0 {
+			field = "requests_per_unit"
+		}
+		return nil, bad(start, wrong.Problem, wrong.Hint).at(field)
 	}
 	return nil, bad(start, err.Error(), "see docs/algorithms.md")
 }
