@@ -178,7 +178,7 @@ func (Coordination) String() string { return "strict" }
 // Preset is a family of response headers.
 type Preset uint8
 
-// The presets; docs/headers.md shows each with its numbers.
+// The presets; docs/http.md says what each sends.
 const (
 	IETF    Preset = iota // RateLimit, RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers
 	Legacy                // X-RateLimit-Limit, -Remaining, -Reset, -Retry-After

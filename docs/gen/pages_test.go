@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,4 +102,36 @@ func readYAML(name, text string) error {
 		_, err = app.ParseConfig(name, []byte(text))
 	}
 	return err
+}
+
+// TestRuleWords asks the parser for the words that it knows in each place, and looks
+// for them in docs/rules.md.
+func TestRuleWords(t *testing.T) {
+	page := pages(t)["../rules.md"]
+	for _, place := range []struct{ name, file string }{
+		{"the file", "domain: a\nqqqq: 1"},
+		{"a descriptor", "domain: a\ndescriptors: [{key: k, qqqq: 1}]"},
+		{"rate_limit", "domain: a\ndescriptors: [{key: k, rate_limit: {qqqq: 1}}]"},
+		{"actions", "domain: a\nhttp: {rate_limits: [{actions: [{qqqq: {}}]}]}"},
+		{"masked_remote_address", "domain: a\nhttp: {rate_limits: [{actions: [{masked_remote_address: {qqqq: 1}}]}]}"},
+		{"request_headers", "domain: a\nhttp: {rate_limits: [{actions: [{request_headers: {qqqq: 1}}]}]}"},
+		{"query_parameters", "domain: a\nhttp: {rate_limits: [{actions: [{query_parameters: {qqqq: 1}}]}]}"},
+		{"generic_key", "domain: a\nhttp: {rate_limits: [{actions: [{generic_key: {qqqq: 1}}]}]}"},
+		{"header_value_match", "domain: a\nhttp: {rate_limits: [{actions: [{header_value_match: {qqqq: 1}}]}]}"},
+		{"route", "domain: a\nhttp: {rate_limits: [{actions: [{route: {qqqq: 1}}]}]}"},
+	} {
+		t.Run(place.name, func(t *testing.T) {
+			_, err := rule.Parse(rule.Source{Name: "file", Data: []byte(place.file)})
+			_, known, found := strings.Cut(fmt.Sprint(err), "known here are ")
+			if !found {
+				t.Fatalf("the parser names no words: %v", err)
+			}
+			known, _, _ = strings.Cut(known, "\n")
+			for word := range strings.SplitSeq(known, ", ") {
+				if !strings.Contains(page, "`"+word+"`") {
+					t.Errorf("docs/rules.md does not explain %s", word)
+				}
+			}
+		})
+	}
 }
