@@ -198,15 +198,16 @@ func (a *App) Stop(ctx context.Context) {
 func (a *App) end(ctx context.Context) {
 	began := time.Now()
 	a.phase.Store(draining)
-	a.log.Info("draining", "delay", a.config.DrainDelay, "timeout", a.config.DrainTimeout)
+	a.log.Info("draining", "delay", a.config.DrainDelay.String(), "timeout", a.config.DrainTimeout.String())
 	for _, l := range a.listeners {
 		l.server.SetKeepAlivesEnabled(false)
 	}
 	wait(ctx, a.config.DrainDelay)
 	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
 	defer cancel()
+	silent := time.Now().Add(silence)
 	for _, l := range slices.Backward(a.listeners) {
-		l.drain(ctx)
+		l.drain(ctx, silent)
 		a.metrics.Listener(l.setting, false)
 	}
 	if a.cancel != nil {
@@ -214,7 +215,7 @@ func (a *App) end(ctx context.Context) {
 	}
 	a.group.Wait()
 	a.phase.Store(stopped)
-	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond))
+	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }
 
 // wait waits for d, or until ctx is done.

@@ -345,9 +345,11 @@ func TestDrain(t *testing.T) {
 	}
 	t.Run("silent", func(t *testing.T) {
 		s := start(t, func(*Config) {})
-		conn, err := net.Dial("tcp", s.Addr("http"))
-		must(t, err)
-		defer conn.Close()
+		for _, setting := range []string{"http", "admin"} {
+			conn, err := net.Dial("tcp", s.Addr(setting))
+			must(t, err)
+			defer conn.Close()
+		}
 		began := time.Now()
 		s.Stop(context.Background())
 		if took := time.Since(began); took > 2*time.Second {

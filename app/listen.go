@@ -14,8 +14,9 @@ import (
 	"stint/server/httpapi"
 )
 
-// silence is how long a new connection may be silent while the service stops.
-const silence = time.Second
+// silence is how long connections that have sent nothing are kept while the service
+// stops.
+const silence = 500 * time.Millisecond
 
 // A listener is one address that is served.
 type listener struct {
@@ -97,10 +98,10 @@ func (l *listener) serve() error {
 }
 
 // drain accepts nothing more and waits for the calls in flight until ctx is done;
-// then it cuts them.
-func (l *listener) drain(ctx context.Context) {
-	quiet := time.AfterFunc(silence, l.closeFresh)
-	defer quiet.Stop()
+// then it cuts them. Connections that have sent nothing are closed at silent.
+func (l *listener) drain(ctx context.Context, silent time.Time) {
+	timer := time.AfterFunc(time.Until(silent), l.closeFresh)
+	defer timer.Stop()
 	if err := l.server.Shutdown(ctx); err != nil {
 		l.log.Warn("calls in flight were cut", "error", err)
 		// It reports what Shutdown has reported.

@@ -68,7 +68,7 @@ func (s *Setting) Check() error { return s.value.check() }
 func (c *Config) Settings() []Setting {
 	return []Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
-		{"store", "where counts are kept: `memory` (redis://... comes later)", &text{&c.Store, checkStore}},
+		{"store", "`WHERE` counts are kept: memory; redis://... comes later", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
 		{"state", "`FILE` that keeps the counts over a restart (comes later)", &text{&c.State, checkState}},
@@ -87,8 +87,8 @@ func (c *Config) Settings() []Setting {
 		{"pprof", "serve /debug/pprof on the admin address", &flag{&c.Pprof}},
 		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", &duration{&c.DrainDelay}},
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", &duration{&c.DrainTimeout}},
-		{"log-format", "`text` or json", &text{&c.LogFormat, oneOf("text", "json")}},
-		{"log-level", "least to log: debug, `info`, warn or error", &text{&c.LogLevel, oneOf("debug", "info", "warn", "error")}},
+		{"log-format", "`FORMAT` of the log: text or json", &text{&c.LogFormat, oneOf("text", "json")}},
+		{"log-level", "least `LEVEL` to log: debug, info, warn or error", &text{&c.LogLevel, oneOf("debug", "info", "warn", "error")}},
 	}
 }
 

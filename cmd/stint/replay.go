@@ -57,7 +57,7 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 	flags.StringVar(&o.algorithm, "algorithm", stint.FixedWindow.String(), "`NAME` of the limit's algorithm")
 	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` of the limit that may pass at once (token_bucket) or wait (leaky_bucket)")
 	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "how far apart in `TIME` lines may stand in the wrong order")
-	flags.StringVar(&o.format, "format", "text", "of the report: `text`, json or html")
+	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
 	return flags
 }

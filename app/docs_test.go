@@ -1,0 +1,35 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// docs/service.md has a row for each setting, with its names and its default, in the
+// order of help, and for nothing else.
+func TestSettingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/service.md")
+	must(t, err)
+	var rows []string
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| `--") {
+			rows = append(rows, line)
+		}
+	}
+	config := DefaultConfig()
+	settings := config.Settings()
+	if len(rows) != len(settings) {
+		t.Fatalf("%d rows for %d settings", len(rows), len(settings))
+	}
+	for i, s := range settings {
+		value := s.String()
+		if value != "" {
+			value = "`" + value + "` "
+		}
+		if want := fmt.Sprintf("| `--%s` | `%s` | %s| ", s.Name, s.Env(), value); !strings.HasPrefix(rows[i], want) {
+			t.Errorf("row %q, want it to begin %q", strings.TrimSpace(rows[i]), want)
+		}
+	}
+}
