@@ -1,0 +1,156 @@
+// Package limiter is the one path of a request: descriptors in, takes, store,
+// verdict out. Every protocol and middleware goes through it.
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"stint"
+	"stint/rule"
+)
+
+// Descriptor is one description of a request and what it costs.
+type Descriptor struct {
+	Entries []rule.Entry
+
+	// Cost is how many units each matching limit is asked for; 0 is a peek.
+	Cost uint32
+}
+
+// Request is what is decided as one.
+type Request struct {
+	Domain      string
+	Descriptors []Descriptor
+
+	// Table is the one to decide by, for callers that made the descriptors from one:
+	// it may have been swapped since. Nil: the one in force.
+	Table *rule.Table
+
+	// Op is stint.Ask for a decision; the other operations do to every matching
+	// limit what their names say.
+	Op stint.Op
+
+	// At fixes the time; 0, which is what a server wants, is the store's own clock.
+	At stint.Instant
+}
+
+// Observer is shown every decision once. It is called on the path of the request,
+// from many goroutines, so it must be quick, must not block and must not keep v.
+type Observer interface {
+	// Decided gets the verdict, or the error where there is none. took is how long
+	// the decision took; it is measured for one request in 64 and negative for the
+	// others, because reading a clock twice costs more than a decision.
+	Decided(v *Verdict, took time.Duration, err error)
+}
+
+// Options are the optional parts of a Limiter.
+type Options struct {
+	// Observer is shown every decision; nil: nobody is.
+	Observer Observer
+}
+
+// Limiter decides requests by a table of rules and a store. It is safe for
+// concurrent use, and the table may be swapped at any time: a request sees the old
+// one or the new one, never half of each.
+type Limiter struct {
+	store    stint.Store
+	observer Observer
+	table    atomic.Pointer[rule.Table]
+}
+
+// New returns a limiter that decides by table and keeps its counts in store. A nil
+// table matches nothing, which allows everything.
+func New(store stint.Store, table *rule.Table, options Options) *Limiter {
+	l := &Limiter{store: store, observer: options.Observer}
+	l.table.Store(table)
+	return l
+}
+
+// Table returns the table in force.
+func (l *Limiter) Table() *rule.Table { return l.table.Load() }
+
+// Swap puts another table in force. Keys keep what they used.
+func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
+
+// Decide answers req into v, which the caller owns and may use again.
+//
+// All limits that match any descriptor are decided as one: all are charged, or, if
+// one denies, none. Limits in shadow or quota mode, and all limits of a domain that
+// is not atomic, are decided each by itself. An unknown domain and a descriptor
+// that matches no rule are allowed. The error says that the store could not decide;
+// then v.Asked still lists the rules that were asked, and nothing else in v means
+// anything.
+func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
+	began := l.begin()
+	v.reset(req)
+	if domain := l.domain(req); domain != nil {
+		v.match(domain, req)
+	}
+	err := v.ask(ctx, l.store)
+	if err == nil {
+		v.conclude()
+	}
+	l.end(v, began, err)
+	return err
+}
+
+// DecideInline answers for a limit that the request itself brings. Its keys live
+// in a namespace of their own, never a rule's.
+func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Limit, req *Request, v *Verdict) error {
+	began := l.begin()
+	v.reset(req)
+	v.inline(key, limit, req)
+	err := v.ask(ctx, l.store)
+	if err == nil {
+		v.conclude()
+	}
+	l.end(v, began, err)
+	return err
+}
+
+// Undo gives back what the decision v took, as if the request had never come: for
+// a client that went away while it waited. A place in a leaky bucket that others
+// queued behind passes unused.
+func (l *Limiter) Undo(ctx context.Context, v *Verdict) error {
+	if !v.turnBack() {
+		return nil
+	}
+	if err := l.store.Decide(ctx, &v.call); err != nil {
+		return fmt.Errorf("giving back: %w", err)
+	}
+	return nil
+}
+
+func (l *Limiter) domain(req *Request) *rule.Domain {
+	table := req.Table
+	if table == nil {
+		table = l.table.Load()
+	}
+	if table == nil {
+		return nil
+	}
+	return table.Domain(req.Domain)
+}
+
+// begin returns when the decision began if this is one that is measured.
+func (l *Limiter) begin() time.Time {
+	if l.observer == nil || rand.Uint32()%64 != 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (l *Limiter) end(v *Verdict, began time.Time, err error) {
+	if l.observer == nil {
+		return
+	}
+	took := time.Duration(-1)
+	if !began.IsZero() {
+		took = time.Since(began)
+	}
+	l.observer.Decided(v, took, err)
+}

@@ -1,0 +1,236 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"stint"
+	"stint/rule"
+)
+
+// Verdict is the answer to a request. The zero Verdict is ready to be decided
+// into, and keeps its memory from one request to the next. It belongs to one
+// goroutine at a time.
+type Verdict struct {
+	// Decision is that of the whole call, see stint.Combine. Limits in shadow mode
+	// have no part in it. Where nothing matched it is allowed without numbers.
+	stint.Decision
+
+	// Rule is the rule that denied, else the one nearest to denying; nil where
+	// nothing matched.
+	Rule *rule.Rule
+
+	// Domain is the domain that was asked.
+	Domain string
+
+	// Results are the answers for each descriptor, in order.
+	Results []Result
+
+	// Asked are the answers of each limit, in the order of descriptors, those in
+	// shadow mode among them.
+	Asked []Asked
+
+	call  stint.Call
+	keys  []byte
+	ends  []int            // where in keys each key ends
+	taken []int            // the Asked of each take of the call
+	some  []stint.Decision // scratch of conclude
+	which []*rule.Rule
+}
+
+// Result is the answer for one descriptor.
+type Result struct {
+	// Rule is the rule that denied, else the one nearest to denying; nil where
+	// nothing matched.
+	Rule *rule.Rule
+	stint.Decision
+}
+
+// Asked is the answer of one limit.
+type Asked struct {
+	Descriptor int        // which of the request's descriptors it matched
+	Rule       *rule.Rule // nil for a limit that the request brought
+	Cost       uint32
+	stint.Decision
+}
+
+// Spaces of keys, so that a rule and a limit in a request never share a bucket.
+const (
+	ruleSpace   = 'r'
+	inlineSpace = 'i'
+)
+
+// unmatched is the decision where no limit applies.
+var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
+
+// reset empties the verdict for a new request.
+func (v *Verdict) reset(req *Request) {
+	v.Domain = req.Domain
+	v.Decision, v.Rule = unmatched, nil
+	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
+	v.keys, v.ends, v.taken = v.keys[:0], v.ends[:0], v.taken[:0]
+	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
+	for range req.Descriptors {
+		v.Results = append(v.Results, Result{Decision: unmatched})
+	}
+}
+
+// match finds the limits that apply and turns them into takes.
+func (v *Verdict) match(domain *rule.Domain, req *Request) {
+	replacing := false
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		for _, r := range domain.Match(d.Entries) {
+			replacing = replacing || len(r.Replaces) > 0
+			v.Asked = append(v.Asked, Asked{Descriptor: i, Rule: r, Cost: d.Cost, Decision: unmatched})
+		}
+	}
+	if replacing {
+		v.dropReplaced()
+	}
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		if a.Rule.Limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		v.keys = append(v.keys, ruleSpace)
+		v.keys = a.Rule.AppendKey(v.keys, req.Descriptors[a.Descriptor].Entries)
+		v.take(i, stint.Take{
+			Limit: a.Rule.Limit, Cost: a.Cost, Op: req.Op,
+			Apart: a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
+		})
+	}
+}
+
+// dropReplaced removes the limits whose name another matched limit replaces. One
+// that is itself replaced still replaces others.
+func (v *Verdict) dropReplaced() {
+	kept := v.Asked[:0:0]
+	for _, a := range v.Asked {
+		if !v.replaced(a.Rule.Name) {
+			kept = append(kept, a)
+		}
+	}
+	v.Asked = kept
+}
+
+func (v *Verdict) replaced(name string) bool {
+	for i := range v.Asked {
+		if slices.Contains(v.Asked[i].Rule.Replaces, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// inline asks one limit that the request brought.
+func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
+	for i := range req.Descriptors {
+		v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: req.Descriptors[i].Cost, Decision: unmatched})
+		if limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		v.keys = append(append(v.keys, inlineSpace), key...)
+		v.take(len(v.Asked)-1, stint.Take{Limit: limit, Cost: req.Descriptors[i].Cost, Op: req.Op})
+	}
+}
+
+// take adds the take of Asked number i, whose key ends where keys end now.
+func (v *Verdict) take(i int, t stint.Take) {
+	v.ends = append(v.ends, len(v.keys))
+	v.taken = append(v.taken, i)
+	v.call.Takes = append(v.call.Takes, t)
+}
+
+// ask puts the takes to the store, if there are any.
+func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
+	if len(v.call.Takes) == 0 {
+		return nil
+	}
+	from := 0
+	for i, end := range v.ends {
+		// The keys stay in v.keys, which nobody changes before the store has returned;
+		// a store does not keep them.
+		v.call.Takes[i].Key = stint.Key(unsafe.String(&v.keys[from], end-from))
+		from = end
+	}
+	if err := store.Decide(ctx, &v.call); err != nil {
+		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, err)
+	}
+	for i := range v.call.Results {
+		v.Asked[v.taken[i]].Decision = v.call.Results[i]
+	}
+	return nil
+}
+
+// conclude turns the answers of the limits into those of the descriptors and of
+// the whole call.
+func (v *Verdict) conclude() {
+	for i := range v.Results {
+		v.gather(func(a *Asked) bool { return a.Descriptor == i })
+		if d, n := stint.Combine(v.some); n >= 0 {
+			v.Results[i] = Result{Rule: v.which[n], Decision: d}
+		}
+	}
+	quotas, spent := v.quotas()
+	v.gather(func(a *Asked) bool {
+		return a.Rule == nil || !a.Rule.Shadow && (!a.Rule.Quota || a.Allowed || spent == quotas)
+	})
+	if d, n := stint.Combine(v.some); n >= 0 {
+		v.Decision, v.Rule = d, v.which[n]
+	}
+}
+
+// gather collects the answers that pick chooses. A shadow rule shows its numbers
+// but denies nobody.
+func (v *Verdict) gather(pick func(*Asked) bool) {
+	v.some, v.which = v.some[:0], v.which[:0]
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		if !pick(a) {
+			continue
+		}
+		d := a.Decision
+		if a.Rule != nil && a.Rule.Shadow {
+			d.Allowed, d.RetryAfter, d.Delay = true, 0, 0
+		}
+		v.some = append(v.some, d)
+		v.which = append(v.which, a.Rule)
+	}
+}
+
+// quotas counts the limits in quota mode and those of them that deny: only all of
+// them together deny a request.
+func (v *Verdict) quotas() (all, denying int) {
+	for i := range v.Asked {
+		if a := &v.Asked[i]; a.Rule != nil && a.Rule.Quota {
+			all++
+			if !a.Allowed {
+				denying++
+			}
+		}
+	}
+	return all, denying
+}
+
+// turnBack makes the call that undoes the decision, and says whether anything is
+// to be undone.
+func (v *Verdict) turnBack() bool {
+	whole := true // whether the takes that stand or fall together were charged
+	for i := range v.call.Takes {
+		whole = whole && (v.call.Takes[i].Apart || v.call.Results[i].Allowed)
+	}
+	kept := v.call.Takes[:0]
+	for i, t := range v.call.Takes {
+		a := &v.Asked[v.taken[i]]
+		if t.Op != stint.Ask || t.Cost == 0 || !a.Allowed || !t.Apart && !whole {
+			continue
+		}
+		t.Op, t.Undo = stint.Refund, &a.Decision
+		kept = append(kept, t)
+	}
+	v.call.Takes = kept
+	return len(kept) > 0
+}
