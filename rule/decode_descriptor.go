@@ -149,10 +149,11 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 // name returns what users call the index-th of count limits of a node: the name it
 // is given, else the way to it. No two rules of a domain have the same.
 func (f *fileCompiler) name(r *Rule, index, count int) string {
-	path := f.domain.name
+	parts := []string{f.domain.name}
 	for _, l := range r.Path {
-		path += "/" + l.String()
+		parts = append(parts, l.String())
 	}
+	path := strings.Join(parts, "/")
 	if count > 1 {
 		path += fmt.Sprintf("#%d", index+1)
 	}

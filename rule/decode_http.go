@@ -26,7 +26,7 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	h := httpLimit{line: v.Line()}
 	said := false
-	v.Object("an element of http.rate_limits", strictyaml.Words{"actions": func(v strictyaml.Value) {
+	known := v.Object("an element of http.rate_limits", strictyaml.Words{"actions": func(v strictyaml.Value) {
 		said = true
 		for _, element := range v.List() {
 			if a, ok := f.action(element); ok {
@@ -37,7 +37,7 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 			v.Fail("actions is empty", "name what describes a request, such as {remote_address: {}}")
 		}
 	}}, httpLimitHint)
-	if v.IsObject() && !said {
+	if known && !said {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
 	f.domain.http = append(f.domain.http, h)
@@ -202,7 +202,7 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 		},
 	})
 	a.need(v, "descriptor_value", value)
-	if len(matchers) == 0 && v.IsObject() {
+	if len(matchers) == 0 && (v.IsObject() || v.IsNull()) {
 		v.Fail("header_value_match without headers", "add a line such as `headers: [{name: x-plan, exact: free}]`")
 	}
 	a.value = matched(matchers, expect, value)
@@ -247,8 +247,8 @@ func readMatcher(v strictyaml.Value) matcher {
 	delete(words, "regex_match")
 	words["safe_regex_match"] = regex
 	words["string_match"] = func(v strictyaml.Value) { v.Object("string_match", inner) }
-	v.Object("a header match", words)
-	if m.name == "" && v.IsObject() {
+	known := v.Object("a header match", words)
+	if m.name == "" && known {
 		v.Fail("a header match without name", "add `name:`, the header that it looks at")
 	}
 	if count > 1 {

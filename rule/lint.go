@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"stint"
 )
@@ -121,13 +122,13 @@ func (w *wildcard) all() bool { return w.prefix == "" && w.suffix == "" && len(w
 // lintHTTP warns of actions that make a descriptor which no rule knows.
 func (f *fileCompiler) lintHTTP(h *httpLimit) {
 	levels := []level{f.domain.root}
-	path := ""
+	var path []string
 	for i := range h.actions {
 		a := &h.actions[i]
 		if a.optional {
 			return // what follows may stand at several levels
 		}
-		path += "/" + a.key
+		path = append(path, a.key)
 		var below []level
 		for _, l := range levels {
 			if c := l[a.key]; c != nil {
@@ -137,7 +138,7 @@ func (f *fileCompiler) lintHTTP(h *httpLimit) {
 			}
 		}
 		if below == nil {
-			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", path[1:]),
+			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
 				"the keys of the actions, in their order, are the keys of nested descriptors")
 			return
 		}

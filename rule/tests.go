@@ -150,7 +150,7 @@ func (p *testParser) tests() []*Test {
 
 func (p *testParser) test(v strictyaml.Value) *Test {
 	t := &Test{Start: zero, File: p.file, Line: v.Line()}
-	v.Object("a test", strictyaml.Words{
+	known := v.Object("a test", strictyaml.Words{
 		"name":   func(v strictyaml.Value) { t.Name = v.Text() },
 		"domain": func(v strictyaml.Value) { t.Domain = v.Text() },
 		"start":  func(v strictyaml.Value) { t.Start = readInstant(v) },
@@ -161,7 +161,7 @@ func (p *testParser) test(v strictyaml.Value) *Test {
 		},
 	})
 	switch {
-	case !v.IsObject():
+	case !known:
 	case t.Domain == "":
 		v.Fail("a test without a domain", "add `domain:`, whose rules are asked")
 	case len(t.Steps) == 0:
@@ -208,8 +208,7 @@ func (p *testParser) step(v strictyaml.Value) Step {
 			read(v)
 		}
 	}
-	v.Object("a step", words)
-	if !v.IsObject() {
+	if known := v.Object("a step", words); !known {
 		return s
 	}
 	asks := 0
@@ -251,7 +250,7 @@ func readDescriptors(v strictyaml.Value) []Descriptor {
 	for _, element := range v.List() {
 		list = append(list, readDescriptor(element))
 	}
-	if len(list) == 0 && v.IsList() {
+	if len(list) == 0 && (v.IsList() || v.IsNull()) {
 		v.Fail("descriptors is an empty list", "write a list of descriptors, each a list of entries")
 	}
 	return list
@@ -261,11 +260,11 @@ func readDescriptor(v strictyaml.Value) Descriptor {
 	var d Descriptor
 	for _, element := range v.OneOrList() {
 		var e Entry
-		element.Object("an entry", strictyaml.Words{
+		known := element.Object("an entry", strictyaml.Words{
 			"key":   func(v strictyaml.Value) { e.Key = v.Text() },
 			"value": func(v strictyaml.Value) { e.Value = v.Text() },
 		})
-		if e.Key == "" && element.IsObject() {
+		if e.Key == "" && known {
 			element.Fail("an entry without a key", "write {key: NAME, value: TEXT}")
 		}
 		d.Entries = append(d.Entries, e)

@@ -115,8 +115,18 @@ func TestMatch(t *testing.T) {
 
 func TestNewSetRefuses(t *testing.T) {
 	for _, patterns := range [][]string{
-		{"users"}, {""}, {"GET"}, {"example.com/users"}, {"/{a}{b}"}, {"/{a...}/b"}, {"/{"}, {"/x", "/x"},
-		{"/users/{id}", "/users/{name}"}, {"/{a}/x", "/x/{b}"}, {"GET /users/", "/users/{id}"}, {"/{id}/{id}"},
+		{"users"},
+		{""},
+		{"GET"},
+		{"example.com/users"},
+		{"/{a}{b}"},
+		{"/{a...}/b"},
+		{"/{"},
+		{"/x", "/x"},
+		{"/users/{id}", "/users/{name}"},
+		{"/{a}/x", "/x/{b}"},
+		{"GET /users/", "/users/{id}"},
+		{"/{id}/{id}"},
 	} {
 		set, i, err := NewSet(patterns)
 		if err == nil || set != nil || i != len(patterns)-1 {

@@ -17,7 +17,7 @@ const (
 	// maxDepth is how deep values may nest.
 	maxDepth = 100
 	// maxAliased is how many values may be read through aliases.
-	maxAliased = 1_000_000
+	maxAliased = 500_000
 )
 
 // Fault is one thing that is wrong.

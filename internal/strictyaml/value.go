@@ -179,7 +179,7 @@ func (v Value) child(n *yaml.Node) (Value, bool) {
 	case v.doc.refused:
 		return Value{}, false
 	case c.depth > maxDepth:
-		v.Fail(fmt.Sprintf("nested more than %d deep", maxDepth), "an alias (*name) may stand inside its own anchor (&name)")
+		v.Fail(fmt.Sprintf("nested more than %d deep", maxDepth), "nest less; perhaps an alias (*name) stands inside its own anchor (&name)")
 		v.doc.refused = true
 		return Value{}, false
 	case v.doc.aliased > maxAliased:

@@ -1,0 +1,140 @@
+package strictyaml_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"stint/internal/strictyaml"
+)
+
+// config is what the tests read.
+type config struct {
+	Name  string
+	On    bool
+	Size  uint64
+	Ports []uint64
+	Free  any
+	Inner *config
+}
+
+func read(v strictyaml.Value, c *config) bool {
+	return v.Object("a config", strictyaml.Words{
+		"name":  func(v strictyaml.Value) { c.Name = v.Text() },
+		"on":    func(v strictyaml.Value) { c.On = v.Bool() },
+		"size":  func(v strictyaml.Value) { c.Size = v.Uint(1000) },
+		"free":  func(v strictyaml.Value) { c.Free = v.Any() },
+		"inner": func(v strictyaml.Value) { c.Inner = new(config); read(v, c.Inner) },
+		"ports": func(v strictyaml.Value) {
+			for _, p := range v.OneOrList() {
+				c.Ports = append(c.Ports, p.Uint(65535))
+			}
+		},
+	}, func(word string) string {
+		if word == "title" {
+			return "write name:"
+		}
+		return ""
+	})
+}
+
+// faults shows all faults, one a line.
+func faults(doc *strictyaml.Document) string {
+	var lines []string
+	for _, f := range doc.Faults() {
+		lines = append(lines, fmt.Sprintf("%d: %s; %s", f.Line, f.Problem, f.Hint))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestRead(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want config
+	}{
+		{"", config{}},
+		{"# nothing\n", config{}},
+		{"name: x", config{Name: "x"}},
+		{"name: 12", config{Name: "12"}},
+		{"name: no", config{Name: "no"}},
+		{"name: 2026-01-01", config{Name: "2026-01-01"}},
+		{"name: ~", config{}},
+		{"{on: true, size: 1_000, ports: 80}", config{On: true, Size: 1000, Ports: []uint64{80}}},
+		{"size: 0x10\nports: [80, 443]", config{Size: 16, Ports: []uint64{80, 443}}},
+		{"inner:\n  name: y\n", config{Inner: &config{Name: "y"}}},
+		{"inner:\n", config{Inner: &config{}}},
+		{"inner: &a {name: y, size: 1}\nports: []", config{Inner: &config{Name: "y", Size: 1}}},
+		{"inner: {<<: {name: y, size: 1}, size: 2}", config{Inner: &config{Name: "y", Size: 2}}},
+		{"inner: {<<: [{name: y}, {name: z, size: 1}]}", config{Inner: &config{Name: "y", Size: 1}}},
+		{"free: {a: [1, 1.5, true, ~, text, 2026-01-01]}", config{Free: map[string]any{"a": []any{1, 1.5, true, nil, "text", "2026-01-01"}}}},
+	} {
+		var got config
+		doc := strictyaml.Parse([]byte(tt.text))
+		known := read(doc.Root(), &got)
+		if f := faults(doc); f != "" || !known || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%q: %+v, want %+v\n%s", tt.text, got, tt.want, f)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	const known = "known here are free, inner, name, on, ports, size"
+	for _, tt := range []struct{ text, want string }{
+		{"namee: x", `1: unknown word "namee" in a config; did you mean "name"?`},
+		{"NAME: x", `1: unknown word "NAME" in a config; write "name": words are in lower case`},
+		{"title: x", `1: unknown word "title" in a config; write name:`},
+		{"other: x", `1: unknown word "other" in a config; ` + known},
+		{"name: a\n\nname: b", `3: "name" stands twice, first in line 1; keep one of the two`},
+		{"name: [a]", "1: name: expected a text, found a list; write one value"},
+		{"on: yes please", `1: on: expected true or false, found the text "yes please"; write true or false, without quotes`},
+		{"on: 1", `1: on: expected true or false, found the number "1"; write true or false, without quotes`},
+		{"size: -1", "1: size: -1 is negative; write a number from 0 to 1000"},
+		{"size: 1001", "1: size: 1001 is too large; write a number from 0 to 1000"},
+		{"size: 99999999999999999999", "1: size: 99999999999999999999 is too large; write a number from 0 to 1000"},
+		{"size: 1.5", `1: size: expected a whole number, found the number "1.5"; write digits only, without quotes, fraction or unit`},
+		{"size:", "1: size: expected a whole number, found nothing; write digits only, without quotes, fraction or unit"},
+		{"free: .inf", "1: expected a number, found .inf; put it in quotes, or write a finite number"},
+		{"- a", "1: expected an object of words and values, found a list; write `word: value`, one a line"},
+		{"inner: {<<: 5}", "1: expected an object of words and values, found the number \"5\"; write `word: value`, one a line"},
+		{"[a]: b", "1: expected a word, found a list; write `word: value`"},
+		{"name: a\n---\nname: b", "2: a second document in one file; remove the line `---`, or put the second document in a file of its own"},
+		{"ports: &p [&q [*p]]", ""},
+		{"inner: &i {inner: *i}", "1: nested more than 100 deep; nest less; perhaps an alias (*name) stands inside its own anchor (&name)"},
+		{"inner: &i {namee: 1}\nfree: *i", `1: unknown word "namee" in a config; did you mean "name"?`},
+		{"name: *none", "1: *none refers to nothing; mark what it stands for with &none, above this line; a value that begins with a star needs quotes"},
+	} {
+		doc := strictyaml.Parse([]byte(tt.text))
+		read(doc.Root(), new(config))
+		if got := faults(doc); got != tt.want && !(tt.want == "" && got != "") {
+			t.Errorf("%q:\n%s\nwant\n%s", tt.text, got, tt.want)
+		}
+	}
+}
+
+// A small file cannot become a large one by aliases of aliases.
+func TestAliasesAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 12; i++ {
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	doc := strictyaml.Parse([]byte(b.String()))
+	doc.Root().Any()
+	if got := faults(doc); !strings.Contains(got, "aliases (*name) repeat more than") || strings.Contains(got, "\n") {
+		t.Error(got)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"requests_per_unit", "unit", "per", "burst"}
+	for word, want := range map[string]string{
+		"unti": "unit", "Unit": "unit", "requestsPerUnit": "requests_per_unit", "requests-per-unit": "requests_per_unit",
+		"request_per_unit": "requests_per_unit", "brust": "burst", "pre": "per", "algorithm": "", "x": "", "": "",
+		strings.Repeat("unit", 1000): "",
+	} {
+		if got := strictyaml.Nearest(word, known); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
