@@ -60,14 +60,6 @@ func printFaults(w io.Writer, err error) {
 		for _, one := range e.Unwrap() {
 			printFaults(w, one)
 		}
-	case interface{ Unwrap() error }:
-		var known *rule.Errors
-		var config *app.ConfigError
-		if errors.As(err, &known) || errors.As(err, &config) {
-			printFaults(w, e.Unwrap())
-			return
-		}
-		printFault(w, "stint: "+err.Error(), "")
 	default:
 		printFault(w, "stint: "+err.Error(), "")
 	}
