@@ -21,7 +21,7 @@ func parse(t testing.TB, yaml string) *rule.Table {
 // entries reads "key=value/key=value".
 func entries(text string) []rule.Entry {
 	var list []rule.Entry
-	for _, part := range strings.SplitSeq(text, "/") {
+	for part := range strings.SplitSeq(text, "/") {
 		if key, value, ok := strings.Cut(part, "="); ok {
 			list = append(list, rule.Entry{Key: key, Value: value})
 		}
