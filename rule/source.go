@@ -32,11 +32,11 @@ func Parse(sources ...Source) (*Table, error) {
 // is reached twice is read once, so a mounted Kubernetes volume can be named as it
 // stands.
 func Load(paths ...string) (*Table, error) {
-	f := &finder{seen: map[string]bool{}}
+	f := &finder{seen: map[string]bool{}, folders: map[string]bool{}}
 	for _, path := range paths {
-		before := len(f.sources) + len(f.errors.List)
+		f.found = false
 		f.add(path, true)
-		if len(f.sources)+len(f.errors.List) == before {
+		if !f.found {
 			f.fail(path, "no rule file here", "name a file, or a folder that holds *.yaml or *.yml files")
 		}
 	}
@@ -50,10 +50,13 @@ func Load(paths ...string) (*Table, error) {
 type finder struct {
 	sources []Source
 	seen    map[string]bool // real paths
+	folders map[string]bool // real paths of those that we are in
+	found   bool            // a rule file, or a reason why there is none
 	errors  Errors
 }
 
 func (f *finder) fail(path, problem, hint string) {
+	f.found = true
 	f.errors.List = append(f.errors.List, &Error{File: path, Problem: problem, Hint: hint})
 }
 
@@ -75,16 +78,16 @@ func (f *finder) add(path string, named bool) {
 	}
 	switch {
 	case info.IsDir():
-		if !f.seen[real] {
-			f.seen[real] = true
+		if !f.folders[real] {
+			f.folders[real] = true
 			f.folder(path)
+			delete(f.folders, real)
 		}
 	case !named && (!isRuleFile(path) || !info.Mode().IsRegular()):
 	case f.seen[real]:
-		if named {
-			f.fail(path, "this file is named twice", "name each file once, or the folder alone")
-		}
+		f.found = true
 	default:
+		f.found = true
 		f.seen[real] = true
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -62,6 +62,7 @@ func TestLoad(t *testing.T) {
 		{[]string{rules}, "a b d c"},
 		{[]string{filepath.Join(rules, "b.yaml")}, "b"},
 		{[]string{filepath.Join(rules, "b.yaml"), rules}, "b a d c"},
+		{[]string{rules, filepath.Join(rules, "b.yaml"), rules}, "a b d c"},
 		{[]string{filepath.Join(dir, "elsewhere"), filepath.Join(rules, "sub/c.yaml")}, "d c"},
 		{[]string{filepath.Join(rules, ".hidden.yaml")}, "hidden"}, // named, so read
 	} {
@@ -110,7 +111,6 @@ func TestLoadRefuses(t *testing.T) {
 		{[]string{"dangling.yaml"}, []string{"dangling.yaml: cannot find it"}},
 		{[]string{"empty"}, []string{"empty: no rule file here\n  hint: name a file, or a folder"}},
 		{[]string{"empty", "missing.yaml"}, []string{"empty: no rule", "missing.yaml: cannot"}},
-		{[]string{"good.yaml", "good.yaml"}, []string{"good.yaml: this file is named twice"}},
 		{[]string{"bad"}, []string{"bad/a.yaml:2: unknown word", "bad/b.yaml:2: unknown word"}},
 	} {
 		var paths []string
