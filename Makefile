@@ -16,15 +16,15 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench` runs.
 BENCH ?= .
 
-.PHONY: run test check fmt fmt-check lint unit race fuzz fuzz-smoke bench bench-test \
+.PHONY: run test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test \
 	examples test-api tidy-check deps tools clean help
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
 
-test: deps check race fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
+test: deps fmt-check lint unit race fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 
-check: fmt-check lint unit ## format check, lint and unit tests: before each commit
+check: fmt-check lint short ## format check, lint and short unit tests: before each commit
 
 fmt: $(LINTER) ## format all Go files
 	$(LINTER) fmt
@@ -35,11 +35,15 @@ fmt-check: $(LINTER) ## fail if a Go file is not formatted
 lint: $(LINTER) ## run the linters, go vet among them
 	$(EACH) $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml
 
+# -short means smaller numbers in the same tests; nothing is skipped by it.
+short: ## unit tests of the root module with small numbers
+	go test -short $(GOTESTFLAGS) ./...
+
 unit: ## unit tests of the root module
 	go test $(GOTESTFLAGS) ./...
 
-race: ## unit tests under the race detector
-	go test -race $(GOTESTFLAGS) ./...
+race: ## unit tests under the race detector, with small numbers
+	go test -race -short $(GOTESTFLAGS) ./...
 
 fuzz: ## fuzz each target for FUZZTIME (make fuzz FUZZTIME=5m)
 	scripts/fuzz.sh $(FUZZTIME)
