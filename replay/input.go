@@ -86,8 +86,8 @@ type lines struct {
 }
 
 // open starts to read the input. read is told of bytes as they come, before they
-// are unpacked. buf is memory to be used, or nil.
-func open(in Input, buf []byte, read func(int)) (*lines, error) {
+// are unpacked, and ends the reading by an error. buf is memory to be used, or nil.
+func open(in Input, buf []byte, read func(int) error) (*lines, error) {
 	f, err := in.Open()
 	if err != nil {
 		return nil, &InputError{Name: in.Name, Problem: "cannot be opened: " + err.Error(), Hint: "check that it exists and may be read", Err: err}
@@ -188,16 +188,16 @@ func trimReturn(line []byte) []byte {
 	return line
 }
 
-// countingReader tells how much is read.
+// countingReader tells how much is read, and is told whether to go on.
 type countingReader struct {
 	r    io.Reader
-	read func(int)
+	read func(int) error
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	if n > 0 {
-		c.read(n)
+	if stop := c.read(n); stop != nil {
+		return n, stop
 	}
 	return n, err
 }

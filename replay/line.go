@@ -237,8 +237,12 @@ func (r *record) setHost(s []byte) bool {
 
 // setAddress reads an address, also in brackets or with a port.
 func (r *record) setAddress(s []byte) bool {
-	if isPlain4(s) {
-		r.host, r.addr, r.plain4 = s, netip.Addr{}, true
+	host := s
+	if i := bytes.IndexByte(s, ':'); i > 0 && len(s)-i <= len(":65535") && isServer(s) {
+		host = s[:i]
+	}
+	if isPlain4(host) {
+		r.host, r.addr, r.plain4 = host, netip.Addr{}, true
 		return true
 	}
 	if len(s) < 2 || len(s) > 64 || s[0] != '[' && bytes.IndexByte(s, ':') < 0 {
@@ -335,7 +339,7 @@ func isPlain4(s []byte) bool {
 	return dots == 3 && digits > 0
 }
 
-// isServer says whether s is a virtual host with a port.
+// isServer says whether s is a host with a port.
 func isServer(s []byte) bool {
 	i := bytes.LastIndexByte(s, ':')
 	if i <= 0 || i+1 == len(s) {

@@ -126,15 +126,18 @@ const maxSamples = 3
 
 // input reads one input.
 func (r *run) input(ctx context.Context, in Input) error {
-	l, err := open(in, r.buf, r.count)
-	if err != nil {
+	l, err := open(in, r.buf, func(n int) error {
+		r.count(n)
+		return ctx.Err()
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return err
 	}
 	defer l.closer.Close()
 	for n := int64(1); ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
 		line, more := l.next()
 		if !more {
 			break
@@ -148,6 +151,8 @@ func (r *run) input(ctx context.Context, in Input) error {
 	}
 	r.buf = l.buf
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case errors.Is(l.end, io.EOF):
 		return nil
 	case damaged(l.end):

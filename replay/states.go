@@ -22,6 +22,7 @@ type states struct {
 
 	ids   []uint32 // of the takes of the call
 	costs []uint64 // of the takes of the call: the sum for its key at the first, 0 at the others
+	last  int      // the last take that is not apart and has a cost
 
 	// denied and delay are the answers of the last call: a bit for each column that
 	// denied the take, and the longest delay of each column.
@@ -76,38 +77,49 @@ func (s *states) id(t *stint.Take) uint32 {
 // sum gives the first take of each key the cost of all of them. Takes that stand
 // apart are decided by themselves.
 func (s *states) sum(takes []stint.Take) {
+	s.last = -1
 	for i := range takes {
 		for j := range i {
 			if s.ids[i] == s.ids[j] && !takes[i].Apart && !takes[j].Apart {
 				s.costs[j] += s.costs[i]
 				s.costs[i] = 0
-				s.ids[i] = s.ids[j]
 				break
 			}
+		}
+		if !takes[i].Apart && s.costs[i] > 0 {
+			s.last = i
 		}
 	}
 }
 
 // decide decides the call in one column: what is not apart passes as a whole or is
-// not charged.
+// not charged. All but the last are only tested at first; if they would pass, the
+// last is taken at once, which for most calls is all there is to do.
 func (s *states) decide(call *stint.Call, column int) {
-	pass := true
+	pass, taken := true, -1
 	for i := range call.Takes {
-		if t := &call.Takes[i]; !t.Apart && s.costs[i] > 0 {
-			limit, st := s.at(i, column)
-			d := limit.Test(st, call.At, s.costs[i])
-			pass = pass && d.Allowed
+		limit, st := s.at(i, column)
+		switch {
+		case call.Takes[i].Apart:
+			s.answer(call, i, column, limit.Take(st, call.At, s.costs[i]))
+		case s.costs[i] == 0: // counted with an earlier one
+		case i == s.last && pass:
+			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
+			pass, taken = d.Allowed, i
+		default:
+			d := limit.Test(st, call.At, s.costs[i])
+			s.answer(call, i, column, d)
+			pass = pass && d.Allowed
 		}
 	}
 	for i := range call.Takes {
-		t := &call.Takes[i]
-		if !t.Apart && s.costs[i] == 0 {
+		limit, st := s.at(i, column)
+		switch denied := s.denied[i]>>column&1 != 0; {
+		case call.Takes[i].Apart || i == taken:
+		case s.costs[i] == 0:
 			s.copyAnswer(call, i, column)
-			continue
-		}
-		if passed := s.denied[i]>>column&1 == 0; t.Apart || pass || !passed {
-			limit, st := s.at(i, column)
+		case pass || denied || limit.Spec().Overdraw: // a limit may remember what was denied
 			s.answer(call, i, column, limit.Take(st, call.At, s.costs[i]))
 		}
 	}

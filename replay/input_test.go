@@ -1,0 +1,215 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"stint"
+)
+
+func pack(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	for _, test := range []struct {
+		name, data string
+		want       []string
+		damaged    bool
+	}{
+		{"none", "", nil, false},
+		{"one", "a\n", []string{"a"}, false},
+		{"without an end", "a\nb", []string{"a", "b"}, false},
+		{"empty ones", "\n\na\n\n", []string{"", "", "a", ""}, false},
+		{"carriage returns", "a\r\n\r\nb\r\n\r", []string{"a", "", "b", ""}, false},
+		{"longer than a block", long[:blockSize+7] + "\nb\n", []string{long[:blockSize+7], "b"}, false},
+		{"as long as can be", long + "\nb\n", []string{long, "b"}, false},
+		{"too long", long + long + "xyz\nb\n", []string{long, "b"}, false},
+		{"too long at the end", "a\n" + long + long + "xyz", []string{"a", long}, false},
+		{"packed", pack("a\nb\n"), []string{"a", "b"}, false},
+		{"packed in two parts", pack("a\nb") + pack("c\n"), []string{"a", "bc"}, false},
+		{"packed, cut off", pack("a\nb\n" + strings.Repeat("z\n", 9))[:14], nil, true},
+		{"packed, garbage behind", pack("a\n") + "garbage", []string{"a"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, err := open(Reader("test", iotest.HalfReader(strings.NewReader(test.data))), nil, func(int) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for {
+				line, more := l.next()
+				if !more {
+					break
+				}
+				got = append(got, string(line))
+			}
+			if test.damaged != damaged(l.end) || !test.damaged && !errors.Is(l.end, io.EOF) {
+				t.Errorf("ended with %v", l.end)
+			}
+			if test.want == nil && test.damaged {
+				return // as much as could be unpacked
+			}
+			if len(got) != len(test.want) {
+				t.Fatalf("%d lines, want %d: %.100q", len(got), len(test.want), got)
+			}
+			for i := range got {
+				if got[i] != test.want[i] {
+					t.Errorf("line %d: %d bytes, want %d", i, len(got[i]), len(test.want[i]))
+				}
+			}
+		})
+	}
+}
+
+func testLimit(t testing.TB, text string) *Limit {
+	t.Helper()
+	l, err := ParseLimit(text, stint.FixedWindow, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+const testLine = `192.0.2.%d - - [17/May/2015:10:05:%02d +0000] "GET /a HTTP/1.1" 200 5`
+
+// TestSeveralInputs reads files as one log in the given order, packed or not, and
+// tells how far it is.
+func TestSeveralInputs(t *testing.T) {
+	dir := t.TempDir()
+	var inputs []Input
+	total := int64(0)
+	for i, data := range []string{
+		"\xef\xbb\xbf" + fmt.Sprintf(testLine, 1, 1) + "\n" + fmt.Sprintf(testLine, 1, 9),
+		pack(fmt.Sprintf(testLine, 1, 5) + "\r\n\n"),
+	} {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs = append(inputs, in)
+		total += int64(len(data))
+	}
+	read, of := int64(0), int64(0)
+	report, err := Run(context.Background(), Options{
+		Limit: testLimit(t, "2/min by ip"), Reorder: DefaultReorder,
+		Progress: func(r, t int64) { read, of = r, t },
+	}, inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Lines != 4 || report.Parsed != 3 || report.Unparseable != 1 || report.Allowed != 2 || report.Denied != 1 {
+		t.Errorf("%+v", report)
+	}
+	if read != total || of != total {
+		t.Errorf("progress ended at %d of %d, want %d", read, of, total)
+	}
+	if s := report.Samples[0]; s.Line != 2 || s.Input != inputs[1].Name || s.Text != "" {
+		t.Errorf("sample %+v", s)
+	}
+}
+
+func TestInputErrors(t *testing.T) {
+	dir := t.TempDir()
+	zstd := filepath.Join(dir, "log.zst")
+	if err := os.WriteFile(zstd, []byte("\x28\xb5\x2f\xfd rest"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("disk on fire")
+	for _, test := range []struct {
+		name, problem string
+		input         func() (Input, error)
+	}{
+		{"missing", "nowhere.log: no such file or directory", func() (Input, error) { return File("nowhere.log") }},
+		{"folder", dir + ": is a folder", func() (Input, error) { return File(dir) }},
+		{"zstd", zstd + ": is packed with zstd", func() (Input, error) { return File(zstd) }},
+		{"cannot open", "x: cannot be opened: disk on fire", func() (Input, error) {
+			return Input{Name: "x", Open: func() (io.ReadCloser, error) { return nil, broken }}, nil
+		}},
+		{"cannot read", "x: cannot be read: disk on fire", func() (Input, error) { return Reader("x", iotest.ErrReader(broken)), nil }},
+		{"cannot read on", "x: cannot be read: disk on fire", func() (Input, error) {
+			return Reader("x", io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(broken))), nil
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in, err := test.input()
+			if err == nil {
+				_, err = Run(context.Background(), Options{Limit: testLimit(t, "1/s")}, []Input{in})
+			}
+			var input *InputError
+			if !errors.As(err, &input) || err.Error() != test.problem || input.Hint == "" {
+				t.Errorf("%v, want %s, with a hint", err, test.problem)
+			}
+		})
+	}
+}
+
+// TestDamagedGzip counts what could be unpacked and says so.
+func TestDamagedGzip(t *testing.T) {
+	var log strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&log, testLine+"\n", i%250, i%60)
+	}
+	packed := pack(log.String())
+	report, err := Run(context.Background(), Options{Limit: testLimit(t, "1/s")},
+		[]Input{Reader("a.gz", strings.NewReader(packed[:len(packed)/2])), Reader("b", strings.NewReader(fmt.Sprintf(testLine, 1, 1)))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Parsed < 100 || report.Parsed > 4999 || len(report.Notes) == 0 || !strings.Contains(report.Notes[0], "a.gz ends in damaged gzip data") {
+		t.Errorf("%d parsed, notes %q", report.Parsed, report.Notes)
+	}
+}
+
+func TestRunStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	endless := repeat{[]byte("a line without an end")}
+	_, err := Run(ctx, Options{Limit: testLimit(t, "1/s"), Progress: func(read, _ int64) {
+		if read > 100_000 {
+			cancel()
+		}
+	}}, []Input{Reader("endless", endless)})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// repeat yields the same bytes for ever.
+type repeat struct{ bytes []byte }
+
+func (r repeat) Read(p []byte) (int, error) { return copy(p, r.bytes), nil }
+
+func TestOptionsRefused(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"nothing":         {},
+		"negative window": {Limit: testLimit(t, "1/s"), Reorder: -1},
+		"unlimited":       {Limit: testLimit(t, "1/s"), Algorithms: []stint.Algorithm{stint.Unlimited}},
+		"twice":           {Limit: testLimit(t, "1/s"), Algorithms: []stint.Algorithm{stint.SlidingLog, stint.SlidingLog}},
+	} {
+		if _, err := Run(context.Background(), opts, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
