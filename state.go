@@ -103,8 +103,7 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 		*st = State{}
 		return
 	}
-	before := old.Test(st, now, 0)
-	used := min(before.Limit-before.Remaining, l.most)
+	used := min(old.used(st, now), old.most, l.most)
 	*st = State{}
 	if used > 0 {
 		l.add(st, now, used)
@@ -179,10 +178,12 @@ func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 	return l.used(st, now)+int64(cost) <= l.most
 }
 
-// used returns how many units of the limit count as taken at now, for the
-// algorithms that count units.
+// used returns how many units of the limit count as taken at now, begun ones of a
+// bucket as whole.
 func (l *Limit) used(st *State, now Instant) int64 {
 	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		return (max(0, st.T-l.clock(now)) + l.charge - 1) / l.charge
 	case FixedWindow:
 		return l.windowUsed(st, int64(now))
 	case SlidingLog:
