@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"stint"
+)
+
+const goroutines = 64
+
+// contention: of many tries by 64 goroutines on one key exactly the limit passes,
+// and forced takes and refunds of many goroutines are all counted.
+func contention(t *testing.T, o Options) {
+	rounds, tries := *roundsFlag, *triesFlag
+	if o.Slow {
+		rounds, tries = max(1, rounds/10), tries/10
+	}
+	const limit = 1000
+	eachVariant(t, o, limit, func(s tester, l *stint.Limit) {
+		for range rounds {
+			s = start(s.TB, o)
+			passed := s.crowd(tries/goroutines, stint.Take{Key: "hot", Limit: l, Cost: 1})
+			if want := int64(min(limit, tries/goroutines*goroutines)); passed != want {
+				s.Fatalf("%d passed, want %d", passed, want)
+			}
+			s.crowd(20, stint.Take{Key: "hot", Limit: l, Cost: 3, Op: stint.Refund})
+			if d := s.peek(noon, "hot", l); d.Remaining != limit {
+				s.Fatalf("after all was given back: %+v", d)
+			}
+			s.crowd(10, stint.Take{Key: "hot", Limit: l, Cost: 1, Op: stint.Force})
+			if d := s.peek(noon, "hot", l); d.Remaining != limit-10*goroutines {
+				s.Fatalf("after %d forced takes: %+v", 10*goroutines, d)
+			}
+		}
+	})
+}
+
+// crowd puts the same take by many goroutines, each so many times, and returns how
+// many passed.
+func (s tester) crowd(times int, take stint.Take) int64 {
+	s.Helper()
+	var passed atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			call := stint.Call{At: noon, Takes: []stint.Take{take}}
+			for range times {
+				if err := s.Decide(context.Background(), &call); err != nil {
+					s.Error(err)
+					return
+				}
+				if call.Results[0].Allowed {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return passed.Load()
+}

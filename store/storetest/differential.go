@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// differential puts the same random histories to the store and to the Model: every
+// decision is the same, for single takes and calls of several, forced, given back,
+// apart, under numbers that change, and where the store has it with times that run
+// backwards.
+func differential(t *testing.T, o Options) {
+	histories := 60
+	if o.Slow {
+		histories /= 10
+	}
+	r := random(t)
+	for i := range histories {
+		h := &history{Rand: r, at: noon, undo: map[bucket]stint.Take{}}
+		for range 1 + r.IntN(12) {
+			h.limits = append(h.limits, randomLimit(r))
+		}
+		store, model := start(t, o), tester{t, new(Model)}
+		for step := range 100 {
+			call := h.next(o.Backwards)
+			answer, err := ask(store, call)
+			want, wantErr := ask(model, call)
+			if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(answer, want) {
+				t.Fatalf("history %d, step %d at noon%+dµs:\n%s\n got %+v %v\nwant %+v %v",
+					i, step, call.At-noon, describe(call), answer, err, want, wantErr)
+			}
+			h.remember(call, want)
+		}
+	}
+}
+
+// ask puts a copy of the call to a store.
+func ask(s tester, call stint.Call) ([]stint.Decision, error) {
+	call.Results = nil
+	if err := s.Decide(context.Background(), &call); err != nil {
+		return nil, err
+	}
+	return call.Results, nil
+}
+
+func describe(call stint.Call) string {
+	text := ""
+	for _, take := range call.Takes {
+		text += fmt.Sprintf("  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Apart, take.Undo, take.Limit.Spec())
+	}
+	return text
+}
+
+// history makes up calls.
+type history struct {
+	*rand.Rand
+	at     stint.Instant
+	limits []*stint.Limit
+	undo   map[bucket]stint.Take // the newest take of a bucket that passed, as its refund
+}
+
+// next returns the next call: mostly one take, at times several, of few keys.
+func (h *history) next(backwards bool) stint.Call {
+	step := pick(h.Rand, 0, 1, time.Millisecond, 100*time.Millisecond, time.Second, 10*time.Second, 3*time.Minute).Microseconds()
+	h.at += stint.Instant(h.Int64N(step + 2))
+	call := stint.Call{At: h.at}
+	if backwards && h.IntN(8) == 0 {
+		call.At -= stint.Instant(h.Int64N(int64(time.Hour / time.Microsecond)))
+	}
+	for range pick(h.Rand, 1, 1, 1, 2, 3, 6) {
+		call.Takes = append(call.Takes, h.take())
+	}
+	return call
+}
+
+func (h *history) take() stint.Take {
+	take := stint.Take{
+		Key:   stint.Key(fmt.Sprint("key", h.IntN(3))),
+		Limit: h.limits[h.IntN(len(h.limits))],
+		Cost:  pick[uint32](h.Rand, 0, 1, 1, 1, 2, 3, uint32(h.IntN(12)), stint.MaxCost),
+	}
+	switch h.IntN(16) {
+	case 0:
+		take.Op = stint.Force
+		take.Cost = uint32(h.IntN(20))
+	case 1:
+		take.Op = stint.Refund
+	case 2:
+		take.Op = stint.Reset
+	case 3, 4:
+		if undo, ok := h.undo[bucket{take.Key, take.Limit.Algorithm()}]; ok {
+			take = undo
+		}
+	case 5, 6:
+		// A key of its own, as the order of what is apart and what is not is open.
+		take.Key, take.Apart = "apart", true
+	}
+	return take
+}
+
+// remember notes what can be given back later.
+func (h *history) remember(call stint.Call, answer []stint.Decision) {
+	if d, _ := stint.Combine(answer); !d.Allowed {
+		return
+	}
+	for i, take := range call.Takes {
+		if take.Op == stint.Ask && !take.Apart && take.Cost > 0 && i < len(answer) {
+			d := answer[i]
+			take.Op, take.Undo = stint.Refund, &d
+			h.undo[bucket{take.Key, take.Limit.Algorithm()}] = take
+		}
+	}
+}
+
+// randomLimit returns a limit with small numbers of any algorithm.
+func randomLimit(r *rand.Rand) *stint.Limit {
+	spec := stint.Spec{
+		Algorithm: pick(r, stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow),
+		Requests:  pick[uint32](r, 0, 1, 2, 3, 5, 10, 60),
+		Per:       pick(r, 10*time.Millisecond, time.Second, 7*time.Second, time.Minute, time.Hour),
+	}
+	if r.IntN(20) == 0 {
+		spec = stint.Spec{Algorithm: stint.Unlimited}
+	}
+	switch spec.Algorithm {
+	case stint.TokenBucket:
+		spec.Burst, spec.Step, spec.Overdraw = pick[uint32](r, 0, 1, 5, 20), r.IntN(3) == 0, r.IntN(6) == 0
+	case stint.LeakyBucket:
+		spec.Burst, spec.MaxWait = pick[uint32](r, 0, 1, 5), pick(r, 0, 0, time.Second)
+	case stint.FixedWindow:
+		spec.FromFirst, spec.Overdraw = r.IntN(3) == 0, r.IntN(6) == 0
+		if !spec.FromFirst && r.IntN(6) == 0 {
+			spec.Per, spec.Calendar = 0, stint.Day
+		}
+	case stint.SlidingLog:
+		spec.MinInterval, spec.CountDenied, spec.Overdraw = pick(r, 0, 0, spec.Per/3).Truncate(time.Microsecond), r.IntN(4) == 0, r.IntN(6) == 0
+	case stint.SlidingWindow:
+		spec.Blocks, spec.Overdraw = pick(r, 1, 2, 5, 10), r.IntN(6) == 0
+	}
+	return stint.MustLimit(spec)
+}

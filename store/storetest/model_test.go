@@ -1,0 +1,16 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"stint"
+	"stint/store/storetest"
+)
+
+// TestModel: the store that others are compared with passes itself.
+func TestModel(t *testing.T) {
+	storetest.Run(t, storetest.Options{
+		New:       func(testing.TB) stint.Store { return new(storetest.Model) },
+		Backwards: true,
+	})
+}
