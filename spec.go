@@ -3,6 +3,7 @@ package stint
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -61,14 +62,11 @@ func (s *Spec) checkForeign() error {
 }
 
 func join(list []Algorithm) string {
-	text := ""
+	names := make([]string, len(list))
 	for i, a := range list {
-		if i > 0 {
-			text += ", "
-		}
-		text += a.String()
+		names[i] = a.String()
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 func (s *Spec) checkPer() error {

@@ -138,7 +138,11 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 		}
 	}
 	for i := range c.Takes {
-		if t := &c.Takes[i]; t.Apart || together == 1 {
+		t := &c.Takes[i]
+		if !t.Apart && together > 1 {
+			continue
+		}
+		if t.Op != stint.Ask || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now}, &c.Results[i])
 		}
 	}
@@ -166,7 +170,8 @@ type query struct {
 	op    stint.Op
 }
 
-// one decides a take by itself, into d.
+// one decides a take by itself, into d. It is right for every take; Take and Decide
+// try quick first.
 func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {
@@ -175,9 +180,6 @@ func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp = s.print(algorithm, key)
 	sh := s.shard(q.fp)
-	if q.op == stint.Ask && q.limit.Packed() && s.quick(q.fp, q.limit, q.cost, q.now, d) {
-		return
-	}
 	for q.limit.Packed() {
 		switch s.narrow(sh, q, d) {
 		case decided:

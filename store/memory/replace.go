@@ -22,7 +22,8 @@ const (
 	fullNum, fullDen   = 4, 5
 	freshNum, freshDen = 16, 25
 
-	overLimit = 1 << 63 // in a rank: the key could not take now
+	overLimit = 1 << 63        // in a rank: the key could not take now
+	rankBits  = 63 - stateBits // what is left beside that and an instant
 )
 
 // counters count what was forgotten, see Stats.
@@ -54,7 +55,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant) {
 			born = max(born, now)
 			continue
 		}
-		e.rank = rank(limit, &st, expiry, now)
+		e.rank = rank(e.fp, limit, &st, min(expiry, stint.MaxInstant), now)
 		live = append(live, e)
 	}
 	s.counts.expired.Add(int64(len(entries) - len(live)))
@@ -82,7 +83,7 @@ func (s *Store) newTable(old *table, states int) *table {
 		want = max(minSlots, min(want, max(len(old.slots), int(left/slotBytes))))
 	}
 	// Growing an empty slice fills the size class that the allocator has to give.
-	slots := append([]slot(nil), make([]slot, want)...) //nolint:govet // copylocks: the slots are all zero
+	slots := append([]slot(nil), make([]slot, want)...)
 	slots = slots[:cap(slots)]
 	s.bytes.Add(int64(len(slots))*slotBytes - had)
 	return &table{slots: slots}
@@ -90,9 +91,10 @@ func (s *Store) newTable(old *table, states int) *table {
 
 // rank returns when to forget a live state: the smallest first. Keys that could
 // take come before those over their limit, and those nearest their reset before
-// others.
-func rank(limit *stint.Limit, st *stint.State, expiry, now stint.Instant) uint64 {
-	r := uint64(expiry)
+// others. Among equals the fingerprint decides, by bits that have no part in where
+// a state stands: taking neighbours away would leave the rest in clusters.
+func rank(fp uint64, limit *stint.Limit, st *stint.State, expiry, now stint.Instant) uint64 {
+	r := uint64(expiry)<<rankBits | fp>>32&(1<<rankBits-1)
 	if !limit.Test(st, now, 1).Allowed {
 		r |= overLimit
 	}

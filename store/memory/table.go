@@ -91,9 +91,9 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 // narrow decides a query on the table, by one compare-and-swap.
 func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	t := sh.table.Load()
-	sl := t.find(q.fp)
+	sl, end := t.find(q.fp)
 	if sl == nil {
-		return s.absent(sh, t, q, d)
+		return s.absent(sh, t, end, q, d)
 	}
 	word := sl.word.Load()
 	if word&busy != 0 || word < 1<<stateBits {
@@ -116,11 +116,10 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	case word == moved:
 		return elsewhere
 	case word == frozen:
-		sh.mu.Lock()   // until the new table is there
-		sh.mu.Unlock() //nolint:staticcheck // SA2001: waiting is all that is wanted
+		sh.await()
 		return again
 	case word != untouched:
-		return again // busy
+		return again // busy, or somebody else was quicker
 	}
 	id := s.limits.id(q.limit)
 	if id == 0 {
@@ -135,9 +134,15 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	return decided
 }
 
-// absent decides for a key that has no slot: it claims one if there is anything to
-// remember.
-func (s *Store) absent(sh *shard, t *table, q *query, d *stint.Decision) outcome {
+// await returns when nobody is replacing the shard's table any more.
+func (sh *shard) await() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+}
+
+// absent decides for a key that has no slot: it claims one, where the search for it
+// ended, if there is anything to remember.
+func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision) outcome {
 	if sh.cells.Load() > 0 && s.inMap(sh, q.fp) || s.limits.id(q.limit) == 0 {
 		return elsewhere
 	}
@@ -146,10 +151,12 @@ func (s *Store) absent(sh *shard, t *table, q *query, d *stint.Decision) outcome
 		q.late(at, d)
 		return decided
 	}
-	if t.claim(q.fp) == nil {
+	sl := t.claim(q.fp, end)
+	if sl == nil {
 		s.replace(sh, t, q.now)
+		return again
 	}
-	return again
+	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
 }
 
 // renumber decides on a state that was written under other numbers.
@@ -170,18 +177,18 @@ func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *s
 // home returns where the search for fp begins among n slots.
 func home(fp uint64, n int) int { return int(uint64(uint32(fp)) * uint64(n) >> 32) }
 
-// find returns the slot of fp, nil if there is none.
-func (t *table) find(fp uint64) *slot {
+// find returns the slot of fp, or nil and where the search for it ended.
+func (t *table) find(fp uint64) (*slot, int) {
 	if len(t.slots) == 0 {
-		return nil
+		return nil, 0
 	}
 	for i := home(fp, len(t.slots)); ; {
 		sl := &t.slots[i]
 		switch sl.mark.Load() {
 		case fp:
-			return sl
+			return sl, i
 		case empty, closed:
-			return nil
+			return nil, i
 		}
 		if i++; i == len(t.slots) {
 			i = 0
@@ -189,13 +196,10 @@ func (t *table) find(fp uint64) *slot {
 	}
 }
 
-// claim returns the slot of fp, a new one if need be; nil if the table has no more
-// room or is being replaced.
-func (t *table) claim(fp uint64) *slot {
-	if len(t.slots) == 0 {
-		return nil
-	}
-	for i := home(fp, len(t.slots)); ; {
+// claim returns the slot of fp, a new one if need be, where find ended at i; nil if
+// the table has no more room or is being replaced.
+func (t *table) claim(fp uint64, i int) *slot {
+	for len(t.slots) > 0 {
 		sl := &t.slots[i]
 		mark := sl.mark.Load()
 		if mark == empty {
@@ -219,6 +223,7 @@ func (t *table) claim(fp uint64) *slot {
 			i = 0
 		}
 	}
+	return nil
 }
 
 // put adds a state to a table that nobody else sees yet.

@@ -116,7 +116,22 @@ func (s *Store) hold(w *call, now stint.Instant) bool {
 			return false
 		}
 	}
+	for i := range w.parts {
+		if p := &w.parts[i]; p.appeared() {
+			return false
+		}
+	}
 	return true
+}
+
+// appeared says whether a key that had no slot when the part was placed has one now
+// that the others are held: the call has to see all keys at one moment.
+func (p *part) appeared() bool {
+	if p.slot != nil || p.inMap || !p.limit.Packed() {
+		return false
+	}
+	sl, _ := p.sh.table.Load().find(p.fp)
+	return sl != nil
 }
 
 // place finds where the part's state is or will be; false if that has to be tried
@@ -127,8 +142,9 @@ func (s *Store) place(p *part, now stint.Instant) bool {
 		return true
 	}
 	t := p.sh.table.Load()
+	end := 0
 	if p.limit.Packed() {
-		p.slot = t.find(p.fp)
+		p.slot, end = t.find(p.fp)
 	}
 	if p.slot != nil && s.limits.id(p.limit) != 0 {
 		return true
@@ -138,10 +154,10 @@ func (s *Store) place(p *part, now stint.Instant) bool {
 		p.inMap = true
 		return true
 	}
-	if p.op != stint.Force && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most())) {
+	if p.op != stint.Force && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
 		return true // nothing that would have to be remembered
 	}
-	if p.slot = t.claim(p.fp); p.slot == nil {
+	if p.slot = t.claim(p.fp, end); p.slot == nil {
 		s.replace(p.sh, t, now)
 		return false
 	}
@@ -154,7 +170,7 @@ func (p *part) seize() bool {
 		word := p.slot.word.Load()
 		switch {
 		case word == moved:
-			p.inMap = true
+			p.inMap, p.slot = true, nil
 			return false
 		case word == frozen:
 			return false

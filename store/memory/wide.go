@@ -54,8 +54,7 @@ func carried(st stint.State, old, limit *stint.Limit, now stint.Instant) stint.S
 // fromTableLocked takes over a state that the table holds, written when the limit
 // had other numbers; nil if there is none.
 func (s *Store) fromTableLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) *cell {
-	t := sh.table.Load()
-	sl := t.find(fp)
+	sl, _ := sh.table.Load().find(fp)
 	if sl == nil {
 		return nil
 	}
@@ -140,7 +139,7 @@ func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
 	all := (*buffer)[:0]
 	for fp, c := range sh.wide {
 		if fp != deciding {
-			all = append(all, entry{fp: fp, rank: rank(c.limit, &c.state, c.limit.Expiry(&c.state), now)})
+			all = append(all, entry{fp: fp, rank: rank(fp, c.limit, &c.state, min(c.limit.Expiry(&c.state), stint.MaxInstant), now)})
 		}
 	}
 	for _, e := range all[:s.forget(all, 1, len(all)/16)] {
