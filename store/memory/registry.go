@@ -15,17 +15,17 @@ type registry struct {
 	// By the top 12 bits of a word: nil for one that is busy or no state.
 	limits [1 << 12]atomic.Pointer[stint.Limit]
 
-	last atomic.Pointer[named] // the latest answer of id
+	// known are the numbers of limits by their address, so that an address that was
+	// seen before costs one look-up. It is emptied when it holds maxKnown, for
+	// programs that make a new limit for every call.
+	known sync.Map
+	count atomic.Int64
 
-	mu  sync.RWMutex
+	mu  sync.Mutex
 	ids map[stint.Spec]uint64
 }
 
-// named is a limit and its number.
-type named struct {
-	limit *stint.Limit
-	id    uint64
-}
+const maxKnown = 1 << 16
 
 // of returns the limit under which the state in a word was written, nil if the word
 // is untouched, busy, moved or frozen.
@@ -33,23 +33,19 @@ func (r *registry) of(word uint64) *stint.Limit { return r.limits[word>>stateBit
 
 // id returns the number of the limit, 0 if there is none left.
 func (r *registry) id(limit *stint.Limit) uint64 {
-	if n := r.last.Load(); n != nil && n.limit == limit {
-		return n.id
+	if id, ok := r.known.Load(limit); ok {
+		return id.(uint64)
 	}
-	key := numbers(limit)
-	r.mu.RLock()
-	id, ok := r.ids[key]
-	r.mu.RUnlock()
-	if !ok {
-		id = r.add(key, limit)
+	id := r.add(numbers(limit), limit)
+	if r.count.Add(1) > maxKnown {
+		r.known.Clear()
+		r.count.Store(0)
 	}
-	if id != 0 {
-		r.last.Store(&named{limit, id})
-	}
+	r.known.Store(limit, id)
 	return id
 }
 
-// add numbers a limit, unless somebody else just did.
+// add returns the number of a set of numbers, a new one if need be.
 func (r *registry) add(key stint.Spec, limit *stint.Limit) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

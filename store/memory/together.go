@@ -19,6 +19,7 @@ import (
 type call struct {
 	parts  []part
 	of     []int // the part of each take; -1 for takes that are apart
+	order  []int // the parts by their fingerprints: the order in which they are held
 	locked []*shard
 }
 
@@ -27,6 +28,7 @@ type call struct {
 type part struct {
 	query
 	sh *shard
+	id uint64 // of the limit's numbers, 0 for one whose states live in the map
 
 	slot   *slot  // where its word is held; nil: in the map, or nothing to hold
 	word   uint64 // as it was before
@@ -63,37 +65,46 @@ func (s *Store) together(c *stint.Call, now stint.Instant) error {
 	return nil
 }
 
-// collect turns takes into parts, in the order in which they are held.
+// collect turns takes into parts.
 func (s *Store) collect(w *call, c *stint.Call, now stint.Instant) error {
-	w.parts, w.of = w.parts[:0], w.of[:0]
+	w.parts, w.of, w.order = w.parts[:0], w.of[:0], w.order[:0]
 	for i := range c.Takes {
 		t := &c.Takes[i]
 		if t.Apart {
+			w.of = append(w.of, -1)
 			continue
 		}
-		p := part{query: query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now}, word: unheld}
-		p.fp = s.print(t.Limit.Algorithm(), t.Key)
-		p.sh = s.shard(p.fp)
-		same := slices.IndexFunc(w.parts, func(q part) bool { return q.fp == p.fp })
-		if same < 0 {
-			w.parts = append(w.parts, p)
+		fp := s.print(t.Limit.Algorithm(), t.Key)
+		n := 0
+		for n < len(w.parts) && w.parts[n].fp != fp {
+			n++
+		}
+		w.of = append(w.of, n)
+		if n < len(w.parts) {
+			if err := w.parts[n].join(t); err != nil {
+				return fmt.Errorf("take %d: %w", i, err)
+			}
 			continue
 		}
-		q := &w.parts[same]
-		if q.op != stint.Ask || p.op != stint.Ask || !q.limit.Same(p.limit) {
-			return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
+		w.order = append(w.order, n)
+		w.parts = append(w.parts, part{
+			query: query{fp: fp, limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now},
+			sh:    s.shard(fp), word: unheld,
+		})
+		if t.Limit.Packed() {
+			w.parts[n].id = s.limits.id(t.Limit)
 		}
-		q.cost += p.cost
 	}
-	slices.SortFunc(w.parts, func(a, b part) int { return cmp.Compare(a.fp, b.fp) })
-	for i := range c.Takes {
-		at := -1
-		if t := &c.Takes[i]; !t.Apart {
-			fp := s.print(t.Limit.Algorithm(), t.Key)
-			at, _ = slices.BinarySearchFunc(w.parts, fp, func(p part, fp uint64) int { return cmp.Compare(p.fp, fp) })
-		}
-		w.of = append(w.of, at)
+	slices.SortFunc(w.order, func(a, b int) int { return cmp.Compare(w.parts[a].fp, w.parts[b].fp) })
+	return nil
+}
+
+// join adds another take of the same key.
+func (p *part) join(t *stint.Take) error {
+	if p.op != stint.Ask || t.Op != stint.Ask || !p.limit.Same(t.Limit) {
+		return stint.ErrMixedLimits
 	}
+	p.cost += uint64(t.Cost)
 	return nil
 }
 
@@ -104,14 +115,14 @@ func (s *Store) hold(w *call, now stint.Instant) bool {
 			return false
 		}
 	}
-	for i := range w.parts {
+	for _, i := range w.order {
 		p := &w.parts[i]
 		if p.inMap && (len(w.locked) == 0 || w.locked[len(w.locked)-1] != p.sh) {
 			p.sh.mu.Lock()
 			w.locked = append(w.locked, p.sh)
 		}
 	}
-	for i := range w.parts {
+	for _, i := range w.order {
 		if p := &w.parts[i]; p.slot != nil && !p.seize() {
 			return false
 		}
@@ -127,7 +138,7 @@ func (s *Store) hold(w *call, now stint.Instant) bool {
 // appeared says whether a key that had no slot when the part was placed has one now
 // that the others are held: the call has to see all keys at one moment.
 func (p *part) appeared() bool {
-	if p.slot != nil || p.inMap || !p.limit.Packed() {
+	if p.slot != nil || p.inMap || p.id == 0 {
 		return false
 	}
 	sl, _ := p.sh.table.Load().find(p.fp)
@@ -143,14 +154,13 @@ func (s *Store) place(p *part, now stint.Instant) bool {
 	}
 	t := p.sh.table.Load()
 	end := 0
-	if p.limit.Packed() {
+	if p.id != 0 {
 		p.slot, end = t.find(p.fp)
 	}
-	if p.slot != nil && s.limits.id(p.limit) != 0 {
+	if p.slot != nil {
 		return true
 	}
-	p.slot = nil
-	if !p.limit.Packed() || s.limits.id(p.limit) == 0 || p.sh.cells.Load() > 0 && s.inMap(p.sh, p.fp) {
+	if p.id == 0 || p.sh.cells.Load() > 0 && s.inMap(p.sh, p.fp) {
 		p.inMap = true
 		return true
 	}
@@ -247,7 +257,7 @@ func (s *Store) write(w *call, now stint.Instant) {
 			s.keepLocked(p.sh, p.fp, p.cell, now)
 		case p.slot != nil:
 			if state := min(p.limit.Pack(&p.state), stateMask); state != 0 || p.word != untouched {
-				p.word = s.limits.id(p.limit)<<stateBits | state
+				p.word = p.id<<stateBits | state
 			}
 		}
 	}

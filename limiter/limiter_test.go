@@ -1,0 +1,316 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/xtest"
+	"stint/rule"
+	"stint/store/memory"
+)
+
+var (
+	now = stint.At(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))
+	ctx = context.Background()
+)
+
+func table(t testing.TB, yaml string) *rule.Table {
+	t.Helper()
+	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(yaml)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func newLimiter(t testing.TB, yaml string, observer Observer) *Limiter {
+	t.Helper()
+	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})
+	return New(store, table(t, yaml), Options{Observer: observer})
+}
+
+// describe makes a request of domain api from pairs, one descriptor each.
+func describe(cost uint32, pairs ...string) *Request {
+	req := &Request{Domain: "api"}
+	for i := 0; i < len(pairs); i += 2 {
+		req.Descriptors = append(req.Descriptors, Descriptor{Entries: []rule.Entry{{Key: pairs[i], Value: pairs[i+1]}}, Cost: cost})
+	}
+	return req
+}
+
+func name(r *rule.Rule) string {
+	if r == nil {
+		return ""
+	}
+	return r.Name
+}
+
+const twoRules = `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5}
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 3}
+`
+
+// step is one request and the verdict it must get.
+type step struct {
+	req       *Request
+	allowed   bool
+	rule      string
+	remaining int64
+	results   string // one letter a descriptor: allowed, denied, unmatched
+}
+
+func run(t *testing.T, l *Limiter, steps []step) {
+	t.Helper()
+	var v Verdict
+	for i, s := range steps {
+		if err := l.Decide(ctx, s.req, &v); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		results := ""
+		for _, r := range v.Results {
+			switch {
+			case r.Rule == nil:
+				results += "u"
+			case r.Allowed:
+				results += "a"
+			default:
+				results += "d"
+			}
+		}
+		if v.Allowed != s.allowed || name(v.Rule) != s.rule || v.Remaining != s.remaining || results != s.results {
+			t.Fatalf("step %d: allowed=%v rule=%q remaining=%d results=%q, want %+v", i, v.Allowed, name(v.Rule), v.Remaining, results, s)
+		}
+	}
+}
+
+// TestAllOrNone: a call that one limit denies charges no other, and names the rule
+// that denied; an allowed one names the rule nearest to denying.
+func TestAllOrNone(t *testing.T) {
+	run(t, newLimiter(t, twoRules, nil), []step{
+		{describe(1, "user", "1", "team", "1"), true, "api/team", 2, "aa"},
+		{describe(2, "user", "1", "team", "1"), true, "api/team", 0, "aa"},
+		{describe(1, "user", "1", "team", "1"), false, "api/team", 0, "ad"},
+		{describe(0, "user", "1"), true, "api/user", 2, "a"},
+		{describe(2, "user", "1", "team", "2"), true, "api/user", 0, "aa"},
+		{describe(1, "team", "2", "user", "1"), false, "api/user", 0, "ad"},
+		{describe(0, "team", "2"), true, "api/team", 1, "a"},
+	})
+}
+
+// TestUnmatched: an unknown domain, a descriptor without a rule and an unlimited
+// one are allowed without numbers.
+func TestUnmatched(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: admin
+    rate_limit: {unlimited: true}
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 1}
+`, nil)
+	elsewhere := describe(1, "user", "1")
+	elsewhere.Domain = "other"
+	run(t, l, []step{
+		{elsewhere, true, "", stint.NoLimit, "u"},
+		{describe(1, "nobody", "1"), true, "", stint.NoLimit, "u"},
+		{describe(1, "admin", "1"), true, "api/admin", stint.NoLimit, "a"},
+		{describe(1, "admin", "1", "user", "1", "x", "y"), true, "api/user", 0, "aau"},
+	})
+	run(t, New(l.store, nil, Options{}), []step{{describe(1, "user", "1"), true, "", stint.NoLimit, "u"}})
+}
+
+// TestShadow: a limit in shadow mode counts and shows its numbers to nobody but the
+// observer; it neither denies nor is held back when others deny.
+func TestShadow(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: user
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 1}
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 2}
+`, nil)
+	run(t, l, []step{
+		{describe(1, "user", "1", "team", "1"), true, "api/team", 1, "aa"},
+		{describe(1, "user", "1", "team", "1"), true, "api/team", 0, "aa"},
+		{describe(1, "user", "2", "team", "1"), false, "api/team", 0, "ad"},
+		{describe(1, "user", "2"), true, "", stint.NoLimit, "a"},
+	})
+	var v Verdict
+	if err := l.Decide(ctx, describe(1, "user", "2"), &v); err != nil || v.Asked[0].Allowed {
+		t.Errorf("the shadow limit of user 2, which was charged twice, says %+v, %v", v.Asked, err)
+	}
+}
+
+// TestQuota: limits in quota mode deny only if all of them do.
+func TestQuota(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: a
+    quota_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 1}
+  - key: b
+    quota_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 2}
+`, nil)
+	run(t, l, []step{
+		{describe(1, "a", "1", "b", "1"), true, "api/a", 0, "aa"},
+		{describe(1, "a", "1", "b", "1"), true, "api/b", 0, "da"},
+		{describe(1, "a", "1", "b", "1"), false, "api/a", 0, "dd"},
+	})
+}
+
+// TestNotAtomic: a domain that says atomic: false charges each limit apart.
+func TestNotAtomic(t *testing.T) {
+	run(t, newLimiter(t, "atomic: false\n"+twoRules[1:], nil), []step{
+		{describe(3, "user", "1", "team", "1"), true, "api/team", 0, "aa"},
+		{describe(1, "user", "1", "team", "1"), false, "api/team", 0, "ad"},
+		{describe(0, "user", "1"), true, "api/user", 1, "a"},
+	})
+}
+
+// TestReplaces: a matched limit drops those it names, also one that is itself
+// dropped.
+func TestReplaces(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {name: plain, unit: hour, requests_per_unit: 1}
+  - key: premium
+    rate_limit: {name: premium, unit: hour, requests_per_unit: 3, replaces: [{name: plain}]}
+  - key: gold
+    rate_limit: {name: gold, unlimited: true, replaces: [{name: premium}]}
+`, nil)
+	run(t, l, []step{
+		{describe(1, "user", "1", "premium", "yes"), true, "premium", 2, "ua"},
+		{describe(1, "user", "1"), true, "plain", 0, "a"},
+		{describe(1, "user", "1", "premium", "yes", "gold", "yes"), true, "gold", stint.NoLimit, "uua"},
+	})
+}
+
+// TestInline: a limit that the request brings has a namespace of its own.
+func TestInline(t *testing.T) {
+	l := newLimiter(t, twoRules, nil)
+	limit := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
+	var v Verdict
+	for i, allowed := range []bool{true, true, false} {
+		if err := l.DecideInline(ctx, "api/user|1:1", limit, describe(1, "", ""), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Allowed != allowed || v.Rule != nil || v.Limit != 2 || len(v.Results) != 1 {
+			t.Errorf("take %d: %+v", i, v)
+		}
+	}
+	run(t, l, []step{{describe(0, "user", "1"), true, "api/user", 5, "a"}})
+}
+
+// TestUndo: what a request took is given back, and nothing else.
+func TestUndo(t *testing.T) {
+	l := newLimiter(t, twoRules, nil)
+	var first, denied, v Verdict
+	decide := func(v *Verdict, cost uint32) {
+		t.Helper()
+		if err := l.Decide(ctx, describe(cost, "user", "1", "team", "1"), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decide(&first, 2)
+	decide(&v, 1)
+	decide(&denied, 1)
+	for _, v := range []*Verdict{&denied, &first, &first} {
+		if err := l.Undo(ctx, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, l, []step{{describe(0, "user", "1", "team", "1"), true, "api/team", 2, "aa"}})
+}
+
+// TestSwap: a request sees the table that is in force, and keys keep their state.
+func TestSwap(t *testing.T) {
+	l := newLimiter(t, twoRules, nil)
+	run(t, l, []step{
+		{describe(3, "team", "1"), true, "api/team", 0, "a"},
+		{describe(1, "team", "1"), false, "api/team", 0, "d"},
+	})
+	l.Swap(table(t, `
+domain: api
+descriptors:
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 10}
+`))
+	run(t, l, []step{{describe(1, "team", "1"), true, "api/team", 6, "a"}})
+}
+
+// broken is a store that cannot decide.
+type broken struct{}
+
+var errBroken = errors.New("broken")
+
+func (broken) Decide(context.Context, *stint.Call) error { return errBroken }
+
+// witness counts what it is shown.
+type witness struct{ verdicts, errors, measured int }
+
+func (w *witness) Decided(_ *Verdict, took time.Duration, err error) {
+	w.verdicts++
+	if err != nil {
+		w.errors++
+	}
+	if took >= 0 {
+		w.measured++
+	}
+}
+
+// TestObserver: every decision is shown once, failures too, and some are measured.
+func TestObserver(t *testing.T) {
+	w := new(witness)
+	l := New(broken{}, table(t, twoRules), Options{Observer: w})
+	var v Verdict
+	const n = 5000
+	for range n {
+		if err := l.Decide(ctx, describe(1, "user", "1"), &v); !errors.Is(err, errBroken) {
+			t.Fatalf("got %v", err)
+		}
+		if len(v.Asked) != 1 || name(v.Asked[0].Rule) != "api/user" {
+			t.Fatalf("after an error %+v was asked", v.Asked)
+		}
+	}
+	if w.verdicts != n || w.errors != n || w.measured == 0 || w.measured > n/8 {
+		t.Errorf("%+v of %d decisions", w, n)
+	}
+}
+
+func TestDecideAllocatesNothing(t *testing.T) {
+	if xtest.Race {
+		return // the detector makes sync.Pool drop things on purpose
+	}
+	l := newLimiter(t, twoRules, new(witness))
+	for _, req := range []*Request{describe(1, "user", "1"), describe(1, "user", "1", "team", "1"), describe(1, "x", "y")} {
+		var v Verdict
+		if n := testing.AllocsPerRun(1000, func() { _ = l.Decide(ctx, req, &v) }); n != 0 {
+			t.Errorf("%d descriptors: %v allocations", len(req.Descriptors), n)
+		}
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	l := New(memory.New(memory.Options{}), table(b, twoRules), Options{})
+	for _, req := range []*Request{describe(1, "user", "1"), describe(1, "user", "1", "team", "1")} {
+		b.Run([]string{"", "one", "two"}[len(req.Descriptors)], func(b *testing.B) {
+			var v Verdict
+			for b.Loop() {
+				_ = l.Decide(ctx, req, &v)
+			}
+		})
+	}
+}
