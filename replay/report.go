@@ -169,8 +169,8 @@ func (r *Report) note(format string, args ...any) {
 // finish adds what is to be said about the numbers.
 func (r *Report) finish(opts *Options) {
 	if r.Parsed > 0 && r.Late*100 > r.Parsed {
-		r.note("%s came later than the reorder window of %v allows and were decided at its edge: give the files oldest first, or raise --reorder.",
-			count(r.Late, "line", "lines"), opts.Reorder)
+		r.note("%s came later than the reorder window of %s allows and were decided at its edge: give the files oldest first, or raise --reorder.",
+			count(r.Late, "line", "lines"), span(opts.Reorder))
 	}
 	if r.Lines > 0 && r.Unparseable*10 > r.Lines {
 		r.note("%s of the lines could not be parsed: is it an access log in the common, combined or JSON format?", percent(r.Unparseable, r.Lines))

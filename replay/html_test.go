@@ -1,0 +1,129 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/xtest"
+)
+
+// browse opens a page in Chromium and returns what it became, and what it wrote to
+// the console.
+func browse(t *testing.T, page []byte) (dom, console string) {
+	t.Helper()
+	browser := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			browser = path
+			break
+		}
+	}
+	if browser == "" {
+		xtest.SkipOrFail(t, "no chromium in the path; make deps installs it")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "report.html")
+	if err := os.WriteFile(file, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--user-data-dir="+filepath.Join(dir, "profile"), "--enable-logging=stderr",
+		"--virtual-time-budget=3000", "--dump-dom", "file://"+file)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &errs)
+	}
+	for line := range strings.Lines(errs.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			console += line
+		}
+	}
+	return out.String(), console
+}
+
+// TestPage opens the page in a browser: the charts are drawn, nothing is loaded,
+// nothing fails, and what the log holds stays text.
+func TestPage(t *testing.T) {
+	const evil = `</script><script>document.title='evil'</script><img/src=x:y/onerror=document.title='evil'>`
+	var log strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&log, "192.0.2.%d - - [17/May/2015:10:%02d:%02d +0000] \"GET /%s HTTP/1.1\" 200 5\n", i%7, i/60, i%60, evil)
+	}
+	log.WriteString(evil + "\n")
+	report, err := Run(context.Background(), Options{Limit: testLimit(t, "5/min by path+ip"), Reorder: DefaultReorder},
+		[]Input{Reader(evil, strings.NewReader(log.String()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Parsed != 600 || report.Denied == 0 || len(report.Samples) != 1 {
+		t.Fatalf("%d parsed, %d denied", report.Parsed, report.Denied)
+	}
+	report.note("%s", evil)
+	report.Limit += evil
+	var page bytes.Buffer
+	if err := report.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	dom, console := browse(t, page.Bytes())
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	if n := strings.Count(dom, "<canvas"); n != 3 {
+		t.Errorf("%d charts, want 3", n)
+	}
+	if strings.Contains(dom, "<title>evil") || strings.Contains(dom, "<img") {
+		t.Error("text of the log became part of the page")
+	}
+	for _, want := range []string{
+		"would have been denied, from 7 of 7 keys.", "The same under each algorithm", "sliding_window", "as replayed",
+		"Unparseable lines", "&lt;/script&gt;&lt;script&gt;",
+	} {
+		if !strings.Contains(dom+page.String(), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+// TestPageOfNothing has no charts and no fault.
+func TestPageOfNothing(t *testing.T) {
+	report := replayFile(t, os.DevNull, Options{Limit: testLimit(t, "1/s"), Algorithms: []stint.Algorithm{}})
+	var page bytes.Buffer
+	if err := report.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	dom, console := browse(t, page.Bytes())
+	if console != "" || strings.Contains(dom, "<canvas") || !strings.Contains(dom, "nothing was decided") {
+		t.Errorf("console %q, page:\n%s", console, dom)
+	}
+}
+
+// TestPageLoadsNothing looks for anything that a browser would fetch.
+func TestPageLoadsNothing(t *testing.T) {
+	report := replayFile(t, "testdata/bursts.log", Options{Limit: testLimit(t, "10/min by ip"), Reorder: DefaultReorder})
+	var page bytes.Buffer
+	if err := report.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	for _, word := range []string{" src=", " href=", "<link", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket"} {
+		if strings.Contains(text, word) {
+			t.Errorf("the page holds %q", word)
+		}
+	}
+	for _, want := range []string{"default-src 'none'", "The MIT License (MIT)", "Leon Sorokin"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+}
