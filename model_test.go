@@ -17,8 +17,6 @@ type model interface {
 	fits(now, cost int64, distance bool) bool
 	// take charges cost units at now and returns the delay.
 	take(now, cost int64) int64
-	// deny tells of a try that was refused although it could ever pass.
-	deny(now, cost int64)
 	// untouched says whether the key is as if never touched at now.
 	untouched(now int64) bool
 }
@@ -43,7 +41,7 @@ func newModel(spec stint.Spec) model {
 	case stint.FixedWindow:
 		return &windowModel{per: per, requests: requests, first: spec.FromFirst}
 	case stint.SlidingLog:
-		return &logModel{per: per, requests: requests, distance: spec.MinInterval.Microseconds(), countDenied: spec.CountDenied}
+		return &logModel{per: per, requests: requests, distance: spec.MinInterval.Microseconds()}
 	case stint.SlidingWindow:
 		return &blockModel{block: per / int64(spec.Blocks), blocks: int64(spec.Blocks), requests: requests}
 	}
@@ -84,8 +82,6 @@ func (m *fluidModel) take(now, cost int64) int64 {
 	return ceilRat(wait)
 }
 
-func (m *fluidModel) deny(int64, int64) {}
-
 func (m *fluidModel) untouched(now int64) bool { return m.at(now).Sign() == 0 }
 
 func ceilRat(r *big.Rat) int64 {
@@ -116,8 +112,6 @@ func (m *stepModel) take(now, cost int64) int64 {
 	m.tokens, m.step = m.at(now)-cost, now/m.per
 	return 0
 }
-
-func (m *stepModel) deny(int64, int64) {}
 
 func (m *stepModel) untouched(now int64) bool { return m.at(now) == m.capacity }
 
@@ -160,14 +154,11 @@ func (m *windowModel) take(now, cost int64) int64 {
 	return 0
 }
 
-func (m *windowModel) deny(int64, int64) {}
-
 func (m *windowModel) untouched(now int64) bool { return m.used(now) == 0 }
 
 // logModel counts what the last per holds.
 type logModel struct {
 	per, requests, distance int64
-	countDenied             bool
 	takes                   []taken
 }
 
@@ -190,12 +181,6 @@ func (m *logModel) fits(now, cost int64, distance bool) bool {
 func (m *logModel) take(now, cost int64) int64 {
 	m.takes = append(m.takes, taken{now, cost})
 	return 0
-}
-
-func (m *logModel) deny(now, cost int64) {
-	if m.countDenied {
-		m.take(now, cost)
-	}
 }
 
 func (m *logModel) untouched(now int64) bool { return m.used(now) == 0 }
@@ -228,8 +213,6 @@ func (m *blockModel) take(now, cost int64) int64 {
 	m.takes = append(m.takes, taken{now, cost})
 	return 0
 }
-
-func (m *blockModel) deny(int64, int64) {}
 
 func (m *blockModel) untouched(now int64) bool { return m.estimate(now).Sign() == 0 }
 
@@ -267,10 +250,8 @@ func (r *reference) take(now stint.Instant, cost uint64) stint.Decision {
 		d.Delay = micros(r.model.take(t, n))
 	default:
 		d.Allowed = false
-		if r.spec.Overdraw {
+		if r.spec.Overdraw || r.spec.CountDenied {
 			r.force(now, cost)
-		} else {
-			r.model.deny(t, n)
 		}
 		d.RetryAfter = micros(least(r.horizon(), func(wait int64) bool { return r.model.fits(t+wait, n, true) }))
 	}

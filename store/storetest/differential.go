@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,11 +51,11 @@ func ask(s tester, call stint.Call) ([]stint.Decision, error) {
 }
 
 func describe(call stint.Call) string {
-	text := ""
+	var text strings.Builder
 	for _, take := range call.Takes {
-		text += fmt.Sprintf("  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Apart, take.Undo, take.Limit.Spec())
+		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Apart, take.Undo, take.Limit.Spec())
 	}
-	return text
+	return text.String()
 }
 
 // history makes up calls.

@@ -120,10 +120,12 @@ func togetherRandom(t *testing.T, o Options) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(g)))
 			call := stint.Call{At: noon}
+			var asked []int
 			for range calls {
-				call.Takes = call.Takes[:0]
+				call.Takes, asked = call.Takes[:0], asked[:0]
 				for range 1 + r.IntN(6) {
 					k := r.IntN(keys)
+					asked = append(asked, k)
 					call.Takes = append(call.Takes, stint.Take{Key: key(k), Limit: limit(k), Cost: uint32(r.IntN(4))})
 				}
 				if err := s.Decide(context.Background(), &call); err != nil {
@@ -133,10 +135,8 @@ func togetherRandom(t *testing.T, o Options) {
 				if d, _ := stint.Combine(call.Results); !d.Allowed {
 					continue
 				}
-				for _, take := range call.Takes {
-					var k int
-					fmt.Sscanf(string(take.Key), "key%d", &k)
-					charged[k].Add(int64(take.Cost))
+				for i, k := range asked {
+					charged[k].Add(int64(call.Takes[i].Cost))
 				}
 			}
 		})
