@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/httprate"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	"github.com/ulule/limiter/v3"
+	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
+
+	"stint"
+	"stint/store/memory"
+)
+
+// Everybody gets the same limit: six a minute, so that a key is remembered for a
+// while after its first take, and so much at once that nothing is denied while it is
+// measured. A denial is the cheaper answer, as nothing is written.
+const (
+	perMinute = 6
+	atOnce    = 150_000_000
+)
+
+// contender is a limiter under measurement.
+type contender struct {
+	name string
+	make func() taker
+}
+
+// taker decides one request of a key, which is also given by its number.
+type taker struct {
+	take  func(key string, number uint32) bool
+	close func()
+}
+
+// contenders in the order of the table: the floor, ours, the peers.
+var contenders = []contender{
+	{"floor: GCRA by compare-and-swap in an array", newFloor},
+	{"stint/store/memory", newStint},
+	{"go-chi/httprate (counter, racy)", newHTTPRate},
+	{"sethvargo/go-limiter (memorystore)", newGoLimiter},
+	{"throttled/throttled v2 (memstore)", newThrottled},
+	{"golang.org/x/time/rate in a map", newXTime},
+	{"ulule/limiter v3 (memory)", newUlule},
+}
+
+// newFloor is what a decision costs that needs no key: the clock, one load and one
+// compare-and-swap.
+func newFloor() taker {
+	const charge = int64(time.Minute/time.Microsecond) / perMinute
+	base := time.Now()
+	cells := make([]atomic.Int64, keyCount)
+	return taker{take: func(_ string, number uint32) bool {
+		cell := &cells[number]
+		for {
+			now := int64(time.Since(base) / time.Microsecond)
+			was := cell.Load()
+			next := max(was, now) + charge
+			if next-now > atOnce*charge {
+				return false
+			}
+			if cell.CompareAndSwap(was, next) {
+				return true
+			}
+		}
+	}}
+}
+
+func newStint() taker {
+	store := memory.New(memory.Options{})
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: perMinute, Per: time.Minute, Burst: atOnce})
+	return taker{take: func(key string, _ uint32) bool { return store.Take(stint.Key(key), limit, 1).Allowed }}
+}
+
+// newHTTPRate asks httprate's counter as its middleware does, without the request
+// and the headers around it, and without working out anew when the hour began. The
+// middleware holds one lock over both steps; here two goroutines may both pass with
+// the last unit.
+func newHTTPRate() taker {
+	const window = time.Hour
+	counter := httprate.NewLocalLimitCounter(window)
+	start := time.Now().UTC().Truncate(window)
+	counter.Config(atOnce, window)
+	return taker{take: func(key string, _ uint32) bool {
+		passed := float64(time.Since(start)) / float64(window)
+		now, before, err := counter.Get(key, start, start.Add(-window))
+		if err != nil || float64(now)+float64(before)*(1-passed) >= atOnce {
+			return false
+		}
+		return counter.IncrementBy(key, start, 1) == nil
+	}}
+}
+
+func newGoLimiter() taker {
+	store, err := memorystore.New(&memorystore.Config{Tokens: atOnce, Interval: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	return taker{
+		take: func(key string, _ uint32) bool {
+			_, _, _, ok, err := store.Take(ctx, key)
+			return ok && err == nil
+		},
+		close: func() { _ = store.Close(ctx) }, // its error can only say that it was closed before
+	}
+}
+
+func newThrottled() taker {
+	store, err := memstore.NewCtx(0)
+	if err != nil {
+		panic(err)
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(perMinute), MaxBurst: atOnce - 1})
+	if err != nil {
+		panic(err)
+	}
+	limiter.SetMaxCASAttemptsLimit(1 << 20) // it gives up after 10, which two goroutines reach
+	ctx := context.Background()
+	return taker{take: func(key string, _ uint32) bool {
+		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+		return !limited && err == nil
+	}}
+}
+
+// newXTime is what people write around x/time/rate: a map and a lock.
+func newXTime() taker {
+	var mu sync.Mutex
+	limiters := map[string]*rate.Limiter{}
+	return taker{take: func(key string, _ uint32) bool {
+		mu.Lock()
+		l := limiters[key]
+		if l == nil {
+			l = rate.NewLimiter(perMinute/60.0, atOnce)
+			limiters[key] = l
+		}
+		mu.Unlock()
+		return l.Allow()
+	}}
+}
+
+func newUlule() taker {
+	l := limiter.New(ululememory.NewStore(), limiter.Rate{Period: time.Hour, Limit: atOnce})
+	ctx := context.Background()
+	return taker{take: func(key string, _ uint32) bool {
+		c, err := l.Get(ctx, key)
+		return err == nil && !c.Reached
+	}}
+}
