@@ -35,6 +35,9 @@ func TestCalendarWindows(t *testing.T) {
 		{stint.Day, "America/Havana", "2024-11-03T03:59:00Z", "2024-11-03T04:00:00Z"}, // midnight comes twice
 		{stint.Day, "America/Havana", "2024-11-03T04:30:00Z", "2024-11-04T05:00:00Z"},
 		{stint.Day, "America/Havana", "2024-11-03T05:30:00Z", "2024-11-04T05:00:00Z"},
+		{stint.Day, "America/St_Johns", "2010-11-07T02:29:59Z", "2010-11-07T02:30:00Z"}, // 00:01 is followed by 23:01
+		{stint.Day, "America/St_Johns", "2010-11-07T02:45:00Z", "2010-11-08T03:30:00Z"},
+		{stint.Day, "America/St_Johns", "2010-11-07T03:45:00Z", "2010-11-08T03:30:00Z"},
 		{stint.Day, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"}, // a day that never was
 		{stint.Day, "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
 	} {
