@@ -50,22 +50,22 @@ func TestNever(t *testing.T) {
 429
 Cache-Control: no-store
 Content-Type: application/json
-Ratelimit-Policy: "0/1h";q=0;w=3600
-Ratelimit: "0/1h";r=0
-X-Ratelimit-Limit: 0
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 3600
+RateLimit-Policy: "0/1h";q=0;w=3600
+RateLimit: "0/1h";r=0
+X-RateLimit-Limit: 0
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 3600
 
 {"error":{"code":"rate_limited","message":"Request quota exceeded. The limit never allows this request.","context":{"renewal":3600}}}`)
 	expect(t, "problem", dump(get(h, "192.0.2.1:1", "/", "Accept", "application/problem+json")), `
 429
 Cache-Control: no-store
 Content-Type: application/problem+json
-Ratelimit-Policy: "0/1h";q=0;w=3600
-Ratelimit: "0/1h";r=0
-X-Ratelimit-Limit: 0
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 3600
+RateLimit-Policy: "0/1h";q=0;w=3600
+RateLimit: "0/1h";r=0
+X-RateLimit-Limit: 0
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 3600
 
 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Request quota exceeded. The limit never allows this request.","violated-policies":["0/1h"]}`)
 }
@@ -180,7 +180,7 @@ func TestObedienceIsRewarded(t *testing.T) {
 			denials := 0
 			for range 2000 {
 				w := get(h, "192.0.2.1:1", "/")
-				_, after, exhausted := strings.Cut(w.Header().Get("RateLimit"), ";r=0;t=")
+				_, after, exhausted := strings.Cut(field(w, "RateLimit"), ";r=0;t=")
 				if w.Code == http.StatusOK && !exhausted || spec.MinInterval > 0 && w.Code == http.StatusOK {
 					time.now += stint.Instant(random.IntN(2_000_000))
 					continue

@@ -16,6 +16,11 @@
 // (leaky_bucket) holds the request first; a client that goes away meanwhile gives
 // its place back.
 //
+// On an HTTP/1 wire the RateLimit fields are spelled as their specifications write
+// them, so they stand like that in the map too: read them there by index, such as
+// w.Header()["X-RateLimit-Remaining"], not by Header.Get. A client's net/http finds
+// them by any spelling.
+//
 // # Who is asking
 //
 // The client is the peer of the connection. Behind proxies that is the proxy, and

@@ -20,7 +20,7 @@ var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.
 // show sends a request and prints what matters of the answer.
 func show(h http.Handler, header ...string) {
 	w := get(h, "203.0.113.7:4711", "/", header...)
-	fmt.Println(w.Code, "remaining:", w.Header().Get("X-RateLimit-Remaining"), w.Body)
+	fmt.Println(w.Code, "remaining:", field(w, "X-RateLimit-Remaining"), w.Body)
 }
 
 // One limit for each client, in three lines.

@@ -57,6 +57,13 @@ func request(from, target string, header ...string) *http.Request {
 	return r
 }
 
+// field returns a header as it stands in the map: the RateLimit fields are spelled
+// there as on the wire, where Header.Get does not look.
+func field(w *httptest.ResponseRecorder, name string) string {
+	return strings.Join(w.Header()[name], ", ")
+}
+
+
 // dump renders an answer as lines: status, headers in alphabetical order, body. A
 // Content-Length that is right is left out.
 func dump(w *httptest.ResponseRecorder) string {
@@ -114,10 +121,10 @@ http:
 Cache-Control: no-store
 Content-Type: application/json
 Retry-After: 180
-X-Ratelimit-Limit: 2000
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 1404429213925
-X-Ratelimit-Retry-After: 180
+X-RateLimit-Limit: 2000
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1404429213925
+X-RateLimit-Retry-After: 180
 
 {"error":{"code":"bf-429","message":"Request quota exceeded. Wait 3 minutes and try again.","context":{"renewal":1404429213925}}}`)
 		})
@@ -131,38 +138,38 @@ func TestPresets(t *testing.T) {
 		allowed, denied string
 	}{
 		{nil, `
-Ratelimit-Policy: "login";q=1;w=60
-Ratelimit: "login";r=0;t=60
-X-Ratelimit-Limit: 1
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 1767225660`, `
+RateLimit-Policy: "login";q=1;w=60
+RateLimit: "login";r=0;t=60
+X-RateLimit-Limit: 1
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1767225660`, `
 Cache-Control: no-store
 Content-Type: application/json
-Ratelimit-Policy: "login";q=1;w=60
-Ratelimit: "login";r=0;t=50
+RateLimit-Policy: "login";q=1;w=60
+RateLimit: "login";r=0;t=50
 Retry-After: 50
-X-Ratelimit-Limit: 1
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 1767225660
-X-Ratelimit-Retry-After: 50`},
+X-RateLimit-Limit: 1
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1767225660
+X-RateLimit-Retry-After: 50`},
 		{[]rule.Preset{rule.IETF}, `
-Ratelimit-Policy: "login";q=1;w=60
-Ratelimit: "login";r=0;t=60`, `
+RateLimit-Policy: "login";q=1;w=60
+RateLimit: "login";r=0;t=60`, `
 Cache-Control: no-store
 Content-Type: application/json
-Ratelimit-Policy: "login";q=1;w=60
-Ratelimit: "login";r=0;t=50
+RateLimit-Policy: "login";q=1;w=60
+RateLimit: "login";r=0;t=50
 Retry-After: 50`},
 		{[]rule.Preset{rule.Draft03}, `
-X-Ratelimit-Limit: 1, 1;w=60
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 60`, `
+X-RateLimit-Limit: 1, 1;w=60
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 60`, `
 Cache-Control: no-store
 Content-Type: application/json
 Retry-After: 50
-X-Ratelimit-Limit: 1, 1;w=60
-X-Ratelimit-Remaining: 0
-X-Ratelimit-Reset: 50`},
+X-RateLimit-Limit: 1, 1;w=60
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 50`},
 		{[]rule.Preset{rule.None}, "", `
 Cache-Control: no-store
 Content-Type: application/json
@@ -236,11 +243,11 @@ func TestDenialNamesItsRule(t *testing.T) {
 			for header, want := range map[string]string{
 				"Retry-After": test.retry, "X-RateLimit-Limit": test.limit, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": test.reset,
 			} {
-				if got := w.Header().Get(header); got != want {
+				if got := field(w, header); got != want {
 					t.Errorf("%s: %s, want %s", header, got, want)
 				}
 			}
-			if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, quoted+";r=0;t="+test.retry) {
+			if got := field(w, "RateLimit"); !strings.HasPrefix(got, quoted+";r=0;t="+test.retry) {
 				t.Errorf("RateLimit: %s, want %s first, with r=0 and t=%s", got, quoted, test.retry)
 			}
 			if !strings.HasSuffix(w.Body.String(), `"violated-policies":[`+quoted+`]}`) {
@@ -267,7 +274,7 @@ func TestNearest(t *testing.T) {
 		// The rule per-address is the only one to have draft03, which speaks before legacy.
 		"X-RateLimit-Limit": "5, 5;w=86400", "X-RateLimit-Remaining": "4", "Retry-After": "", "X-RateLimit-Retry-After": "",
 	} {
-		if got := w.Header().Get(header); got != want {
+		if got := field(w, header); got != want {
 			t.Errorf("%s: %s, want %s", header, got, want)
 		}
 	}

@@ -55,8 +55,8 @@ http:
 			if passed != 5 {
 				t.Errorf("%d passed, want 5", passed)
 			}
-			if w := get(h, "198.51.100.1:1", "/"); w.Header().Get("X-RateLimit-Remaining") != "4" {
-				t.Errorf("an address that was only claimed has %s left, want 4", w.Header().Get("X-RateLimit-Remaining"))
+			if w := get(h, "198.51.100.1:1", "/"); field(w, "X-RateLimit-Remaining") != "4" {
+				t.Errorf("an address that was only claimed has %s left, want 4", field(w, "X-RateLimit-Remaining"))
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestSameClient(t *testing.T) {
 	} {
 		for i, from := range same {
 			want := fmt.Sprint(99 - i)
-			if got := get(h, from, "/").Header().Get("X-RateLimit-Remaining"); got != want {
+			if got := field(get(h, from, "/"), "X-RateLimit-Remaining"); got != want {
 				t.Errorf("%s has %s left, want %s", from, got, want)
 			}
 		}
@@ -236,7 +236,7 @@ func TestNames(t *testing.T) {
 		{stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), "", 200, ""},
 	} {
 		w := get(httplimit.Limit(store, test.limit, httplimit.Options{Name: test.name})(ok), "192.0.2.1:1", "/")
-		if got := w.Header().Get("RateLimit"); w.Code != test.want || got != test.shown {
+		if got := field(w, "RateLimit"); w.Code != test.want || got != test.shown {
 			t.Errorf("limit %d: status %d, RateLimit: %s, want %d, %s", i, w.Code, got, test.want, test.shown)
 		}
 	}
@@ -257,11 +257,11 @@ http:
 	h := byRules(t, time.store(), file, httplimit.Options{Headers: []rule.Preset{rule.Draft03, rule.IETF}})
 	expect(t, "answer", dump(get(h, "192.0.2.1:1", "/")), `
 200
-Ratelimit-Policy: "api/remote_address";q=5;w=3600
-Ratelimit: "api/remote_address";r=4;t=3600
-X-Ratelimit-Limit: 5, 5;w=3600
-X-Ratelimit-Remaining: 4
-X-Ratelimit-Reset: 3600
+RateLimit-Policy: "api/remote_address";q=5;w=3600
+RateLimit: "api/remote_address";r=4;t=3600
+X-RateLimit-Limit: 5, 5;w=3600
+X-RateLimit-Remaining: 4
+X-RateLimit-Reset: 3600
 
 `)
 }

@@ -108,7 +108,7 @@ http:
 		if test.header != "" {
 			r.Header[test.header] = []string{"first", "second"}
 		}
-		name, _, _ := strings.Cut(send(h, r).Header().Get("RateLimit"), ";")
+		name, _, _ := strings.Cut(field(send(h, r), "RateLimit"), ";")
 		if name != test.want {
 			t.Errorf("%s %s is limited by %s, want %s", test.method, test.target, name, test.want)
 		}

@@ -53,7 +53,7 @@ func session(t *testing.T) string {
 		}
 		resp.Body.Close()
 		fmt.Fprintf(&shown, "%s %s\n", resp.Proto, resp.Status)
-		for _, name := range []string{"Ratelimit", "Retry-After"} { // as grep finds them
+		for _, name := range []string{"RateLimit", "Retry-After"} { // as grep finds them
 			if value := resp.Header.Get(name); value != "" {
 				fmt.Fprintf(&shown, "%s: %s\n", name, value)
 			}

@@ -60,7 +60,10 @@ func (f *Fields) Field(i int) (name Name, value []byte) {
 }
 
 // Put sets the fields in a map like net/http's Header, in place of what it has
-// under their names. It allocates twice, however many there are.
+// under their names. They stand in it, and so on an HTTP/1 wire, as their
+// specifications spell them, where Header.Get does not look for them; who reads
+// them in the same process asks the map. It allocates twice, however many there
+// are.
 func (f *Fields) Put(header map[string][]string) {
 	if f.n == 0 {
 		return
@@ -68,7 +71,8 @@ func (f *Fields) Put(header map[string][]string) {
 	all, values, from := string(f.text), make([]string, f.n), 0
 	for i := range values {
 		values[i] = all[from:f.end[i]]
-		header[f.name[i].Canonical()] = values[i : i+1 : i+1]
+		delete(header, f.name[i].Canonical())
+		header[f.name[i].String()] = values[i : i+1 : i+1]
 		from = f.end[i]
 	}
 }

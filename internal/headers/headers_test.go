@@ -248,8 +248,11 @@ RateLimit: "a \"b\" \\ 50%25 %C3%BC%0D%0AX: y";r=10`,
 			f.Put(header)
 			for i := range f.Len() {
 				name, value := f.Field(i)
-				if got := header[name.Canonical()]; len(got) != 1 || got[0] != string(value) {
+				if got := header[name.String()]; len(got) != 1 || got[0] != string(value) {
 					t.Errorf("header has %s: %q, want %q", name, got, value)
+				}
+				if other := header[name.Canonical()]; name.Canonical() != name.String() && other != nil {
+					t.Errorf("header has %s: %q too", name.Canonical(), other)
 				}
 			}
 		})
