@@ -63,7 +63,6 @@ func field(w *httptest.ResponseRecorder, name string) string {
 	return strings.Join(w.Header()[name], ", ")
 }
 
-
 // dump renders an answer as lines: status, headers in alphabetical order, body. A
 // Content-Length that is right is left out.
 func dump(w *httptest.ResponseRecorder) string {
