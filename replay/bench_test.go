@@ -88,22 +88,3 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkParse reads a line of the real log and allocates nothing.
-func BenchmarkParse(b *testing.B) {
-	lines := bytes.Split(bytes.TrimSpace(unpackedLog(b, 1)), []byte("\n"))
-	for _, bench := range []struct {
-		name  string
-		parts parts
-	}{{"plain", 0}, {"headers", withHeaders}} {
-		b.Run(bench.name, func(b *testing.B) {
-			b.ReportAllocs()
-			p := parser{parts: bench.parts}
-			for i := 0; b.Loop(); i++ {
-				if _, ok := p.parse(lines[i%len(lines)]); !ok {
-					b.Fatalf("cannot parse %q", lines[i%len(lines)])
-				}
-			}
-		})
-	}
-}

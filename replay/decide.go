@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/accesslog"
+	"stint/internal/clientip"
 )
 
 // limitDecider decides by one limit. Every line is one look-up of its key; the
@@ -27,7 +29,7 @@ type limitDecider struct {
 	outcome   outcome
 }
 
-func newLimitDecider(opts *Options) (*limitDecider, error) {
+func newLimitDecider(opts *Options) *limitDecider {
 	d := &limitDecider{limit: opts.Limit, names: newNames(), keyed: len(opts.Limit.By) > 0}
 	compared := opts.Algorithms
 	if compared == nil {
@@ -54,7 +56,7 @@ func newLimitDecider(opts *Options) (*limitDecider, error) {
 	if !d.keyed {
 		d.states = make([]stint.State, len(d.limits))
 	}
-	return d, nil
+	return d
 }
 
 // variant returns the limit under an algorithm: its own as it stands, another with
@@ -67,19 +69,19 @@ func (l *Limit) variant(a stint.Algorithm) (*stint.Limit, error) {
 	return stint.NewLimit(plainSpec(a, spec.Requests, spec.Per, l.Burst))
 }
 
-func (d *limitDecider) needs() parts {
-	var p parts
+func (d *limitDecider) needs() accesslog.Parts {
+	var p accesslog.Parts
 	if slices.Contains(d.limit.By, ByUser) {
-		p |= withUser
+		p |= accesslog.User
 	}
 	if slices.Contains(d.limit.By, ByAgent) {
-		p |= withHeaders
+		p |= accesslog.Headers
 	}
 	return p
 }
 
 // prepare finds the key of a line.
-func (d *limitDecider) prepare(r *record) (uint32, error) {
+func (d *limitDecider) prepare(r *accesslog.Record) (uint32, error) {
 	if !d.appendKey(r) {
 		return noClient, nil
 	}
@@ -95,10 +97,10 @@ func (d *limitDecider) prepare(r *record) (uint32, error) {
 // client for a limit that counts by nothing. False if the line lacks one. Values may
 // hold a "+" themselves, so their lengths follow all but the last, four bytes each,
 // and no two keys are the same.
-func (d *limitDecider) appendKey(r *record) bool {
+func (d *limitDecider) appendKey(r *accesslog.Record) bool {
 	d.key = d.key[:0]
 	if !d.keyed {
-		d.key = r.appendClient(d.key)
+		d.key = appendClient(d.key, r)
 		return true
 	}
 	var lengths [len(fieldNames) * 4]byte
@@ -111,15 +113,15 @@ func (d *limitDecider) appendKey(r *record) bool {
 		before := len(d.key)
 		switch field {
 		case ByIP:
-			d.key = r.appendClient(d.key)
+			d.key = appendClient(d.key, r)
 		case ByPath:
-			d.key = append(d.key, r.path...)
+			d.key = append(d.key, r.Path...)
 		case ByMethod:
-			d.key = append(d.key, r.method...)
+			d.key = append(d.key, r.Method...)
 		case ByUser:
-			d.key = append(d.key, r.user...)
+			d.key = append(d.key, r.User...)
 		case ByAgent:
-			d.key = append(d.key, r.agent...)
+			d.key = append(d.key, r.Agent...)
 		}
 		if len(d.key) == before {
 			return false
@@ -127,6 +129,15 @@ func (d *limitDecider) appendKey(r *record) bool {
 	}
 	d.key = append(d.key, tail...)
 	return true
+}
+
+// appendClient appends who a client is: its IPv4 address, the /64 of its IPv6 address,
+// or its name.
+func appendClient(b []byte, r *accesslog.Record) []byte {
+	if addr := r.Address(); addr.Is6() {
+		return append(clientip.Group(addr, 0).AppendTo(b), "/64"...)
+	}
+	return r.AppendHost(b)
 }
 
 // keyText is a key as people read it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 )
 
 // The page and its parts. uplot draws the charts; it is embedded, so the page loads
@@ -58,6 +59,9 @@ func (p *page) Title() string {
 	}
 	return "Replay of an access log: " + p.Limit
 }
+
+// Sentence is the headline, with what belongs together on one line.
+func (p *page) Sentence() string { return strings.ReplaceAll(p.Headline(), " %", "\u00a0%") }
 
 // TimeSpan is that of the text form.
 func (p *page) TimeSpan() string { return p.timeSpan() }

@@ -76,13 +76,13 @@ var packed = []struct{ magic, name, tool string }{
 
 // lines reads an input line by line.
 type lines struct {
-	src    io.Reader
-	closer io.Closer
-	buf    []byte // what was read is buf[from:to]
-	from   int
-	to     int
-	skip   bool  // the rest of a line that was too long
-	end    error // what ended the reading
+	src  io.Reader
+	file io.ReadCloser
+	buf  []byte // what was read is buf[from:to]
+	from int
+	to   int
+	skip bool  // the rest of a line that was too long
+	end  error // what ended the reading
 }
 
 // open starts to read the input. read is told of bytes as they come, before they
@@ -93,7 +93,7 @@ func open(in Input, buf []byte, read func(int) error) (*lines, error) {
 		return nil, &InputError{Name: in.Name, Problem: "cannot be opened: " + err.Error(), Hint: "check that it exists and may be read", Err: err}
 	}
 	raw := bufio.NewReaderSize(&countingReader{f, read}, blockSize)
-	l := &lines{src: raw, closer: f, buf: buf}
+	l := &lines{src: raw, file: f, buf: buf}
 	if len(l.buf) < blockSize {
 		l.buf = make([]byte, blockSize)
 	}

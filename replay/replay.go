@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/accesslog"
 	"stint/rule"
 )
 
@@ -61,9 +62,9 @@ func (o *Options) check() error {
 // called with the number that prepare returned; between the two the line waits for
 // its turn.
 type decider interface {
-	prepare(r *record) (ref uint32, err error)
+	prepare(r *accesslog.Record) (ref uint32, err error)
 	decide(at stint.Instant, ref uint32) error
-	needs() parts
+	needs() accesslog.Parts
 	report(r *Report)
 }
 
@@ -79,7 +80,7 @@ func Run(ctx context.Context, opts Options, inputs []Input) (*Report, error) {
 		return nil, err
 	}
 	run := &run{decider: d, report: &Report{}, progress: opts.Progress}
-	run.parser.parts = d.needs()
+	run.parser.Parts = d.needs()
 	run.queue = newQueue(opts.Reorder.Microseconds(), d.decide)
 	for _, in := range inputs {
 		if in.Size <= 0 {
@@ -106,13 +107,13 @@ func newDecider(opts *Options) (decider, error) {
 	if opts.Rules != nil {
 		return newRulesDecider(opts)
 	}
-	return newLimitDecider(opts)
+	return newLimitDecider(opts), nil
 }
 
 // run is one replay under way.
 type run struct {
 	decider  decider
-	parser   parser
+	parser   accesslog.Parser
 	queue    *queue
 	report   *Report
 	buf      []byte
@@ -136,7 +137,7 @@ func (r *run) input(ctx context.Context, in Input) error {
 	case err != nil:
 		return err
 	}
-	defer l.closer.Close()
+	defer l.file.Close()
 	for n := int64(1); ; n++ {
 		line, more := l.next()
 		if !more {
@@ -165,7 +166,7 @@ func (r *run) input(ctx context.Context, in Input) error {
 // line parses a line and puts it in its place.
 func (r *run) line(line []byte, name string, number int64) error {
 	r.report.Lines++
-	rec, ok := r.parser.parse(line)
+	rec, ok := r.parser.Parse(line)
 	if !ok {
 		r.report.Unparseable++
 		if len(r.report.Samples) < maxSamples {
@@ -174,14 +175,14 @@ func (r *run) line(line []byte, name string, number int64) error {
 		return nil
 	}
 	r.report.Parsed++
-	if rec.status == 429 {
+	if rec.Status == 429 {
 		r.report.Refused++
 	}
 	ref, err := r.decider.prepare(rec)
 	if err != nil {
 		return err
 	}
-	return r.queue.put(rec.at, ref)
+	return r.queue.put(rec.At, ref)
 }
 
 func (r *run) count(n int) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/accesslog"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -103,11 +104,11 @@ func length(spec *stint.Spec) time.Duration {
 	return spec.Per
 }
 
-func (d *rulesDecider) needs() parts { return withHeaders }
+func (d *rulesDecider) needs() accesslog.Parts { return accesslog.Headers }
 
 // prepare keeps what the line supplies to rules.
-func (d *rulesDecider) prepare(r *record) (uint32, error) {
-	d.name = r.appendClient(d.name[:0])
+func (d *rulesDecider) prepare(r *accesslog.Record) (uint32, error) {
+	d.name = appendClient(d.name[:0], r)
 	client := d.clients.id(d.name)
 	d.tally.known(client)
 	var ref uint32
@@ -251,9 +252,9 @@ const (
 	partServer
 )
 
-func newLogLine(r *record, client uint32) logLine {
-	l := logLine{addr: r.address(), client: client}
-	parts := [...][]byte{r.method, r.path, r.query, r.agent, r.referer, r.server}
+func newLogLine(r *accesslog.Record, client uint32) logLine {
+	l := logLine{addr: r.Address(), client: client}
+	parts := [...][]byte{r.Method, r.Path, r.Query, r.Agent, r.Referer, r.Server}
 	total := 0
 	for i, p := range parts {
 		total += len(p)

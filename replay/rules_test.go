@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stint"
+	"stint/internal/accesslog"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -202,21 +203,21 @@ func sortedLines(t *testing.T, name string) (lines []logLine, times []stint.Inst
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.closer.Close()
+	defer l.file.Close()
 	var waiting []logLine
 	q := newQueue(DefaultReorder.Microseconds(), func(at stint.Instant, ref uint32) error {
 		lines, times = append(lines, waiting[ref]), append(times, at)
 		return nil
 	})
-	p := parser{parts: withHeaders}
+	p := accesslog.Parser{Parts: accesslog.Headers}
 	for {
 		line, more := l.next()
 		if !more {
 			break
 		}
-		if r, ok := p.parse(line); ok {
+		if r, ok := p.Parse(line); ok {
 			waiting = append(waiting, newLogLine(r, 0))
-			if err := q.put(r.at, uint32(len(waiting)-1)); err != nil {
+			if err := q.put(r.At, uint32(len(waiting)-1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -284,9 +285,8 @@ func TestRulesWithoutHTTP(t *testing.T) {
 }
 
 func TestLogLine(t *testing.T) {
-	var p parser
-	p.parts = withHeaders
-	r, ok := p.parse([]byte(`www.example.org:80 192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET /a%20b?x=1&y=a+b%21&x=2&z=%zz&;c=1&e= HTTP/1.1" 200 5 "http://r/" "Agent"`))
+	p := accesslog.Parser{Parts: accesslog.Headers}
+	r, ok := p.Parse([]byte(`www.example.org:80 192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET /a%20b?x=1&y=a+b%21&x=2&z=%zz&;c=1&e= HTTP/1.1" 200 5 "http://r/" "Agent"`))
 	if !ok {
 		t.Fatal("cannot be parsed")
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -60,10 +61,8 @@ func (r *Report) textRules(w io.Writer) {
 }
 
 func (r *Report) shadowMark(rule string) string {
-	for _, shadow := range r.ShadowRules {
-		if shadow == rule {
-			return " (shadow)"
-		}
+	if slices.Contains(r.ShadowRules, rule) {
+		return " (shadow)"
 	}
 	return ""
 }
@@ -172,11 +171,12 @@ func (t *table) write(w io.Writer) {
 	widths[0] = min(widths[0], textWidth-others)
 	fmt.Fprintln(w)
 	for _, row := range append([][]string{t.head}, t.rows...) {
-		line := fmt.Sprintf("%-*s", widths[0], shorten(row[0], widths[0]))
+		var line strings.Builder
+		fmt.Fprintf(&line, "%-*s", widths[0], shorten(row[0], widths[0]))
 		for i, cell := range row[1:] {
-			line += fmt.Sprintf("  %*s", widths[i+1], cell)
+			fmt.Fprintf(&line, "  %*s", widths[i+1], cell)
 		}
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
 }
 
@@ -192,7 +192,7 @@ func shorten(s string, width int) string {
 // is cut.
 func wrap(s string, width int) []string {
 	lines := []string{""}
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		word = shorten(word, width)
 		last := &lines[len(lines)-1]
 		switch {

@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 // jsonLine reads one line that is a JSON object. It reads from left to right and
 // takes what it knows, so an object that is cut off is as good as its beginning.
 type jsonLine struct {
-	parser  *parser
+	parser  *Parser
 	rest    []byte
 	path    []byte // of the value being read, in lower case, joined by dots
 	scratch []byte // unescaped strings
@@ -129,35 +129,35 @@ const (
 )
 
 // parse reads the line into the record of p.
-func (j *jsonLine) parse(line []byte, p *parser) bool {
+func (j *jsonLine) parse(line []byte, p *Parser) bool {
 	j.parser, j.rest = p, line
 	j.path, j.scratch = j.path[:0], j.scratch[:0]
 	j.found = [jsonFields]found{}
-	p.rec.at = 0
+	p.rec.At = 0
 	j.value(0)
 
 	r := &p.rec
-	if r.at == 0 || r.host == nil {
+	if r.At == 0 || r.host == nil {
 		return false
 	}
 	method, target := j.found[jsonMethod], j.found[jsonTarget]
 	if line := j.found[jsonRequest]; line.rank > 0 && (method.rank == 0 || target.rank != 1) && r.setRequestLine(line.value) {
 		if method.rank > 0 {
-			r.method = method.value
+			r.Method = method.value
 		}
-	} else if r.method = method.value; !isMethod(r.method) || !r.setTarget(target.value) {
+	} else if r.Method = method.value; !isMethod(r.Method) || !r.setTarget(target.value) {
 		return false
 	}
 	if s := j.found[jsonStatus].value; len(s) == 3 {
-		r.status, _ = number(s, 999)
+		r.Status, _ = number(s, 999)
 	}
-	r.user, r.agent = j.found[jsonUser].value, j.found[jsonAgent].value
-	r.referer, r.server = j.found[jsonReferer].value, j.found[jsonServer].value
-	return isMethod(r.method)
+	r.User, r.Agent = j.found[jsonUser].value, j.found[jsonAgent].value
+	r.Referer, r.Server = j.found[jsonReferer].value, j.found[jsonServer].value
+	return isMethod(r.Method)
 }
 
 // setRequestLine reads a request line that stands by itself.
-func (r *record) setRequestLine(s []byte) bool {
+func (r *Record) setRequestLine(s []byte) bool {
 	_, ok := r.setRequest(s, false)
 	return ok
 }
@@ -291,7 +291,7 @@ func (j *jsonLine) take(value []byte) {
 		if !ok {
 			return
 		}
-		j.parser.rec.at = at
+		j.parser.rec.At = at
 	}
 	*f = found{value, name.rank}
 }

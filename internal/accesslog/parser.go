@@ -1,0 +1,157 @@
+package accesslog
+
+import "bytes"
+
+// Parts are what is read beside address, time, method and path.
+type Parts uint8
+
+// The parts; several are joined by |.
+const (
+	User    Parts = 1 << iota // the authenticated user
+	Headers                   // User-Agent, Referer, Host
+)
+
+// Parser reads lines. It remembers the last time stamp, because most lines share
+// all but the seconds with the one before. The zero Parser is ready; it belongs to
+// one goroutine.
+type Parser struct {
+	// Parts are read beside what every line needs. Each costs a little time.
+	Parts Parts
+
+	rec    Record
+	stamp  stampCache
+	object jsonLine
+}
+
+// Parse reads a line, and says whether address, time, method and path were there.
+// The record is valid until the next call.
+func (p *Parser) Parse(line []byte) (*Record, bool) {
+	p.rec = Record{}
+	line = bytes.TrimLeft(line, " \t")
+	if len(line) == 0 {
+		return nil, false
+	}
+	ok := false
+	if line[0] == '{' {
+		ok = p.object.parse(line, p)
+	} else {
+		ok = p.text(line)
+	}
+	return &p.rec, ok
+}
+
+// text reads the common or combined format:
+//
+//	host ident user [time] "method target protocol" status bytes "referer" "agent"
+//
+// with the virtual host before it, if the server was told to write it.
+func (p *Parser) text(line []byte) bool {
+	first, rest, _ := bytes.Cut(line, []byte(" "))
+	identity, rest, ok := p.time(rest)
+	if !ok {
+		return false
+	}
+	second, after, _ := bytes.Cut(identity, []byte(" "))
+	switch {
+	case isServer(first) && p.rec.setAddress(second):
+		p.rec.Server, identity = first, after
+	case !p.rec.setHost(first):
+		return false
+	}
+	if p.Parts&User != 0 {
+		_, user, _ := bytes.Cut(identity, []byte(" ")) // ident, then user
+		p.rec.User = present(bytes.Trim(user, ` "`))
+	}
+	quoted := len(rest) > 0 && rest[0] == '"'
+	if quoted {
+		rest = rest[1:]
+	}
+	n, ok := p.rec.setRequest(rest, quoted)
+	if !ok {
+		return false
+	}
+	p.answer(rest[n:])
+	return true
+}
+
+// time finds the time stamp in brackets and returns what stands before and after
+// it. A user name may hold a bracket, so each one is tried.
+func (p *Parser) time(s []byte) (before, after []byte, ok bool) {
+	for from := 0; ; {
+		i := bytes.IndexByte(s[from:], '[')
+		if i < 0 {
+			return nil, nil, false
+		}
+		from += i + 1
+		at, n, ok := p.stamp.parse(s[from:])
+		if !ok {
+			continue
+		}
+		p.rec.At = at
+		after = s[from+n:]
+		if len(after) > 0 && after[0] == ']' {
+			after = after[1:]
+		}
+		return bytes.TrimRight(s[:from-1], " "), bytes.TrimLeft(after, " "), true
+	}
+}
+
+// answer reads what follows the target: the rest of the request, the status, the
+// length, and the headers of the combined format. All of it may be missing.
+func (p *Parser) answer(s []byte) {
+	i := closingQuote(s)
+	if i < 0 {
+		return
+	}
+	s = bytes.TrimLeft(s[i+1:], " ")
+	if len(s) >= 3 && isDigit(s[0]) && isDigit(s[1]) && isDigit(s[2]) {
+		p.rec.Status = int(s[0]-'0')*100 + int(s[1]-'0')*10 + int(s[2]-'0')
+	}
+	if p.Parts&Headers == 0 {
+		return
+	}
+	p.rec.Referer, s = quotedString(s)
+	p.rec.Agent, _ = quotedString(s)
+}
+
+// quotedString returns the next string in quotes, nil for "-", and what follows. A
+// missing closing quote ends the string with the line.
+func quotedString(s []byte) (value, rest []byte) {
+	i := bytes.IndexByte(s, '"')
+	if i < 0 {
+		return nil, nil
+	}
+	s = s[i+1:]
+	if i = closingQuote(s); i < 0 {
+		return present(s), nil
+	}
+	return present(s[:i]), s[i+1:]
+}
+
+// closingQuote returns the place of the first quote without a backslash before it,
+// -1 for none.
+func closingQuote(s []byte) int {
+	for from := 0; ; {
+		i := bytes.IndexByte(s[from:], '"')
+		if i < 0 {
+			return -1
+		}
+		i += from
+		slashes := 0
+		for j := i - 1; j >= 0 && s[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+// present returns nil for the "-" that stands for a missing value.
+func present(s []byte) []byte {
+	if len(s) == 1 && s[0] == '-' {
+		return nil
+	}
+	return s
+}
