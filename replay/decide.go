@@ -22,10 +22,9 @@ type limitDecider struct {
 	tally     *tally
 	names     *names
 	key       []byte
-	keyed     bool          // the limit counts by something
-	states    []stint.State // of key k in column c: k*len(limits)+c
-	hand      int           // the next state to be looked at by forget
-	unlimited int64         // lines without a key
+	keyed     bool // the limit counts by something
+	shelf     shelf
+	unlimited int64 // lines without a key
 	outcome   outcome
 }
 
@@ -53,8 +52,9 @@ func newLimitDecider(opts *Options) *limitDecider {
 	}
 	d.specs = compared
 	d.tally = newTally(len(d.limits), main)
+	d.shelf.columns = len(d.limits)
 	if !d.keyed {
-		d.states = make([]stint.State, len(d.limits))
+		d.shelf.add()
 	}
 	return d
 }
@@ -87,8 +87,8 @@ func (d *limitDecider) prepare(r *accesslog.Record) (uint32, error) {
 	}
 	id := d.names.id(d.key)
 	d.tally.known(id)
-	if d.keyed && int(id)*len(d.limits) >= len(d.states) {
-		d.states = append(d.states, make([]stint.State, len(d.limits))...)
+	if d.keyed && int(id) == d.shelf.keys {
+		d.shelf.add()
 	}
 	return id, nil
 }
@@ -155,13 +155,12 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 		d.tally.note(at, noClient, o)
 		return nil
 	}
-	n := len(d.limits)
-	key := 0
+	key := uint32(0) // the only one
 	if d.keyed {
-		key = int(ref) * n
-		d.forget(at)
+		key = ref
 	}
-	states := d.states[key : key+n]
+	states := d.shelf.of(key)
+	logged := hasLog(states)
 	for i, limit := range d.limits {
 		answer := limit.Take(&states[i], at, 1)
 		if !answer.Allowed {
@@ -169,29 +168,15 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 		}
 		o.delay[i] = answer.Delay
 	}
+	if !logged && hasLog(states) {
+		d.shelf.gained(key)
+	}
+	d.shelf.forget(at, d.limitsOf)
 	d.tally.note(at, ref, o)
 	return nil
 }
 
-// forget looks at one more key at each line, round and round, and gives back the
-// memory of logs that no longer matter.
-func (d *limitDecider) forget(at stint.Instant) {
-	if d.hand >= len(d.states) {
-		d.hand = 0
-	}
-	next := d.hand + len(d.limits)
-	forgetLogs(d.states[d.hand:next], d.limits, at)
-	d.hand = next
-}
-
-// forgetLogs drops the logs of a key that are as good as untouched.
-func forgetLogs(states []stint.State, limits []*stint.Limit, at stint.Instant) {
-	for i := range states {
-		if st := &states[i]; st.Log != nil && limits[i].Fresh(st, at) {
-			*st = stint.State{}
-		}
-	}
-}
+func (d *limitDecider) limitsOf(uint32) []*stint.Limit { return d.limits }
 
 func (d *limitDecider) report(r *Report) {
 	d.tally.finish()

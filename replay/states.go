@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"stint"
@@ -15,14 +16,13 @@ import (
 type states struct {
 	names    *names
 	variants map[*stint.Limit][]*stint.Limit // what a limit is in each column
-	width    int                             // columns
-	states   []stint.State                   // of key k in column c: k*width+c
-	limits   [][]*stint.Limit                // of key k
-	hand     int                             // the next key to be looked at by forget
+	limits   [][]*stint.Limit                // of each key
+	shelf    shelf
 
-	ids   []uint32 // of the takes of the call
-	costs []uint64 // of the takes of the call: the sum for its key at the first, 0 at the others
-	last  int      // the last take that is not apart and has a cost
+	ids    []uint32 // of the takes of the call
+	costs  []uint64 // of the takes of the call: the sum for its key at the first, 0 at the others
+	logged []bool   // whether the key of each take had a log before
+	last   int      // the last take that is not apart and has a cost
 
 	// denied and delay are the answers of the last call: a bit for each column that
 	// denied the take, and the longest delay of each column.
@@ -32,8 +32,11 @@ type states struct {
 
 var _ stint.Store = (*states)(nil)
 
-func newStates(width int) *states {
-	return &states{names: newNames(), variants: map[*stint.Limit][]*stint.Limit{}, width: width}
+func newStates(columns int) *states {
+	return &states{
+		names: newNames(), variants: map[*stint.Limit][]*stint.Limit{},
+		shelf: shelf{columns: columns},
+	}
 }
 
 var errAsksOnly = errors.New("replay: its store only answers asks, of one unit or more")
@@ -57,10 +60,19 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 		call.Results = append(call.Results, stint.Decision{})
 	}
 	s.sum(call.Takes)
-	for column := range s.width {
+	s.logged = s.logged[:0]
+	for _, id := range s.ids {
+		s.logged = append(s.logged, hasLog(s.shelf.of(id)))
+	}
+	for column := range s.shelf.columns {
 		s.decide(call, column)
 	}
-	s.forget(call.At)
+	for i, id := range s.ids {
+		if !s.logged[i] && !slices.Contains(s.ids[:i], id) && hasLog(s.shelf.of(id)) {
+			s.shelf.gained(id)
+		}
+		s.shelf.forget(call.At, s.limitsOf)
+	}
 	return nil
 }
 
@@ -69,7 +81,7 @@ func (s *states) id(t *stint.Take) uint32 {
 	id := s.names.lookup(string(t.Key))
 	if int(id) == len(s.limits) {
 		s.limits = append(s.limits, s.variants[t.Limit])
-		s.states = append(s.states, make([]stint.State, s.width)...)
+		s.shelf.add()
 	}
 	return id
 }
@@ -127,8 +139,8 @@ func (s *states) decide(call *stint.Call, column int) {
 
 // at returns the limit and the state of a take in a column.
 func (s *states) at(take, column int) (*stint.Limit, *stint.State) {
-	id := int(s.ids[take])
-	return s.limits[id][column], &s.states[id*s.width+column]
+	id := s.ids[take]
+	return s.limits[id][column], &s.shelf.of(id)[column]
 }
 
 func (s *states) answer(call *stint.Call, take, column int, d stint.Decision) {
@@ -156,13 +168,4 @@ func (s *states) copyAnswer(call *stint.Call, take, column int) {
 	}
 }
 
-// forget gives back the memory of one more key whose logs no longer matter.
-func (s *states) forget(at stint.Instant) {
-	if s.hand >= len(s.limits) {
-		s.hand = 0
-	}
-	if s.hand < len(s.limits) {
-		forgetLogs(s.states[s.hand*s.width:(s.hand+1)*s.width], s.limits[s.hand], at)
-		s.hand++
-	}
-}
+func (s *states) limitsOf(key uint32) []*stint.Limit { return s.limits[key] }
