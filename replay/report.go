@@ -154,6 +154,14 @@ type Sample struct {
 	Text  string `json:"text"` // shortened, with all but printable characters escaped
 }
 
+// Shown is the text of the sample for people.
+func (s Sample) Shown() string {
+	if strings.TrimSpace(s.Text) == "" {
+		return "(empty)"
+	}
+	return s.Text
+}
+
 // WriteJSON writes the report as one JSON object. Its order never changes.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)

@@ -219,7 +219,7 @@ func (d *rulesDecider) report(r *Report) {
 	}
 	r.Algorithms, r.Comparison = []AlgorithmCount{}, []Comparison{}
 	for i, a := range d.compared {
-		r.compare(d.tally, i+1, a, "each rule's requests and period"+extras[a])
+		r.compare(d.tally, i+1, a, "rates of the rules"+extras[a])
 	}
 	r.Notes = append(r.Notes, d.broken...)
 }

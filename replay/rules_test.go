@@ -238,7 +238,7 @@ func TestRulesReport(t *testing.T) {
 	if report.Limit != "" || report.Algorithm != "" || report.ClientKind != "clients" || report.DistinctClients != 1753 {
 		t.Errorf("limit %q, algorithm %q, %d %s", report.Limit, report.Algorithm, report.DistinctClients, report.ClientKind)
 	}
-	if got := report.Comparison[2].Numbers; got != "each rule's requests and period, burst 0" {
+	if got := report.Comparison[2].Numbers; got != "rates of the rules, burst 0" {
 		t.Errorf("numbers %q", got)
 	}
 	var text strings.Builder

@@ -96,7 +96,7 @@ func (r *Report) textRest(w io.Writer) {
 	if len(r.Samples) > 0 {
 		fmt.Fprintf(w, "\n%s\n", r.samplesTitle())
 		for _, s := range r.Samples {
-			fmt.Fprintln(w, shorten(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Text), textWidth))
+			fmt.Fprintln(w, shorten(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Shown()), textWidth))
 		}
 	}
 	if len(r.Notes) > 0 {
