@@ -17,10 +17,10 @@ const (
 	slotBytes = int64(unsafe.Sizeof(slot{}))
 	minSlots  = 8
 
-	// A table is replaced when 4/5 of its slots are claimed, by one of which 16/25
+	// A table is replaced when 17/20 of its slots are claimed, by one of which 17/25
 	// are: each step grows it by a quarter.
-	fullNum, fullDen   = 4, 5
-	freshNum, freshDen = 16, 25
+	fullNum, fullDen   = 17, 20
+	freshNum, freshDen = 17, 25
 
 	overLimit = 1 << 63        // in a rank: the key could not take now
 	rankBits  = 63 - stateBits // what is left beside that and an instant
