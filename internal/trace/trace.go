@@ -12,6 +12,7 @@ package trace
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -61,12 +62,11 @@ func Load(dir string) ([]Section, error) {
 	}
 	var all []Section
 	for _, name := range names {
-		f, err := os.Open(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		sections, err := Read(filepath.Base(name), f)
-		f.Close()
+		sections, err := Read(filepath.Base(name), bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}
