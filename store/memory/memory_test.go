@@ -95,7 +95,7 @@ func hammer(t *testing.T, l *stint.Limit) {
 // often as calls passed.
 func TestTogetherIsExact(t *testing.T) {
 	at := stint.At(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))
-	s := New(Options{Clock: func() stint.Instant { return at }})
+	s := New(Options{Budget: 1, Clock: func() stint.Instant { return at }})
 	var limits []*stint.Limit
 	for _, spec := range specs {
 		limits = append(limits, limit(t, spec))
@@ -103,6 +103,23 @@ func TestTogetherIsExact(t *testing.T) {
 	const keys = 20
 	var charged [keys]atomic.Int64
 	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	swept := make(chan struct{})
+	go func() { // meanwhile tables are looked through and replaced
+		defer close(swept)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.Sweep()
+				s.Stats()
+				for i := range s.shards {
+					s.replace(&s.shards[i], s.shards[i].table.Load(), at)
+				}
+			}
+		}
+	}()
 	for g := range 16 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(g)))
@@ -126,6 +143,8 @@ func TestTogetherIsExact(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	close(stop)
+	<-swept
 	for k := range keys {
 		d := s.Take(stint.Key(fmt.Sprint("k", k)), limits[k%len(limits)], 0)
 		if used := d.Limit - d.Remaining; used != charged[k].Load() {

@@ -175,7 +175,7 @@ func (s *Store) Stats() Stats {
 		stats.Keys += int64(sh.cells.Load())
 		t := sh.table.Load()
 		for j := range t.slots {
-			if w := t.slots[j].word.Load(); w != untouched && w < moved {
+			if w := t.slots[j].word.Load(); w&^busy != untouched && w < moved {
 				stats.Keys++
 			}
 		}
@@ -214,10 +214,10 @@ func (s *Store) wasteful(t *table, now stint.Instant) bool {
 	live := 0
 	for i := range t.slots {
 		word := t.slots[i].word.Load()
-		if word == untouched || word >= moved {
+		if word&^busy == untouched || word >= moved {
 			continue
 		}
-		limit := s.limits.of(word)
+		limit := s.limits.of(word &^ busy)
 		st := limit.Unpack(word & stateMask)
 		if !limit.Fresh(&st, now) {
 			live++
