@@ -214,6 +214,52 @@ func TestInline(t *testing.T) {
 	run(t, l, []step{{describe(0, "user", "1"), true, "api/user", 5, "a"}})
 }
 
+// TestSoft: a limit of 10 with soft: 20% lets 12 pass. The outside sees the plain
+// limit; what passed above it is marked, a peek and what another limit denied is
+// not.
+func TestSoft(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 10, soft: 20%}
+  - key: bucket
+    rate_limit: {unit: hour, requests_per_unit: 10, burst: 5, algorithm: token_bucket, soft: 20%}
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 1}
+`, nil)
+	var v Verdict
+	for i, want := range []struct {
+		req       *Request
+		allowed   bool
+		over      bool
+		limit     int64
+		remaining int64
+	}{
+		{describe(9, "user", "1"), true, false, 10, 1},
+		{describe(1, "user", "1"), true, false, 10, 0},
+		{describe(1, "user", "1"), true, true, 10, 0},
+		{describe(0, "user", "1"), true, false, 10, 0},
+		{describe(2, "user", "1"), false, false, 10, 0},
+		{describe(1, "user", "1"), true, true, 10, 0},
+		{describe(1, "user", "1"), false, false, 10, 0},
+		{describe(11, "user", "2"), true, true, 10, 0},
+		{describe(13, "user", "3"), false, false, 10, 10},
+		{describe(5, "bucket", "1"), true, false, 5, 0},
+		{describe(1, "bucket", "1"), true, true, 5, 0},
+		{describe(1, "bucket", "1"), false, false, 5, 0},
+		{describe(1, "team", "1"), true, false, 1, 0},
+		{describe(1, "team", "1", "user", "4"), false, false, 1, 0},
+	} {
+		if err := l.Decide(ctx, want.req, &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Allowed != want.allowed || v.Over != want.over || v.Limit != want.limit || v.Remaining != want.remaining {
+			t.Errorf("step %d: %+v, want %+v", i, v.Decision, want)
+		}
+	}
+}
+
 // TestUndo: what a request took is given back, and nothing else.
 func TestUndo(t *testing.T) {
 	l := newLimiter(t, twoRules, nil)

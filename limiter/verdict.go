@@ -98,7 +98,7 @@ func (v *Verdict) match(domain *rule.Domain, req *Request) {
 		v.keys = append(v.keys, ruleSpace)
 		v.keys = a.Rule.AppendKey(v.keys, req.Descriptors[a.Descriptor].Entries)
 		v.take(i, stint.Take{
-			Limit: a.Rule.Limit, Cost: a.Cost, Op: req.Op,
+			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
 			Apart: a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
 		})
 	}
@@ -159,10 +159,34 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 	if err := store.Decide(ctx, &v.call); err != nil {
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, err)
 	}
+	passed := v.passed()
 	for i := range v.call.Results {
-		v.Asked[v.taken[i]].Decision = v.call.Results[i]
+		a, t := &v.Asked[v.taken[i]], &v.call.Takes[i]
+		a.Decision = v.call.Results[i]
+		if a.Rule != nil && a.Rule.Soft > 0 {
+			a.soften(t.Op == stint.Ask && (t.Apart || passed))
+		}
 	}
 	return nil
+}
+
+// passed says whether the takes that stand or fall together were charged.
+func (v *Verdict) passed() bool {
+	for i := range v.call.Results {
+		if !v.call.Takes[i].Apart && !v.call.Results[i].Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// soften shows the numbers of the plain limit where the store holds one that is
+// larger by a soft part: what passed into that part is marked.
+func (a *Asked) soften(charged bool) {
+	added := a.Rule.Stored.Most() - a.Rule.Limit.Most()
+	a.Over = charged && a.Allowed && a.Cost > 0 && a.Remaining < added
+	a.Limit = a.Rule.Limit.Most()
+	a.Remaining = max(0, a.Remaining-added)
 }
 
 // conclude turns the answers of the limits into those of the descriptors and of
@@ -218,10 +242,7 @@ func (v *Verdict) quotas() (all, denying int) {
 // turnBack makes the call that undoes the decision, and says whether anything is
 // to be undone.
 func (v *Verdict) turnBack() bool {
-	whole := true // whether the takes that stand or fall together were charged
-	for i := range v.call.Takes {
-		whole = whole && (v.call.Takes[i].Apart || v.call.Results[i].Allowed)
-	}
+	whole := v.passed()
 	kept := v.call.Takes[:0]
 	for i, t := range v.call.Takes {
 		a := &v.Asked[v.taken[i]]

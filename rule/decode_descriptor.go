@@ -124,7 +124,7 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 			continue
 		}
 		r := &Rule{
-			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Unit: l.unit,
+			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Headers: l.headers,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),

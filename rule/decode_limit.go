@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones work without those of the system
@@ -26,9 +27,11 @@ type limit struct {
 	name      string
 	replaces  []string
 	headers   []Preset
+	soft      Ratio
 
 	limit   *stint.Limit
-	ignored string // a warning
+	stored  *stint.Limit // with the part that soft adds
+	ignored string       // a warning
 }
 
 // unit is a word for a period.
@@ -75,8 +78,27 @@ func (l *limit) read() bool {
 		l.explain(err)
 		return false
 	}
-	l.limit = made
+	l.limit, l.stored = made, made
+	return l.soft == 0 || l.soften()
+}
+
+// soften makes the limit that the store holds larger by the soft part.
+func (l *limit) soften() bool {
+	at := l.said["soft"]
+	spec := l.limit.Spec()
+	spec.Requests, spec.Burst = l.soft.more(spec.Requests), l.soft.more(spec.Burst)
+	stored, err := stint.NewLimit(spec)
+	if err != nil {
+		at.Fail(fmt.Sprintf("soft: the larger limit is refused: %v", err), "lower the percentage or the limit")
+		return false
+	}
+	l.stored = stored
 	return true
+}
+
+// more returns n and the part r of it, rounded down, at most what fits.
+func (r Ratio) more(n uint32) uint32 {
+	return uint32(min(uint64(n)+uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
 }
 
 // words reads each word, and remembers what was said and where.
@@ -100,6 +122,7 @@ func (l *limit) words() strictyaml.Words {
 		"name":              func(v strictyaml.Value) { l.name = v.Text() },
 		"replaces":          l.readReplaces,
 		"headers":           l.readHeaders,
+		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*Whole) },
 	}
 	l.policy.words(words)
 	for word, read := range words {

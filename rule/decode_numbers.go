@@ -26,6 +26,7 @@ func (l *limit) readUnlimited() bool {
 		}
 	}
 	l.limit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+	l.stored = l.limit
 	return ok
 }
 
@@ -82,6 +83,7 @@ var wordsOf = map[string][]stint.Algorithm{
 	"blocks":       {stint.SlidingWindow},
 	"min_interval": {stint.SlidingLog},
 	"count_denied": {stint.SlidingLog},
+	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 }
 
 // readBelonging reports words that mean nothing to the algorithm, also where they

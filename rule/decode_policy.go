@@ -29,7 +29,7 @@ func (p *policy) words(words strictyaml.Words) {
 			p.failure = Failure(i)
 		}
 	}
-	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.saysShare, p.share = &v, true, ratio(v) }
+	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.saysShare, p.share = &v, true, ratio(v, Whole) }
 	words["nodes"] = func(v strictyaml.Value) {
 		p.shareOrNodes, p.saysNodes, p.nodes = &v, true, v.Uint32()
 		if v.IsInt() && p.nodes == 0 {
@@ -81,13 +81,14 @@ func choose(v strictyaml.Value, known ...string) (int, bool) {
 	return 0, false
 }
 
-// ratio reads a part of a whole, such as 10% or 0.5%.
-func ratio(v strictyaml.Value) Ratio {
+// ratio reads a part of a whole, such as 10% or 0.5%, up to most.
+func ratio(v strictyaml.Value, most Ratio) Ratio {
 	number, percent := strings.CutSuffix(v.Text(), "%")
 	f, err := strconv.ParseFloat(number, 64)
 	millionths := math.Round(f * float64(Whole) / 100)
-	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(Whole)) {
-		v.Fail(fmt.Sprintf("local_share: %q is no part of a whole", v.Text()), "write a percentage above 0% and up to 100%, such as 10%")
+	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(most)) {
+		v.Fail(fmt.Sprintf("%s: %q is no part of a whole", v.Word(), v.Text()),
+			fmt.Sprintf("write a percentage above 0%% and up to %d%%, such as 10%%", most/(Whole/100)))
 		return 0
 	}
 	return Ratio(millionths)

@@ -93,8 +93,14 @@ type Rule struct {
 	// Path is the way to the node, from the root of the domain.
 	Path []Level
 
-	// Limit says how much may pass; an Unlimited one for `unlimited: true`.
+	// Limit says how much may pass, as the outside sees it; an Unlimited one for
+	// `unlimited: true`.
 	Limit *stint.Limit
+
+	// Stored is what the store is asked: Limit, or, where Soft is set, the same with
+	// requests and burst larger by that part, rounded down.
+	Stored *stint.Limit
+	Soft   Ratio
 
 	// Unit is the word that the file uses for the period, such as "minute"; "" where
 	// it gives a length.

@@ -15,6 +15,7 @@ type counters struct {
 	denied       atomic.Uint64
 	shadowDenied atomic.Uint64
 	nearLimit    atomic.Uint64
+	over         atomic.Uint64
 }
 
 // board is where the counters of one table stand. It does not change once it is in
@@ -82,6 +83,9 @@ func (b *board) count(a *limiter.Asked) {
 		c.allowed.Add(1)
 		if near(&a.Decision) {
 			c.nearLimit.Add(1)
+		}
+		if a.Over {
+			c.over.Add(1)
 		}
 	case a.Rule.Shadow:
 		c.shadowDenied.Add(1)

@@ -23,6 +23,7 @@ var (
 	ruleDeniedDesc    = desc("rule_denied_total", "Answers of a rule that denied.", "domain", "rule")
 	ruleShadowDesc    = desc("rule_shadow_denied_total", "Answers of a rule in shadow mode that would have denied.", "domain", "rule")
 	ruleNearLimitDesc = desc("rule_near_limit_total", "Answers of a rule that did not deny and left a fifth of the limit or less.", "domain", "rule")
+	ruleOverDesc      = desc("rule_over_total", "Requests that a rule let pass above its plain limit, in the part that soft adds.", "domain", "rule")
 	unmatchedDesc     = desc("unmatched_total", "Descriptors that no rule matched, by domain; empty: domains that no rule file has.", "domain")
 
 	tableDesc       = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
@@ -41,7 +42,7 @@ var (
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, degradedDesc, overDesc, storeErrDesc, latencyDesc,
-		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, unmatchedDesc,
+		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, unmatchedDesc,
 		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
@@ -71,6 +72,7 @@ func (m *Metrics) collectRules(out sink) {
 		out.counter(ruleDeniedDesc, c.denied.Load(), c.domain, c.name)
 		out.counter(ruleShadowDesc, c.shadowDenied.Load(), c.domain, c.name)
 		out.counter(ruleNearLimitDesc, c.nearLimit.Load(), c.domain, c.name)
+		out.counter(ruleOverDesc, c.over.Load(), c.domain, c.name)
 	}
 	for _, domain := range slices.Sorted(maps.Keys(b.unmatched)) {
 		out.counter(unmatchedDesc, b.unmatched[domain].Load(), domain)
