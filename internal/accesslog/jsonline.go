@@ -47,7 +47,8 @@ type jsonName struct {
 }
 
 // jsonNames are the members that are read: nginx's variables, the logs of Caddy
-// ("request." is an object of it) and Traefik, and the Elastic Common Schema.
+// ("request." is an object of it) and Traefik, the Elastic Common Schema, and plain
+// words that people give their own logs.
 var jsonNames = map[string]jsonName{
 	"client_ip":           {jsonAddress, 1},
 	"request.client_ip":   {jsonAddress, 1}, // behind trusted proxies
@@ -63,6 +64,13 @@ var jsonNames = map[string]jsonName{
 	"source.address":      {jsonAddress, 5},
 	"clientip":            {jsonAddress, 5},
 	"remote_host":         {jsonAddress, 6},
+	"ip":                  {jsonAddress, 7},
+	"remote_address":      {jsonAddress, 7},
+	"remoteaddr":          {jsonAddress, 7},
+	"addr":                {jsonAddress, 8},
+	"address":             {jsonAddress, 8},
+	"client":              {jsonAddress, 9},
+	"remote":              {jsonAddress, 9},
 
 	"startutc":     {jsonTime, 1},
 	"startlocal":   {jsonTime, 2},
@@ -73,6 +81,8 @@ var jsonNames = map[string]jsonName{
 	"time":         {jsonTime, 5},
 	"@timestamp":   {jsonTime, 6},
 	"timestamp":    {jsonTime, 7},
+	"datetime":     {jsonTime, 8},
+	"date":         {jsonTime, 9},
 
 	"request_method":      {jsonMethod, 1},
 	"request.method":      {jsonMethod, 1},
@@ -89,7 +99,7 @@ var jsonNames = map[string]jsonName{
 	"url":                       {jsonTarget, 4},
 	"url.original":              {jsonTarget, 5},
 	"url.path":                  {jsonTarget, 6},
-	"request":                   {jsonRequest, 1},
+	"request":                   {jsonRequest, 1}, // or only its target, beside a method
 	"requestline":               {jsonRequest, 2},
 	"request_line":              {jsonRequest, 2},
 	"status":                    {jsonStatus, 1},
@@ -145,8 +155,13 @@ func (j *jsonLine) parse(line []byte, p *Parser) bool {
 		if method.rank > 0 {
 			r.Method = method.value
 		}
-	} else if r.Method = method.value; !isMethod(r.Method) || !r.setTarget(target.value) {
-		return false
+	} else {
+		if target.rank == 0 {
+			target = line
+		}
+		if r.Method = method.value; !isMethod(r.Method) || !r.setTarget(target.value) {
+			return false
+		}
 	}
 	if s := j.found[jsonStatus].value; len(s) == 3 {
 		r.Status, _ = number(s, 999)
