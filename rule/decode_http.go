@@ -2,10 +2,9 @@ package rule
 
 import (
 	"fmt"
-	"strings"
 
-	"stint/internal/route"
 	"stint/internal/strictyaml"
+	"stint/rule/action"
 )
 
 // http compiles the http section: how a plain request becomes descriptors.
@@ -24,18 +23,11 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 }
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
-	h := httpLimit{line: v.Line()}
+	h := httpLimit{actions: new(action.List), line: v.Line()}
 	said := false
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{"actions": func(v strictyaml.Value) {
 		said = true
-		for _, element := range v.List() {
-			if a, ok := f.action(element); ok {
-				h.actions = append(h.actions, a)
-			}
-		}
-		if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
-			v.Fail("actions is empty", "name what describes a request, such as {remote_address: {}}")
-		}
+		h.actions = action.Read(v)
 	}}, httpLimitHint)
 	if known && !said {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
@@ -50,258 +42,8 @@ func httpLimitHint(word string) string {
 	case "limit":
 		return "limits stand in the descriptors; actions only describe a request"
 	}
-	if _, ok := actions[word]; ok {
+	if action.Known(word) {
 		return fmt.Sprintf("%s is an action: write `actions: [{%s: ...}]`", word, word)
 	}
 	return hint(word, nil)
-}
-
-// actions are what reads each action. They return false where they reported a fault.
-var actions map[string]func(v strictyaml.Value, a *action)
-
-func init() { // here, because the hints of the readers speak of all actions
-	actions = map[string]func(v strictyaml.Value, a *action){
-		"remote_address":        readRemoteAddress,
-		"masked_remote_address": readMaskedAddress,
-		"request_headers":       readRequestHeaders,
-		"query_parameters":      readQueryParameters,
-		"generic_key":           readGenericKey,
-		"header_value_match":    readHeaderValueMatch,
-		"path":                  func(v strictyaml.Value, a *action) { a.value = path; a.object(v, nil) },
-		"method":                func(v strictyaml.Value, a *action) { a.value = method; a.object(v, nil) },
-		"route":                 readRoute,
-	}
-}
-
-// action compiles one action: an object whose only word is its name.
-func (f *fileCompiler) action(v strictyaml.Value) (action, bool) {
-	if !v.IsObject() {
-		hint := "write {NAME: {}}, such as {remote_address: {}}"
-		if _, ok := actions[v.Text()]; ok {
-			hint = fmt.Sprintf("write {%s: {}}", v.Text())
-		}
-		v.Fail("an action that is no object", hint)
-		return action{}, false
-	}
-	var a action
-	count := 0
-	words := strictyaml.Words{}
-	for name, read := range actions {
-		words[name] = func(v strictyaml.Value) {
-			count++
-			a = action{name: name, key: name}
-			read(v, &a)
-		}
-	}
-	v.Object("actions", words, actionHint)
-	if count > 1 {
-		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
-	}
-	return a, a.value != nil
-}
-
-func actionHint(word string) string {
-	switch word {
-	case "source_cluster", "destination_cluster", "dynamic_metadata", "metadata", "extension":
-		return word + " reads what only Envoy knows; let Envoy send its descriptors, and leave it out here"
-	case "query_parameter_value_match", "remote_address_match":
-		return word + " is not in this version; leave it out"
-	case "header", "headers", "request_header":
-		return `write request_headers: {header_name: NAME, descriptor_key: KEY}`
-	case "ip", "client_ip", "address", "remote_addr":
-		return "write remote_address: {}"
-	case "query", "query_parameter":
-		return `write query_parameters: {query_parameter_name: NAME, descriptor_key: KEY}`
-	}
-	return ""
-}
-
-// object reads the words of an action; all actions know descriptor_key.
-func (a *action) object(v strictyaml.Value, words strictyaml.Words) {
-	if words == nil {
-		words = strictyaml.Words{}
-	}
-	words["descriptor_key"] = func(v strictyaml.Value) { a.key = nonEmpty(v) }
-	v.Object(a.name, words)
-}
-
-// nonEmpty reads a text that must say something.
-func nonEmpty(v strictyaml.Value) string {
-	text := v.Text()
-	if text == "" && !v.IsObject() && !v.IsList() {
-		v.Fail("an empty text", "write a name, or leave the word out")
-	}
-	return text
-}
-
-func readRemoteAddress(v strictyaml.Value, a *action) {
-	a.value = network(32, 64, false)
-	a.object(v, nil)
-}
-
-func readMaskedAddress(v strictyaml.Value, a *action) {
-	v4, v6 := uint64(32), uint64(64)
-	a.object(v, strictyaml.Words{
-		"v4_prefix_mask_len": func(v strictyaml.Value) { v4 = v.Uint(32) },
-		"v6_prefix_mask_len": func(v strictyaml.Value) { v6 = v.Uint(128) },
-	})
-	a.value = network(int(v4), int(v6), true)
-}
-
-func readRequestHeaders(v strictyaml.Value, a *action) {
-	name := ""
-	a.key = ""
-	a.object(v, strictyaml.Words{
-		"header_name":    func(v strictyaml.Value) { name = nonEmpty(v) },
-		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
-	})
-	a.need(v, "header_name", name)
-	a.need(v, "descriptor_key", a.key)
-	switch name {
-	case ":path":
-		a.value = path
-	case ":method":
-		a.value = method
-	case ":authority":
-		a.value = header("Host")
-	default:
-		a.value = header(name)
-	}
-}
-
-func readQueryParameters(v strictyaml.Value, a *action) {
-	name := ""
-	a.key = ""
-	a.object(v, strictyaml.Words{
-		"query_parameter_name": func(v strictyaml.Value) { name = nonEmpty(v) },
-		"skip_if_absent":       func(v strictyaml.Value) { a.optional = v.Bool() },
-	})
-	a.need(v, "query_parameter_name", name)
-	a.need(v, "descriptor_key", a.key)
-	a.value = query(name)
-}
-
-func readGenericKey(v strictyaml.Value, a *action) {
-	value := ""
-	a.object(v, strictyaml.Words{"descriptor_value": func(v strictyaml.Value) { value = nonEmpty(v) }})
-	a.need(v, "descriptor_value", value)
-	a.value = constant(value)
-}
-
-func readHeaderValueMatch(v strictyaml.Value, a *action) {
-	value, expect := "", true
-	var matchers []matcher
-	a.key = "header_match"
-	a.object(v, strictyaml.Words{
-		"descriptor_value": func(v strictyaml.Value) { value = nonEmpty(v) },
-		"expect_match":     func(v strictyaml.Value) { expect = v.Bool() },
-		"headers": func(v strictyaml.Value) {
-			for _, element := range v.List() {
-				matchers = append(matchers, readMatcher(element))
-			}
-		},
-	})
-	a.need(v, "descriptor_value", value)
-	if len(matchers) == 0 && (v.IsObject() || v.IsNull()) {
-		v.Fail("header_value_match without headers", "add a line such as `headers: [{name: x-plan, exact: free}]`")
-	}
-	a.value = matched(matchers, expect, value)
-}
-
-// need reports a word that an action cannot do without.
-func (a *action) need(v strictyaml.Value, word, said string) {
-	if said == "" && (v.IsObject() || v.IsNull()) {
-		for _, f := range v.Fields() {
-			if f.Name == word {
-				return // it is there, and was reported
-			}
-		}
-		v.Fail(fmt.Sprintf("%s without %s", a.name, word), fmt.Sprintf("add `%s:`", word))
-	}
-}
-
-// readMatcher reads a condition on a header, with the short words or with Envoy's.
-func readMatcher(v strictyaml.Value) matcher {
-	var m matcher
-	count := 0
-	var kind, text string
-	var at strictyaml.Value
-	set := func(name string) func(strictyaml.Value) {
-		return func(v strictyaml.Value) { kind, text, at, count = name, v.Text(), v, count+1 }
-	}
-	present := func(v strictyaml.Value) { m.absent, count = !v.Bool(), count+1 }
-	words := strictyaml.Words{
-		"name":    func(v strictyaml.Value) { m.name = nonEmpty(v) },
-		"present": present, "present_match": present,
-		"invert": func(v strictyaml.Value) { m.invert = v.Bool() }, "invert_match": func(v strictyaml.Value) { m.invert = v.Bool() },
-		"ignore_case": func(v strictyaml.Value) { m.fold = v.Bool() },
-	}
-	regex := func(v strictyaml.Value) {
-		v.Object("safe_regex", strictyaml.Words{"regex": set("regex"), "google_re2": func(strictyaml.Value) {}})
-	}
-	inner := strictyaml.Words{"safe_regex": regex, "ignore_case": words["ignore_case"]}
-	for kind := range tests {
-		words[kind], inner[kind] = set(kind), set(kind)
-		words[kind+"_match"] = set(kind)
-	}
-	delete(words, "regex_match")
-	words["safe_regex_match"] = regex
-	words["string_match"] = func(v strictyaml.Value) { v.Object("string_match", inner) }
-	known := v.Object("a header match", words)
-	if m.name == "" && known {
-		v.Fail("a header match without name", "add `name:`, the header that it looks at")
-	}
-	if count > 1 {
-		v.Fail("a header match with two conditions", "begin each condition with `- `; all of them must hold")
-	}
-	if kind != "" {
-		m.compile(kind, text, at)
-	}
-	return m
-}
-
-// compile makes the test of a matcher.
-func (m *matcher) compile(kind, text string, at strictyaml.Value) {
-	if m.fold {
-		if kind == "regex" {
-			text = "(?i:" + text + ")"
-		} else {
-			text = strings.ToLower(text)
-		}
-	}
-	test, err := tests[kind](text)
-	if err != nil {
-		at.Fail(strings.Replace(err.Error(), "error parsing regexp", "the regular expression does not compile", 1), "write one of RE2 (https://github.com/google/re2/wiki/Syntax)")
-		return
-	}
-	m.test = test
-}
-
-func readRoute(v strictyaml.Value, a *action) {
-	var list *strictyaml.Value
-	if v.IsList() {
-		list = &v
-	} else {
-		a.object(v, strictyaml.Words{"patterns": func(v strictyaml.Value) { list = &v }})
-	}
-	if list == nil {
-		if v.IsObject() || v.IsNull() {
-			v.Fail("route without patterns", "write route: {patterns: [\"GET /users/{id}\"]}")
-		}
-		return
-	}
-	elements := list.List()
-	patterns := make([]string, len(elements))
-	for i, e := range elements {
-		patterns[i] = e.Text()
-	}
-	set, i, err := route.NewSet(patterns)
-	if err != nil {
-		elements[i].Fail(err.Error(), "write [METHOD ]/PATH, with {name} for one segment and {name...} for all that follow; of two patterns that overlap one must be the more specific")
-		return
-	}
-	if len(elements) == 0 && list.IsList() {
-		list.Fail("route without patterns", "write route: {patterns: [\"GET /users/{id}\"]}")
-	}
-	a.value = pattern(set)
 }

@@ -26,17 +26,7 @@ func (d *Domain) dump(b *strings.Builder) {
 	}
 	d.root.dump(b, "  ")
 	for i := range d.http {
-		b.WriteString("  http")
-		for _, a := range d.http[i].actions {
-			b.WriteString(" " + a.name)
-			if a.key != a.name {
-				b.WriteString(" as " + a.key)
-			}
-			if a.optional {
-				b.WriteString(" if present")
-			}
-		}
-		b.WriteByte('\n')
+		b.WriteString("  http" + d.http[i].actions.String() + "\n")
 	}
 }
 

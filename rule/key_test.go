@@ -56,7 +56,7 @@ descriptors:
 func TestKeysSurviveReloads(t *testing.T) {
 	old := parse(t, "domain: a\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]")
 	next := parse(t, "domain: a\ndescriptors: [{key: j, rate_limit: {per: 1s, requests: 1}}, {key: k, rate_limit: {per: 1h, requests: 7, algorithm: token_bucket}}]")
-	e := []rule.Entry{{"k", "v"}}
+	e := []rule.Entry{{Key: "k", Value: "v"}}
 	if a, b := keyOf(t, old.Domain("a"), e), keyOf(t, next.Domain("a"), e); a != b {
 		t.Errorf("%q became %q", a, b)
 	}
@@ -69,13 +69,13 @@ func TestLongKeys(t *testing.T) {
 		strings.Repeat("n", 2000)+", rate_limit: {per: 1s, requests: 1}}]").Domain("a")
 	seen := map[string]string{}
 	for name, e := range map[string][]rule.Entry{
-		"first long":  {{"k", long}, {"k", "x"}},
-		"second long": {{"k", "x"}, {"k", long}},
-		"both long":   {{"k", long}, {"k", long}},
-		"one longer":  {{"k", long + "x"}, {"k", long}},
-		"256":         {{"k", long[:256]}, {"k", ""}},
-		"257":         {{"k", long[:257]}, {"k", ""}},
-		"long name":   {{strings.Repeat("n", 2000), "v"}},
+		"first long":  {{Key: "k", Value: long}, {Key: "k", Value: "x"}},
+		"second long": {{Key: "k", Value: "x"}, {Key: "k", Value: long}},
+		"both long":   {{Key: "k", Value: long}, {Key: "k", Value: long}},
+		"one longer":  {{Key: "k", Value: long + "x"}, {Key: "k", Value: long}},
+		"256":         {{Key: "k", Value: long[:256]}, {Key: "k", Value: ""}},
+		"257":         {{Key: "k", Value: long[:257]}, {Key: "k", Value: ""}},
+		"long name":   {{Key: strings.Repeat("n", 2000), Value: "v"}},
 	} {
 		key := keyOf(t, d, e)
 		if other, twice := seen[key]; twice {

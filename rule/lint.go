@@ -122,23 +122,18 @@ func (w *wildcard) all() bool { return w.prefix == "" && w.suffix == "" && len(w
 // lintHTTP warns of actions that make a descriptor which no rule knows.
 func (f *fileCompiler) lintHTTP(h *httpLimit) {
 	levels := []level{f.domain.root}
-	var path []string
-	for i := range h.actions {
-		a := &h.actions[i]
-		if a.optional {
-			return // what follows may stand at several levels
-		}
-		path = append(path, a.key)
+	keys := h.actions.Keys() // what follows one that may be left out may stand at several levels
+	for i, key := range keys {
 		var below []level
 		for _, l := range levels {
-			if c := l[a.key]; c != nil {
+			if c := l[key]; c != nil {
 				for _, n := range c.nodes() {
 					below = append(below, n.children)
 				}
 			}
 		}
 		if below == nil {
-			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
+			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(keys[:i+1], "/")),
 				"the keys of the actions, in their order, are the keys of nested descriptors")
 			return
 		}

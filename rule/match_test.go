@@ -100,11 +100,11 @@ func TestMatch(t *testing.T) {
 		descriptor []rule.Entry
 		want       string
 	}{
-		{[]rule.Entry{{"ip", "1.1.1.1"}, {"path", "/login"}}, "login"},
-		{[]rule.Entry{{"ip", "10.0.0.1"}, {"path", "/other"}}, "other"},
-		{[]rule.Entry{{"ip", "10.0.0.1"}, {"path", "/login"}}, ""}, // there is no way back
-		{[]rule.Entry{{"ip", "10.0.0.2"}, {"path", "/login"}}, ""},
-		{[]rule.Entry{{"path", "/login"}, {"ip", "1.1.1.1"}}, ""}, // order counts
+		{[]rule.Entry{{Key: "ip", Value: "1.1.1.1"}, {Key: "path", Value: "/login"}}, "login"},
+		{[]rule.Entry{{Key: "ip", Value: "10.0.0.1"}, {Key: "path", Value: "/other"}}, "other"},
+		{[]rule.Entry{{Key: "ip", Value: "10.0.0.1"}, {Key: "path", Value: "/login"}}, ""}, // there is no way back
+		{[]rule.Entry{{Key: "ip", Value: "10.0.0.2"}, {Key: "path", Value: "/login"}}, ""},
+		{[]rule.Entry{{Key: "path", Value: "/login"}, {Key: "ip", Value: "1.1.1.1"}}, ""}, // order counts
 	} {
 		if got := names(d.Match(tt.descriptor)); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.descriptor, got, tt.want)
@@ -140,7 +140,7 @@ func bigTable(t testing.TB, n int) *rule.Domain {
 
 func TestMatchAllocatesNothing(t *testing.T) {
 	d := bigTable(t, 1000)
-	asked := []rule.Entry{{"user", "someone"}, {"path", "/v1/resource/77"}}
+	asked := []rule.Entry{{Key: "user", Value: "someone"}, {Key: "path", Value: "/v1/resource/77"}}
 	key := make([]byte, 0, 256)
 	if n := testing.AllocsPerRun(100, func() {
 		for _, r := range d.Match(asked) {
@@ -159,9 +159,9 @@ func BenchmarkMatch(b *testing.B) {
 	d := bigTable(b, 10_000)
 	var asked [1024][]rule.Entry
 	for i := range asked {
-		asked[i] = []rule.Entry{{"user", "someone"}, {"path", fmt.Sprint("/v1/resource/", i*4)}}
+		asked[i] = []rule.Entry{{Key: "user", Value: "someone"}, {Key: "path", Value: fmt.Sprint("/v1/resource/", i*4)}}
 		if i%2 == 1 {
-			asked[i] = []rule.Entry{{"user", fmt.Sprint("user-", i*4)}, {"path", "/v1/resource/9"}}
+			asked[i] = []rule.Entry{{Key: "user", Value: fmt.Sprint("user-", i*4)}, {Key: "path", Value: "/v1/resource/9"}}
 		}
 		if len(d.Match(asked[i])) != 1 {
 			b.Fatalf("%v does not match", asked[i])

@@ -6,10 +6,11 @@ import (
 	"encoding/hex"
 
 	"stint"
+	"stint/rule/action"
 )
 
 // Entry is one (key, value) of a descriptor.
-type Entry struct{ Key, Value string }
+type Entry = action.Entry
 
 // Descriptor is the ordered list of entries that describes a request, as Envoy
 // means it.

@@ -278,7 +278,7 @@ func readDescriptor(v strictyaml.Value) Descriptor {
 func readRequest(v strictyaml.Value) *Request {
 	r := &Request{method: "GET", path: "/", headers: map[string]string{}}
 	v.Object("a request", strictyaml.Words{
-		"method": func(v strictyaml.Value) { r.method = nonEmpty(v) },
+		"method": func(v strictyaml.Value) { r.method = v.NonEmpty() },
 		"path": func(v strictyaml.Value) {
 			target, query, _ := strings.Cut(v.Text(), "?")
 			values, err := url.ParseQuery(query)

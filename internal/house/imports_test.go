@@ -34,8 +34,13 @@ var layers = []layer{
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
+		[]string{"rule/*"},
+		[]string{"internal/..."},
+		"a part of rule files is read without knowing the whole",
+	},
+	{
 		[]string{"rule"},
-		[]string{".", "internal/..."},
+		[]string{".", "rule/*", "internal/..."},
 		"rules depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{

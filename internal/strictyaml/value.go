@@ -67,6 +67,15 @@ func (v Value) Text() string {
 	return v.node.Value
 }
 
+// NonEmpty is Text where that must say something.
+func (v Value) NonEmpty() string {
+	text := v.Text()
+	if text == "" && !v.IsObject() && !v.IsList() {
+		v.Fail("an empty text", "write a name, or leave the word out")
+	}
+	return text
+}
+
 // Bool returns true or false.
 func (v Value) Bool() bool {
 	var b bool

@@ -1,0 +1,93 @@
+// Package action turns an HTTP request into descriptors, by the actions that rule
+// files name.
+//
+// An action reads one thing of a request, such as its path or a header, and makes
+// one [Entry] of it; a [List] of actions makes one descriptor. Where a request has
+// nothing to say to an action there is no descriptor, rather than one with an empty
+// value: strangers never share a bucket.
+package action
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Entry is one (key, value) of a descriptor.
+type Entry struct{ Key, Value string }
+
+// Attributes is what actions read of an HTTP request: Method; Path as it was sent,
+// without the query; Query and Header, the first value of that name and whether
+// there is one; and RemoteAddress, the client's after trusted proxies, or the
+// invalid address where it is not known.
+type Attributes interface {
+	Method() string
+	Path() string
+	Query(name string) (value string, ok bool)
+	Header(name string) (value string, ok bool)
+	RemoteAddress() netip.Addr
+}
+
+// List is the actions of one descriptor. It is immutable.
+type List struct{ actions []action }
+
+// action adds one entry to a descriptor.
+type action struct {
+	name string // as the file writes it, for messages
+	key  string // of the entry
+	// value reads the entry's value; false where the request has nothing to say.
+	value func(a Attributes) (string, bool)
+	// optional: where there is no value the entry is left out, rather than the
+	// whole descriptor.
+	optional bool
+}
+
+// Describe appends to entries those of a request. It reports false where there is
+// no descriptor, because an action found nothing; then the entries are good for
+// nothing but their memory.
+func (l *List) Describe(entries []Entry, a Attributes) ([]Entry, bool) {
+	before := len(entries)
+	for i := range l.actions {
+		act := &l.actions[i]
+		value, ok := act.value(a)
+		if ok {
+			entries = append(entries, Entry{Key: act.key, Value: value})
+		} else if !act.optional {
+			return entries, false
+		}
+	}
+	return entries, len(entries) > before
+}
+
+// Keys returns the keys of the entries in their order, up to the first that may be
+// left out.
+func (l *List) Keys() []string {
+	var keys []string
+	for i := range l.actions {
+		if l.actions[i].optional {
+			break
+		}
+		keys = append(keys, l.actions[i].key)
+	}
+	return keys
+}
+
+// String returns the names of the actions and what is said beside them, for people
+// and tests.
+func (l *List) String() string {
+	var b strings.Builder
+	for i := range l.actions {
+		b.WriteString(" " + l.actions[i].String())
+	}
+	return b.String()
+}
+
+func (a *action) String() string {
+	text := a.name
+	if a.key != a.name {
+		text += " as " + a.key
+	}
+	if a.optional {
+		text += " if present"
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package action
+
+import "stint/internal/route"
+
+// The values of the actions.
+
+// constant always says the same.
+func constant(value string) func(Attributes) (string, bool) {
+	return func(Attributes) (string, bool) { return value, true }
+}
+
+// method says the method as it was sent: methods differ by case.
+func method(a Attributes) (string, bool) { return a.Method(), a.Method() != "" }
+
+// path says the path in its one spelling.
+func path(a Attributes) (string, bool) { return route.Clean(a.Path()), true }
+
+// header says the value of a header that is there and not empty.
+func header(name string) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		value, ok := a.Header(name)
+		return value, ok && value != ""
+	}
+}
+
+// query says the value of a query parameter that is there and not empty.
+func query(name string) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		value, ok := a.Query(name)
+		return value, ok && value != ""
+	}
+}
+
+// pattern says the pattern that the request belongs to.
+func pattern(set *route.Set) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) { return set.Match(a.Method(), route.Clean(a.Path())) }
+}
+
+// network says the client's network, as CIDR where it is more than one address or
+// always is set.
+func network(v4, v6 int, always bool) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		addr := a.RemoteAddress().Unmap().WithZone("")
+		bits := v6
+		if addr.Is4() {
+			bits = v4
+		}
+		if !addr.IsValid() {
+			return "", false
+		}
+		if bits == addr.BitLen() && !always {
+			return addr.String(), true
+		}
+		prefix, err := addr.Prefix(bits)
+		return prefix.String(), err == nil
+	}
+}
