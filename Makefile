@@ -16,7 +16,7 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench` runs.
 BENCH ?= .
 
-.PHONY: run test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test \
+.PHONY: run test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
 	examples test-api tidy-check deps tools clean help
 
 run: ## start the service with the example configuration
@@ -50,6 +50,9 @@ fuzz: ## fuzz each target for FUZZTIME (make fuzz FUZZTIME=5m)
 
 fuzz-smoke: ## fuzz each target for a moment
 	scripts/fuzz.sh 10000x
+
+long: ## the long contention runs: 64 goroutines, 10^6 tries, 100 times, each algorithm
+	go test -timeout 2h -run 'TestSuite/Contention' ./store/memory -args -storetest.rounds=100 -storetest.tries=1000000
 
 bench: ## benchmarks beside the peers (make bench BENCH=HotKey)
 	go -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...
