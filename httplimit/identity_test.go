@@ -77,6 +77,10 @@ http:
     - actions: [{remote_address: {}}]
     - actions: [{masked_remote_address: {v6_prefix_mask_len: 48}}]
 `
+	tries := 1_000_000
+	if testing.Short() {
+		tries = 20_000
+	}
 	var time clock
 	for name, test := range map[string]struct {
 		handler http.Handler
@@ -87,7 +91,7 @@ http:
 		"rule": {byRules(t, time.store(), file, httplimit.Options{}), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := rotate(test.handler, netip.MustParseAddr("2001:db8:1:2::"), 20_000); got != 5 {
+			if got := rotate(test.handler, netip.MustParseAddr("2001:db8:1:2::"), tries); got != 5 {
 				t.Errorf("%d addresses of one /64 passed, want 5", got)
 			}
 			if got := rotate(test.handler, netip.MustParseAddr("2001:db8:1:3::"), 1000); got != test.next {

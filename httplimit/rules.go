@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -71,7 +72,10 @@ type attributes struct {
 	rules *byRules
 }
 
-var _ rule.Attributes = (*attributes)(nil)
+var (
+	_ rule.Attributes = (*attributes)(nil)
+	_ rule.Connection = (*attributes)(nil)
+)
 
 // Method returns the method of the request.
 func (a *attributes) Method() string { return a.Request.Method }
@@ -106,7 +110,7 @@ func (a *attributes) Header(name string) (string, bool) {
 	}
 	switch strings.ToLower(name) {
 	case "host", ":authority":
-		return a.Host, a.Host != ""
+		return a.Request.Host, a.Request.Host != ""
 	case ":method":
 		return a.Request.Method, true
 	case ":path":
@@ -122,4 +126,24 @@ func (a *attributes) Header(name string) (string, bool) {
 // RemoteAddress returns the address of the client.
 func (a *attributes) RemoteAddress() netip.Addr {
 	return a.rules.finder.Client(clientip.Peer(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
+}
+
+// Host returns the name that the client asked for.
+func (a *attributes) Host() string { return a.Request.Host }
+
+// Values returns all values of a header.
+func (a *attributes) Values(name string) []string {
+	if values := a.Request.Header[name]; len(values) > 0 {
+		return values
+	}
+	return a.Request.Header[http.CanonicalHeaderKey(name)]
+}
+
+// PeerCertificate returns the client's certificate if the server has verified it: a
+// server that only asks for one takes any.
+func (a *attributes) PeerCertificate() *x509.Certificate {
+	if a.TLS == nil || len(a.TLS.VerifiedChains) == 0 || len(a.TLS.VerifiedChains[0]) == 0 {
+		return nil
+	}
+	return a.TLS.VerifiedChains[0][0]
 }

@@ -8,6 +8,12 @@ import "stint/rule/action"
 // or the invalid address where it is not known.
 type Attributes = action.Attributes
 
+// Connection is what Attributes may know besides: Host, the name that the client
+// asked for, with its port if it has one; Values, all values of a header in their
+// order; and PeerCertificate, the client's certificate if the server has verified
+// it, else nil.
+type Connection = action.Connection
+
 // httpLimit is one element of http.rate_limits: the actions of one descriptor.
 type httpLimit struct {
 	actions *action.List

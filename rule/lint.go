@@ -123,20 +123,31 @@ func (w *wildcard) all() bool { return w.prefix == "" && w.suffix == "" && len(w
 func (f *fileCompiler) lintHTTP(h *httpLimit) {
 	levels := []level{f.domain.root}
 	keys := h.actions.Keys() // what follows one that may be left out may stand at several levels
-	for i, key := range keys {
+	var path []string
+	for _, either := range keys {
+		path = append(path, strings.Join(either, " or "))
 		var below []level
 		for _, l := range levels {
-			if c := l[key]; c != nil {
-				for _, n := range c.nodes() {
-					below = append(below, n.children)
-				}
-			}
+			below = append(below, l.below(either)...)
 		}
 		if below == nil {
-			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(keys[:i+1], "/")),
+			f.warn(h.line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
 				"the keys of the actions, in their order, are the keys of nested descriptors")
 			return
 		}
 		levels = below
 	}
+}
+
+// below returns the levels below the nodes that have one of the keys.
+func (l level) below(keys []string) []level {
+	var below []level
+	for _, key := range keys {
+		if c := l[key]; c != nil {
+			for _, n := range c.nodes() {
+				below = append(below, n.children)
+			}
+		}
+	}
+	return below
 }

@@ -118,6 +118,10 @@ func TestRuleWords(t *testing.T) {
 		{"query_parameters", "domain: a\nhttp: {rate_limits: [{actions: [{query_parameters: {qqqq: 1}}]}]}"},
 		{"generic_key", "domain: a\nhttp: {rate_limits: [{actions: [{generic_key: {qqqq: 1}}]}]}"},
 		{"header_value_match", "domain: a\nhttp: {rate_limits: [{actions: [{header_value_match: {qqqq: 1}}]}]}"},
+		{"cookie", "domain: a\nhttp: {rate_limits: [{actions: [{cookie: {qqqq: 1}}]}]}"},
+		{"api_key", "domain: a\nhttp: {rate_limits: [{actions: [{api_key: {qqqq: 1}}]}]}"},
+		{"basic_auth_user", "domain: a\nhttp: {rate_limits: [{actions: [{basic_auth_user: {qqqq: 1}}]}]}"},
+		{"tls_client_certificate", "domain: a\nhttp: {rate_limits: [{actions: [{tls_client_certificate: {qqqq: 1}}]}]}"},
 		{"route", "domain: a\nhttp: {rate_limits: [{actions: [{route: {qqqq: 1}}]}]}"},
 	} {
 		t.Run(place.name, func(t *testing.T) {

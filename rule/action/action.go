@@ -36,6 +36,9 @@ type action struct {
 	key  string // of the entry
 	// value reads the entry's value; false where the request has nothing to say.
 	value func(a Attributes) (string, bool)
+	// first are actions of which the first with a value makes the entry; value is nil
+	// then.
+	first []action
 	// optional: where there is no value the entry is left out, rather than the
 	// whole descriptor.
 	optional bool
@@ -47,26 +50,38 @@ type action struct {
 func (l *List) Describe(entries []Entry, a Attributes) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {
-		act := &l.actions[i]
-		value, ok := act.value(a)
+		entry, ok := l.actions[i].entry(a)
 		if ok {
-			entries = append(entries, Entry{Key: act.key, Value: value})
-		} else if !act.optional {
+			entries = append(entries, entry)
+		} else if !l.actions[i].optional {
 			return entries, false
 		}
 	}
 	return entries, len(entries) > before
 }
 
-// Keys returns the keys of the entries in their order, up to the first that may be
-// left out.
-func (l *List) Keys() []string {
-	var keys []string
+func (a *action) entry(request Attributes) (Entry, bool) {
+	if a.value != nil {
+		value, ok := a.value(request)
+		return Entry{Key: a.key, Value: value}, ok
+	}
+	for i := range a.first {
+		if e, ok := a.first[i].entry(request); ok {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Keys returns the keys that each entry may have, in the order of the entries, up to
+// the first that may be left out.
+func (l *List) Keys() [][]string {
+	var keys [][]string
 	for i := range l.actions {
 		if l.actions[i].optional {
 			break
 		}
-		keys = append(keys, l.actions[i].key)
+		keys = append(keys, l.actions[i].keys())
 	}
 	return keys
 }
@@ -82,6 +97,9 @@ func (l *List) String() string {
 }
 
 func (a *action) String() string {
+	if a.value == nil {
+		return describeFirst(a.first)
+	}
 	text := a.name
 	if a.key != a.name {
 		text += " as " + a.key

@@ -21,6 +21,13 @@ func init() { // here, because the hints of the readers speak of all actions
 		"path":                  func(v strictyaml.Value, a *action) { a.value = path; a.object(v, nil) },
 		"method":                func(v strictyaml.Value, a *action) { a.value = method; a.object(v, nil) },
 		"route":                 readRoute,
+
+		"cookie":                 readCookie,
+		"host":                   readPlain(host),
+		"basic_auth_user":        readPlain(basicUser),
+		"api_key":                readAPIKey,
+		"tls_client_certificate": readCertificate,
+		"first_of":               readFirstOf,
 	}
 }
 
@@ -66,13 +73,23 @@ func readAction(v strictyaml.Value) (action, bool) {
 	if count > 1 {
 		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
 	}
-	return a, a.value != nil
+	return a, a.value != nil || a.first != nil
 }
 
 func actionHint(word string) string {
 	switch word {
 	case "source_cluster", "destination_cluster", "dynamic_metadata", "metadata", "extension":
 		return word + " reads what only Envoy knows; let Envoy send its descriptors, and leave it out here"
+	case "jwt", "claim", "bearer", "token", "bearer_claim":
+		return "claims of a token are not in this version; let what verifies the token send its user in a header, and read that by request_headers"
+	case "any_of", "one_of", "coalesce", "first":
+		return "write first_of: [{NAME: {}}, {NAME: {}}]"
+	case "cookies":
+		return "write cookie: {name: NAME, descriptor_key: KEY}"
+	case "basic_auth", "user", "basic_user":
+		return "write basic_auth_user: {}"
+	case "client_certificate", "tls", "mtls":
+		return "write tls_client_certificate: {part: common_name}"
 	case "query_parameter_value_match", "remote_address_match":
 		return word + " is not in this version; leave it out"
 	case "header", "headers", "request_header":

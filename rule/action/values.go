@@ -15,12 +15,24 @@ func method(a Attributes) (string, bool) { return a.Method(), a.Method() != "" }
 // path says the path in its one spelling.
 func path(a Attributes) (string, bool) { return route.Clean(a.Path()), true }
 
-// header says the value of a header that is there and not empty.
+// header says the first value of a header that is not empty.
 func header(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Header(name)
-		return value, ok && value != ""
+		if ok && value == "" {
+			return laterValue(a, name)
+		}
+		return value, ok
 	}
+}
+
+// laterValue says the first value that is not empty of a header whose first one is.
+func laterValue(a Attributes, name string) (found string, ok bool) {
+	ok = values(a, name, func(value string) bool {
+		found = value
+		return value != ""
+	})
+	return found, ok
 }
 
 // query says the value of a query parameter that is there and not empty.

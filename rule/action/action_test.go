@@ -1,0 +1,202 @@
+package action_test
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"stint/internal/strictyaml"
+	"stint/rule/action"
+)
+
+// plain is a request of which only the attributes are known.
+type plain struct {
+	header http.Header
+	query  url.Values
+}
+
+func (p *plain) Method() string            { return "GET" }
+func (p *plain) Path() string              { return "/" }
+func (p *plain) RemoteAddress() netip.Addr { return netip.MustParseAddr("192.0.2.1") }
+
+func (p *plain) Query(name string) (string, bool) { return p.query.Get(name), p.query.Has(name) }
+
+func (p *plain) Header(name string) (string, bool) {
+	values := p.header.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// full is a request of which the connection is known as well.
+type full struct {
+	plain
+	host string
+	cert *x509.Certificate
+}
+
+func (f *full) Host() string                       { return f.host }
+func (f *full) Values(name string) []string        { return f.header.Values(name) }
+func (f *full) PeerCertificate() *x509.Certificate { return f.cert }
+
+var (
+	_ action.Attributes = (*plain)(nil)
+	_ action.Connection = (*full)(nil)
+)
+
+// read compiles a list of actions in YAML.
+func read(t *testing.T, yaml string) *action.List {
+	t.Helper()
+	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
+	list := action.Read(doc.Root())
+	for _, f := range doc.Faults() {
+		t.Fatalf("%s: %+v", yaml, f)
+	}
+	return list
+}
+
+// describe shows how a request is described.
+func describe(t *testing.T, yaml string, a action.Attributes) string {
+	t.Helper()
+	entries, ok := read(t, yaml).Describe(nil, a)
+	if !ok {
+		return ""
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Key+"="+e.Value)
+	}
+	return strings.Join(all, " ")
+}
+
+func hash(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(secret))) }
+
+func basic(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// Each action that identifies a caller says who it is, or nothing; and never a
+// secret.
+func TestIdentity(t *testing.T) {
+	long := strings.Repeat("x", 8<<10)
+	for _, tt := range []struct {
+		action string
+		header http.Header
+		want   string
+	}{
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"a=1; plan=free; b"}}, "c=free"},
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"a=1;plan=\"free\""}}, "c=free"},
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"Plan=free; xplan=1; planx=1; plan"}}, ""},
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"plan=; plan=x"}}, "c=x"},
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"a=1", "plan=x"}}, "c=x"},
+		{`{cookie: {name: plan, descriptor_key: c, hashed: false}}`, http.Header{"Cookie": {"plan=x; plan=y"}}, "c=x"},
+		{`{cookie: {name: sid, descriptor_key: s}}`, http.Header{"Cookie": {"sid=" + long}}, "s=" + hash(long)},
+		{`{cookie: {name: sid, descriptor_key: s}}`, nil, ""},
+		{`{cookie: {name: sid, descriptor_key: s, skip_if_absent: true}}, {method: {}}`, nil, "method=GET"},
+
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {basic("ann:secret")}}, "basic_auth_user=ann"},
+		{`{basic_auth_user: {descriptor_key: user}}`, http.Header{"Authorization": {"bASIC  " + base64.StdEncoding.EncodeToString([]byte("ann:a:b"))}}, "user=ann"},
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {"Bearer x", basic("ann:")}}, "basic_auth_user=ann"},
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {basic(":secret")}}, ""},
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {basic("ann")}}, ""},
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {"Basic %%%"}}, ""},
+		{`{basic_auth_user: {}}`, http.Header{"Authorization": {"Basic"}}, ""},
+		{`{basic_auth_user: {}}`, nil, ""},
+
+		{`{api_key: {header_name: x-api-key}}`, http.Header{"X-Api-Key": {"k1"}}, "api_key=" + hash("k1")},
+		{`{api_key: {header_name: x-api-key}}`, http.Header{"X-Api-Key": {"", "k1"}}, "api_key=" + hash("k1")},
+		{`{api_key: {header_name: x-api-key}}`, http.Header{"X-Api-Key": {""}}, ""},
+		{`{api_key: {query_parameter_name: key}}`, nil, "api_key=" + hash("k2")},
+		{`{api_key: {header_name: x-api-key, query_parameter_name: key}}`, http.Header{"X-Api-Key": {"k1"}}, "api_key=" + hash("k1")},
+		{`{api_key: {header_name: x-api-key, query_parameter_name: key}}`, nil, "api_key=" + hash("k2")},
+		{`{api_key: {header_name: x-api-key, query_parameter_name: none}}`, nil, ""},
+		{`{request_headers: {header_name: x-user, descriptor_key: user}}`, http.Header{"X-User": {"", "ann"}}, "user=ann"},
+
+		{`{first_of: [{basic_auth_user: {descriptor_key: user}}, {remote_address: {}}]}`, http.Header{"Authorization": {basic("ann:x")}}, "user=ann"},
+		{`{first_of: [{basic_auth_user: {descriptor_key: user}}, {remote_address: {}}]}`, nil, "remote_address=192.0.2.1"},
+		{`{first_of: [{basic_auth_user: {}}, {api_key: {header_name: k}}]}`, nil, ""},
+		{`{method: {}}, {first_of: [{basic_auth_user: {}}, {first_of: [{api_key: {header_name: k}}, {path: {}}]}]}`, nil, "method=GET path=/"},
+	} {
+		for _, a := range []action.Attributes{
+			&plain{tt.header, url.Values{"key": {"k2"}}},
+			&full{plain: plain{tt.header, url.Values{"key": {"k2"}}}},
+		} {
+			if _, repeated := a.(*plain); repeated && repeats(tt.header) {
+				continue // without the connection a header has one value
+			}
+			if got := describe(t, tt.action, a); got != tt.want {
+				t.Errorf("%s with %v is %q, want %q", tt.action, tt.header, got, tt.want)
+			}
+		}
+	}
+}
+
+// repeats says whether a header has several values.
+func repeats(h http.Header) bool {
+	for _, values := range h {
+		if len(values) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// One host has one bucket, however it is spelt.
+func TestHost(t *testing.T) {
+	for in, want := range map[string]string{
+		"example.com": "host=example.com", "EXAMPLE.com:8080": "host=example.com", "example.com.": "host=example.com",
+		"example.com.:80": "host=example.com", "[2001:DB8::1]:80": "host=[2001:db8::1]", "[2001:db8::1]": "host=[2001:db8::1]",
+		"": "", ":80": "", ".": "",
+	} {
+		if got := describe(t, `{host: {}}`, &full{host: in}); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+		if got := describe(t, `{host: {}}`, &plain{header: http.Header{"Host": {in}}}); got != want {
+			t.Errorf("header %q is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	uri, _ := url.Parse("spiffe://example.org/cart")
+	cert := &x509.Certificate{Raw: []byte("certificate"), Subject: pkix.Name{CommonName: "cart"}, URIs: []*url.URL{uri}}
+	for _, tt := range []struct {
+		action string
+		cert   *x509.Certificate
+		want   string
+	}{
+		{`{tls_client_certificate: {part: common_name}}`, cert, "tls_client_certificate=cart"},
+		{`{tls_client_certificate: {part: san_uri, descriptor_key: peer}}`, cert, "peer=spiffe://example.org/cart"},
+		{`{tls_client_certificate: {part: fingerprint}}`, cert, "tls_client_certificate=" + hash("certificate")},
+		{`{tls_client_certificate: {}}`, cert, "tls_client_certificate=" + hash("certificate")},
+		{`{tls_client_certificate: {part: common_name}}`, new(x509.Certificate), ""},
+		{`{tls_client_certificate: {part: san_uri}}`, new(x509.Certificate), ""},
+		{`{tls_client_certificate: {}}`, nil, ""},
+	} {
+		if got := describe(t, tt.action, &full{cert: tt.cert}); got != tt.want {
+			t.Errorf("%s is %q, want %q", tt.action, got, tt.want)
+		}
+		if got := describe(t, tt.action, new(plain)); got != "" {
+			t.Errorf("%s is %q without a connection", tt.action, got)
+		}
+	}
+}
+
+func TestKeysAndNames(t *testing.T) {
+	list := read(t, `{path: {}}, {first_of: [{api_key: {header_name: k, descriptor_key: user}}, {remote_address: {}}]}, {host: {skip_if_absent: true}}, {method: {}}`)
+	if got := fmt.Sprint(list.Keys()); got != "[[path] [user remote_address]]" {
+		t.Error(got)
+	}
+	if got := list.String(); got != " path first of (api_key as user, remote_address) host if present method" {
+		t.Error(got)
+	}
+	if !action.Known("cookie") || action.Known("jwt") {
+		t.Error("the names of actions are not known")
+	}
+}

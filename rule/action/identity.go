@@ -1,0 +1,155 @@
+package action
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// Connection is what Attributes may know besides: Host, the name that the client
+// asked for, with its port if it has one; Values, all values of a header in their
+// order; and PeerCertificate, the client's certificate if the server has verified
+// it, else nil. Without it the host is the header Host, a header has one value and
+// nobody has a certificate.
+type Connection interface {
+	Host() string
+	Values(header string) []string
+	PeerCertificate() *x509.Certificate
+}
+
+// values calls use with each value of a header until it returns true, and says
+// whether it did.
+func values(a Attributes, name string, use func(value string) bool) bool {
+	if c, ok := a.(Connection); ok {
+		return slices.ContainsFunc(c.Values(name), use)
+	}
+	value, ok := a.Header(name)
+	return ok && use(value)
+}
+
+// hashed says the SHA-256 of what read says, in hexadecimal: a secret that never
+// stands in keys, logs or metrics.
+func hashed(read func(Attributes) (string, bool)) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		secret, ok := read(a)
+		if !ok {
+			return "", false
+		}
+		return fingerprint(secret), true
+	}
+}
+
+func fingerprint[T string | []byte](secret T) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// cookie says the value of the first cookie of that name that is not empty.
+func cookie(name string) func(Attributes) (string, bool) {
+	return func(a Attributes) (found string, ok bool) {
+		ok = values(a, "Cookie", func(line string) bool {
+			for pair := range strings.SplitSeq(line, ";") {
+				key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+				if key != name {
+					continue
+				}
+				if found = unquoted(value); found != "" {
+					return true
+				}
+			}
+			return false
+		})
+		return found, ok
+	}
+}
+
+// unquoted returns the value of a cookie without the quotes around it, which are
+// no part of it.
+func unquoted(value string) string {
+	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+		return value[1 : len(value)-1]
+	}
+	return value
+}
+
+// host says the name that the client asked for, in its one spelling: in lower case,
+// without a port and without a dot at its end.
+func host(a Attributes) (string, bool) {
+	var name string
+	if c, ok := a.(Connection); ok {
+		name = c.Host()
+	} else {
+		name, _ = a.Header("Host")
+	}
+	if end := strings.IndexByte(name, ']'); strings.HasPrefix(name, "[") && end > 0 {
+		name = name[:end+1]
+	} else if i := strings.IndexByte(name, ':'); i >= 0 {
+		name = name[:i]
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return name, name != ""
+}
+
+// basicUser says the user name of HTTP's basic authentication. Nobody has checked
+// the password here.
+func basicUser(a Attributes) (user string, ok bool) {
+	const scheme = "Basic "
+	ok = values(a, "Authorization", func(value string) bool {
+		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+			return false
+		}
+		plain, err := base64.StdEncoding.DecodeString(strings.TrimLeft(value[len(scheme):], " "))
+		name, _, colon := strings.Cut(string(plain), ":")
+		user = name
+		return err == nil && colon && name != ""
+	})
+	return user, ok
+}
+
+// apiKey says the key that stands in a header or, failing that, in a parameter of
+// the query; "" for a place that is not looked at.
+func apiKey(inHeader, inQuery string) func(Attributes) (string, bool) {
+	fromHeader, fromQuery := header(inHeader), query(inQuery)
+	return func(a Attributes) (string, bool) {
+		if inHeader != "" {
+			if key, ok := fromHeader(a); ok {
+				return key, true
+			}
+		}
+		if inQuery != "" {
+			return fromQuery(a)
+		}
+		return "", false
+	}
+}
+
+// certificate says what part reads of the client's verified certificate.
+func certificate(part func(*x509.Certificate) string) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		c, ok := a.(Connection)
+		if !ok {
+			return "", false
+		}
+		cert := c.PeerCertificate()
+		if cert == nil {
+			return "", false
+		}
+		value := part(cert)
+		return value, value != ""
+	}
+}
+
+// parts of a certificate, by the words of the rule file.
+var parts = map[string]func(*x509.Certificate) string{
+	"common_name": func(c *x509.Certificate) string { return c.Subject.CommonName },
+	"san_uri": func(c *x509.Certificate) string {
+		if len(c.URIs) == 0 {
+			return ""
+		}
+		return c.URIs[0].String()
+	},
+	"fingerprint": func(c *x509.Certificate) string { return fingerprint(c.Raw) },
+}

@@ -1,0 +1,110 @@
+package action
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint/internal/strictyaml"
+)
+
+func readCookie(v strictyaml.Value, a *action) {
+	name, secret := "", true
+	a.key = ""
+	a.object(v, strictyaml.Words{
+		"name":           func(v strictyaml.Value) { name = v.NonEmpty() },
+		"hashed":         func(v strictyaml.Value) { secret = v.Bool() },
+		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
+	})
+	a.need(v, "name", name)
+	a.need(v, "descriptor_key", a.key)
+	if a.value = cookie(name); secret {
+		a.value = hashed(a.value)
+	}
+}
+
+// readPlain returns the reader of an action without words of its own.
+func readPlain(value func(Attributes) (string, bool)) func(strictyaml.Value, *action) {
+	return func(v strictyaml.Value, a *action) {
+		a.value = value
+		a.object(v, strictyaml.Words{"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() }})
+	}
+}
+
+func readAPIKey(v strictyaml.Value, a *action) {
+	inHeader, inQuery := "", ""
+	a.object(v, strictyaml.Words{
+		"header_name":          func(v strictyaml.Value) { inHeader = v.NonEmpty() },
+		"query_parameter_name": func(v strictyaml.Value) { inQuery = v.NonEmpty() },
+		"skip_if_absent":       func(v strictyaml.Value) { a.optional = v.Bool() },
+	})
+	if inHeader == "" && inQuery == "" && (v.IsObject() || v.IsNull()) {
+		v.Fail("api_key without a place", "add `header_name:` or `query_parameter_name:`, where the key stands")
+	}
+	a.value = hashed(apiKey(inHeader, inQuery))
+}
+
+func readCertificate(v strictyaml.Value, a *action) {
+	part := parts["fingerprint"]
+	a.object(v, strictyaml.Words{
+		"part": func(v strictyaml.Value) {
+			known := parts[v.Text()]
+			if known == nil {
+				v.Fail(fmt.Sprintf("part: unknown word %q", v.Text()), "write common_name, san_uri or fingerprint")
+				return
+			}
+			part = known
+		},
+		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
+	})
+	a.value = certificate(part)
+}
+
+// readFirstOf reads the actions of which the first that has something to say makes
+// the entry.
+func readFirstOf(v strictyaml.Value, a *action) {
+	if !v.IsList() {
+		v.Fail("first_of is no list", "write first_of: [{basic_auth_user: {}}, {remote_address: {}}]")
+		return
+	}
+	for _, element := range v.List() {
+		one, ok := readAction(element)
+		if !ok {
+			continue
+		}
+		for _, key := range one.keys() {
+			if slices.Contains(a.keys(), key) {
+				element.Fail(fmt.Sprintf("two actions of first_of have the key %s", key),
+					"give each a descriptor_key of its own, so that a value of one never spends the bucket of another")
+			}
+		}
+		if one.optional {
+			element.Fail("skip_if_absent inside first_of", "leave it out: the next action is taken where one has nothing to say")
+		}
+		a.first = append(a.first, one)
+	}
+	if len(v.List()) < 2 {
+		v.Fail("first_of with fewer than two actions", "write first_of: [{basic_auth_user: {}}, {remote_address: {}}]")
+	}
+}
+
+// keys returns the keys that the entry may have.
+func (a *action) keys() []string {
+	if a.value != nil {
+		return []string{a.key}
+	}
+	var all []string
+	for i := range a.first {
+		all = append(all, a.first[i].keys()...)
+	}
+	return all
+}
+
+// describeFirst names the actions of first_of.
+func describeFirst(list []action) string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].String()
+	}
+	return "first of (" + strings.Join(names, ", ") + ")"
+}
