@@ -42,8 +42,9 @@ type Request struct {
 // from many goroutines, so it must be quick, must not block and must not keep v.
 type Observer interface {
 	// Decided gets the verdict, or the error where there is none. took is how long
-	// the decision took; it is measured for one request in 64 and negative for the
-	// others, because reading a clock twice costs more than a decision.
+	// the decision took; it is measured for the first request and one in 64 from then
+	// on, and negative for the others, because reading a clock twice costs more than a
+	// decision.
 	Decided(v *Verdict, took time.Duration, err error)
 }
 
@@ -59,6 +60,7 @@ type Options struct {
 type Limiter struct {
 	store    stint.Store
 	observer Observer
+	measured atomic.Bool // whether any decision was
 	table    atomic.Pointer[rule.Table]
 }
 
@@ -138,9 +140,10 @@ func (l *Limiter) domain(req *Request) *rule.Domain {
 
 // begin returns when the decision began if this is one that is measured.
 func (l *Limiter) begin() time.Time {
-	if l.observer == nil || rand.Uint32()%64 != 0 {
+	if l.observer == nil || rand.Uint32()%64 != 0 && l.measured.Load() {
 		return time.Time{}
 	}
+	l.measured.Store(true)
 	return time.Now()
 }
 

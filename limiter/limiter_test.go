@@ -323,7 +323,10 @@ func TestObserver(t *testing.T) {
 	l := New(broken{}, table(t, twoRules), Options{Observer: w})
 	var v Verdict
 	const n = 5000
-	for range n {
+	for i := range n {
+		if i == 1 && w.measured != 1 {
+			t.Error("the first decision was not measured")
+		}
 		if err := l.Decide(ctx, describe(1, "user", "1"), &v); !errors.Is(err, errBroken) {
 			t.Fatalf("got %v", err)
 		}

@@ -44,7 +44,7 @@ type Options struct {
 // decision about it reads the clock once, touches one cache line of the table and
 // changes it by one compare-and-swap, without a lock. Other states (sliding_log,
 // sliding_window, calendar windows) live in a map per shard behind a mutex and cost
-// 200 bytes and more.
+// 180 bytes and more; a fixed window without a log about 85.
 //
 // # Fingerprints
 //
