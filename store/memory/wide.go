@@ -91,6 +91,8 @@ func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 		if there {
 			s.dropLocked(sh, fp, c)
 		}
+		// Where a log was emptied, time may not run back behind what it forgot.
+		sh.born = max(sh.born, stint.Instant(c.state.T))
 		return
 	}
 	if !there {
