@@ -137,6 +137,9 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) boo
 		if left <= 0 {
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())
+			if s.verdict.Over && h.options.OverHeader != "" {
+				w.Header()[h.options.OverHeader] = []string{"true"}
+			}
 			return true
 		}
 		denied = s.turnAway(left)

@@ -279,6 +279,31 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// Two of three requests pass above a soft limit of 1, and say so where that is
+// switched on.
+func TestOverHeader(t *testing.T) {
+	const file = `
+domain: api
+descriptors:
+  - key: remote_address
+    rate_limit: {unit: hour, requests_per_unit: 1, soft: 200%}
+http: {rate_limits: [{actions: [{remote_address: {}}]}]}
+`
+	time := clock{1767225600_000_000}
+	for _, name := range []string{"X-RateLimit-Over", ""} {
+		h := byRules(t, time.store(), file, httplimit.Options{OverHeader: name})
+		for i, want := range []string{"", "true", "true", ""} {
+			w := get(h, "192.0.2.1:1", "/")
+			if name == "" {
+				want = ""
+			}
+			if got := field(w, "X-RateLimit-Over"); got != want || (w.Code == 200) != (i < 3) {
+				t.Errorf("request %d: status %d, over %q, want %q", i, w.Code, got, want)
+			}
+		}
+	}
+}
+
 // A rule with headers: none is not seen by anybody until it denies.
 func TestHiddenRule(t *testing.T) {
 	const file = `

@@ -66,6 +66,11 @@ type Options struct {
 	// body, are written. The zero value is UnixSeconds.
 	Reset Reset
 
+	// OverHeader is the name of a header that is set to "true" on a request that
+	// passed above its plain limit, in the part that a soft limit adds, such as
+	// "X-RateLimit-Over". It stands in the map as it is spelled here. "": none.
+	OverHeader string
+
 	// Status is the status of a refusal by a limit. 0: 429.
 	Status int
 
