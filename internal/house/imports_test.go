@@ -44,6 +44,16 @@ var layers = []layer{
 		"rules depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{
+		[]string{"pace"},
+		[]string{".", "internal/..."},
+		"a caller waits for any store; it needs no rules and no server",
+	},
+	{
+		[]string{"pace/*"},
+		[]string{".", "pace", "internal/..."},
+		"a client of one protocol is a thin skin around pace",
+	},
+	{
 		[]string{"limiter"},
 		[]string{".", "rule", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
@@ -75,7 +85,7 @@ var layers = []layer{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
 			".", "rule", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "app", "internal/...",
+			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",
 	},
