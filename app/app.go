@@ -169,8 +169,10 @@ func (a *App) watch(ctx context.Context) {
 		return
 	}
 	a.group.Go(func() {
-		// The error has been logged, and the old rules stay.
-		w.Run(ctx, func() { _ = a.reload("files changed", false) })
+		w.Run(ctx, func() []string {
+			// The error has been logged, and the old rules stay.
+			return a.listFiles(a.reload("files changed", false))
+		})
 	})
 }
 

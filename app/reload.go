@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +72,19 @@ func (a *App) reload(why string, always bool) error {
 	a.log.Info("rules loaded", "why", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	return nil
+}
+
+// listFiles returns the files of lists that the rules name: those in force, and,
+// after a reload failed, those that it failed of.
+func (a *App) listFiles(failure error) []string {
+	files := slices.Clone(a.limiter.Table().Files())
+	if faults, ok := errors.AsType[*rule.Errors](failure); ok {
+		for _, e := range faults.List {
+			files = append(files, e.File)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
 }
 
 // refuse says that rules could not be loaded and the ones before stay.

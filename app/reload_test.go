@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"stint/rule"
 )
 
 // On an error the rules before stay, and log, metric and /readyz say so; the next
@@ -136,4 +138,36 @@ func grep(text, word string) string {
 		}
 	}
 	return strings.Join(found, "")
+}
+
+// Lists in files are part of the rules: a change of them is a reload, a bad line
+// leaves the list before in force, and a list that only the refused rules name is
+// waited for as well.
+func TestReloadLists(t *testing.T) {
+	dir := t.TempDir()
+	file, list, other := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "lists", "blocked.txt"), filepath.Join(dir, "lists", "other.txt")
+	rules := func(name string) string {
+		return rulesOf(3) + "deny:\n  - {key: k, values: {file: lists/" + name + "}}\n  - {cidrs: {file: lists/" + name + "}}\n"
+	}
+	write(t, list, "192.0.2.1\n")
+	write(t, file, rules("blocked.txt"))
+	s := start(t, func(c *Config) { c.Rules = []string{file} })
+	at := s.log.size()
+
+	write(t, list, "192.0.2.1\n192.0.2.2\n")
+	at = s.log.await(t, at, "rules loaded", "files changed")
+	write(t, list, "192.0.2.1\n192.0.2.300\n")
+	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "blocked.txt", "line=2", "hint=")
+	if lists := s.limiter.Table().Domain("api").Lists(); len(lists) != 2 || !lists[0].HoldsEntries([]rule.Entry{{Key: "k", Value: "192.0.2.2"}}) {
+		t.Errorf("lists %v, want those before", lists)
+	}
+	write(t, list, "# nobody\n")
+	at = s.log.await(t, at, "rules loaded", "files changed")
+
+	write(t, file, rules("other.txt"))
+	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "other.txt")
+	write(t, other, "192.0.2.7\n")
+	at = s.log.await(t, at, "rules loaded", "files changed")
+	write(t, other, "192.0.2.8\n")
+	s.log.await(t, at, "rules loaded", "files changed")
 }

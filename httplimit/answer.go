@@ -32,14 +32,27 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, den
 
 // refuseUnknown answers a request of which nobody knows whose it is.
 func (h *handler) refuseUnknown(w http.ResponseWriter, r *http.Request, s *scratch) {
-	const status = http.StatusForbidden
+	h.refusePlainly(w, r, s, h.unknown, http.StatusForbidden)
+}
+
+// refusePlainly answers that waiting will not help, without any limit's numbers.
+func (h *handler) refusePlainly(w http.ResponseWriter, r *http.Request, s *scratch, m *headers.Message, status int) {
 	if headers.PrefersProblem(r.Header["Accept"]) {
-		s.body = h.unknown.AppendPlainProblem(s.body[:0], status, http.StatusText(status))
+		s.body = m.AppendPlainProblem(s.body[:0], status, http.StatusText(status))
 		write(w, r, status, headers.Problem, s.body)
 		return
 	}
-	s.body = h.unknown.AppendPlainEnvelope(s.body[:0], stint.Never)
+	s.body = m.AppendPlainEnvelope(s.body[:0], stint.Never)
 	write(w, r, status, headers.JSON, s.body)
+}
+
+// refuseListed answers a request that a list denies.
+func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratch) {
+	if h.options.Denied != nil {
+		h.options.Denied(w, r, &s.verdict)
+		return
+	}
+	h.refusePlainly(w, r, s, h.listed, s.verdict.Listed.Status)
 }
 
 // refuseUnavailable answers a request that is denied because its limits cannot be

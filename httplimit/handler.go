@@ -46,7 +46,7 @@ type handler struct {
 	presets headers.Presets
 	pool    *sync.Pool // of *scratch
 
-	denied, unknown, unavailable *headers.Message
+	denied, unknown, unavailable, listed *headers.Message
 }
 
 // scratch is the memory of one request.
@@ -74,6 +74,7 @@ func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.
 		denied: headers.NewMessage(cmp.Or(o.Code, DefaultCode), cmp.Or(o.Message, DefaultMessage),
 			cmp.Or(o.NeverMessage, DefaultNeverMessage)),
 		unknown:     headers.NewMessage("unidentified", "", "The sender of this request cannot be told."),
+		listed:      headers.NewMessage("denied", "", "This client is not served."),
 		unavailable: headers.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 	return func(next http.Handler) http.Handler {
@@ -130,6 +131,11 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) boo
 		return false
 	case what == unasked:
 		return true
+	case s.verdict.Listed != nil:
+		if !s.verdict.Allowed {
+			h.refuseListed(w, r, s)
+		}
+		return s.verdict.Allowed
 	}
 	denied := h.gather(s)
 	if s.verdict.Allowed {

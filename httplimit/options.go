@@ -86,8 +86,9 @@ type Options struct {
 	// Skip says which requests are not limited at all. Nil: none.
 	Skip func(r *http.Request) bool
 
-	// Denied writes the answer to a request that a limit denied, or a policy because
-	// the store could not decide (the verdict is Degraded then), in place of the one
+	// Denied writes the answer to a request that a limit denied, or a list (the verdict
+	// names it in Listed then, with the status it asks for), or a policy because the
+	// store could not decide (the verdict is Degraded then), in place of the one
 	// that is written here. The headers are set already; status and body are not. The
 	// verdict must not be kept. Nil: the answer is written here.
 	Denied func(w http.ResponseWriter, r *http.Request, v *limiter.Verdict)

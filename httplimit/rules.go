@@ -42,14 +42,14 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 	}
 	s.attributes = attributes{Request: r, rules: b}
 	s.described = domain.Describe(s.described[:0], &s.attributes)
-	if len(s.described) == 0 {
+	if len(s.described) == 0 && len(domain.Lists()) == 0 {
 		return unasked, nil
 	}
 	s.descriptors = s.descriptors[:0]
 	for _, d := range s.described {
 		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
 	}
-	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Table: table}
+	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: &s.attributes, Table: table}
 	err := b.limiter.Decide(r.Context(), &s.request, &s.verdict)
 	return decided, err
 }
@@ -131,8 +131,11 @@ func (a *attributes) RemoteAddress() netip.Addr {
 // Host returns the name that the client asked for.
 func (a *attributes) Host() string { return a.Request.Host }
 
-// Values returns all values of a header.
+// Values returns all values of a header. The host is one, which net/http keeps apart.
 func (a *attributes) Values(name string) []string {
+	if strings.EqualFold(name, "Host") {
+		return []string{a.Request.Host}
+	}
 	if values := a.Request.Header[name]; len(values) > 0 {
 		return values
 	}

@@ -26,6 +26,10 @@ type Request struct {
 	Domain      string
 	Descriptors []Descriptor
 
+	// Attributes is the HTTP request itself, where the caller has it: lists of
+	// addresses and headers (exempt, deny) look at it. Nil: they hold nothing.
+	Attributes rule.Attributes
+
 	// Table is the one to decide by, for callers that made the descriptors from one:
 	// it may have been swapped since. Nil: the one in force.
 	Table *rule.Table
@@ -86,10 +90,14 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 // that matches no rule are allowed. The error says that the store could not decide;
 // then v.Asked still lists the rules that were asked, and nothing else in v means
 // anything.
+//
+// A request in a list of its domain is decided by that alone, v.Listed: it passes
+// without numbers, or is denied for good. The store is not asked. A call that takes
+// nothing, be it a peek or another operation, asks the limits and no list.
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
-	if domain := l.domain(req); domain != nil {
+	if domain := l.domain(req); domain != nil && !v.list(domain, req) {
 		v.match(domain, req)
 	}
 	err := v.ask(ctx, l.store)

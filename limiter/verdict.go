@@ -22,6 +22,9 @@ type Verdict struct {
 	// nothing matched.
 	Rule *rule.Rule
 
+	// Listed is the list that decided, nil where none did. Then no limit was asked.
+	Listed *rule.Listed
+
 	// Domain is the domain that was asked.
 	Domain string
 
@@ -68,13 +71,64 @@ var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: s
 // reset empties the verdict for a new request.
 func (v *Verdict) reset(req *Request) {
 	v.Domain = req.Domain
-	v.Decision, v.Rule = unmatched, nil
+	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken = v.keys[:0], v.ends[:0], v.taken[:0]
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	for range req.Descriptors {
 		v.Results = append(v.Results, Result{Decision: unmatched})
 	}
+}
+
+// barred is the decision on a request that a list denies.
+var barred = stint.Decision{RetryAfter: stint.Never}
+
+// list lets a list of the domain decide, if the request is in one.
+func (v *Verdict) list(domain *rule.Domain, req *Request) bool {
+	lists := domain.Lists()
+	if len(lists) == 0 || !takes(req) {
+		return false
+	}
+	for _, l := range lists {
+		if !holds(l, req) {
+			continue
+		}
+		v.Listed = l
+		if !l.Exempt {
+			v.Decision = barred
+			for i := range v.Results {
+				v.Results[i].Decision = barred
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// takes says whether the request would charge anything, were there a limit for it.
+func takes(req *Request) bool {
+	if req.Op != stint.Ask {
+		return false
+	}
+	for i := range req.Descriptors {
+		if req.Descriptors[i].Cost > 0 {
+			return true
+		}
+	}
+	return len(req.Descriptors) == 0
+}
+
+// holds says whether the request is in a list.
+func holds(l *rule.Listed, req *Request) bool {
+	if req.Attributes != nil && l.HoldsRequest(req.Attributes) {
+		return true
+	}
+	for i := range req.Descriptors {
+		if l.HoldsEntries(req.Descriptors[i].Entries) {
+			return true
+		}
+	}
+	return false
 }
 
 // match finds the limits that apply and turns them into takes.

@@ -132,7 +132,7 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 		if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
 			return fmt.Errorf("replay: %w", err)
 		}
-		matched = matched || len(d.verdict.Asked) > 0
+		matched = matched || len(d.verdict.Asked) > 0 || d.verdict.Listed != nil
 		d.conclude()
 	}
 	if !matched {
@@ -147,7 +147,7 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 // describe turns the line into the request for a domain.
 func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) {
 	d.descriptors = domain.Describe(d.descriptors[:0], line)
-	d.request.Domain = domain.Name()
+	d.request.Domain, d.request.Attributes = domain.Name(), line
 	d.request.Descriptors = d.request.Descriptors[:0]
 	for i := range d.descriptors {
 		d.request.Descriptors = append(d.request.Descriptors, limiter.Descriptor{Entries: d.descriptors[i].Entries, Cost: 1})
@@ -164,6 +164,9 @@ func (d *rulesDecider) conclude() {
 		} else {
 			c.Denied++
 		}
+	}
+	if d.verdict.Listed != nil && !d.verdict.Allowed {
+		o.denied |= 1<<(len(d.compared)+1) - 1 // by a list, whatever the algorithm
 	}
 	if len(asked) == 0 {
 		return

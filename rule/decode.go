@@ -10,6 +10,7 @@ import (
 // compiler turns rule files into a table, and collects all that is wrong with them.
 type compiler struct {
 	table  *Table
+	files  []Source // of lists, as they were read
 	errors Errors
 }
 
@@ -20,6 +21,11 @@ func newCompiler() *compiler {
 // finish returns the table, for files without faults.
 func (c *compiler) finish(hash string) *Table {
 	c.table.hash = hash
+	for _, f := range c.files {
+		if !slices.Contains(c.table.files, f.Name) {
+			c.table.files = append(c.table.files, f.Name)
+		}
+	}
 	for i, r := range c.table.rules {
 		r.Index = i
 	}
@@ -35,6 +41,9 @@ type fileCompiler struct {
 	names    map[string]bool // of rules, as users see them
 	nodes    int             // so far
 	warnings []Warning
+	folder   string   // of the files that the rules name
+	files    []Source // of lists, as they were read
+	errors   []*Error // in those
 }
 
 // file compiles one file into the table.
@@ -43,6 +52,7 @@ func (c *compiler) file(src Source) {
 		doc:    strictyaml.Parse(src.Data),
 		domain: &Domain{file: src.Name, atomic: true},
 		names:  map[string]bool{},
+		folder: src.Folder,
 	}
 	if len(f.doc.Faults()) == 0 {
 		f.top()
@@ -54,7 +64,9 @@ func (c *compiler) file(src Source) {
 	for _, fault := range f.doc.Faults() {
 		c.errors.List = append(c.errors.List, &Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
 	}
-	if len(f.doc.Faults()) > 0 {
+	c.errors.List = append(c.errors.List, f.errors...)
+	c.files = append(c.files, f.files...)
+	if len(f.doc.Faults()) > 0 || len(f.errors) > 0 {
 		if f.domain.name != "" && c.table.byName[f.domain.name] == nil {
 			c.table.byName[f.domain.name] = f.domain // so that its double is found as well
 		}
@@ -70,7 +82,7 @@ func (c *compiler) file(src Source) {
 
 // top reads the outermost words. The defaults may stand below what they are for.
 func (f *fileCompiler) top() {
-	var domain, descriptors, http *strictyaml.Value
+	var domain, descriptors, http, exempt, deny *strictyaml.Value
 	keep := func(at **strictyaml.Value) func(strictyaml.Value) {
 		return func(v strictyaml.Value) { *at = &v }
 	}
@@ -78,6 +90,8 @@ func (f *fileCompiler) top() {
 		"domain":      keep(&domain),
 		"descriptors": keep(&descriptors),
 		"http":        keep(&http),
+		"exempt":      keep(&exempt),
+		"deny":        keep(&deny),
 		"atomic":      func(v strictyaml.Value) { f.domain.atomic = v.Bool() },
 	}
 	f.defaults.words(words)
@@ -91,6 +105,12 @@ func (f *fileCompiler) top() {
 		f.doc.Fail(f.domain.line, "the file names no domain", "begin it with a line such as `domain: api`")
 	}
 	f.defaults.check()
+	if exempt != nil {
+		f.lists(*exempt, true)
+	}
+	if deny != nil {
+		f.lists(*deny, false)
+	}
 	if descriptors != nil {
 		f.domain.root = f.level(*descriptors, nil)
 	}

@@ -24,6 +24,9 @@ func (d *Domain) dump(b *strings.Builder) {
 	if !d.atomic {
 		b.WriteString("  each limit apart\n")
 	}
+	for _, l := range d.lists {
+		b.WriteString("  " + l.summary() + "\n")
+	}
 	d.root.dump(b, "  ")
 	for i := range d.http {
 		b.WriteString("  http" + d.http[i].actions.String() + "\n")

@@ -12,6 +12,8 @@ import (
 var places = map[string]string{
 	"domain": "at the top of the file", "descriptors": "at the top of the file, or inside a descriptor",
 	"http": "at the top of the file", "atomic": "at the top of the file, beside domain",
+	"exempt": "at the top of the file, beside domain", "deny": "at the top of the file, beside domain",
+	"cidrs": "inside exempt and deny", "values": "inside exempt and deny",
 	"rate_limits": "inside http", "actions": "inside http.rate_limits",
 	"key": "inside a descriptor", "value": "inside a descriptor", "rate_limit": "inside a descriptor",
 	"shadow_mode": "inside a descriptor, beside rate_limit", "quota_mode": "inside a descriptor, beside rate_limit",
@@ -80,6 +82,8 @@ var foreignTop = map[string]string{
 	"rate_limits": "how a request becomes descriptors stands under http: rate_limits:", "limits": "write descriptors:, and rate_limit inside each",
 	"rules": "write descriptors:", "namespace": "write domain:", "name": "write domain:", "actions": "write http: rate_limits: and a list of actions",
 	"tests": "rule tests stand in a file of their own whose name ends in _test.yaml", "domains": "one file holds one domain; write domain: NAME",
+	"allowlist": "write exempt:", "allow": "write exempt:", "whitelist": "write exempt:", "skip": "write exempt:", "bypass": "write exempt:",
+	"denylist": "write deny:", "blacklist": "write deny:", "blocklist": "write deny:", "block": "write deny:", "banned": "write deny:",
 	"version": "a rule file has no version; leave it out", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -11,10 +12,15 @@ import (
 type Source struct {
 	Name string
 	Data []byte
+
+	// Folder is where files are looked for that the rules name, those of lists. "":
+	// rules that name files are refused.
+	Folder string
 }
 
 // Parse compiles rule files to a table. On any fault it returns no table and an
-// [*Errors] with every fault of every file.
+// [*Errors] with every fault of every file. Nothing but the bytes is read, unless a
+// source has a Folder.
 func Parse(sources ...Source) (*Table, error) {
 	c := newCompiler()
 	for _, src := range sources {
@@ -23,7 +29,7 @@ func Parse(sources ...Source) (*Table, error) {
 	if err := c.errors.orNil(); err != nil {
 		return nil, err
 	}
-	return c.finish(hashOf(sources)), nil
+	return c.finish(hashOf(slices.Concat(sources, c.files))), nil
 }
 
 // Load reads files and folders and parses them as [Parse] does. Of a folder it
@@ -94,7 +100,7 @@ func (f *finder) add(path string, named bool) {
 			f.fail(path, "cannot read it: "+reason(err), "check the permissions")
 			return
 		}
-		f.sources = append(f.sources, Source{Name: path, Data: data})
+		f.sources = append(f.sources, Source{Name: path, Data: data, Folder: filepath.Dir(path)})
 	}
 }
 

@@ -23,6 +23,7 @@ type Table struct {
 	byName   map[string]*Domain
 	rules    []*Rule
 	warnings []Warning
+	files    []string
 	hash     string
 }
 
@@ -40,6 +41,10 @@ func (t *Table) Rules() []*Rule { return t.rules }
 // Hash returns a short hash of what was read, by which a fleet tells whether all
 // its nodes have the same rules. It does not depend on the names of the files.
 func (t *Table) Hash() string { return t.hash }
+
+// Files returns the files of lists that were read beside the rule files, so that
+// they can be watched. The slice must not be changed.
+func (t *Table) Files() []string { return t.files }
 
 // hashOf returns the hash of the sources' bytes in their order.
 func hashOf(sources []Source) string {
@@ -60,6 +65,7 @@ type Domain struct {
 	line   int
 	root   level
 	http   []httpLimit
+	lists  []*Listed
 }
 
 // Name returns the name of the domain.

@@ -16,6 +16,7 @@ var (
 	requestsDesc = desc("requests_total", "Requests that were decided, by verdict; error: the store could not decide.", "verdict")
 	degradedDesc = desc("degraded_total", "Requests that a failure policy answered because a limit could not be asked.")
 	overDesc     = desc("over_total", "Requests that passed above their plain limit, in a soft or elastic part.")
+	listedDesc   = desc("listed_total", "Requests that a list of their domain decided, so that no limit was asked.", "list")
 	storeErrDesc = desc("store_errors_total", "Requests that the store failed to decide.")
 	latencyDesc  = desc("decision_seconds", "How long a decision took; one in 64 is measured.")
 
@@ -41,7 +42,7 @@ var (
 // Describe is part of prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requestsDesc, degradedDesc, overDesc, storeErrDesc, latencyDesc,
+		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, unmatchedDesc,
 		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		storeKeysDesc, storeBytesDesc, storeEvictedDesc,
@@ -58,6 +59,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	out.counter(requestsDesc, m.failed.Load(), "error")
 	out.counter(degradedDesc, m.degraded.Load())
 	out.counter(overDesc, m.over.Load())
+	out.counter(listedDesc, m.exempted.Load(), "exempt")
+	out.counter(listedDesc, m.barred.Load(), "deny")
 	out.counter(storeErrDesc, m.failed.Load())
 	count, sum, below := m.latency.read()
 	ch <- prometheus.MustNewConstHistogram(latencyDesc, count, sum, below)

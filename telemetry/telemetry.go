@@ -34,6 +34,7 @@ type Metrics struct {
 
 	allowed, denied, failed   atomic.Uint64 // whole requests
 	degraded, over, unmatched atomic.Uint64 // unmatched: in domains that no table has
+	exempted, barred          atomic.Uint64 // by lists
 
 	mu        sync.Mutex // guards what follows
 	reloads   [2]uint64  // failed, succeeded
@@ -134,6 +135,14 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 	if v.Over {
 		m.over.Add(1)
+	}
+	if v.Listed != nil {
+		if v.Listed.Exempt {
+			m.exempted.Add(1)
+		} else {
+			m.barred.Add(1)
+		}
+		return
 	}
 	if len(v.Asked) == 0 {
 		m.countUnmatched(v)

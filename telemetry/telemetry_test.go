@@ -230,8 +230,13 @@ func TestErrors(t *testing.T) {
 	m.Decided(new(limiter.Verdict), -1, errors.New("no store"))
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Degraded: true}}, -1, nil)
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
+	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true}, Listed: &rule.Listed{Exempt: true}, Results: make([]limiter.Result, 1)}, -1, nil)
+	m.Decided(&limiter.Verdict{Listed: new(rule.Listed)}, -1, nil)
 	s := &service{metrics: m}
 	s.expect(t, `
+		stint_listed_total{list="exempt"} 1
+		stint_listed_total{list="deny"} 1
+		stint_unmatched_total{domain=""} 0
 		stint_store_errors_total 1
 		stint_requests_total{verdict="error"} 1
 		stint_degraded_total 1

@@ -63,13 +63,16 @@ func (r *ruleTest) fault(line int, problem, hint string) *rule.Error {
 func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *rule.Step) *rule.Error {
 	descriptors := s.Descriptors
 	if s.Request != nil {
-		if !domain.HasHTTP() {
+		if !domain.HasHTTP() && len(domain.Lists()) == 0 {
 			return r.fault(s.Line, fmt.Sprintf("domain %q does not say how a request becomes descriptors", domain.Name()),
 				"give the domain an http section, or ask with descriptors")
 		}
 		descriptors = domain.Describe(nil, client{s.Request})
 	}
 	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At)}
+	if s.Request != nil {
+		r.request.Attributes = s.Request
+	}
 	for _, d := range descriptors {
 		r.request.Descriptors = append(r.request.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: s.Cost})
 	}
@@ -108,6 +111,9 @@ func near(got, want time.Duration) bool {
 }
 
 func (r *ruleTest) ruleName() string {
+	if r.verdict.Listed != nil {
+		return r.verdict.Listed.Name
+	}
 	if r.verdict.Rule == nil {
 		return ""
 	}
@@ -117,6 +123,9 @@ func (r *ruleTest) ruleName() string {
 // answer describes the last answer, for a hint.
 func (r *ruleTest) answer() string {
 	v := &r.verdict
+	if l := v.Listed; l != nil {
+		return fmt.Sprintf("the list %s (%s:%d) answered", l.Name, l.File, l.Line)
+	}
 	if v.Rule == nil {
 		return fmt.Sprintf("no rule matched %s", describe(r.request.Descriptors))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -26,6 +27,7 @@ const (
 // belongs to one goroutine, that of Run.
 type Watcher struct {
 	paths    []string
+	more     []string // named by the files at paths, as changed last said
 	notify   *fsnotify.Watcher
 	places   places
 	watching map[string]bool
@@ -47,7 +49,7 @@ func New(paths []string, log *slog.Logger) (*Watcher, error) {
 // look finds out anew where changes would show, because a change may have moved
 // that, and watches there.
 func (w *Watcher) look() {
-	w.places = watchPlaces(w.paths)
+	w.places = watchPlaces(slices.Concat(w.paths, w.more))
 	for dir := range w.places {
 		// Adding a folder again is free; one that was removed and made again needs it.
 		if err := w.notify.Add(dir); err != nil {
@@ -66,14 +68,28 @@ func (w *Watcher) look() {
 }
 
 // Run calls changed once at its start, because files may have changed before they
-// were watched, and then after each group of changes until ctx is done.
-func (w *Watcher) Run(ctx context.Context, changed func()) {
+// were watched, and then after each group of changes until ctx is done. What
+// changed returns are files to watch as well, those that the first ones name.
+func (w *Watcher) Run(ctx context.Context, changed func() (more []string)) {
 	defer w.notify.Close() //nolint:errcheck // nothing was written
-	changed()
+	w.tell(changed)
 	w.loop(ctx, w.notify.Events, w.notify.Errors, func() {
 		w.look()
-		changed()
+		w.tell(changed)
 	})
+}
+
+// tell calls changed, and again when it names other files than before: they may
+// have changed before they were watched.
+func (w *Watcher) tell(changed func() (more []string)) {
+	for {
+		more := changed()
+		if slices.Equal(more, w.more) {
+			return
+		}
+		w.more = more
+		w.look()
+	}
 }
 
 // loop calls do once the events that matter have paused for settle, or have gone on

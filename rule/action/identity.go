@@ -20,9 +20,9 @@ type Connection interface {
 	PeerCertificate() *x509.Certificate
 }
 
-// values calls use with each value of a header until it returns true, and says
+// AnyValue calls use with each value of a header until it returns true, and says
 // whether it did.
-func values(a Attributes, name string, use func(value string) bool) bool {
+func AnyValue(a Attributes, name string, use func(value string) bool) bool {
 	if c, ok := a.(Connection); ok {
 		return slices.ContainsFunc(c.Values(name), use)
 	}
@@ -50,7 +50,7 @@ func fingerprint[T string | []byte](secret T) string {
 // cookie says the value of the first cookie of that name that is not empty.
 func cookie(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (found string, ok bool) {
-		ok = values(a, "Cookie", func(line string) bool {
+		ok = AnyValue(a, "Cookie", func(line string) bool {
 			for pair := range strings.SplitSeq(line, ";") {
 				key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
 				if key != name {
@@ -97,7 +97,7 @@ func host(a Attributes) (string, bool) {
 // the password here.
 func basicUser(a Attributes) (user string, ok bool) {
 	const scheme = "Basic "
-	ok = values(a, "Authorization", func(value string) bool {
+	ok = AnyValue(a, "Authorization", func(value string) bool {
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return false
 		}

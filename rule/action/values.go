@@ -28,7 +28,7 @@ func header(name string) func(Attributes) (string, bool) {
 
 // laterValue says the first value that is not empty of a header whose first one is.
 func laterValue(a Attributes, name string) (found string, ok bool) {
-	ok = values(a, name, func(value string) bool {
+	ok = AnyValue(a, name, func(value string) bool {
 		found = value
 		return value != ""
 	})

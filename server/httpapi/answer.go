@@ -11,28 +11,37 @@ import (
 
 // appendVerdict appends the answer to a check.
 func appendVerdict(dst []byte, v *limiter.Verdict) []byte {
-	dst = appendDecision(dst, v.Rule, &v.Decision)
+	listed := ""
+	if v.Listed != nil {
+		listed = v.Listed.Name
+	}
+	dst = appendDecision(dst, nameOf(v.Rule, listed), &v.Decision)
 	dst = append(dst, `,"results":[`...)
 	for i := range v.Results {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendDecision(dst, v.Results[i].Rule, &v.Results[i].Decision)
+		dst = appendDecision(dst, nameOf(v.Results[i].Rule, listed), &v.Results[i].Decision)
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}\n"...)
 }
 
+// nameOf returns the name of the rule, or else of the list, that speaks; "" where
+// none does.
+func nameOf(r *rule.Rule, listed string) string {
+	if r != nil {
+		return r.Name
+	}
+	return listed
+}
+
 // appendDecision appends an object of the fields that all answers share, without
-// the brace that closes it. r is nil where no rule matched.
-func appendDecision(dst []byte, r *rule.Rule, d *stint.Decision) []byte {
+// the brace that closes it.
+func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, d.Allowed)
 	dst = append(dst, `,"rule":`...)
-	name := ""
-	if r != nil {
-		name = r.Name
-	}
 	dst = appendString(dst, name)
 	dst = append(dst, `,"limit":`...)
 	dst = appendUnits(dst, d.Limit)

@@ -18,6 +18,10 @@ import (
 
 const rules = `
 domain: api
+exempt:
+  - {key: user, values: [root]}
+deny:
+  - {key: user, values: [mallory]}
 descriptors:
   - key: user
     rate_limit: {algorithm: token_bucket, requests: 5, per: 1s, burst: 5}
@@ -98,6 +102,13 @@ var replies = []struct {
 	},
 	{
 		"unmatched", "0s", fmt.Sprintf(short, "nobody", "7", 1), once(nothing),
+	},
+	{
+		"exempt", "0s", fmt.Sprintf(short, "user", "root", 9), once(strings.Replace(nothing, `"rule":""`, `"rule":"api/exempt#1"`, 1)),
+	},
+	{
+		"denied by a list", "0s", fmt.Sprintf(short, "user", "mallory", 1),
+		once(`{"allowed":false,"rule":"api/deny#1","limit":0,"remaining":0,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`),
 	},
 	{
 		"unknown domain", "0s", `{"domain":"other","descriptors":[{"entries":[{"key":"user","value":"42"}]},{"entries":[{"key":"k","value":""}]}]}`,

@@ -1,0 +1,137 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"stint/internal/strictyaml"
+	"stint/rule/list"
+)
+
+// lists compiles `exempt` or `deny`: lists of requests that no limit is asked for.
+func (f *fileCompiler) lists(v strictyaml.Value, exempt bool) {
+	if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
+		v.Fail(v.Word()+" is empty", "add an element such as {cidrs: [192.0.2.0/24]}, or leave it out")
+	}
+	for i, element := range v.List() {
+		f.listed(element, &Listed{
+			Name: fmt.Sprintf("%s/%s#%d", f.domain.name, v.Word(), i+1), Exempt: exempt,
+			Status: http.StatusForbidden, File: f.domain.file, Line: element.Line(),
+		})
+	}
+}
+
+// listed compiles one element of lists.
+func (f *fileCompiler) listed(v strictyaml.Value, l *Listed) {
+	var cidrs, values *strictyaml.Value
+	words := strictyaml.Words{
+		"name":   func(v strictyaml.Value) { l.Name = v.NonEmpty() },
+		"cidrs":  func(v strictyaml.Value) { cidrs = &v },
+		"values": func(v strictyaml.Value) { values = &v },
+		"header": func(v strictyaml.Value) { l.header = v.NonEmpty() },
+		"key":    func(v strictyaml.Value) { l.key = v.NonEmpty() },
+	}
+	what := "an element of exempt"
+	if !l.Exempt {
+		what = "an element of deny"
+		words["status"] = func(v strictyaml.Value) {
+			if l.Status = int(v.Uint(599)); v.IsInt() && l.Status != http.StatusForbidden && l.Status != http.StatusTooManyRequests {
+				v.Fail(fmt.Sprintf("status: %s", v.Text()), "write 403 (the default) or 429")
+			}
+		}
+	}
+	if known := v.Object(what, words, listHint); !known {
+		return
+	}
+	switch {
+	case (cidrs == nil) == (values == nil):
+		v.Fail(what+" needs one list", "give it cidrs:, networks and addresses, or values: with header: or key:")
+	case l.header != "" && l.key != "":
+		v.Fail("header beside key", "keep one of the two, and give the other an element of its own")
+	case values != nil && l.header == "" && l.key == "":
+		v.Fail("values of nothing", "add header:, or key: for the values of a descriptor's entries; addresses stand under cidrs:")
+	case cidrs != nil && l.header != "":
+		v.Fail("cidrs of a header", "leave header out: the client's address is found behind trusted proxies without it")
+	case cidrs != nil:
+		networks := new(list.Networks)
+		if l.set = networks; l.key == "" {
+			l.networks = networks
+		}
+		f.fill(*cidrs, l.set)
+	default:
+		l.set = make(list.Texts)
+		f.fill(*values, l.set)
+	}
+	f.domain.lists = append(f.domain.lists, l)
+}
+
+func listHint(word string) string {
+	switch word {
+	case "cidr", "ip", "ips", "address", "addresses", "networks", "remote_address":
+		return "write cidrs: and a list, such as [192.0.2.0/24, 2001:db8::/32]"
+	case "value":
+		return "write values: and a list"
+	case "header_name":
+		return "write header:"
+	case "descriptor_key", "descriptor":
+		return "write key:"
+	case "file":
+		return "write cidrs: {file: NAME} or values: {file: NAME}"
+	case "status":
+		return "only deny has a status; what is exempt passes"
+	}
+	return hint(word, nil)
+}
+
+// fill reads a list that stands here, or in a file.
+func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
+	if !v.IsObject() {
+		for _, element := range v.List() {
+			if fault, ok := errors.AsType[*list.Fault](set.Add(element.Text())); ok {
+				element.Fail(fault.Problem, fault.Hint)
+			}
+		}
+		if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
+			v.Fail(v.Word()+" is empty", "write a list, or {file: NAME}")
+		}
+		return
+	}
+	var file *strictyaml.Value
+	if known := v.Object(v.Word(), strictyaml.Words{"file": func(v strictyaml.Value) { file = &v }}); !known {
+		return
+	}
+	if file == nil || file.NonEmpty() == "" {
+		if file == nil {
+			v.Fail(v.Word()+" is empty", "write a list, or {file: NAME}")
+		}
+		return
+	}
+	f.fillFrom(*file, set)
+}
+
+// fillFrom reads a list from a file.
+func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
+	if f.folder == "" {
+		v.Fail("a list in a file, where rules are read without their folder", "write the list here")
+		return
+	}
+	name := v.Text()
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(f.folder, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		f.errors = append(f.errors, &Error{
+			File: name, Problem: "cannot read the list: " + reason(err),
+			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
+		})
+		return
+	}
+	f.files = append(f.files, Source{Name: name, Data: data})
+	for _, fault := range list.Read(data, set) {
+		f.errors = append(f.errors, &Error{File: name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
+	}
+}
