@@ -82,3 +82,59 @@ func ExamplePacer() {
 	// force 20: a debt of 20s
 	// take 7, give 2 back: 5 left
 }
+
+// Two alerts an hour are sent, the others only counted.
+func ExampleFilter() {
+	clock := func() stint.Instant { return stint.At(time.Date(2026, 1, 1, 0, 45, 0, 0, time.UTC)) }
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 2, Per: time.Hour})
+	p := pace.New(memory.New(memory.Options{Clock: clock}), "alerts", limit)
+	send := func(text string) { fmt.Println("send:", text) }
+	drop := func(text string, d stint.Decision) {
+		fmt.Println("drop:", text, "- the next in", d.RetryAfter.Round(time.Minute))
+	}
+	alerts := pace.NewFilter(p, send, drop)
+	for _, text := range []string{"disk 80 %", "disk 90 %", "disk 95 %"} {
+		if _, err := alerts.Offer(context.Background(), text); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// send: disk 80 %
+	// send: disk 90 %
+	// drop: disk 95 % - the next in 15m0s
+}
+
+// What is over waits for its turn; of five, one finds no place.
+func ExampleQueue() {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Second})
+	p := pace.New(memory.New(memory.Options{}), "webhooks", limit)
+	done := make(chan struct{})
+	q := pace.NewQueue(p, func(_ context.Context, n int) error {
+		fmt.Println("deliver", n)
+		if n == 3 {
+			close(done)
+		}
+		return nil
+	}, pace.QueueOptions[int]{
+		MaxItems: 4, MaxAge: time.Minute,
+		Dropped: func(n int, why pace.Reason) { fmt.Println("drop", n, "-", why) },
+	})
+	for n := range 5 {
+		q.Offer(n)
+	}
+	go func() {
+		<-done
+		q.Close()
+	}()
+	if err := q.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println("released:", q.Stats().Released)
+	// Output:
+	// drop 4 - full
+	// deliver 0
+	// deliver 1
+	// deliver 2
+	// deliver 3
+	// released: 4
+}

@@ -10,18 +10,22 @@ import (
 type gate struct {
 	until time.Time // nothing passes before
 
-	left   uint32 // so many units may pass
-	bounds time.Time
+	passed uint64    // units so far
+	budget uint64    // how far passed may go
+	bounds time.Time // until when
 }
 
 // closed returns how long the gate is closed to cost units.
 func (g *gate) closed(now time.Time, cost uint32) time.Duration {
 	wait := g.until.Sub(now)
-	if now.Before(g.bounds) && cost > g.left {
+	if now.Before(g.bounds) && uint64(cost) > g.left() {
 		wait = max(wait, g.bounds.Sub(now))
 	}
 	return max(wait, 0)
 }
+
+// left returns what is left of the budget.
+func (g *gate) left() uint64 { return g.budget - min(g.budget, g.passed) }
 
 // Pause lets nothing pass for d from now: another side that keeps the same limit said
 // so, such as a server by Retry-After. A pause is never shortened by a later one. It
@@ -41,26 +45,26 @@ func (p *Pacer) Paused() time.Duration {
 	return max(0, time.Until(p.gate.until))
 }
 
-// Budget lets at most n units pass in the next d, whatever the limit says: another
-// side that keeps the same limit said how much it has left. It takes the place of the
-// budget before. Who waits for a budget is not refused for its deadline, because the
-// next answer may bring a larger one.
-func (p *Pacer) Budget(n uint32, d time.Duration) {
+// Budget lets units pass only until total of them have passed since [New], as counted
+// by Passed, for the next d and whatever the limit says: another side that keeps the
+// same limit said how much it has left. It takes the place of the budget before. Who
+// waits for a budget is not refused for its deadline, because the next answer may bring
+// a larger one.
+//
+// The bound is a total because what the other side says is of the past: if it had n
+// left when it had answered k units, then k+n may pass, however many are on their way.
+func (p *Pacer) Budget(total uint64, d time.Duration) {
 	p.mu.Lock()
-	p.gate.left, p.gate.bounds = n, time.Now().Add(d)
+	p.gate.budget, p.gate.bounds = total, time.Now().Add(d)
 	p.mu.Unlock()
 	p.stir()
 }
 
-// Left returns what is left of the budget, and for how long it counts; 0 and 0 where
-// there is none.
-func (p *Pacer) Left() (n uint32, d time.Duration) {
+// Passed returns how many units this pacer has let pass.
+func (p *Pacer) Passed() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if d = time.Until(p.gate.bounds); d <= 0 {
-		return 0, 0
-	}
-	return p.gate.left, d
+	return p.gate.passed
 }
 
 // held returns how long the gate is closed to cost units.
@@ -75,17 +79,17 @@ func (p *Pacer) withinGate(n uint32) uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Now().Before(p.gate.bounds) {
-		return min(n, p.gate.left)
+		return uint32(min(uint64(n), p.gate.left()))
 	}
 	return n
 }
 
-// spent takes what passed out of the budget.
+// spent counts what passed.
 func (p *Pacer) spent(d *stint.Decision, cost uint32) {
 	if !d.Allowed {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gate.left -= min(p.gate.left, cost)
+	p.gate.passed += uint64(cost)
 }

@@ -1,0 +1,169 @@
+package pacehttp
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// advice is what an answer says about the limits of its server.
+type advice struct {
+	retry  time.Duration // Retry-After; 0: none
+	budget bool          // whether the server told what it has left:
+	left   uint32        // so many requests
+	during time.Duration // in so much time
+}
+
+// read reads the advice of an answer that came at now. Times above most count as most;
+// what is malformed counts as not there.
+func read(answer *http.Response, now time.Time, most time.Duration) advice {
+	h := answer.Header
+	// The server's own clock makes sense of its dates.
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	var a advice
+	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
+		a.retry = retryAfter(h.Get("Retry-After"), now, most)
+	}
+	if fields := h.Values("RateLimit"); len(fields) > 0 {
+		a.left, a.during, a.budget = rateLimit(strings.Join(fields, ","), most)
+	}
+	if !a.budget {
+		a.left, a.during, a.budget = legacy(h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset"), now, most)
+	}
+	return a
+}
+
+// retryAfter reads seconds or a date, as a time from now.
+func retryAfter(s string, now time.Time, most time.Duration) time.Duration {
+	if n, ok := digits(s); ok {
+		return seconds(n, most)
+	}
+	if t, err := http.ParseTime(s); err == nil {
+		return min(max(0, t.Sub(now)), most)
+	}
+	return 0
+}
+
+// rateLimit reads the RateLimit field of draft-ietf-httpapi-ratelimit-headers, a list
+// such as "day";r=90;t=3600, "second";r=0;t=1. Of several policies it returns the one
+// that has least left, for the longest time; those that name no time bound nothing. A
+// list with a fault is ignored as a whole.
+func rateLimit(field string, most time.Duration) (left uint32, during time.Duration, ok bool) {
+	for field != "" {
+		var member string
+		var valid bool
+		if member, field, valid = cut(field, ','); !valid {
+			return 0, 0, false
+		}
+		r, t, found, valid := policy(member)
+		if !valid {
+			return 0, 0, false
+		}
+		n, d := remaining(r), seconds(t, most)
+		if found && d > 0 && (!ok || n < left || n == left && d > during) {
+			left, during, ok = n, d, true
+		}
+	}
+	return left, during, ok
+}
+
+// policy reads one member of the list; found says whether it has both r and t.
+func policy(member string) (r, t uint64, found, valid bool) {
+	name, params, valid := cut(member, ';')
+	if name = strings.TrimSpace(name); !valid || name == "" {
+		return 0, 0, false, false
+	}
+	var hasR, hasT bool
+	for params != "" {
+		var param string
+		if param, params, valid = cut(params, ';'); !valid {
+			return 0, 0, false, false
+		}
+		key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+		switch key {
+		case "":
+			return 0, 0, false, false
+		case "r":
+			r, hasR = digits(value)
+			valid = hasR
+		case "t":
+			t, hasT = digits(value)
+			valid = hasT
+		}
+		if !valid {
+			return 0, 0, false, false
+		}
+	}
+	return r, t, hasR && hasT, true
+}
+
+// cut cuts s at the first mark that stands in no quoted string. It is not valid if a
+// string has no end.
+func cut(s string, mark byte) (before, after string, valid bool) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == mark && !quoted:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", !quoted
+}
+
+// The least values that legacy takes for Unix times: more seconds than in 15 years are
+// those since 1970, and more than in 3000 years are milliseconds.
+const (
+	leastUnixSeconds = 500_000_000
+	leastUnixMillis  = 100_000_000_000
+)
+
+// legacy reads X-RateLimit-Remaining and X-RateLimit-Reset, which is in Unix seconds,
+// Unix milliseconds or seconds from now: the size tells. A reset that is over says
+// nothing.
+func legacy(left, reset string, now time.Time, most time.Duration) (uint32, time.Duration, bool) {
+	n, ok := digits(left)
+	at, ok2 := digits(reset)
+	if !ok || !ok2 {
+		return 0, 0, false
+	}
+	var during time.Duration
+	switch {
+	case at >= leastUnixMillis:
+		during = time.UnixMilli(int64(min(at, 1<<60))).Sub(now)
+	case at >= leastUnixSeconds:
+		during = time.Unix(int64(at), 0).Sub(now)
+	default:
+		during = seconds(at, most)
+	}
+	if during <= 0 {
+		return 0, 0, false
+	}
+	return remaining(n), min(during, most), true
+}
+
+// digits reads a whole number. One that is too large for its type is the largest.
+func digits(s string) (uint64, bool) {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, _ := strconv.ParseUint(s, 10, 64) // out of range is the largest, and nothing else can fail
+	return n, true
+}
+
+// seconds returns n seconds, most if that is less.
+func seconds(n uint64, most time.Duration) time.Duration {
+	if n > uint64(most/time.Second) {
+		return most
+	}
+	return time.Duration(n) * time.Second
+}
+
+func remaining(n uint64) uint32 { return uint32(min(n, 1<<32-1)) }

@@ -1,0 +1,8 @@
+package pacehttp
+
+// HostsForTest returns how many hosts are remembered.
+func (t *Transport) HostsForTest() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.hosts)
+}
