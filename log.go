@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // entry is so many units at a time: a microsecond or the number of a block.
@@ -25,6 +26,7 @@ type Log struct {
 	before     int64  // time of the entry before tail, while there is one
 	middle     []byte // the entries between head and tail
 	from       int    // where in middle they begin
+	shared     bool   // a copy reads middle: what stands there must stay
 }
 
 func (g *Log) empty() bool { return g == nil || g.entries == 0 }
@@ -43,6 +45,22 @@ func (g *Log) Size() int {
 		return 0
 	}
 	return 112 + cap(g.middle)
+}
+
+// copyTo makes c a copy for which no entry is copied: the two read the same middle,
+// and whichever would write over it makes memory of its own first.
+func (g *Log) copyTo(c *Log) {
+	g.shared = true
+	*c = *g
+	c.middle = slices.Clip(c.middle) // what is added behind it is not shared
+}
+
+// spare returns the memory of the middle for other entries, none where a copy reads it.
+func (g *Log) spare() []byte {
+	if g.shared {
+		return nil
+	}
+	return g.middle[:0]
 }
 
 // maxUnits is where the debt of a log stops growing.
@@ -78,8 +96,12 @@ func (g *Log) push(at int64, n uint64) {
 // shift moves the middle to the front of its memory where that saves growing it.
 func (g *Log) shift() {
 	if g.from > len(g.middle)/2 || g.from > 0 && len(g.middle)+2*binary.MaxVarintLen64 > cap(g.middle) && g.from > len(g.middle)/8 {
-		g.middle = g.middle[:copy(g.middle, g.middle[g.from:])]
-		g.from = 0
+		if g.shared {
+			g.middle = append(make([]byte, 0, cap(g.middle)), g.middle[g.from:]...)
+		} else {
+			g.middle = g.middle[:copy(g.middle, g.middle[g.from:])]
+		}
+		g.from, g.shared = 0, false
 	}
 }
 
@@ -97,10 +119,10 @@ func (g *Log) pop() {
 	g.entries--
 	switch g.entries {
 	case 0:
-		*g = Log{middle: g.middle[:0]}
+		*g = Log{middle: g.spare()}
 	case 1:
 		g.head = g.tail
-		g.middle, g.from = g.middle[:0], 0
+		g.middle, g.from, g.shared = g.spare(), 0, false
 	default:
 		g.head, g.from = g.next(g.from, g.head.at)
 	}
@@ -114,7 +136,7 @@ func (g *Log) prune(old int64) {
 	}
 	if left := len(g.middle) - g.from; cap(g.middle) > 256 && left < cap(g.middle)/8 {
 		g.middle = append(make([]byte, 0, 2*left), g.middle[g.from:]...)
-		g.from = 0
+		g.from, g.shared = 0, false
 	}
 }
 
@@ -201,7 +223,7 @@ func (g *Log) remove(at int64, n uint64, newest bool) {
 			n -= less
 		}
 	}
-	*g = Log{middle: g.middle[:0]}
+	*g = Log{middle: g.spare()}
 	for _, e := range kept {
 		if e.n > 0 {
 			g.push(e.at, e.n)

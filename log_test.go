@@ -2,6 +2,7 @@ package stint_test
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -35,6 +36,51 @@ func TestLogMemory(t *testing.T) {
 	limit.Take(&st, now, 1)
 	if size := st.Log.Size(); size > 1000 || st.Log.Units() > n/2 {
 		t.Errorf("an hour later %d units cost %d bytes", st.Log.Units(), size)
+	}
+}
+
+// A copy stays what it was whatever becomes of the state that it was made of, and the
+// other way round, though no entries were copied.
+func TestCopyTo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 7))
+	written := func(st *stint.State) string {
+		b, err := st.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 500, Per: time.Minute})
+	states := make([]stint.State, 3)
+	now := zero
+	for step := range 20_000 {
+		from, to := rng.IntN(len(states)), rng.IntN(len(states))
+		if step%7 == 0 {
+			states[from].CopyTo(&states[to])
+		}
+		var before []string
+		for i := range states {
+			before = append(before, written(&states[i]))
+		}
+		now = now.Add(time.Duration(rng.IntN(300)) * time.Millisecond)
+		switch step % 50 {
+		case 0:
+			now = now.Add(time.Duration(rng.IntN(90)) * time.Second)
+		case 1:
+			limit.Refund(&states[to], now, 20, nil)
+		}
+		limit.Take(&states[to], now, 1+uint64(rng.IntN(3)))
+		for i := range states {
+			if i != to && written(&states[i]) != before[i] {
+				t.Fatalf("step %d: a take from state %d changed state %d", step, to, i)
+			}
+		}
+	}
+	if new(stint.State).CopyTo(&states[0]); states[0] != (stint.State{}) {
+		t.Errorf("a copy of nothing is %+v", states[0])
+	}
+	if allocs := testing.AllocsPerRun(100, func() { states[1].CopyTo(&states[2]) }); allocs != 0 {
+		t.Errorf("a copy over another one allocates %v times", allocs)
 	}
 }
 

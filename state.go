@@ -19,6 +19,21 @@ type State struct {
 	Log *Log
 }
 
+// CopyTo makes dst a copy of the state that later changes of st leave as it is, and
+// the other way round. It copies no entries of a log, however long, and uses the
+// memory that dst has for one, so a store can do it under a lock; both may be used at
+// the same time from then on. dst may be zero or hold an earlier copy.
+func (st *State) CopyTo(dst *State) {
+	dst.T, dst.N = st.T, st.N
+	switch {
+	case st == dst:
+	case st.Log != nil:
+		st.Log.copyTo(dst.log())
+	default:
+		dst.Log = nil
+	}
+}
+
 // Take asks for cost units at now and takes them if they are there. A refusal
 // leaves the state alone, except where the limit counts denied tries or overdraws.
 // A cost of 0 is a peek.

@@ -2,7 +2,9 @@
 //
 // The function is of the multiply-and-fold kind (wyhash): fast, and uniform for
 // whoever does not know the seed. It is not a MAC: somebody who could read
-// fingerprints could in time work out the seed, so they never leave the process.
+// fingerprints could in time work out the seed, so they leave the process only
+// together with it, in a file that its owner alone may read. Such files know keys by
+// their fingerprints: whoever changes the function changes their version.
 package fingerprint
 
 import (

@@ -63,6 +63,12 @@ type Options struct {
 // keys of a shard are over their limit are they forgotten too, the one nearest its
 // reset first; Stats counts each kind. A shard is the part of all keys that shares
 // the first bits of the fingerprint; work under its lock stays well below 1 ms.
+//
+// # Restarts
+//
+// SaveFile keeps all states in a file and LoadFile begins with them, so that a
+// restart forgives nobody; see WriteSnapshot and Load for what that promises. A store
+// that is not told to keeps nothing.
 type Store struct {
 	seed    fingerprint.Seed
 	shift   uint // shard of a fingerprint: its top bits

@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+func TestFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "counts")
+	options := Options{Clock: func() stint.Instant { return noon }}
+	if s, err := LoadFile(name, options); s != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("no file: error %v", err)
+	}
+	// What a crash in the middle of a save left, or somebody put there.
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
+	must(t, os.Symlink(secret, name+".tmp"))
+
+	s, l := New(options), limit(t, specs[0])
+	for _, used := range []uint32{60, 30} {
+		s.Take("a", l, used)
+		must(t, s.SaveFile(name))
+		loaded, err := LoadFile(name, options)
+		must(t, err)
+		if got, want := loaded.Take("a", l, 0), s.Take("a", l, 0); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		info, err := os.Stat(name)
+		must(t, err)
+		if info.Mode() != 0o600 {
+			t.Errorf("mode %v", info.Mode())
+		}
+	}
+	if b, err := os.ReadFile(secret); string(b) != "untouched" || err != nil {
+		t.Errorf("a link was followed: %q, %v", b, err)
+	}
+	if _, err := os.Lstat(name + ".tmp"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a temporary file is left: %v", err)
+	}
+}
+
+// A save that fails leaves the file before and nothing else.
+func TestFileKeepsTheOneBefore(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "counts")
+	must(t, os.Mkdir(name, 0o700)) // nothing can be renamed over a folder
+	if err := New(Options{}).SaveFile(name); err == nil {
+		t.Error("saved over a folder")
+	}
+	if err := New(Options{}).SaveFile(filepath.Join(dir, "none", "counts")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such folder: error %v", err)
+	}
+	left, err := os.ReadDir(dir)
+	must(t, err)
+	if len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestSetAside(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "counts")
+	for n := 1; n <= 3; n++ {
+		content := fmt.Sprint("damage ", n)
+		must(t, os.WriteFile(name, []byte(content), 0o600))
+		if _, err := LoadFile(name, Options{}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("error %v", err)
+		}
+		aside, err := SetAside(name)
+		must(t, err)
+		if want := fmt.Sprint(name, ".damaged-", n); aside != want {
+			t.Errorf("set aside as %s, want %s", aside, want)
+		}
+		if b, err := os.ReadFile(aside); string(b) != content || err != nil {
+			t.Errorf("%s holds %q, %v", aside, b, err)
+		}
+	}
+	if _, err := SetAside(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing there: error %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkSnapshot saves and loads a million keys, and measures decisions meanwhile:
+// hold-ms is the longest work under the lock of a shard, slowest-ms the slowest of the
+// decisions that another goroutine made one after another during a save, and alone-ms
+// the slowest while a processor was as busy with something else. The last two count
+// whatever else the machine did.
+func BenchmarkSnapshot(b *testing.B) {
+	const keys = 1_000_000
+	for _, spec := range []stint.Spec{specs[0], specs[5]} {
+		b.Run(spec.Algorithm.String(), func(b *testing.B) {
+			spec.Per = 24 * time.Hour
+			l := limit(b, spec)
+			s := New(Options{Budget: 512 << 20})
+			for i := range keys {
+				s.Take(stint.Key(fmt.Sprint("key", i)), l, uint32(i%100+1))
+			}
+			name := filepath.Join(b.TempDir(), "counts")
+			var hold, slowest, alone, saved, loaded time.Duration
+			for b.Loop() {
+				slowest = max(slowest, slowestTake(s, l, func() {
+					began := time.Now()
+					must(b, s.SaveFile(name))
+					saved = max(saved, time.Since(began))
+				}))
+				alone = max(alone, slowestTake(s, l, func() {
+					for began := time.Now(); time.Since(began) < saved; {
+						_ = sha256.Sum256(make([]byte, blockSize))
+					}
+				}))
+				hold = max(hold, longestHold(s))
+				began := time.Now()
+				_, err := LoadFile(name, Options{Budget: 512 << 20})
+				must(b, err)
+				loaded = max(loaded, time.Since(began))
+			}
+			info, err := os.Stat(name)
+			must(b, err)
+			report := func(d time.Duration, unit string) { b.ReportMetric(float64(d.Microseconds())/1000, unit) }
+			report(saved, "save-ms")
+			report(loaded, "load-ms")
+			report(hold, "hold-ms")
+			report(slowest, "slowest-ms")
+			report(alone, "alone-ms")
+			b.ReportMetric(float64(info.Size())/keys, "bytes/key")
+		})
+	}
+}
+
+// longestHold returns how long the shard that takes longest to copy takes, of each the
+// quickest of five rounds: in the others the processor may have been taken away.
+func longestHold(s *Store) time.Duration {
+	var c copied
+	quickest := make([]time.Duration, len(s.shards))
+	for round := range 5 {
+		for i := range s.shards {
+			c.reserve(&s.shards[i])
+			began := time.Now()
+			c.take(&s.shards[i])
+			if took := time.Since(began); round == 0 || took < quickest[i] {
+				quickest[i] = took
+			}
+		}
+	}
+	return slices.Max(quickest)
+}
+
+// slowestTake returns how long the slowest of the takes took that were made while f
+// ran.
+func slowestTake(s *Store, l *stint.Limit, f func()) (slowest time.Duration) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			key := stint.Key(fmt.Sprint("key", i%2_000_000)) // every other one is new
+			began := time.Now()
+			s.Take(key, l, 1)
+			slowest = max(slowest, time.Since(began))
+		}
+	})
+	f()
+	close(stop)
+	wg.Wait()
+	return slowest
+}
