@@ -48,6 +48,7 @@ type Pacer struct {
 
 	mu      sync.Mutex
 	line    list.List     // of *waiter: those in Wait, oldest first; it is the front's turn
+	units   int64         // that those in line still wait for
 	last    answer        // to the front
 	changed chan struct{} // closed when the front may pass sooner than it was told
 	gate    gate
@@ -206,7 +207,7 @@ func (p *Pacer) behind(ctx context.Context, cost uint32) (d stint.Decision, held
 	wait := p.gate.closed(now, cost)
 	ahead := int64(0)
 	if cost > 0 && p.line.Len() > 0 {
-		ahead = p.aheadLocked()
+		ahead = p.units
 		wait = max(wait, p.last.RetryAfter-now.Sub(p.last.at))
 	}
 	p.mu.Unlock()
@@ -225,15 +226,6 @@ func (p *Pacer) behind(ctx context.Context, cost uint32) (d stint.Decision, held
 		d.RetryAfter = max(wait, measure(p.limit).least(&d, ahead, int64(cost)))
 	}
 	return d, true, nil
-}
-
-// aheadLocked returns the units that all those in line wait for.
-func (p *Pacer) aheadLocked() int64 {
-	sum := int64(0)
-	for e := p.line.Front(); e != nil; e = e.Next() {
-		sum += int64(e.Value.(*waiter).cost)
-	}
-	return sum
 }
 
 // stir makes whoever's turn it is ask again.

@@ -67,10 +67,11 @@ func (p *Pacer) enter(ctx context.Context, cost uint32) (*waiter, error) {
 	defer p.mu.Unlock()
 	if p.line.Len() == 0 {
 		close(w.turn)
-	} else if err := p.tooLateLocked(w, p.aheadLocked()); err != nil {
+	} else if err := p.tooLateLocked(w, p.units); err != nil {
 		return nil, err
 	}
 	w.place = p.line.PushBack(w)
+	p.units += int64(cost)
 	return w, nil
 }
 
@@ -95,13 +96,19 @@ func (p *Pacer) leave(w *waiter) {
 		return
 	}
 	front := w.place == p.line.Front()
-	p.line.Remove(w.place)
-	w.place = nil
+	p.removeLocked(w)
 	if p.line.Len() == 0 {
 		p.last = answer{}
 	} else if front {
 		close(p.line.Front().Value.(*waiter).turn)
 	}
+}
+
+// removeLocked takes a waiter out of the line.
+func (p *Pacer) removeLocked(w *waiter) {
+	p.line.Remove(w.place)
+	p.units -= int64(w.cost)
+	w.place = nil
 }
 
 // learn keeps the answer to the front, and turns away those behind whose deadline is
@@ -111,7 +118,9 @@ func (p *Pacer) learn(d *stint.Decision) {
 	defer p.mu.Unlock()
 	p.last = answer{*d, time.Now()}
 	if d.Allowed { // its units are in the answer
-		p.line.Front().Value.(*waiter).cost = 0
+		front := p.line.Front().Value.(*waiter)
+		p.units -= int64(front.cost)
+		front.cost = 0
 	}
 	ahead := int64(0)
 	for e := p.line.Front(); e != nil; {
@@ -119,8 +128,8 @@ func (p *Pacer) learn(d *stint.Decision) {
 		e = e.Next()
 		if place != p.line.Front() {
 			if err := p.tooLateLocked(w, ahead); err != nil {
-				p.line.Remove(place)
-				w.refused, w.place = err, nil
+				p.removeLocked(w)
+				w.refused = err
 				close(w.turn)
 				continue
 			}

@@ -1,0 +1,119 @@
+// Command client keeps an HTTP client under its own limit and under that of a server
+// that it knows nothing about, and delivers webhooks no faster than their receiver wants.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"time"
+
+	"stint"
+	"stint/httplimit"
+	"stint/pace"
+	"stint/pace/pacehttp"
+	"stint/store/memory"
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "client:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	if err := fetch(ctx, out); err != nil {
+		return err
+	}
+	return deliver(ctx, out)
+}
+
+// fetch sends eight requests from four goroutines to a server that takes five a second.
+// Nobody tells the client: it reads the server's answers.
+func fetch(ctx context.Context, out io.Writer) error {
+	server := limitedServer()
+	defer server.Close()
+
+	own := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 50, Per: time.Second, Burst: 1})
+	client := &http.Client{Transport: pacehttp.NewTransport(memory.New(memory.Options{}), own, pacehttp.Options{})}
+	defer client.CloseIdleConnections()
+
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var failed error
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 2 {
+				status, err := get(ctx, client, server.URL)
+				mu.Lock()
+				statuses[status]++
+				if err != nil {
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	fmt.Fprintf(out, "fetched: %d, refused by the server: %d\n", statuses[http.StatusOK], statuses[http.StatusTooManyRequests])
+	return failed
+}
+
+// limitedServer takes five requests in any second and says so in its answers.
+func limitedServer() *httptest.Server {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Second})
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	return httptest.NewServer(httplimit.Limit(memory.New(memory.Options{}), limit, httplimit.Options{})(hello))
+}
+
+func get(ctx context.Context, client *http.Client, url string) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, err
+}
+
+// deliver queues six webhooks and delivers ten a second, oldest first; one that finds
+// the queue full is dropped.
+func deliver(ctx context.Context, out io.Writer) error {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 1})
+	p := pace.New(memory.New(memory.Options{}), "webhooks of customer 42", limit)
+
+	delivered := make(chan string, 5)
+	q := pace.NewQueue(p, func(_ context.Context, hook string) error {
+		delivered <- hook // a program would send it here
+		return nil
+	}, pace.QueueOptions[string]{
+		MaxItems: 5, MaxAge: time.Minute,
+		Dropped: func(hook string, why pace.Reason) { fmt.Fprintf(out, "%s dropped: %v\n", hook, why) },
+	})
+	for i := range 6 {
+		q.Offer(fmt.Sprintf("webhook %d", i))
+	}
+
+	ended := make(chan error, 1)
+	go func() { ended <- q.Run(ctx) }()
+	for range 5 {
+		select {
+		case hook := <-delivered:
+			fmt.Fprintln(out, hook, "delivered")
+		case err := <-ended:
+			return err
+		}
+	}
+	q.Close()
+	return <-ended
+}

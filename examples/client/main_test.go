@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func Example() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// fetched: 8, refused by the server: 0
+	// webhook 5 dropped: full
+	// webhook 0 delivered
+	// webhook 1 delivered
+	// webhook 2 delivered
+	// webhook 3 delivered
+	// webhook 4 delivered
+}
