@@ -3,11 +3,10 @@ package httplimit
 import (
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
 
 	"stint"
 	"stint/internal/clientip"
+	"stint/internal/headers"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -31,28 +30,12 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Han
 // numbers returns what a limit without a name is called, such as "100/1m", and
 // what its keys begin with.
 func numbers(spec stint.Spec) (shown string, prefix []byte) {
+	shown = headers.Numbers(&spec)
 	if spec.Algorithm == stint.Unlimited {
-		return "unlimited", nil
+		return shown, nil
 	}
-	per := spec.Calendar.String()
-	if spec.Calendar == stint.NoPeriod {
-		per = period(spec.Per)
-	}
-	shown = strconv.FormatUint(uint64(spec.Requests), 10) + "/" + per
 	prefix = append(prefix, "\x00"+spec.Algorithm.String()+" "+shown+" "...)
 	return shown, strconv.AppendUint(prefix, uint64(spec.Burst), 10)
-}
-
-// period returns d without the parts that are zero: 1m for 1m0s.
-func period(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // bare asks one limit, without rules.

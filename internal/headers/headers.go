@@ -4,6 +4,8 @@
 package headers
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"stint"
@@ -61,6 +63,30 @@ func Seconds(d time.Duration) int64 {
 // wait returns what a refused client is told to wait: never 0 seconds, which would
 // send it back at once.
 func wait(d time.Duration) int64 { return max(1, Seconds(d)) }
+
+// Numbers returns what a limit without a name is called, such as "100/1m".
+func Numbers(spec *stint.Spec) string {
+	if spec.Algorithm == stint.Unlimited {
+		return "unlimited"
+	}
+	per := spec.Calendar.String()
+	if spec.Calendar == stint.NoPeriod {
+		per = period(spec.Per)
+	}
+	return strconv.FormatUint(uint64(spec.Requests), 10) + "/" + per
+}
+
+// period returns d without the parts that are zero: 1m for 1m0s.
+func period(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
 
 // Policy is one limit that was asked, as the outside sees it.
 type Policy struct {

@@ -1,0 +1,128 @@
+package grpclimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"stint"
+	"stint/internal/headers"
+	"stint/rule"
+)
+
+// retryUnavailable is how long a client is told to wait while no limit can be
+// asked.
+const retryUnavailable = time.Second
+
+// pushback is the trailer that a retry policy in a service config obeys.
+const pushback = "grpc-retry-pushback-ms"
+
+// refuse returns what a call ends with that the policy of that number denied.
+func (s *Server) refuse(c *call, m *scratch, denied int) error {
+	m.fields.Answer(m.policies, denied, s.options.Reset)
+	text := s.options.NeverMessage
+	if wait := m.verdict.RetryAfter; wait != stint.Never {
+		text = strings.ReplaceAll(s.options.Message, "{wait}", string(headers.AppendWait(nil, wait)))
+	}
+	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.verdict.RetryAfter))
+}
+
+// refuseListed returns what a call ends with that a list denies: PERMISSION_DENIED,
+// or RESOURCE_EXHAUSTED where the list asks for 429.
+func (s *Server) refuseListed(c *call, m *scratch) error {
+	code := codes.PermissionDenied
+	if m.verdict.Listed.Status == http.StatusTooManyRequests {
+		code = codes.ResourceExhausted
+	}
+	return s.end(c, m, metadata.MD{}, status.Error(code, "This client is not served."))
+}
+
+// failed answers for a store that could not: nil lets the call pass.
+func (s *Server) failed(c *call, m *scratch, err error) error {
+	s.report(c, err)
+	policy, by := s.onFailure(m)
+	if policy == rule.Allow {
+		return nil
+	}
+	m.verdict.Decision = stint.Decision{Degraded: true, RetryAfter: retryUnavailable}
+	m.verdict.Rule = by
+	m.fields.Wait(retryUnavailable)
+	const text = "The limit could not be asked. Wait a second and try again."
+	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.Unavailable, text, retryUnavailable))
+}
+
+// end sets the trailers of a call that was refused, and returns its error.
+func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
+	wait := int64(-1) // never
+	if m.verdict.RetryAfter <= MaxPushback {
+		wait = millis(m.verdict.RetryAfter).Milliseconds()
+	}
+	md.Set(pushback, strconv.FormatInt(wait, 10))
+	if set := grpc.SetTrailer(c.ctx, md); set != nil {
+		s.report(c, set)
+	}
+	if s.options.Denied != nil {
+		if own := s.options.Denied(c.ctx, c.method, &m.verdict); own != nil {
+			return own
+		}
+	}
+	return err
+}
+
+func (s *Server) report(c *call, err error) {
+	if s.options.OnError != nil {
+		s.options.OnError(c.ctx, c.method, err)
+	}
+}
+
+// refusal returns a status with a RetryInfo, unless waiting never helps.
+func refusal(code codes.Code, text string, wait time.Duration) error {
+	st := status.New(code, text)
+	if wait == stint.Never {
+		return st.Err()
+	}
+	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(millis(wait))})
+	if err != nil { // a message that cannot be encoded, which this one can
+		return st.Err()
+	}
+	return with.Err()
+}
+
+// millis rounds a wait up to whole milliseconds, and at least one: a client that
+// drops what is less is not too early.
+func millis(d time.Duration) time.Duration {
+	return max(time.Millisecond, (d+time.Millisecond-1)/time.Millisecond*time.Millisecond)
+}
+
+// fieldsOf returns the fields of an answer as metadata.
+func fieldsOf(f *headers.Fields) metadata.MD {
+	md := make(metadata.MD, f.Len()+1)
+	for i := range f.Len() {
+		name, value := f.Field(i)
+		md.Set(name.String(), string(value))
+	}
+	return md
+}
+
+// told returns how long a RESOURCE_EXHAUSTED answer tells its caller to wait; 0:
+// it does not say, or is another error.
+func told(err error) time.Duration {
+	st, ok := status.FromError(err)
+	if !ok || st.Code() != codes.ResourceExhausted {
+		return 0
+	}
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok && info.GetRetryDelay().IsValid() {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}

@@ -1,0 +1,161 @@
+package grpclimit
+
+import (
+	"context"
+	"crypto/x509"
+	"net/netip"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"stint"
+	"stint/internal/clientip"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// New limits a server by the rules of a domain in the table of l. The domain's
+// http.rate_limits turn a call into descriptors, each of which costs one unit. A
+// domain that is unknown or has none limits nothing, until a table is put in force
+// in which it does.
+func New(l *limiter.Limiter, domain string, options Options) *Server {
+	f := finder(&options)
+	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: strings.ToLower(f.Header())}
+	return newServer(a, l, options)
+}
+
+// byRules asks the limits of a domain.
+type byRules struct {
+	limiter   *limiter.Limiter
+	domain    string
+	finder    *clientip.Finder
+	forwarded string // the key of metadata that finder reads
+}
+
+func (b *byRules) ask(c *call, s *scratch) (outcome, error) {
+	table := b.limiter.Table()
+	if table == nil {
+		return unasked, nil
+	}
+	domain := table.Domain(b.domain)
+	if domain == nil {
+		return unasked, nil
+	}
+	a := &attributes{call: c, rules: b}
+	s.described = domain.Describe(s.described[:0], a)
+	if len(s.described) == 0 && len(domain.Lists()) == 0 {
+		return unasked, nil
+	}
+	s.descriptors = s.descriptors[:0]
+	for _, d := range s.described {
+		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
+	}
+	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: a, Table: table}
+	err := b.limiter.Decide(c.ctx, &s.request, &s.verdict)
+	return decided, err
+}
+
+func (b *byRules) name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
+
+// onFailure returns the strictest policy of the rules that were to be asked.
+func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
+	for i := range s.verdict.Asked {
+		if r := s.verdict.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
+			return r.OnStoreFailure, r
+		}
+	}
+	return rule.Allow, nil
+}
+
+// call is one call, or one message of its stream.
+type call struct {
+	ctx      context.Context
+	method   string      // the full name
+	metadata metadata.MD // not to be changed
+	peer     *peer.Peer  // nil: unknown
+}
+
+func newCall(ctx context.Context, method string) *call {
+	c := &call{ctx: ctx, method: method}
+	c.metadata, _ = metadata.FromIncomingContext(ctx) // none is an empty one
+	c.peer, _ = peer.FromContext(ctx)
+	return c
+}
+
+// client returns the address of who called; invalid: unknown.
+func (c *call) client(f *clientip.Finder, forwarded string) netip.Addr {
+	var from netip.Addr
+	if c.peer != nil && c.peer.Addr != nil {
+		from = clientip.Peer(c.peer.Addr.String())
+	}
+	return f.Client(from, c.metadata[forwarded])
+}
+
+// attributes is a call as the actions of a rule file read it: the request of
+// HTTP/2 that it is.
+type attributes struct {
+	*call
+	rules *byRules
+}
+
+var (
+	_ rule.Attributes = (*attributes)(nil)
+	_ rule.Connection = (*attributes)(nil)
+)
+
+// Method returns POST, which every call of gRPC is.
+func (a *attributes) Method() string { return "POST" }
+
+// Path returns the full name of the method, such as /package.Service/Method.
+func (a *attributes) Path() string { return a.method }
+
+// Query returns nothing: calls have none.
+func (a *attributes) Query(string) (string, bool) { return "", false }
+
+// Header returns the first value of a key of metadata. Names with a colon are those
+// of HTTP/2 and Envoy.
+func (a *attributes) Header(name string) (string, bool) {
+	switch name = strings.ToLower(name); name {
+	case ":method":
+		return a.Method(), true
+	case ":path":
+		return a.method, true
+	}
+	values := a.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// Values returns all values of a key of metadata.
+func (a *attributes) Values(name string) []string {
+	if name = strings.ToLower(name); name == "host" {
+		name = ":authority"
+	}
+	return a.metadata[name]
+}
+
+// Host returns the authority that the client asked for.
+func (a *attributes) Host() string {
+	host, _ := a.Header(":authority")
+	return host
+}
+
+// RemoteAddress returns the address of the client.
+func (a *attributes) RemoteAddress() netip.Addr { return a.client(a.rules.finder, a.rules.forwarded) }
+
+// PeerCertificate returns the client's certificate if the server has verified it: a
+// server that only asks for one takes any.
+func (a *attributes) PeerCertificate() *x509.Certificate {
+	if a.peer == nil {
+		return nil
+	}
+	info, ok := a.peer.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
+		return nil
+	}
+	return info.State.VerifiedChains[0][0]
+}

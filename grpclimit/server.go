@@ -1,0 +1,307 @@
+package grpclimit
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"stint"
+	"stint/internal/clientip"
+	"stint/internal/headers"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// Server limits the calls of a gRPC server: its methods Unary and Stream are the
+// interceptors. It is safe for concurrent use, by several servers too.
+type Server struct {
+	asker
+	limiter *limiter.Limiter
+	options Options
+	presets headers.Presets
+	exempt  map[string]bool // services
+	pool    sync.Pool       // of *scratch
+}
+
+var (
+	_ grpc.UnaryServerInterceptor  = (*Server)(nil).Unary
+	_ grpc.StreamServerInterceptor = (*Server)(nil).Stream
+)
+
+// An asker puts a call to its limits.
+type asker interface {
+	// ask decides c into s.verdict. Where the outcome is not decided, or there is an
+	// error, the verdict means nothing.
+	ask(c *call, s *scratch) (outcome, error)
+
+	// name returns what users call the limit that was asked as a, and its limit.
+	name(a *limiter.Asked) (string, *stint.Limit)
+
+	// onFailure returns the policy that answers for s.verdict after an error, and the
+	// rule that has it.
+	onFailure(s *scratch) (rule.Failure, *rule.Rule)
+}
+
+// outcome is what became of the question.
+type outcome uint8
+
+const (
+	decided      outcome = iota
+	unasked              // no limit applies
+	unidentified         // nobody knows whose bucket it is
+)
+
+// scratch is the memory of one decision.
+type scratch struct {
+	described   []rule.Descriptor
+	descriptors []limiter.Descriptor
+	key         []byte
+	request     limiter.Request
+	verdict     limiter.Verdict
+	policies    []headers.Policy
+	fields      headers.Fields
+}
+
+func newServer(a asker, l *limiter.Limiter, o Options) *Server {
+	if o.Headers == nil {
+		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
+	}
+	if o.Exempt == nil {
+		o.Exempt = DefaultExempt()
+	}
+	o.Message = cmp.Or(o.Message, DefaultMessage)
+	o.NeverMessage = cmp.Or(o.NeverMessage, DefaultNeverMessage)
+	s := &Server{asker: a, limiter: l, options: o, presets: presets(o.Headers), exempt: make(map[string]bool)}
+	for _, service := range o.Exempt {
+		s.exempt[service] = true
+	}
+	s.pool.New = func() any { return new(scratch) }
+	return s
+}
+
+func finder(o *Options) *clientip.Finder {
+	return clientip.New(clientip.Config{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
+}
+
+// presets returns the set of a list of presets.
+func presets(list []rule.Preset) headers.Presets {
+	var set headers.Presets
+	for _, p := range list {
+		switch p {
+		case rule.IETF:
+			set |= headers.IETF
+		case rule.Legacy:
+			set |= headers.Legacy
+		case rule.Draft03:
+			set |= headers.Draft03
+		case rule.None:
+		}
+	}
+	return set
+}
+
+// Unary passes a call on to its handler if its limits allow.
+func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if s.limits(ctx, info.FullMethod) {
+		if err := s.admit(ctx, info.FullMethod, grpc.SetHeader); err != nil {
+			return nil, err
+		}
+	}
+	return next(ctx, req)
+}
+
+// Stream passes a stream on to its handler if its limits allow.
+func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	ctx := stream.Context()
+	if !s.limits(ctx, info.FullMethod) {
+		return next(srv, stream)
+	}
+	if err := s.admit(ctx, info.FullMethod, grpc.SetHeader); err != nil {
+		return err
+	}
+	if !s.options.EachMessage {
+		return next(srv, stream)
+	}
+	counted := &countedStream{ServerStream: stream, server: s, method: info.FullMethod}
+	err := next(srv, counted)
+	// A handler may take the refusal for the end of the stream: its caller shall not.
+	return cmp.Or(counted.refused(), err)
+}
+
+// countedStream charges each message that a handler receives, but for the first.
+type countedStream struct {
+	grpc.ServerStream
+	server *Server
+	method string
+
+	begun bool // only the goroutine that receives knows
+
+	mu     sync.Mutex
+	denied error // ended the stream
+}
+
+// RecvMsg receives a message that the limits allow.
+func (c *countedStream) RecvMsg(m any) error {
+	if err := c.refused(); err != nil {
+		return err
+	}
+	if err := c.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if !c.begun {
+		c.begun = true
+		return nil
+	}
+	err := c.server.admit(c.Context(), c.method, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = err
+	return err
+}
+
+func (c *countedStream) refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.denied
+}
+
+// limits says whether calls of a method are limited.
+func (s *Server) limits(ctx context.Context, method string) bool {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return !s.exempt[service] && (s.options.Skip == nil || !s.options.Skip(ctx, method))
+}
+
+// admit decides a call and waits as long as it has to. show takes the metadata of
+// one that may pass; nil for messages, which have none. The error is what one that
+// may not ends with.
+func (s *Server) admit(ctx context.Context, method string, show func(context.Context, metadata.MD) error) error {
+	m := s.pool.Get().(*scratch)
+	defer s.pool.Put(m)
+	defer func() { m.request = limiter.Request{} }()
+	c := newCall(ctx, method)
+	what, err := s.ask(c, m)
+	switch {
+	case err != nil:
+		return s.failed(c, m, err)
+	case what == unidentified:
+		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
+	case what == unasked:
+		return nil
+	}
+	if m.verdict.Listed != nil {
+		if m.verdict.Allowed {
+			return nil
+		}
+		return s.refuseListed(c, m)
+	}
+	denied := s.gather(m)
+	if !m.verdict.Allowed {
+		return s.refuse(c, m, denied)
+	}
+	if left := s.hold(c, m); left > 0 {
+		if ctx.Err() != nil {
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return s.refuse(c, m, m.turnAway(left))
+	}
+	if show == nil {
+		return nil
+	}
+	return s.show(ctx, m, show)
+}
+
+// show sends the metadata of a call that may pass.
+func (s *Server) show(ctx context.Context, m *scratch, send func(context.Context, metadata.MD) error) error {
+	m.fields.Answer(m.policies, -1, s.options.Reset)
+	md := fieldsOf(&m.fields)
+	if m.verdict.Over && s.options.OverHeader != "" {
+		md.Set(s.options.OverHeader, "true")
+	}
+	if len(md) == 0 {
+		return nil
+	}
+	return send(ctx, md)
+}
+
+// gather lists the limits that have a part in the verdict as the outside sees
+// them, and returns which one denied; -1 if none did.
+func (s *Server) gather(m *scratch) (denied int) {
+	m.policies = m.policies[:0]
+	denied = -1
+	for i := range m.verdict.Asked {
+		a := &m.verdict.Asked[i]
+		set := s.presets
+		if a.Rule != nil {
+			// One of several quotas denies only with all the others.
+			if a.Rule.Shadow || a.Rule.Quota && a.Rule != m.verdict.Rule {
+				continue
+			}
+			if a.Rule.Headers != nil {
+				set = presets(a.Rule.Headers)
+			}
+		}
+		name, limit := s.name(a)
+		m.policies = append(m.policies, headers.Of(name, set, limit, &a.Decision))
+		if denied < 0 && !m.verdict.Allowed && !a.Allowed && a.Rule == m.verdict.Rule && a.RetryAfter == m.verdict.RetryAfter {
+			denied = len(m.policies) - 1
+		}
+	}
+	return denied
+}
+
+// hold waits for as long as the verdict delays the call. It returns how much of
+// that is left: nothing, or, where the call ends before, more, and then what was
+// taken is given back.
+func (s *Server) hold(c *call, m *scratch) time.Duration {
+	if m.verdict.Delay <= 0 {
+		return 0
+	}
+	ready := time.Now().Add(m.verdict.Delay)
+	if sleep(c.ctx, m.verdict.Delay) == nil {
+		return 0
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Second)
+	defer cancel()
+	if err := s.limiter.Undo(undo, &m.verdict); err != nil {
+		s.report(c, err)
+	}
+	return max(time.Until(ready), 1)
+}
+
+// sleep waits for d. Where ctx ends before, it does not wait for that but returns
+// an error at once.
+func sleep(ctx context.Context, d time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return context.DeadlineExceeded
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// turnAway makes a refusal of a call that could not be held, and returns which
+// limit held it.
+func (m *scratch) turnAway(left time.Duration) (denied int) {
+	for i := range m.policies {
+		if m.policies[i].Delay == m.verdict.Delay {
+			denied = i
+			break
+		}
+	}
+	p := &m.policies[denied]
+	p.Allowed, p.RetryAfter, p.More = false, left, left
+	m.verdict.Allowed, m.verdict.RetryAfter, m.verdict.Delay = false, left, 0
+	return denied
+}
