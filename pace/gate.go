@@ -10,9 +10,10 @@ import (
 type gate struct {
 	until time.Time // nothing passes before
 
-	passed uint64    // units so far
-	budget uint64    // how far passed may go
-	bounds time.Time // until when
+	passed uint64        // units so far
+	budget uint64        // how far passed may go
+	bounds time.Time     // until when
+	moved  chan struct{} // closed when the budget is another
 }
 
 // closed returns how long the gate is closed to cost units.
@@ -55,9 +56,10 @@ func (p *Pacer) Paused() time.Duration {
 // left when it had answered k units, then k+n may pass, however many are on their way.
 func (p *Pacer) Budget(total uint64, d time.Duration) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.gate.budget, p.gate.bounds = total, time.Now().Add(d)
-	p.mu.Unlock()
-	p.stir()
+	close(p.gate.moved)
+	p.gate.moved = make(chan struct{})
 }
 
 // Passed returns how many units this pacer has let pass.

@@ -63,16 +63,13 @@ type answer struct {
 // New returns a pacer of limit on key, whose state is in store. The key must not be
 // empty, and the limit not nil.
 func New(store stint.Store, key stint.Key, limit *stint.Limit) *Pacer {
-	p := &Pacer{store: store, key: key, limit: limit, quiet: limit, changed: make(chan struct{})}
+	p := &Pacer{store: store, key: key, limit: limit, quiet: limit, changed: make(chan struct{}), gate: gate{moved: make(chan struct{})}}
 	if spec := limit.Spec(); spec.Overdraw || spec.CountDenied {
 		spec.Overdraw, spec.CountDenied = false, false
 		p.quiet = stint.MustLimit(spec) // a checked limit stays one without these words
 	}
 	return p
 }
-
-// Limit returns the limit.
-func (p *Pacer) Limit() *stint.Limit { return p.limit }
 
 // Take takes cost units if they are there now. A refusal is a decision that is not
 // Allowed, with the wait as the limit tells it. While others Wait, or the pacer is
@@ -86,12 +83,13 @@ func (p *Pacer) Take(ctx context.Context, cost uint32) (stint.Decision, error) {
 	return d, err
 }
 
-// TakeUpTo takes as many units as there are, n at most, and returns how many. None
-// are taken for another process meanwhile: the units are taken by one take of the
-// store, whole. But to find out how many there are it asks first, so when another
-// caller takes in between it asks again for fewer, and what a third gives back or the
-// limit refills meanwhile may be left there. It never takes more than n, and 0 only if
-// there was an instant at which nothing could be taken.
+// TakeUpTo takes as many units as there are, n at most, and returns how many.
+//
+// What it takes is one take of the store, so no other caller ever sees a part of it,
+// and nothing is taken and given back. But to learn how many there are it asks for n
+// first, and then for what was left. If another caller takes some of that in between,
+// it asks again for fewer; what is refilled or given back in between stays there. So
+// it returns 0 only if nothing could be taken at some instant of the call.
 func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.Decision, err error) {
 	d, held, err := p.behind(ctx, min(n, 1))
 	if held || err != nil {

@@ -135,14 +135,18 @@ func TestQueueRunsAgain(t *testing.T) {
 			t.Errorf("run: %v, want the store's error", err)
 		}
 		store.fails = false
-		ctx := within(t, 1500*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(1500*time.Millisecond, cancel)
 		ended := make(chan error)
 		go func() { ended <- q.Run(ctx) }()
 		synctest.Wait()
 		if err := q.Run(ctx); !errors.Is(err, pace.ErrRunning) {
 			t.Errorf("second run: %v", err)
 		}
-		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("run: %v", err)
+		}
+		if err := q.Run(within(t, time.Second/2)); !errors.Is(err, pace.ErrTooLate) {
 			t.Errorf("run: %v", err)
 		}
 		if !slices.Equal(got, []int{0, 1}) {

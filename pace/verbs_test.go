@@ -182,9 +182,18 @@ func TestPause(t *testing.T) {
 		if err := p.Wait(within(t, 9*time.Second), 1); !errors.Is(err, pace.ErrTooLate) || time.Since(begun) != 0 {
 			t.Errorf("wait: %v after %v", err, time.Since(begun))
 		}
+		first := make(chan error)
+		go func() { first <- p.Wait(t.Context(), 1) }()
+		synctest.Wait()
+		if err := p.Wait(within(t, 10*time.Second), 1); !errors.Is(err, pace.ErrTooLate) || time.Since(begun) != 0 {
+			t.Errorf("wait behind another: %v after %v", err, time.Since(begun))
+		}
 		time.AfterFunc(5*time.Second, func() { p.Pause(8 * time.Second) })
 		if err := p.Wait(t.Context(), 1); err != nil || time.Since(begun) != 13*time.Second || p.Paused() != 0 {
 			t.Errorf("wait: %v after %v", err, time.Since(begun))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -76,13 +76,17 @@ func (p *Pacer) enter(ctx context.Context, cost uint32) (*waiter, error) {
 }
 
 // tooLateLocked returns the refusal of a waiter that stands behind ahead units and
-// whose deadline comes too early, as far as the last answer to the front tells.
+// whose deadline comes too early, as far as a pause and the last answer to the front
+// tell.
 func (p *Pacer) tooLateLocked(w *waiter, ahead int64) error {
-	if w.deadline.IsZero() || p.last.at.IsZero() {
-		return nil
+	due := p.gate.until
+	if !p.last.at.IsZero() {
+		least := measure(p.limit).least(&p.last.Decision, ahead, int64(w.cost))
+		if told := p.last.at.Add(least); told.After(due) {
+			due = told
+		}
 	}
-	due := p.last.at.Add(measure(p.limit).least(&p.last.Decision, ahead, int64(w.cost)))
-	if due.Before(w.deadline) {
+	if w.deadline.IsZero() || due.Before(w.deadline) {
 		return nil
 	}
 	return &RefusedError{Reason: ErrTooLate, Cost: w.cost, Wait: time.Until(due)}
@@ -182,22 +186,20 @@ func (p *Pacer) passGate(ctx context.Context, cost uint32) error {
 	for {
 		p.mu.Lock()
 		now := time.Now()
-		wait, paused, changed := p.gate.closed(now, cost), p.gate.until.Sub(now), p.changed
+		wait, paused, moved := p.gate.closed(now, cost), p.gate.until.Sub(now), p.gate.moved
 		p.mu.Unlock()
 		switch {
 		case wait <= 0:
 			return nil
 		case wait <= paused:
-			changed = nil // a pause is never shortened
-		default:
-			// A budget may be raised at any time: the deadline refuses nobody before it is there.
-			if err := awake(ctx, wait, changed); err != nil {
+			// A pause is never shortened, so a deadline before its end cannot be met.
+			if err := sleep(ctx, cost, wait, nil); err != nil {
 				return err
 			}
-			continue
-		}
-		if err := sleep(ctx, cost, wait, changed); err != nil {
-			return err
+		default:
+			if err := awake(ctx, wait, moved); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -113,6 +113,7 @@ func TestWaitRefuses(t *testing.T) {
 		{"at the deadline", perSecond, 1, 1, time.Second, pace.ErrTooLate, time.Second},
 		{"behind others, in time", perSecond, 5, 1, 5*time.Second + 1, nil, 0},
 		{"behind others", perSecond, 5, 1, 4999 * time.Millisecond, pace.ErrTooLate, 5 * time.Second},
+		{"behind more than there is time", stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: stint.MaxPer}, 400, 1, time.Hour, pace.ErrTooLate, stint.Never - 1},
 		{"leaky, behind others", leaky, 5, 1, 4999 * time.Millisecond, pace.ErrTooLate, 5 * time.Second},
 		{"leaky, in time", leaky, 5, 1, 5*time.Second + 1, nil, 0},
 		{"in steps, behind others", steps, 6, 1, 3 * time.Second, pace.ErrTooLate, 3 * time.Second},
@@ -295,6 +296,43 @@ func TestWaitTogether(t *testing.T) {
 				t.Errorf("number %d passed after %v, want %v", i, at, want)
 			}
 		}
+	})
+}
+
+// slow is a store whose answers take a tenth of a second.
+type slow struct{ *memory.Store }
+
+func (s slow) Decide(ctx context.Context, call *stint.Call) error {
+	time.Sleep(100 * time.Millisecond) // synctest
+	return s.Store.Decide(ctx, call)
+}
+
+// Those behind a front that is still asking are refused as soon as its answer tells.
+func TestRefusedInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace.New(slow{bubble()}, "k", stint.MustLimit(perSecond))
+		if err := p.Wait(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for i, test := range []struct {
+			deadline time.Duration
+			want     error
+			took     time.Duration
+		}{
+			{0, nil, 1100 * time.Millisecond}, // asked at 0 and 1 s
+			{1900 * time.Millisecond, pace.ErrTooLate, 100 * time.Millisecond},
+			{3 * time.Second, nil, 2200 * time.Millisecond}, // asked at 1.1 s and 2.1 s
+		} {
+			go func() {
+				err := p.Wait(within(t, test.deadline), 1)
+				if took := time.Since(begun); !errors.Is(err, test.want) || took != test.took {
+					t.Errorf("number %d: %v after %v, want %v after %v", i, err, took, test.want, test.took)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute) // synctest
 	})
 }
 
