@@ -27,7 +27,7 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	said := false
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{"actions": func(v strictyaml.Value) {
 		said = true
-		h.actions = action.Read(v)
+		h.actions = action.Read(v, f.open)
 	}}, httpLimitHint)
 	if known && !said {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")

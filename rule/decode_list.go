@@ -114,24 +114,38 @@ func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
 
 // fillFrom reads a list from a file.
 func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
-	if f.folder == "" {
-		v.Fail("a list in a file, where rules are read without their folder", "write the list here")
+	data, ok := f.open(v)
+	if !ok {
 		return
 	}
-	name := v.Text()
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(f.folder, name)
+	for _, fault := range list.Read(data, set) {
+		f.errors = append(f.errors, &Error{File: f.path(v), Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
 	}
+}
+
+// path returns where the file is that a value names.
+func (f *fileCompiler) path(v strictyaml.Value) string {
+	if name := v.Text(); filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(f.folder, v.Text())
+}
+
+// open reads the file that a value names, and makes it a part of the rules.
+func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
+	if f.folder == "" {
+		v.Fail(fmt.Sprintf("%s names a file, where rules are read without their folder", v.Word()), "load the rules from their folder, or leave it out")
+		return nil, false
+	}
+	name := f.path(v)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		f.errors = append(f.errors, &Error{
-			File: name, Problem: "cannot read the list: " + reason(err),
+			File: name, Problem: "cannot read it: " + reason(err),
 			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
 		})
-		return
+		return nil, false
 	}
 	f.files = append(f.files, Source{Name: name, Data: data})
-	for _, fault := range list.Read(data, set) {
-		f.errors = append(f.errors, &Error{File: name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
-	}
+	return data, true
 }

@@ -13,7 +13,7 @@ type Source struct {
 	Name string
 	Data []byte
 
-	// Folder is where files are looked for that the rules name, those of lists. "":
+	// Folder is where files are looked for that the rules name, lists and keys. "":
 	// rules that name files are refused.
 	Folder string
 }

@@ -42,8 +42,8 @@ func (t *Table) Rules() []*Rule { return t.rules }
 // its nodes have the same rules. It does not depend on the names of the files.
 func (t *Table) Hash() string { return t.hash }
 
-// Files returns the files of lists that were read beside the rule files, so that
-// they can be watched. The slice must not be changed.
+// Files returns the files of lists and keys that were read beside the rule files, so
+// that they can be watched. The slice must not be changed.
 func (t *Table) Files() []string { return t.files }
 
 // hashOf returns the hash of the sources' bytes in their order.

@@ -10,6 +10,8 @@ package action
 import (
 	"net/netip"
 	"strings"
+
+	"stint/internal/strictyaml"
 )
 
 // Entry is one (key, value) of a descriptor.
@@ -30,8 +32,13 @@ type Attributes interface {
 // List is the actions of one descriptor. It is immutable.
 type List struct{ actions []action }
 
+// Open returns what is in the file that a value names. It reports false where that
+// cannot be read, after it told the user.
+type Open func(file strictyaml.Value) (data []byte, ok bool)
+
 // action adds one entry to a descriptor.
 type action struct {
+	open Open   // while it is read
 	name string // as the file writes it, for messages
 	key  string // of the entry
 	// value reads the entry's value; false where the request has nothing to say.

@@ -56,7 +56,7 @@ var (
 func read(t *testing.T, yaml string) *action.List {
 	t.Helper()
 	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-	list := action.Read(doc.Root())
+	list := action.Read(doc.Root(), nil)
 	for _, f := range doc.Faults() {
 		t.Fatalf("%s: %+v", yaml, f)
 	}

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"stint/internal/token"
 )
 
 // Connection is what Attributes may know besides: Host, the name that the client
@@ -108,6 +110,26 @@ func basicUser(a Attributes) (user string, ok bool) {
 	})
 	return user, ok
 }
+
+// bearerClaim says a claim of the first bearer token that is verified.
+func bearerClaim(v *token.Verifier, name string) func(Attributes) (string, bool) {
+	const scheme = "Bearer "
+	return func(a Attributes) (claim string, ok bool) {
+		tries := 0
+		ok = AnyValue(a, "Authorization", func(value string) (ok bool) {
+			if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) || tries == maxTokens {
+				return false
+			}
+			tries++
+			claim, ok = v.Claim(strings.Trim(value[len(scheme):], " "), name)
+			return ok
+		})
+		return claim, ok
+	}
+}
+
+// maxTokens is how many tokens of one request are verified, because it is costly.
+const maxTokens = 2
 
 // apiKey says the key that stands in a header or, failing that, in a parameter of
 // the query; "" for a place that is not looked at.

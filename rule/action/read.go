@@ -27,6 +27,7 @@ func init() { // here, because the hints of the readers speak of all actions
 		"basic_auth_user":        readPlain(basicUser),
 		"api_key":                readAPIKey,
 		"tls_client_certificate": readCertificate,
+		"bearer_claim":           readBearerClaim,
 		"first_of":               readFirstOf,
 	}
 }
@@ -34,12 +35,12 @@ func init() { // here, because the hints of the readers speak of all actions
 // Known says whether there is an action of that name.
 func Known(name string) bool { return actions[name] != nil }
 
-// Read compiles a list of actions. What is wrong with it is reported to its
-// document.
-func Read(v strictyaml.Value) *List {
+// Read compiles a list of actions; open reads the files that they name. What is
+// wrong with the list is reported to its document.
+func Read(v strictyaml.Value, open Open) *List {
 	l := new(List)
 	for _, element := range v.List() {
-		if a, ok := readAction(element); ok {
+		if a, ok := readAction(element, open); ok {
 			l.actions = append(l.actions, a)
 		}
 	}
@@ -50,7 +51,7 @@ func Read(v strictyaml.Value) *List {
 }
 
 // readAction compiles one action: an object whose only word is its name.
-func readAction(v strictyaml.Value) (action, bool) {
+func readAction(v strictyaml.Value, open Open) (action, bool) {
 	if !v.IsObject() {
 		hint := "write {NAME: {}}, such as {remote_address: {}}"
 		if _, ok := actions[v.Text()]; ok {
@@ -65,7 +66,7 @@ func readAction(v strictyaml.Value) (action, bool) {
 	for name, read := range actions {
 		words[name] = func(v strictyaml.Value) {
 			count++
-			a = action{name: name, key: name}
+			a = action{name: name, key: name, open: open}
 			read(v, &a)
 		}
 	}
@@ -73,6 +74,7 @@ func readAction(v strictyaml.Value) (action, bool) {
 	if count > 1 {
 		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
 	}
+	a.open = nil // it would keep the whole file
 	return a, a.value != nil || a.first != nil
 }
 
@@ -80,8 +82,8 @@ func actionHint(word string) string {
 	switch word {
 	case "source_cluster", "destination_cluster", "dynamic_metadata", "metadata", "extension":
 		return word + " reads what only Envoy knows; let Envoy send its descriptors, and leave it out here"
-	case "jwt", "claim", "bearer", "token", "bearer_claim":
-		return "claims of a token are not in this version; let what verifies the token send its user in a header, and read that by request_headers"
+	case "jwt", "claim", "bearer", "token", "jwt_claim":
+		return "write bearer_claim: {claim: sub, keys: FILE}"
 	case "any_of", "one_of", "coalesce", "first":
 		return "write first_of: [{NAME: {}}, {NAME: {}}]"
 	case "cookies":

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/token"
 )
 
 func readCookie(v strictyaml.Value, a *action) {
@@ -60,6 +61,37 @@ func readCertificate(v strictyaml.Value, a *action) {
 	a.value = certificate(part)
 }
 
+func readBearerClaim(v strictyaml.Value, a *action) {
+	claim := "sub"
+	var config token.Config
+	var keys *strictyaml.Value
+	a.object(v, strictyaml.Words{
+		"claim":          func(v strictyaml.Value) { claim = v.NonEmpty() },
+		"keys":           func(v strictyaml.Value) { keys = &v },
+		"issuer":         func(v strictyaml.Value) { config.Issuer = v.NonEmpty() },
+		"audience":       func(v strictyaml.Value) { config.Audience = v.NonEmpty() },
+		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
+	})
+	if keys == nil {
+		a.need(v, "keys", "")
+		return
+	}
+	if keys.NonEmpty() == "" {
+		return
+	}
+	data, ok := a.open(*keys)
+	if !ok {
+		return
+	}
+	config.Keys = data
+	verifier, err := token.New(config)
+	if err != nil {
+		keys.Fail(fmt.Sprintf("keys: %s: %v", keys.Text(), err), "write public keys in PEM form there: RSA from 2048 bits, ECDSA or Ed25519")
+		return
+	}
+	a.value = bearerClaim(verifier, claim)
+}
+
 // readFirstOf reads the actions of which the first that has something to say makes
 // the entry.
 func readFirstOf(v strictyaml.Value, a *action) {
@@ -68,7 +100,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 		return
 	}
 	for _, element := range v.List() {
-		one, ok := readAction(element)
+		one, ok := readAction(element, a.open)
 		if !ok {
 			continue
 		}

@@ -1,0 +1,115 @@
+package token
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// public returns a key as it stands in a file.
+func public(t testing.TB, key crypto.Signer) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
+	t.Helper()
+	text, err := jwt.NewWithClaims(method, claims).SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// No token is believed but one that a known key has signed, for us, and that is
+// good now.
+func TestClaim(t *testing.T) {
+	ec, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	stranger, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	rs, _ := rsa.GenerateKey(rand.Reader, 2048)
+	_, ed, _ := ed25519.GenerateKey(rand.Reader)
+	file := string(public(t, ec)) + "\n" + string(public(t, rs)) + string(public(t, ed))
+	v, err := New(Config{Keys: []byte(file), Issuer: "us", Audience: "api"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour).Unix()
+	with := func(change func(jwt.MapClaims)) jwt.MapClaims {
+		c := jwt.MapClaims{"sub": "ann", "iss": "us", "aud": []string{"api", "web"}, "exp": later, "org": 12345678901234567, "empty": "", "list": []string{"a"}}
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	good := sign(t, jwt.SigningMethodES256, ec, with(nil))
+	head, rest, _ := strings.Cut(good, ".")
+	_, signature, _ := strings.Cut(rest, ".")
+	forged := strings.Split(sign(t, jwt.SigningMethodES256, stranger, with(func(c jwt.MapClaims) { c["sub"] = "bob" })), ".")
+	for name, tt := range map[string]struct{ token, claim, want string }{
+		"ECDSA":           {good, "sub", "ann"},
+		"RSA":             {sign(t, jwt.SigningMethodRS256, rs, with(nil)), "sub", "ann"},
+		"PSS":             {sign(t, jwt.SigningMethodPS256, rs, with(nil)), "sub", "ann"},
+		"Ed25519":         {sign(t, jwt.SigningMethodEdDSA, ed, with(nil)), "sub", "ann"},
+		"a number":        {good, "org", "12345678901234567"},
+		"missing claim":   {good, "team", ""},
+		"empty claim":     {good, "empty", ""},
+		"a list":          {good, "list", ""},
+		"a stranger's":    {strings.Join(forged, "."), "sub", ""},
+		"our signature":   {forged[0] + "." + forged[1] + "." + signature, "sub", ""},
+		"no signature":    {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, with(nil)), "sub", ""},
+		"key as a secret": {sign(t, jwt.SigningMethodHS256, public(t, ec), with(nil)), "sub", ""},
+		"expired":         {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { c["exp"] = 1 })), "sub", ""},
+		"for ever":        {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { delete(c, "exp") })), "sub", ""},
+		"not yet":         {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { c["nbf"] = later })), "sub", ""},
+		"other issuer":    {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { c["iss"] = "them" })), "sub", ""},
+		"other audience":  {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { c["aud"] = "web" })), "sub", ""},
+		"no token":        {"", "sub", ""},
+		"half a token":    {head + "." + rest[:10], "sub", ""},
+		"dots":            {"..", "sub", ""},
+		"too long":        {sign(t, jwt.SigningMethodES256, ec, with(func(c jwt.MapClaims) { c["x"] = strings.Repeat("x", maxBytes) })), "sub", ""},
+	} {
+		if got, ok := v.Claim(tt.token, tt.claim); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, ok, tt.want)
+		}
+	}
+	alone, err := New(Config{Keys: public(t, rs)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := alone.Claim(good, "sub"); ok {
+		t.Errorf("a token of another kind of key says %s", got)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	weak, _ := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
+	ec, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	secret, _ := x509.MarshalECPrivateKey(ec)
+	for name, tt := range map[string]struct{ file, want string }{
+		"empty":       {"", "no public key"},
+		"text":        {"secret", "no public key"},
+		"weak":        {string(public(t, ec)) + string(public(t, weak)), "key 2: *rsa.PublicKey is none of"},
+		"private":     {string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})), "key 1: \"EC PRIVATE KEY\" is no public key"},
+		"damaged":     {string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})), "key 1: unreadable"},
+		"certificate": {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "key 1: unreadable"},
+		"cut off":     {string(public(t, ec)) + "-----BEGIN PUBLIC", "no public key"},
+	} {
+		if _, err := New(Config{Keys: []byte(tt.file)}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}
