@@ -39,6 +39,7 @@ var floors = []floor{
 	}},
 	{"decide", []box{
 		{"limiter", "", "descriptors in, takes, store, verdict out"},
+		{"pace", "", "a caller waits, reserves, queues"},
 	}},
 	{"know, keep", []box{
 		{"rule", "", "files to a table"},
