@@ -51,8 +51,8 @@ const (
 var phaseNames = [...]string{"starting", "running", "draining", "stopped"}
 
 // New returns a service that is ready to start. It reads and checks everything that
-// can be wrong, the rules among it, and opens and starts nothing. Errors are
-// [*ConfigError] and [*rule.Errors].
+// can be wrong, the rules among it, takes over the counts of the state file, and opens
+// and starts nothing. Errors are [*ConfigError] and [*rule.Errors].
 func New(config Config) (*App, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -65,7 +65,9 @@ func New(config Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{config: config, log: newLogger(&config), failed: make(chan error, 2)}
-	a.store = memory.New(memory.Options{Budget: config.Memory})
+	if a.store, err = newStore(&config, a.log); err != nil {
+		return nil, err
+	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Store(a.storeStats)
 	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics})
@@ -127,6 +129,9 @@ func (a *App) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	a.group.Go(func() { a.sweep(background) })
+	if a.config.State != "" && a.config.StateInterval > 0 {
+		a.group.Go(func() { a.keep(background) })
+	}
 	a.watch(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
@@ -192,7 +197,7 @@ func (a *App) sweep(ctx context.Context) {
 
 // Stop drains and ends the service: it accepts nothing more, waits for the calls in
 // flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
-// has returned nothing of the service runs.
+// has returned nothing of the service runs, and the counts are in the state file.
 func (a *App) Stop(ctx context.Context) {
 	a.stop.Do(func() { a.end(ctx) })
 }
@@ -216,6 +221,9 @@ func (a *App) end(ctx context.Context) {
 		a.cancel()
 	}
 	a.group.Wait()
+	if a.cancel != nil && a.config.State != "" {
+		a.save(slog.LevelInfo) // nobody decides any more
+	}
 	a.phase.Store(stopped)
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }

@@ -33,9 +33,16 @@ type Config struct {
 	// one decision; 10 ms by default. The store in memory has no use for it.
 	StoreTimeout time.Duration
 
-	// State (state) is a file that keeps the counts over a restart. Empty, which is
-	// the default and all that this version has: counts begin anew.
+	// State (state) is a file that keeps the counts of the store in memory over a
+	// restart: read at the start, saved at each StateInterval and at the end. Its
+	// folder must be writable; one service at a time may use it. Empty, the default:
+	// counts begin anew.
 	State string
+
+	// StateInterval (state-interval) is the time between two saves of State; 30 s by
+	// default, 0: only at the end. A crash loses what was counted since the last one.
+	// A save of a million keys takes a tenth of a second of one processor.
+	StateInterval time.Duration
 
 	// Namespace (namespace) sets the keys of this service apart from those of others
 	// in a shared store. The store in memory is not shared. Empty by default.
@@ -106,16 +113,17 @@ type Config struct {
 // DefaultConfig returns the configuration of a service that nobody configured.
 func DefaultConfig() Config {
 	return Config{
-		Store:        "memory",
-		Memory:       memory.DefaultBudget,
-		StoreTimeout: 10 * time.Millisecond,
-		HTTP:         "127.0.0.1:8080",
-		GRPC:         "127.0.0.1:8081",
-		Admin:        "127.0.0.1:8082",
-		RESP:         "127.0.0.1:6380",
-		DrainTimeout: 20 * time.Second,
-		LogFormat:    "text",
-		LogLevel:     "info",
+		Store:         "memory",
+		Memory:        memory.DefaultBudget,
+		StoreTimeout:  10 * time.Millisecond,
+		StateInterval: 30 * time.Second,
+		HTTP:          "127.0.0.1:8080",
+		GRPC:          "127.0.0.1:8081",
+		Admin:         "127.0.0.1:8082",
+		RESP:          "127.0.0.1:6380",
+		DrainTimeout:  20 * time.Second,
+		LogFormat:     "text",
+		LogLevel:      "info",
 	}
 }
 
@@ -144,6 +152,9 @@ func (c *Config) at(setting, problem, hint string) *ConfigError {
 
 // check returns what no value shows by itself: each is checked where it is given.
 func (c *Config) check() error {
+	if c.State != "" && c.Store != "memory" {
+		return c.at("state", "only the store in memory keeps its counts in a file", "leave state empty, or use --store memory")
+	}
 	for _, s := range c.Settings() {
 		if err := s.Check(); err != nil {
 			return c.at(s.Name, err.Error(), hintOf(err))

@@ -86,7 +86,6 @@ func TestBadValues(t *testing.T) {
 		{"http", "127.0.0.1:65536", "no port between 0 and 65535", "write HOST:PORT"},
 		{"store", "redis://user:password@host", "a store in Redis is not in this version", "--store memory"},
 		{"store", "postgres://x", `unknown store "postgres"`, "use memory"},
-		{"state", "counts.db", "is not in this version", "leave state empty"},
 		{"memory", "lots", `"lots" is not a size`, "512MiB"},
 		{"memory", "1KiB", "1024 bytes is too little", "1MiB"},
 		{"memory", "99999999999TiB", "is not a size", "512MiB"},

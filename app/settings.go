@@ -71,7 +71,8 @@ func (c *Config) Settings() []Setting {
 		{"store", "`WHERE` counts are kept: memory; redis://... comes later", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
-		{"state", "`FILE` that keeps the counts over a restart (comes later)", &text{&c.State, checkState}},
+		{"state", "`FILE` that keeps the counts of the store in memory over a restart", &path{&c.State}},
+		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", &duration{&c.StateInterval}},
 		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, nil}},
 		{"http", "`ADDR` for HTTP traffic", &text{&c.HTTP, checkAddress}},
 		{"grpc", "`ADDR` for Envoy's protocol (not built yet)", &text{&c.GRPC, checkAddress}},
@@ -287,13 +288,6 @@ func checkStore(s string) error {
 	default:
 		return &hinted{fmt.Sprintf("unknown store %q", scheme), "use memory"}
 	}
-}
-
-func checkState(s string) error {
-	if s == "" {
-		return nil
-	}
-	return &hinted{"keeping the counts over a restart is not in this version", "leave state empty: counts begin anew"}
 }
 
 func oneOf(words ...string) func(string) error {

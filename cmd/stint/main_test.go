@@ -30,8 +30,9 @@ func TestMain(m *testing.M) {
 //
 //	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP and $ADMIN
 //	log PATTERN                       wait for a new line of its log
-//	signal HUP|TERM                   send it a signal
-//	ended STATUS                      wait for its end, at most 2 s
+//	logged PATTERN                    a line of its log that serve has passed already
+//	signal HUP|TERM|INT|KILL          send it a signal
+//	ended STATUS                      wait for its end, at most 2 s; -1: killed
 //	http METHOD URL [BODY]            a request; the answer goes to stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -43,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve":  cmdServe,
 			"log":    cmdLog,
+			"logged": cmdLogged,
 			"signal": cmdSignal,
 			"ended":  cmdEnded,
 			"http":   cmdHTTP,
@@ -89,6 +91,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	s.cmd.Dir, s.cmd.Env = ts.MkAbs("."), env
 	stderr, err := s.cmd.StderrPipe()
 	ts.Check(err)
+	s.lines, s.seen = nil, 0
 	s.more, s.ended = make(chan struct{}), make(chan error, 1)
 	ts.Check(s.cmd.Start())
 	go s.read(stderr)
@@ -156,10 +159,21 @@ func cmdLog(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("%s", theServer(ts).await(ts, pattern))
 }
 
+func cmdLogged(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: logged PATTERN")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	if text := theServer(ts).text(); !pattern.MatchString(text) {
+		ts.Fatalf("no line like %s:\n%s", pattern, text)
+	}
+}
+
 func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
-	signals := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
+	signals := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 	if len(args) != 1 || signals[args[0]] == nil {
-		ts.Fatalf("usage: signal HUP|TERM|INT")
+		ts.Fatalf("usage: signal HUP|TERM|INT|KILL")
 	}
 	ts.Check(theServer(ts).cmd.Process.Signal(signals[args[0]]))
 }

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// takeAll uses up the three requests of user x; allowed says whether they were there.
+func (s *service) takeAll() (allowed bool) {
+	s.t.Helper()
+	status, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}], "cost": 3}]}`)
+	if status != http.StatusOK {
+		s.t.Fatalf("status %d: %s", status, body)
+	}
+	return strings.Contains(body, `"allowed":true`)
+}
+
+// keeping returns what starts a service that keeps its counts in a file.
+func keeping(t *testing.T) (name string, change func(*Config)) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), rulesOf(3))
+	name = filepath.Join(dir, "counts")
+	return name, func(c *Config) {
+		c.Rules, c.State, c.LogLevel = []string{filepath.Join(dir, "rules.yaml")}, name, "debug"
+	}
+}
+
+// Counts come back after a stop.
+func TestStateOverAStop(t *testing.T) {
+	_, change := keeping(t)
+	for _, want := range []bool{true, false, false} {
+		s := start(t, change)
+		if got := s.takeAll(); got != want {
+			t.Fatalf("allowed %v, want %v", got, want)
+		}
+		s.Stop(context.Background())
+		s.log.await(t, 0, "counts saved", "keys=1")
+	}
+}
+
+// The timer saves, and a save that fails is logged and leaves the file as it was.
+func TestStateOnATimer(t *testing.T) {
+	name, change := keeping(t)
+	s := start(t, func(c *Config) { change(c); c.StateInterval = 5 * time.Millisecond })
+	s.takeAll()
+	s.log.await(t, 0, "level=DEBUG", "counts saved", "keys=1")
+	must(t, os.MkdirAll(name+".tmp/full", 0o700)) // in the way of the next save
+	skip := s.log.await(t, s.log.size(), "level=ERROR", "counts not saved", "hint=")
+	other := start(t, func(c *Config) { change(c); c.StateInterval = 0 })
+	if other.takeAll() {
+		t.Error("the file does not hold what was saved")
+	}
+	must(t, os.RemoveAll(name+".tmp"))
+	s.log.await(t, skip, "counts saved")
+}
+
+// A service that did not start does not touch the file of the one that runs.
+func TestStateOfAServiceThatNeverStarted(t *testing.T) {
+	name, change := keeping(t)
+	config := DefaultConfig()
+	change(&config)
+	config.Output = newSink()
+	a, err := New(config)
+	must(t, err)
+	a.Stop(context.Background())
+	files, err := os.ReadDir(filepath.Dir(name))
+	must(t, err)
+	if len(files) != 1 {
+		t.Errorf("files %v, want the rules alone", files)
+	}
+}
+
+// A damaged file is set aside and the service starts with fresh counts.
+func TestStateDamaged(t *testing.T) {
+	name, change := keeping(t)
+	must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
+	s := start(t, change)
+	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "aside="+name+".damaged-1", "hint=")
+	if !s.takeAll() {
+		t.Error("counts did not begin anew")
+	}
+}
