@@ -79,6 +79,7 @@ func (a *App) reload(why string, always bool) error {
 func (a *App) listFiles(failure error) []string {
 	files := slices.Clone(a.limiter.Table().Files())
 	if faults, ok := errors.AsType[*rule.Errors](failure); ok {
+		files = append(files, faults.Files...)
 		for _, e := range faults.List {
 			files = append(files, e.File)
 		}

@@ -169,5 +169,13 @@ func TestReloadLists(t *testing.T) {
 	write(t, other, "192.0.2.7\n")
 	at = s.log.await(t, at, "rules loaded", "files changed")
 	write(t, other, "192.0.2.8\n")
+	at = s.log.await(t, at, "rules loaded", "files changed")
+
+	// A key file that is read and holds no key is waited for as well.
+	keys := filepath.Join(dir, "lists", "keys.pem")
+	write(t, keys, "none")
+	write(t, file, rulesOf(3)+"http: {rate_limits: [{actions: [{bearer_claim: {keys: lists/keys.pem, descriptor_key: user}}]}]}\n")
+	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "no public key")
+	write(t, keys, "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n")
 	s.log.await(t, at, "rules loaded", "files changed")
 }

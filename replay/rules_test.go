@@ -275,6 +275,39 @@ http:
 	}
 }
 
+// TestRulesLists: who is in a list is decided by it under every algorithm, and is
+// not unmatched.
+func TestRulesLists(t *testing.T) {
+	const rules = `
+domain: web
+LIST:
+  - {cidrs: ["0.0.0.0/0", "::/0"]}
+descriptors:
+  - key: remote_address
+    rate_limit: {per: 1h, requests: 1}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+`
+	for list, passing := range map[string]bool{"exempt": true, "deny": false} {
+		report := replayFile(t, "testdata/bursts.log", Options{
+			Rules: parseRules(t, strings.Replace(rules, "LIST", list, 1)), Reorder: DefaultReorder, Algorithms: []stint.Algorithm{stint.TokenBucket},
+		})
+		want := int64(0)
+		if passing {
+			want = report.Parsed
+		}
+		if report.Allowed != want || report.Unmatched != 0 || report.Parsed == 0 {
+			t.Errorf("%s: %d of %d allowed, %d unmatched", list, report.Allowed, report.Parsed, report.Unmatched)
+		}
+		for _, one := range report.Algorithms {
+			if one.Allowed != want {
+				t.Errorf("%s: %s allows %d, want %d", list, one.Algorithm, one.Allowed, want)
+			}
+		}
+	}
+}
+
 func TestRulesWithoutHTTP(t *testing.T) {
 	table := parseRules(t, "domain: a\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 1}\n")
 	_, err := Run(context.Background(), Options{Rules: table}, nil)

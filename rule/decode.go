@@ -20,16 +20,22 @@ func newCompiler() *compiler {
 
 // finish returns the table, for files without faults.
 func (c *compiler) finish(hash string) *Table {
-	c.table.hash = hash
-	for _, f := range c.files {
-		if !slices.Contains(c.table.files, f.Name) {
-			c.table.files = append(c.table.files, f.Name)
-		}
-	}
+	c.table.hash, c.table.files = hash, c.names()
 	for i, r := range c.table.rules {
 		r.Index = i
 	}
 	return c.table
+}
+
+// names returns the files that the rules name, each once.
+func (c *compiler) names() []string {
+	var names []string
+	for _, f := range c.files {
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // fileCompiler compiles one file, which is one domain.

@@ -39,7 +39,13 @@ func place(file string, line int) string {
 //	if errors.As(err, &faults) {
 //		for _, fault := range faults.List { ... }
 //	}
-type Errors struct{ List []*Error }
+type Errors struct {
+	List []*Error
+
+	// Files are those of lists and keys that were read beside the rule files: what is
+	// wrong may be in one of them.
+	Files []string
+}
 
 // Error returns all faults, one after the other.
 func (e *Errors) Error() string {

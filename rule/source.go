@@ -26,6 +26,7 @@ func Parse(sources ...Source) (*Table, error) {
 	for _, src := range sources {
 		c.file(src)
 	}
+	c.errors.Files = c.names()
 	if err := c.errors.orNil(); err != nil {
 		return nil, err
 	}
