@@ -50,6 +50,7 @@ type Pacer struct {
 	line    list.List     // of *waiter: those in Wait, oldest first; it is the front's turn
 	units   int64         // that those in line still wait for
 	last    answer        // to the front
+	unknown bool          // whether somebody with a deadline came before there was an answer
 	changed chan struct{} // closed when the front may pass sooner than it was told
 	gate    gate
 }

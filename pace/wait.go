@@ -71,6 +71,7 @@ func (p *Pacer) enter(ctx context.Context, cost uint32) (*waiter, error) {
 		return nil, err
 	}
 	w.place = p.line.PushBack(w)
+	p.unknown = p.unknown || p.last.at.IsZero() && !w.deadline.IsZero()
 	p.units += int64(cost)
 	return w, nil
 }
@@ -115,8 +116,8 @@ func (p *Pacer) removeLocked(w *waiter) {
 	w.place = nil
 }
 
-// learn keeps the answer to the front, and turns away those behind whose deadline is
-// now known to be too early.
+// learn keeps the answer to the front, and turns away those behind who came before
+// there was one and whose deadline is now known to be too early.
 func (p *Pacer) learn(d *stint.Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,6 +127,10 @@ func (p *Pacer) learn(d *stint.Decision) {
 		p.units -= int64(front.cost)
 		front.cost = 0
 	}
+	if !p.unknown {
+		return
+	}
+	p.unknown = false
 	ahead := int64(0)
 	for e := p.line.Front(); e != nil; {
 		w, place := e.Value.(*waiter), e

@@ -1,0 +1,42 @@
+package pacehttp_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"time"
+
+	"stint"
+	"stint/pace/pacehttp"
+	"stint/store/memory"
+)
+
+// Ten requests a second, five of them at once; the server's refusal is waited for.
+func ExampleNewTransport() {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 5})
+	client := &http.Client{
+		Timeout:   5 * time.Second, // of waiting and sending together
+		Transport: pacehttp.NewTransport(memory.New(memory.Options{}), limit, pacehttp.Options{MaxRetries: 1}),
+	}
+	defer client.CloseIdleConnections()
+
+	begun := time.Now()
+	answer, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer.Body.Close()
+	fmt.Println(answer.StatusCode, "after", time.Since(begun).Round(time.Second))
+	// Output: 200 after 1s
+}
