@@ -31,7 +31,7 @@ type ClientOptions struct {
 
 	// FailFast refuses a call that would have to wait. False: it waits, first come
 	// first served for each key, and is refused as soon as its deadline is known to
-	// be too near.
+	// be too near: at once if the first of those that wait cannot go before either.
 	FailFast bool
 
 	// EachMessage charges one unit for each message that a stream sends; opening it
@@ -110,7 +110,7 @@ func NewClient(store stint.Store, limit *stint.Limit, options ClientOptions) *Cl
 	c := &Client{
 		limiter: limiter.New(store, nil, limiter.Options{}), limit: limit,
 		options: options, prefix: string(prefix),
-		queue: queue{lines: make(map[string][]chan struct{})}, pauses: pauses{until: make(map[string]time.Time)},
+		queue: queue{lines: make(map[string]*line)}, pauses: pauses{until: make(map[string]time.Time)},
 	}
 	c.pool.New = func() any { return new(limiter.Verdict) }
 	return c
@@ -217,8 +217,8 @@ func (c *Client) admit(ctx context.Context, key, method string) error {
 // line waits until those that came before are let out, and then until the limit
 // allows.
 func (c *Client) line(ctx context.Context, key, method string, v *limiter.Verdict) error {
-	if err := c.queue.join(ctx, key); err != nil {
-		return status.FromContextError(err).Err()
+	if late, err := c.queue.join(ctx, key); err != nil {
+		return hangUp(ctx, &Refusal{RetryAfter: late, text: "the calls that wait already wait longer than this one can"})
 	}
 	defer c.queue.leave(key)
 	for {
@@ -229,6 +229,7 @@ func (c *Client) line(ctx context.Context, key, method string, v *limiter.Verdic
 		if refused.RetryAfter == stint.Never {
 			return refused
 		}
+		c.queue.announce(key, time.Now().Add(refused.RetryAfter))
 		if sleep(ctx, refused.RetryAfter) != nil {
 			return hangUp(ctx, refused)
 		}

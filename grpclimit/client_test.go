@@ -91,6 +91,26 @@ func TestClientLine(t *testing.T) {
 	})
 }
 
+// Who cannot be in time does not stand in line.
+func TestClientLate(t *testing.T) {
+	slow := stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Minute}
+	within(t, slow, grpclimit.ClientOptions{}, func(t *testing.T, cc *grpc.ClientConn) {
+		wantCode(t, call(t.Context(), cc).err, codes.OK)
+		patient := make(chan error)
+		go func() { patient <- call(t.Context(), cc).err }()
+		synctest.Wait() // until it stands in line
+		began := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
+		err := call(short, cc).err
+		var refusal *grpclimit.Refusal
+		if !errors.As(err, &refusal) || refusal.RetryAfter != time.Minute || time.Since(began) != 0 {
+			t.Errorf("the call ended with %v after %v, want a refusal for 1m at once", err, time.Since(began))
+		}
+		wantCode(t, <-patient, codes.OK)
+	})
+}
+
 func TestClientRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		options grpclimit.ClientOptions

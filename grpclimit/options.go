@@ -57,7 +57,7 @@ type Options struct {
 	OnStoreFailure rule.Failure
 
 	// OnError is told of every call that the store could not decide, whatever the
-	// policy made of it. It must not block. Nil: nobody is told but the limiter's
+	// policy made of it, and of metadata that could not be sent. It must not block. Nil: nobody is told but the limiter's
 	// observer.
 	OnError func(ctx context.Context, method string, err error)
 

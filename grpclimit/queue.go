@@ -10,35 +10,64 @@ import (
 // queue holds a line of waiting calls for each key, first come first served.
 type queue struct {
 	mu    sync.Mutex
-	lines map[string][]chan struct{} // closed when it is one's turn
+	lines map[string]*line
+}
+
+// line is the calls that wait with one key.
+type line struct {
+	turns []chan struct{} // closed when it is one's turn
+	ready time.Time       // the first one does not go before; zero: it may at any time
 }
 
 // waits says whether anybody waits in the line of a key.
 func (q *queue) waits(key string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.lines[key]) > 0
+	return q.lines[key] != nil
 }
 
 // join returns when the caller is the first of the line, and is to leave it then.
-// Where ctx ends before, it has left.
-func (q *queue) join(ctx context.Context, key string) error {
-	turn := make(chan struct{})
-	q.mu.Lock()
-	q.lines[key] = append(q.lines[key], turn)
-	if len(q.lines[key]) == 1 {
-		close(turn)
+// Where ctx ends before, it has left. Where ctx will end before the first of the line
+// goes, it does not join, and late is how long until that one does.
+func (q *queue) join(ctx context.Context, key string) (late time.Duration, err error) {
+	turn, late := q.stand(ctx, key)
+	if late > 0 {
+		return late, context.DeadlineExceeded
 	}
-	q.mu.Unlock()
 	select {
 	case <-turn:
-		return nil
+		return 0, nil
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.remove(key, slices.Index(q.lines[key], turn))
-	return ctx.Err()
+	q.remove(key, slices.Index(q.lines[key].turns, turn))
+	return 0, ctx.Err()
+}
+
+// stand puts the caller at the end of the line, unless that is too late for it.
+func (q *queue) stand(ctx context.Context, key string) (turn chan struct{}, late time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	turn = make(chan struct{})
+	l := q.lines[key]
+	if l == nil {
+		close(turn)
+		q.lines[key] = &line{turns: []chan struct{}{turn}}
+		return turn, 0
+	}
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(l.ready) {
+		return nil, max(time.Until(l.ready), 1)
+	}
+	l.turns = append(l.turns, turn)
+	return turn, 0
+}
+
+// announce says when the first of a line will go at the soonest.
+func (q *queue) announce(key string, ready time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lines[key].ready = ready
 }
 
 // leave lets the next one go first.
@@ -51,14 +80,15 @@ func (q *queue) leave(key string) {
 // remove takes number i out of a line, and calls the next one if that was the
 // first.
 func (q *queue) remove(key string, i int) {
-	line := slices.Delete(q.lines[key], i, i+1)
-	if len(line) == 0 {
+	l := q.lines[key]
+	l.turns = slices.Delete(l.turns, i, i+1)
+	if len(l.turns) == 0 {
 		delete(q.lines, key)
 		return
 	}
-	q.lines[key] = line
 	if i == 0 {
-		close(line[0])
+		l.ready = time.Time{}
+		close(l.turns[0])
 	}
 }
 

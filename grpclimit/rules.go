@@ -71,15 +71,13 @@ func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
 
 // call is one call, or one message of its stream.
 type call struct {
-	ctx      context.Context
-	method   string      // the full name
-	metadata metadata.MD // not to be changed
-	peer     *peer.Peer  // nil: unknown
+	ctx    context.Context
+	method string     // the full name
+	peer   *peer.Peer // nil: unknown
 }
 
 func newCall(ctx context.Context, method string) *call {
 	c := &call{ctx: ctx, method: method}
-	c.metadata, _ = metadata.FromIncomingContext(ctx) // none is an empty one
 	c.peer, _ = peer.FromContext(ctx)
 	return c
 }
@@ -90,7 +88,7 @@ func (c *call) client(f *clientip.Finder, forwarded string) netip.Addr {
 	if c.peer != nil && c.peer.Addr != nil {
 		from = clientip.Peer(c.peer.Addr.String())
 	}
-	return f.Client(from, c.metadata[forwarded])
+	return f.Client(from, metadata.ValueFromIncomingContext(c.ctx, forwarded))
 }
 
 // attributes is a call as the actions of a rule file read it: the request of
@@ -135,7 +133,7 @@ func (a *attributes) Values(name string) []string {
 	if name = strings.ToLower(name); name == "host" {
 		name = ":authority"
 	}
-	return a.metadata[name]
+	return metadata.ValueFromIncomingContext(a.ctx, name)
 }
 
 // Host returns the authority that the client asked for.

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"stint"
@@ -110,7 +109,7 @@ func presets(list []rule.Preset) headers.Presets {
 // Unary passes a call on to its handler if its limits allow.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if s.limits(ctx, info.FullMethod) {
-		if err := s.admit(ctx, info.FullMethod, grpc.SetHeader); err != nil {
+		if err := s.admit(ctx, info.FullMethod, true); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +122,7 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if !s.limits(ctx, info.FullMethod) {
 		return next(srv, stream)
 	}
-	if err := s.admit(ctx, info.FullMethod, grpc.SetHeader); err != nil {
+	if err := s.admit(ctx, info.FullMethod, true); err != nil {
 		return err
 	}
 	if !s.options.EachMessage {
@@ -159,7 +158,7 @@ func (c *countedStream) RecvMsg(m any) error {
 		c.begun = true
 		return nil
 	}
-	err := c.server.admit(c.Context(), c.method, nil)
+	err := c.server.admit(c.Context(), c.method, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied = err
@@ -178,10 +177,10 @@ func (s *Server) limits(ctx context.Context, method string) bool {
 	return !s.exempt[service] && (s.options.Skip == nil || !s.options.Skip(ctx, method))
 }
 
-// admit decides a call and waits as long as it has to. show takes the metadata of
-// one that may pass; nil for messages, which have none. The error is what one that
-// may not ends with.
-func (s *Server) admit(ctx context.Context, method string, show func(context.Context, metadata.MD) error) error {
+// admit decides a call and waits as long as it has to. show sends the metadata of
+// one that may pass; messages have none. The error is what one that may not ends
+// with.
+func (s *Server) admit(ctx context.Context, method string, show bool) error {
 	m := s.pool.Get().(*scratch)
 	defer s.pool.Put(m)
 	defer func() { m.request = limiter.Request{} }()
@@ -211,23 +210,26 @@ func (s *Server) admit(ctx context.Context, method string, show func(context.Con
 		}
 		return s.refuse(c, m, m.turnAway(left))
 	}
-	if show == nil {
-		return nil
+	if show {
+		s.show(c, m)
 	}
-	return s.show(ctx, m, show)
+	return nil
 }
 
-// show sends the metadata of a call that may pass.
-func (s *Server) show(ctx context.Context, m *scratch, send func(context.Context, metadata.MD) error) error {
+// show sets the metadata of a call that may pass. One whose headers are gone already
+// passes without.
+func (s *Server) show(c *call, m *scratch) {
 	m.fields.Answer(m.policies, -1, s.options.Reset)
 	md := fieldsOf(&m.fields)
 	if m.verdict.Over && s.options.OverHeader != "" {
 		md.Set(s.options.OverHeader, "true")
 	}
 	if len(md) == 0 {
-		return nil
+		return
 	}
-	return send(ctx, md)
+	if err := grpc.SetHeader(c.ctx, md); err != nil {
+		s.report(c, err)
+	}
 }
 
 // gather lists the limits that have a part in the verdict as the outside sees

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +140,30 @@ func TestIdentity(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of many calls at once exactly as many pass as may.
+func TestParallel(t *testing.T) {
+	l := limit(t, stint.Spec{Algorithm: stint.FixedWindow, Requests: 20, Per: time.Hour})
+	cc := serve(t, grpclimit.Limit(new(clock).store(), l, grpclimit.Options{}))(alice)
+	var passed, denied atomic.Int64
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			switch err := call(t.Context(), cc).err; status.Code(err) {
+			case codes.OK:
+				passed.Add(1)
+			case codes.ResourceExhausted:
+				denied.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if passed.Load() != 20 || denied.Load() != 80 {
+		t.Errorf("%d calls passed and %d were denied, want 20 and 80", passed.Load(), denied.Load())
 	}
 }
 
