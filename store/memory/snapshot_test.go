@@ -391,7 +391,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		}
 		limits = append(limits, limit(t, spec))
 	}
-	const workers = 4
+	const workers = 2
 	var passed [workers]atomic.Int64 // how often each worker has taken one of each of its keys
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -417,7 +417,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 					return
 				}
 				passed[g].Add(1)
-				s.Take(stint.Key(fmt.Sprint("new", g, n%2000)), limits[n%len(limits)], 1)
+				s.Take(stint.Key(fmt.Sprint("new", g, n%1000)), limits[n%len(limits)], 1)
 			}
 		})
 	}
@@ -441,6 +441,37 @@ func TestSnapshotUnderLoad(t *testing.T) {
 					t.Fatalf("worker %d, %+v: %d units in the snapshot, %d passed before it and %d by its end", g, l.Spec(), used, before[g], after[g])
 				}
 			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// Logs that grow and are pruned while their copies are written: each snapshot is whole.
+func TestSnapshotOfBusyLogs(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(int64(noon))
+	options := Options{Clock: func() stint.Instant { return stint.Instant(clock.Add(100)) }}
+	s := New(options)
+	l := limit(t, stint.Spec{Algorithm: stint.SlidingLog, Requests: 2000, Per: 20 * time.Millisecond})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range 2 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					s.Take(stint.Key(fmt.Sprint("busy", (n+g)%3)), l, 1)
+				}
+			}
+		})
+	}
+	for range 200 {
+		if _, err := Load(bytes.NewReader(snapshot(t, s)), options); err != nil {
+			t.Error(err)
+			break
 		}
 	}
 	close(stop)

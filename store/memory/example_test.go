@@ -1,0 +1,47 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"stint"
+	"stint/store/memory"
+)
+
+// A program that keeps its counts over a restart: what was used up stays used up.
+func ExampleLoadFile() {
+	dir, err := os.MkdirTemp("", "stint")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // only a folder of an example is left
+	file := filepath.Join(dir, "counts")
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 3, Per: time.Hour})
+
+	for _, life := range []string{"first", "second"} {
+		store, err := memory.LoadFile(file, memory.Options{})
+		if errors.Is(err, fs.ErrNotExist) {
+			store, err = memory.New(memory.Options{}), nil
+		}
+		if err != nil { // damaged, or of a later version: see SetAside
+			fmt.Println(err)
+			return
+		}
+		for range 2 {
+			fmt.Println(life, store.Take("user=42", limit, 1).Allowed)
+		}
+		if err := store.SaveFile(file); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// first true
+	// first true
+	// second true
+	// second false
+}
