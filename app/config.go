@@ -41,7 +41,7 @@ type Config struct {
 
 	// StateInterval (state-interval) is the time between two saves of State; 30 s by
 	// default, 0: only at the end. A crash loses what was counted since the last one.
-	// A save of a million keys takes a tenth of a second of one processor.
+	// A save of a million token buckets takes a tenth of a second of one processor.
 	StateInterval time.Duration
 
 	// Namespace (namespace) sets the keys of this service apart from those of others
