@@ -48,7 +48,7 @@ func (s *Server) refuseListed(c *call, m *scratch) error {
 // failed answers for a store that could not: nil lets the call pass.
 func (s *Server) failed(c *call, m *scratch, err error) error {
 	s.report(c, err)
-	policy, by := s.onFailure(m)
+	policy, by := s.asker.onFailure(m)
 	if policy == rule.Allow {
 		return nil
 	}

@@ -11,17 +11,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"stint"
 	"stint/internal/clientip"
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/answer"
 	"stint/rule"
 )
 
 // Server limits the calls of a gRPC server: its methods Unary and Stream are the
 // interceptors. It is safe for concurrent use, by several servers too.
 type Server struct {
-	asker
+	asker   asker
 	limiter *limiter.Limiter
 	options Options
 	presets headers.Presets
@@ -40,8 +40,7 @@ type asker interface {
 	// error, the verdict means nothing.
 	ask(c *call, s *scratch) (outcome, error)
 
-	// name returns what users call the limit that was asked as a, and its limit.
-	name(a *limiter.Asked) (string, *stint.Limit)
+	answer.Namer
 
 	// onFailure returns the policy that answers for s.verdict after an error, and the
 	// rule that has it.
@@ -77,7 +76,7 @@ func newServer(a asker, l *limiter.Limiter, o Options) *Server {
 	}
 	o.Message = cmp.Or(o.Message, DefaultMessage)
 	o.NeverMessage = cmp.Or(o.NeverMessage, DefaultNeverMessage)
-	s := &Server{asker: a, limiter: l, options: o, presets: presets(o.Headers), exempt: make(map[string]bool)}
+	s := &Server{asker: a, limiter: l, options: o, presets: answer.Presets(o.Headers), exempt: make(map[string]bool)}
 	for _, service := range o.Exempt {
 		s.exempt[service] = true
 	}
@@ -87,23 +86,6 @@ func newServer(a asker, l *limiter.Limiter, o Options) *Server {
 
 func finder(o *Options) *clientip.Finder {
 	return clientip.New(clientip.Config{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
-}
-
-// presets returns the set of a list of presets.
-func presets(list []rule.Preset) headers.Presets {
-	var set headers.Presets
-	for _, p := range list {
-		switch p {
-		case rule.IETF:
-			set |= headers.IETF
-		case rule.Legacy:
-			set |= headers.Legacy
-		case rule.Draft03:
-			set |= headers.Draft03
-		case rule.None:
-		}
-	}
-	return set
 }
 
 // Unary passes a call on to its handler if its limits allow.
@@ -185,7 +167,7 @@ func (s *Server) admit(ctx context.Context, method string, show bool) error {
 	defer s.pool.Put(m)
 	defer func() { m.request = limiter.Request{} }()
 	c := newCall(ctx, method)
-	what, err := s.ask(c, m)
+	what, err := s.asker.ask(c, m)
 	switch {
 	case err != nil:
 		return s.failed(c, m, err)
@@ -200,15 +182,20 @@ func (s *Server) admit(ctx context.Context, method string, show bool) error {
 		}
 		return s.refuseListed(c, m)
 	}
-	denied := s.gather(m)
+	var denied int
+	m.policies, denied = answer.Policies(m.policies, &m.verdict, s.presets, s.asker)
 	if !m.verdict.Allowed {
 		return s.refuse(c, m, denied)
 	}
-	if left := s.hold(c, m); left > 0 {
+	left, err := answer.Hold(ctx, s.limiter, &m.verdict)
+	if err != nil {
+		s.report(c, err)
+	}
+	if left > 0 {
 		if ctx.Err() != nil {
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		return s.refuse(c, m, m.turnAway(left))
+		return s.refuse(c, m, answer.TurnAway(m.policies, &m.verdict, left))
 	}
 	if show {
 		s.show(c, m)
@@ -232,51 +219,6 @@ func (s *Server) show(c *call, m *scratch) {
 	}
 }
 
-// gather lists the limits that have a part in the verdict as the outside sees
-// them, and returns which one denied; -1 if none did.
-func (s *Server) gather(m *scratch) (denied int) {
-	m.policies = m.policies[:0]
-	denied = -1
-	for i := range m.verdict.Asked {
-		a := &m.verdict.Asked[i]
-		set := s.presets
-		if a.Rule != nil {
-			// One of several quotas denies only with all the others.
-			if a.Rule.Shadow || a.Rule.Quota && a.Rule != m.verdict.Rule {
-				continue
-			}
-			if a.Rule.Headers != nil {
-				set = presets(a.Rule.Headers)
-			}
-		}
-		name, limit := s.name(a)
-		m.policies = append(m.policies, headers.Of(name, set, limit, &a.Decision))
-		if denied < 0 && !m.verdict.Allowed && !a.Allowed && a.Rule == m.verdict.Rule && a.RetryAfter == m.verdict.RetryAfter {
-			denied = len(m.policies) - 1
-		}
-	}
-	return denied
-}
-
-// hold waits for as long as the verdict delays the call. It returns how much of
-// that is left: nothing, or, where the call ends before, more, and then what was
-// taken is given back.
-func (s *Server) hold(c *call, m *scratch) time.Duration {
-	if m.verdict.Delay <= 0 {
-		return 0
-	}
-	ready := time.Now().Add(m.verdict.Delay)
-	if sleep(c.ctx, m.verdict.Delay) == nil {
-		return 0
-	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Second)
-	defer cancel()
-	if err := s.limiter.Undo(undo, &m.verdict); err != nil {
-		s.report(c, err)
-	}
-	return max(time.Until(ready), 1)
-}
-
 // sleep waits for d. Where ctx ends before, it does not wait for that but returns
 // an error at once.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -291,19 +233,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// turnAway makes a refusal of a call that could not be held, and returns which
-// limit held it.
-func (m *scratch) turnAway(left time.Duration) (denied int) {
-	for i := range m.policies {
-		if m.policies[i].Delay == m.verdict.Delay {
-			denied = i
-			break
-		}
-	}
-	p := &m.policies[denied]
-	p.Allowed, p.RetryAfter, p.More = false, left, left
-	m.verdict.Allowed, m.verdict.RetryAfter, m.verdict.Delay = false, left, 0
-	return denied
 }

@@ -90,6 +90,7 @@ func (b *bare) key(r *http.Request, s *scratch) outcome {
 	return unidentified
 }
 
-func (b *bare) name(*limiter.Asked) (string, *stint.Limit) { return b.shown, b.limit }
+// Name is part of answer.Namer.
+func (b *bare) Name(*limiter.Asked) (string, *stint.Limit) { return b.shown, b.limit }
 
 func (b *bare) onFailure(*scratch) (rule.Failure, *rule.Rule) { return b.options.OnStoreFailure, nil }

@@ -2,15 +2,14 @@ package httplimit
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"stint"
 	"stint/internal/clientip"
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/answer"
 	"stint/rule"
 )
 
@@ -20,8 +19,7 @@ type asker interface {
 	// error, the verdict means nothing.
 	ask(r *http.Request, s *scratch) (outcome, error)
 
-	// name returns what users call the limit that was asked as a, and its limit.
-	name(a *limiter.Asked) (string, *stint.Limit)
+	answer.Namer
 
 	// onFailure returns the policy that answers for s.verdict after an error, and the
 	// rule that has it.
@@ -69,7 +67,7 @@ func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
 	}
 	h := handler{
-		asker: a, limiter: l, options: o, presets: presets(o.Headers),
+		asker: a, limiter: l, options: o, presets: answer.Presets(o.Headers),
 		pool: &sync.Pool{New: func() any { return new(scratch) }},
 		denied: headers.NewMessage(cmp.Or(o.Code, DefaultCode), cmp.Or(o.Message, DefaultMessage),
 			cmp.Or(o.NeverMessage, DefaultNeverMessage)),
@@ -86,23 +84,6 @@ func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.
 
 func finder(o *Options) *clientip.Finder {
 	return clientip.New(clientip.Config{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
-}
-
-// presets returns the set of a list of presets.
-func presets(list []rule.Preset) headers.Presets {
-	var set headers.Presets
-	for _, p := range list {
-		switch p {
-		case rule.IETF:
-			set |= headers.IETF
-		case rule.Legacy:
-			set |= headers.Legacy
-		case rule.Draft03:
-			set |= headers.Draft03
-		case rule.None:
-		}
-	}
-	return set
 }
 
 // ServeHTTP passes a request on to the next handler if its limits allow.
@@ -137,9 +118,13 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) boo
 		}
 		return s.verdict.Allowed
 	}
-	denied := h.gather(s)
+	var denied int
+	s.policies, denied = answer.Policies(s.policies, &s.verdict, h.presets, h.asker)
 	if s.verdict.Allowed {
-		left := h.hold(r, s)
+		left, err := answer.Hold(r.Context(), h.limiter, &s.verdict)
+		if err != nil {
+			h.report(r, err)
+		}
 		if left <= 0 {
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())
@@ -148,76 +133,10 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) boo
 			}
 			return true
 		}
-		denied = s.turnAway(left)
+		denied = answer.TurnAway(s.policies, &s.verdict, left)
 	}
 	h.refuse(w, r, s, denied)
 	return false
-}
-
-// gather lists the limits that have a part in the verdict as the outside sees
-// them, and returns which one denied; -1 if none did.
-func (h *handler) gather(s *scratch) (denied int) {
-	s.policies = s.policies[:0]
-	denied = -1
-	for i := range s.verdict.Asked {
-		a := &s.verdict.Asked[i]
-		set := h.presets
-		if a.Rule != nil {
-			// One of several quotas denies only with all the others.
-			if a.Rule.Shadow || a.Rule.Quota && a.Rule != s.verdict.Rule {
-				continue
-			}
-			if a.Rule.Headers != nil {
-				set = presets(a.Rule.Headers)
-			}
-		}
-		name, limit := h.name(a)
-		s.policies = append(s.policies, headers.Of(name, set, limit, &a.Decision))
-		if denied < 0 && !s.verdict.Allowed && !a.Allowed && a.Rule == s.verdict.Rule && a.RetryAfter == s.verdict.RetryAfter {
-			denied = len(s.policies) - 1
-		}
-	}
-	return denied
-}
-
-// hold waits for as long as the verdict delays the request. It returns how much of
-// that is left: nothing, or, where the request ends before, more, and then what was
-// taken is given back.
-func (h *handler) hold(r *http.Request, s *scratch) time.Duration {
-	if s.verdict.Delay <= 0 {
-		return 0
-	}
-	ctx, ready := r.Context(), time.Now().Add(s.verdict.Delay)
-	if deadline, ok := ctx.Deadline(); !ok || ready.Before(deadline) {
-		timer := time.NewTimer(s.verdict.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return 0
-		case <-ctx.Done():
-		}
-	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := h.limiter.Undo(undo, &s.verdict); err != nil {
-		h.report(r, err)
-	}
-	return max(time.Until(ready), 1)
-}
-
-// turnAway makes a refusal of a request that ended while it was held, and returns
-// which limit held it.
-func (s *scratch) turnAway(left time.Duration) (denied int) {
-	for i := range s.policies {
-		if s.policies[i].Delay == s.verdict.Delay {
-			denied = i
-			break
-		}
-	}
-	p := &s.policies[denied]
-	p.Allowed, p.RetryAfter, p.More = false, left, left
-	s.verdict.Allowed, s.verdict.RetryAfter, s.verdict.Delay = false, left, 0
-	return denied
 }
 
 // failed answers for a store that could not, and says whether the request passes.

@@ -10,6 +10,7 @@ import (
 	"stint"
 	"stint/internal/clientip"
 	"stint/limiter"
+	"stint/limiter/answer"
 	"stint/rule"
 )
 
@@ -54,16 +55,11 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 	return decided, err
 }
 
-func (b *byRules) name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
+// Name is part of answer.Namer.
+func (b *byRules) Name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
 
-// onFailure returns the strictest policy of the rules that were to be asked.
 func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
-	for i := range s.verdict.Asked {
-		if r := s.verdict.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
-			return r.OnStoreFailure, r
-		}
-	}
-	return rule.Allow, nil
+	return answer.OnFailure(&s.verdict)
 }
 
 // attributes is a request as the actions of a rule file read it.

@@ -59,13 +59,18 @@ var layers = []layer{
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
+		[]string{"limiter/*"},
+		[]string{".", "rule", "limiter", "internal/..."},
+		"what middlewares share stands above limiter and below them",
+	},
+	{
 		[]string{"telemetry"},
 		[]string{".", "rule", "limiter", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "limiter", "internal/..."},
+		[]string{".", "rule", "limiter", "limiter/*", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{

@@ -1,0 +1,111 @@
+// Package answer is what the middlewares of all protocols make of a verdict: the
+// limits that a client is told of, and the wait of a request that is delayed.
+package answer
+
+import (
+	"context"
+	"time"
+
+	"stint"
+	"stint/internal/headers"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// Namer knows how users call a limit that was asked, and its plain numbers.
+type Namer interface {
+	Name(a *limiter.Asked) (string, *stint.Limit)
+}
+
+// Presets returns the set of a list of presets.
+func Presets(list []rule.Preset) headers.Presets {
+	var set headers.Presets
+	for _, p := range list {
+		switch p {
+		case rule.IETF:
+			set |= headers.IETF
+		case rule.Legacy:
+			set |= headers.Legacy
+		case rule.Draft03:
+			set |= headers.Draft03
+		case rule.None:
+		}
+	}
+	return set
+}
+
+// Policies lists the limits that have a part in the verdict as the outside sees
+// them, in the memory of list, and returns which one denied; -1 if none did. silent
+// are the presets of rules that name none.
+func Policies(list []headers.Policy, v *limiter.Verdict, silent headers.Presets, names Namer) (policies []headers.Policy, denied int) {
+	list, denied = list[:0], -1
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		set := silent
+		if a.Rule != nil {
+			// One of several quotas denies only with all the others.
+			if a.Rule.Shadow || a.Rule.Quota && a.Rule != v.Rule {
+				continue
+			}
+			if a.Rule.Headers != nil {
+				set = Presets(a.Rule.Headers)
+			}
+		}
+		name, limit := names.Name(a)
+		list = append(list, headers.Of(name, set, limit, &a.Decision))
+		if denied < 0 && !v.Allowed && !a.Allowed && a.Rule == v.Rule && a.RetryAfter == v.RetryAfter {
+			denied = len(list) - 1
+		}
+	}
+	return list, denied
+}
+
+// Hold waits for as long as the verdict delays the request. It returns how much of
+// that is left: nothing, or, where ctx ends before, more, and then what was taken is
+// given back. A deadline that comes before the end of the wait is not waited for.
+// The error says that giving back failed.
+func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left time.Duration, err error) {
+	if v.Delay <= 0 {
+		return 0, nil
+	}
+	ready := time.Now().Add(v.Delay)
+	if deadline, ok := ctx.Deadline(); !ok || ready.Before(deadline) {
+		timer := time.NewTimer(v.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return 0, nil
+		case <-ctx.Done():
+		}
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	err = l.Undo(undo, v)
+	return max(time.Until(ready), 1), err
+}
+
+// TurnAway makes a refusal of a request that could not be held to the end, and
+// returns which of the policies held it.
+func TurnAway(policies []headers.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
+	for i := range policies {
+		if policies[i].Delay == v.Delay {
+			denied = i
+			break
+		}
+	}
+	p := &policies[denied]
+	p.Allowed, p.RetryAfter, p.More = false, left, left
+	v.Allowed, v.RetryAfter, v.Delay = false, left, 0
+	return denied
+}
+
+// OnFailure returns the strictest policy of the rules that were to be asked when the
+// store could not, and the rule that has it.
+func OnFailure(v *limiter.Verdict) (rule.Failure, *rule.Rule) {
+	for i := range v.Asked {
+		if r := v.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
+			return r.OnStoreFailure, r
+		}
+	}
+	return rule.Allow, nil
+}
