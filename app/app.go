@@ -128,9 +128,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
-	a.group.Go(func() { a.sweep(background) })
+	a.group.Go(func() { every(background, sweepEvery, a.store.Sweep) })
 	if a.config.State != "" && a.config.StateInterval > 0 {
-		a.group.Go(func() { a.keep(background) })
+		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
 	a.watch(background)
 	for _, l := range a.listeners {
@@ -181,16 +181,16 @@ func (a *App) watch(ctx context.Context) {
 	})
 }
 
-// sweep gives back the memory of expired keys until ctx is done.
-func (a *App) sweep(ctx context.Context) {
-	ticker := time.NewTicker(sweepEvery)
+// every calls do at each interval until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			a.store.Sweep()
+			do()
 		}
 	}
 }

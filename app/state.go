@@ -65,20 +65,6 @@ func (c *Config) tryFolder() error {
 	return nil
 }
 
-// keep saves the counts at each interval until ctx is done.
-func (a *App) keep(ctx context.Context) {
-	ticker := time.NewTicker(a.config.StateInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			a.save(slog.LevelDebug)
-		}
-	}
-}
-
 // save writes the state file. What goes wrong is logged, and the file stays as it was.
 func (a *App) save(level slog.Level) {
 	began := time.Now()
