@@ -4,11 +4,11 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"stint"
 	"stint/internal/clientip"
+	"stint/internal/query"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/rule"
@@ -80,23 +80,7 @@ func (a *attributes) Method() string { return a.Request.Method }
 func (a *attributes) Path() string { return a.URL.EscapedPath() }
 
 // Query returns the first value of a parameter of the query.
-func (a *attributes) Query(name string) (string, bool) {
-	for rest := a.URL.RawQuery; rest != ""; {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		key, value, _ := strings.Cut(pair, "=")
-		if pair == "" || strings.Contains(pair, ";") { // as net/url reads it
-			continue
-		}
-		if key, err := url.QueryUnescape(key); err != nil || key != name {
-			continue
-		}
-		if value, err := url.QueryUnescape(value); err == nil {
-			return value, true
-		}
-	}
-	return "", false
-}
+func (a *attributes) Query(name string) (string, bool) { return query.First(a.URL.RawQuery, name) }
 
 // Header returns the first value of a header. Names with a colon are those of
 // HTTP/2 and Envoy.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
 	"stint"
 	"stint/internal/accesslog"
+	"stint/internal/query"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -304,18 +304,4 @@ func (l *logLine) Header(name string) (string, bool) {
 }
 
 // Query returns the first value of a query parameter.
-func (l *logLine) Query(name string) (string, bool) {
-	for pair := range strings.SplitSeq(l.part(partQuery), "&") {
-		key, value, _ := strings.Cut(pair, "=")
-		if strings.Contains(pair, ";") || key == "" && value == "" { // as net/url reads it
-			continue
-		}
-		if key, err := url.QueryUnescape(key); err != nil || key != name {
-			continue
-		}
-		if value, err := url.QueryUnescape(value); err == nil {
-			return value, true
-		}
-	}
-	return "", false
-}
+func (l *logLine) Query(name string) (string, bool) { return query.First(l.part(partQuery), name) }
