@@ -34,25 +34,6 @@ type limit struct {
 	ignored string       // a warning
 }
 
-// unit is a word for a period.
-type unit struct {
-	name     string
-	per      time.Duration
-	calendar stint.Period
-}
-
-const day = 24 * time.Hour
-
-var units = []unit{
-	{"second", time.Second, stint.NoPeriod},
-	{"minute", time.Minute, stint.NoPeriod},
-	{"hour", time.Hour, stint.NoPeriod},
-	{"day", day, stint.Day},
-	{"week", 7 * day, stint.Week},
-	{"month", 30 * day, stint.Month},
-	{"year", 365 * day, stint.Year},
-}
-
 // read compiles the limit. It reports false where there is a fault.
 func (l *limit) read() bool {
 	known := l.at.Object("a rate_limit", l.words(), limitHint)
@@ -158,7 +139,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 		}
 		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
 		if near := unitNamed(text); near != nil {
-			hint = fmt.Sprintf("write %s, or the word unit: %s", shortest(near.per), near.name)
+			hint = fmt.Sprintf("write %s, or the word unit: %s", shortest(near.Per), near.Name)
 		} else if v.IsInt() && err.Error() == durationFault("1") {
 			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
 		}
@@ -174,15 +155,13 @@ func (l *limit) choice(v strictyaml.Value, second *bool, known ...string) {
 
 func (l *limit) readUnit(v strictyaml.Value) {
 	text := v.Text()
-	for _, u := range units {
-		if strings.EqualFold(text, u.name) {
-			l.unit, l.calendar = u.name, u.calendar
-			return
-		}
+	if u, ok := ParseUnit(text); ok {
+		l.unit, l.calendar = u.Name, u.Calendar
+		return
 	}
 	hint := "write second, minute, hour, day, week, month or year; any other length goes with the word per, such as per: 15m"
 	if near := unitNamed(text); near != nil {
-		hint = fmt.Sprintf("did you mean %q?", near.name)
+		hint = fmt.Sprintf("did you mean %q?", near.Name)
 	} else if d, err := ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
@@ -190,7 +169,7 @@ func (l *limit) readUnit(v strictyaml.Value) {
 }
 
 // unitNamed returns the unit that people mean by text: minutes, sec, h.
-func unitNamed(text string) *unit {
+func unitNamed(text string) *Unit {
 	text = strings.ToLower(text)
 	short := map[string]string{
 		"s": "second", "sec": "second", "m": "minute", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
@@ -198,7 +177,7 @@ func unitNamed(text string) *unit {
 	}
 	singular := strings.TrimSuffix(text, "s")
 	for i := range units {
-		name := units[i].name
+		name := units[i].Name
 		if text == name || singular == name || short[text] == name || singular != "" && short[singular] == name ||
 			strings.TrimSuffix(text, "ly") == name {
 			return &units[i]

@@ -41,10 +41,8 @@ func (l *limit) readPeriod(known bool) {
 	case !saysPer && !saysUnit && known:
 		l.fail(l.at, "a rate_limit without a period", "add unit: minute, or per: with any length, such as per: 15m")
 	case saysUnit:
-		for _, u := range units {
-			if u.name == l.unit {
-				l.spec.Per = u.per
-			}
+		if u, ok := ParseUnit(l.unit); ok {
+			l.spec.Per = u.Per
 		}
 	}
 	zone, saysZone := l.said["time_zone"]

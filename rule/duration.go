@@ -7,7 +7,39 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stint"
 )
+
+const day = 24 * time.Hour
+
+// Unit is a word for a period. Month and year are of 30 and 365 days, as Envoy's
+// service counts them; with a time zone a unit follows the calendar.
+type Unit struct {
+	Name     string
+	Per      time.Duration
+	Calendar stint.Period // none for units shorter than a day
+}
+
+var units = []Unit{
+	{"second", time.Second, stint.NoPeriod},
+	{"minute", time.Minute, stint.NoPeriod},
+	{"hour", time.Hour, stint.NoPeriod},
+	{"day", day, stint.Day},
+	{"week", 7 * day, stint.Week},
+	{"month", 30 * day, stint.Month},
+	{"year", 365 * day, stint.Year},
+}
+
+// ParseUnit returns the unit of a name, in capitals or not.
+func ParseUnit(name string) (Unit, bool) {
+	for _, u := range units {
+		if strings.EqualFold(name, u.Name) {
+			return u, true
+		}
+	}
+	return Unit{}, false
+}
 
 var durationPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)`)
 

@@ -243,7 +243,7 @@ func TestAdminRefusals(t *testing.T) {
 
 func TestFormatSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		365 * day: "365d", 36 * time.Hour: "36h", 90 * time.Second: "90s", 15 * time.Minute: "15m",
+		365 * 24 * time.Hour: "365d", 36 * time.Hour: "36h", 90 * time.Second: "90s", 15 * time.Minute: "15m",
 		1500 * time.Millisecond: "1500ms", 1500 * time.Microsecond: "1.5ms",
 	} {
 		got := formatSpan(d)

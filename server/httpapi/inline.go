@@ -43,23 +43,6 @@ const (
 	spanHint  = `give a duration such as "100ms", "1s", "15m", "1h" or "1d"`
 )
 
-const day = 24 * time.Hour
-
-// units are the periods of the word unit. With a time zone they follow its calendar.
-var units = []struct {
-	name     string
-	per      time.Duration
-	calendar stint.Period
-}{
-	{"second", time.Second, stint.NoPeriod},
-	{"minute", time.Minute, stint.NoPeriod},
-	{"hour", time.Hour, stint.NoPeriod},
-	{"day", day, stint.Day},
-	{"week", 7 * day, stint.Week},
-	{"month", 30 * day, stint.Month},
-	{"year", 365 * day, stint.Year},
-}
-
 // written is a limit as a request writes it.
 type written struct {
 	spec      stint.Spec
@@ -194,11 +177,9 @@ func (w *written) readUnit(s *scanner) *fault {
 	if f != nil {
 		return f
 	}
-	for _, u := range units {
-		if strings.EqualFold(name, u.name) {
-			w.spec.Per, w.calendar = u.per, u.calendar
-			return nil
-		}
+	if u, ok := rule.ParseUnit(name); ok {
+		w.spec.Per, w.calendar = u.Per, u.Calendar
+		return nil
 	}
 	return bad(start, "unknown unit "+quote(name), "use second, minute, hour, day, week, month or year, or give per")
 }

@@ -127,7 +127,7 @@ func formatSpan(d time.Duration) string {
 	for _, u := range []struct {
 		name string
 		size time.Duration
-	}{{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
 		if d >= u.size && d%u.size == 0 {
 			return strconv.FormatInt(int64(d/u.size), 10) + u.name
 		}
