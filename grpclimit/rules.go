@@ -18,9 +18,8 @@ import (
 )
 
 // New limits a server by the rules of a domain in the table of l. The domain's
-// http.rate_limits turn a call into descriptors, each of which costs one unit. A
-// domain that is unknown or has none limits nothing, until a table is put in force
-// in which it does.
+// http.rate_limits turn a call into descriptors, each at its cost. A domain that is
+// unknown or has none limits nothing, until a table is put in force in which it does.
 func New(l *limiter.Limiter, domain string, options Options) *Server {
 	f := finder(&options)
 	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: strings.ToLower(f.Header())}
@@ -45,16 +44,19 @@ func (b *byRules) ask(c *call, s *scratch) (outcome, error) {
 		return unasked, nil
 	}
 	a := &attributes{call: c, rules: b}
-	s.described = domain.Describe(s.described[:0], a)
+	var err error
+	if s.described, err = domain.Describe(s.described[:0], a); err != nil {
+		return unasked, err
+	}
 	if len(s.described) == 0 && len(domain.Lists()) == 0 {
 		return unasked, nil
 	}
 	s.descriptors = s.descriptors[:0]
 	for _, d := range s.described {
-		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
+		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 	}
 	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: a, Table: table}
-	err := b.limiter.Decide(c.ctx, &s.request, &s.verdict)
+	err = b.limiter.Decide(c.ctx, &s.request, &s.verdict)
 	return decided, err
 }
 

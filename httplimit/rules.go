@@ -15,9 +15,9 @@ import (
 )
 
 // New returns middleware that limits by the rules of a domain in the table of l.
-// The domain's http.rate_limits turn a request into descriptors, each of which
-// costs one unit. A domain that is unknown or has none limits nothing, until a
-// table is put in force in which it does.
+// The domain's http.rate_limits turn a request into descriptors, each at its cost.
+// A domain that is unknown or has none limits nothing, until a table is put in force
+// in which it does.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
 	f := finder(&options)
 	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: http.CanonicalHeaderKey(f.Header())}
@@ -42,16 +42,19 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 		return unasked, nil
 	}
 	s.attributes = attributes{Request: r, rules: b}
-	s.described = domain.Describe(s.described[:0], &s.attributes)
+	var err error
+	if s.described, err = domain.Describe(s.described[:0], &s.attributes); err != nil {
+		return unasked, err
+	}
 	if len(s.described) == 0 && len(domain.Lists()) == 0 {
 		return unasked, nil
 	}
 	s.descriptors = s.descriptors[:0]
 	for _, d := range s.described {
-		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
+		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 	}
 	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: &s.attributes, Table: table}
-	err := b.limiter.Decide(r.Context(), &s.request, &s.verdict)
+	err = b.limiter.Decide(r.Context(), &s.request, &s.verdict)
 	return decided, err
 }
 

@@ -127,7 +127,9 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	d.outcome = outcome{}
 	matched := false
 	for _, domain := range d.domains {
-		d.describe(domain, line)
+		if err := d.describe(domain, line); err != nil {
+			return fmt.Errorf("replay: %w", err)
+		}
 		d.request.At = at
 		if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
 			return fmt.Errorf("replay: %w", err)
@@ -145,13 +147,17 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 }
 
 // describe turns the line into the request for a domain.
-func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) {
-	d.descriptors = domain.Describe(d.descriptors[:0], line)
+func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) error {
+	var err error
+	if d.descriptors, err = domain.Describe(d.descriptors[:0], line); err != nil {
+		return err
+	}
 	d.request.Domain, d.request.Attributes = domain.Name(), line
 	d.request.Descriptors = d.request.Descriptors[:0]
 	for i := range d.descriptors {
-		d.request.Descriptors = append(d.request.Descriptors, limiter.Descriptor{Entries: d.descriptors[i].Entries, Cost: 1})
+		d.request.Descriptors = append(d.request.Descriptors, limiter.Descriptor{Entries: d.descriptors[i].Entries, Cost: d.descriptors[i].Cost})
 	}
+	return nil
 }
 
 // conclude adds the verdict to the outcome of the line, and to the counts of rules.

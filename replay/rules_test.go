@@ -122,8 +122,12 @@ func (s *served) log(t *testing.T, table *rule.Table, lines []logLine, times []s
 		passes, matched := true, false
 		for _, domain := range table.Domains() {
 			req := limiter.Request{Domain: domain.Name(), At: times[i]}
-			for _, d := range domain.Describe(nil, &lines[i]) {
-				req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: 1})
+			described, err := domain.Describe(nil, &lines[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range described {
+				req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 			}
 			if err := s.limiter.Decide(context.Background(), &req, &v); err != nil {
 				t.Fatal(err)

@@ -75,7 +75,7 @@ func TestBearerClaim(t *testing.T) {
 		"nothing there": {"", "remote_address=192.0.2.1"},
 	} {
 		r := &request{headers: map[string]string{"authorization": tt.authorization}, address: netip.MustParseAddr("192.0.2.1")}
-		if got := show(table.Domain("api").Describe(nil, r)); got != tt.want {
+		if got := shown(t, table.Domain("api"), r); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}

@@ -14,6 +14,13 @@ type Attributes = action.Attributes
 // it, else nil.
 type Connection = action.Connection
 
+// Sizer is what Attributes may know besides: the size of the body, for `cost:
+// {body: SIZE}`.
+type Sizer = action.Sizer
+
+// CostError is what Describe returns for a request that names a cost which is none.
+type CostError = action.CostError
+
 // httpLimit is one element of http.rate_limits: the actions of one descriptor.
 type httpLimit struct {
 	actions *action.List
@@ -24,8 +31,11 @@ type httpLimit struct {
 // http.rate_limits whose actions all have something to say. An attribute that is
 // missing never becomes an empty value, so strangers do not share a bucket.
 //
+// The error is a [*CostError]: the request names a cost that is none. Such a request
+// is a mistake of whoever sent it, and none of its descriptors counts.
+//
 // The memory of dst, up to its capacity and with that of the entries, is reused.
-func (d *Domain) Describe(dst []Descriptor, a Attributes) []Descriptor {
+func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
 	for i := range d.http {
 		n := len(dst)
 		if n < cap(dst) {
@@ -34,10 +44,10 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) []Descriptor {
 			dst = append(dst, Descriptor{})
 		}
 		entries, ok := d.http[i].actions.Describe(dst[n].Entries[:0], a)
-		dst[n].Entries = entries
+		dst[n].Entries, dst[n].Cost = entries, 1
 		if !ok {
 			dst = dst[:n]
 		}
 	}
-	return dst
+	return dst, nil
 }

@@ -42,6 +42,21 @@ func show(list []rule.Descriptor) string {
 	return strings.Join(all, "; ")
 }
 
+// described returns the descriptors of a request.
+func described(t testing.TB, d *rule.Domain, dst []rule.Descriptor, r *request) []rule.Descriptor {
+	t.Helper()
+	dst, err := d.Describe(dst, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dst
+}
+
+func shown(t testing.TB, d *rule.Domain, r *request) string {
+	t.Helper()
+	return show(described(t, d, nil, r))
+}
+
 // describe runs one list of actions, in YAML, on a request.
 func describe(t *testing.T, actions string, r *request) string {
 	t.Helper()
@@ -49,7 +64,7 @@ func describe(t *testing.T, actions string, r *request) string {
 	if !d.HasHTTP() {
 		t.Fatal("no actions")
 	}
-	return show(d.Describe(nil, r))
+	return shown(t, d, r)
 }
 
 func TestActions(t *testing.T) {
@@ -153,9 +168,9 @@ func TestRoutesAreBuckets(t *testing.T) {
 		{"ann", "POST", "/users/1", "ann POST"},
 		{"bob", "GET", "/users/1", "bob GET"},
 	} {
-		described := d.Describe(nil, &request{method: r.method, path: r.path, headers: map[string]string{"x-api-key": r.user}})
+		list := described(t, d, nil, &request{method: r.method, path: r.path, headers: map[string]string{"x-api-key": r.user}})
 		matched := 0
-		for _, descriptor := range described {
+		for _, descriptor := range list {
 			for _, limit := range d.Match(descriptor.Entries) {
 				if descriptor.Entries[0].Key != "user" {
 					continue
@@ -172,15 +187,15 @@ func TestRoutesAreBuckets(t *testing.T) {
 			}
 		}
 		if matched != 1 {
-			t.Errorf("%v matched %d limits: %s", r, matched, show(described))
+			t.Errorf("%v matched %d limits: %s", r, matched, show(list))
 		}
 	}
 	if len(keys) != 3 {
 		t.Errorf("%d buckets: %v", len(keys), keys)
 	}
-	others := d.Describe(nil, &request{method: "GET", path: "/users/1"})
-	if show(others) != "where=here path=/users/1 method=GET; tool=robot" {
-		t.Errorf("without key and address: %s", show(others))
+	others := shown(t, d, &request{method: "GET", path: "/users/1"})
+	if others != "where=here path=/users/1 method=GET; tool=robot" {
+		t.Errorf("without key and address: %s", others)
 	}
 }
 
@@ -196,18 +211,18 @@ http:
 `).Domain("d")
 	both := &request{path: "/both", headers: map[string]string{"a": "1", "b": "2"}}
 	one := &request{path: "/one", headers: map[string]string{"b": "3"}}
-	dst := d.Describe(nil, both)
+	dst := described(t, d, nil, both)
 	if got := show(dst); got != "a=1 b=2; b=2; path=/both" {
 		t.Fatal(got)
 	}
-	dst = d.Describe(dst[:0], one)
+	dst = described(t, d, dst[:0], one)
 	if got := show(dst); got != "b=3; path=/one" {
 		t.Fatal(got)
 	}
-	if got := show(d.Describe(dst, one)); got != "b=3; path=/one; b=3; path=/one" {
+	if got := show(described(t, d, dst, one)); got != "b=3; path=/one; b=3; path=/one" {
 		t.Fatal(got) // Describe appends
 	}
-	if n := testing.AllocsPerRun(100, func() { dst = d.Describe(dst[:0], both) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], both) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -222,7 +237,7 @@ func BenchmarkDescribe(b *testing.B) {
 	var dst []rule.Descriptor
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = d.Describe(dst[:0], r)
+		dst, _ = d.Describe(dst[:0], r)
 	}
 	if len(dst) == 0 {
 		b.Fatal(fmt.Sprint(dst))

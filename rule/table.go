@@ -13,8 +13,12 @@ import (
 type Entry = action.Entry
 
 // Descriptor is the ordered list of entries that describes a request, as Envoy
-// means it.
-type Descriptor struct{ Entries []Entry }
+// means it, and what the request costs the limits that match it: one unit where
+// nothing is said.
+type Descriptor struct {
+	Entries []Entry
+	Cost    uint32
+}
 
 // Table is all rules of all domains, compiled. It is immutable and safe for
 // concurrent use. The zero Table has no domain and so limits nothing.
@@ -108,6 +112,13 @@ type Rule struct {
 	// requests and burst larger by that part, rounded down.
 	Stored *stint.Limit
 	Soft   Ratio
+
+	// Answers is set for `count: responses` and says which answers are charged; nil:
+	// every request is, at once.
+	Answers *Answers
+
+	// Elastic lets a key pass the limit while there is room elsewhere; nil: none does.
+	Elastic *Elastic
 
 	// Unit is the word that the file uses for the period, such as "minute"; "" where
 	// it gives a length.

@@ -42,10 +42,11 @@ type Step struct {
 	Line int
 
 	// At is the time of the question, Times how often it is asked then (1 where it
-	// is left out), Cost what each asks for (1 where it is left out).
+	// is left out), Cost what each asks for; nil where it is left out: what the
+	// descriptors cost.
 	At    time.Duration
 	Times uint32
-	Cost  uint32
+	Cost  *uint32
 
 	// Descriptors are asked as one call: `descriptor` is one of them, an entry or a
 	// list of entries, and `descriptors` is a list of such. Where Request is set they
@@ -185,12 +186,12 @@ func readInstant(v strictyaml.Value) stint.Instant {
 }
 
 func (p *testParser) step(v strictyaml.Value) Step {
-	s := Step{File: p.file, Line: v.Line(), Times: 1, Cost: 1}
+	s := Step{File: p.file, Line: v.Line(), Times: 1}
 	said := map[string]bool{}
 	words := strictyaml.Words{
 		"at":          func(v strictyaml.Value) { s.At = readDuration(v) },
 		"times":       func(v strictyaml.Value) { s.Times = uint32(v.Uint(1_000_000)) },
-		"cost":        func(v strictyaml.Value) { s.Cost = v.Uint32() },
+		"cost":        func(v strictyaml.Value) { n := v.Uint32(); s.Cost = &n },
 		"descriptor":  func(v strictyaml.Value) { s.Descriptors = []Descriptor{readDescriptor(v)} },
 		"descriptors": func(v strictyaml.Value) { s.Descriptors = readDescriptors(v) },
 		"request":     func(v strictyaml.Value) { s.Request = readRequest(v) },
@@ -257,7 +258,7 @@ func readDescriptors(v strictyaml.Value) []Descriptor {
 }
 
 func readDescriptor(v strictyaml.Value) Descriptor {
-	var d Descriptor
+	d := Descriptor{Cost: 1}
 	for _, element := range v.OneOrList() {
 		var e Entry
 		known := element.Object("an entry", strictyaml.Words{

@@ -25,10 +25,10 @@ func TestParseTests(t *testing.T) {
 		t.Errorf("start where silent %v", got)
 	}
 	s := tests[0].Steps
-	if s[0].Times != 1 || s[0].Cost != 1 || !s[0].Allow || show(s[0].Descriptors) != "user=42" || s[0].Rule != nil || s[0].Remaining != nil || s[0].RetryAfter != nil {
+	if s[0].Times != 1 || s[0].Cost != nil || s[0].Descriptors[0].Cost != 1 || !s[0].Allow || show(s[0].Descriptors) != "user=42" || s[0].Rule != nil || s[0].Remaining != nil || s[0].RetryAfter != nil {
 		t.Errorf("step 1: %+v", s[0])
 	}
-	if s[1].At != 90*time.Second || s[1].Times != 5 || s[1].Cost != 0 || s[1].Allow || *s[1].Rule != "api/user" || *s[1].Remaining != 0 ||
+	if s[1].At != 90*time.Second || s[1].Times != 5 || *s[1].Cost != 0 || s[1].Allow || *s[1].Rule != "api/user" || *s[1].Remaining != 0 ||
 		*s[1].RetryAfter != 59*time.Second || show(s[1].Descriptors) != "user=42 path=/a" {
 		t.Errorf("step 2: %+v", s[1])
 	}

@@ -67,14 +67,21 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *rule.Step) 
 			return r.fault(s.Line, fmt.Sprintf("domain %q does not say how a request becomes descriptors", domain.Name()),
 				"give the domain an http section, or ask with descriptors")
 		}
-		descriptors = domain.Describe(nil, client{s.Request})
+		var err error
+		if descriptors, err = domain.Describe(nil, client{s.Request}); err != nil {
+			return r.fault(s.Line, err.Error(), "a request with such a cost is answered 400; correct what the step sends")
+		}
 	}
 	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At)}
 	if s.Request != nil {
 		r.request.Attributes = s.Request
 	}
 	for _, d := range descriptors {
-		r.request.Descriptors = append(r.request.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: s.Cost})
+		cost := d.Cost
+		if s.Cost != nil {
+			cost = *s.Cost
+		}
+		r.request.Descriptors = append(r.request.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: cost})
 	}
 	for n := uint32(1); n <= s.Times; n++ {
 		if err := r.limiter.Decide(ctx, &r.request, &r.verdict); err != nil {
