@@ -107,6 +107,12 @@ type Spec struct {
 	// the Unix epoch, not steadily.
 	Step bool
 
+	// Hold makes each take of a token_bucket a reservation, until it is settled or
+	// given back: meanwhile the bucket refills only to Burst minus what is reserved,
+	// so that giving back undoes exactly that take. See [Limit.Settle] and [MaxHold].
+	// Other algorithms need nothing for that.
+	Hold bool
+
 	// MaxWait denies whoever would wait longer in a leaky_bucket. 0: no such bound.
 	MaxWait time.Duration
 
@@ -212,7 +218,7 @@ func (l *Limit) Same(other *Limit) bool {
 	}
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
-		a.Step == b.Step && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks &&
+		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks &&
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 
@@ -255,7 +261,7 @@ func (l *Limit) prepare() error {
 // up to the microsecond and the capacity is so many charges, so an untouched key
 // gives exactly that many units and the rate is never exceeded.
 func (l *Limit) prepareBucket(capacity int64) error {
-	l.packed = true
+	l.packed = !l.spec.Hold
 	l.most = capacity
 	if l.spec.Requests == 0 {
 		return nil

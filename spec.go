@@ -42,6 +42,7 @@ func (s *Spec) checkForeign() error {
 		{"requests", s.Requests != 0, []Algorithm{FixedWindow, TokenBucket, LeakyBucket, SlidingLog, SlidingWindow}},
 		{"burst", s.Burst != 0, []Algorithm{TokenBucket, LeakyBucket}},
 		{"refill", s.Step, []Algorithm{TokenBucket}},
+		{"count", s.Hold, []Algorithm{TokenBucket}},
 		{"max_wait", s.MaxWait != 0, []Algorithm{LeakyBucket}},
 		{"align", s.FromFirst, []Algorithm{FixedWindow}},
 		{"time_zone", s.Calendar != NoPeriod || s.Zone != nil, []Algorithm{FixedWindow}},

@@ -6,7 +6,8 @@ import "fmt"
 // untouched key. What the fields mean depends on the algorithm:
 //
 //	token_bucket    T: the instant from which the bucket is full again;
-//	                with steps, the same on a clock that counts units
+//	                with steps, the same on a clock that counts units;
+//	                with Spec.Hold, Log: (time, units) that are reserved
 //	leaky_bucket    T: the instant at which the last place in the queue is served
 //	fixed_window    T: start of the window, N: units taken in it
 //	sliding_log     Log: (microsecond, units), T: time up to which it was pruned
@@ -43,7 +44,10 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 	case Unlimited:
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case TokenBucket, LeakyBucket:
-		if l.charge != 0 {
+		switch {
+		case l.spec.Hold && l.most > 0:
+			return l.holdTake(st, now, cost)
+		case l.charge != 0:
 			st.T = int64(l.TakeWord(uint64(st.T), now, cost, &d))
 			return d
 		}
@@ -81,6 +85,8 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case l.most == 0:
 		return l.none(now, cost)
+	case l.spec.Hold:
+		return l.holdTest(st, now, cost)
 	case l.fits(st, now, cost):
 		return l.report(st, now)
 	}
@@ -134,7 +140,7 @@ func (l *Limit) Fresh(st *State, now Instant) bool { return l.Expiry(st) <= now 
 func (l *Limit) Expiry(st *State) Instant {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
-		return Instant(l.bucketExpiry(st.T))
+		return Instant(l.bucketExpiry(l.holdExpiry(st)))
 	case FixedWindow:
 		if st.N == 0 {
 			return 0
@@ -198,7 +204,11 @@ func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 func (l *Limit) used(st *State, now Instant) int64 {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
-		return (max(0, st.T-l.clock(now)) + l.charge - 1) / l.charge
+		t := st.T
+		if l.spec.Hold {
+			t, _ = l.hold(st, st.holdTime(now))
+		}
+		return (max(0, t-l.clock(now)) + l.charge - 1) / l.charge
 	case FixedWindow:
 		return l.windowUsed(st, int64(now))
 	case SlidingLog:
@@ -250,6 +260,10 @@ func (l *Limit) denied(st *State, now Instant, cost uint64) Decision {
 func (l *Limit) add(st *State, now Instant, cost int64) {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
+		if l.spec.Hold {
+			now = st.holdTime(now)
+			l.holdTidy(st, now)
+		}
 		st.T = l.bucketAdd(st.T, now, cost)
 	case FixedWindow:
 		l.windowAdd(st, int64(now), cost)
@@ -271,6 +285,10 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	}
 	switch l.spec.Algorithm {
 	case TokenBucket:
+		if l.spec.Hold {
+			l.holdBack(st, now, cost, undo)
+			return
+		}
 		l.pourBack(st, now, cost, undo)
 	case LeakyBucket:
 		l.leave(st, cost, undo)

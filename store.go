@@ -37,6 +37,11 @@ const (
 
 	// Reset forgets the key. Always allowed; Cost is ignored.
 	Reset
+
+	// Settle ends the reservation of Cost units by the take that Undo answered: they
+	// stay charged. It changes nothing where the limit does not hold (see
+	// Spec.Hold) or the reservation is over. Always allowed.
+	Settle
 )
 
 // Take is one (key, limit, cost) put to a store.
@@ -51,8 +56,22 @@ type Take struct {
 	// are asked like this.
 	Apart bool
 
-	// Undo is the decision that a Refund undoes; nil gives back at the present time.
+	// Undo is the decision that a Refund undoes or a Settle settles; a Refund without
+	// one gives back at the present time.
 	Undo *Decision
+
+	// Leans makes the next Leans takes of the call, such as a pool and a cap, what
+	// this one may lean on. While this take fits its own limit it is charged there,
+	// and those it leans on are debited too, unasked, into a debt of at most their
+	// limit (see [Limit.Owe]). Where it does not fit, its own key is left alone, and
+	// it passes if all that it leans on have room, which are then charged; its
+	// decision is Over then. Where they have none either, it is denied, with the
+	// sooner RetryAfter of the two ways.
+	//
+	// What is leaned on denies nobody by itself, and neither leans nor changes (Op is
+	// Ask, Leans is 0); it is Apart if this take is. Its result is its own, Over where
+	// it was in too much debt to be debited in full: then it gives nothing back.
+	Leans uint8
 }
 
 // Call is what is decided as one: all takes that are not Apart pass, or none is
@@ -97,8 +116,15 @@ var (
 	ErrNoKey = errors.New("take without a key")
 
 	// ErrMixedLimits says that one key stands twice in a call under the same
-	// algorithm with different numbers, or is both asked and changed.
+	// algorithm with different numbers, or is both asked and changed, or both leans
+	// and does not.
 	ErrMixedLimits = errors.New("same key twice in one call with different limits or operations")
+
+	// ErrLeans says that a take leans on what is not there or does more than ask.
+	ErrLeans = errors.New("take leans on what cannot be leaned on")
+
+	// ErrNoUndo says that a Settle does not say what it settles.
+	ErrNoUndo = errors.New("settle without the decision that is settled")
 
 	// ErrTime says that the time of a call is before 1970 or after MaxInstant.
 	ErrTime = errors.New("time of the call out of range")
@@ -122,6 +148,26 @@ func (c *Call) Check() error {
 		if t.Key == "" {
 			return ErrNoKey
 		}
+		if t.Op == Settle && t.Undo == nil {
+			return ErrNoUndo
+		}
+		if t.Leans > 0 && !c.leans(i) {
+			return ErrLeans
+		}
 	}
 	return nil
+}
+
+// leans says whether take number i leans on what can be leaned on.
+func (c *Call) leans(i int) bool {
+	t := &c.Takes[i]
+	if t.Op != Ask || i+int(t.Leans) >= len(c.Takes) {
+		return false
+	}
+	for _, on := range c.Takes[i+1 : i+1+int(t.Leans)] {
+		if on.Op != Ask || on.Leans > 0 || on.Apart != t.Apart {
+			return false
+		}
+	}
+	return true
 }

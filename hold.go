@@ -1,0 +1,173 @@
+package stint
+
+import "time"
+
+// MaxHold is how long a reservation waits to be settled or given back. One that was
+// not heard of for so long, because whoever made it is gone, counts as settled: it
+// stays charged, and the bucket refills as after any other take.
+const MaxHold = 10 * time.Minute
+
+// A token bucket with Spec.Hold is a token bucket whose takes are reservations. Let
+//
+//	reserved    be the units of all takes that are neither settled nor given back
+//	used        = max(t - clock(now), reserved * charge)
+//
+// with t as in the plain bucket, so that it refills only to burst minus what is
+// reserved. A take that is given back lowers both by its units, and leaves the bucket
+// as if the take had never been: without it the bucket would have refilled beside
+// the same reservations, always by exactly these units fuller. One that is settled
+// lowers only reserved, and what it used is refilled from then on.
+//
+// The Log of the state holds the reservations, oldest first, by the time of their
+// takes. Time never runs back behind the newest one.
+
+// hold returns the bucket at now, those reservations that are too old counted as
+// settled when they became so: its t, with the units that are still reserved
+// unfilled, and the time up to which reservations are too old.
+func (l *Limit) hold(st *State, now Instant) (t, old int64) {
+	t, old = st.T, int64(now)-MaxHold.Microseconds()
+	if st.Log.empty() {
+		return t, old
+	}
+	reserved := int64(st.Log.total)
+	st.Log.each(func(e entry) bool {
+		if e.at > old {
+			return false
+		}
+		t = max(t, l.clock(Instant(e.at).Add(MaxHold))+mulSat(reserved, l.charge))
+		reserved -= int64(e.n)
+		return true
+	})
+	return max(t, l.clock(now)+mulSat(reserved, l.charge)), old
+}
+
+// holdTime returns the time at which to decide what is asked at now.
+func (st *State) holdTime(now Instant) Instant {
+	if st.Log.empty() {
+		return now
+	}
+	return max(now, Instant(st.Log.tail.at))
+}
+
+// holdTidy makes the state that of now: all that changes it begins with that.
+func (l *Limit) holdTidy(st *State, now Instant) {
+	t, old := l.hold(st, now)
+	st.T = t
+	if !st.Log.empty() {
+		st.Log.prune(old)
+	}
+}
+
+// holdExpiry returns the clock value from which the bucket is full if nobody settles
+// what is reserved.
+func (l *Limit) holdExpiry(st *State) int64 {
+	if st.Log.empty() {
+		return st.T
+	}
+	t, _ := l.hold(st, Instant(st.Log.tail.at).Add(MaxHold))
+	return t
+}
+
+// holdTake is Take of a bucket that holds.
+func (l *Limit) holdTake(st *State, now Instant, cost uint64) Decision {
+	at := st.holdTime(now)
+	d := l.holdTest(st, now, cost)
+	switch {
+	case d.Allowed && cost > 0:
+		l.holdTidy(st, at)
+		st.T = l.bucketAdd(st.T, at, int64(cost))
+		st.log().push(int64(at), cost)
+		return l.holdReport(st, now)
+	case !d.Allowed && l.spec.Overdraw:
+		l.holdTidy(st, at)
+		st.T = l.bucketAdd(st.T, at, units(cost))
+		return l.holdDeny(st, now, cost)
+	}
+	return d
+}
+
+// holdTest is Test of a bucket that holds.
+func (l *Limit) holdTest(st *State, now Instant, cost uint64) Decision {
+	at := st.holdTime(now)
+	t, _ := l.hold(st, at)
+	if cost == 0 || cost <= uint64(l.most) && l.bucketFits(t, at, int64(cost)) {
+		return l.holdReport(st, now)
+	}
+	return l.holdDeny(st, now, cost)
+}
+
+// holdReport returns an allowing decision. What is reserved counts as if it were
+// settled now, because nobody knows when it will be.
+func (l *Limit) holdReport(st *State, now Instant) Decision {
+	at := st.holdTime(now)
+	t, _ := l.hold(st, at)
+	d := l.bucketReport(t, at)
+	if d.ResetAfter > 0 {
+		d.ResetAfter += at.Sub(now)
+	}
+	return d
+}
+
+// holdDeny returns a refusing decision, see holdReport.
+func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
+	at := st.holdTime(now)
+	d := l.holdReport(st, now)
+	d.Allowed, d.RetryAfter = false, Never
+	if cost <= uint64(l.most) {
+		t, _ := l.hold(st, at)
+		d.RetryAfter = l.bucketRetry(t, at, int64(cost)) + at.Sub(now)
+	}
+	return d
+}
+
+// free ends the reservation of the take that undo answered and returns how many of
+// the cost units were still reserved.
+func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 {
+	l.holdTidy(st, st.holdTime(now))
+	if undo == nil || st.Log.empty() {
+		return 0
+	}
+	before := st.Log.total
+	st.Log.remove(int64(undo.At), cost, false)
+	return int64(before - st.Log.total)
+}
+
+// Settle ends the reservation of cost units by the take that undo answered: they
+// stay charged, and the bucket refills as after any other take. It does nothing
+// where the limit does not hold (see [Spec].Hold) or the reservation is over. Takes of
+// one key in the same microsecond are one reservation of their sum, so each is to be
+// ended once.
+func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
+	if l.spec.Hold && l.most > 0 && cost > 0 {
+		l.free(st, now, cost, undo)
+	}
+	return l.Test(st, now, 0)
+}
+
+// holdBack gives back a reservation, or, where undo is nil, what is used now and not
+// reserved.
+func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
+	units := cost
+	freed := l.free(st, now, uint64(cost), undo)
+	if undo != nil {
+		units = freed
+	}
+	st.T = max(0, st.T-mulSat(units, l.charge))
+}
+
+// Owe debits cost units without asking, like Force, but into a debt of no more than
+// Most units; the decision is Over where not all of them were. It is how a pool is
+// debited by those who pass inside limits of their own.
+func (l *Limit) Owe(st *State, now Instant, cost uint64) Decision {
+	if l.spec.Algorithm == Unlimited || l.most == 0 || cost == 0 {
+		return l.Test(st, now, 0)
+	}
+	room := max(0, 2*l.most-l.used(st, now))
+	debit := min(units(cost), room)
+	if debit > 0 {
+		l.add(st, now, debit)
+	}
+	d := l.Test(st, now, 0)
+	d.Over = uint64(debit) < cost
+	return d
+}
