@@ -124,7 +124,7 @@ func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
 // the cost units were still reserved.
 func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 {
 	l.holdTidy(st, st.holdTime(now))
-	if undo == nil || st.Log.empty() {
+	if st.Log.empty() {
 		return 0
 	}
 	before := st.Log.total
@@ -138,21 +138,25 @@ func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 
 // one key in the same microsecond are one reservation of their sum, so each is to be
 // ended once.
 func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
-	if l.spec.Hold && l.most > 0 && cost > 0 {
+	if l.spec.Hold && l.most > 0 && cost > 0 && undo != nil {
 		l.free(st, now, cost, undo)
 	}
 	return l.Test(st, now, 0)
 }
 
-// holdBack gives back a reservation, or, where undo is nil, what is used now and not
-// reserved.
+// holdBack gives back a reservation, or, where undo is nil, of what is used now, the
+// newest reservations last.
 func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
-	units := cost
-	freed := l.free(st, now, uint64(cost), undo)
 	if undo != nil {
-		units = freed
+		st.T = max(0, st.T-mulSat(l.free(st, now, uint64(cost), undo), l.charge))
+		return
 	}
-	st.T = max(0, st.T-mulSat(units, l.charge))
+	at := st.holdTime(now)
+	l.holdTidy(st, at)
+	st.T = max(0, st.T-mulSat(cost, l.charge))
+	if left := max(0, st.T-l.clock(at)) / l.charge; !st.Log.empty() && int64(st.Log.total) > left {
+		st.Log.remove(0, st.Log.total-uint64(left), true)
+	}
 }
 
 // Owe debits cost units without asking, like Force, but into a debt of no more than

@@ -141,13 +141,20 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 		}
 	}
 	if together > 1 {
-		if err := s.together(c, now); err != nil {
+		if err := s.together(c, whole, now); err != nil {
 			return err
 		}
 	}
-	for i := range c.Takes {
+	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
 		if !t.Apart && together > 1 {
+			continue
+		}
+		if t.Leans > 0 { // apart, with what it leans on
+			if err := s.together(c, i, now); err != nil {
+				return err
+			}
+			i += int(t.Leans)
 			continue
 		}
 		if t.Op != stint.Ask || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
@@ -219,6 +226,8 @@ func (q *query) apply(st *stint.State, at stint.Instant) stint.Decision {
 		return q.limit.Force(st, at, q.cost)
 	case stint.Refund:
 		return q.limit.Refund(st, at, q.cost, q.undo)
+	case stint.Settle:
+		return q.limit.Settle(st, at, q.cost, q.undo)
 	case stint.Reset:
 		*st = stint.State{}
 		return q.limit.Test(st, at, 0)

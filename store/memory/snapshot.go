@@ -280,6 +280,7 @@ const (
 	flagFromFirst
 	flagCountDenied
 	flagOverdraw
+	flagHold
 	allFlags = 1<<iota - 1
 )
 
@@ -288,7 +289,7 @@ const (
 // in nanoseconds), and the name of the time zone with its length, "" for none.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw} {
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold} {
 		if set {
 			flags |= 1 << i
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"stint"
 )
@@ -18,7 +19,8 @@ import (
 // two calls never wait for each other in a circle.
 type call struct {
 	parts  []part
-	of     []int // the part of each take; -1 for takes that are apart
+	of     []int // the part of each take; -1 for takes of another call
+	leans  []lean
 	order  []int // the parts by their fingerprints: the order in which they are held
 	locked []*shard
 }
@@ -37,13 +39,28 @@ type part struct {
 	state  stint.State
 	at     stint.Instant
 	result stint.Decision
+
+	asked  bool   // by a take that leans on nothing and is not leaned on
+	leans  uint8  // as the take
+	leaned bool   // by another part
+	owed   uint64 // debited unasked, see stint.Take.Leans
 }
 
-// together decides the takes of c that are not apart: all or none.
-func (s *Store) together(c *stint.Call, now stint.Instant) error {
+// lean says that one part leans on another with so many units.
+type lean struct {
+	part, on int
+	cost     uint64
+}
+
+// whole is the group of all takes of a call that are not apart.
+const whole = -1
+
+// together decides a group of takes of c, all or none: the whole of those that are not
+// apart, or the take of a number with those it leans on.
+func (s *Store) together(c *stint.Call, group int, now stint.Instant) error {
 	w := s.calls.Get().(*call)
 	defer s.calls.Put(w)
-	if err := s.collect(w, c, now); err != nil {
+	if err := s.collect(w, c, group, now); err != nil {
 		return err
 	}
 	for !s.hold(w, now) {
@@ -65,47 +82,69 @@ func (s *Store) together(c *stint.Call, now stint.Instant) error {
 	return nil
 }
 
-// collect turns takes into parts.
-func (s *Store) collect(w *call, c *stint.Call, now stint.Instant) error {
-	w.parts, w.of, w.order = w.parts[:0], w.of[:0], w.order[:0]
+// collect turns the takes of a group into parts.
+func (s *Store) collect(w *call, c *stint.Call, group int, now stint.Instant) error {
+	w.parts, w.of, w.leans, w.order = w.parts[:0], w.of[:0], w.leans[:0], w.order[:0]
+	leader, last := -1, -1 // who leans on the takes up to last
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Apart {
+		in := !t.Apart
+		if group != whole {
+			in = i >= group && i <= group+int(c.Takes[group].Leans)
+		}
+		if !in {
 			w.of = append(w.of, -1)
 			continue
 		}
-		fp := s.print(t.Limit.Algorithm(), t.Key)
-		n := 0
-		for n < len(w.parts) && w.parts[n].fp != fp {
-			n++
+		leaned := i <= last
+		n, err := s.part(w, t, leaned, now)
+		if err != nil {
+			return fmt.Errorf("take %d: %w", i, err)
 		}
 		w.of = append(w.of, n)
-		if n < len(w.parts) {
-			if err := w.parts[n].join(t); err != nil {
-				return fmt.Errorf("take %d: %w", i, err)
-			}
-			continue
-		}
-		w.order = append(w.order, n)
-		w.parts = append(w.parts, part{
-			query: query{fp: fp, limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now},
-			sh:    s.shard(fp), word: unheld,
-		})
-		if t.Limit.Packed() {
-			w.parts[n].id = s.limits.id(t.Limit)
+		if leaned {
+			w.leans = append(w.leans, lean{part: leader, on: n, cost: uint64(t.Cost)})
+		} else if t.Leans > 0 {
+			leader, last = n, i+int(t.Leans)
 		}
 	}
 	slices.SortFunc(w.order, func(a, b int) int { return cmp.Compare(w.parts[a].fp, w.parts[b].fp) })
 	return nil
 }
 
-// join adds another take of the same key.
-func (p *part) join(t *stint.Take) error {
-	if p.op != stint.Ask || t.Op != stint.Ask || !p.limit.Same(t.Limit) {
-		return stint.ErrMixedLimits
+// part returns the number of the part of a take's key.
+func (s *Store) part(w *call, t *stint.Take, leaned bool, now stint.Instant) (int, error) {
+	fp := s.print(t.Limit.Algorithm(), t.Key)
+	n := 0
+	for n < len(w.parts) && w.parts[n].fp != fp {
+		n++
 	}
-	p.cost += uint64(t.Cost)
-	return nil
+	if n == len(w.parts) {
+		w.order = append(w.order, n)
+		w.parts = append(w.parts, part{
+			query: query{fp: fp, limit: t.Limit, op: t.Op, undo: t.Undo, now: now},
+			sh:    s.shard(fp), word: unheld, leans: t.Leans,
+		})
+		if t.Limit.Packed() {
+			w.parts[n].id = s.limits.id(t.Limit)
+		}
+	} else if !w.parts[n].joins(t) {
+		return 0, stint.ErrMixedLimits
+	}
+	p := &w.parts[n]
+	switch {
+	case leaned:
+		p.leaned = true // what it is asked for is seen when the others are
+	default:
+		p.asked = p.asked || t.Leans == 0
+		p.cost += uint64(t.Cost)
+	}
+	return n, nil
+}
+
+// joins says whether another take of the same key may stand in the same call.
+func (p *part) joins(t *stint.Take) bool {
+	return p.op == stint.Ask && t.Op == stint.Ask && p.leans == t.Leans && p.limit.Same(t.Limit)
 }
 
 // hold takes hold of all parts; false if it has to be tried again.
@@ -164,7 +203,7 @@ func (s *Store) place(p *part, now stint.Instant) bool {
 		p.inMap = true
 		return true
 	}
-	if p.op != stint.Force && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
+	if p.op != stint.Force && !p.leaned && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
 		return true // nothing that would have to be remembered
 	}
 	if p.slot = t.claim(p.fp, end); p.slot == nil {
@@ -227,23 +266,93 @@ func (s *Store) read(w *call, now stint.Instant) {
 
 // decide answers all parts: everything is done, or nothing.
 func (w *call) decide() {
+	for i := range w.parts {
+		if p := &w.parts[i]; p.op == stint.Ask {
+			p.result = p.limit.Test(&p.state, p.at, p.cost)
+		}
+	}
+	if len(w.leans) > 0 {
+		w.lean()
+	}
 	pass := true
 	for i := range w.parts {
 		p := &w.parts[i]
-		if p.op == stint.Ask {
-			p.result = p.limit.Test(&p.state, p.at, p.cost)
-			pass = pass && p.result.Allowed
-		}
+		pass = pass && (p.op != stint.Ask || p.result.Allowed || p.leaned && !p.asked)
 	}
 	for i := range w.parts {
 		p := &w.parts[i]
 		switch {
-		case pass, p.op == stint.Ask && (!p.result.Allowed || p.limit.Spec().Overdraw):
+		case p.result.Over:
+			p.result = p.limit.Test(&p.state, p.at, 0)
+			p.result.Over = pass
+		case p.leaned:
+			p.debit(pass)
+		case pass:
 			p.result = p.apply(&p.state, p.at)
+		case p.op == stint.Ask && (!p.result.Allowed || p.limit.Spec().Overdraw):
+			retry := p.result.RetryAfter
+			p.result = p.apply(&p.state, p.at)
+			if p.leans > 0 {
+				p.result.RetryAfter = min(p.result.RetryAfter, retry)
+			}
 		default:
 			p.result = p.limit.Test(&p.state, p.at, 0)
 		}
 		p.late(p.at, &p.result)
+	}
+}
+
+// lean lets the parts that do not fit their own limits lean on others. Those that
+// may pass so are Over.
+func (w *call) lean() {
+	for _, l := range w.leans {
+		on := &w.parts[l.on]
+		if w.parts[l.part].result.Allowed {
+			on.owed += l.cost
+		} else {
+			on.cost += l.cost
+		}
+	}
+	for i := range w.parts {
+		if p := &w.parts[i]; p.leaned {
+			p.result = p.limit.Test(&p.state, p.at, p.cost)
+		}
+	}
+	for i := range w.parts {
+		if p := &w.parts[i]; p.leans > 0 && !p.result.Allowed {
+			retry, room := w.room(i)
+			p.result.Allowed, p.result.Over = room, room
+			p.result.RetryAfter = min(p.result.RetryAfter, retry)
+		}
+	}
+}
+
+// room says whether all that a part leans on has room, and when it has.
+func (w *call) room(part int) (retry time.Duration, room bool) {
+	room = true
+	for _, l := range w.leans {
+		if on := &w.parts[l.on]; l.part == part && !on.result.Allowed {
+			room = false
+			wait := on.result.RetryAfter
+			if wait != stint.Never {
+				wait += on.at.Sub(w.parts[part].at)
+			}
+			retry = max(retry, wait)
+		}
+	}
+	return retry, room
+}
+
+// debit charges a part that others lean on.
+func (p *part) debit(pass bool) {
+	switch {
+	case !pass && p.result.Allowed:
+		p.result = p.limit.Test(&p.state, p.at, 0)
+	case !pass || p.cost > 0:
+		p.result = p.limit.Take(&p.state, p.at, p.cost)
+	}
+	if pass && p.owed > 0 {
+		p.result = p.limit.Owe(&p.state, p.at, p.owed)
 	}
 }
 

@@ -76,8 +76,32 @@ func (h *history) next(backwards bool) stint.Call {
 	}
 	for range pick(h.Rand, 1, 1, 1, 2, 3, 6) {
 		call.Takes = append(call.Takes, h.take())
+		if h.IntN(8) == 0 {
+			call.Takes = append(call.Takes, h.leaning()...)
+		}
 	}
 	return call
+}
+
+// leaning returns a take and what it leans on. Others of the call may lean on the same.
+func (h *history) leaning() []stint.Take {
+	takes := []stint.Take{{
+		Key: stint.Key(fmt.Sprint("leans", h.IntN(2))), Limit: h.limits[0],
+		Cost: pick[uint32](h.Rand, 0, 1, 1, 2, 3), Leans: 1, Apart: h.IntN(4) == 0,
+	}}
+	on := func(key stint.Key) stint.Take {
+		return stint.Take{Key: key, Limit: h.limits[h.IntN(len(h.limits))], Cost: takes[0].Cost, Apart: takes[0].Apart}
+	}
+	if takes[0].Apart {
+		takes[0].Key += " apart"
+		return append(takes, on("pool apart"))
+	}
+	takes = append(takes, on(stint.Key(fmt.Sprint("key", h.IntN(3)))))
+	if h.IntN(2) == 0 {
+		takes[0].Key, takes[0].Leans = "leans on two", 2
+		takes = append(takes, on("cap"))
+	}
+	return takes
 }
 
 func (h *history) take() stint.Take {
@@ -97,6 +121,7 @@ func (h *history) take() stint.Take {
 	case 3, 4:
 		if undo, ok := h.undo[bucket{take.Key, take.Limit.Algorithm()}]; ok {
 			take = undo
+			take.Op = pick(h.Rand, stint.Refund, stint.Refund, stint.Settle)
 		}
 	case 5, 6:
 		// A key of its own, as the order of what is apart and what is not is open.
@@ -111,9 +136,9 @@ func (h *history) remember(call stint.Call, answer []stint.Decision) {
 		return
 	}
 	for i, take := range call.Takes {
-		if take.Op == stint.Ask && !take.Apart && take.Cost > 0 && i < len(answer) {
+		if take.Op == stint.Ask && !take.Apart && take.Cost > 0 && i < len(answer) && !answer[i].Over {
 			d := answer[i]
-			take.Op, take.Undo = stint.Refund, &d
+			take.Op, take.Undo, take.Leans = stint.Refund, &d, 0
 			h.undo[bucket{take.Key, take.Limit.Algorithm()}] = take
 		}
 	}
@@ -132,6 +157,7 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 	switch spec.Algorithm {
 	case stint.TokenBucket:
 		spec.Burst, spec.Step, spec.Overdraw = pick[uint32](r, 0, 1, 5, 20), r.IntN(3) == 0, r.IntN(6) == 0
+		spec.Hold = r.IntN(3) == 0
 	case stint.LeakyBucket:
 		spec.Burst, spec.MaxWait = pick[uint32](r, 0, 1, 5), pick(r, 0, 0, time.Second)
 	case stint.FixedWindow:
@@ -142,7 +168,7 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 	case stint.SlidingLog:
 		spec.MinInterval, spec.CountDenied, spec.Overdraw = pick(r, 0, 0, spec.Per/3).Truncate(time.Microsecond), r.IntN(4) == 0, r.IntN(6) == 0
 	case stint.SlidingWindow:
-		spec.Blocks, spec.Overdraw = pick(r, 1, 2, 5, 10), r.IntN(6) == 0
+		spec.Blocks, spec.Overdraw, spec.StartFull = pick(r, 1, 2, 5, 10), r.IntN(6) == 0, r.IntN(3) == 0
 	}
 	return stint.MustLimit(spec)
 }

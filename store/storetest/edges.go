@@ -76,6 +76,7 @@ func expiry(t *testing.T, o Options) {
 	for _, cost := range []uint32{1, 7, 10} {
 		eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
 			d := s.take(noon, "a", limit, cost)
+			s.decide(noon, stint.Take{Key: "a", Limit: limit, Cost: cost, Op: stint.Settle, Undo: &d})
 			end := noon.Add(d.ResetAfter)
 			if early := s.peek(end-1, "a", limit); early.ResetAfter != time.Microsecond {
 				s.Fatalf("a microsecond before the reset: %+v", early)

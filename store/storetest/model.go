@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ import (
 // over to new numbers by whatever is asked first under them; in a call that is
 // denied, limits that overdraw debit their takes all the same, those that count
 // denied tries count what they denied themselves, and forced takes, refunds and
-// resets are not done.
+// resets are not done. What is leaned on is first asked by all who do not fit their
+// own limits, then debited by those who do.
 type Model struct {
 	mu   sync.Mutex
 	held map[bucket]*holding
@@ -43,6 +45,12 @@ type part struct {
 	bucket
 	cost   uint64 // of all takes of the bucket
 	result stint.Decision
+
+	on    []*part // what it leans on, once for each take
+	costs []uint64
+	only  bool // others lean on it, and nobody asks it
+	held  bool // others lean on it
+	owed  uint64
 }
 
 // Decide answers the call.
@@ -50,7 +58,7 @@ func (m *Model) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	parts, of, err := gather(call.Takes)
+	groups, err := gather(call.Takes)
 	if err != nil {
 		return err
 	}
@@ -60,60 +68,137 @@ func (m *Model) Decide(_ context.Context, call *stint.Call) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.together(parts, now)
-	call.Results = call.Results[:0]
-	for i, take := range call.Takes {
-		if take.Apart {
-			alone := []*part{{Take: take, bucket: bucket{take.Key, take.Limit.Algorithm()}, cost: uint64(take.Cost)}}
-			m.together(alone, now)
-			call.Results = append(call.Results, alone[0].result)
-			continue
+	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	for _, g := range groups {
+		m.together(g.parts, now)
+		for i, p := range g.of {
+			call.Results[i] = p.result
 		}
-		call.Results = append(call.Results, of[i].result)
 	}
 	return nil
 }
 
-// gather makes one part of all takes of a bucket; of names the part of each take.
-func gather(takes []stint.Take) (parts []*part, of map[int]*part, err error) {
-	of = map[int]*part{}
-	known := map[bucket]*part{}
-	for i, take := range takes {
-		if take.Apart {
-			continue
+// group is what is done as one: all takes that are not apart, or one that is, with
+// those it leans on.
+type group struct {
+	parts []*part
+	of    map[int]*part // of each take
+	known map[bucket]*part
+}
+
+// gather makes the groups of a call, that of the takes which are not apart first.
+func gather(takes []stint.Take) ([]*group, error) {
+	start := func() *group { return &group{of: map[int]*part{}, known: map[bucket]*part{}} }
+	groups := []*group{start()}
+	for i := 0; i < len(takes); i++ {
+		g := groups[0]
+		if takes[i].Apart {
+			g = start()
+			groups = append(groups, g)
 		}
-		b := bucket{take.Key, take.Limit.Algorithm()}
-		p := known[b]
-		if p == nil {
-			p = &part{Take: take, bucket: b}
-			known[b] = p
-			parts = append(parts, p)
-		} else if p.Op != stint.Ask || take.Op != stint.Ask || !p.Limit.Same(take.Limit) {
-			return nil, nil, stint.ErrMixedLimits
+		leader, err := g.add(i, takes[i], false)
+		if err != nil {
+			return nil, err
 		}
-		p.cost += uint64(take.Cost)
-		of[i] = p
+		for range takes[i].Leans {
+			i++
+			on, err := g.add(i, takes[i], true)
+			if err != nil {
+				return nil, err
+			}
+			leader.on, leader.costs = append(leader.on, on), append(leader.costs, uint64(takes[i].Cost))
+		}
 	}
-	return parts, of, nil
+	return groups, nil
+}
+
+// add makes the take part of the group.
+func (g *group) add(i int, take stint.Take, leaned bool) (*part, error) {
+	b := bucket{take.Key, take.Limit.Algorithm()}
+	p := g.known[b]
+	if p == nil {
+		p = &part{Take: take, bucket: b, only: true}
+		g.known[b] = p
+		g.parts = append(g.parts, p)
+	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Leans != take.Leans || !p.Limit.Same(take.Limit) {
+		return nil, stint.ErrMixedLimits
+	}
+	g.of[i] = p
+	if leaned {
+		p.held = true
+	} else {
+		p.cost += uint64(take.Cost)
+		p.only = false
+	}
+	return p, nil
 }
 
 // together does all parts or none.
 func (m *Model) together(parts []*part, now stint.Instant) {
 	pass := true
 	for _, p := range parts {
-		if p.Op == stint.Ask {
+		if p.Op == stint.Ask && !p.held {
 			p.result = p.Limit.Test(m.state(p, now), now, p.cost)
-			pass = pass && p.result.Allowed
+			for i, on := range p.on {
+				if p.result.Allowed {
+					on.owed += p.costs[i]
+				} else {
+					on.cost += p.costs[i]
+				}
+			}
 		}
 	}
 	for _, p := range parts {
-		st := m.state(p, now)
-		switch {
-		case pass, p.Op == stint.Ask && (!p.result.Allowed || p.Limit.Spec().Overdraw):
-			p.do(st, now)
-		default:
-			p.result = p.Limit.Test(st, now, 0)
+		if p.held {
+			p.result = p.Limit.Test(m.state(p, now), now, p.cost)
 		}
+	}
+	for _, p := range parts {
+		if p.Leans > 0 && !p.result.Allowed {
+			p.lean()
+		}
+		pass = pass && (p.Op != stint.Ask || p.only || p.result.Allowed)
+	}
+	for _, p := range parts {
+		m.conclude(p, pass, now)
+	}
+}
+
+// lean lets a part that does not fit pass if all that it leans on have room.
+func (p *part) lean() {
+	over, retry := true, time.Duration(0)
+	for _, on := range p.on {
+		if !on.result.Allowed {
+			over, retry = false, max(retry, on.result.RetryAfter)
+		}
+	}
+	p.result.Allowed, p.result.Over = over, over
+	p.result.RetryAfter = min(p.result.RetryAfter, retry)
+}
+
+// conclude charges a part if the call passes, and answers.
+func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
+	st, tested := m.state(p, now), p.result
+	switch {
+	case tested.Over:
+		p.result = p.Limit.Test(st, now, 0)
+		p.result.Over = pass
+	case p.held && pass && p.cost == 0:
+		p.result = p.Limit.Test(st, now, 0)
+	case p.held && pass:
+		p.do(st, now)
+	case p.held && tested.Allowed:
+		p.result = p.Limit.Test(st, now, 0)
+	case pass, p.Op == stint.Ask && (!tested.Allowed || p.Limit.Spec().Overdraw):
+		p.do(st, now)
+	default:
+		p.result = p.Limit.Test(st, now, 0)
+	}
+	if p.Leans > 0 && !p.result.Allowed {
+		p.result.RetryAfter = min(p.result.RetryAfter, tested.RetryAfter)
+	}
+	if pass && p.owed > 0 {
+		p.result = p.Limit.Owe(st, now, p.owed)
 	}
 }
 
@@ -138,6 +223,8 @@ func (p *part) do(st *stint.State, now stint.Instant) {
 		p.result = p.Limit.Force(st, now, p.cost)
 	case stint.Refund:
 		p.result = p.Limit.Refund(st, now, p.cost, p.Undo)
+	case stint.Settle:
+		p.result = p.Limit.Settle(st, now, p.cost, p.Undo)
 	case stint.Reset:
 		*st = stint.State{}
 		p.result = p.Limit.Test(st, now, 0)

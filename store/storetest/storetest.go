@@ -58,6 +58,8 @@ func Run(t *testing.T, o Options) {
 		{"Snapshot", snapshot},
 		{"Apart", apart},
 		{"Ops", ops},
+		{"Reservations", reservations},
+		{"Leans", leans},
 		{"Edges", edges},
 		{"Expiry", expiry},
 		{"Carry", carry},
@@ -118,6 +120,7 @@ func variants(requests uint32) []*stint.Limit {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket},
 		{Algorithm: stint.TokenBucket, Step: true},
+		{Algorithm: stint.TokenBucket, Hold: true},
 		{Algorithm: stint.LeakyBucket, Burst: requests - 1},
 		{Algorithm: stint.FixedWindow},
 		{Algorithm: stint.FixedWindow, FromFirst: true},
@@ -138,6 +141,8 @@ func name(limit *stint.Limit) string {
 	switch {
 	case spec.Step:
 		text += " in steps"
+	case spec.Hold:
+		text += " that holds"
 	case spec.FromFirst:
 		text += " from the first"
 	case spec.Blocks > 1:
