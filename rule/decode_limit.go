@@ -10,6 +10,7 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/rule/denial"
 )
 
 // limit is one rate_limit as it is written, and what becomes of it.
@@ -28,6 +29,7 @@ type limit struct {
 	replaces  []string
 	headers   []Preset
 	soft      Ratio
+	denial    *denial.Denial
 
 	limit   *stint.Limit
 	stored  *stint.Limit // with the part that soft adds
@@ -103,6 +105,7 @@ func (l *limit) words() strictyaml.Words {
 		"name":              func(v strictyaml.Value) { l.name = v.Text() },
 		"replaces":          l.readReplaces,
 		"headers":           l.readHeaders,
+		"denial":            func(v strictyaml.Value) { l.denial = denial.Read(v) },
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*Whole) },
 	}
 	l.policy.words(words)

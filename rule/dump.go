@@ -78,6 +78,7 @@ func (r *Rule) summary() string {
 		}
 	}
 	add(r.Soft > 0, "soft %g%%", float64(r.Soft)*100/float64(Whole))
+	add(r.Denial != nil, "denies with %v", r.Denial)
 	add(r.Shadow, "shadow")
 	add(r.Quota, "quota")
 	add(len(r.Replaces) > 0, "replaces %s", strings.Join(r.Replaces, " "))

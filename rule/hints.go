@@ -23,7 +23,7 @@ var places = map[string]string{
 	"requests": "inside rate_limit", "algorithm": "inside rate_limit", "burst": "inside rate_limit",
 	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
-	"overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
+	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
 	"local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",

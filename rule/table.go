@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/rule/action"
+	"stint/rule/denial"
 )
 
 // Entry is one (key, value) of a descriptor.
@@ -119,6 +120,9 @@ type Rule struct {
 
 	// Elastic lets a key pass the limit while there is room elsewhere; nil: none does.
 	Elastic *Elastic
+
+	// Denial is the answer to what the limit denies; nil: the ordinary one.
+	Denial *denial.Denial
 
 	// Unit is the word that the file uses for the period, such as "minute"; "" where
 	// it gives a length.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/token"
 )
 
 // Entry is one (key, value) of a descriptor.
@@ -46,6 +47,8 @@ type action struct {
 	// first are actions of which the first with a value makes the entry; value is nil
 	// then.
 	first []action
+	// address is where the keys of bearer_claim come from, nil for a file's.
+	address *token.Address
 	// optional: where there is no value the entry is left out, rather than the
 	// whole descriptor.
 	optional bool
@@ -91,6 +94,19 @@ func (l *List) Keys() [][]string {
 		keys = append(keys, l.actions[i].keys())
 	}
 	return keys
+}
+
+// Addresses appends to dst where the key sets of the actions are fetched from.
+func (l *List) Addresses(dst []*token.Address) []*token.Address { return addresses(dst, l.actions) }
+
+func addresses(dst []*token.Address, actions []action) []*token.Address {
+	for i := range actions {
+		if a := actions[i].address; a != nil {
+			dst = append(dst, a)
+		}
+		dst = addresses(dst, actions[i].first)
+	}
+	return dst
 }
 
 // String returns the names of the actions and what is said beside them, for people
