@@ -34,7 +34,13 @@ func TestCarry(t *testing.T) {
 		case next.Same(h.limit):
 			want = &st
 		case next.Algorithm() == h.limit.Algorithm():
-			next.Take(want, now, uint64(min(old.Limit-old.Remaining, next.Most())))
+			used := uint64(min(old.Limit-old.Remaining, next.Most()))
+			if h.limit.Spec().StartFull && h.limit.Fresh(&st, now) {
+				used = 0
+			}
+			known := next.Spec() // what came before needs no guess
+			known.StartFull = false
+			stint.MustLimit(known).Take(want, now, used)
 		}
 		for _, later := range []stint.Instant{now, now + stint.Instant(h.Int64N(next.Spec().Per.Microseconds()))} {
 			for _, cost := range []uint64{0, 1, uint64(next.Most())} {
@@ -109,6 +115,9 @@ func TestCarryFromAndToNothing(t *testing.T) {
 // but how long to wait, what to do with refusals, and the text of defaults.
 func TestSame(t *testing.T) {
 	base := stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second}
+	blocks := stint.Spec{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second}
+	full := blocks
+	full.StartFull = true
 	zone := time.FixedZone("elsewhere", 3600)
 	for _, test := range []struct {
 		a, b stint.Spec
@@ -122,6 +131,7 @@ func TestSame(t *testing.T) {
 		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Minute}, false},
 		{base, stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Step: true}, false},
 		{base, stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Second}, false},
+		{blocks, full, false},
 		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Day, Zone: time.UTC}, true},
 		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Day, Zone: zone}, false},
 		{stint.Spec{Requests: 1, Calendar: stint.Day}, stint.Spec{Requests: 1, Calendar: stint.Week}, false},

@@ -102,6 +102,7 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 			spec.CountDenied = r.IntN(3) == 0
 		case stint.SlidingWindow:
 			spec.Blocks = pick(r, 0, 1, 2, 5, 10, 40)
+			spec.StartFull = r.IntN(3) == 0
 		}
 		spec.Overdraw = spec.Algorithm != stint.LeakyBucket && r.IntN(8) == 0
 		if limit, err := stint.NewLimit(spec); err == nil {

@@ -129,6 +129,17 @@ type Spec struct {
 	// whole microseconds.
 	Blocks int
 
+	// StartFull makes a sliding_window count what came before a key's first request as
+	// used up, so that nobody has a second burst after a restart: an untouched key is
+	// answered as if Requests units had been taken evenly over the Blocks blocks before
+	// the current one, the remainder in the newer ones. The first take that passes
+	// writes them down, and they slide out of the window like any others; so does the
+	// first that asks for more than the oldest block's share. Any other denied first
+	// try changes nothing, and the next is judged against its own time. Giving the first
+	// take back leaves the window as it began. A key that was idle for its window
+	// and one block more is untouched again, and so is one that was reset.
+	StartFull bool
+
 	// MinInterval is the least distance between two takes of a sliding_log, at most
 	// Per. 0: none.
 	MinInterval time.Duration
@@ -218,7 +229,7 @@ func (l *Limit) Same(other *Limit) bool {
 	}
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
-		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks &&
+		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks && a.StartFull == b.StartFull &&
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 

@@ -43,7 +43,7 @@ func newModel(spec stint.Spec) model {
 	case stint.SlidingLog:
 		return &logModel{per: per, requests: requests, distance: spec.MinInterval.Microseconds()}
 	case stint.SlidingWindow:
-		return &blockModel{block: per / int64(spec.Blocks), blocks: int64(spec.Blocks), requests: requests}
+		return &blockModel{block: per / int64(spec.Blocks), blocks: int64(spec.Blocks), requests: requests, full: spec.StartFull}
 	}
 	panic("no model of " + spec.Algorithm.String())
 }
@@ -188,7 +188,35 @@ func (m *logModel) untouched(now int64) bool { return m.used(now) == 0 }
 // blockModel weighs what was taken blocks ago by the part that is still inside.
 type blockModel struct {
 	block, blocks, requests int64
+	full                    bool // what came before the first take is used up
 	takes                   []taken
+}
+
+// begun returns the model with what came before now, if now is when a key is seen
+// first: one unit after the other goes to the block that has least, the newest first.
+func (m *blockModel) begun(now int64) *blockModel {
+	if !m.full || !m.untouched(now) {
+		return m
+	}
+	share := make([]int64, m.blocks)
+	for n := range m.requests {
+		share[n%m.blocks]++
+	}
+	b := *m
+	b.takes = nil
+	for n, cost := range share {
+		b.takes = append(b.takes, taken{(now/m.block - 1 - int64(n)) * m.block, cost})
+	}
+	return &b
+}
+
+// refused begins the window of a key whose first try asks for more than will leave
+// the window in this block.
+func (m *blockModel) refused(now, cost int64) {
+	b := m.begun(now)
+	if last := now/m.block*m.block + m.block - 1; len(b.takes) > 0 && cost > m.requests-floorRat(b.estimate(last)) {
+		m.takes = b.takes
+	}
 }
 
 func (m *blockModel) estimate(now int64) *big.Rat {
@@ -206,15 +234,20 @@ func (m *blockModel) estimate(now int64) *big.Rat {
 }
 
 func (m *blockModel) fits(now, cost int64, _ bool) bool {
-	return floorRat(m.estimate(now))+cost <= m.requests
+	return floorRat(m.begun(now).estimate(now))+cost <= m.requests
 }
 
 func (m *blockModel) take(now, cost int64) int64 {
-	m.takes = append(m.takes, taken{now, cost})
+	m.takes = append(m.begun(now).takes, taken{now, cost})
 	return 0
 }
 
-func (m *blockModel) untouched(now int64) bool { return m.estimate(now).Sign() == 0 }
+func (m *blockModel) untouched(now int64) bool {
+	if m.full { // the block in which it is known to be empty
+		now -= m.block
+	}
+	return m.estimate(now).Sign() == 0
+}
 
 // reference is a model that answers like a limit. What Decision says in words is
 // searched for: the most that passes, the least wait after which it passes.
@@ -250,10 +283,17 @@ func (r *reference) take(now stint.Instant, cost uint64) stint.Decision {
 		d.Delay = micros(r.model.take(t, n))
 	default:
 		d.Allowed = false
+		waiting := r.model
 		if r.spec.Overdraw || r.spec.CountDenied {
 			r.force(now, cost)
 		}
-		d.RetryAfter = micros(least(r.horizon(), func(wait int64) bool { return r.model.fits(t+wait, n, true) }))
+		if m, ok := r.model.(*blockModel); ok {
+			m.refused(t, n)
+			begun := *m.begun(t)
+			begun.full = false // while somebody waits for it, the window goes on
+			waiting = &begun
+		}
+		d.RetryAfter = micros(least(r.horizon(), func(wait int64) bool { return waiting.fits(t+wait, n, true) }))
 	}
 	if r.spec.Algorithm != stint.LeakyBucket {
 		d.Delay = 0

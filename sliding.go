@@ -27,7 +27,7 @@ func (l *Limit) tidy(st *State, now Instant) {
 	t := l.steady(st, now)
 	old := t - l.per
 	if l.spec.Algorithm == SlidingWindow {
-		old = t/l.block - int64(l.spec.Blocks) - 1
+		old = t/l.block - l.kept()
 	}
 	if st.Log.head.at <= old {
 		st.T = max(st.T, t)
@@ -95,10 +95,14 @@ func (l *Limit) blocksAt(st *State, now Instant) (block, offset int64) {
 }
 
 func (l *Limit) blocksUsed(st *State, now Instant) int64 {
+	i, o := l.blocksAt(st, now)
+	if l.unseen(st, i) {
+		oldest := uint64(l.shareBefore(0))
+		return l.most - int64(oldest-share(oldest, uint64(l.block-o), uint64(l.block)))
+	}
 	if st.Log.empty() {
 		return 0
 	}
-	i, o := l.blocksAt(st, now)
 	oldest := i - int64(l.spec.Blocks)
 	whole := st.Log.newerThan(oldest)
 	return int64(whole + share(st.Log.newerThan(oldest-1)-whole, uint64(l.block-o), uint64(l.block)))
@@ -117,9 +121,12 @@ func share(n, part, whole uint64) uint64 {
 func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 	room := uint64(l.most-cost) + 1 // the estimate must be below this
 	i, o := l.blocksAt(st, now)
-	whole := st.Log.total
+	entries, whole := st.Log.each, st.Log.Units()
+	if l.unseen(st, i) {
+		entries, whole = l.before(i), uint64(l.most)
+	}
 	ready := int64(now)
-	st.Log.each(func(e entry) bool {
+	entries(func(e entry) bool {
 		whole -= e.n
 		j := e.at + int64(l.spec.Blocks) // the block in which e is weighed
 		if j < i || whole >= room {
@@ -150,5 +157,69 @@ func (l *Limit) offsetBelow(n, room uint64) int64 {
 func (l *Limit) blocksAdd(st *State, now Instant, cost int64) {
 	l.tidy(st, now)
 	i, _ := l.blocksAt(st, now)
+	if l.unseen(st, i) {
+		l.writeBefore(st, i)
+	}
 	st.log().push(i, uint64(cost))
+}
+
+// With Spec.StartFull an untouched key is answered as if requests units had been
+// taken evenly over the blocks before the present one.
+
+// kept returns after how many blocks an entry is forgotten: those in which it counts,
+// and where a forgotten key is a full one again, one in which it is known to be empty.
+// Who was told to wait until all has left then finds it so.
+func (l *Limit) kept() int64 {
+	if l.spec.StartFull {
+		return int64(l.spec.Blocks) + 2
+	}
+	return int64(l.spec.Blocks) + 1
+}
+
+// unseen says whether block i is the first in which anything is taken, as far as the
+// state knows. Before the first window of 1970 there is none to be full.
+func (l *Limit) unseen(st *State, i int64) bool {
+	return l.spec.StartFull && i >= int64(l.spec.Blocks) && (st.Log.empty() || st.Log.tail.at+l.kept() <= i)
+}
+
+// shareBefore returns the units of the nth oldest block before a key's first take.
+func (l *Limit) shareBefore(n int64) int64 {
+	blocks := int64(l.spec.Blocks)
+	if n < blocks-l.most%blocks {
+		return l.most / blocks
+	}
+	return l.most/blocks + 1
+}
+
+// before returns what counts as taken before block i, which is the first.
+func (l *Limit) before(i int64) func(yield func(entry) bool) {
+	blocks := int64(l.spec.Blocks)
+	return func(yield func(entry) bool) {
+		for n := range blocks {
+			if e := (entry{i - blocks + n, uint64(l.shareBefore(n))}); e.n > 0 && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// writeBefore puts what counts as taken before block i into the log.
+func (l *Limit) writeBefore(st *State, i int64) {
+	log := st.log()
+	log.prune(i) // what is there has left the window
+	l.before(i)(func(e entry) bool {
+		log.push(e.at, e.n)
+		return true
+	})
+}
+
+// opens says whether a denied take is to begin a key's window: no later first take of
+// that cost could pass, as each would find the window before it full.
+func (l *Limit) opens(st *State, now Instant, cost uint64) bool {
+	if !l.spec.StartFull || cost > uint64(l.most) {
+		return false
+	}
+	i, _ := l.blocksAt(st, now)
+	oldest := uint64(l.shareBefore(0))
+	return l.unseen(st, i) && cost > oldest-share(oldest, 1, uint64(l.block))
 }

@@ -47,6 +47,7 @@ func (s *Spec) checkForeign() error {
 		{"align", s.FromFirst, []Algorithm{FixedWindow}},
 		{"time_zone", s.Calendar != NoPeriod || s.Zone != nil, []Algorithm{FixedWindow}},
 		{"blocks", s.Blocks != 0, []Algorithm{SlidingWindow}},
+		{"start", s.StartFull, []Algorithm{SlidingWindow}},
 		{"min_interval", s.MinInterval != 0, []Algorithm{SlidingLog}},
 		{"count_denied", s.CountDenied, []Algorithm{SlidingLog}},
 		{"overdraw", s.Overdraw, []Algorithm{FixedWindow, TokenBucket, SlidingLog, SlidingWindow}},

@@ -72,6 +72,9 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 		l.add(st, now, int64(cost))
 		st.Log.keepNewest(uint64(l.most))
 		return l.denied(st, now, cost)
+	case l.opens(st, now, cost):
+		l.blocksAdd(st, now, 0)
+		return l.denied(st, now, cost)
 	}
 	return d
 }
@@ -125,8 +128,15 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 		return
 	}
 	used := min(old.used(st, now), old.most, l.most)
+	if old.spec.StartFull && old.Fresh(st, now) {
+		used = 0
+	}
 	*st = State{}
-	if used > 0 {
+	switch {
+	case used == 0:
+	case l.spec.StartFull: // what came before is known
+		st.log().push(int64(now)/l.block, uint64(used))
+	default:
 		l.add(st, now, used)
 	}
 }
@@ -155,7 +165,7 @@ func (l *Limit) Expiry(st *State) Instant {
 		if st.Log.empty() {
 			return 0
 		}
-		return Instant((st.Log.tail.at + 1 + int64(l.spec.Blocks)) * l.block)
+		return Instant((st.Log.tail.at + l.kept()) * l.block)
 	}
 	return 0
 }
@@ -299,6 +309,6 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	case SlidingLog:
 		st.Log.remove(reset-l.per, uint64(cost), undo == nil)
 	case SlidingWindow:
-		st.Log.remove(reset/l.block-1-int64(l.spec.Blocks), uint64(cost), undo == nil)
+		st.Log.remove(reset/l.block-l.kept(), uint64(cost), undo == nil)
 	}
 }

@@ -146,6 +146,8 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 		spec.Overdraw, err = strconv.ParseBool(value)
 	case "refill":
 		spec.Step, err = either(value, "step", "steady")
+	case "start":
+		spec.StartFull, err = either(value, "full", "empty")
 	case "align":
 		spec.FromFirst, err = either(value, "first", "epoch")
 	default:
