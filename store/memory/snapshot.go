@@ -281,6 +281,7 @@ const (
 	flagCountDenied
 	flagOverdraw
 	flagHold
+	flagStartFull
 	allFlags = 1<<iota - 1
 )
 
@@ -289,7 +290,7 @@ const (
 // in nanoseconds), and the name of the time zone with its length, "" for none.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold} {
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull} {
 		if set {
 			flags |= 1 << i
 		}
