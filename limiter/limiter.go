@@ -34,6 +34,10 @@ type Request struct {
 	// it may have been swapped since. Nil: the one in force.
 	Table *rule.Table
 
+	// Answers says that the caller will see the answer to the request and tell it to
+	// Settle. False: limits that count answers charge every request at once.
+	Answers bool
+
 	// Op is stint.Ask for a decision; the other operations do to every matching
 	// limit what their names say.
 	Op stint.Op
@@ -56,6 +60,11 @@ type Observer interface {
 type Options struct {
 	// Observer is shown every decision; nil: nobody is.
 	Observer Observer
+
+	// Load returns what a gauge shows, 1 being all there is, and whether that is fresh.
+	// Limits with `elastic: {from: load}` ask it on the path of each of their requests,
+	// so it must be quick. Nil: no gauge is ever fresh, and nobody gets anything extra.
+	Load func(gauge string) (load float64, fresh bool)
 }
 
 // Limiter decides requests by a table of rules and a store. It is safe for
@@ -64,6 +73,7 @@ type Options struct {
 type Limiter struct {
 	store    stint.Store
 	observer Observer
+	load     func(gauge string) (load float64, fresh bool)
 	measured atomic.Bool // whether any decision was
 	table    atomic.Pointer[rule.Table]
 }
@@ -71,7 +81,7 @@ type Limiter struct {
 // New returns a limiter that decides by table and keeps its counts in store. A nil
 // table matches nothing, which allows everything.
 func New(store stint.Store, table *rule.Table, options Options) *Limiter {
-	l := &Limiter{store: store, observer: options.Observer}
+	l := &Limiter{store: store, observer: options.Observer, load: options.Load}
 	l.table.Store(table)
 	return l
 }
@@ -91,6 +101,8 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 // then v.Asked still lists the rules that were asked, and nothing else in v means
 // anything.
 //
+// What limits with `count: responses` took is reserved, see Settle.
+//
 // A request in a list of its domain is decided by that alone, v.Listed: it passes
 // without numbers, or is denied for good. The store is not asked. A call that takes
 // nothing, be it a peek or another operation, asks the limits and no list.
@@ -98,11 +110,12 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
 	if domain := l.domain(req); domain != nil && !v.list(domain, req) {
-		v.match(domain, req)
+		v.match(domain, req, l.load)
 	}
 	err := v.ask(ctx, l.store)
 	if err == nil {
 		v.conclude()
+		l.settleUnseen(ctx, req, v)
 	}
 	l.end(v, began, err)
 	return err
@@ -124,15 +137,39 @@ func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Lim
 
 // Undo gives back what the decision v took, as if the request had never come: for
 // a client that went away while it waited. A place in a leaky bucket that others
-// queued behind passes unused.
+// queued behind passes unused. The second time it does nothing.
 func (l *Limiter) Undo(ctx context.Context, v *Verdict) error {
 	if !v.turnBack() {
 		return nil
 	}
-	if err := l.store.Decide(ctx, &v.call); err != nil {
+	if err := l.store.Decide(ctx, &v.after); err != nil {
 		return fmt.Errorf("giving back: %w", err)
 	}
 	return nil
+}
+
+// Settle ends what v has reserved, see Verdict.Reserved, now that the answer to the
+// request has a status: limits that count such answers keep their charge, the others
+// get back exactly what they took. What is never settled stays charged. The second
+// time it does nothing.
+func (l *Limiter) Settle(ctx context.Context, v *Verdict, status int) error {
+	found := v.settle(func(a *rule.Answers) bool { return a.Charges(status) })
+	v.undone = true // what was answered is not undone
+	if !found {
+		return nil
+	}
+	if err := l.store.Decide(ctx, &v.after); err != nil {
+		return fmt.Errorf("settling an answer of status %d: %w", status, err)
+	}
+	return nil
+}
+
+// settleUnseen charges at once what is reserved for an answer that nobody will see.
+// Where that fails it stays charged all the same, and only refills later.
+func (l *Limiter) settleUnseen(ctx context.Context, req *Request, v *Verdict) {
+	if v.reserved && !req.Answers && v.settle(func(*rule.Answers) bool { return true }) {
+		_ = l.store.Decide(ctx, &v.after)
+	}
 }
 
 func (l *Limiter) domain(req *Request) *rule.Domain {

@@ -38,9 +38,14 @@ type Verdict struct {
 	call  stint.Call
 	keys  []byte
 	ends  []int            // where in keys each key ends
-	taken []int            // the Asked of each take of the call
+	taken []int            // the Asked of each take of the call; what others lean on: see leaned
 	some  []stint.Decision // scratch of conclude
 	which []*rule.Rule
+
+	leaned   []stint.Decision // of takes that others lean on; number n is ^n in taken
+	after    stint.Call       // what is given back or settled
+	reserved bool             // something that counts answers was charged
+	undone   bool
 }
 
 // Result is the answer for one descriptor.
@@ -63,6 +68,8 @@ type Asked struct {
 const (
 	ruleSpace   = 'r'
 	inlineSpace = 'i'
+	capSpace    = 'e' // what a key may take with all that an elastic limit lends it
+	closedSpace = 'c'
 )
 
 // unmatched is the decision where no limit applies.
@@ -73,7 +80,8 @@ func (v *Verdict) reset(req *Request) {
 	v.Domain = req.Domain
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
-	v.keys, v.ends, v.taken = v.keys[:0], v.ends[:0], v.taken[:0]
+	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
+	v.reserved, v.undone = false, false
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	for range req.Descriptors {
 		v.Results = append(v.Results, Result{Decision: unmatched})
@@ -132,17 +140,21 @@ func holds(l *rule.Listed, req *Request) bool {
 }
 
 // match finds the limits that apply and turns them into takes.
-func (v *Verdict) match(domain *rule.Domain, req *Request) {
-	replacing := false
+func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (float64, bool)) {
+	replacing, elastic := false, false
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
 		for _, r := range domain.Match(d.Entries) {
 			replacing = replacing || len(r.Replaces) > 0
+			elastic = elastic || r.Elastic != nil
 			v.Asked = append(v.Asked, Asked{Descriptor: i, Rule: r, Cost: d.Cost, Decision: unmatched})
 		}
 	}
 	if replacing {
 		v.dropReplaced()
+	}
+	if elastic && req.Op == stint.Ask {
+		v.dropPools(req)
 	}
 	for i := range v.Asked {
 		a := &v.Asked[i]
@@ -151,20 +163,30 @@ func (v *Verdict) match(domain *rule.Domain, req *Request) {
 		}
 		v.keys = append(v.keys, ruleSpace)
 		v.keys = a.Rule.AppendKey(v.keys, req.Descriptors[a.Descriptor].Entries)
-		v.take(i, stint.Take{
+		t := stint.Take{
 			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
 			Apart: a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
-		})
+		}
+		if a.Rule.Elastic == nil {
+			v.take(i, t)
+			continue
+		}
+		v.stretch(i, t, req.Descriptors[a.Descriptor].Entries, load)
 	}
 }
 
 // dropReplaced removes the limits whose name another matched limit replaces. One
 // that is itself replaced still replaces others.
 func (v *Verdict) dropReplaced() {
+	v.keep(func(a *Asked) bool { return !v.replaced(a.Rule.Name) })
+}
+
+// keep removes the limits that are not to be asked.
+func (v *Verdict) keep(asked func(*Asked) bool) {
 	kept := v.Asked[:0:0]
-	for _, a := range v.Asked {
-		if !v.replaced(a.Rule.Name) {
-			kept = append(kept, a)
+	for i := range v.Asked {
+		if asked(&v.Asked[i]) {
+			kept = append(kept, v.Asked[i])
 		}
 	}
 	v.Asked = kept
@@ -215,11 +237,20 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 	}
 	passed := v.passed()
 	for i := range v.call.Results {
+		if v.taken[i] < 0 {
+			v.leaned = append(v.leaned, v.call.Results[i])
+			continue
+		}
 		a, t := &v.Asked[v.taken[i]], &v.call.Takes[i]
 		a.Decision = v.call.Results[i]
-		if a.Rule != nil && a.Rule.Soft > 0 {
-			a.soften(t.Op == stint.Ask && (t.Apart || passed))
+		if a.Rule == nil {
+			continue
 		}
+		charged := t.Op == stint.Ask && (t.Apart || passed)
+		if a.Rule.Soft > 0 {
+			a.soften(charged)
+		}
+		v.reserved = v.reserved || a.Rule.Answers != nil && charged && a.Allowed && a.Cost > 0
 	}
 	return nil
 }
@@ -291,21 +322,4 @@ func (v *Verdict) quotas() (all, denying int) {
 		}
 	}
 	return all, denying
-}
-
-// turnBack makes the call that undoes the decision, and says whether anything is
-// to be undone.
-func (v *Verdict) turnBack() bool {
-	whole := v.passed()
-	kept := v.call.Takes[:0]
-	for i, t := range v.call.Takes {
-		a := &v.Asked[v.taken[i]]
-		if t.Op != stint.Ask || t.Cost == 0 || !a.Allowed || !t.Apart && !whole {
-			continue
-		}
-		t.Op, t.Undo = stint.Refund, &a.Decision
-		kept = append(kept, t)
-	}
-	v.call.Takes = kept
-	return len(kept) > 0
 }

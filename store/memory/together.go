@@ -203,7 +203,7 @@ func (s *Store) place(p *part, now stint.Instant) bool {
 		p.inMap = true
 		return true
 	}
-	if p.op != stint.Force && !p.leaned && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
+	if p.limit.Most() == 0 || p.op != stint.Force && !p.leaned && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
 		return true // nothing that would have to be remembered
 	}
 	if p.slot = t.claim(p.fp, end); p.slot == nil {
