@@ -69,7 +69,7 @@ func TestElasticPool(t *testing.T) {
 		{"a", 0, true, false, 0, "api/user"},
 		{"a", 19, true, true, 0, "api/user"},
 		{"a", 1, false, false, 0, "api/user"}, // 30 is three times 10
-		{"all", 0, true, false, 70, "total"}, // a rule without values is the pool itself
+		{"all", 0, true, false, 70, "total"},  // a rule without values is the pool itself
 		{"all", 70, true, false, 0, "total"},
 		{"b", 10, true, false, 0, "api/user"}, // his own, whatever a and the others took
 		{"b", 1, false, false, 0, "api/user"},
