@@ -26,6 +26,15 @@ func public(t testing.TB, key crypto.Signer) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
+func keysOf(t testing.TB, file string) *Keys {
+	t.Helper()
+	keys, err := ParseKeys([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
 func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
 	t.Helper()
 	text, err := jwt.NewWithClaims(method, claims).SignedString(key)
@@ -43,10 +52,7 @@ func TestClaim(t *testing.T) {
 	rs, _ := rsa.GenerateKey(rand.Reader, 2048)
 	_, ed, _ := ed25519.GenerateKey(rand.Reader)
 	file := string(public(t, ec)) + "\n" + string(public(t, rs)) + string(public(t, ed))
-	v, err := New(Config{Keys: []byte(file), Issuer: "us", Audience: "api"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := New(Config{Source: keysOf(t, file), Issuer: "us", Audience: "api"})
 	later := time.Now().Add(time.Hour).Unix()
 	with := func(change func(jwt.MapClaims)) jwt.MapClaims {
 		c := jwt.MapClaims{"sub": "ann", "iss": "us", "aud": []string{"api", "web"}, "exp": later, "org": 12345678901234567, "empty": "", "list": []string{"a"}}
@@ -86,30 +92,8 @@ func TestClaim(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", name, got, ok, tt.want)
 		}
 	}
-	alone, err := New(Config{Keys: public(t, rs)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := New(Config{Source: keysOf(t, string(public(t, rs)))})
 	if got, ok := alone.Claim(good, "sub"); ok {
 		t.Errorf("a token of another kind of key says %s", got)
-	}
-}
-
-func TestKeys(t *testing.T) {
-	weak, _ := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
-	ec, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	secret, _ := x509.MarshalECPrivateKey(ec)
-	for name, tt := range map[string]struct{ file, want string }{
-		"empty":       {"", "no public key"},
-		"text":        {"secret", "no public key"},
-		"weak":        {string(public(t, ec)) + string(public(t, weak)), "key 2: *rsa.PublicKey is none of"},
-		"private":     {string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})), "key 1: \"EC PRIVATE KEY\" is no public key"},
-		"damaged":     {string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})), "key 1: unreadable"},
-		"certificate": {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "key 1: unreadable"},
-		"cut off":     {string(public(t, ec)) + "-----BEGIN PUBLIC", "no public key"},
-	} {
-		if _, err := New(Config{Keys: []byte(tt.file)}); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %s", name, err, tt.want)
-		}
 	}
 }

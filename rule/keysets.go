@@ -1,0 +1,53 @@
+package rule
+
+import (
+	"net/http"
+
+	"stint/internal/token"
+)
+
+// KeySets keeps the key sets (JWKS) that tables name by their address: it fetches
+// them in the background, at once, every 15 minutes, and when a token bears the id of
+// a key that is not known, then at most once a minute. An address that is down keeps
+// the keys that came from it last. No request ever waits for a fetch: until the first
+// one succeeds, and without a KeySets at all, no token of that address is an
+// identity.
+//
+// It is safe for concurrent use. Close ends it.
+type KeySets struct{ fetcher *token.Fetcher }
+
+// KeySetOptions say how key sets are fetched. The zero value is good for most.
+type KeySetOptions struct {
+	// Transport carries the requests. Nil: one that verifies servers by the authorities
+	// of the system, and goes through the proxy that the environment names. Each fetch
+	// ends within 10 s, however slow the transport.
+	Transport http.RoundTripper
+
+	// Report is told of each fetch: nil where it succeeded, else why it failed, or
+	// which keys of it were passed over because they are broken. It must not block.
+	// Nil: nobody is told.
+	Report func(address string, err error)
+}
+
+// NewKeySets returns a KeySets that fetches nothing yet.
+func NewKeySets(o KeySetOptions) *KeySets {
+	return &KeySets{token.NewFetcher(token.FetchOptions(o))}
+}
+
+// Use fetches the key sets of t, and ends with those that only the table before
+// named. Say it before t is put in force: what was fetched for the table before is
+// known to t at once.
+func (k *KeySets) Use(t *Table) { k.fetcher.Use(t.addresses()) }
+
+// Close ends all fetches and returns once nothing runs any more. Tables keep the keys
+// that they have; Use does nothing after it.
+func (k *KeySets) Close() { k.fetcher.Close() }
+
+func (t *Table) addresses() (all []*token.Address) {
+	for _, d := range t.domains {
+		for i := range d.http {
+			all = d.http[i].actions.Addresses(all)
+		}
+	}
+	return all
+}
