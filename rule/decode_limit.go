@@ -96,6 +96,7 @@ func (l *limit) words() strictyaml.Words {
 		"refill":            func(v strictyaml.Value) { l.choice(v, &l.spec.Step, "steady", "step") },
 		"align":             func(v strictyaml.Value) { l.choice(v, &l.spec.FromFirst, "epoch", "first") },
 		"blocks":            l.readBlocks,
+		"start":             func(v strictyaml.Value) { l.choice(v, &l.spec.StartFull, "empty", "full") },
 		"min_interval":      l.duration(&l.spec.MinInterval),
 		"max_wait":          l.duration(&l.spec.MaxWait),
 		"count_denied":      func(v strictyaml.Value) { l.spec.CountDenied = v.Bool() },

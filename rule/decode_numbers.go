@@ -79,6 +79,7 @@ var wordsOf = map[string][]stint.Algorithm{
 	"max_wait":     {stint.LeakyBucket},
 	"align":        {stint.FixedWindow},
 	"blocks":       {stint.SlidingWindow},
+	"start":        {stint.SlidingWindow},
 	"min_interval": {stint.SlidingLog},
 	"count_denied": {stint.SlidingLog},
 	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},

@@ -112,6 +112,7 @@ func describe(l *stint.Limit) string {
 	add(s.MaxWait > 0, "wait at most %s", shortest(s.MaxWait))
 	add(s.FromFirst, "from the first")
 	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
+	add(s.StartFull, "starting full")
 	add(s.MinInterval > 0, "at least %s apart", shortest(s.MinInterval))
 	add(s.CountDenied, "counting denied")
 	add(s.Overdraw, "with overdraw")

@@ -21,7 +21,7 @@ var places = map[string]string{
 	"detailed_metric": "inside a descriptor, beside rate_limit", "metadata": "inside a descriptor, beside rate_limit",
 	"unit": "inside rate_limit", "per": "inside rate_limit", "requests_per_unit": "inside rate_limit",
 	"requests": "inside rate_limit", "algorithm": "inside rate_limit", "burst": "inside rate_limit",
-	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit",
+	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit", "start": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
 	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit",
@@ -46,7 +46,7 @@ var foreignLimit = map[string]string{
 	"capacity": "write burst: with algorithm: token_bucket", "tokens": "write requests:, how many come back each per",
 	"bandwidth": "write requests: and per:; a list of limits under rate_limit decides several together",
 	"greedy":    "write refill: steady", "intervally": "write refill: step",
-	"initial_tokens": "a bucket starts full; there is no word for another start",
+	"initial_tokens": "a bucket starts full; only a sliding_window can begin used up, with start: full",
 	// Kong
 	"second": "write requests: N and unit: second", "minute": "write requests: N and unit: minute",
 	"hour": "write requests: N and unit: hour", "day": "write requests: N and unit: day",
