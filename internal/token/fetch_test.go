@@ -91,6 +91,11 @@ func newKey25519(t *testing.T) crypto.Signer {
 	return key
 }
 
+// pass lets time pass in a bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) // synctest's time, which is free
+}
+
 // inBubble runs a test with an issuer, a fetcher, and the time of synctest.
 func inBubble(t *testing.T, test func(t *testing.T, i *issuer, f *Fetcher)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -128,12 +133,12 @@ func TestFetch(t *testing.T) {
 		if knows(old, "old") {
 			t.Error("known before the fetch is over")
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if !knows(old, "old") {
 			t.Error("not known after the fetch")
 		}
 		i.answer(at, set(t, entry(t, fresh, named("fresh"))))
-		time.Sleep(every + time.Second)
+		pass(every + time.Second)
 		if knows(old, "old") || !knows(fresh, "fresh") {
 			t.Error("the set is an old one")
 		}
@@ -141,12 +146,12 @@ func TestFetch(t *testing.T) {
 			t.Error(got)
 		}
 		f.Close()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := i.heard(); got != "" || !knows(fresh, "fresh") {
 			t.Errorf("after Close: %q", got)
 		}
 		f.Use([]*Address{address(t, elsewhere)})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := fmt.Sprint(i.heard(), i.told()); got != "["+at+" <nil> "+at+" <nil>]" {
 			t.Error(got)
 		}
@@ -162,23 +167,23 @@ func TestUnknownID(t *testing.T) {
 		a := address(t, at)
 		v := New(Config{Source: a})
 		f.Use([]*Address{a})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		i.answer(at, set(t, entry(t, old, named("old")), entry(t, fresh, named("fresh"))))
 		if _, ok := v.Claim(signed(t, fresh, "fresh"), "sub"); ok {
 			t.Error("known already")
 		}
-		time.Sleep(gap)
+		pass(gap)
 		if _, ok := v.Claim(signed(t, fresh, "fresh"), "sub"); !ok {
 			t.Error("not known after a minute")
 		}
 		if got := i.heard(); got != "1s issuer, 1m2s issuer" {
 			t.Error(got)
 		}
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		forged := newKey25519(t)
 		for n := range 600 {
 			v.Claim(signed(t, forged, fmt.Sprint(n)), "sub")
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if n := strings.Count(i.heard(), "issuer"); n < 9 || n > 11 {
 			t.Errorf("%d fetches in ten minutes, want about ten", n)
@@ -188,9 +193,9 @@ func TestUnknownID(t *testing.T) {
 			v.Claim(signed(t, forged, "old"), "sub")
 			v.Claim(signed(t, forged, nil), "sub")
 		}
-		time.Sleep(2 * gap) // the last of the made-up ones may have been heard
+		pass(2 * gap) // the last of the made-up ones may have been heard
 		i.heard()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if got := i.heard(); got != "" {
 			t.Errorf("asked by tokens with known ids: %s", got)
 		}
@@ -205,19 +210,19 @@ func TestAddressIsDown(t *testing.T) {
 		a := address(t, at)
 		v := New(Config{Source: a})
 		f.Use([]*Address{a})
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if got := i.heard(); got != "1s issuer, 7s issuer, 18s issuer" {
 			t.Error(got)
 		}
 		i.answer(at, set(t, entry(t, key, named("1"))))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		i.heard()
 		for n, bad := range [][]byte{
 			nil, []byte("<html>"), []byte(`{"keys":[]}`), bytes.Repeat([]byte(" "), maxSet+1),
 			set(t, map[string]any{"kty": "OKP", "crv": "Ed25519", "x": "AA"}),
 		} {
 			i.answer(at, bad)
-			time.Sleep(every)
+			pass(every)
 			if _, ok := v.Claim(signed(t, key, "1"), "sub"); !ok {
 				t.Errorf("%d: the key is forgotten", n)
 			}
@@ -228,12 +233,12 @@ func TestAddressIsDown(t *testing.T) {
 		// One broken key does not take the others along.
 		i.told()
 		i.answer(at, set(t, entry(t, key, named("1")), map[string]any{"kty": "EC", "crv": "P-256"}))
-		time.Sleep(lastRetry + 2*time.Second)
+		pass(lastRetry + 2*time.Second)
 		if got := fmt.Sprint(i.told()); got != "["+at+" key 2: an EC key without a fitting x and y]" {
 			t.Error(got)
 		}
 		all := i.heard()
-		time.Sleep(every / 2)
+		pass(every / 2)
 		if got := i.heard(); got != "" {
 			t.Errorf("fetched again after %s: %s", all, got)
 		}
@@ -252,7 +257,7 @@ func TestUse(t *testing.T) {
 			return ok
 		}
 		f.Use([]*Address{address(t, at), address(t, elsewhere)})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := i.heard(); !strings.Contains(got, "issuer") || !strings.Contains(got, "other") {
 			t.Error(got)
 		}
@@ -261,17 +266,17 @@ func TestUse(t *testing.T) {
 		if !knows(one) || !knows(same) {
 			t.Error("the keys are gone with the table before")
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := i.heard(); strings.Contains(got, "other") || strings.Count(got, "issuer") != 4 {
 			t.Errorf("fetched %s, want the issuer alone each quarter of an hour", got)
 		}
 		f.Use(nil)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := i.heard(); got != "" {
 			t.Errorf("fetched %s for a table without addresses", got)
 		}
 		f.Use([]*Address{address(t, at)})
-		time.Sleep(time.Second / 2)
+		pass(time.Second / 2)
 		began := time.Now()
 		f.Close()
 		if took := time.Since(began); took > 0 {
