@@ -82,6 +82,13 @@ var lives = []life{
 		{80 * time.Second, 2, "floor(4 * 40/60) = 2: 2 + 1 + 2 = 5"},
 		{125 * time.Second, 0, "now the second minute is the weighed one: floor(3 * 55/60) = 2"},
 	}},
+	{"sliding_window_full", perMinute(stint.Spec{Algorithm: stint.SlidingWindow, StartFull: true}), 240 * time.Second, []step{
+		{15 * time.Second, 0, "nothing was asked for yet, and floor(5 * 45/60) = 3 count as taken"},
+		{15 * time.Second, 3, "no more than these two pass; what is denied is not remembered"},
+		{20 * time.Second, 2, "floor(5 * 40/60) = 3, and these two: from now on 5 stand in the minute before"},
+		{48 * time.Second, 2, "floor(5 * 12/60) = 1: 1 + 2 + 2 = 5"},
+		{70 * time.Second, 1, "the full minute has left: floor(4 * 50/60) = 3, and this one"},
+	}},
 }
 
 func perMinute(spec stint.Spec) stint.Spec {

@@ -252,6 +252,8 @@ var badBodies = []struct{ name, body, want string }{
 	{"a period of nothing", fmt.Sprintf(inline, `{"requests":5,"per":"0s"}`), `limit.per: "0s" is not above zero; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
 	{"a short period", fmt.Sprintf(inline, `{"requests":5,"per":"1ms"}`), `limit.per: 1ms is outside 10ms to 366d; give a period such as 1s, 15m or 1d`},
 	{"no blocks", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":0}`), `limit.blocks: 0 blocks; leave it out for 1`},
+	{"unknown start", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","start":"half"}`), `limit.start: "half" is not known here; give empty or full`},
+	{"start of a bucket", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","start":"empty"}`), `limit.start: not a word of token_bucket; it belongs to sliding_window; leave it out or change the algorithm`},
 	{"huge blocks", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":4294967295}`), `limit.blocks: 2147483647 is outside 1 to 4096; 10 to 60 blocks are enough for most`},
 	{"another refill", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","refill":"slow"}`), `limit.refill: "slow" is not known here; give steady or step`},
 	{"unlimited with more", fmt.Sprintf(inline, `{"unlimited":true,"per":"1s"}`), `limit.unlimited: stands with other words; give it alone, or leave it out`},

@@ -17,7 +17,7 @@ import (
 var limitFields = []string{
 	"algorithm", "requests", "per", "burst", "refill", "align", "blocks", "min_interval",
 	"count_denied", "max_wait", "overdraw", "unit", "requests_per_unit", "unlimited",
-	"time_zone",
+	"time_zone", "start",
 }
 
 const (
@@ -36,6 +36,7 @@ const (
 	hasRequestsPerUnit
 	hasUnlimited
 	hasTimeZone
+	hasStart
 )
 
 const (
@@ -110,6 +111,8 @@ func (w *written) read(s *scanner, field int) (f *fault) {
 		f = w.readUnit(s)
 	case hasUnlimited:
 		w.unlimited, f = s.truth()
+	case hasStart:
+		spec.StartFull, f = s.either("empty", "full")
 	case hasTimeZone:
 		spec.Zone, f = readZone(s)
 	}
@@ -157,6 +160,7 @@ func (w *written) checkZeros(seen uint64) *fault {
 		{hasBurst, "burst", a == stint.TokenBucket || a == stint.LeakyBucket, "token_bucket and leaky_bucket"},
 		{hasRefill, "refill", a == stint.TokenBucket, "token_bucket"},
 		{hasAlign, "align", a == stint.FixedWindow, "fixed_window"},
+		{hasStart, "start", a == stint.SlidingWindow, "sliding_window"},
 		{hasMinInterval, "min_interval", a == stint.SlidingLog, "sliding_log"},
 		{hasCountDenied, "count_denied", a == stint.SlidingLog, "sliding_log"},
 		{hasMaxWait, "max_wait", a == stint.LeakyBucket, "leaky_bucket"},

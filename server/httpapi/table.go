@@ -48,6 +48,7 @@ type limitAnswer struct {
 	Align       string  `json:"align,omitempty"`
 	TimeZone    string  `json:"time_zone,omitempty"`
 	Blocks      int     `json:"blocks,omitempty"`
+	Start       string  `json:"start,omitempty"`
 	MinInterval string  `json:"min_interval,omitempty"`
 	MaxWait     string  `json:"max_wait,omitempty"`
 	CountDenied bool    `json:"count_denied,omitempty"`
@@ -105,6 +106,11 @@ func describe(l *stint.Limit) limitAnswer {
 		}
 	case stint.SlidingLog:
 		a.MinInterval = spanOrNone(s.MinInterval)
+	case stint.SlidingWindow:
+		a.Start = "empty"
+		if s.StartFull {
+			a.Start = "full"
+		}
 	}
 	if s.Calendar != stint.NoPeriod {
 		a.Per, a.TimeZone = s.Calendar.String(), "UTC"
