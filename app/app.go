@@ -13,6 +13,7 @@ import (
 
 	"stint/internal/filewatch"
 	"stint/limiter"
+	"stint/rule"
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/telemetry"
@@ -31,6 +32,7 @@ type App struct {
 	limiter   *limiter.Limiter
 	metrics   *telemetry.Metrics
 	rules     ruleset
+	keys      *rule.KeySets
 	listeners []*listener // in the order in which they open; they close in the other
 
 	phase  atomic.Int32
@@ -71,6 +73,7 @@ func New(config Config) (*App, error) {
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Store(a.storeStats)
 	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics})
+	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())
 	a.addListeners()
@@ -118,8 +121,10 @@ func (a *App) addListeners() {
 // is left open. ctx bounds the start only.
 func (a *App) Start(ctx context.Context) error {
 	a.greet()
+	a.keys.Use(a.limiter.Table())
 	for i, l := range a.listeners {
 		if err := l.open(ctx, &a.config); err != nil {
+			a.keys.Close()
 			for _, opened := range a.listeners[:i] {
 				opened.net.Close()
 			}
@@ -220,6 +225,7 @@ func (a *App) end(ctx context.Context) {
 	if a.cancel != nil {
 		a.cancel()
 	}
+	a.keys.Close()
 	a.group.Wait()
 	if a.cancel != nil && a.config.State != "" {
 		a.save(slog.LevelInfo) // nobody decides any more

@@ -65,6 +65,7 @@ func (a *App) reload(why string, always bool) error {
 	}
 
 	// The point of no return: nothing below can fail.
+	a.keys.Use(table)
 	a.limiter.Swap(table)
 	a.rules.generation.Add(1)
 	a.metrics.Reloaded(table, time.Now())
