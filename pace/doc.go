@@ -15,6 +15,6 @@
 // processes keep one limit together. It runs no goroutine.
 //
 // A [Filter] sorts items into those that may pass and those that may not; a [Queue]
-// keeps what is over and releases it as the limit allows. Package pace/pacehttp is
-// the same for the requests of an HTTP client.
+// keeps what is over and releases it as the limit allows, to a function or through a
+// channel. Package pace/pacehttp is the same for the requests of an HTTP client.
 package pace

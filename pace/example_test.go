@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"stint"
@@ -137,4 +139,32 @@ func ExampleQueue() {
 	// deliver 2
 	// deliver 3
 	// released: 4
+}
+
+// The same through a channel: two workers share what the limit lets go.
+func ExampleNewChannel() {
+	ctx := context.Background()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Second})
+	p := pace.New(memory.New(memory.Options{}), "webhooks", limit)
+	q, out := pace.NewChannel(p, pace.QueueOptions[string]{MaxItems: 100, MaxAge: time.Minute})
+	for _, name := range []string{"paid", "shipped", "delivered"} {
+		q.Offer(name)
+	}
+	ran := make(chan error)
+	go func() { ran <- q.Run(ctx) }()
+
+	var workers sync.WaitGroup
+	var delivered atomic.Int32
+	for range 2 {
+		workers.Go(func() {
+			for range out {
+				if delivered.Add(1) == 3 {
+					q.Close() // closes out
+				}
+			}
+		})
+	}
+	workers.Wait()
+	fmt.Println("delivered", delivered.Load(), "and ended with", <-ran)
+	// Output: delivered 3 and ended with <nil>
 }

@@ -3,6 +3,7 @@ package pace
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -52,16 +53,18 @@ func (r Reason) String() string { return reasonNames[r%reasons] }
 // Queue releases items as a limit allows, oldest first: what comes while there is room
 // is released at once, what is over waits. It keeps at most so many items for at most
 // so long, and counts what it drops and why. It is safe for concurrent use; Run must
-// be running for anything to be released. See [NewQueue].
+// be running for anything to be released. It releases to a function ([NewQueue]) or
+// through a channel ([NewChannel]).
 type Queue[T any] struct {
 	pacer   *Pacer
-	release func(context.Context, T) error
+	release func(context.Context, T) error // nil: through out
+	out     chan T                         // nil: by release
 	options QueueOptions[T]
-	running sync.Mutex
 
 	mu      sync.Mutex
 	items   []*item[T] // oldest first
 	closed  bool
+	running bool
 	arrived chan struct{}      // of capacity 1: an item came, or the queue was closed
 	stop    context.CancelFunc // ends the wait of Run; nil while nobody runs
 	stats   QueueStats
@@ -78,8 +81,8 @@ type QueueStats struct {
 	// Waiting is how many wait now.
 	Waiting int
 
-	// Released is how many went to the release function, and Failed for how many of
-	// these it returned an error.
+	// Released is how many went to the release function or were received from the
+	// channel, and Failed for how many of these the function returned an error.
 	Released, Failed uint64
 
 	// Dropped is how many were dropped for each Reason.
@@ -93,6 +96,16 @@ func NewQueue[T any](p *Pacer, release func(context.Context, T) error, options Q
 		options.MaxItems = DefaultMaxItems
 	}
 	return &Queue[T]{pacer: p, release: release, options: options, arrived: make(chan struct{}, 1)}
+}
+
+// NewChannel returns a queue that releases through the channel beside it, which may
+// have several receivers. An item is handed over when the limit allows it and a receiver
+// is there; until then its MaxAge counts, and it is the next of all that wait. The
+// channel is closed once the queue is closed and Run has returned.
+func NewChannel[T any](p *Pacer, options QueueOptions[T]) (*Queue[T], <-chan T) {
+	q := NewQueue(p, nil, options)
+	q.out = make(chan T)
+	return q, q.out
 }
 
 // Offer puts an item at the end of the queue and says whether it was taken in. It
@@ -124,15 +137,12 @@ func (q *Queue[T]) Offer(value T) bool {
 // ErrTooLate, where nothing more can be released before the deadline of ctx. After an
 // error nothing is lost: what waits goes on waiting, and Run may be called again. Only one Run may run.
 func (q *Queue[T]) Run(ctx context.Context) error {
-	if !q.running.TryLock() {
-		return ErrRunning
-	}
-	defer q.running.Unlock()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	q.mu.Lock()
-	q.stop = stop
-	q.mu.Unlock()
+	if !q.start(stop) {
+		return ErrRunning
+	}
+	defer q.end()
 	for {
 		it, err := q.oldest(ctx)
 		if it == nil {
@@ -141,6 +151,35 @@ func (q *Queue[T]) Run(ctx context.Context) error {
 		if err := q.serve(ctx, waiting, it); err != nil {
 			return err
 		}
+	}
+}
+
+// start notes how to end the wait of a Run that begins; false if one is running.
+func (q *Queue[T]) start(stop context.CancelFunc) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running {
+		return false
+	}
+	q.running, q.stop = true, stop
+	return true
+}
+
+// end notes that Run returns.
+func (q *Queue[T]) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.running, q.stop = false, nil
+	if q.closed {
+		q.closeOut()
+	}
+}
+
+// closeOut closes the channel, once nothing can be sent any more.
+func (q *Queue[T]) closeOut() {
+	if q.out != nil {
+		close(q.out)
+		q.out = nil
 	}
 }
 
@@ -194,8 +233,10 @@ func (q *Queue[T]) serve(ctx, waiting context.Context, it *item[T]) error {
 		return err
 	}
 	if !q.pop(it) { // closed just now
-		_, err := q.pacer.GiveBack(ctx, it.cost, nil)
-		return err
+		return q.giveBack(ctx, it)
+	}
+	if q.release == nil {
+		return q.send(ctx, waiting, it)
 	}
 	err = q.release(ctx, it.value)
 	q.mu.Lock()
@@ -207,6 +248,49 @@ func (q *Queue[T]) serve(ctx, waiting context.Context, it *item[T]) error {
 	return nil
 }
 
+// send hands an item over that may pass. Where nobody receives it while it may wait,
+// its units are given back.
+func (q *Queue[T]) send(ctx, waiting context.Context, it *item[T]) error {
+	select {
+	case q.out <- it.value:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.stats.Released++
+		return nil
+	case <-waiting.Done():
+	}
+	err := q.giveBack(ctx, it)
+	switch {
+	case q.isClosed():
+		q.drop(it, Closed)
+	case ctx.Err() != nil:
+		q.putBack(it)
+		return ctx.Err()
+	default:
+		q.drop(it, Late)
+	}
+	return err
+}
+
+// giveBack gives back what an item was charged that is not released.
+func (q *Queue[T]) giveBack(ctx context.Context, it *item[T]) error {
+	_, err := q.pacer.GiveBack(context.WithoutCancel(ctx), it.cost, nil)
+	return err
+}
+
+// putBack makes an item the oldest again, unless the queue was closed.
+func (q *Queue[T]) putBack(it *item[T]) {
+	q.mu.Lock()
+	closed := q.closed
+	if !closed {
+		q.items = slices.Insert(q.items, 0, it)
+	}
+	q.mu.Unlock()
+	if closed {
+		q.drop(it, Closed)
+	}
+}
+
 // Close drops what waits and lets nothing in any more. What is being released is not
 // waited for: Run returns after it.
 func (q *Queue[T]) Close() {
@@ -215,6 +299,9 @@ func (q *Queue[T]) Close() {
 	q.items, q.closed = nil, true
 	if q.stop != nil {
 		q.stop()
+	}
+	if !q.running {
+		q.closeOut()
 	}
 	q.mu.Unlock()
 	q.wake()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -169,4 +170,104 @@ func (f *failing) Decide(ctx context.Context, call *stint.Call) error {
 		return errBroken
 	}
 	return f.Store.Decide(ctx, call)
+}
+
+// Through a channel what may pass goes to whoever receives, oldest first; what nobody
+// receives before it is too old is dropped and gives its units back.
+func TestChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Burst: 2})
+		p := pace.New(bubble(), "k", limit)
+		dropped := make(chan string, 10)
+		q, out := pace.NewChannel(p, pace.QueueOptions[int]{
+			MaxItems: 3, MaxAge: 5 * time.Second,
+			Dropped: func(n int, why pace.Reason) { dropped <- fmt.Sprint(n, " ", why, " ", time.Since(begun)) },
+		})
+		ended := make(chan error)
+		go func() { ended <- q.Run(t.Context()) }()
+		receive := func(want int, at time.Duration) {
+			t.Helper()
+			if n, ok := <-out; !ok || n != want || time.Since(begun) != at {
+				t.Errorf("received %d %v at %v, want %d at %v", n, ok, time.Since(begun), want, at)
+			}
+		}
+		for n := range 5 {
+			q.Offer(n)
+			synctest.Wait() // the first is being handed over, three wait
+		}
+		receive(0, 0)
+		receive(1, 0)
+		receive(2, time.Second)
+		time.Sleep(10 * time.Second) // synctest: nobody receives
+		if d, err := p.Peek(t.Context()); err != nil || d.Remaining != 2 {
+			t.Errorf("%+v, %v after what was charged for the late one came back", d, err)
+		}
+		q.Offer(5)
+		synctest.Wait()
+		q.Offer(6)
+		q.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if n, ok := <-out; ok {
+			t.Errorf("received %d from a closed queue", n)
+		}
+		close(dropped)
+		got := slices.Sorted(each(dropped))
+		if want := []string{"3 late 5s", "4 full 0s", "5 closed 11s", "6 closed 11s"}; !slices.Equal(got, want) {
+			t.Errorf("dropped %q, want %q", got, want)
+		}
+		if s := q.Stats(); s != (pace.QueueStats{Released: 3, Dropped: [4]uint64{1, 1, 0, 2}}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// each returns what a channel brings.
+func each[T any](c <-chan T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range c {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// An item that nobody received when Run ended is the first of the next Run; a queue
+// that is closed between two closes its channel.
+func TestChannelRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, out := pace.NewChannel(pace.New(bubble(), "k", stint.MustLimit(perSecond)), pace.QueueOptions[int]{})
+		for n := range 3 {
+			q.Offer(n)
+		}
+		if err := q.Run(within(t, time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("run: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- q.Run(ctx) }()
+		for want := range 2 {
+			if n := <-out; n != want {
+				t.Errorf("received %d, want %d", n, want)
+			}
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("run: %v", err)
+		}
+		q.Close()
+		if n, ok := <-out; ok {
+			t.Errorf("received %d from a closed queue", n)
+		}
+		if err := q.Run(t.Context()); err != nil {
+			t.Errorf("run of a closed queue: %v", err)
+		}
+		q.Close()
+		if s := q.Stats(); s != (pace.QueueStats{Released: 2, Dropped: [4]uint64{0, 0, 0, 1}}) {
+			t.Errorf("%+v", s)
+		}
+	})
 }
