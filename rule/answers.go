@@ -19,3 +19,11 @@ func (a *Answers) Charges(status int) bool {
 	i := status - leastStatus
 	return i >= 0 && status <= mostStatus && a.statuses[i/64]>>(i%64)&1 != 0
 }
+
+// same says whether two limits charge the same answers, or both all requests.
+func (a *Answers) same(other *Answers) bool {
+	if a == nil || other == nil {
+		return a == other
+	}
+	return *a == *other
+}

@@ -40,16 +40,17 @@ func (c *compiler) names() []string {
 
 // fileCompiler compiles one file, which is one domain.
 type fileCompiler struct {
-	doc      *strictyaml.Document
-	domain   *Domain
-	defaults policy
-	rules    []*Rule
-	names    map[string]bool // of rules, as users see them
-	nodes    int             // so far
-	warnings []Warning
-	folder   string   // of the files that the rules name
-	files    []Source // of lists, as they were read
-	errors   []*Error // in those
+	doc       *strictyaml.Document
+	domain    *Domain
+	defaults  policy
+	rules     []*Rule
+	borrowers []borrower
+	names     map[string]bool // of rules, as users see them
+	nodes     int             // so far
+	warnings  []Warning
+	folder    string   // of the files that the rules name
+	files     []Source // of lists, as they were read
+	errors    []*Error // in those
 }
 
 // file compiles one file into the table.
@@ -120,6 +121,7 @@ func (f *fileCompiler) top() {
 	if descriptors != nil {
 		f.domain.root = f.level(*descriptors, nil)
 	}
+	f.lend()
 	if http != nil {
 		f.http(*http)
 	}

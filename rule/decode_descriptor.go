@@ -125,14 +125,14 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 		}
 		r := &Rule{
 			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
-			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial,
+			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Headers: l.headers,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
 		for j, other := range n.rules {
 			if r.Given != "" && r.Given == other.Given {
 				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
-			} else if r.Given == "" && other.Given == "" && r.Limit.Same(other.Limit) {
+			} else if r.Given == "" && other.Given == "" && r.Limit.Same(other.Limit) && r.Answers.same(other.Answers) {
 				v.Fail(fmt.Sprintf("limit %d of %s says the same as limit %d", i+1, d.level, j+1), "keep one of the two")
 			}
 		}
@@ -140,6 +140,9 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 		r.identify(i)
 		n.rules = append(n.rules, r)
 		f.rules = append(f.rules, r)
+		if l.elastic != nil {
+			f.borrowers = append(f.borrowers, borrower{r, l.elastic})
+		}
 		if l.ignored != "" {
 			f.warn(v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
 		}

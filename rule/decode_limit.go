@@ -30,6 +30,8 @@ type limit struct {
 	headers   []Preset
 	soft      Ratio
 	denial    *denial.Denial
+	answers   *Answers
+	elastic   *elastic
 
 	limit   *stint.Limit
 	stored  *stint.Limit // with the part that soft adds
@@ -53,6 +55,7 @@ func (l *limit) read() bool {
 	l.readPeriod(known && !l.unknown)
 	l.readRequests(known && !l.unknown)
 	l.readBelonging()
+	l.readStatuses()
 	if l.wrong || !known {
 		return false
 	}
@@ -62,14 +65,14 @@ func (l *limit) read() bool {
 		return false
 	}
 	l.limit, l.stored = made, made
-	return l.soft == 0 || l.soften()
+	return (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften())
 }
 
 // soften makes the limit that the store holds larger by the soft part.
 func (l *limit) soften() bool {
 	at := l.said["soft"]
 	spec := l.limit.Spec()
-	spec.Requests, spec.Burst = l.soft.more(spec.Requests), l.soft.more(spec.Burst)
+	spec.Requests, spec.Burst = (Whole + l.soft).of(spec.Requests), (Whole + l.soft).of(spec.Burst)
 	stored, err := stint.NewLimit(spec)
 	if err != nil {
 		at.Fail(fmt.Sprintf("soft: the larger limit is refused: %v", err), "lower the percentage or the limit")
@@ -79,9 +82,9 @@ func (l *limit) soften() bool {
 	return true
 }
 
-// more returns n and the part r of it, rounded down, at most what fits.
-func (r Ratio) more(n uint32) uint32 {
-	return uint32(min(uint64(n)+uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
+// of returns the part r of n, rounded down, at most what fits.
+func (r Ratio) of(n uint32) uint32 {
+	return uint32(min(uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
 }
 
 // words reads each word, and remembers what was said and where.
@@ -107,6 +110,9 @@ func (l *limit) words() strictyaml.Words {
 		"replaces":          l.readReplaces,
 		"headers":           l.readHeaders,
 		"denial":            func(v strictyaml.Value) { l.denial = denial.Read(v) },
+		"count":             l.readCount,
+		"statuses":          func(strictyaml.Value) {}, // once count is known
+		"elastic":           l.readElastic,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*Whole) },
 	}
 	l.policy.words(words)
@@ -152,7 +158,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 }
 
 func (l *limit) choice(v strictyaml.Value, second *bool, known ...string) {
-	i, ok := choose(v, known...)
+	i, ok := v.OneOf(known...)
 	*second = i == 1
 	l.wrong = l.wrong || !ok
 }
@@ -258,7 +264,7 @@ func (l *limit) readReplaces(v strictyaml.Value) {
 func (l *limit) readHeaders(v strictyaml.Value) {
 	l.headers = []Preset{}
 	for _, element := range v.OneOrList() {
-		i, ok := choose(element, presetNames[:]...)
+		i, ok := element.OneOf(presetNames[:]...)
 		if !ok {
 			continue
 		}

@@ -82,6 +82,7 @@ var wordsOf = map[string][]stint.Algorithm{
 	"start":        {stint.SlidingWindow},
 	"min_interval": {stint.SlidingLog},
 	"count_denied": {stint.SlidingLog},
+	"elastic":      {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 }
 

@@ -25,7 +25,7 @@ type policy struct {
 func (p *policy) words(words strictyaml.Words) {
 	words["on_store_failure"] = func(v strictyaml.Value) {
 		p.failureSaid = &v
-		if i, ok := choose(v, "allow", "deny", "local"); ok {
+		if i, ok := v.OneOf("allow", "deny", "local"); ok {
 			p.failure = Failure(i)
 		}
 	}
@@ -41,7 +41,7 @@ func (p *policy) words(words strictyaml.Words) {
 		case "leased", "eventual", "gossip", "sticky":
 			v.Fail(fmt.Sprintf("coordination: %s is not in this version, which decides strict only", v.Text()), "leave it out, or write strict")
 		default:
-			choose(v, "strict")
+			v.OneOf("strict")
 		}
 	}
 }
@@ -59,26 +59,6 @@ func (p *policy) check() {
 	case p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes):
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}
-}
-
-// choose reads one of some words and returns its position.
-func choose(v strictyaml.Value, known ...string) (int, bool) {
-	text := v.Text()
-	for i, k := range known {
-		if text == k {
-			return i, true
-		}
-	}
-	hint := "write " + strings.Join(known, " or ")
-	if near := strictyaml.Nearest(text, known); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	prefix := ""
-	if v.Word() != "" {
-		prefix = v.Word() + ": "
-	}
-	v.Fail(fmt.Sprintf("%sunknown word %q", prefix, text), hint)
-	return 0, false
 }
 
 // ratio reads a part of a whole, such as 10% or 0.5%, up to most.

@@ -77,18 +77,23 @@ func (r *Rule) summary() string {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	add(r.Soft > 0, "soft %g%%", float64(r.Soft)*100/float64(Whole))
+	add(r.Soft > 0, "soft %v", r.Soft)
+	add(r.Answers != nil, "charging answers %v", r.Answers)
+	add(r.Elastic != nil, "elastic from %v", r.Elastic)
 	add(r.Denial != nil, "denies with %v", r.Denial)
 	add(r.Shadow, "shadow")
 	add(r.Quota, "quota")
 	add(len(r.Replaces) > 0, "replaces %s", strings.Join(r.Replaces, " "))
 	add(r.OnStoreFailure == Deny, "without store deny")
-	add(r.OnStoreFailure == Local, "without store %g%% over %d nodes", float64(r.LocalShare)*100/float64(Whole), r.Nodes)
+	add(r.OnStoreFailure == Local, "without store %v over %d nodes", r.LocalShare, r.Nodes)
 	add(r.Headers != nil, "headers %v", r.Headers)
 	add(r.DetailedMetric, "detailed metric")
 	add(r.Metadata != nil, "metadata %v", r.Metadata)
 	return strings.Join(words, ", ")
 }
+
+// String returns the part as a percentage.
+func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)*100/float64(Whole)) }
 
 // describe returns a limit in the words of a rule file.
 func describe(l *stint.Limit) string {
@@ -113,6 +118,7 @@ func describe(l *stint.Limit) string {
 	add(s.FromFirst, "from the first")
 	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
 	add(s.StartFull, "starting full")
+	add(s.Hold, "with reservations")
 	add(s.MinInterval > 0, "at least %s apart", shortest(s.MinInterval))
 	add(s.CountDenied, "counting denied")
 	add(s.Overdraw, "with overdraw")

@@ -31,8 +31,8 @@ func place(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// Errors is every fault that was found, in the order of files and lines. [Parse],
-// [Load] and [ParseTests] return one whenever they return an error, so that a
+// Errors is every fault that was found, in the order of files and lines. [Parse]
+// and [Load] return one whenever they return an error, so that a
 // program can show each fault in its own way:
 //
 //	var faults *rule.Errors

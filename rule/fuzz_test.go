@@ -74,22 +74,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// No bytes make the reader of rule tests panic.
-func FuzzParseTests(f *testing.F) {
-	seeds(f, "testdata/tests/*.yaml", "testdata/badtests/*.yaml")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		tests, err := rule.ParseTests(rule.Source{Name: "fuzz", Data: data})
-		if err != nil {
-			checkFaults(t, err)
-			return
-		}
-		for _, one := range tests {
-			for _, s := range one.Steps {
-				if (s.Request == nil) == (len(s.Descriptors) == 0) || s.Times == 0 {
-					t.Errorf("a step that asks nothing: %+v", s)
-				}
-			}
-		}
-	})
-}

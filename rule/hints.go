@@ -14,7 +14,7 @@ var places = map[string]string{
 	"http": "at the top of the file", "atomic": "at the top of the file, beside domain",
 	"exempt": "at the top of the file, beside domain", "deny": "at the top of the file, beside domain",
 	"cidrs": "inside exempt and deny", "values": "inside exempt and deny",
-	"rate_limits": "inside http", "actions": "inside http.rate_limits",
+	"rate_limits": "inside http", "actions": "inside http.rate_limits", "cost": "inside http.rate_limits, beside actions",
 	"key": "inside a descriptor", "value": "inside a descriptor", "rate_limit": "inside a descriptor",
 	"shadow_mode": "inside a descriptor, beside rate_limit", "quota_mode": "inside a descriptor, beside rate_limit",
 	"share_threshold": "inside a descriptor, beside value", "value_to_metric": "inside a descriptor, beside key",
@@ -23,6 +23,7 @@ var places = map[string]string{
 	"requests": "inside rate_limit", "algorithm": "inside rate_limit", "burst": "inside rate_limit",
 	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit", "start": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
+	"count": "inside rate_limit", "statuses": "inside rate_limit", "elastic": "inside rate_limit",
 	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
@@ -31,7 +32,6 @@ var places = map[string]string{
 
 // later versions bring these words; reading over them would change what a file means.
 var notYet = map[string]bool{
-	"elastic": true, "count": true, "statuses": true, "cost": true,
 	"shard_by": true, "after_loss": true, "cache": true,
 }
 
@@ -66,6 +66,10 @@ var foreignLimit = map[string]string{
 	"replenish_rate": "write requests: and per: with algorithm: token_bucket", "burst_capacity": "write burst: with algorithm: token_bucket",
 	"type": "write algorithm:", "strategy": "write algorithm:", "kind": "write algorithm:", "unit_multiplier": "write per:, which takes any length",
 	"timezone": "write time_zone:", "tz": "write time_zone:", "failure_mode_deny": "write on_store_failure: deny", "fail_open": "write on_store_failure: allow",
+	"status_codes": "write count: responses and statuses:", "on_status": "write count: responses and statuses:",
+	"count_failures": "write count: responses and statuses:", "failures_only": "write count: responses and statuses:",
+	"borrow": "write elastic: {from: NAME, upto: 300%}", "burst_from": "write elastic: {from: NAME, upto: 300%}",
+	"response": "write denial: {status: 503, json: '{}'}", "rejected_code": "write denial: {status: 503}",
 	"enabled": "leave the limit out to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
 }
 

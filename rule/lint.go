@@ -25,6 +25,7 @@ func (f *fileCompiler) lint() {
 			}
 		}
 		f.lintLimit(r)
+		f.lintAnswers(r)
 	}
 	f.lintLevel(f.domain.root)
 	for i := range f.domain.http {
@@ -56,6 +57,17 @@ func (f *fileCompiler) lintLimit(r *Rule) {
 	}
 	if s.Requests == 0 {
 		f.warn(r.Line, r.Name, "0 requests: everything that matches is denied, for ever", "write unlimited: true if all should pass")
+	}
+}
+
+// lintAnswers warns of words about answers that nobody gives or sees.
+func (f *fileCompiler) lintAnswers(r *Rule) {
+	if r.Answers != nil && !f.domain.HasHTTP() {
+		f.warn(r.Line, r.Name, fmt.Sprintf("it counts responses, and domain %s has no http section: who asks from outside shows no answer, so each request is charged at once", f.domain.name),
+			"add http: and use the middleware, or write count: requests")
+	}
+	if r.Denial != nil && r.Shadow {
+		f.warn(r.Line, r.Name, "it has a denial, and in shadow mode it denies nobody", "leave one of the two out, unless the mode is to end soon")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/rule"
+	"stint/rule/ruletest"
 )
 
 const checkText = `Checks files and folders of rules, all together as the service would load them, and
@@ -63,7 +64,7 @@ func check(ctx context.Context, s streams, args []string) error {
 	if dump {
 		fmt.Fprint(s.out, table)
 	}
-	tests, err := rule.ParseTests(found.tests...)
+	tests, err := ruletest.Parse(found.tests...)
 	if err != nil {
 		return err
 	}

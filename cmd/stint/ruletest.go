@@ -11,12 +11,13 @@ import (
 	"stint/internal/clientip"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/ruletest"
 	"stint/store/memory"
 )
 
 // runRuleTests runs tests against a table, each with fresh state. The error holds
 // every test that failed, at its first step that did.
-func runRuleTests(ctx context.Context, table *rule.Table, tests []*rule.Test) error {
+func runRuleTests(ctx context.Context, table *rule.Table, tests []*ruletest.Test) error {
 	var failed rule.Errors
 	for _, t := range tests {
 		r := ruleTest{test: t, table: table, limiter: limiter.New(memory.New(memory.Options{Budget: testBudget}), table, limiter.Options{})}
@@ -35,7 +36,7 @@ const testBudget = 16 << 20
 
 // ruleTest is one test under way.
 type ruleTest struct {
-	test    *rule.Test
+	test    *ruletest.Test
 	table   *rule.Table
 	limiter *limiter.Limiter
 	request limiter.Request
@@ -60,7 +61,7 @@ func (r *ruleTest) fault(line int, problem, hint string) *rule.Error {
 }
 
 // step asks one question as often as it says and compares the answers.
-func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *rule.Step) *rule.Error {
+func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.Step) *rule.Error {
 	descriptors := s.Descriptors
 	if s.Request != nil {
 		if !domain.HasHTTP() && len(domain.Lists()) == 0 {
@@ -99,7 +100,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *rule.Step) 
 }
 
 // compare compares the last answer with what the step says of it.
-func (r *ruleTest) compare(s *rule.Step) *rule.Error {
+func (r *ruleTest) compare(s *ruletest.Step) *rule.Error {
 	v := &r.verdict
 	switch {
 	case s.Rule != nil && *s.Rule != r.ruleName():
@@ -181,7 +182,7 @@ func span(d time.Duration) string {
 }
 
 // client is a request of a test, with its address as the middleware sees it.
-type client struct{ *rule.Request }
+type client struct{ *ruletest.Request }
 
 // RemoteAddress returns the address that stands for all of the client's.
 func (c client) RemoteAddress() netip.Addr { return clientip.Group(c.Request.RemoteAddress(), 0) }

@@ -10,6 +10,7 @@ import (
 
 	"stint/app"
 	"stint/rule"
+	"stint/rule/ruletest"
 )
 
 // pages returns the documents by name, the README among them.
@@ -97,7 +98,7 @@ func readYAML(name, text string) error {
 	case strings.Contains(lines, "\ndomain:"):
 		_, err = rule.Parse(source)
 	case strings.Contains(lines, "\ntests:"):
-		_, err = rule.ParseTests(source)
+		_, err = ruletest.Parse(source)
 	default:
 		_, err = app.ParseConfig(name, []byte(text))
 	}

@@ -34,6 +34,11 @@ var layers = []layer{
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
+		[]string{"rule/ruletest"},
+		[]string{".", "rule", "internal/..."},
+		"tests of rules are written in the words of rules; rules know nothing of them",
+	},
+	{
 		[]string{"rule/*"},
 		[]string{"internal/..."},
 		"a part of rule files is read without knowing the whole",
@@ -60,7 +65,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter/*"},
-		[]string{".", "rule", "limiter", "internal/..."},
+		[]string{".", "rule", "rule/denial", "limiter", "internal/..."},
 		"what middlewares share stands above limiter and below them",
 	},
 	{
@@ -70,7 +75,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "limiter", "limiter/*", "internal/..."},
+		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{
@@ -89,7 +94,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/*", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",

@@ -23,6 +23,7 @@ func read(v strictyaml.Value, c *config) bool {
 	return v.Object("a config", strictyaml.Words{
 		"name":  func(v strictyaml.Value) { c.Name = v.Text() },
 		"on":    func(v strictyaml.Value) { c.On = v.Bool() },
+		"mode":  func(v strictyaml.Value) { v.OneOf("fast", "slow") },
 		"size":  func(v strictyaml.Value) { c.Size = v.Uint(1000) },
 		"free":  func(v strictyaml.Value) { c.Free = v.Any() },
 		"inner": func(v strictyaml.Value) { c.Inner = new(config); read(v, c.Inner) },
@@ -79,7 +80,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	const known = "known here are free, inner, name, on, ports, size"
+	const known = "known here are free, inner, mode, name, on, ports, size"
 	for _, tt := range []struct{ text, want string }{
 		{"namee: x", `1: unknown word "namee" in a config; did you mean "name"?`},
 		{"NAME: x", `1: unknown word "NAME" in a config; write "name": words are in lower case`},
@@ -89,6 +90,8 @@ func TestFaults(t *testing.T) {
 		{"name: [a]", "1: name: expected a text, found a list; write one value"},
 		{"on: yes please", `1: on: expected true or false, found the text "yes please"; write true or false, without quotes`},
 		{"on: 1", `1: on: expected true or false, found the number "1"; write true or false, without quotes`},
+		{"mode: quick", `1: mode: unknown word "quick"; write fast or slow`},
+		{"mode: Fast", `1: mode: unknown word "Fast"; did you mean "fast"?`},
 		{"size: -1", "1: size: -1 is negative; write a number from 0 to 1000"},
 		{"size: 1001", "1: size: 1001 is too large; write a number from 0 to 1000"},
 		{"size: 99999999999999999999", "1: size: 99999999999999999999 is too large; write a number from 0 to 1000"},

@@ -112,6 +112,21 @@ func isDigits(v Value) bool {
 // Uint32 is Uint for numbers below 2^32.
 func (v Value) Uint32() uint32 { return uint32(v.Uint(math.MaxUint32)) }
 
+// OneOf returns the position of the word that stands there, and false where it is
+// none of those known.
+func (v Value) OneOf(known ...string) (int, bool) {
+	text := v.Text()
+	if i := slices.Index(known, text); i >= 0 {
+		return i, true
+	}
+	hint := "write " + strings.Join(known, " or ")
+	if near := Nearest(text, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	v.Fail(fmt.Sprintf("%sunknown word %s", v.prefix(), quote(text)), hint)
+	return 0, false
+}
+
 // List returns the values of a list; nothing written is an empty one.
 func (v Value) List() []Value {
 	if v.IsNull() {

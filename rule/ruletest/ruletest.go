@@ -1,20 +1,7 @@
-package rule
-
-import (
-	"fmt"
-	"net/netip"
-	"net/textproto"
-	"net/url"
-	"strings"
-	"time"
-
-	"stint"
-	"stint/internal/strictyaml"
-)
-
-// Test is one rule test: what is asked of the rules at which time, and the answers
-// that are expected. Tests stand beside the rules, in files whose names end in
-// _test.yaml:
+// Package ruletest reads rule tests: what is asked of the rules of a file at which
+// time, and which answers are expected. `stint check` runs them.
+//
+// Tests stand beside the rules, in files whose names end in _test.yaml:
 //
 //	tests:
 //	  - name: five pass, the sixth waits for the next minute
@@ -24,9 +11,24 @@ import (
 //	      - {at: 0s, times: 5, descriptor: {key: auth_type, value: login}, expect: allow}
 //	      - {at: 10s, descriptor: {key: auth_type, value: login}, expect: deny, rule: auth/auth_type=login, retry_after: 50s}
 //	      - {at: 60s, request: {method: POST, path: /login, address: 192.0.2.1}, expect: allow, remaining: 4}
-//
-// A test begins with fresh state at start, which is 2026-01-01T00:00:00Z where it is
-// left out.
+package ruletest
+
+import (
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"stint"
+	"stint/internal/strictyaml"
+	"stint/rule"
+)
+
+// Test is one rule test. It begins with fresh state at Start, which is
+// 2026-01-01T00:00:00Z where the file gives none.
 type Test struct {
 	Name   string
 	Domain string
@@ -51,7 +53,7 @@ type Step struct {
 	// Descriptors are asked as one call: `descriptor` is one of them, an entry or a
 	// list of entries, and `descriptors` is a list of such. Where Request is set they
 	// are empty, and the domain's http section describes the request.
-	Descriptors []Descriptor
+	Descriptors []rule.Descriptor
 	Request     *Request
 
 	// Allow is what `expect` says.
@@ -65,7 +67,7 @@ type Step struct {
 	RetryAfter *time.Duration
 }
 
-// Request is an HTTP request of a rule test. It is an [Attributes].
+// Request is an HTTP request of a rule test, as rules read it.
 type Request struct {
 	method  string
 	path    string
@@ -102,34 +104,37 @@ func (r *Request) RemoteAddress() netip.Addr { return r.address }
 // zero is when tests begin unless they say otherwise.
 var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// ParseTests reads files of rule tests. On any fault it returns an [*Errors] with
+// Parse reads files of rule tests. On any fault it returns a [*rule.Errors] with
 // every fault of every file.
-func ParseTests(sources ...Source) ([]*Test, error) {
+func Parse(sources ...rule.Source) ([]*Test, error) {
 	var tests []*Test
-	var errs Errors
+	var errs rule.Errors
 	for _, src := range sources {
 		doc := strictyaml.Parse(src.Data)
 		if len(doc.Faults()) == 0 {
-			p := testParser{file: src.Name, doc: doc}
+			p := parser{file: src.Name, doc: doc}
 			tests = append(tests, p.tests()...)
 		}
 		for _, fault := range doc.Faults() {
-			errs.List = append(errs.List, &Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
+			errs.List = append(errs.List, &rule.Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
 		}
 	}
-	if err := errs.orNil(); err != nil {
-		return nil, err
+	if len(errs.List) > 0 {
+		return nil, &errs
 	}
 	return tests, nil
 }
 
-// testParser reads one file of rule tests.
-type testParser struct {
+// parser reads one file of rule tests.
+type parser struct {
 	file string
 	doc  *strictyaml.Document
 }
 
-func (p *testParser) tests() []*Test {
+// ofRules are words that a file of rules begins with.
+var ofRules = []string{"domain", "descriptors", "http", "exempt", "deny", "atomic", "key", "rate_limit"}
+
+func (p *parser) tests() []*Test {
 	var tests []*Test
 	list := true
 	known := p.doc.Root().Object("a file of rule tests", strictyaml.Words{"tests": func(v strictyaml.Value) {
@@ -138,7 +143,7 @@ func (p *testParser) tests() []*Test {
 			tests = append(tests, p.test(element))
 		}
 	}}, func(word string) string {
-		if places[word] != "" {
+		if slices.Contains(ofRules, word) {
 			return "rules stand in a file of their own, whose name does not end in _test.yaml"
 		}
 		return ""
@@ -149,7 +154,7 @@ func (p *testParser) tests() []*Test {
 	return tests
 }
 
-func (p *testParser) test(v strictyaml.Value) *Test {
+func (p *parser) test(v strictyaml.Value) *Test {
 	t := &Test{Start: zero, File: p.file, Line: v.Line()}
 	known := v.Object("a test", strictyaml.Words{
 		"name":   func(v strictyaml.Value) { t.Name = v.Text() },
@@ -185,18 +190,18 @@ func readInstant(v strictyaml.Value) stint.Instant {
 	return zero
 }
 
-func (p *testParser) step(v strictyaml.Value) Step {
+func (p *parser) step(v strictyaml.Value) Step {
 	s := Step{File: p.file, Line: v.Line(), Times: 1}
 	said := map[string]bool{}
 	words := strictyaml.Words{
 		"at":          func(v strictyaml.Value) { s.At = readDuration(v) },
 		"times":       func(v strictyaml.Value) { s.Times = uint32(v.Uint(1_000_000)) },
 		"cost":        func(v strictyaml.Value) { n := v.Uint32(); s.Cost = &n },
-		"descriptor":  func(v strictyaml.Value) { s.Descriptors = []Descriptor{readDescriptor(v)} },
+		"descriptor":  func(v strictyaml.Value) { s.Descriptors = []rule.Descriptor{readDescriptor(v)} },
 		"descriptors": func(v strictyaml.Value) { s.Descriptors = readDescriptors(v) },
 		"request":     func(v strictyaml.Value) { s.Request = readRequest(v) },
 		"expect": func(v strictyaml.Value) {
-			i, _ := choose(v, "allow", "deny")
+			i, _ := v.OneOf("allow", "deny")
 			s.Allow = i == 0
 		},
 		"rule":        func(v strictyaml.Value) { text := v.Text(); s.Rule = &text },
@@ -232,7 +237,7 @@ func (p *testParser) step(v strictyaml.Value) Step {
 }
 
 func readDuration(v strictyaml.Value) time.Duration {
-	d, err := ParseDuration(v.Text())
+	d, err := rule.ParseDuration(v.Text())
 	if err != nil {
 		v.Fail(fmt.Sprintf("%s: %q is %v", v.Word(), v.Text(), err), "write a duration such as 0s, 250ms, 15m or 1d")
 	}
@@ -246,8 +251,8 @@ func readRetry(v strictyaml.Value) time.Duration {
 	return readDuration(v)
 }
 
-func readDescriptors(v strictyaml.Value) []Descriptor {
-	var list []Descriptor
+func readDescriptors(v strictyaml.Value) []rule.Descriptor {
+	var list []rule.Descriptor
 	for _, element := range v.List() {
 		list = append(list, readDescriptor(element))
 	}
@@ -257,10 +262,10 @@ func readDescriptors(v strictyaml.Value) []Descriptor {
 	return list
 }
 
-func readDescriptor(v strictyaml.Value) Descriptor {
-	d := Descriptor{Cost: 1}
+func readDescriptor(v strictyaml.Value) rule.Descriptor {
+	d := rule.Descriptor{Cost: 1}
 	for _, element := range v.OneOrList() {
-		var e Entry
+		var e rule.Entry
 		known := element.Object("an entry", strictyaml.Words{
 			"key":   func(v strictyaml.Value) { e.Key = v.Text() },
 			"value": func(v strictyaml.Value) { e.Value = v.Text() },

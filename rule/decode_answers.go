@@ -1,0 +1,122 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+
+	"stint"
+	"stint/internal/strictyaml"
+)
+
+// readCount reads what a limit counts.
+func (l *limit) readCount(v strictyaml.Value) {
+	i, ok := v.OneOf("requests", "responses")
+	l.wrong = l.wrong || !ok
+	if i == 1 {
+		l.answers = new(Answers)
+	}
+}
+
+// readStatuses reads which answers count, such as [401, 5xx, 400-403], once count is
+// known.
+func (l *limit) readStatuses() {
+	count, counts := l.said["count"]
+	v, says := l.said["statuses"]
+	switch {
+	case l.answers == nil && says && (!counts || !l.wrong):
+		l.fail(v, "statuses stand without count: responses", "add count: responses, which charges by the answer, or leave them out")
+		return
+	case l.answers == nil:
+		return
+	case !says:
+		l.fail(count, "count: responses does not say which answers count", "add statuses:, such as [401], [5xx] or [400-499]")
+		return
+	}
+	l.readResponses(count)
+	l.spec.Hold = l.spec.Algorithm == stint.TokenBucket // the others can undo any take
+	elements := v.OneOrList()
+	for _, element := range elements {
+		l.readStatus(element)
+	}
+	if len(elements) == 0 {
+		l.fail(v, "statuses is empty", "write at least one, such as [401], [5xx] or [400-499]")
+	}
+}
+
+// readResponses refuses what cannot wait for an answer.
+func (l *limit) readResponses(count strictyaml.Value) {
+	if l.spec.Algorithm == stint.LeakyBucket {
+		l.fail(count, "count: responses of a leaky_bucket", "a place in a queue is used when the request is let go, whatever its answer; choose another algorithm")
+	}
+	if v, ok := l.said["count_denied"]; ok && l.spec.CountDenied {
+		l.fail(v, "count_denied beside count: responses", "what is denied has no answer that could count; keep one of the two")
+	}
+	if v, ok := l.said["overdraw"]; ok && l.spec.Overdraw {
+		l.fail(v, "overdraw beside count: responses", "what is denied has no answer, and would stay debited; keep one of the two")
+	}
+}
+
+// readStatus adds one status, or a range of them, to those that count.
+func (l *limit) readStatus(v strictyaml.Value) {
+	from, to, ok := parseStatuses(v.Text())
+	if !ok {
+		l.fail(v, fmt.Sprintf("statuses: %q is no status of HTTP", v.Text()),
+			fmt.Sprintf("write a number from %d to %d, a class such as 5xx, or a range such as 400-403", leastStatus, mostStatus))
+		return
+	}
+	for status := from; status <= to; status++ {
+		if l.answers.Charges(status) {
+			l.fail(v, fmt.Sprintf("statuses: %d stands twice", status), "name each status once, by itself or in one class or range")
+			return
+		}
+	}
+	for i := from - leastStatus; i <= to-leastStatus; i++ {
+		l.answers.statuses[i/64] |= 1 << (i % 64)
+	}
+}
+
+// parseStatuses returns the first and the last status that a text names.
+func parseStatuses(text string) (from, to int, ok bool) {
+	if class, rest := text[:min(len(text), 1)], text[min(len(text), 1):]; strings.EqualFold(rest, "xx") {
+		from, ok = parseStatus(class + "00")
+		return from, from + 99, ok
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	from, ok = parseStatus(first)
+	if to = from; isRange && ok {
+		to, ok = parseStatus(last)
+	}
+	return from, to, ok && from <= to
+}
+
+func parseStatus(text string) (int, bool) {
+	n := 0
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, len(text) == 3 && n >= leastStatus && n <= mostStatus
+}
+
+// String returns the statuses as a rule file may write them.
+func (a *Answers) String() string {
+	var words []string
+	for from := leastStatus; from <= mostStatus; from++ {
+		if !a.Charges(from) {
+			continue
+		}
+		to := from
+		for a.Charges(to + 1) {
+			to++
+		}
+		word := fmt.Sprint(from)
+		if to > from {
+			word = fmt.Sprintf("%d-%d", from, to)
+		}
+		words = append(words, word)
+		from = to
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,234 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+
+	"stint"
+	"stint/internal/strictyaml"
+)
+
+// mostUpto is the most that `upto` may say.
+const mostUpto = 100 * Whole
+
+// elastic is the word `elastic` as it is written. What it names is looked up once
+// all rules of the domain are read.
+type elastic struct {
+	at   strictyaml.Value
+	from *strictyaml.Value
+	upto Ratio
+	made Elastic
+}
+
+// readElastic reads the words of `elastic`.
+func (l *limit) readElastic(v strictyaml.Value) {
+	e := &elastic{at: v}
+	said := map[string]strictyaml.Value{}
+	words := strictyaml.Words{
+		"from":  func(v strictyaml.Value) { e.from = &v },
+		"upto":  func(v strictyaml.Value) { e.upto = ratio(v, mostUpto) },
+		"below": func(v strictyaml.Value) { e.made.Below = ratio(v, Whole) },
+		"gauge": func(v strictyaml.Value) { e.made.Gauge = v.NonEmpty() },
+	}
+	for word, read := range words {
+		words[word] = func(v strictyaml.Value) {
+			said[word] = v
+			read(v)
+		}
+	}
+	known := v.Object("elastic", words, elasticHint)
+	upto, saysUpto := said["upto"]
+	switch {
+	case !known:
+	case e.from == nil:
+		v.Fail("elastic does not say where the room comes from", "add from: and the name of a rule of this domain, or from: load")
+	case e.from.NonEmpty() == "":
+	case !saysUpto:
+		v.Fail("elastic without upto", "add upto: and how far a key may go at most, such as upto: 300%")
+	case e.upto > 0 && e.upto <= Whole:
+		upto.Fail(fmt.Sprintf("upto: %s is not more than the limit itself", upto.Text()), "write more than 100%; with 300% a limit of 100 goes up to 300")
+	case e.upto > 0 && e.readGauge(said):
+		l.elastic = e
+		return
+	}
+	l.wrong = true
+}
+
+func elasticHint(word string) string {
+	switch word {
+	case "pool", "of", "borrow", "borrow_from", "rule", "name":
+		return "write from: and the name of a rule of this domain"
+	case "load":
+		return "write from: load"
+	case "up_to", "max", "cap", "limit":
+		return "write upto: and a percentage, such as 300%"
+	case "above", "under", "threshold":
+		return "write below: and a percentage, such as 70%"
+	}
+	return ""
+}
+
+// readGauge reads what belongs to `from: load` alone.
+func (e *elastic) readGauge(said map[string]strictyaml.Value) bool {
+	if e.fromLoad() {
+		if e.made.Below > 0 {
+			return true
+		}
+		if _, ok := said["below"]; !ok {
+			e.at.Fail("elastic from load without below", "add below: and the load from which nothing more is lent, such as below: 70%")
+		}
+		return false
+	}
+	for _, word := range []string{"below", "gauge"} {
+		if v, ok := said[word]; ok {
+			v.Fail(fmt.Sprintf("%s beside from: %s", word, e.from.Text()), "it belongs to from: load; leave one of the two out")
+			return false
+		}
+	}
+	return true
+}
+
+// fromLoad says whether a gauge is asked, rather than a rule.
+func (e *elastic) fromLoad() bool { return e.from.Text() == "load" }
+
+// stretch makes the limit that bounds all that a key takes, and refuses what does
+// not go together with a limit that gives way.
+func (l *limit) stretch() bool {
+	for _, word := range []struct {
+		name, why string
+		on        bool
+	}{
+		{"soft", "both let a key pass its limit", l.soft > 0},
+		{"count", "what a request was lent cannot be given back by its answer", l.answers != nil},
+		{"count_denied", "it keeps out who keeps trying, and elastic lets them in", l.spec.CountDenied},
+		{"overdraw", "a debt is beyond the limit already", l.spec.Overdraw},
+	} {
+		if v, ok := l.said[word.name]; ok && word.on {
+			later(v, l.elastic.at).Fail(fmt.Sprintf("elastic beside %s: %s", word.name, v.Text()), word.why+"; keep one of the two")
+			return false
+		}
+	}
+	spec := l.limit.Spec()
+	spec.Requests, spec.Burst = l.elastic.upto.of(spec.Requests), l.elastic.upto.of(spec.Burst)
+	most, err := stint.NewLimit(spec)
+	if err != nil {
+		l.elastic.at.Fail(fmt.Sprintf("upto: the larger limit is refused: %v", err), "lower the percentage or the limit")
+		return false
+	}
+	l.elastic.made.Cap = most
+	return true
+}
+
+// borrower is a rule with `elastic`.
+type borrower struct {
+	*Rule
+	elastic *elastic
+}
+
+// lend finds what the elastic rules of the domain lean on.
+func (f *fileCompiler) lend() {
+	for _, b := range f.borrowers {
+		b.Elastic = &b.elastic.made
+		name := b.elastic.from.Text()
+		pools := f.named(name)
+		switch {
+		case b.Shadow || b.Quota:
+			b.elastic.at.Fail("elastic on a limit in shadow_mode or quota_mode", "such a limit denies nobody by itself, so there is nothing to lend it; leave one of the two out")
+		case b.elastic.fromLoad() && len(pools) > 0:
+			b.elastic.from.Fail("from: load means a gauge, and a rule has that name as well", "give the rule another name")
+		case b.elastic.fromLoad():
+			if b.Elastic.Gauge == "" {
+				b.Elastic.Gauge = f.domain.name
+			}
+		case len(pools) == 0:
+			f.noPool(b, name)
+		case len(pools) > 1:
+			b.elastic.from.Fail(fmt.Sprintf("from: %d rules have the name %q", len(pools), name), "give the one that lends a name of its own")
+		case pools[0] == b.Rule:
+			b.elastic.from.Fail(fmt.Sprintf("the limit %q leans on itself", name), "name another rule of this domain, whose room may be lent")
+		default:
+			b.Elastic.Pool = pools[0]
+			f.checkPool(b, pools[0])
+		}
+	}
+}
+
+// named returns the rules that a name means: as users see it, or as it is given.
+func (f *fileCompiler) named(name string) []*Rule {
+	var rules []*Rule
+	for _, r := range f.rules {
+		if r.Name == name || r.Given == name {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// noPool reports a name that no rule has. Where rules are refused it may be one of
+// those.
+func (f *fileCompiler) noPool(b borrower, name string) {
+	if len(f.doc.Faults()) > 0 {
+		return
+	}
+	var names []string
+	for _, r := range f.rules {
+		if r != b.Rule {
+			names = append(names, r.Name)
+		}
+	}
+	hint := "a limit gets a name with the word name; of others it is domain/key[=value]/..."
+	if near := strictyaml.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	} else if len(names) > 0 {
+		hint = "the rules here are " + strings.Join(names[:min(len(names), 5)], ", ")
+		if len(names) > 5 {
+			hint += ", ..."
+		}
+	}
+	b.elastic.from.Fail(fmt.Sprintf("from: no rule of domain %s is named %q", f.domain.name, name), hint)
+}
+
+// checkPool refuses rules that have no room which could be lent.
+func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
+	why := ""
+	switch s := pool.Limit.Spec(); {
+	case f.isElastic(pool):
+		why = "is elastic itself"
+	case s.Algorithm == stint.Unlimited:
+		why = "is unlimited, so nothing bounds what it lends"
+	case s.Algorithm == stint.LeakyBucket:
+		why = "is a leaky_bucket, which lends places in a queue"
+	case pool.Answers != nil:
+		why = "counts responses, so its room is not known when it is asked"
+	case s.CountDenied:
+		why = "counts what it denies, so asking it would use it up"
+	case pool.Shadow || pool.Quota:
+		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
+	default:
+		return
+	}
+	b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), "name a plain limit of a rate that everybody shares")
+}
+
+func (f *fileCompiler) isElastic(r *Rule) bool {
+	for _, b := range f.borrowers {
+		if b.Rule == r {
+			return true
+		}
+	}
+	return false
+}
+
+// String returns what the limit leans on in one line.
+func (e *Elastic) String() string {
+	s := e.Cap.Spec()
+	where := fmt.Sprintf("load %s below %v", e.Gauge, e.Below)
+	if e.Pool != nil {
+		where = e.Pool.Name
+	}
+	text := fmt.Sprintf("%s up to %d", where, s.Requests)
+	if s.Burst > 0 {
+		text += fmt.Sprintf(" burst %d", s.Burst)
+	}
+	return text
+}
