@@ -1,5 +1,5 @@
 // Command client keeps an HTTP client under its own limit and under that of a server
-// that it knows nothing about, and delivers webhooks no faster than their receiver wants.
+// that it knows nothing about.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 
 	"stint"
 	"stint/httplimit"
-	"stint/pace"
 	"stint/pace/pacehttp"
 	"stint/store/memory"
 )
@@ -26,16 +25,9 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
-	if err := fetch(ctx, out); err != nil {
-		return err
-	}
-	return deliver(ctx, out)
-}
-
-// fetch sends eight requests from four goroutines to a server that takes five a second.
+// run sends eight requests from four goroutines to a server that takes five a second.
 // Nobody tells the client: it reads the server's answers.
-func fetch(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer) error {
 	server := limitedServer()
 	defer server.Close()
 
@@ -84,36 +76,4 @@ func get(ctx context.Context, client *http.Client, url string) (status int, err 
 	defer answer.Body.Close()
 	_, err = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode, err
-}
-
-// deliver queues six webhooks and delivers ten a second, oldest first; one that finds
-// the queue full is dropped.
-func deliver(ctx context.Context, out io.Writer) error {
-	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 1})
-	p := pace.New(memory.New(memory.Options{}), "webhooks of customer 42", limit)
-
-	delivered := make(chan string, 5)
-	q := pace.NewQueue(p, func(_ context.Context, hook string) error {
-		delivered <- hook // a program would send it here
-		return nil
-	}, pace.QueueOptions[string]{
-		MaxItems: 5, MaxAge: time.Minute,
-		Dropped: func(hook string, why pace.Reason) { fmt.Fprintf(out, "%s dropped: %v\n", hook, why) },
-	})
-	for i := range 6 {
-		q.Offer(fmt.Sprintf("webhook %d", i))
-	}
-
-	ended := make(chan error, 1)
-	go func() { ended <- q.Run(ctx) }()
-	for range 5 {
-		select {
-		case hook := <-delivered:
-			fmt.Fprintln(out, hook, "delivered")
-		case err := <-ended:
-			return err
-		}
-	}
-	q.Close()
-	return <-ended
 }

@@ -17,10 +17,4 @@ func Example() {
 	}
 	// Output:
 	// fetched: 8, refused by the server: 0
-	// webhook 5 dropped: full
-	// webhook 0 delivered
-	// webhook 1 delivered
-	// webhook 2 delivered
-	// webhook 3 delivered
-	// webhook 4 delivered
 }

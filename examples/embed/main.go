@@ -3,8 +3,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log"
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -17,16 +17,30 @@ func main() {
 	config.Demo = "demo"
 	config.LogFormat = "json"
 
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, config, func(url string) { fmt.Println("try curl -i", url+"/demo") })
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// run serves until ctx is done, and says where once it does.
+func run(ctx context.Context, config app.Config, serving func(url string)) error {
 	// New reads and checks everything that can be wrong; nothing runs so far.
 	service, err := app.New(config)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// Start returns once calls are accepted. A program that only serves says
+	// service.Run(ctx) in place of all that follows; Run also ends if a listener fails.
+	if err := service.Start(ctx); err != nil {
+		return err
+	}
+	serving("http://" + service.Addr("http"))
+	<-ctx.Done()
 
-	// Run serves until ctx is done, then lets calls in flight finish.
-	if err := service.Run(ctx); err != nil {
-		log.Print(err)
-	}
+	// Stop lets calls in flight finish; its context could cut that short.
+	service.Stop(context.WithoutCancel(ctx))
+	return nil
 }

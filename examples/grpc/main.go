@@ -1,18 +1,21 @@
-// Command grpc limits a gRPC server, each client to 100 calls a minute, and keeps
-// a client of it to five a second.
+// Command grpc limits a gRPC server, each client to five calls an hour, and keeps a
+// client of it to fifty a second.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log"
+	"io"
 	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"stint"
 	"stint/grpclimit"
@@ -20,31 +23,44 @@ import (
 )
 
 func main() {
-	store := memory.New(memory.Options{})
-	limits := grpclimit.Limit(store, stint.MustLimit(stint.Spec{
-		Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute,
-	}), grpclimit.Options{
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "grpc:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves, calls, and stops.
+func run(ctx context.Context, out io.Writer) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := limitedServer()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+
+	err = call(ctx, out, listener.Addr().String())
+	server.GracefulStop()
+	return errors.Join(err, <-served)
+}
+
+// limitedServer allows each client five calls an hour.
+func limitedServer() *grpc.Server {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Hour})
+	limits := grpclimit.Limit(memory.New(memory.Options{}), limit, grpclimit.Options{
 		// Calls of the health service are not limited, unless Exempt says so: here they
 		// are the only ones.
 		Exempt: []string{},
 	})
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary), grpc.ChainStreamInterceptor(limits.Stream))
 	healthpb.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	go func() { log.Fatal(server.Serve(listener)) }()
-
-	if err := ask(store, listener.Addr().String()); err != nil {
-		log.Fatal(err)
-	}
+	return server
 }
 
-// ask calls the server ten times, as fast as the client's own limit allows.
-func ask(store stint.Store, address string) error {
-	own := grpclimit.NewClient(store, stint.MustLimit(stint.Spec{
-		Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second,
+// call calls the server six times, as fast as the client's own limit allows.
+func call(ctx context.Context, out io.Writer, address string) error {
+	own := grpclimit.NewClient(memory.New(memory.Options{}), stint.MustLimit(stint.Spec{
+		Algorithm: stint.TokenBucket, Requests: 50, Per: time.Second, Burst: 1,
 	}), grpclimit.ClientOptions{Name: "calls to health"})
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithChainUnaryInterceptor(own.Unary), grpc.WithChainStreamInterceptor(own.Stream))
@@ -52,13 +68,14 @@ func ask(store stint.Store, address string) error {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	defer func() { _ = connection.Close() }() // an error would come too late
-	client, began := healthpb.NewHealthClient(connection), time.Now()
-	for range 10 {
-		answer, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
-		if err != nil {
-			return fmt.Errorf("asking: %w", err)
+	client := healthpb.NewHealthClient(connection)
+	for i := range 6 {
+		answer, err := client.Check(ctx, &healthpb.HealthCheckRequest{})
+		if err != nil { // the sixth: the client may go on, the server does not let it
+			fmt.Fprintf(out, "call %d: %v: %s\n", i, status.Code(err), status.Convert(err).Message())
+			continue
 		}
-		fmt.Printf("%4d ms: %v\n", time.Since(began).Milliseconds(), answer.GetStatus())
+		fmt.Fprintf(out, "call %d: %v\n", i, answer.GetStatus())
 	}
 	return nil
 }

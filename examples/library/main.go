@@ -3,13 +3,17 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"stint"
 	"stint/store/memory"
 )
 
-func main() {
+func main() { run(os.Stdout) }
+
+func run(out io.Writer) {
 	// Make limit and store once; both are safe for any number of goroutines.
 	limit := stint.MustLimit(stint.Spec{
 		Algorithm: stint.TokenBucket,
@@ -22,10 +26,10 @@ func main() {
 		// One call, no allocation. The key says whose bucket it is.
 		d := store.Take("user=42", limit, 1)
 		if d.Allowed {
-			fmt.Printf("%d: allowed, %d left\n", i, d.Remaining)
+			fmt.Fprintf(out, "%d: allowed, %d left\n", i, d.Remaining)
 			continue
 		}
-		fmt.Printf("%d: denied, wait %v\n", i, d.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(out, "%d: denied, wait %v\n", i, d.RetryAfter.Round(time.Millisecond))
 		time.Sleep(d.RetryAfter) // after exactly this long the same take passes
 	}
 }

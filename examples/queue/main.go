@@ -1,0 +1,106 @@
+// Command queue limits what comes from outside at its own speed: alerts that come too
+// soon are dropped, webhooks that come too soon wait, and jobs wait for a worker that
+// reads them from a channel.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"stint"
+	"stint/pace"
+	"stint/store/memory"
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "queue:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	store := memory.New(memory.Options{})
+	for _, part := range []func(context.Context, io.Writer, stint.Store) error{alert, deliver, work} {
+		if err := part(ctx, out, store); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alert sends two alerts an hour. What is over is dropped: one function for each fate.
+func alert(ctx context.Context, out io.Writer, store stint.Store) error {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 2, Per: time.Hour})
+	send := func(text string) { fmt.Fprintln(out, "alert:", text) }
+	drop := func(text string, d stint.Decision) {
+		fmt.Fprintf(out, "dropped: %s; the next may go in %v\n", text, d.RetryAfter.Round(time.Minute))
+	}
+	alerts := pace.NewFilter(pace.New(store, "alerts", limit), send, drop)
+	for _, text := range []string{"disk 80 %", "disk 90 %", "disk 95 %"} {
+		if _, err := alerts.Offer(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver queues six webhooks and delivers ten a second, oldest first. One finds the
+// queue full.
+func deliver(ctx context.Context, out io.Writer, store stint.Store) error {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 1})
+	began, left := time.Now(), 5
+	var q *pace.Queue[string]
+	q = pace.NewQueue(pace.New(store, "webhooks of customer 42", limit), func(_ context.Context, hook string) error {
+		fmt.Fprintf(out, "%s after %v\n", hook, since(began)) // a program would send it here
+		if left--; left == 0 {
+			q.Close()
+		}
+		return nil
+	}, pace.QueueOptions[string]{
+		MaxItems: 5, MaxAge: time.Minute,
+		Dropped: func(hook string, why pace.Reason) { fmt.Fprintln(out, hook, "dropped:", why) },
+	})
+	for i := range 6 {
+		q.Offer(fmt.Sprintf("webhook %d", i))
+	}
+	return q.Run(ctx)
+}
+
+// work releases jobs to a channel, which a worker reads that knows of no limit. The
+// channel holds one job, so a slow worker makes the queue wait, and fill, and drop.
+func work(ctx context.Context, out io.Writer, store stint.Store) error {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second})
+	jobs := make(chan string, 1)
+	q := pace.NewQueue(pace.New(store, "jobs", limit), func(ctx context.Context, job string) error {
+		select {
+		case jobs <- job:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, pace.QueueOptions[string]{MaxItems: 3})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Run(ctx)
+		close(jobs)
+	}()
+
+	for i := range 3 {
+		q.Offer(fmt.Sprintf("job %d", i))
+	}
+	began, done := time.Now(), 0
+	for job := range jobs {
+		fmt.Fprintf(out, "%s after %v\n", job, since(began))
+		if done++; done == 3 {
+			q.Close()
+		}
+	}
+	fmt.Fprintf(out, "%d released, %d waiting\n", q.Stats().Released, q.Stats().Waiting)
+	return <-ended
+}
+
+func since(began time.Time) time.Duration { return time.Since(began).Round(100 * time.Millisecond) }
