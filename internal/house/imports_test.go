@@ -49,6 +49,11 @@ var layers = []layer{
 		"rules depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{
+		[]string{"load"},
+		nil,
+		"how busy something is says whoever knows; limiter is given a function that tells",
+	},
+	{
 		[]string{"pace"},
 		[]string{".", "internal/..."},
 		"a caller waits for any store; it needs no rules and no server",
@@ -75,7 +80,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "internal/..."},
+		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{
@@ -86,7 +91,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -94,7 +99,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "limiter", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",
