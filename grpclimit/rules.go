@@ -80,13 +80,17 @@ func newCall(ctx context.Context, method string) *call {
 	return c
 }
 
+// from returns the address of the peer; invalid: it has none.
+func (c *call) from() netip.Addr {
+	if c.peer == nil || c.peer.Addr == nil {
+		return netip.Addr{}
+	}
+	return clientip.Peer(c.peer.Addr.String())
+}
+
 // client returns the address of who called; invalid: unknown.
 func (c *call) client(f *clientip.Finder, forwarded string) netip.Addr {
-	var from netip.Addr
-	if c.peer != nil && c.peer.Addr != nil {
-		from = clientip.Peer(c.peer.Addr.String())
-	}
-	return f.Client(from, metadata.ValueFromIncomingContext(c.ctx, forwarded))
+	return f.Client(c.from(), metadata.ValueFromIncomingContext(c.ctx, forwarded))
 }
 
 // attributes is a call as the actions of a rule file read it: the request of
@@ -155,3 +159,6 @@ func (a *attributes) PeerCertificate() *x509.Certificate {
 	}
 	return info.State.VerifiedChains[0][0]
 }
+
+// TrustedPeer says whether a trusted proxy brought the call.
+func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(a.from()) }

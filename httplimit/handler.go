@@ -104,6 +104,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // One that may not is answered.
 func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) bool {
 	what, err := h.ask(r, s)
+	s.attributes.setCookies(w.Header())
 	switch {
 	case err != nil:
 		return h.failed(w, r, s, err)

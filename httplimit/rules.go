@@ -68,7 +68,8 @@ func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
 // attributes is a request as the actions of a rule file read it.
 type attributes struct {
 	*http.Request
-	rules *byRules
+	rules   *byRules
+	cookies []*http.Cookie // for the answer
 }
 
 var (

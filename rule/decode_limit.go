@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // time zones work without those of the system
 
 	"stint"
+	"stint/internal/duration"
 	"stint/internal/strictyaml"
 	"stint/rule/denial"
 )
@@ -150,7 +151,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
 		if near := unitNamed(text); near != nil {
 			hint = fmt.Sprintf("write %s, or the word unit: %s", shortest(near.Per), near.Name)
-		} else if v.IsInt() && err.Error() == durationFault("1") {
+		} else if v.IsInt() && errors.Is(err, duration.ErrNoUnit) {
 			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
 		}
 		l.fail(v, fmt.Sprintf("%s: %q is %v", v.Word(), text, err), hint)

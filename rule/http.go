@@ -10,9 +10,13 @@ type Attributes = action.Attributes
 
 // Connection is what Attributes may know besides: Host, the name that the client
 // asked for, with its port if it has one; Values, all values of a header in their
-// order; and PeerCertificate, the client's certificate if the server has verified
-// it, else nil.
+// order; PeerCertificate, the client's certificate if the server has verified it,
+// else nil; and TrustedPeer, whether a trusted proxy brought the request.
 type Connection = action.Connection
+
+// Responder is what Attributes may be besides: a request whose answer can carry the
+// cookies of devices.
+type Responder = action.Responder
 
 // Sizer is what Attributes may know besides: the size of the body, for `cost:
 // {body: SIZE}`.

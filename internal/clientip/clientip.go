@@ -103,6 +103,10 @@ func (f *Finder) Client(peer netip.Addr, lines []string) netip.Addr {
 	return at
 }
 
+// Trusts says whether peer, invalid for a connection without an address, is a trusted
+// proxy.
+func (f *Finder) Trusts(peer netip.Addr) bool { return f.trusts(peer.WithZone("").Unmap()) }
+
 func (f *Finder) trusts(a netip.Addr) bool {
 	if !a.IsValid() {
 		return f.local

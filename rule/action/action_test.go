@@ -39,13 +39,17 @@ func (p *plain) Header(name string) (string, bool) {
 // full is a request of which the connection is known as well.
 type full struct {
 	plain
-	host string
-	cert *x509.Certificate
+	host    string
+	cert    *x509.Certificate
+	trusted bool
+	set     []*http.Cookie
 }
 
 func (f *full) Host() string                       { return f.host }
 func (f *full) Values(name string) []string        { return f.header.Values(name) }
 func (f *full) PeerCertificate() *x509.Certificate { return f.cert }
+func (f *full) TrustedPeer() bool                  { return f.trusted }
+func (f *full) SetCookie(c *http.Cookie)           { f.set = append(f.set, c) }
 
 var (
 	_ action.Attributes = (*plain)(nil)

@@ -13,13 +13,15 @@ import (
 
 // Connection is what Attributes may know besides: Host, the name that the client
 // asked for, with its port if it has one; Values, all values of a header in their
-// order; and PeerCertificate, the client's certificate if the server has verified
-// it, else nil. Without it the host is the header Host, a header has one value and
-// nobody has a certificate.
+// order; PeerCertificate, the client's certificate if the server has verified it,
+// else nil; and TrustedPeer, whether a trusted proxy brought the request. Without it
+// the host is the header Host, a header has one value, nobody has a certificate and
+// no proxy is trusted.
 type Connection interface {
 	Host() string
 	Values(header string) []string
 	PeerCertificate() *x509.Certificate
+	TrustedPeer() bool
 }
 
 // AnyValue calls use with each value of a header until it returns true, and says
@@ -52,20 +54,25 @@ func fingerprint[T string | []byte](secret T) string {
 // cookie says the value of the first cookie of that name that is not empty.
 func cookie(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (found string, ok bool) {
-		ok = AnyValue(a, "Cookie", func(line string) bool {
-			for pair := range strings.SplitSeq(line, ";") {
-				key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
-				if key != name {
-					continue
-				}
-				if found = unquoted(value); found != "" {
-					return true
-				}
-			}
-			return false
+		cookies(a, name, func(value string) bool {
+			found = value
+			return value != ""
 		})
-		return found, ok
+		return found, found != ""
 	}
+}
+
+// cookies calls use with the value of each cookie of that name until it returns true.
+func cookies(a Attributes, name string, use func(value string) bool) {
+	AnyValue(a, "Cookie", func(line string) bool {
+		for pair := range strings.SplitSeq(line, ";") {
+			key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if key == name && use(unquoted(value)) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // unquoted returns the value of a cookie without the quotes around it, which are

@@ -28,6 +28,7 @@ func init() { // here, because the hints of the readers speak of all actions
 		"api_key":                readAPIKey,
 		"tls_client_certificate": readCertificate,
 		"bearer_claim":           readBearerClaim,
+		"device":                 readDevice,
 		"first_of":               readFirstOf,
 	}
 }

@@ -1,13 +1,13 @@
-package rule_test
+package duration_test
 
 import (
 	"testing"
 	"time"
 
-	"stint/rule"
+	"stint/internal/duration"
 )
 
-func TestParseDuration(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		text string
 		want time.Duration
@@ -36,7 +36,7 @@ func TestParseDuration(t *testing.T) {
 		{"15000w15000w", 0, "longer than 292 years"},
 		{"99999999999999999999h", 0, "longer than 292 years"},
 	} {
-		got, err := rule.ParseDuration(tt.text)
+		got, err := duration.Parse(tt.text)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 			t.Errorf("%q: %v, %v, want %v, %s", tt.text, got, err, tt.want, tt.err)
 		}

@@ -1,0 +1,29 @@
+package httplimit
+
+import (
+	"net/http"
+	"slices"
+
+	"stint/internal/clientip"
+	"stint/rule"
+)
+
+var _ rule.Responder = (*attributes)(nil)
+
+// TrustedPeer says whether a trusted proxy brought the request.
+func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(clientip.Peer(a.RemoteAddr)) }
+
+// SetCookie adds a cookie to the answer, unless it has one of that name.
+func (a *attributes) SetCookie(c *http.Cookie) {
+	same := func(one *http.Cookie) bool { return one.Name == c.Name }
+	if !slices.ContainsFunc(a.cookies, same) {
+		a.cookies = append(a.cookies, c)
+	}
+}
+
+// setCookies adds the cookies to the header of the answer, beside those of others.
+func (a *attributes) setCookies(h http.Header) {
+	for _, c := range a.cookies {
+		h.Add("Set-Cookie", c.String())
+	}
+}

@@ -1,0 +1,56 @@
+// Package duration reads lengths of time as rule files write them.
+package duration
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var part = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)`)
+
+// ErrNoUnit is what Parse returns for a number alone.
+var ErrNoUnit = errors.New("a number without a unit")
+
+// Parse reads a length of time as Go writes it, such as 1h30m or 250ms, and
+// also in days (d, 24 hours) and weeks (w). It is not negative.
+func Parse(text string) (time.Duration, error) {
+	rest, sum := text, time.Duration(0)
+	for rest != "" {
+		m := part.FindStringSubmatch(rest)
+		if m == nil {
+			return 0, fault(text)
+		}
+		rest = rest[len(m[0]):]
+		one, factor := m[0], time.Duration(1)
+		switch m[2] {
+		case "d":
+			one, factor = m[1]+"h", 24
+		case "w":
+			one, factor = m[1]+"h", 7*24
+		}
+		d, err := time.ParseDuration(one)
+		if err != nil || d > math.MaxInt64/factor || sum > math.MaxInt64-d*factor {
+			return 0, errors.New("longer than 292 years")
+		}
+		sum += d * factor
+	}
+	if text == "" {
+		return 0, errors.New("no duration")
+	}
+	return sum, nil
+}
+
+// fault says what is wrong with a text that is no duration.
+func fault(text string) error {
+	if strings.HasPrefix(text, "-") {
+		return errors.New("a negative duration")
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return ErrNoUnit
+	}
+	return errors.New("no duration")
+}

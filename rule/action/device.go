@@ -1,0 +1,163 @@
+package action
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"stint/internal/device"
+	"stint/internal/duration"
+	"stint/internal/strictyaml"
+)
+
+// Responder is what Attributes may be besides: a request whose answer can still carry
+// cookies. Without it nobody gets one.
+type Responder interface {
+	// SetCookie adds a cookie to the answer, unless it has one of that name.
+	SetCookie(c *http.Cookie)
+}
+
+const (
+	// maxDeviceCookies is how many cookies of the name are checked in one request,
+	// because anybody can send many.
+	maxDeviceCookies = 3
+
+	// maxDeviceID is how long the id may be that a proxy gives a device.
+	maxDeviceID = 256
+)
+
+// deviceCookie is a signed cookie by which a device is known.
+type deviceCookie struct {
+	signer *device.Signer
+	name   string
+	plain  bool // sent over http as well
+}
+
+// value says the device whose cookie we have signed. Who has none gets one with the
+// answer, and is nobody until it comes back with it: else throwing it away would be a
+// new bucket for each request.
+func (d *deviceCookie) value(a Attributes) (id string, ok bool) {
+	now, tries, fresh := time.Now(), 0, ""
+	cookies(a, d.name, func(value string) bool {
+		tries++
+		id, fresh, ok = d.signer.Read(value, now)
+		return ok || tries == maxDeviceCookies
+	})
+	r, answers := a.(Responder)
+	if !ok && answers {
+		fresh = d.signer.Issue(now)
+	}
+	if fresh != "" && answers {
+		r.SetCookie(d.cookie(fresh))
+	}
+	return id, ok
+}
+
+// cookie returns what the device shall keep.
+func (d *deviceCookie) cookie(value string) *http.Cookie {
+	return &http.Cookie{
+		Name: d.name, Value: value, Path: "/", MaxAge: int(d.signer.MaxAge() / time.Second),
+		Secure: !d.plain, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// deviceHeader says the device that a trusted proxy names. A header that is there
+// twice is none: one of the two may be the client's own.
+func deviceHeader(name string) func(Attributes) (string, bool) {
+	return func(a Attributes) (string, bool) {
+		c, ok := a.(Connection)
+		if !ok || !c.TrustedPeer() {
+			return "", false
+		}
+		values := c.Values(name)
+		if len(values) != 1 || len(values[0]) > maxDeviceID {
+			return "", false
+		}
+		return values[0], values[0] != ""
+	}
+}
+
+// deviceHint shows the three ways in which a device is known.
+const deviceHint = "write device: {cookie: {secret_file: FILE}}, or device: {header: NAME}, or device: {certificate: {}}"
+
+func readDevice(v strictyaml.Value, a *action) {
+	ways := 0
+	way := func(read func(v strictyaml.Value)) func(v strictyaml.Value) {
+		return func(v strictyaml.Value) { ways++; read(v) }
+	}
+	a.object(v, strictyaml.Words{
+		"cookie": way(func(v strictyaml.Value) { readDeviceCookie(v, a) }),
+		"header": way(func(v strictyaml.Value) { a.value = deviceHeader(v.NonEmpty()) }),
+		"certificate": way(func(v strictyaml.Value) {
+			v.Object("certificate", strictyaml.Words{})
+			a.value = certificate(parts["fingerprint"])
+		}),
+		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
+	})
+	if ways != 1 && (v.IsObject() || v.IsNull()) {
+		v.Fail("a device is known in one way", deviceHint+"; first_of tries several")
+	}
+}
+
+// The ages that a cookie may have: browsers drop one after 400 days.
+const (
+	defaultDeviceAge = 365 * 24 * time.Hour
+	minDeviceAge     = time.Minute
+	maxDeviceAge     = 400 * 24 * time.Hour
+)
+
+func readDeviceCookie(v strictyaml.Value, a *action) {
+	d := deviceCookie{name: "stint_device"}
+	age := defaultDeviceAge
+	var secrets *strictyaml.Value
+	known := v.Object("cookie", strictyaml.Words{
+		"name":        func(v strictyaml.Value) { d.name = v.NonEmpty() },
+		"secret_file": func(v strictyaml.Value) { secrets = &v },
+		"max_age":     func(v strictyaml.Value) { age = readAge(v) },
+		"secure":      func(v strictyaml.Value) { d.plain = !v.Bool() },
+	}, func(word string) string {
+		switch word {
+		case "secret", "key", "secrets":
+			return "write secret_file: FILE; a secret does not stand in a rule file"
+		}
+		return ""
+	})
+	switch {
+	case !known:
+		return
+	case secrets == nil:
+		v.Fail("a device's cookie without secret_file", "add `secret_file: FILE`, with a line from `openssl rand -base64 32`")
+		return
+	case (&http.Cookie{Name: d.name, Value: "x"}).Valid() != nil:
+		v.Fail(fmt.Sprintf("name: %q is no name of a cookie", d.name), "write letters, digits, - and _")
+		return
+	case d.plain && (strings.HasPrefix(d.name, "__Host-") || strings.HasPrefix(d.name, "__Secure-")):
+		v.Fail(fmt.Sprintf("name: browsers drop %s where secure is false", d.name), "choose a name without that beginning, or leave `secure: false` out")
+		return
+	case secrets.NonEmpty() == "":
+		return
+	}
+	data, ok := a.open(*secrets)
+	if !ok {
+		return
+	}
+	keys, err := device.ParseSecrets(data)
+	if err != nil {
+		secrets.Fail(fmt.Sprintf("secret_file: %s: %v", secrets.Text(), err),
+			"write one secret a line, such as `openssl rand -base64 32` makes; the first signs, all are believed")
+		return
+	}
+	d.signer = device.New(d.name, keys, age)
+	a.value = d.value
+}
+
+func readAge(v strictyaml.Value) time.Duration {
+	age, err := duration.Parse(v.Text())
+	if err != nil {
+		v.Fail(fmt.Sprintf("max_age: %q is %v", v.Text(), err), "write a duration such as 365d")
+	} else if age < minDeviceAge || age > maxDeviceAge {
+		v.Fail("max_age: "+v.Text(), "write 1m to 400d, after which browsers drop a cookie")
+	}
+	return age
+}
