@@ -1,6 +1,11 @@
 package rule
 
-import "stint"
+import (
+	"maps"
+	"slices"
+
+	"stint"
+)
 
 // Elastic is what lets a key pass its own limit while there is room elsewhere: in a
 // pool, or at a load below some level.
@@ -17,6 +22,17 @@ type Elastic struct {
 	// Cap bounds what a key takes with all that it is lent: the limit with requests
 	// and burst so many times as large as `upto` says.
 	Cap *stint.Limit
+}
+
+// Gauges returns the names of the gauges that rules of the table ask, sorted.
+func (t *Table) Gauges() []string {
+	names := map[string]struct{}{}
+	for _, r := range t.rules {
+		if r.Elastic != nil && r.Elastic.Gauge != "" {
+			names[r.Elastic.Gauge] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // AppendPoolKey appends to dst the key under which a store counts the rule as a

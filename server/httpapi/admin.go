@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"stint/limiter"
+	"stint/load"
 )
 
 // Status is what the process says of itself, for /readyz and /v1/limits.
@@ -47,6 +48,10 @@ type AdminOptions struct {
 	// Metrics answers /metrics; nil: there is none.
 	Metrics http.Handler
 
+	// Gauges are what PUT /v1/load/NAME sets, for limits that give more at a low load;
+	// nil: there is no such path.
+	Gauges *load.Gauges
+
 	// Pprof switches on /debug/pprof. Whoever reaches it can slow the process down.
 	Pprof bool
 
@@ -67,7 +72,7 @@ type admin struct {
 }
 
 // NewAdmin returns the handler of the admin listener over l: /v1/limits,
-// /v1/inspect, /v1/reset, /healthz, /readyz, /metrics and, switched on,
+// /v1/inspect, /v1/reset, /v1/load, /healthz, /readyz, /metrics and, switched on,
 // /debug/pprof. Pages of other sites that a browser shows cannot make it change
 // anything.
 func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
@@ -85,6 +90,13 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.route(mux, "GET", "/v1/limits", a.guarded(a.limits))
 	a.route(mux, "POST", "/v1/inspect", a.guarded(a.inspect))
 	a.route(mux, "POST", "/v1/reset", a.guarded(a.reset))
+	if options.Gauges != nil {
+		mux.HandleFunc("GET /v1/load", a.guarded(a.loads))
+		mux.HandleFunc("/v1/load", refuse("GET, HEAD"))
+		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(a.showLoad))
+		mux.HandleFunc("PUT /v1/load/{name...}", a.guarded(a.setLoad))
+		mux.HandleFunc("/v1/load/{name...}", refuse("GET, HEAD, PUT"))
+	}
 	if options.Metrics != nil {
 		a.route(mux, "GET", "/metrics", a.guarded(options.Metrics.ServeHTTP))
 	}
@@ -114,12 +126,18 @@ func (a *admin) route(mux *http.ServeMux, method, path string, handler http.Hand
 // unknown answers what no route does.
 func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 	if methods := a.methods[r.URL.Path]; methods != nil {
-		allowed := strings.Join(methods, ", ")
-		w.Header().Set("Allow", allowed)
-		writeFault(w, wrongMethod(r.Method, allowed))
+		refuse(strings.Join(methods, ", "))(w, r)
 		return
 	}
 	writeFault(w, unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener"))
+}
+
+// refuse answers a method that a path does not have.
+func refuse(allowed string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		writeFault(w, wrongMethod(r.Method, allowed))
+	}
 }
 
 func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {

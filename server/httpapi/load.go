@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/load"
+	"stint/rule"
+)
+
+// loadsAnswer is the answer to GET /v1/load.
+type loadsAnswer struct {
+	Gauges []loadAnswer `json:"gauges"`
+}
+
+// loadAnswer is one gauge that a rule asks.
+type loadAnswer struct {
+	Gauge string `json:"gauge"`
+
+	// Load is null where nothing fresh is known: then nobody gets anything extra.
+	Load *float64 `json:"load"`
+}
+
+// The fields of the body of PUT /v1/load/NAME.
+var loadFields = []string{"load", "ttl"}
+
+const (
+	hasLoad = 1 << iota
+	hasTTL
+)
+
+const (
+	loadHint = "give a number from 0, idle, to 1, all that there is"
+	ttlHint  = `say how long it counts, such as "5s": two or three times as long as until it is said again`
+)
+
+// loads shows all gauges that rules ask.
+func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
+	answer := loadsAnswer{Gauges: []loadAnswer{}}
+	for _, name := range a.gauges() {
+		answer.Gauges = append(answer.Gauges, a.gauge(name))
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// showLoad shows one gauge.
+func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if f := a.checkGauge(name); f != nil {
+		writeFault(w, f)
+		return
+	}
+	writeJSON(w, http.StatusOK, a.gauge(name))
+}
+
+// setLoad says what a gauge shows.
+func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	f := a.checkGauge(name)
+	if f == nil {
+		f = a.readLoad(r, name)
+	}
+	if f != nil {
+		writeFault(w, f)
+		return
+	}
+	a.options.Log.Debug("load set", "gauge", name, "from", r.RemoteAddr)
+	writeJSON(w, http.StatusOK, a.gauge(name))
+}
+
+// gauges returns the names that rules of the table in force ask.
+func (a *admin) gauges() []string {
+	if table := a.limiter.Table(); table != nil {
+		return table.Gauges()
+	}
+	return nil
+}
+
+// gauge returns what a gauge shows.
+func (a *admin) gauge(name string) loadAnswer {
+	answer := loadAnswer{Gauge: name}
+	if value, fresh := a.options.Gauges.Load(name); fresh {
+		answer.Load = &value
+	}
+	return answer
+}
+
+// checkGauge refuses a name that no rule asks: it is misspelt, and would do nothing.
+func (a *admin) checkGauge(name string) *fault {
+	known := a.gauges()
+	if slices.Contains(known, name) {
+		return nil
+	}
+	hint := "no rule asks any; write elastic: {from: load} in one"
+	if len(known) > 0 {
+		shown := known[:min(len(known), 20)]
+		hint = "those that rules ask are " + strings.Join(shown, ", ")
+		if len(shown) < len(known) {
+			hint += fmt.Sprintf(" and %d more, see GET /v1/load", len(known)-len(shown))
+		}
+	}
+	return &fault{status: http.StatusNotFound, code: codeNotFound, offset: -1, problem: "no rule asks the gauge " + quote(name), hint: hint}
+}
+
+// readLoad reads the body and sets the gauge.
+func (a *admin) readLoad(r *http.Request, name string) *fault {
+	if f := checkType(r.Header.Get("Content-Type")); f != nil {
+		return f
+	}
+	body, err := readBody(nil, r, a.options.MaxBody)
+	if err != nil {
+		return unreadable(err, a.options.MaxBody)
+	}
+	var value float64
+	var ttl time.Duration
+	s := scanner{data: body}
+	seen, f := s.object(loadFields, func(field int) (f *fault) {
+		switch 1 << field {
+		case hasLoad:
+			value, f = s.number()
+		case hasTTL:
+			ttl, f = readTTL(&s)
+		}
+		return f
+	})
+	if f == nil {
+		f = s.end()
+	}
+	switch {
+	case f != nil:
+		return f
+	case seen&hasLoad == 0:
+		return bad(-1, "missing", loadHint).at("load")
+	case seen&hasTTL == 0:
+		return bad(-1, "missing", ttlHint).at("ttl")
+	}
+	err = a.options.Gauges.Set(name, value, ttl)
+	if wrong, ok := errors.AsType[*load.Error](err); ok {
+		return bad(-1, wrong.Problem, wrong.Hint).at(wrong.Field)
+	}
+	return nil
+}
+
+// readTTL reads a duration of any sign: the gauge says which it takes.
+func readTTL(s *scanner) (time.Duration, *fault) {
+	start := s.pos
+	text, f := s.text()
+	if f != nil {
+		return 0, f
+	}
+	d, err := rule.ParseDuration(text)
+	if err != nil {
+		return 0, bad(start, quote(text)+": "+err.Error(), ttlHint)
+	}
+	return d, nil
+}
+
+// number reads a number; one that is too large for a float64 is infinite.
+func (s *scanner) number() (float64, *fault) {
+	if c := s.space(); c != '-' && (c < '0' || c > '9') {
+		return 0, s.mismatch("a number")
+	}
+	start := s.pos
+	for s.pos < len(s.data) && strings.IndexByte("+-.eE0123456789", s.data[s.pos]) >= 0 {
+		s.pos++
+	}
+	written := s.data[start:s.pos]
+	n, err := strconv.ParseFloat(view(written), 64)
+	if !json.Valid(written) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, bad(start, quote(string(written))+" is no number", loadHint)
+	}
+	return n, nil
+}
