@@ -10,6 +10,7 @@ import (
 	"stint/internal/headers"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/denial"
 )
 
 // Namer knows how users call a limit that was asked, and its plain numbers.
@@ -84,9 +85,15 @@ func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left tim
 	return max(time.Until(ready), 1), err
 }
 
-// TurnAway makes a refusal of a request that could not be held to the end, and
-// returns which of the policies held it.
+// TurnAway makes a refusal of a request that could not be held to the end, by the
+// limit that held it, and returns which of the policies that is.
 func TurnAway(policies []headers.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
+	for i := range v.Asked {
+		if a := &v.Asked[i]; a.Delay == v.Delay && (a.Rule == nil || !a.Rule.Shadow) {
+			v.Rule = a.Rule
+			break
+		}
+	}
 	for i := range policies {
 		if policies[i].Delay == v.Delay {
 			denied = i
@@ -97,6 +104,18 @@ func TurnAway(policies []headers.Policy, v *limiter.Verdict, left time.Duration)
 	p.Allowed, p.RetryAfter, p.More = false, left, left
 	v.Allowed, v.RetryAfter, v.Delay = false, left, 0
 	return denied
+}
+
+// Numbers returns what the body of a rule's own denial may say: the numbers of the
+// policy that denied.
+func Numbers(p *headers.Policy) denial.Numbers {
+	n := denial.Numbers{
+		Rule: p.Name, Limit: p.Limit, Remaining: p.Remaining, RetryAfter: p.RetryAfter, ResetAfter: p.ResetAfter,
+	}
+	if p.RetryAfter != stint.Never {
+		n.Renewal = p.At.Time().Add(p.RetryAfter)
+	}
+	return n
 }
 
 // OnFailure returns the strictest policy of the rules that were to be asked when the

@@ -102,11 +102,27 @@ func TestHold(t *testing.T) {
 		if left != 600*time.Millisecond || err != nil {
 			t.Errorf("left %v, %v", left, err)
 		}
-		if denied := TurnAway(policies, v, left); denied != 0 || v.Allowed || policies[0].Allowed || policies[0].RetryAfter != left {
+		if denied := TurnAway(policies, v, left); denied != 0 || v.Allowed || v.Rule.Name != "api/queue" || policies[0].Allowed || policies[0].RetryAfter != left {
 			t.Errorf("turned away by %d: %+v", denied, policies[0])
 		}
 		if v := decide(t, l, "queue"); v.Delay != 600*time.Millisecond {
 			t.Errorf("the place was not given back: the next waits %v", v.Delay)
+		}
+	})
+}
+
+// Of several limits it is the one with the delay that turns a request away.
+func TestTurnAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t)
+		decide(t, l, "queue")
+		v := decide(t, l, "user", "queue")
+		policies, _ := Policies(nil, v, headers.IETF, byRule{})
+		if v.Rule.Name != "api/user" || v.Delay != time.Second {
+			t.Fatalf("delayed %v, nearest is %s", v.Delay, v.Rule.Name)
+		}
+		if denied := TurnAway(policies, v, v.Delay); denied != 1 || v.Rule.Name != "api/queue" || v.RetryAfter != time.Second {
+			t.Errorf("turned away by %d, %s, for %v", denied, v.Rule.Name, v.RetryAfter)
 		}
 	})
 }
