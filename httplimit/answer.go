@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/internal/headers"
+	"stint/limiter/answer"
 )
 
 // retryUnavailable is how long a client is told to wait while no limit can be
@@ -21,18 +22,43 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, den
 		h.options.Denied(w, r, &s.verdict)
 		return
 	}
-	if headers.PrefersProblem(r.Header["Accept"]) {
-		s.body = h.denied.AppendProblem(s.body[:0], h.options.Status, s.policies, denied)
-		write(w, r, h.options.Status, headers.Problem, s.body)
+	if s.verdict.Rule != nil && s.verdict.Rule.Denial != nil {
+		h.refuseAsRuled(w, r, s, denied)
 		return
 	}
-	s.body = h.denied.AppendEnvelope(s.body[:0], &s.policies[denied].Decision, h.options.Reset)
-	write(w, r, h.options.Status, headers.JSON, s.body)
+	media := h.body(r, s, h.options.Status, denied)
+	write(w, r, h.options.Status, media, s.body)
 }
 
-// refuseUnknown answers a request of which nobody knows whose it is.
-func (h *handler) refuseUnknown(w http.ResponseWriter, r *http.Request, s *scratch) {
-	h.refusePlainly(w, r, s, h.unknown, http.StatusForbidden)
+// body writes the ordinary body of a refusal, and returns its type.
+func (h *handler) body(r *http.Request, s *scratch, status, denied int) (media string) {
+	if headers.PrefersProblem(r.Header["Accept"]) {
+		s.body = h.denied.AppendProblem(s.body[:0], status, s.policies, denied)
+		return headers.Problem
+	}
+	s.body = h.denied.AppendEnvelope(s.body[:0], &s.policies[denied].Decision, h.options.Reset)
+	return headers.JSON
+}
+
+// refuseAsRuled answers as the rule that denied wants it: by its status, with its
+// headers, and its body if it has one.
+func (h *handler) refuseAsRuled(w http.ResponseWriter, r *http.Request, s *scratch, denied int) {
+	own := s.verdict.Rule.Denial
+	media, err := own.ContentType, error(nil)
+	if own.HasBody() {
+		s.body, err = own.AppendBody(s.body[:0], answer.Numbers(&s.policies[denied]))
+	}
+	if err != nil {
+		h.report(r, err)
+	}
+	if err != nil || !own.HasBody() {
+		media = h.body(r, s, own.Status, denied)
+	}
+	describe(w.Header(), media, len(s.body))
+	for _, f := range own.Headers {
+		w.Header().Set(f.Name, f.Value)
+	}
+	send(w, r, own.Status, s.body)
 }
 
 // refusePlainly answers that waiting will not help, without any limit's numbers.
@@ -74,12 +100,21 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 	write(w, r, status, headers.JSON, s.body)
 }
 
-// write sends an answer that nobody may keep: the next one may differ.
+// write sends an answer.
 func write(w http.ResponseWriter, r *http.Request, status int, media string, body []byte) {
-	header := w.Header()
+	describe(w.Header(), media, len(body))
+	send(w, r, status, body)
+}
+
+// describe sets the headers of a body that nobody may keep: the next answer may
+// differ.
+func describe(header http.Header, media string, length int) {
 	header.Set("Content-Type", media)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Content-Length", strconv.Itoa(length))
 	header.Set("Cache-Control", "no-store")
+}
+
+func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that is gone needs no answer

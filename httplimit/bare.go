@@ -60,8 +60,7 @@ func (b *bare) ask(r *http.Request, s *scratch) (outcome, error) {
 		return what, nil
 	}
 	s.request.Descriptors = one
-	err := b.limiter.DecideInline(r.Context(), string(s.key), b.limit, &s.request, &s.verdict)
-	return decided, err
+	return outcomeOf(b.limiter.DecideInline(r.Context(), string(s.key), b.limit, &s.request, &s.verdict))
 }
 
 // one describes a request that costs one unit.

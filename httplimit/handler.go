@@ -15,8 +15,8 @@ import (
 
 // An asker puts a request to its limits.
 type asker interface {
-	// ask decides r into s.verdict. Where the outcome is not decided, or there is an
-	// error, the verdict means nothing.
+	// ask decides r into s.verdict. Where the outcome is not decided the verdict means
+	// nothing; the error says why.
 	ask(r *http.Request, s *scratch) (outcome, error)
 
 	answer.Namer
@@ -31,8 +31,10 @@ type outcome uint8
 
 const (
 	decided      outcome = iota
+	undecided            // the store could not, see onFailure
 	unasked              // no limit applies
 	unidentified         // nobody knows whose bucket it is
+	misstated            // the request names a cost that is none
 )
 
 // handler is one middleware around one handler.
@@ -88,32 +90,52 @@ func finder(o *Options) *clientip.Finder {
 
 // ServeHTTP passes a request on to the next handler if its limits allow.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.options.Skip == nil || !h.options.Skip(r) {
-		s := h.pool.Get().(*scratch)
-		pass := h.decide(w, r, s)
-		s.attributes = attributes{}
-		h.pool.Put(s)
-		if !pass {
-			return
-		}
+	if h.options.Skip != nil && h.options.Skip(r) {
+		h.next.ServeHTTP(w, r)
+		return
 	}
-	h.next.ServeHTTP(w, r)
-}
-
-// decide says whether the request may pass, after it waited as long as it has to.
-// One that may not is answered.
-func (h *handler) decide(w http.ResponseWriter, r *http.Request, s *scratch) bool {
+	s := h.pool.Get().(*scratch)
 	what, err := h.ask(r, s)
 	s.attributes.setCookies(w.Header())
-	switch {
-	case err != nil:
+	if what == decided && s.verdict.Reserved() {
+		h.serveWatched(w, r, s)
+		return
+	}
+	pass := h.enter(w, r, s, what, err)
+	h.release(s)
+	if pass {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// release puts the memory of a request back.
+func (h *handler) release(s *scratch) {
+	s.attributes = attributes{}
+	h.pool.Put(s)
+}
+
+// enter says whether a request may pass of which that is the outcome. One that may
+// not is answered.
+func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what outcome, err error) bool {
+	switch what {
+	case undecided:
 		return h.failed(w, r, s, err)
-	case what == unidentified:
-		h.refuseUnknown(w, r, s)
-		return false
-	case what == unasked:
+	case unasked:
 		return true
-	case s.verdict.Listed != nil:
+	case unidentified:
+		h.refusePlainly(w, r, s, h.unknown, http.StatusForbidden)
+		return false
+	case misstated:
+		h.refusePlainly(w, r, s, headers.NewMessage("bad_cost", "", err.Error()), http.StatusBadRequest)
+		return false
+	}
+	return h.obey(w, r, s)
+}
+
+// obey does what the verdict says: whether the request may pass, after it waited as
+// long as it has to. One that may not is answered.
+func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool {
+	if s.verdict.Listed != nil {
 		if !s.verdict.Allowed {
 			h.refuseListed(w, r, s)
 		}
@@ -157,4 +179,12 @@ func (h *handler) report(r *http.Request, err error) {
 	if h.options.OnError != nil {
 		h.options.OnError(r, err)
 	}
+}
+
+// outcomeOf returns what became of a question to the store.
+func outcomeOf(err error) (outcome, error) {
+	if err != nil {
+		return undecided, err
+	}
+	return decided, nil
 }

@@ -30,11 +30,16 @@ func (c *clock) store() stint.Store {
 // byRules puts ok behind the rules of domain api in a file.
 func byRules(t testing.TB, store stint.Store, file string, o httplimit.Options) http.Handler {
 	t.Helper()
+	return httplimit.New(newLimiter(t, store, file), "api", o)(ok)
+}
+
+func newLimiter(t testing.TB, store stint.Store, file string) *limiter.Limiter {
+	t.Helper()
 	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httplimit.New(limiter.New(store, table, limiter.Options{}), "api", o)(ok)
+	return limiter.New(store, table, limiter.Options{})
 }
 
 // get sends a request from an address; header are pairs of name and value.

@@ -44,7 +44,7 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 	s.attributes = attributes{Request: r, rules: b}
 	var err error
 	if s.described, err = domain.Describe(s.described[:0], &s.attributes); err != nil {
-		return unasked, err
+		return misstated, err
 	}
 	if len(s.described) == 0 && len(domain.Lists()) == 0 {
 		return unasked, nil
@@ -53,9 +53,10 @@ func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
 	for _, d := range s.described {
 		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 	}
-	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: &s.attributes, Table: table}
-	err = b.limiter.Decide(r.Context(), &s.request, &s.verdict)
-	return decided, err
+	s.request = limiter.Request{
+		Domain: b.domain, Descriptors: s.descriptors, Attributes: &s.attributes, Table: table, Answers: true,
+	}
+	return outcomeOf(b.limiter.Decide(r.Context(), &s.request, &s.verdict))
 }
 
 // Name is part of answer.Namer.
@@ -75,6 +76,7 @@ type attributes struct {
 var (
 	_ rule.Attributes = (*attributes)(nil)
 	_ rule.Connection = (*attributes)(nil)
+	_ rule.Sizer      = (*attributes)(nil)
 )
 
 // Method returns the method of the request.
@@ -110,6 +112,12 @@ func (a *attributes) Header(name string) (string, bool) {
 // RemoteAddress returns the address of the client.
 func (a *attributes) RemoteAddress() netip.Addr {
 	return a.rules.finder.Client(clientip.Peer(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
+}
+
+// BodySize returns the size that the client announced. A body without one (chunked)
+// is as large as its client wants.
+func (a *attributes) BodySize() (bytes int64, known bool) {
+	return a.ContentLength, a.ContentLength >= 0
 }
 
 // Host returns the name that the client asked for.
