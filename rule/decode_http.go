@@ -24,11 +24,18 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	h := httpLimit{actions: new(action.List), line: v.Line()}
-	said := false
-	known := v.Object("an element of http.rate_limits", strictyaml.Words{"actions": func(v strictyaml.Value) {
-		said = true
-		h.actions = action.Read(v, f.open)
-	}}, httpLimitHint)
+	said, costs := false, 0
+	known := v.Object("an element of http.rate_limits", strictyaml.Words{
+		"actions": func(v strictyaml.Value) {
+			said = true
+			h.actions = action.Read(v, f.open)
+		},
+		"cost":        func(v strictyaml.Value) { costs++; h.cost = action.ReadCost(v) },
+		"hits_addend": func(v strictyaml.Value) { costs++; h.cost = action.ReadHitsAddend(v) },
+	}, httpLimitHint)
+	if costs > 1 {
+		v.Fail("cost and hits_addend both say the cost", "keep one of the two")
+	}
 	if known && !said {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
@@ -37,7 +44,7 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 
 func httpLimitHint(word string) string {
 	switch word {
-	case "stage", "disable_key", "hits_addend", "apply_on_stream_done":
+	case "stage", "disable_key", "apply_on_stream_done":
 		return word + " is not in this version; leave it out"
 	case "limit":
 		return "limits stand in the descriptors; actions only describe a request"

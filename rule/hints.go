@@ -14,7 +14,7 @@ var places = map[string]string{
 	"http": "at the top of the file", "atomic": "at the top of the file, beside domain",
 	"exempt": "at the top of the file, beside domain", "deny": "at the top of the file, beside domain",
 	"cidrs": "inside exempt and deny", "values": "inside exempt and deny",
-	"rate_limits": "inside http", "actions": "inside http.rate_limits", "cost": "inside http.rate_limits, beside actions",
+	"rate_limits": "inside http", "actions": "inside http.rate_limits", "cost": "inside http.rate_limits, beside actions", "hits_addend": "inside http.rate_limits, beside actions",
 	"key": "inside a descriptor", "value": "inside a descriptor", "rate_limit": "inside a descriptor",
 	"shadow_mode": "inside a descriptor, beside rate_limit", "quota_mode": "inside a descriptor, beside rate_limit",
 	"share_threshold": "inside a descriptor, beside value", "value_to_metric": "inside a descriptor, beside key",

@@ -22,12 +22,17 @@ type Responder = action.Responder
 // {body: SIZE}`.
 type Sizer = action.Sizer
 
+// Parameters is what Attributes may know besides: all values of a query parameter,
+// for `cost: {query: NAME}`.
+type Parameters = action.Parameters
+
 // CostError is what Describe returns for a request that names a cost which is none.
 type CostError = action.CostError
 
 // httpLimit is one element of http.rate_limits: the actions of one descriptor.
 type httpLimit struct {
 	actions *action.List
+	cost    *action.Cost
 	line    int
 }
 
@@ -40,6 +45,7 @@ type httpLimit struct {
 //
 // The memory of dst, up to its capacity and with that of the entries, is reused.
 func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
+	before := len(dst)
 	for i := range d.http {
 		n := len(dst)
 		if n < cap(dst) {
@@ -48,10 +54,16 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) 
 			dst = append(dst, Descriptor{})
 		}
 		entries, ok := d.http[i].actions.Describe(dst[n].Entries[:0], a)
-		dst[n].Entries, dst[n].Cost = entries, 1
+		dst[n].Entries = entries
 		if !ok {
 			dst = dst[:n]
+			continue
 		}
+		cost, err := d.http[i].cost.Of(a)
+		if err != nil {
+			return dst[:before], err
+		}
+		dst[n].Cost = cost
 	}
 	return dst, nil
 }

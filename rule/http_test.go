@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -224,6 +225,50 @@ http:
 	}
 	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], both) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Every descriptor has the cost of its element, and a cost that is none refuses the
+// request: dst is as it was.
+func TestDescribeCosts(t *testing.T) {
+	d := parse(t, `
+domain: d
+http:
+  rate_limits:
+    - actions: [{path: {}}]
+    - {actions: [{path: {}}], cost: {header: x-cost, default: 2}}
+    - {actions: [{request_headers: {header_name: a, descriptor_key: a}}], cost: {header: x-a}}
+    - {actions: [{path: {}}], hits_addend: {number: 7}}
+`).Domain("d")
+	for _, tt := range []struct {
+		headers map[string]string
+		want    string
+	}{
+		{nil, "1 2 7"},
+		{map[string]string{"x-cost": "5"}, "1 5 7"},
+		{map[string]string{"x-cost": "5", "x-a": "-1"}, "1 5 7"}, // no descriptor has that cost
+		{map[string]string{"x-cost": "5", "a": "1"}, "1 5 1 7"},
+		{map[string]string{"x-cost": "-1"}, `header x-cost: "-1" is no whole number from 1 to 10000`},
+		{map[string]string{"a": "1", "x-a": "1e9"}, `header x-a: "1e9" is no whole number from 1 to 10000`},
+	} {
+		before := []rule.Descriptor{{Cost: 9}}
+		dst, err := d.Describe(before, &request{path: "/", headers: tt.headers})
+		got := ""
+		if err != nil {
+			var bad *rule.CostError
+			if got = err.Error(); !errors.As(err, &bad) || len(dst) != 1 || dst[0].Cost != 9 {
+				t.Errorf("%v: %T, %v", tt.headers, err, dst)
+			}
+		} else {
+			var costs []string
+			for _, one := range dst[1:] {
+				costs = append(costs, fmt.Sprint(one.Cost))
+			}
+			got = strings.Join(costs, " ")
+		}
+		if got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.headers, got, tt.want)
+		}
 	}
 }
 

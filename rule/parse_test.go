@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,12 @@ func checkTable(t *testing.T, table *rule.Table) {
 			t.Errorf("%s and %s share the key %q", r.Name, other, key)
 		}
 		keys[key] = r.Name
+		varies := slices.ContainsFunc(r.Path, func(l rule.Level) bool { return l.Value == "" || l.Wildcard && !l.Shared })
+		pool := string(r.AppendPoolKey(nil))
+		if other, twice := keys[pool]; varies == twice {
+			t.Errorf("%s as a pool shares the key %q of %q", r.Name, pool, other)
+		}
+		keys[pool] = r.Name
 	}
 }
 

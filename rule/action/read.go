@@ -87,6 +87,8 @@ func actionHint(word string) string {
 		return "write bearer_claim: {claim: sub, keys: FILE}"
 	case "any_of", "one_of", "coalesce", "first":
 		return "write first_of: [{NAME: {}}, {NAME: {}}]"
+	case "cost", "hits_addend":
+		return word + " stands beside actions"
 	case "cookies":
 		return "write cookie: {name: NAME, descriptor_key: KEY}"
 	case "basic_auth", "user", "basic_user":
@@ -220,7 +222,7 @@ func readRoute(v strictyaml.Value, a *action) {
 	}
 	set, i, err := route.NewSet(patterns)
 	if err != nil {
-		elements[i].Fail(err.Error(), "write [METHOD ]/PATH, with {name} for one segment and {name...} for all that follow; of two patterns that overlap one must be the more specific")
+		elements[i].Fail(err.Error(), badPattern)
 		return
 	}
 	if len(elements) == 0 && list.IsList() {

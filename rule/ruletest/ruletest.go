@@ -15,11 +15,7 @@ package ruletest
 
 import (
 	"fmt"
-	"net/netip"
-	"net/textproto"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"stint"
@@ -66,40 +62,6 @@ type Step struct {
 	Remaining  *int64
 	RetryAfter *time.Duration
 }
-
-// Request is an HTTP request of a rule test, as rules read it.
-type Request struct {
-	method  string
-	path    string
-	query   url.Values
-	headers map[string]string
-	address netip.Addr
-}
-
-// Method returns the method, GET where the test gives none.
-func (r *Request) Method() string { return r.method }
-
-// Path returns the path without its query, as the test writes it.
-func (r *Request) Path() string { return r.path }
-
-// Query returns the first value of a query parameter.
-func (r *Request) Query(name string) (string, bool) {
-	values, ok := r.query[name]
-	if !ok {
-		return "", false
-	}
-	return values[0], true
-}
-
-// Header returns the value of a header, whatever the case of its name.
-func (r *Request) Header(name string) (string, bool) {
-	value, ok := r.headers[textproto.CanonicalMIMEHeaderKey(name)]
-	return value, ok
-}
-
-// RemoteAddress returns the client's address, the invalid one where the test gives
-// none.
-func (r *Request) RemoteAddress() netip.Addr { return r.address }
 
 // zero is when tests begin unless they say otherwise.
 var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -279,32 +241,4 @@ func readDescriptor(v strictyaml.Value) rule.Descriptor {
 		v.Fail("a descriptor without entries", "write {key: NAME, value: TEXT}, or a list of such")
 	}
 	return d
-}
-
-func readRequest(v strictyaml.Value) *Request {
-	r := &Request{method: "GET", path: "/", headers: map[string]string{}}
-	v.Object("a request", strictyaml.Words{
-		"method": func(v strictyaml.Value) { r.method = v.NonEmpty() },
-		"path": func(v strictyaml.Value) {
-			target, query, _ := strings.Cut(v.Text(), "?")
-			values, err := url.ParseQuery(query)
-			if err != nil || !strings.HasPrefix(target, "/") {
-				v.Fail(fmt.Sprintf("%q is no path", v.Text()), "begin it with a slash, and write a query as ?name=value&other=value")
-			}
-			r.path, r.query = target, values
-		},
-		"headers": func(v strictyaml.Value) {
-			for _, f := range v.Fields() {
-				r.headers[textproto.CanonicalMIMEHeaderKey(f.Name)] = f.Value.Text()
-			}
-		},
-		"address": func(v strictyaml.Value) {
-			addr, err := netip.ParseAddr(v.Text())
-			if err != nil {
-				v.Fail(fmt.Sprintf("%q is no address", v.Text()), "write an IPv4 or IPv6 address without a port")
-			}
-			r.address = addr
-		},
-	})
-	return r
 }
