@@ -9,6 +9,23 @@ import (
 // First returns the first value of a parameter that net/url would also read: pairs
 // with a semicolon or a broken escape are passed over.
 func First(raw, name string) (value string, ok bool) {
+	value, _, ok = next(raw, name)
+	return value, ok
+}
+
+// All returns all values of a parameter that net/url would also read.
+func All(raw, name string) (values []string) {
+	for {
+		value, rest, ok := next(raw, name)
+		if !ok {
+			return values
+		}
+		values, raw = append(values, value), rest
+	}
+}
+
+// next returns the first value of a parameter and what stands behind it.
+func next(raw, name string) (value, rest string, ok bool) {
 	for raw != "" {
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
@@ -20,8 +37,8 @@ func First(raw, name string) (value string, ok bool) {
 			continue
 		}
 		if value, err := url.QueryUnescape(value); err == nil {
-			return value, true
+			return value, raw, true
 		}
 	}
-	return "", false
+	return "", "", false
 }

@@ -2,13 +2,15 @@ package query
 
 import (
 	"net/url"
+	"slices"
 	"testing"
 )
 
-// First finds what net/url finds, and nothing where that finds nothing.
+// First and All find what net/url finds, and nothing where that finds nothing.
 func FuzzFirst(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"a=1&b=2", "b"},
+		{"a=1&b=2&a=3&%61=4&a", "a"},
 		{"x=1&&q%20s=a+b&q+s=2", "q s"},
 		{"q=%zz&q=a%20b", "q"},
 		{"a;b=1", "a"},
@@ -26,6 +28,9 @@ func FuzzFirst(f *testing.F) {
 		value, ok := First(raw, name)
 		if want, found := all[name]; ok != found || ok && value != want[0] {
 			t.Errorf("First(%q, %q) = %q, %v, net/url reads %q", raw, name, value, ok, want)
+		}
+		if values := All(raw, name); !slices.Equal(values, all[name]) {
+			t.Errorf("All(%q, %q) = %q, net/url reads %q", raw, name, values, all[name])
 		}
 	})
 }
