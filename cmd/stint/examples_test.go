@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"stint"
 	"stint/app"
+	"stint/limiter"
 	"stint/rule"
+	"stint/store/memory"
 )
 
 // The rule files of examples are good, without a warning, and pass their tests, both
@@ -18,15 +24,7 @@ func TestExampleRules(t *testing.T) {
 		t.Fatalf("found %q, error %v", files, err)
 	}
 	for _, file := range append(files, "../../examples/rules") {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			var out, errs bytes.Buffer
-			if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", file}); status != exitOK || errs.Len() > 0 {
-				t.Errorf("status %d\n%s", status, errs.String())
-			}
-			if !strings.HasPrefix(out.String(), "ok: ") {
-				t.Errorf("said %q", out.String())
-			}
-		})
+		t.Run(filepath.Base(file), func(t *testing.T) { checkFiles(t, file) })
 	}
 }
 
@@ -46,5 +44,86 @@ func TestExampleConfig(t *testing.T) {
 	}
 	if _, err := app.New(config); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each of the twelve recipes is a rule file that is good, without a warning, and does
+// what docs/recipes_test.yaml says of it.
+func TestRecipes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile("../../docs/recipes_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := regexp.MustCompile("(?s)\n## (\\d+)\\. [^\n]+\n(.*?)```yaml\n(.*?)```\n\nThen: ")
+	found := recipe.FindAllSubmatch(page, -1)
+	if n := bytes.Count(page, []byte("```yaml")); len(found) != 12 || n != 12 {
+		t.Fatalf("%d recipes with a rule and what comes of it, %d rules; want twelve", len(found), n)
+	}
+	folder := t.TempDir()
+	for i, m := range found {
+		name := filepath.Join(folder, fmt.Sprintf("recipe%d.yaml", i+1))
+		if err := os.WriteFile(name, m[3], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		domain, _, _ := strings.Cut(string(m[3]), "\n")
+		if !strings.Contains(string(tests), fmt.Sprintf("  - name: %d. ", i+1)) || !strings.Contains(string(tests), "    "+domain+"\n") {
+			t.Errorf("recipe %d (%s) has no test in docs/recipes_test.yaml", i+1, domain)
+		}
+		checkFiles(t, name)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "recipes_test.yaml"), tests, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkFiles(t, folder)
+}
+
+// checkFiles runs the checker, which must have nothing to say.
+func checkFiles(t *testing.T, name string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", name}); status != exitOK || errs.Len() > 0 {
+		t.Errorf("%s: status %d\n%s", filepath.Base(name), status, errs.String())
+	}
+	if !strings.HasPrefix(out.String(), "ok: ") {
+		t.Errorf("%s: said %q", filepath.Base(name), out.String())
+	}
+}
+
+// The recipe of a limit that changes: who has used it up has the difference at once.
+func TestRecipeOfChange(t *testing.T) {
+	page, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, file, _ := strings.Cut(string(page), "domain: api-plan\n")
+	file, _, _ = strings.Cut("domain: api-plan\n"+file, "```")
+	tables := [2]*rule.Table{}
+	for i, text := range []string{file, strings.Replace(file, "10000", "20000", 1)} {
+		if tables[i], err = rule.Parse(rule.Source{Name: "recipe", Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := limiter.New(memory.New(memory.Options{}), tables[0], limiter.Options{})
+	ask := func(cost uint32) (allowed bool, remaining int64) {
+		var v limiter.Verdict
+		request := limiter.Request{
+			Domain: "api-plan", At: stint.Instant(1767225600_000_000), // 2026-01-01
+			Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: "customer", Value: "c"}}, Cost: cost}},
+		}
+		if err := l.Decide(t.Context(), &request, &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Allowed, v.Remaining
+	}
+	if allowed, remaining := ask(10_000); !allowed || remaining != 0 {
+		t.Errorf("allowed %t, remaining %d; want the whole plan", allowed, remaining)
+	}
+	l.Swap(tables[1])
+	if allowed, remaining := ask(0); !allowed || remaining != 10_000 {
+		t.Errorf("allowed %t, remaining %d after the change, want 10,000", allowed, remaining)
 	}
 }
