@@ -72,6 +72,12 @@ type Take struct {
 	// Ask, Leans is 0); it is Apart if this take is. Its result is its own, Over where
 	// it was in too much debt to be debited in full: then it gives nothing back.
 	Leans uint8
+
+	// OnFailure says what answers where the store cannot, and Local how much may pass
+	// in this process meanwhile if OnFailure is Local. Stores look at neither: a guard
+	// around them does, see package guard. What others lean on falls with its leader.
+	OnFailure Failure
+	Local     *Limit
 }
 
 // Call is what is decided as one: all takes that are not Apart pass, or none is

@@ -17,6 +17,7 @@ var closed = stint.MustLimit(stint.Spec{Requests: 0, Per: stint.MaxPer})
 func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	e := v.Asked[i].Rule.Elastic
 	own, on := t, t
+	on.Local = nil // while the store is away the own limit falls back, and leans on nothing
 	open := e.Pool != nil || low(e, load)
 	if t.Op == stint.Ask {
 		own.Leans = 1

@@ -42,6 +42,10 @@ type Request struct {
 	// limit what their names say.
 	Op stint.Op
 
+	// OnFailure answers for a limit that the request brings where the store cannot;
+	// rules say it themselves.
+	OnFailure stint.Failure
+
 	// At fixes the time; 0, which is what a server wants, is the store's own clock.
 	At stint.Instant
 }

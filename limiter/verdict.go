@@ -165,7 +165,8 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 		v.keys = a.Rule.AppendKey(v.keys, req.Descriptors[a.Descriptor].Entries)
 		t := stint.Take{
 			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
-			Apart: a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
+			Apart:     a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
+			OnFailure: a.Rule.OnStoreFailure, Local: a.Rule.Local,
 		}
 		if a.Rule.Elastic == nil {
 			v.take(i, t)
@@ -209,7 +210,7 @@ func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
 			continue
 		}
 		v.keys = append(append(v.keys, inlineSpace), key...)
-		v.take(len(v.Asked)-1, stint.Take{Limit: limit, Cost: req.Descriptors[i].Cost, Op: req.Op})
+		v.take(len(v.Asked)-1, stint.Take{Limit: limit, Cost: req.Descriptors[i].Cost, Op: req.Op, OnFailure: req.OnFailure})
 	}
 }
 
@@ -247,7 +248,7 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 			continue
 		}
 		charged := t.Op == stint.Ask && (t.Apart || passed)
-		if a.Rule.Soft > 0 {
+		if a.Rule.Soft > 0 && !a.Degraded {
 			a.soften(charged)
 		}
 		v.reserved = v.reserved || a.Rule.Answers != nil && charged && a.Allowed && a.Cost > 0

@@ -126,7 +126,7 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 		r := &Rule{
 			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
-			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Headers: l.headers,
+			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
 		for j, other := range n.rules {

@@ -142,6 +142,9 @@ type Rule struct {
 	// most nodes there may be.
 	LocalShare Ratio
 	Nodes      uint32
+	// Local is that share as a limit of its own; nil where it is less than one request
+	// and so denies everything.
+	Local *stint.Limit
 
 	// Coordination is how the nodes agree.
 	Coordination Coordination
@@ -179,20 +182,17 @@ type Level struct {
 }
 
 // Failure says what answers when the store cannot.
-type Failure uint8
+type Failure = stint.Failure
 
 // The failure policies.
 const (
 	// Allow lets the request pass, marked degraded. The default.
-	Allow Failure = iota
+	Allow = stint.Allow
 	// Deny refuses it.
-	Deny
+	Deny = stint.Deny
 	// Local decides by a fixed share in this process.
-	Local
+	Local = stint.Local
 )
-
-// String returns the word of the rule file.
-func (f Failure) String() string { return [...]string{"allow", "deny", "local"}[f] }
 
 // Coordination is how the nodes of a fleet agree on a limit.
 type Coordination uint8

@@ -1,0 +1,38 @@
+package stint
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// TestWrongCall: errors about a call are told from those of a store, however wrapped.
+func TestWrongCall(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{ErrNoLimit, true},
+		{ErrNoKey, true},
+		{ErrMixedLimits, true},
+		{ErrLeans, true},
+		{ErrNoUndo, true},
+		{ErrTime, true},
+		{fmt.Errorf("redis: %w", ErrNoKey), true},
+		{nil, false},
+		{ErrUnknown, false},
+		{context.DeadlineExceeded, false},
+		{context.Canceled, false},
+	} {
+		if got := WrongCall(c.err); got != c.want {
+			t.Errorf("WrongCall(%v) is %v", c.err, got)
+		}
+	}
+}
+
+// TestFailureString: policies are called as in rule files.
+func TestFailureString(t *testing.T) {
+	if got := fmt.Sprint(Allow, Deny, Local); got != "allow deny local" {
+		t.Error(got)
+	}
+}
