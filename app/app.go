@@ -13,6 +13,7 @@ import (
 
 	"stint/internal/filewatch"
 	"stint/limiter"
+	"stint/load"
 	"stint/rule"
 	"stint/server/httpapi"
 	"stint/store/memory"
@@ -31,6 +32,7 @@ type App struct {
 	store     *memory.Store
 	limiter   *limiter.Limiter
 	metrics   *telemetry.Metrics
+	gauges    load.Gauges
 	rules     ruleset
 	keys      *rule.KeySets
 	listeners []*listener // in the order in which they open; they close in the other
@@ -72,7 +74,8 @@ func New(config Config) (*App, error) {
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Store(a.storeStats)
-	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics})
+	a.metrics.Load(a.gauges.Load)
+	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())

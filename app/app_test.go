@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,20 @@ func (s *service) do(method, setting, path, send string) (status int, header htt
 	data, err := io.ReadAll(resp.Body)
 	must(s.t, err)
 	return resp.StatusCode, resp.Header, string(data)
+}
+
+// metric returns what a metric shows, 0 where there is none.
+func (s *service) metric(name string) float64 {
+	s.t.Helper()
+	_, _, body := s.get("admin", "/metrics")
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			must(s.t, err)
+			return n
+		}
+	}
+	return 0
 }
 
 // limit asks for a user and returns the limit in force.

@@ -23,6 +23,7 @@ func (a *App) adminHandler() (http.Handler, httpapi.Limits) {
 		Token:   a.config.AdminToken,
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
+		Gauges:  &a.gauges,
 		Pprof:   a.config.Pprof,
 		Log:     a.log,
 	}), limits

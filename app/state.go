@@ -65,11 +65,14 @@ func (c *Config) tryFolder() error {
 	return nil
 }
 
-// save writes the state file. What goes wrong is logged, and the file stays as it was.
+// save writes the state file. What goes wrong is logged and counted, and the file stays
+// as it was.
 func (a *App) save(level slog.Level) {
 	began := time.Now()
 	keys := a.store.Stats().Keys
-	if err := a.store.SaveFile(a.config.State); err != nil {
+	err := a.store.SaveFile(a.config.State)
+	a.metrics.Saved(time.Now(), err)
+	if err != nil {
 		a.log.Error("counts not saved", "file", a.config.State, "problem", err,
 			"hint", "see that the disk has room and the folder can be written; until then a restart goes back to the last counts that were saved")
 		return

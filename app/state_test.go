@@ -60,12 +60,21 @@ func TestStateOnATimer(t *testing.T) {
 		}
 	}
 	skip := s.log.await(t, s.log.size(), "level=ERROR", "counts not saved", "hint=")
+	if s.metric("stint_state_last_failed") != 1 || s.metric(`stint_state_saves_total{result="failure"}`) < 1 {
+		t.Error("metrics do not show that a save failed")
+	}
 	other := start(t, func(c *Config) { change(c); c.StateInterval = 0 })
 	if other.takeAll() {
 		t.Error("the file does not hold what was saved")
 	}
 	must(t, os.Rename(name+".tmp", block))
 	s.log.await(t, skip, "counts saved")
+	if s.metric("stint_state_last_failed") != 0 || s.metric(`stint_state_saves_total{result="success"}`) < 2 {
+		t.Error("metrics do not show that counts are saved again")
+	}
+	if at := s.metric("stint_state_last_success_timestamp_seconds"); time.Since(time.UnixMilli(int64(at*1e3))) > time.Minute {
+		t.Errorf("last saved at %v", at)
+	}
 }
 
 // A service that did not start does not touch the file of the one that runs.

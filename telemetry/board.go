@@ -25,6 +25,7 @@ type board struct {
 	byIndex   []*counters
 	byName    map[ruleName]*counters
 	all       []*counters // each once, in the order of the rules
+	gauges    []string    // the loads that rules ask
 	unmatched map[string]*atomic.Uint64
 }
 
@@ -46,6 +47,7 @@ func newBoard(table *rule.Table, before *board) *board {
 		}
 		b.unmatched[d.Name()] = n
 	}
+	b.gauges = table.Gauges()
 	b.byIndex = make([]*counters, len(table.Rules()))
 	for i, r := range table.Rules() {
 		name := ruleName{r.Domain, r.Name}

@@ -34,6 +34,13 @@ var (
 	reloadFailsDesc = desc("reload_last_failed", "1 if the last reload was refused and an older table stays in force.")
 	listenerDesc    = desc("listener_open", "1 for a listener that accepts calls.", "listener")
 
+	loadDesc      = desc("load", "What a gauge that rules ask shows, 1 being all there is; only while it is fresh.", "gauge")
+	loadFreshDesc = desc("load_fresh", "1 while a gauge that rules ask is fresh; 0: its limits give nothing extra.", "gauge")
+
+	savesDesc     = desc("state_saves_total", "Times that the counts were written to the state file, by result.", "result")
+	savedDesc     = desc("state_last_success_timestamp_seconds", "When the counts were last written to the state file, in Unix time.")
+	saveFailsDesc = desc("state_last_failed", "1 if the last write of the state file failed: a restart goes back to the one before.")
+
 	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
 	storeBytesDesc   = desc("store_bytes", "Memory that the store of this process takes.")
 	storeEvictedDesc = desc("store_evicted_total", "Keys that the store of this process gave up; over_limit forgives someone: raise its memory.", "reason")
@@ -45,6 +52,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, unmatchedDesc,
 		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
+		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
 		storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
 		ch <- d
@@ -99,6 +107,13 @@ func (m *Metrics) collectState(out sink) {
 	for _, name := range slices.Sorted(maps.Keys(m.listeners)) {
 		out.gauge(listenerDesc, one(m.listeners[name]), name)
 	}
+	m.collectLoads(out)
+	out.counter(savesDesc, m.saves[0], "failure")
+	out.counter(savesDesc, m.saves[1], "success")
+	if !m.saved.IsZero() {
+		out.gauge(savedDesc, float64(m.saved.UnixMilli())/1e3)
+	}
+	out.gauge(saveFailsDesc, one(m.saveFailed))
 	if m.store == nil {
 		return
 	}
@@ -108,6 +123,20 @@ func (m *Metrics) collectState(out sink) {
 	out.counter(storeEvictedDesc, s.EvictedExpired, "expired")
 	out.counter(storeEvictedDesc, s.EvictedIdle, "idle")
 	out.counter(storeEvictedDesc, s.EvictedOverLimit, "over_limit")
+}
+
+// collectLoads shows the gauges that the table in force asks.
+func (m *Metrics) collectLoads(out sink) {
+	if m.load == nil {
+		return
+	}
+	for _, name := range m.current.Load().gauges {
+		load, fresh := m.load(name)
+		if fresh {
+			out.gauge(loadDesc, load, name)
+		}
+		out.gauge(loadFreshDesc, one(fresh), name)
+	}
 }
 
 // sink is where metrics go.

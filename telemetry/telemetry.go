@@ -42,6 +42,11 @@ type Metrics struct {
 	reloadOK  bool
 	listeners map[string]bool
 	store     func() StoreStats
+	load      func(gauge string) (load float64, fresh bool)
+
+	saves      [2]uint64 // failed, succeeded
+	saved      time.Time // the last success
+	saveFailed bool      // the last one
 }
 
 // Metrics is an observer of decisions and a collector of metrics.
@@ -114,6 +119,26 @@ func (m *Metrics) Store(read func() StoreStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store = read
+}
+
+// Load says where the gauges that rules ask are read from, whenever metrics are.
+func (m *Metrics) Load(read func(gauge string) (load float64, fresh bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.load = read
+}
+
+// Saved says that the counts were written to the state file at a time, or why not.
+func (m *Metrics) Saved(at time.Time, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saveFailed = err != nil
+	if err != nil {
+		m.saves[0]++
+		return
+	}
+	m.saves[1]++
+	m.saved = at
 }
 
 // Decided counts one decision; see limiter.Observer.

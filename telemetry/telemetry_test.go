@@ -379,3 +379,47 @@ func observeForTest(tb testing.TB) func() {
 	}
 	return func() { s.metrics.Decided(&v, -1, nil) }
 }
+
+// A gauge that rules ask is shown while it is fresh; others are nobody's business.
+func TestLoads(t *testing.T) {
+	s := newService(t, parse(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {requests: 5, per: 1h, elastic: {from: load, below: 70%, upto: 200%}}
+  - key: job
+    rate_limit: {requests: 5, per: 1h, elastic: {from: load, gauge: db, below: 70%, upto: 200%}}
+`))
+	before := s.series(t)
+	s.metrics.Load(func(name string) (float64, bool) { return 0.25, name != "api" })
+	s.expect(t, `
+		stint_load{gauge="db"} 0.25
+		stint_load_fresh{gauge="db"} 1
+		stint_load_fresh{gauge="api"} 0
+	`)
+	if n := s.series(t) - before; n != 3 {
+		t.Errorf("%d series of gauges, want 3", n)
+	}
+}
+
+func TestSaved(t *testing.T) {
+	s := newService(t, parse(t, rules))
+	s.expect(t, `
+		stint_state_saves_total{result="failure"} 0
+		stint_state_last_failed 0
+	`)
+	s.metrics.Saved(time.Unix(1767225600, 5e8), nil)
+	s.metrics.Saved(time.Unix(1767225700, 0), errors.New("disk full"))
+	s.expect(t, `
+		stint_state_saves_total{result="failure"} 1
+		stint_state_saves_total{result="success"} 1
+		stint_state_last_success_timestamp_seconds 1.7672256005e+09
+		stint_state_last_failed 1
+	`)
+	s.metrics.Saved(time.Unix(1767225800, 0), nil)
+	s.expect(t, `
+		stint_state_saves_total{result="success"} 2
+		stint_state_last_success_timestamp_seconds 1.7672258e+09
+		stint_state_last_failed 0
+	`)
+}
