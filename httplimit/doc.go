@@ -28,6 +28,10 @@
 // anyone else are never read, because any client can write them. IPv6 clients are
 // told apart by their /64.
 //
+// Rules that know devices by a cookie (device: {cookie: ...}) have it set here, on the
+// answers to requests that pass. Those that verify tokens by keys from an address
+// need somebody who fetches them: rule.NewKeySets does, from its Use to its Close.
+//
 // A request without the attribute that a rule asks for (no such header, no
 // address) is never put into a bucket that all such requests share: the rule is
 // not asked. For a limit without rules, Options.OnMissing says what happens.

@@ -96,12 +96,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s := h.pool.Get().(*scratch)
 	what, err := h.ask(r, s)
-	s.attributes.setCookies(w.Header())
 	if what == decided && s.verdict.Reserved() {
 		h.serveWatched(w, r, s)
 		return
 	}
 	pass := h.enter(w, r, s, what, err)
+	if pass && what != undecided {
+		s.attributes.setCookies(w.Header())
+	}
 	h.release(s)
 	if pass {
 		h.next.ServeHTTP(w, r)

@@ -21,7 +21,9 @@ func (a *attributes) SetCookie(c *http.Cookie) {
 	}
 }
 
-// setCookies adds the cookies to the header of the answer, beside those of others.
+// setCookies adds the cookies to the header of the answer, beside those of others. A
+// request that was denied, or passes because the store is away, has none: a device
+// that costs nothing would be a way around the limit of an address.
 func (a *attributes) setCookies(h http.Header) {
 	for _, c := range a.cookies {
 		h.Add("Set-Cookie", c.String())

@@ -25,6 +25,7 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratc
 	}()
 	seen := a.writer()
 	if h.obey(seen, r, s) {
+		s.attributes.setCookies(w.Header())
 		h.next.ServeHTTP(seen, r)
 	}
 	status = http.StatusOK

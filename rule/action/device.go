@@ -14,7 +14,9 @@ import (
 // Responder is what Attributes may be besides: a request whose answer can still carry
 // cookies. Without it nobody gets one.
 type Responder interface {
-	// SetCookie adds a cookie to the answer, unless it has one of that name.
+	// SetCookie adds a cookie to the answer, unless it has one of that name. It belongs
+	// on the answer to a request that passes only: devices that cost nothing would be a
+	// way around the other limits.
 	SetCookie(c *http.Cookie)
 }
 
@@ -34,9 +36,9 @@ type deviceCookie struct {
 	plain  bool // sent over http as well
 }
 
-// value says the device whose cookie we have signed. Who has none gets one with the
-// answer, and is nobody until it comes back with it: else throwing it away would be a
-// new bucket for each request.
+// value says the device whose cookie we have signed. Who has none gets one once a
+// request passes, and is nobody until it comes back with it: else throwing it away
+// would be a new bucket for each request.
 func (d *deviceCookie) value(a Attributes) (id string, ok bool) {
 	now, tries, fresh := time.Now(), 0, ""
 	cookies(a, d.name, func(value string) bool {
