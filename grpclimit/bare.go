@@ -60,8 +60,7 @@ func (b *bare) ask(c *call, s *scratch) (outcome, error) {
 		return what, nil
 	}
 	s.request.Descriptors = one
-	err := b.limiter.DecideInline(c.ctx, string(s.key), b.limit, &s.request, &s.verdict)
-	return decided, err
+	return outcomeOf(b.limiter.DecideInline(c.ctx, string(s.key), b.limit, &s.request, &s.verdict))
 }
 
 // one describes a call that costs one unit.

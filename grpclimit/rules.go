@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
 
 	"stint"
 	"stint/internal/clientip"
@@ -46,7 +47,7 @@ func (b *byRules) ask(c *call, s *scratch) (outcome, error) {
 	a := &attributes{call: c, rules: b}
 	var err error
 	if s.described, err = domain.Describe(s.described[:0], a); err != nil {
-		return unasked, err
+		return misstated, err
 	}
 	if len(s.described) == 0 && len(domain.Lists()) == 0 {
 		return unasked, nil
@@ -55,9 +56,8 @@ func (b *byRules) ask(c *call, s *scratch) (outcome, error) {
 	for _, d := range s.described {
 		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 	}
-	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: a, Table: table}
-	err = b.limiter.Decide(c.ctx, &s.request, &s.verdict)
-	return decided, err
+	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: c.answers}
+	return outcomeOf(b.limiter.Decide(c.ctx, &s.request, &s.verdict))
 }
 
 // Name is part of answer.Namer.
@@ -69,9 +69,11 @@ func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
 
 // call is one call, or one message of its stream.
 type call struct {
-	ctx    context.Context
-	method string     // the full name
-	peer   *peer.Peer // nil: unknown
+	ctx     context.Context
+	method  string     // the full name
+	peer    *peer.Peer // nil: unknown
+	message any        // nil: not received yet
+	answers bool       // how it ends will be seen
 }
 
 func newCall(ctx context.Context, method string) *call {
@@ -103,6 +105,7 @@ type attributes struct {
 var (
 	_ rule.Attributes = (*attributes)(nil)
 	_ rule.Connection = (*attributes)(nil)
+	_ rule.Sizer      = (*attributes)(nil)
 )
 
 // Method returns POST, which every call of gRPC is.
@@ -136,6 +139,16 @@ func (a *attributes) Values(name string) []string {
 		name = ":authority"
 	}
 	return metadata.ValueFromIncomingContext(a.ctx, name)
+}
+
+// BodySize returns the size of the message, if there is one yet and it is one of
+// protocol buffers.
+func (a *attributes) BodySize() (bytes int64, known bool) {
+	message, ok := a.message.(proto.Message)
+	if !ok {
+		return 0, false
+	}
+	return int64(proto.Size(message)), true
 }
 
 // Host returns the authority that the client asked for.

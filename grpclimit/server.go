@@ -36,8 +36,8 @@ var (
 
 // An asker puts a call to its limits.
 type asker interface {
-	// ask decides c into s.verdict. Where the outcome is not decided, or there is an
-	// error, the verdict means nothing.
+	// ask decides c into s.verdict. Where the outcome is not decided the verdict means
+	// nothing; the error says why.
 	ask(c *call, s *scratch) (outcome, error)
 
 	answer.Namer
@@ -52,9 +52,19 @@ type outcome uint8
 
 const (
 	decided      outcome = iota
+	undecided            // the store could not, see onFailure
 	unasked              // no limit applies
 	unidentified         // nobody knows whose bucket it is
+	misstated            // the call names a cost that is none
 )
+
+// outcomeOf returns what became of a question to the store.
+func outcomeOf(err error) (outcome, error) {
+	if err != nil {
+		return undecided, err
+	}
+	return decided, nil
+}
 
 // scratch is the memory of one decision.
 type scratch struct {
@@ -90,12 +100,24 @@ func finder(o *Options) *clientip.Finder {
 
 // Unary passes a call on to its handler if its limits allow.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if s.limits(ctx, info.FullMethod) {
-		if err := s.admit(ctx, info.FullMethod, true); err != nil {
-			return nil, err
-		}
+	if !s.limits(ctx, info.FullMethod) {
+		return next(ctx, req)
 	}
-	return next(ctx, req)
+	c := newCall(ctx, info.FullMethod)
+	c.message, c.answers = req, true
+	open, err := s.admit(c, true)
+	if err != nil {
+		return nil, err
+	}
+	if open == nil {
+		return next(ctx, req)
+	}
+	var answer any
+	err = open.serve(func() (err error) {
+		answer, err = next(ctx, req)
+		return err
+	})
+	return answer, err
 }
 
 // Stream passes a stream on to its handler if its limits allow.
@@ -104,16 +126,25 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if !s.limits(ctx, info.FullMethod) {
 		return next(srv, stream)
 	}
-	if err := s.admit(ctx, info.FullMethod, true); err != nil {
+	c := newCall(ctx, info.FullMethod)
+	c.answers = true
+	open, err := s.admit(c, true)
+	if err != nil {
 		return err
 	}
-	if !s.options.EachMessage {
-		return next(srv, stream)
+	serve := func() error { return next(srv, stream) }
+	if s.options.EachMessage {
+		counted := &countedStream{ServerStream: stream, server: s, method: info.FullMethod}
+		serve = func() error {
+			err := next(srv, counted)
+			// A handler may take the refusal for the end of the stream: its caller shall not.
+			return cmp.Or(counted.refused(), err)
+		}
 	}
-	counted := &countedStream{ServerStream: stream, server: s, method: info.FullMethod}
-	err := next(srv, counted)
-	// A handler may take the refusal for the end of the stream: its caller shall not.
-	return cmp.Or(counted.refused(), err)
+	if open == nil {
+		return serve()
+	}
+	return open.serve(serve)
 }
 
 // countedStream charges each message that a handler receives, but for the first.
@@ -140,7 +171,9 @@ func (c *countedStream) RecvMsg(m any) error {
 		c.begun = true
 		return nil
 	}
-	err := c.server.admit(c.Context(), c.method, false)
+	one := newCall(c.Context(), c.method)
+	one.message = m
+	_, err := c.server.admit(one, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied = err
@@ -161,20 +194,44 @@ func (s *Server) limits(ctx context.Context, method string) bool {
 
 // admit decides a call and waits as long as it has to. show sends the metadata of
 // one that may pass; messages have none. The error is what one that may not ends
-// with.
-func (s *Server) admit(ctx context.Context, method string, show bool) error {
+// with. What is returned beside has to be told how the call ends; nil: nothing.
+func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	m := s.pool.Get().(*scratch)
-	defer s.pool.Put(m)
-	defer func() { m.request = limiter.Request{} }()
-	c := newCall(ctx, method)
 	what, err := s.asker.ask(c, m)
-	switch {
-	case err != nil:
+	watched := what == decided && m.verdict.Reserved()
+	err = s.enter(c, m, what, err)
+	if err == nil && what == decided && show && m.verdict.Listed == nil {
+		s.show(c, m)
+	}
+	if !watched {
+		s.release(m)
+		return nil, err
+	}
+	r := &reserved{s, c, m}
+	if err != nil {
+		r.settle(httpStatus(err))
+		return nil, err
+	}
+	return r, nil
+}
+
+// release puts the memory of a decision back.
+func (s *Server) release(m *scratch) {
+	m.request = limiter.Request{}
+	s.pool.Put(m)
+}
+
+// enter returns what a call of that outcome ends with; nil: it may pass.
+func (s *Server) enter(c *call, m *scratch, what outcome, err error) error {
+	switch what {
+	case undecided:
 		return s.failed(c, m, err)
-	case what == unidentified:
-		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
-	case what == unasked:
+	case unasked:
 		return nil
+	case unidentified:
+		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
+	case misstated:
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if m.verdict.Listed != nil {
 		if m.verdict.Allowed {
@@ -187,20 +244,17 @@ func (s *Server) admit(ctx context.Context, method string, show bool) error {
 	if !m.verdict.Allowed {
 		return s.refuse(c, m, denied)
 	}
-	left, err := answer.Hold(ctx, s.limiter, &m.verdict)
+	left, err := answer.Hold(c.ctx, s.limiter, &m.verdict)
 	if err != nil {
 		s.report(c, err)
 	}
-	if left > 0 {
-		if ctx.Err() != nil {
-			return status.FromContextError(ctx.Err()).Err()
-		}
-		return s.refuse(c, m, answer.TurnAway(m.policies, &m.verdict, left))
+	switch {
+	case left <= 0:
+		return nil
+	case c.ctx.Err() != nil:
+		return status.FromContextError(c.ctx.Err()).Err()
 	}
-	if show {
-		s.show(c, m)
-	}
-	return nil
+	return s.refuse(c, m, answer.TurnAway(m.policies, &m.verdict, left))
 }
 
 // show sets the metadata of a call that may pass. One whose headers are gone already
