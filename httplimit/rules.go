@@ -77,6 +77,7 @@ var (
 	_ rule.Attributes = (*attributes)(nil)
 	_ rule.Connection = (*attributes)(nil)
 	_ rule.Sizer      = (*attributes)(nil)
+	_ rule.Parameters = (*attributes)(nil)
 )
 
 // Method returns the method of the request.
@@ -87,6 +88,9 @@ func (a *attributes) Path() string { return a.URL.EscapedPath() }
 
 // Query returns the first value of a parameter of the query.
 func (a *attributes) Query(name string) (string, bool) { return query.First(a.URL.RawQuery, name) }
+
+// QueryValues returns all values of a parameter of the query.
+func (a *attributes) QueryValues(name string) []string { return query.All(a.URL.RawQuery, name) }
 
 // Header returns the first value of a header. Names with a colon are those of
 // HTTP/2 and Envoy.
