@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
-debian="chromium:chromium curl:curl git:git"
+debian="chromium:chromium curl:curl git:git redis-server:redis-server"
 
 missing=""
 for pair in $debian; do

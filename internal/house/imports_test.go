@@ -25,7 +25,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/*", "internal/*/*"},
-		[]string{".", "internal/*/*"},
+		[]string{".", "internal/xtest", "internal/*/*"},
 		"a helper that knows its users helps nobody else",
 	},
 	{

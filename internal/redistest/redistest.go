@@ -1,0 +1,212 @@
+// Package redistest starts real Redis servers for tests.
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stint/internal/xtest"
+)
+
+// program is the server, of the Debian package redis-server.
+const program = "redis-server"
+
+// attempts is how often a server is started: between a port being found free and the
+// server taking it somebody else can.
+const attempts = 5
+
+// Server is one server on a free port of the loopback interface. It keeps nothing on
+// disk, and ends with the test that started it.
+type Server struct {
+	Addr string // host:port
+
+	t      testing.TB
+	args   []string
+	port   int
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	output *lines
+	frozen bool
+}
+
+// Start starts a server with further arguments, such as "--maxmemory", "1mb". Where
+// redis-server is not installed the test is skipped, or fails where nothing may be.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		xtest.SkipOrFail(t, "no "+program+"; scripts/install-test-deps.sh installs it")
+	}
+	s := &Server{t: t, args: args}
+	t.Cleanup(s.Stop)
+	for range attempts {
+		s.port = freePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		if s.start() {
+			return s
+		}
+	}
+	t.Fatalf("%s did not start:\n%s", program, s.output)
+	return nil
+}
+
+// URL returns the server's address as stores take it.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// start runs the server until it is ready; false if it ended before.
+func (s *Server) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	args := append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", s.t.TempDir(), "--daemonize", "no",
+	}, s.args...)
+	s.cmd = exec.Command(program, args...)
+	s.output = &lines{ready: make(chan struct{})}
+	pipe, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go s.output.read(bufio.NewScanner(pipe), ended)
+	select {
+	case <-s.output.ready:
+		return true
+	case <-ended:
+		s.cmd.Wait() //nolint:errcheck // its output says why
+		s.cmd = nil
+		return false
+	}
+}
+
+// Stop kills the server and forgets all it held. Stopping twice does nothing.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return
+	}
+	s.cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
+	s.cmd.Wait()         //nolint:errcheck // it was killed
+	s.cmd, s.frozen = nil, false
+}
+
+// Restart starts the stopped server again, empty, on the same port.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	if !s.start() {
+		s.t.Fatalf("%s did not start again:\n%s", program, s.output)
+	}
+}
+
+// Freeze stops the process from running, as a machine that hangs does. Its
+// connections stay open.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server run on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		s.t.Fatal("the server is stopped")
+	}
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Do sends one command on a connection of its own and returns the answer as text: the
+// value of a string, number or error (with its mark in front), the elements of a list
+// one a line.
+func (s *Server) Do(words ...string) string {
+	s.t.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
+	request := fmt.Appendf(nil, "*%d\r\n", len(words))
+	for _, word := range words {
+		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := conn.Write(request); err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := readReply(bufio.NewReader(conn))
+	if err != nil {
+		s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
+	}
+	return strings.Join(answer, "\n")
+}
+
+// CPU returns the processor time that the server has used.
+func (s *Server) CPU() time.Duration {
+	s.t.Helper()
+	var sum float64
+	for line := range strings.Lines(s.Do("INFO", "cpu")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			sum += seconds
+		}
+	}
+	return time.Duration(sum * float64(time.Second))
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// lines keeps what a server prints.
+type lines struct {
+	ready chan struct{}
+	mu    sync.Mutex
+	text  strings.Builder
+}
+
+func (l *lines) read(from *bufio.Scanner, ended chan struct{}) {
+	defer close(ended)
+	ready := false
+	for from.Scan() {
+		l.mu.Lock()
+		l.text.WriteString(from.Text() + "\n")
+		l.mu.Unlock()
+		if !ready && strings.Contains(from.Text(), "Ready to accept connections") {
+			ready = true
+			close(l.ready)
+		}
+	}
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,347 @@
+package redis
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint"
+)
+
+// batch is a call on its way to the server and back: takes that are decided as one are
+// a group, and takes of one key in a group are one part.
+type batch struct {
+	parts  []part
+	groups []group
+	of     []int         // the part of each take
+	at     stint.Instant // Call.At
+	now    stint.Instant // the time whose calendar windows were written
+
+	kinds kindSet // of what is asked for
+	more  kindSet // of states that were found
+	keys  []string
+	args  []string
+}
+
+// group is the parts from first up to the next group's.
+type group struct {
+	first, end int
+	done       bool
+}
+
+// part is what a call asks of one key.
+type part struct {
+	*form
+	key   stint.Key
+	name  string // of the key in Redis, "" without a limit
+	op    stint.Op
+	undo  *stint.Decision
+	cost  uint64
+	lends uint8 // Take.Leans
+	held  bool  // others lean on it
+	asked bool  // by a take that is not leaned on
+	leans []lean
+
+	result stint.Decision
+}
+
+// lean says on which part of the group another leans, with how many units.
+type lean struct {
+	on   int
+	cost uint64
+}
+
+// clear forgets everything but the memory.
+func (b *batch) clear() {
+	clear(b.parts)
+	clear(b.keys)
+	clear(b.args)
+	*b = batch{parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0]}
+}
+
+// gather makes groups of the takes of a call, that of all which are not apart first.
+func (b *batch) gather(s *Store, c *stint.Call) error {
+	b.at = c.At
+	b.of = slices.Grow(b.of, len(c.Takes))[:len(c.Takes)]
+	err := b.collect(s, c, func(i int) bool { return !c.Takes[i].Apart }, 0, len(c.Takes))
+	for i := 0; i < len(c.Takes) && err == nil; i++ {
+		if c.Takes[i].Apart {
+			last := i + int(c.Takes[i].Leans)
+			err = b.collect(s, c, func(int) bool { return true }, i, last+1)
+			i = last
+		}
+	}
+	return err
+}
+
+// collect makes a group of those takes from first up to end that are in it.
+func (b *batch) collect(s *Store, c *stint.Call, in func(int) bool, first, end int) error {
+	g := group{first: len(b.parts)}
+	leader, last := -1, -1 // who leans on the takes up to last
+	for i := first; i < end; i++ {
+		if !in(i) {
+			continue
+		}
+		t := &c.Takes[i]
+		leaned := i <= last
+		n, err := b.join(s, t, g.first, leaned)
+		if err != nil {
+			return fmt.Errorf("take %d: %w", i, err)
+		}
+		b.of[i] = n
+		if leaned {
+			b.parts[leader].leans = append(b.parts[leader].leans, lean{n - g.first, uint64(t.Cost)})
+		} else if t.Leans > 0 {
+			leader, last = n, i+int(t.Leans)
+		}
+	}
+	if g.end = len(b.parts); g.end > g.first {
+		b.groups = append(b.groups, g)
+	}
+	return nil
+}
+
+// join returns the part of a take in the group whose parts begin at first.
+func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, error) {
+	n := first
+	for n < len(b.parts) && (b.parts[n].key != t.Key || b.parts[n].limit.Algorithm() != t.Limit.Algorithm()) {
+		n++
+	}
+	if n == len(b.parts) {
+		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Leans})
+		if t.Limit.Algorithm() != stint.Unlimited {
+			b.parts[n].name = s.name(t.Limit.Algorithm(), t.Key)
+		}
+	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Leans || !p.limit.Same(t.Limit) {
+		return 0, stint.ErrMixedLimits
+	}
+	p := &b.parts[n]
+	if leaned {
+		p.held = true
+	} else {
+		p.cost += uint64(t.Cost)
+		p.asked = true
+	}
+	return n, nil
+}
+
+// maxText is the longest key that stands in Redis as it is.
+const maxText = 128
+
+// name returns the name of a key in Redis.
+func (s *Store) name(algorithm stint.Algorithm, key stint.Key) string {
+	if len(key) <= maxText {
+		return s.namespace + ":" + algorithm.String() + ":" + string(key)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return s.namespace + ":" + algorithm.String() + "#" + hex.EncodeToString(sum[:16])
+}
+
+// Keys outlive their states by this many milliseconds: see Store.
+const (
+	spare      = int64(10 * time.Second / time.Millisecond)
+	spareFixed = int64(time.Hour / time.Millisecond)
+)
+
+// maxCost is more than any limit holds and any debt counts.
+const maxCost = 1 << 48
+
+// write puts the groups that are not done into words for the script; false if there
+// are none. Windows of a calendar are those around now.
+func (b *batch) write(now stint.Instant) bool {
+	b.keys, b.args, b.kinds, b.now = b.keys[:0], b.args[:0], b.more, now
+	for i := range b.groups {
+		g := &b.groups[i]
+		if !g.done && !b.unlimited(g, now) {
+			b.writeGroup(g, len(b.args) > 0)
+		}
+	}
+	return len(b.args) > 0
+}
+
+// unlimited answers a group of which nothing has a limit.
+func (b *batch) unlimited(g *group, now stint.Instant) bool {
+	parts := b.parts[g.first:g.end]
+	for i := range parts {
+		if parts[i].name != "" {
+			return false
+		}
+	}
+	for i := range parts {
+		parts[i].result = parts[i].limit.Test(nil, now, 0)
+	}
+	g.done = true
+	return true
+}
+
+func (b *batch) number(n int64) { b.args = append(b.args, strconv.FormatInt(n, 10)) }
+
+// writeGroup writes what lua/decide.lua wants to know of a group.
+func (b *batch) writeGroup(g *group, follows bool) {
+	b.number(int64(b.at))
+	if b.at == 0 {
+		b.number(spare)
+	} else {
+		b.number(spareFixed)
+	}
+	if follows {
+		b.number(1)
+	} else {
+		b.number(0)
+	}
+	b.number(int64(g.end - g.first))
+	for i := g.first; i < g.end; i++ {
+		p := &b.parts[i]
+		b.kinds |= p.kinds
+		b.writePart(p)
+		if p.name != "" {
+			b.keys = append(b.keys, p.name)
+		}
+	}
+}
+
+func (b *batch) writePart(p *part) {
+	b.args = append(b.args, p.head)
+	b.number(int64(p.op))
+	b.number(int64(min(p.cost, maxCost)))
+	b.number(p.scriptFlags())
+	b.number(p.wait)
+	if p.calendar {
+		bounds := p.around(b.now)
+		b.number(int64(len(bounds)))
+		for _, bound := range bounds {
+			b.number(bound)
+		}
+	}
+	if p.undo != nil {
+		b.number(int64(p.undo.At))
+		b.number(int64(p.undo.At.Add(p.undo.ResetAfter)))
+		b.number(p.undo.Limit - p.undo.Remaining)
+	}
+	if p.lends > 0 {
+		b.number(int64(len(p.leans)))
+		for _, l := range p.leans {
+			b.number(int64(l.on + 1))
+			b.number(int64(l.cost))
+		}
+	}
+}
+
+// scriptFlags returns the flags of a part.
+func (p *part) scriptFlags() int64 {
+	flags := p.flags
+	if p.held {
+		flags |= flagHeld
+		if !p.asked {
+			flags |= flagOnly
+		}
+	}
+	if p.undo != nil {
+		flags |= flagUndo
+	}
+	if p.lends > 0 {
+		flags |= flagLeans
+	}
+	return flags
+}
+
+// read reads the answers of the groups that were not done. Where again is set, it is
+// the server's time, and some are to be asked once more.
+func (b *batch) read(reply []message) (again stint.Instant, err error) {
+	charged := false
+	for i := range b.groups {
+		g := &b.groups[i]
+		if g.done {
+			charged = true
+			continue
+		}
+		if len(reply) == 0 {
+			return 0, errReply
+		}
+		answer := reply[0]
+		reply = reply[1:]
+		if answer.IsArray() {
+			if err := b.readGroup(g, answer); err != nil {
+				return 0, err
+			}
+			charged = true
+			continue
+		}
+		problem, failed := answer.ToString()
+		if failed != nil {
+			return 0, errReply
+		}
+		if at, ok := b.retry(problem); ok {
+			again = at
+			continue
+		}
+		if head, ok := strings.CutPrefix(problem, needs); ok {
+			problem = "STINT-STATE was written by another release: " + head
+		}
+		if problem != "STINT-AFTER" {
+			err = explainText("decide", problem)
+		}
+	}
+	if err != nil && charged {
+		return 0, fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+	}
+	return again, err
+}
+
+// needs is how a script says that it does not know how to read a state.
+const needs = "STINT-NEEDS "
+
+// retry says whether a group that could not be decided can be if it is asked once more,
+// and at which time the server is.
+func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
+	if now, ok := strings.CutPrefix(problem, "STINT-WINDOW "); ok {
+		n, err := strconv.ParseInt(now, 10, 64)
+		return stint.Instant(n), err == nil
+	}
+	if head, ok := strings.CutPrefix(problem, needs); ok {
+		more := kindsOf(head)
+		if b.kinds&more == more {
+			return 0, false
+		}
+		b.more |= more
+		return b.now, true
+	}
+	return 0, false
+}
+
+// errReply says that the server answered what no script of ours says.
+var errReply = fmt.Errorf("redis: %w: the server's answer makes no sense", stint.ErrUnknown)
+
+// fields is how many numbers a script answers about a part.
+const fields = 7
+
+// readGroup reads the answers about the parts of a group.
+func (b *batch) readGroup(g *group, answer message) error {
+	numbers, err := answer.AsIntSlice()
+	if err != nil || len(numbers) != 1+fields*(g.end-g.first) {
+		return errReply
+	}
+	at := stint.Instant(numbers[0])
+	for i := g.first; i < g.end; i++ {
+		p, n := &b.parts[i], numbers[1+fields*(i-g.first):]
+		p.result = stint.Decision{
+			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: n[1],
+			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
+		}
+		if n[2] < 0 {
+			p.result.RetryAfter = stint.Never
+		}
+		if p.name == "" {
+			p.result.Limit, p.result.Remaining = stint.NoLimit, stint.NoLimit
+		}
+	}
+	g.done = true
+	return nil
+}
+
+// span turns microseconds into a Duration, as the root package does.
+func span(micros int64) time.Duration { return stint.Instant(micros).Sub(0) }

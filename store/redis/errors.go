@@ -1,0 +1,92 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+)
+
+// ConfigError says what is wrong with a URL or with Options.
+type ConfigError struct {
+	Problem string // what is wrong
+	Hint    string // what to do
+}
+
+// Error returns the problem. The hint stands apart.
+func (e *ConfigError) Error() string { return "redis: " + e.Problem }
+
+// Error says why the server could not decide.
+type Error struct {
+	Doing   string // what was being done
+	Problem string // what is wrong
+	Hint    string // what to do, "" where nobody knows
+	Err     error  // the cause, nil where there is none
+}
+
+// Error returns what was being done and the problem. The hint stands apart.
+func (e *Error) Error() string { return "redis: " + e.Doing + ": " + e.Problem }
+
+// Unwrap returns the cause; it is stint.ErrUnknown among others where that applies.
+func (e *Error) Unwrap() error { return e.Err }
+
+// hints say what to do about the errors that a server answers, by their first word.
+// None of them charges anything.
+var hints = map[string]string{
+	"NOAUTH":      "put the password into the URL: redis://:PASSWORD@HOST",
+	"WRONGPASS":   "check the user and the password of the URL",
+	"NOPERM":      "let the user run EVAL, EVALSHA and what lua/*.lua calls, on the keys of the namespace",
+	"READONLY":    "the server is a replica: name the primary, or let Sentinels name it (redis+sentinel://)",
+	"LOADING":     "the server is reading its data; it answers when it is done",
+	"BUSY":        "a script of somebody else runs too long; SCRIPT KILL ends it",
+	"OOM":         "the server's memory is full: raise maxmemory, with maxmemory-policy noeviction",
+	"MISCONF":     "the server cannot save its data; look into its log",
+	"MASTERDOWN":  "the replica has lost its primary; name the primary",
+	"CLUSTERDOWN": "the Cluster has lost slots; look at CLUSTER INFO",
+	"MOVED":       "the server is part of a Cluster: use redis+cluster://",
+	"ASK":         "the server is part of a Cluster: use redis+cluster://",
+	"CROSSSLOT":   "the server is part of a Cluster: use redis+cluster://",
+	"TRYAGAIN":    "a slot of the Cluster is on the move",
+	"NOREPLICAS":  "the server wants more replicas than it has; see min-replicas-to-write",
+	"UNKILLABLE":  "a script of somebody else runs too long",
+	"STINT-STATE": "somebody else writes into the namespace, or a later release did; give this service another one",
+	"WRONGTYPE":   "somebody else writes into the namespace; give this service another one",
+	"NOPROTO":     "the server is older than Redis 6.2",
+	"DENIED":      "the server runs in protected mode; let it listen for this node, with a password",
+}
+
+// explain turns an error of the client into one for people. Whatever was lost on its way
+// may have been charged.
+func explain(doing string, err error) error {
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		return explainText(doing, answer.Error())
+	}
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return &Error{Doing: doing, Problem: err.Error(), Hint: "check that the server runs and that the address is right", Err: err}
+	case errors.Is(err, rueidis.ErrClosing), doing == "connect":
+		return &Error{Doing: doing, Problem: err.Error(), Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Doing: doing, Problem: "no answer in time", Hint: "check the server's load and the network", Err: errors.Join(stint.ErrUnknown, err)}
+	}
+	return &Error{Doing: doing, Problem: "connection lost: " + err.Error(), Err: errors.Join(stint.ErrUnknown, err)}
+}
+
+// explainText turns an error that the server answered into one for people.
+func explainText(doing, text string) error {
+	text = strings.TrimPrefix(text, "ERR ")
+	word, _, _ := strings.Cut(text, " ")
+	if strings.Contains(text, "can't run this command") { // from within a script it has no first word
+		word = "NOPERM"
+	}
+	if cause, partly := strings.CutPrefix(text, "STINT-PARTLY "); partly {
+		return &Error{Doing: doing, Problem: "failed half-way: " + cause, Hint: hints["NOPERM"], Err: stint.ErrUnknown}
+	}
+	return &Error{Doing: doing, Problem: text, Hint: hints[word], Err: fmt.Errorf("redis: %s", text)}
+}

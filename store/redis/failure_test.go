@@ -1,0 +1,275 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// attempt asks for one unit of a key.
+func attempt(ctx context.Context, s stint.Store, key stint.Key) (stint.Decision, error) {
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: forms[0], Cost: 1}}}
+	if err := s.Decide(ctx, &call); err != nil {
+		return stint.Decision{}, err
+	}
+	return call.Results[0], nil
+}
+
+// Each error of the server is an error that says what to do, and charges nothing.
+func TestErrorsOfTheServer(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		args    []string
+		prepare [][]string
+		problem string
+		repair  []string
+	}{
+		{"a replica", nil, [][]string{{"REPLICAOF", "127.0.0.1", "1"}}, "READONLY", []string{"REPLICAOF", "NO", "ONE"}},
+		{
+			"full memory", nil,
+			[][]string{{"CONFIG", "SET", "maxmemory-policy", "noeviction"}, {"CONFIG", "SET", "maxmemory", "1"}},
+			"OOM",
+			[]string{"CONFIG", "SET", "maxmemory", "0"},
+		},
+		{
+			"no replicas", nil,
+			[][]string{{"CONFIG", "SET", "min-replicas-to-write", "2"}},
+			"NOREPLICAS",
+			[]string{"CONFIG", "SET", "min-replicas-to-write", "0"},
+		},
+		{"no right to write", nil, [][]string{{"ACL", "SETUSER", "default", "-set"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+set"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := redistest.Start(t, test.args...)
+			s := openIn(t, server, "fail")
+			take(t, s, "a", forms[0], 1)
+			take(t, s, "log", forms[7], 100)
+			for _, command := range test.prepare {
+				if answer := server.Do(command...); answer != "OK" {
+					t.Fatalf("%q: %s", command, answer)
+				}
+			}
+			for _, takes := range [][]stint.Take{
+				{{Key: "a", Limit: forms[0], Cost: 1}},
+				{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "a", Limit: forms[4], Cost: 1}},
+				{{Key: "a", Limit: forms[0], Cost: 1, Apart: true}, {Key: "b", Limit: forms[0], Cost: 1}},
+			} {
+				err := s.Decide(t.Context(), &stint.Call{Takes: takes})
+				var problem *redis.Error
+				if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.problem) && !strings.Contains(err.Error(), "can't run this command") || errors.Is(err, stint.ErrUnknown) {
+					t.Fatalf("%v, want %s and charged nothing", err, test.problem)
+				}
+				if problem.Hint == "" {
+					t.Errorf("%v: no hint", err)
+				}
+			}
+			server.Do(test.repair...)
+			if d := take(t, s, "a", forms[0], 0); d.Remaining < 99 {
+				t.Errorf("charged by a call that failed: %+v", d)
+			}
+			if d := take(t, s, "a", forms[4], 0); d.Remaining != 100 {
+				t.Errorf("charged by a call that failed: %+v", d)
+			}
+			take(t, s, "a", forms[0], 1)
+		})
+	}
+}
+
+// A server that forgets its scripts is sent them again.
+func TestScriptsAreForgotten(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "forget")
+	for i := range 5 {
+		if d := take(t, s, "a", forms[4], 1); d.Remaining != int64(99-i) {
+			t.Fatalf("%+v", d)
+		}
+		server.Do("SCRIPT", "FLUSH")
+	}
+}
+
+// A frozen server costs a caller its deadline, and whether it was charged is unknown;
+// when it runs again the store does too.
+func TestFrozenServer(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "ice")
+	take(t, s, "a", forms[0], 1)
+	server.Freeze()
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		begin := time.Now()
+		_, err := attempt(ctx, s, "a")
+		cancel()
+		if !errors.Is(err, stint.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("a deadline of 10ms took %v", took)
+		}
+	}
+	server.Thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := attempt(ctx, s, "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// untilDecided asks until there is an answer; t's deadline ends it.
+func untilDecided(t *testing.T, s stint.Store) stint.Decision {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		d, err := attempt(ctx, s, "a")
+		cancel()
+		if err == nil {
+			return d
+		}
+	}
+	t.Fatal("no decision within 30 seconds")
+	return stint.Decision{}
+}
+
+// A server that is not there is an error with the address; when it comes, and when it
+// comes back, the store finds it.
+func TestServerComesAndGoes(t *testing.T) {
+	server := redistest.Start(t)
+	server.Stop()
+	s := openIn(t, server, "gone")
+	for range 2 {
+		_, err := attempt(t.Context(), s, "a")
+		var problem *redis.Error
+		if !errors.As(err, &problem) || !strings.Contains(err.Error(), server.Addr) || problem.Hint == "" || errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("no server: %v", err)
+		}
+	}
+	if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), server.Addr) {
+		t.Errorf("ping without a server: %v", err)
+	}
+	for range 2 {
+		server.Restart()
+		if d := untilDecided(t, s); d.Remaining != 99 {
+			t.Errorf("a new server: %+v", d)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	s.Close()
+	if _, err := attempt(t.Context(), s, "a"); err == nil {
+		t.Error("decided after Close")
+	}
+	s.Close()
+}
+
+// A password is taken from the URL, or from a file that is read for each connection.
+func TestPasswords(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "p/w")
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("wrong\n")
+	for url, good := range map[string]bool{
+		"redis://:p%2Fw@" + server.Addr:                               true,
+		"redis://default:p%2Fw@" + server.Addr:                        true,
+		"redis://default:nope@" + server.Addr:                         false,
+		"redis://" + server.Addr:                                      false,
+		"redis://default@" + server.Addr + "/0?password_file=" + file: false,
+		"redis://" + server.Addr + "?password_file=/nonexistent":      false,
+	} {
+		s, err := redis.Open(url, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = attempt(t.Context(), s, "a")
+		if (err == nil) != good || errors.Is(err, stint.ErrUnknown) || err != nil && strings.Contains(err.Error(), "nope") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	s, err := redis.Open("redis://default@"+server.Addr+"?password_file="+file, redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := attempt(t.Context(), s, "a"); err == nil {
+		t.Error("let in with a wrong password")
+	}
+	write("p/w\nwhat follows does not count")
+	untilDecided(t, s)
+}
+
+func TestDatabases(t *testing.T) {
+	server := redistest.Start(t)
+	for _, database := range []string{"", "/0", "/3"} {
+		s, err := redis.Open(server.URL()+database, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		want := int64(99)
+		if database == "/0" {
+			want = 98
+		}
+		if d := take(t, s, "a", forms[0], 1); d.Remaining != want {
+			t.Errorf("database %q: %+v", database, d)
+		}
+	}
+}
+
+func TestBadURLs(t *testing.T) {
+	for _, test := range []struct{ url, problem string }{
+		{"", "unknown kind"},
+		{"redis://", "without a host"},
+		{"http://localhost", "unknown kind"},
+		{"redis+ring://localhost", "unknown kind"},
+		{"redis://a,b", "several servers"},
+		{"redis://localhost/x", "not the number"},
+		{"redis://localhost/-1", "not the number"},
+		{"redis+cluster://a,b/2", "database 0 only"},
+		{"redis+sentinel://a,b", "name of the primary"},
+		{"redis+sentinel://a,,b?master=m", "without a host"},
+		{"redis://localhost?timeout=1s", "unknown parameter"},
+		{"redis://localhost?master=m", "unknown parameter"},
+		{"redis://localhost?ca=/etc/passwd", "without encryption"},
+		{"rediss://localhost?ca=/nonexistent", "cannot be read"},
+		{"rediss://localhost?ca=/etc/passwd", "no certificate"},
+		{"redis://:p%ss@localhost", "cannot be read"},
+		{"redis://localhost?a;b", "cannot be read"},
+	} {
+		_, err := redis.Open(test.url, redis.Options{})
+		var problem *redis.ConfigError
+		if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.problem) || problem.Hint == "" {
+			t.Errorf("%q: %v, want %q and a hint", test.url, err, test.problem)
+		}
+	}
+	for _, name := range []string{"a:b", "a b", "ä", "a{b}", strings.Repeat("a", 65), "a\n"} {
+		_, err := redis.Open("redis://localhost", redis.Options{Namespace: name})
+		var problem *redis.ConfigError
+		if !errors.As(err, &problem) || !strings.Contains(err.Error(), "namespace") || problem.Hint == "" {
+			t.Errorf("namespace %q: %v", name, err)
+		}
+	}
+}
+
+// A user who may write some states and not others leaves a call half done, which is
+// unknown, not an answer.
+func TestRightToWriteSomeStates(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "some")
+	server.Do("ACL", "SETUSER", "default", "-rpush")
+	err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "a", Limit: forms[7], Cost: 1}}})
+	if !errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// link is the way to the server: a client that is made when it is first needed, and
+// tried again where that fails.
+type link struct {
+	target rueidis.ClientOption
+
+	mu     sync.Mutex
+	made   rueidis.Client
+	making chan struct{} // closed when an attempt is over; nil while there is none
+	failed error         // of the last attempt
+	after  time.Time     // no attempt before
+	closed bool
+}
+
+// pause is the time between two attempts to make a client.
+const pause = 100 * time.Millisecond
+
+// client returns the client, or why there is none.
+func (l *link) client(ctx context.Context) (rueidis.Client, error) {
+	l.mu.Lock()
+	switch {
+	case l.closed:
+		l.mu.Unlock()
+		return nil, rueidis.ErrClosing
+	case l.made != nil:
+		defer l.mu.Unlock()
+		return l.made, nil
+	case l.making == nil && time.Now().Before(l.after):
+		defer l.mu.Unlock()
+		return nil, l.failed
+	case l.making == nil:
+		l.making = make(chan struct{})
+		go l.make(l.making)
+	}
+	making := l.making
+	l.mu.Unlock()
+	select {
+	case <-making:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		return nil, l.failed
+	}
+	return l.made, nil
+}
+
+// make makes the client.
+func (l *link) make(done chan struct{}) {
+	client, err := rueidis.NewClient(l.target)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.making = nil
+	close(done)
+	switch {
+	case err != nil:
+		l.failed, l.after = err, time.Now().Add(pause)
+		if client != nil {
+			client.Close()
+		}
+	case l.closed:
+		client.Close()
+	default:
+		l.made, l.failed = client, nil
+	}
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.failed = rueidis.ErrClosing
+	if l.made != nil {
+		l.made.Close()
+		l.made = nil
+	}
+}

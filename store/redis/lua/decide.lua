@@ -1,0 +1,387 @@
+-- Decides groups of takes one after another, each all or none.
+--
+-- KEYS are the buckets of all takes in order, one for each but those without a limit.
+-- ARGV says of each group
+--
+--   at        microseconds since 1970, at most 2^52; 0: the time of this server
+--   spare     milliseconds that a key outlives its state, 0 to 2^32
+--   follows   1 if it is decided only if the group before it was, else 0
+--   n         takes, 1 or more
+--
+-- and then of each of its takes
+--
+--   head      numbers of its limit, as states carry them: "1b 100 60000000 100"
+--   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle
+--   cost      units, 0 to 2^48
+--   flags     sum of 1 overdraw, 2 count_denied, 4 others lean on it, 8 and nobody
+--             asks it, 16 it has an undo, 32 it leans
+--   wait      max_wait or min_interval in microseconds, -1 for none
+--   bounds    calendar windows only: how many, and so many microseconds in order,
+--             where windows around the time of the call begin
+--   undo      if there is one: when it was decided, when the key was to be untouched
+--             after it, both in microseconds, and limit less remaining
+--   leans     if it leans: on how many, and of each the place in the group, from 1,
+--             and the units
+--
+-- It returns for each group a list: the time, and of each take
+--
+--   allowed, remaining, retry_after, reset_after, delay, over, ahead
+--
+-- with times in microseconds and -1 for never; ahead is how much later than the time
+-- of the group the take counts, where its key has seen later ones. Or it is an error text instead: a state that
+-- cannot be read; "STINT-WINDOW now" where now is outside the bounds; or "STINT-NEEDS
+-- head" where a state was written under a kind of limit that is not part of this
+-- script; "STINT-AFTER" where it follows one that was not decided. Then nothing of the
+-- group was changed.
+--
+-- All states of a group are read, then all takes are tested, then all are applied, so
+-- that whatever goes wrong does so before the first is written. Memory that is full is
+-- noticed by Redis at the first write, and after one has passed no other is refused. Only
+-- a user who may run some commands and not others fails later; "STINT-PARTLY" stands
+-- before that error.
+
+local ASK, FORCE, BACK, RESET, SETTLE = 0, 1, 2, 3, 4
+local argument, key = 0, 0
+local written = false -- whether anything of the group was
+
+local function text()
+  argument = argument + 1
+  return ARGV[argument]
+end
+
+local function number()
+  return tonumber(text())
+end
+
+local function numbers(count)
+  local list = {}
+  for i = 1, count do
+    list[i] = number()
+  end
+  return list
+end
+
+-- flag takes the highest of flags off: whether it is set, and the rest.
+local function flag(flags, bit)
+  if flags >= bit then
+    return true, flags - bit
+  end
+  return false, flags
+end
+
+-- next_take reads the arguments of one take.
+local function next_take()
+  local p = { head = text(), op = number(), cost = number(), costs = {}, on = {}, owed = 0, allowed = true, over = false, retry = 0 }
+  local flags, wait, has_undo, leans = number(), number(), false, false
+  leans, flags = flag(flags, 32)
+  has_undo, flags = flag(flags, 16)
+  p.only, flags = flag(flags, 8)
+  p.held, flags = flag(flags, 4)
+  p.count_denied, flags = flag(flags, 2)
+  p.overdraw = flag(flags, 1)
+  p.wait = wait >= 0 and wait or nil
+  if match(p.head, '^1c') then
+    p.bounds = numbers(number())
+  end
+  if has_undo then
+    p.undo = { at = number(), reset = number(), used = number() }
+  end
+  if leans then
+    for i = 1, number() do
+      p.on[i], p.costs[i] = number(), number()
+    end
+  end
+  p.leans = leans
+  if match(p.head, '^1u') then
+    return p
+  end
+  key = key + 1
+  p.key = KEYS[key]
+  return p
+end
+
+-- What a take answers: p.allowed, p.remaining, p.retry and p.reset at the present state.
+
+local function answer(p, now, cost, allowed)
+  p.allowed, p.retry, p.delay, p.at = allowed, 0, 0, nil
+  if p.most == 0 then
+    p.remaining, p.reset = 0, 0
+    if p.kind.none then
+      p.reset = p.kind.none(p, now)
+    end
+  else
+    p.remaining, p.reset, p.at = p.kind.report(p, p.st, now)
+  end
+  if allowed then
+    return
+  end
+  if cost > p.most then
+    p.retry = huge
+  else
+    p.retry = p.kind.retry(p, p.st, now, cost)
+  end
+end
+
+local function fits(p, now, cost)
+  return cost == 0 or cost <= p.most and p.kind.fits(p, p.st, now, cost)
+end
+
+local function add(p, now, cost)
+  p.kind.add(p, p.st, now, cost)
+  p.st.dirty = true
+end
+
+-- take asks for the cost and takes it if it is there.
+local function take(p, now, cost)
+  if p.most == 0 then
+    return answer(p, now, cost, cost == 0)
+  end
+  if p.kind.tidy then
+    p.kind.tidy(p, p.st, now)
+  end
+  if fits(p, now, cost) then
+    local delay = 0
+    if cost > 0 then
+      delay = p.kind.delay and p.kind.delay(p, p.st, now) or 0
+      if p.kind.charge then
+        p.kind.charge(p, p.st, now, cost)
+        p.st.dirty = true
+      else
+        add(p, now, cost)
+      end
+    end
+    answer(p, now, 0, true)
+    p.delay = delay
+    return
+  end
+  if p.overdraw then
+    add(p, now, min(cost, UNITS))
+  elseif p.count_denied and cost <= p.most then
+    add(p, now, cost)
+    p.kind.keep_newest(p, p.st, p.most)
+  elseif p.kind.opens and p.kind.opens(p, p.st, now, cost) then
+    add(p, now, 0)
+  end
+  answer(p, now, cost, false)
+end
+
+local function reset(p)
+  call('DEL', p.key)
+  p.st = p.kind.blank(p.key)
+  p.found = false
+end
+
+-- act does what the take is for.
+local function act(p, now)
+  local charges = p.most > 0 and p.cost > 0
+  if p.op == ASK then
+    return take(p, now, p.cost)
+  elseif not p.key then -- no limit: nothing to change
+  elseif p.op == RESET then
+    reset(p)
+  elseif p.op == FORCE and charges then
+    add(p, now, min(p.cost, UNITS))
+  elseif p.op == BACK and charges and p.kind.expiry(p, p.st) > now then
+    p.kind.sub(p, p.st, now, min(p.cost, UNITS), p.undo)
+    p.st.dirty = true
+  elseif p.op == SETTLE and charges and p.kind.settle and p.undo then
+    p.kind.settle(p, p.st, now, p.cost, p.undo)
+    p.st.dirty = true
+  end
+  answer(p, now, 0, true)
+end
+
+-- owe debits units unasked, into a debt of no more than the limit.
+local function owe(p, now)
+  if not p.key or p.most == 0 then
+    return answer(p, now, 0, true)
+  end
+  local debit = min(p.owed, UNITS, max(0, 2 * p.most - p.kind.used(p, p.st, now)))
+  if debit > 0 then
+    add(p, now, debit)
+  end
+  answer(p, now, 0, true)
+  p.over = debit < p.owed
+end
+
+-- carry turns a state written under other numbers into one of p: what was used under
+-- the old ones counts as just taken.
+local function carry(p, now)
+  local old = p.old
+  local used = 0
+  if old.most > 0 and p.most > 0 then
+    used = min(old.kind.used(old, p.st, now), old.most, p.most)
+    if old.letter == 'm' and old.kind.expiry(old, p.st) <= now then
+      used = 0
+    end
+  end
+  reset(p)
+  if used == 0 then
+    return
+  end
+  if p.letter == 'm' then
+    p.kind.carried(p, p.st, now, used)
+    p.st.dirty = true
+  else
+    add(p, now, used)
+  end
+end
+
+local function load(p, now)
+  read(p.head, p)
+  if p.letter == 'c' then
+    window(p, now) -- or an error, while nothing is changed
+  end
+  if p.kind.load then
+    local head
+    p.st, head = p.kind.load(p.key)
+    p.found = head ~= nil
+    if head and head ~= p.head then
+      p.old = read(head, {})
+    end
+    return
+  end
+  local value = p.key and call('GET', p.key)
+  if not value then
+    p.st = p.kind.blank()
+    return
+  end
+  local head, rest = parse(value)
+  p.found = true
+  if head == p.head then
+    p.st = p.kind.decode(rest)
+    return
+  end
+  p.old = read(head, {})
+  p.st = p.old.kind.decode(rest)
+end
+
+-- save writes a state that was changed, and gives a key that lives for ever, which
+-- none of ours does, an end.
+local function save(p, now, spare)
+  if not p.key then
+    return
+  end
+  local ttl = spare + ceildiv(max(0, p.kind.expiry(p, p.st) - now), 1000)
+  if not p.st.dirty then
+    if p.found and call('PTTL', p.key) == -1 then
+      call('PEXPIRE', p.key, ttl)
+    end
+  elseif not p.kind.untouched(p.st) then
+    p.kind.save(p.key, p.st, p, ttl)
+    written = true
+  else
+    call('DEL', p.key)
+  end
+end
+
+-- test says whether the group passes.
+local function test(group, now)
+  for _, p in ipairs(group) do
+    if p.op == ASK and not p.held then
+      p.allowed = fits(p, now, p.cost)
+      for i, on in ipairs(p.on) do
+        local leaned = group[on]
+        if p.allowed then
+          leaned.owed = leaned.owed + p.costs[i]
+        else
+          leaned.cost = leaned.cost + p.costs[i]
+        end
+      end
+    end
+  end
+  for _, p in ipairs(group) do
+    if p.held then
+      answer(p, now, p.cost, fits(p, now, p.cost))
+    end
+  end
+  local pass = true
+  for _, p in ipairs(group) do
+    if p.leans and not p.allowed then
+      answer(p, now, p.cost, false)
+      local over, retry = true, 0
+      for _, on in ipairs(p.on) do
+        if not group[on].allowed then
+          over, retry = false, max(retry, group[on].retry)
+        end
+      end
+      p.allowed, p.over, p.retry = over, over, min(p.retry, retry)
+    end
+    pass = pass and (p.op ~= ASK or p.only or p.allowed)
+  end
+  return pass
+end
+
+-- conclude charges a take if the group passes, and answers it.
+local function conclude(p, pass, now)
+  local retry = p.retry -- the sooner of two ways, where it leans
+  if p.over then
+    answer(p, now, 0, true)
+    p.over = pass
+  elseif p.held and (pass and p.cost == 0 or not pass and p.allowed) then
+    answer(p, now, 0, true)
+  elseif pass or p.op == ASK and (not p.allowed or p.overdraw) then
+    act(p, now)
+  else
+    answer(p, now, 0, true)
+  end
+  if p.leans and not p.allowed then
+    p.retry = min(p.retry, retry)
+  end
+  if pass and p.owed > 0 then
+    owe(p, now)
+  end
+end
+
+local function decide(group, now, spare)
+  for _, p in ipairs(group) do
+    load(p, now)
+  end
+  for _, p in ipairs(group) do
+    if p.old then
+      carry(p, now)
+    end
+  end
+  local pass = test(group, now)
+  local result = { now }
+  for _, p in ipairs(group) do
+    conclude(p, pass, now)
+    save(p, now, spare)
+    local i = #result
+    result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
+    result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset
+    result[i + 5], result[i + 6], result[i + 7] = p.delay, p.over and 1 or 0, (p.at or now) - now
+  end
+  return result
+end
+
+local results, clock_read, decided = {}, nil, true
+while argument < #ARGV do
+  local now, spare, follows, count = number(), number(), number(), number()
+  if now == 0 then
+    if not clock_read then
+      local time = call('TIME')
+      clock_read = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    end
+    now = clock_read
+  end
+  local group = {}
+  for i = 1, count do
+    group[i] = next_take()
+  end
+  local result = 'STINT-AFTER'
+  if decided or follows == 0 then
+    written = false
+    decided, result = pcall(decide, group, now, spare)
+    if not decided then
+      if type(result) == 'table' then
+        result = result.err or 'an error without a text' -- as of Redis 7
+      end
+      if written then
+        result = 'STINT-PARTLY ' .. result
+      end
+    end
+  end
+  results[#results + 1] = result
+end
+return results

@@ -1,0 +1,133 @@
+-- A token bucket that holds its takes until they are settled or given back. Behind t
+-- its state lists what is reserved, as (time of the take, units):
+--
+--   1h 100 60000000 100|1767225600123456 1767225600100000 2 1767225600110000 1
+--
+--   reserved    = units of all takes that are neither settled nor given back
+--   used        = max(t - clock(now), reserved*charge)
+--
+-- so that the bucket refills only to burst minus what is reserved. A reservation that
+-- nobody ended for MAX_HOLD counts as settled. Time never runs back behind the newest.
+
+local MAX_HOLD = 600 * 1000000 -- microseconds
+
+-- held returns t at now, and the time up to which reservations are too old.
+local function held(l, st, now)
+  local t, old, q = st.t, now - MAX_HOLD, st.log
+  if q.first > q.last then
+    return t, old
+  end
+  local reserved = q.total
+  for i = q.first, q.last do
+    if q.at[i] > old then
+      break
+    end
+    t = max(t, clock(l, q.at[i] + MAX_HOLD) + reserved * l.charge)
+    reserved = reserved - q.n[i]
+  end
+  return max(t, clock(l, now) + reserved * l.charge), old
+end
+
+local function hold_time(st, now)
+  return max(now, tail(st.log) or 0)
+end
+
+local function hold_tidy(l, st, now)
+  local t, old = held(l, st, now)
+  st.t = t
+  prune(st.log, old)
+end
+
+-- free ends up to cost units of the reservation made at a time; it returns how many.
+local function free(l, st, now, cost, at)
+  hold_tidy(l, st, hold_time(st, now))
+  local before = st.log.total
+  if before == 0 then
+    return 0
+  end
+  remove(st.log, at, cost, false)
+  return before - st.log.total
+end
+
+kinds.h = {
+  numbers = bucket_numbers,
+  blank = function()
+    return { t = 0, log = new_queue() }
+  end,
+  decode = function(text)
+    local t, list = match(text, '^(%d+)(.*)$')
+    local st = { t = tonumber(t), log = new_queue() }
+    for at, n in string.gmatch(list, ' (%d+) (%d+)') do
+      push(st.log, tonumber(at), tonumber(n))
+    end
+    return st
+  end,
+  save = function(key, st, l, ttl)
+    local text = { l.head .. '|' .. int(st.t) }
+    for i = st.log.first, st.log.last do
+      text[#text + 1] = int(st.log.at[i]) .. ' ' .. int(st.log.n[i])
+    end
+    call('SET', key, table.concat(text, ' '), 'PX', ttl)
+  end,
+  untouched = function(st)
+    return st.t == 0 and st.log.total == 0
+  end,
+  used = function(l, st, now)
+    return ceildiv(in_use(l, held(l, st, hold_time(st, now)), now), l.charge)
+  end,
+  fits = function(l, st, now, cost)
+    local at = hold_time(st, now)
+    local t = held(l, st, at)
+    return in_use(l, t, at) + cost * l.charge <= l.full
+  end,
+  -- What is reserved counts as if it were settled now: nobody knows when it will be.
+  report = function(l, st, now)
+    local at = hold_time(st, now)
+    local t = held(l, st, at)
+    local reset = max(0, bucket_expiry(l, t) - at)
+    if reset > 0 then
+      reset = reset + at - now
+    end
+    return room(l, in_use(l, t, at)), reset, at
+  end,
+  retry = function(l, st, now, cost)
+    local at = hold_time(st, now)
+    local t = held(l, st, at)
+    return bucket_retry(l, t, at, cost) + at - now
+  end,
+  add = function(l, st, now, cost)
+    local at = hold_time(st, now)
+    hold_tidy(l, st, at)
+    st.t = bucket_add(l, st.t, at, cost)
+  end,
+  charge = function(l, st, now, cost)
+    local at = hold_time(st, now)
+    kinds.h.add(l, st, at, cost)
+    push(st.log, at, cost)
+  end,
+  sub = function(l, st, now, cost, undo)
+    if undo then
+      local freed = free(l, st, now, cost, undo.at) -- which brings t up to now
+      st.t = max(0, st.t - freed * l.charge)
+      return
+    end
+    local at = hold_time(st, now)
+    hold_tidy(l, st, at)
+    st.t = max(0, st.t - cost * l.charge)
+    local left = floor(in_use(l, st.t, at) / l.charge)
+    if st.log.total > left then
+      remove(st.log, 0, st.log.total - left, true)
+    end
+  end,
+  settle = function(l, st, now, cost, undo)
+    free(l, st, now, cost, undo.at)
+  end,
+  expiry = function(l, st)
+    local last = tail(st.log)
+    if not last then
+      return bucket_expiry(l, st.t)
+    end
+    return bucket_expiry(l, (held(l, st, last + MAX_HOLD)))
+  end,
+}
+kinds.i = kinds.h

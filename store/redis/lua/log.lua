@@ -1,0 +1,288 @@
+-- sliding_log. The state is a list: its head, and then time and units of every take of
+-- the last per, oldest first.
+--
+--   1l 5 1000000|1767225600000000 3 1767225600100000     requests, per in microseconds
+--   1767225600000000 2 1767225600100000 1
+--
+-- Behind the bar stand the time up to which the list was pruned, the units of all its
+-- entries and the time of the newest. So a take reads the head and the oldest entry,
+-- whatever the length: a list gives both ends at once and keeps an entry in 11 to 13
+-- bytes, where a sorted set takes 60 to 90. Entries that are a whole per old no longer
+-- count; each is read once more when it is dropped. A take of n units passes if the
+-- units newer than now - per and n together are at most requests, and the newest entry
+-- is min_interval old.
+
+local CHUNK = 64 -- entries that are read at once
+
+-- entry returns time and units of the ith oldest entry, nil behind the last.
+local function entry(st, i)
+  if st.last > 0 and i > st.loaded then
+    local from = (st.headless and 0 or 1) + 2 * st.loaded
+    local list = call('LRANGE', st.key, from, from + 2 * CHUNK - 1)
+    for j = 1, #list, 2 do
+      st.loaded = st.loaded + 1
+      st.at[st.loaded], st.n[st.loaded] = tonumber(list[j]), tonumber(list[j + 1])
+    end
+  end
+  return st.at[i], st.n[i]
+end
+
+local function log_steady(st, now)
+  return max(now, st.t, st.last)
+end
+
+-- log_newer returns the units after old.
+local function log_newer(st, old)
+  if st.last <= old then
+    return 0
+  end
+  local left, i = st.total, 1
+  local at, n = entry(st, 1)
+  while at and at <= old do
+    left, i = left - n, i + 1
+    at, n = entry(st, i)
+  end
+  return left
+end
+
+-- What changes a list is written at once: the call has passed its test by then.
+
+-- drop removes the count oldest entries of so many units.
+local function drop(st, count, units)
+  if count == 0 then
+    return
+  end
+  call('LTRIM', st.key, (st.headless and 0 or 1) + 2 * count, -1)
+  st.headless, st.total, st.loaded = true, st.total - units, st.loaded - count
+  local at, n = {}, {}
+  for i = 1, st.loaded do
+    at[i], n[i] = st.at[count + i], st.n[count + i]
+  end
+  st.at, st.n = at, n
+  if st.total == 0 then
+    st.last = 0
+  end
+end
+
+-- set_oldest sets the units of the oldest entry.
+local function set_oldest(st, n)
+  call('LSET', st.key, st.headless and 1 or 2, n)
+  st.total = st.total + n - st.n[1]
+  st.n[1] = n
+end
+
+local function log_prune(st, old)
+  local count, units = 0, 0
+  local at, n = entry(st, 1)
+  while at and at <= old do
+    count, units = count + 1, units + n
+    at, n = entry(st, count + 1)
+  end
+  drop(st, count, units)
+end
+
+local function log_tidy(l, st, now)
+  if st.last == 0 then
+    return
+  end
+  local t = log_steady(st, now)
+  local at = entry(st, 1)
+  if at <= t - l.per then
+    st.t, st.dirty = max(st.t, t), true
+    log_prune(st, t - l.per)
+  end
+end
+
+-- put_head writes the head of the list.
+local function put_head(st, l)
+  local text = l.head .. '|' .. int(st.t) .. ' ' .. int(st.total) .. ' ' .. int(st.last)
+  if st.headless then
+    call('LPUSH', st.key, text)
+  else
+    call('LSET', st.key, 0, text)
+  end
+  st.headless = false
+end
+
+local function log_push(st, at, n)
+  n = min(n, 2 ^ 52 - 1 - st.total)
+  if n == 0 then
+    return
+  end
+  if st.last == at and st.total > 0 then
+    local newest = tonumber(call('LINDEX', st.key, -1)) + n
+    call('LSET', st.key, -1, newest)
+    if st.at[st.loaded] == at then
+      st.n[st.loaded] = newest
+    end
+  else
+    if st.missing then
+      call('RPUSH', st.key, '', at, n) -- the head comes when the state is saved
+      st.missing = false
+    else
+      call('RPUSH', st.key, at, n)
+    end
+  end
+  st.total, st.last = st.total + n, at
+end
+
+-- keep_entries bounds the number of entries by moving the oldest units to the entry
+-- behind them, which only makes a limit stricter. Only a debt can exceed it.
+local function keep_entries(st, most)
+  if st.total <= most then
+    return
+  end
+  local length = call('LLEN', st.key)
+  local over = (length - (st.headless and 0 or 1)) / 2 - most
+  if over <= 0 then
+    return
+  end
+  local units = 0
+  for i = 1, over do
+    local _, n = entry(st, i)
+    units = units + n
+  end
+  entry(st, over + 1)
+  drop(st, over, units)
+  set_oldest(st, st.n[1] + units)
+end
+
+-- keep_newest drops the oldest units above most.
+local function keep_newest(_, st, most)
+  local over, count, units = st.total - most, 0, 0
+  if over <= 0 then
+    return
+  end
+  local _, n = entry(st, 1)
+  while n and n <= over do
+    over, count, units = over - n, count + 1, units + n
+    _, n = entry(st, count + 1)
+  end
+  drop(st, count, units)
+  if over > 0 then
+    set_oldest(st, st.n[1] - over)
+  end
+end
+
+-- take_back takes up to n units from the entry of the time at, or, where at is nil,
+-- from the newest. It looks from the newest on, where most of what is given back is.
+local function take_back(st, at, n)
+  local first = st.headless and 0 or 1
+  local stop = call('LLEN', st.key) - 1
+  while n > 0 and stop > first do
+    local start = max(first, stop + 1 - 2 * CHUNK)
+    local list = call('LRANGE', st.key, start, stop)
+    for i = #list - 1, 1, -2 do
+      local entry_at, units = tonumber(list[i]), tonumber(list[i + 1])
+      if at and entry_at < at then
+        return
+      end
+      if not at or entry_at == at then
+        local less = min(n, units)
+        n, st.total = n - less, st.total - less
+        local index = start + i - 1
+        if less < units then
+          call('LSET', st.key, index + 1, units - less)
+        else
+          call('LSET', st.key, index, 'x')
+          call('LSET', st.key, index + 1, 'x')
+          call('LREM', st.key, -2, 'x')
+        end
+        if n == 0 then
+          return
+        end
+      end
+    end
+    stop = start - 1
+  end
+end
+
+kinds.l = {
+  numbers = function(l, words)
+    local requests, per = match(words, '^ (%d+) (%d+)$')
+    l.most, l.per = tonumber(requests), tonumber(per)
+    l.min_interval = l.wait or 0
+  end,
+  blank = function(key)
+    return { key = key, t = 0, total = 0, last = 0, at = {}, n = {}, loaded = 0, missing = true }
+  end,
+  load = function(key)
+    local list = call('LRANGE', key, 0, 2)
+    local st = kinds.l.blank(key)
+    if not list[1] then
+      return st
+    end
+    local head, rest = parse(list[1])
+    local t, total, last = match(rest, '^(%d+) (%d+) (%d+)$')
+    st.t, st.total, st.last, st.missing = tonumber(t), tonumber(total), tonumber(last), false
+    if list[3] then
+      st.at[1], st.n[1], st.loaded = tonumber(list[2]), tonumber(list[3]), 1
+    end
+    return st, head
+  end,
+  save = function(key, st, l, ttl)
+    if st.missing then
+      call('RPUSH', key, '')
+      st.missing = false
+    end
+    put_head(st, l)
+    call('PEXPIRE', key, ttl)
+  end,
+  untouched = function(st)
+    return st.t == 0 and st.total == 0
+  end,
+  used = function(l, st, now)
+    return log_newer(st, log_steady(st, now) - l.per)
+  end,
+  fits = function(l, st, now, cost)
+    local t = log_steady(st, now)
+    if log_newer(st, t - l.per) + cost > l.most then
+      return false
+    end
+    return st.last == 0 or t >= st.last + l.min_interval
+  end,
+  report = function(l, st, now)
+    local left = max(0, l.most - log_newer(st, log_steady(st, now) - l.per))
+    if st.last == 0 then
+      return left, 0
+    end
+    return left, max(0, st.last + l.per - now)
+  end,
+  -- Enough of the oldest have left, and the newest is min_interval old.
+  retry = function(l, st, now, cost)
+    if st.last == 0 then
+      return 0
+    end
+    local ready, over, i = st.last + l.min_interval, st.total + cost - l.most, 1
+    while over > 0 do
+      local at, n = entry(st, i)
+      if not at then
+        break
+      end
+      over, i, ready = over - n, i + 1, max(ready, at + l.per)
+    end
+    return max(0, ready - now)
+  end,
+  add = function(l, st, now, cost)
+    log_tidy(l, st, now)
+    log_push(st, log_steady(st, now), cost)
+    keep_entries(st, max(1, l.most))
+  end,
+  sub = function(l, st, _, cost, undo)
+    take_back(st, undo and undo.reset - l.per, cost)
+    -- What was loaded may be gone.
+    st.at, st.n, st.loaded = {}, {}, 0
+    st.last = 0
+    if st.total > 0 then
+      st.last = tonumber(call('LINDEX', st.key, -2))
+    end
+  end,
+  expiry = function(l, st)
+    if st.last == 0 then
+      return 0
+    end
+    return st.last + l.per
+  end,
+  tidy = log_tidy,
+  keep_newest = keep_newest,
+}

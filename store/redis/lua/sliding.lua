@@ -1,0 +1,230 @@
+-- sliding_window. The state is a hash: under "" its head and the time up to which it
+-- was pruned, and under the number of each block the units that were taken in it.
+--
+--   ""          1k 100 60000000 10|1767225600000000      requests, per in microseconds, blocks
+--   294537600   7
+--
+-- letters: k begins empty, m full (start: full). With blocks of length b = per/blocks,
+-- at offset o into block i,
+--
+--   used = floor(count[i-blocks] * (b-o)/b) + count[i-blocks+1] + ... + count[i]
+--
+-- and a take of n units passes if used + n <= requests.
+
+local function blocks_steady(l, st, now)
+  local t = max(now, st.t)
+  local last = tail(st.log)
+  if last then
+    t = max(t, last * l.block)
+  end
+  return t
+end
+
+-- block_at returns the block that holds the steady time, and the time into it.
+local function block_at(l, st, now)
+  local t = blocks_steady(l, st, now)
+  local i = floor(t / l.block)
+  return i, t - i * l.block
+end
+
+-- unseen says whether block i is the first in which anything is taken, as far as the
+-- state knows.
+local function unseen(l, st, i)
+  if l.letter ~= 'm' or i < l.blocks then
+    return false
+  end
+  local last = tail(st.log)
+  return not last or last + l.kept <= i
+end
+
+-- share_before returns the units of the nth oldest block before a key's first take.
+local function share_before(l, n)
+  local units = floor(l.most / l.blocks)
+  if n < l.blocks - l.most % l.blocks then
+    return units
+  end
+  return units + 1
+end
+
+-- write_before puts what counts as taken before block i into a queue.
+local function write_before(l, q, i)
+  prune(q, i)
+  for n = 0, l.blocks - 1 do
+    push(q, i - l.blocks + n, share_before(l, n))
+  end
+end
+
+local function blocks_tidy(l, st, now)
+  local q = st.log
+  if q.first > q.last then
+    return
+  end
+  local t = blocks_steady(l, st, now)
+  local old = floor(t / l.block) - l.kept
+  if q.at[q.first] <= old then
+    st.t, st.dirty = max(st.t, t), true
+    prune(q, old)
+  end
+end
+
+-- offset_below returns the least offset o into a block from which n*(b-o)/b < room.
+local function offset_below(l, n, room)
+  if room > n then
+    return 0
+  end
+  local left, rest = muldiv(l.block, room, n)
+  if rest == 0 then
+    left = left - 1
+  end
+  return l.block - left
+end
+
+-- weighed returns floor(n*part/block).
+local function weighed(l, n, part)
+  return (muldiv(n, part, l.block))
+end
+
+local function blocks_used(l, st, now)
+  local i, o = block_at(l, st, now)
+  if unseen(l, st, i) then
+    local oldest = share_before(l, 0)
+    return l.most - (oldest - weighed(l, oldest, l.block - o))
+  end
+  local oldest = i - l.blocks
+  local whole = newer(st.log, oldest)
+  return whole + weighed(l, newer(st.log, oldest - 1) - whole, l.block - o)
+end
+
+-- The estimate only falls while nobody takes, so it is enough to look where each entry
+-- in turn is the one that is weighed.
+local function blocks_retry(l, st, now, cost)
+  local room = l.most - cost + 1 -- the estimate must be below this
+  local i, o = block_at(l, st, now)
+  local q = st.log
+  if unseen(l, st, i) then
+    q = new_queue()
+    write_before(l, q, i)
+  end
+  local whole, ready = q.total, now
+  for e = q.first, q.last do
+    whole = whole - q.n[e]
+    local j = q.at[e] + l.blocks -- the block in which the entry is weighed
+    if j >= i and whole < room then
+      ready = j * l.block + offset_below(l, q.n[e], room - whole)
+      if j == i then
+        ready = max(ready, i * l.block + o)
+      end
+      break
+    end
+  end
+  return max(0, ready - now)
+end
+
+kinds.k = {
+  numbers = function(l, words)
+    local requests, per, blocks = match(words, '^ (%d+) (%d+) (%d+)$')
+    l.most, l.per, l.blocks = tonumber(requests), tonumber(per), tonumber(blocks)
+    l.block = l.per / l.blocks
+    l.kept = l.blocks + 1
+    if l.letter == 'm' then
+      l.kept = l.blocks + 2
+    end
+  end,
+  blank = function()
+    return { t = 0, log = new_queue(), before = {} }
+  end,
+  load = function(key)
+    local list = call('HGETALL', key)
+    local st = kinds.k.blank()
+    local head, rest
+    local blocks, sorted = {}, true
+    for i = 1, #list, 2 do
+      if list[i] == '' then
+        head, rest = parse(list[i + 1])
+        st.t = tonumber(rest)
+      else
+        local at = tonumber(list[i])
+        st.before[at] = tonumber(list[i + 1])
+        sorted = sorted and (#blocks == 0 or blocks[#blocks] < at)
+        blocks[#blocks + 1] = at
+      end
+    end
+    if #list > 0 and not head then
+      error('STINT-STATE is not a state of Stint: a hash without a head', 0)
+    end
+    if not sorted then -- Redis keeps the order of small hashes
+      table.sort(blocks)
+    end
+    for i = 1, #blocks do
+      push(st.log, blocks[i], st.before[blocks[i]])
+    end
+    return st, head
+  end,
+  save = function(key, st, l, ttl)
+    local q = st.log
+    local fields = { '', l.head .. '|' .. int(st.t) }
+    local kept = {}
+    for i = q.first, q.last do
+      kept[q.at[i]] = true
+      if st.before[q.at[i]] ~= q.n[i] then
+        fields[#fields + 1], fields[#fields + 2] = int(q.at[i]), int(q.n[i])
+      end
+    end
+    for i = 1, #fields, 1000 do
+      call('HSET', key, unpack(fields, i, min(i + 999, #fields)))
+    end
+    for at in pairs(st.before) do
+      if not kept[at] then
+        call('HDEL', key, int(at))
+      end
+    end
+    call('PEXPIRE', key, ttl)
+  end,
+  untouched = function(st)
+    return st.t == 0 and st.log.total == 0
+  end,
+  used = blocks_used,
+  fits = function(l, st, now, cost)
+    return blocks_used(l, st, now) + cost <= l.most
+  end,
+  report = function(l, st, now)
+    local left = max(0, l.most - blocks_used(l, st, now))
+    return left, max(0, kinds.k.expiry(l, st) - now)
+  end,
+  retry = blocks_retry,
+  add = function(l, st, now, cost)
+    blocks_tidy(l, st, now)
+    local i = block_at(l, st, now)
+    if unseen(l, st, i) then
+      write_before(l, st.log, i)
+    end
+    push(st.log, i, cost)
+  end,
+  -- carried writes what a state under other numbers had used: what came before is
+  -- known then, also where a key begins full.
+  carried = function(l, st, now, used)
+    push(st.log, floor(now / l.block), used)
+  end,
+  sub = function(l, st, _, cost, undo)
+    local block = undo and floor(undo.reset / l.block) - l.kept
+    remove(st.log, block, cost, not undo)
+  end,
+  expiry = function(l, st)
+    local last = tail(st.log)
+    if not last then
+      return 0
+    end
+    return (last + l.kept) * l.block
+  end,
+  tidy = blocks_tidy,
+  -- opens says whether a denied take is to begin a key's window: no later first take
+  -- of that cost could pass, as each would find the window before it full.
+  opens = function(l, st, now, cost)
+    if l.letter ~= 'm' or cost > l.most then
+      return false
+    end
+    local i = block_at(l, st, now)
+    return unseen(l, st, i) and cost > share_before(l, 0)
+  end,
+}
+kinds.m = kinds.k

@@ -1,0 +1,222 @@
+// Package redis keeps the states of limits in Redis or Valkey, so that many nodes
+// decide as one.
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+)
+
+// DefaultNamespace stands before every key where Options are silent.
+const DefaultNamespace = "stint"
+
+// maxNamespace is how many bytes a namespace may have.
+const maxNamespace = 64
+
+// Options are the optional parts of a Store. The zero value is ready to use.
+type Options struct {
+	// Namespace stands before every key, so that several services can use one
+	// server: two with different namespaces never meet, two with the same one share
+	// all states. Letters, digits, dot, dash and underscore, at most 64. "" means
+	// DefaultNamespace.
+	Namespace string
+
+	// Clock is this node's clock, which decides nothing but which windows of a calendar
+	// are offered to the server first; the server's own time chooses among them. Nil is
+	// the machine's clock.
+	Clock func() time.Time
+}
+
+// Store keeps the state of every key in Redis (6.2 and later) or Valkey. It is exact
+// across any number of nodes and safe for concurrent use. Make one with Open and Close
+// it in the end; the zero Store is not usable.
+//
+// # How it decides
+//
+// All takes of a call are decided by one script in one round trip, all or none, by the
+// arithmetic of the root package: every field of a Decision is what a store in memory
+// would say. The time is the server's own (TIME), never a node's, unless Call.At is set.
+// A call of unlimited takes only is answered without asking the server.
+//
+// # What stands in Redis
+//
+// The key of a state is NAMESPACE:ALGORITHM:KEY, such as
+//
+//	stint:token_bucket:api/user=42
+//
+// A key of more than 128 bytes stands as NAMESPACE:ALGORITHM#HASH, with 32 hexadecimal
+// digits of its SHA-256. No namespace holds a colon, so nothing of ours lies outside
+// it. Buckets and fixed windows are strings, sliding_log is a list, sliding_window a
+// hash of counts; the head of lua/*.lua says what is in them. Every state says by which
+// release's rules and under which numbers of its limit it was written. When the numbers
+// change it is carried over by whatever is asked first under the new ones.
+//
+// A key expires when its state is as if never touched, and 10 seconds later so that a
+// server's clock that is set back gives nothing out again; an hour later where Call.At
+// says what time it is. The time to live is set in the step that writes the value.
+//
+// # When it fails
+//
+// An error means that the call was not decided. It wraps [stint.ErrUnknown] where the
+// answer was lost on its way, so that nobody knows whether the call was charged; it was
+// not otherwise. Nothing is ever asked twice for that. A Store connects when it is first
+// asked and again after a connection was lost, so it can be opened before its server.
+type Store struct {
+	namespace string
+	clock     func() time.Time
+	link      link
+	forms     forms
+	batches   sync.Pool // *batch
+}
+
+var _ stint.Store = (*Store)(nil)
+
+// Open returns a store on the server or servers that a URL names. It does not connect;
+// Ping does. The error is about the URL or the options.
+//
+//	redis://USER:PASSWORD@HOST:PORT/DB           one server; all but HOST may be left out
+//	redis+sentinel://HOST,HOST/DB?master=NAME    the primary that Sentinels name
+//	redis+cluster://HOST,HOST                    a Cluster, by some of its nodes
+//
+// With rediss for redis the connection is encrypted, valkey and valkeys mean the same.
+// Parameters behind the question mark:
+//
+//	password_file=PATH      the password is the first line of a file, read for each new connection
+//	sentinel_user=, sentinel_password=   for the Sentinels themselves
+//	ca=PATH                 certificates, as PEM, that may sign the server's
+func Open(url string, options Options) (*Store, error) {
+	if options.Namespace == "" {
+		options.Namespace = DefaultNamespace
+	}
+	if err := CheckNamespace(options.Namespace); err != nil {
+		return nil, err
+	}
+	target, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if options.Clock == nil {
+		options.Clock = time.Now
+	}
+	s := &Store{namespace: options.Namespace, clock: options.Clock}
+	s.link.target = target
+	s.batches.New = func() any { return new(batch) }
+	return s, nil
+}
+
+// CheckNamespace says what is wrong with a namespace, nil for nothing.
+func CheckNamespace(name string) error {
+	if name == "" || len(name) > maxNamespace {
+		return &ConfigError{
+			Problem: fmt.Sprintf("namespace of %d characters", len(name)),
+			Hint:    fmt.Sprintf("give it 1 to %d letters, digits, dots, dashes and underscores", maxNamespace),
+		}
+	}
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	if rest := strings.Trim(name, allowed); rest != "" {
+		return &ConfigError{
+			Problem: fmt.Sprintf("namespace %q has a character that is none of a name", name),
+			Hint:    "use letters, digits, dots, dashes and underscores",
+		}
+	}
+	return nil
+}
+
+// Close closes all connections. Calls that are under way fail.
+func (s *Store) Close() { s.link.close() }
+
+// Ping asks the server whether it is there and can decide: nil, or an error that says
+// what is wrong and what to do.
+func (s *Store) Ping(ctx context.Context) error {
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return explain("ping", err)
+	}
+	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
+		return explain("ping", err)
+	}
+	return nil
+}
+
+// Decide answers the call, see stint.Store. It blocks until the server has answered or
+// ctx is done.
+func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	b := s.batches.Get().(*batch)
+	defer s.release(b)
+	if err := b.gather(s, c); err != nil {
+		return err
+	}
+	if cap(c.Results) < len(c.Takes) {
+		c.Results = make([]stint.Decision, len(c.Takes))
+	}
+	c.Results = c.Results[:len(c.Takes)]
+	now := c.At
+	if now == 0 {
+		now = stint.At(s.clock())
+	}
+	if err := s.decide(ctx, b, now); err != nil {
+		return err
+	}
+	for i, p := range b.of {
+		c.Results[i] = b.parts[p].result
+	}
+	return nil
+}
+
+// decide has all groups of a batch decided. Those whose calendar windows turn out not
+// to hold the server's time are asked once more, with those that do: nothing of them
+// was changed.
+func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
+	charged := false
+	for range 3 {
+		if !b.write(now) {
+			return nil
+		}
+		again, err := s.ask(ctx, b)
+		switch {
+		case err != nil && charged:
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+		case err != nil:
+			return err
+		case again == 0:
+			return nil
+		}
+		now, charged = again, true
+	}
+	return &Error{Doing: "decide", Problem: "the server's clock does not stand still long enough to find its calendar window", Hint: "check the server's clock"}
+}
+
+// ask sends what the batch has written and reads the answers. Where again is set, it is
+// the server's time, and groups are left to be asked with the windows around it.
+func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("redis: not asked: %w", err)
+	}
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return 0, explain("connect", err)
+	}
+	reply, err := scripts[b.kinds].Exec(ctx, client, b.keys, b.args).ToArray()
+	if err != nil {
+		return 0, explain("decide", err)
+	}
+	return b.read(reply)
+}
+
+func (s *Store) release(b *batch) {
+	b.clear()
+	s.batches.Put(b)
+}
+
+// message is an answer of the server.
+type message = rueidis.RedisMessage

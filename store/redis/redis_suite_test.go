@@ -1,0 +1,35 @@
+package redis_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+	"stint/store/storetest"
+)
+
+// stores counts the stores of all tests, to give each a namespace of its own.
+var stores atomic.Int64
+
+// open returns an empty store on the server.
+func open(t testing.TB, server *redistest.Server) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(server.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSuite(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, storetest.Options{
+		New:       func(t testing.TB) stint.Store { return open(t, server) },
+		Backwards: true,
+		Slow:      true,
+	})
+}

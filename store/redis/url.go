@@ -1,0 +1,164 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Ports where a URL is silent.
+const (
+	serverPort   = "6379"
+	sentinelPort = "26379"
+)
+
+// dialTimeout is how long one attempt to connect may take.
+const dialTimeout = 2 * time.Second
+
+// buffer is how many bytes are read and written at once.
+const buffer = 64 << 10
+
+// parseURL turns a URL, as Open describes it, into what the client wants to know.
+func parseURL(text string) (rueidis.ClientOption, error) {
+	target := rueidis.ClientOption{
+		// Nothing is cached on this side, and nothing is asked twice by itself.
+		DisableCache: true, DisableRetry: true,
+		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
+		Dialer: net.Dialer{Timeout: dialTimeout},
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return target, &ConfigError{Problem: "the URL cannot be read", Hint: "write redis://USER:PASSWORD@HOST:PORT/DB; escape special characters of a password, such as %2F for a slash"}
+	}
+	scheme, form, _ := strings.Cut(u.Scheme, "+")
+	encrypted := scheme == "rediss" || scheme == "valkeys"
+	if !encrypted && scheme != "redis" && scheme != "valkey" || form != "" && form != "sentinel" && form != "cluster" {
+		return target, &ConfigError{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, and the same with valkey"}
+	}
+	if u.User != nil {
+		target.Username = u.User.Username()
+		target.Password, _ = u.User.Password()
+	}
+	port := serverPort
+	if form == "sentinel" {
+		port = sentinelPort
+	}
+	if target.InitAddress, err = addresses(u.Host, port); err != nil {
+		return target, err
+	}
+	if form == "" && len(target.InitAddress) > 1 {
+		return target, &ConfigError{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
+	}
+	target.ForceSingleClient = form == ""
+	if err := setDatabase(&target, u.Path, form); err != nil {
+		return target, err
+	}
+	if encrypted {
+		target.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return target, setParameters(&target, u.RawQuery, form)
+}
+
+// addresses reads a list of hosts with and without ports.
+func addresses(hosts, port string) ([]string, error) {
+	var list []string
+	for host := range strings.SplitSeq(hosts, ",") {
+		name, p, err := net.SplitHostPort(host)
+		if err != nil {
+			name, p = strings.Trim(host, "[]"), port
+		}
+		if name == "" {
+			return nil, &ConfigError{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
+		}
+		list = append(list, net.JoinHostPort(name, p))
+	}
+	return list, nil
+}
+
+// setDatabase reads the number of the database from the path.
+func setDatabase(target *rueidis.ClientOption, path, form string) error {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(path)
+	if err != nil || n < 0 {
+		return &ConfigError{Problem: fmt.Sprintf("%q is not the number of a database", path), Hint: "write redis://HOST:PORT/0"}
+	}
+	if form == "cluster" && n != 0 {
+		return &ConfigError{Problem: "a Cluster has database 0 only", Hint: "leave the number out and use a namespace of your own"}
+	}
+	target.SelectDB = n
+	return nil
+}
+
+// setParameters reads what stands behind the question mark.
+func setParameters(target *rueidis.ClientOption, query, form string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return &ConfigError{Problem: "the parameters of the URL cannot be read", Hint: "write them as ?NAME=VALUE&NAME=VALUE"}
+	}
+	for name, value := range values {
+		switch {
+		case name == "password_file":
+			target.AuthCredentialsFn = passwordFrom(target.Username, value[0])
+		case name == "ca" && target.TLSConfig != nil:
+			if err := trust(target.TLSConfig, value[0]); err != nil {
+				return err
+			}
+		case name == "ca":
+			return &ConfigError{Problem: "certificates without encryption", Hint: "use rediss://, or leave ca out"}
+		case form == "sentinel" && name == "master":
+			target.Sentinel.MasterSet = value[0]
+		case form == "sentinel" && name == "sentinel_user":
+			target.Sentinel.Username = value[0]
+		case form == "sentinel" && name == "sentinel_password":
+			target.Sentinel.Password = value[0]
+		default:
+			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file and ca, and with redis+sentinel:// master, sentinel_user and sentinel_password"}
+		}
+	}
+	if form == "sentinel" {
+		if target.Sentinel.MasterSet == "" {
+			return &ConfigError{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
+		}
+		target.Sentinel.Dialer, target.Sentinel.TLSConfig = target.Dialer, target.TLSConfig
+		// A primary that was demoted stays alive, and the message that says so can be lost.
+		target.Sentinel.TopologyRefreshInterval = time.Second
+	}
+	return nil
+}
+
+// passwordFrom returns a function that reads the password for each new connection, so
+// that it can be changed while the service runs.
+func passwordFrom(user, path string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return rueidis.AuthCredentials{}, fmt.Errorf("password file: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		return rueidis.AuthCredentials{Username: user, Password: strings.TrimRight(line, "\r")}, nil
+	}
+}
+
+// trust makes the certificates of a file those that may sign the server's.
+func trust(config *tls.Config, path string) error {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return &ConfigError{Problem: "certificates cannot be read: " + err.Error(), Hint: "check the path behind ca="}
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return &ConfigError{Problem: "no certificate in " + path, Hint: "ca= names a file of certificates as PEM"}
+	}
+	return nil
+}
