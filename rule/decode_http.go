@@ -24,19 +24,26 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	h := httpLimit{actions: new(action.List), line: v.Line()}
-	said, costs := false, 0
+	said, costs := 0, 0
+	actions := func(groups bool) func(strictyaml.Value) {
+		return func(v strictyaml.Value) {
+			said++
+			h.actions, h.groups = action.Read(v, f.open), groups
+		}
+	}
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{
-		"actions": func(v strictyaml.Value) {
-			said = true
-			h.actions = action.Read(v, f.open)
-		},
+		"actions":     actions(false),
+		"groups":      actions(true),
 		"cost":        func(v strictyaml.Value) { costs++; h.cost = action.ReadCost(v) },
 		"hits_addend": func(v strictyaml.Value) { costs++; h.cost = action.ReadHitsAddend(v) },
 	}, httpLimitHint)
 	if costs > 1 {
 		v.Fail("cost and hits_addend both say the cost", "keep one of the two")
 	}
-	if known && !said {
+	if said > 1 {
+		v.Fail("actions beside groups", "give each an element of its own; all are decided as one")
+	}
+	if known && said == 0 {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
 	f.domain.http = append(f.domain.http, h)
@@ -46,6 +53,8 @@ func httpLimitHint(word string) string {
 	switch word {
 	case "stage", "disable_key", "apply_on_stream_done":
 		return word + " is not in this version; leave it out"
+	case "group", "levels", "each", "nested":
+		return "write groups: and the actions that tell them, from the outermost in"
 	case "limit":
 		return "limits stand in the descriptors; actions only describe a request"
 	}

@@ -29,7 +29,11 @@ func (d *Domain) dump(b *strings.Builder) {
 	}
 	d.root.dump(b, "  ")
 	for i := range d.http {
-		b.WriteString("  http" + d.http[i].actions.String())
+		b.WriteString("  http")
+		if d.http[i].groups {
+			b.WriteString(" groups")
+		}
+		b.WriteString(d.http[i].actions.String())
 		if cost := d.http[i].cost; cost != nil {
 			fmt.Fprintf(b, " cost %v", cost)
 		}

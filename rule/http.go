@@ -29,16 +29,19 @@ type Parameters = action.Parameters
 // CostError is what Describe returns for a request that names a cost which is none.
 type CostError = action.CostError
 
-// httpLimit is one element of http.rate_limits: the actions of one descriptor.
+// httpLimit is one element of http.rate_limits: the actions of one descriptor, or of
+// one for each group that a request is in, from the outermost in.
 type httpLimit struct {
 	actions *action.List
+	groups  bool
 	cost    *action.Cost
 	line    int
 }
 
 // Describe appends to dst the descriptors of a request, one for each element of
-// http.rate_limits whose actions all have something to say. An attribute that is
-// missing never becomes an empty value, so strangers do not share a bucket.
+// http.rate_limits whose actions all have something to say, and for groups one for
+// each of them down to the first that has nothing. An attribute that is missing never
+// becomes an empty value, so strangers do not share a bucket.
 //
 // The error is a [*CostError]: the request names a cost that is none. Such a request
 // is a mistake of whoever sent it, and none of its descriptors counts.
@@ -47,23 +50,46 @@ type httpLimit struct {
 func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
 	before := len(dst)
 	for i := range d.http {
-		n := len(dst)
-		if n < cap(dst) {
-			dst = dst[:n+1]
-		} else {
-			dst = append(dst, Descriptor{})
-		}
-		entries, ok := d.http[i].actions.Describe(dst[n].Entries[:0], a)
+		h, n := &d.http[i], len(dst)
+		dst = grown(dst)
+		entries, ok := h.actions.Describe(dst[n].Entries[:0], a)
 		dst[n].Entries = entries
-		if !ok {
+		if !ok && !h.groups || len(entries) == 0 {
 			dst = dst[:n]
 			continue
 		}
-		cost, err := d.http[i].cost.Of(a)
+		cost, err := h.cost.Of(a)
 		if err != nil {
 			return dst[:before], err
 		}
-		dst[n].Cost = cost
+		if h.groups {
+			dst = nested(dst)
+		}
+		for j := range dst[n:] {
+			dst[n+j].Cost = cost
+		}
 	}
 	return dst, nil
+}
+
+// grown returns dst with one more descriptor, whose entries are memory to reuse.
+func grown(dst []Descriptor) []Descriptor {
+	if len(dst) < cap(dst) {
+		return dst[:len(dst)+1]
+	}
+	return append(dst, Descriptor{})
+}
+
+// nested makes of the last descriptor one for each beginning of its entries, the
+// shortest first.
+func nested(dst []Descriptor) []Descriptor {
+	first := len(dst) - 1
+	all := dst[first].Entries
+	for n := 2; n <= len(all); n++ {
+		dst = grown(dst)
+		last := &dst[len(dst)-1]
+		last.Entries = append(last.Entries[:0], all[:n]...)
+	}
+	dst[first].Entries = all[:1]
+	return dst
 }

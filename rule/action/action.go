@@ -55,8 +55,8 @@ type action struct {
 }
 
 // Describe appends to entries those of a request. It reports false where there is
-// no descriptor, because an action found nothing; then the entries are good for
-// nothing but their memory.
+// no descriptor, because an action found nothing; then there are those of the actions
+// before it.
 func (l *List) Describe(entries []Entry, a Attributes) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {

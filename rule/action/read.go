@@ -46,7 +46,7 @@ func Read(v strictyaml.Value, open Open) *List {
 		}
 	}
 	if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
-		v.Fail("actions is empty", "name what describes a request, such as {remote_address: {}}")
+		v.Fail(v.Word()+" is empty", "name what describes a request, such as {remote_address: {}}")
 	}
 	return l
 }
