@@ -175,6 +175,7 @@ func TestRefusedSpecs(t *testing.T) {
 		{"max_wait", stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1, Per: s, MaxWait: -s}},
 		{"align", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: s, FromFirst: true}},
 		{"blocks", stint.Spec{Requests: 1, Per: s, Blocks: 2}},
+		{"start", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: s, StartFull: true}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: -1}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: 3}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: stint.MaxBlocks + 1}},

@@ -121,12 +121,9 @@ func share(n, part, whole uint64) uint64 {
 func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 	room := uint64(l.most-cost) + 1 // the estimate must be below this
 	i, o := l.blocksAt(st, now)
-	entries, whole := st.Log.each, st.Log.Units()
-	if l.unseen(st, i) {
-		entries, whole = l.before(i), uint64(l.most)
-	}
+	whole := st.Log.Units()
 	ready := int64(now)
-	entries(func(e entry) bool {
+	weigh := func(e entry) bool {
 		whole -= e.n
 		j := e.at + int64(l.spec.Blocks) // the block in which e is weighed
 		if j < i || whole >= room {
@@ -137,7 +134,13 @@ func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 			ready = max(ready, i*l.block+o)
 		}
 		return false
-	})
+	}
+	if l.unseen(st, i) {
+		whole = uint64(l.most)
+		l.before(i, weigh)
+	} else {
+		st.Log.each(weigh)
+	}
 	return max(0, ready-int64(now))
 }
 
@@ -191,14 +194,13 @@ func (l *Limit) shareBefore(n int64) int64 {
 	return l.most/blocks + 1
 }
 
-// before returns what counts as taken before block i, which is the first.
-func (l *Limit) before(i int64) func(yield func(entry) bool) {
+// before calls yield with what counts as taken before block i, which is the first,
+// oldest first, until it returns false.
+func (l *Limit) before(i int64, yield func(entry) bool) {
 	blocks := int64(l.spec.Blocks)
-	return func(yield func(entry) bool) {
-		for n := range blocks {
-			if e := (entry{i - blocks + n, uint64(l.shareBefore(n))}); e.n > 0 && !yield(e) {
-				return
-			}
+	for n := range blocks {
+		if e := (entry{i - blocks + n, uint64(l.shareBefore(n))}); e.n > 0 && !yield(e) {
+			return
 		}
 	}
 }
@@ -207,7 +209,7 @@ func (l *Limit) before(i int64) func(yield func(entry) bool) {
 func (l *Limit) writeBefore(st *State, i int64) {
 	log := st.log()
 	log.prune(i) // what is there has left the window
-	l.before(i)(func(e entry) bool {
+	l.before(i, func(e entry) bool {
 		log.push(e.at, e.n)
 		return true
 	})
