@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"stint/internal/strictyaml"
+	"stint/rule/hint"
 )
 
 // compiler turns rule files into a table, and collects all that is wrong with them.
@@ -103,7 +104,7 @@ func (f *fileCompiler) top() {
 	}
 	f.defaults.words(words)
 	root := f.doc.Root()
-	known := root.Object("the file", words, topHint)
+	known := root.Object("the file", words, hint.Top)
 	f.domain.line = root.Line()
 	if domain != nil {
 		f.domain.name, f.domain.line = domain.Text(), domain.Line()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/rule/hint"
 )
 
 // descriptor is one element of `descriptors` as it is written.
@@ -35,7 +36,7 @@ func (f *fileCompiler) level(v strictyaml.Value, path []Level) level {
 // descriptor compiles one descriptor into the nodes of its level.
 func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level) {
 	d := descriptor{at: v}
-	known := v.Object("a descriptor", d.words(), descriptorHint)
+	known := v.Object("a descriptor", d.words(), hint.Descriptor)
 	if d.level.Key == "" {
 		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")

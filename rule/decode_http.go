@@ -5,6 +5,7 @@ import (
 
 	"stint/internal/strictyaml"
 	"stint/rule/action"
+	"stint/rule/hint"
 )
 
 // http compiles the http section: how a plain request becomes descriptors.
@@ -18,7 +19,7 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 		if word == "actions" {
 			return "write rate_limits: and actions inside each of its elements"
 		}
-		return hint(word, nil)
+		return hint.Elsewhere(word)
 	})
 }
 
@@ -61,5 +62,5 @@ func httpLimitHint(word string) string {
 	if action.Known(word) {
 		return fmt.Sprintf("%s is an action: write `actions: [{%s: ...}]`", word, word)
 	}
-	return hint(word, nil)
+	return hint.Elsewhere(word)
 }

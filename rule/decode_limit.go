@@ -12,6 +12,7 @@ import (
 	"stint/internal/duration"
 	"stint/internal/strictyaml"
 	"stint/rule/denial"
+	"stint/rule/hint"
 )
 
 // limit is one rate_limit as it is written, and what becomes of it.
@@ -41,7 +42,7 @@ type limit struct {
 
 // read compiles the limit. It reports false where there is a fault.
 func (l *limit) read() bool {
-	known := l.at.Object("a rate_limit", l.words(), limitHint)
+	known := l.at.Object("a rate_limit", l.words(), hint.Limit)
 	l.check()
 	if replaced := l.name; replaced != "" {
 		for _, r := range l.replaces {

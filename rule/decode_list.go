@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"stint/internal/strictyaml"
+	"stint/rule/hint"
 	"stint/rule/list"
 )
 
@@ -83,7 +84,7 @@ func listHint(word string) string {
 	case "status":
 		return "only deny has a status; what is exempt passes"
 	}
-	return hint(word, nil)
+	return hint.Elsewhere(word)
 }
 
 // fill reads a list that stands here, or in a file.

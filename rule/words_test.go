@@ -1,9 +1,11 @@
 package rule
 
 import (
+	"strings"
 	"testing"
 
 	"stint/internal/strictyaml"
+	"stint/rule/hint"
 )
 
 // Every word that a descriptor or a limit knows has a place, so that a hint can name
@@ -11,13 +13,10 @@ import (
 func TestEveryWordHasAPlace(t *testing.T) {
 	l := limit{said: map[string]strictyaml.Value{}}
 	for where, words := range map[string]strictyaml.Words{"descriptor": new(descriptor).words(), "limit": l.words()} {
-		foreign := map[string]map[string]string{"descriptor": foreignDescriptor, "limit": foreignLimit}[where]
+		about := map[string]func(string) string{"descriptor": hint.Descriptor, "limit": hint.Limit}[where]
 		for word := range words {
-			if places[word] == "" {
-				t.Errorf("%s has no place", word)
-			}
-			if foreign[word] != "" || notYet[word] {
-				t.Errorf("%s is a word of a %s and of other tools", word, where)
+			if got := about(word); !strings.HasPrefix(got, word+" stands ") {
+				t.Errorf("%s in a %s: %q", word, where, got)
 			}
 		}
 	}

@@ -1,12 +1,14 @@
-package rule
+// Package hint says what to do about a word that a rule file may not hold where it
+// stands.
+//
+// People bring words from other tools. Where one of ours means the same, the hint
+// names it; where it is one of ours, the hint says where it belongs.
+package hint
 
 import (
 	"fmt"
 	"strings"
 )
-
-// People bring words from other tools. Where one of ours means the same, the hint
-// of the fault names it.
 
 // places are our words and where they stand.
 var places = map[string]string{
@@ -91,14 +93,21 @@ var foreignTop = map[string]string{
 	"version": "a rule file has no version; leave it out", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
 }
 
-func topHint(word string) string { return hint(word, foreignTop) }
+// Top returns the hint for a word at the top of a file, "" where only its letters can
+// tell.
+func Top(word string) string { return of(word, foreignTop) }
 
-func descriptorHint(word string) string { return hint(word, foreignDescriptor) }
+// Descriptor returns that for a word inside a descriptor.
+func Descriptor(word string) string { return of(word, foreignDescriptor) }
 
-func limitHint(word string) string { return hint(word, foreignLimit) }
+// Limit returns that for a word inside a rate_limit.
+func Limit(word string) string { return of(word, foreignLimit) }
 
-// hint says what to do about an unknown word, "" where only its letters can tell.
-func hint(word string, foreign map[string]string) string {
+// Elsewhere returns that for a word in any other place.
+func Elsewhere(word string) string { return of(word, nil) }
+
+// of looks a word up: in what later versions bring, in the words of others, in ours.
+func of(word string, foreign map[string]string) string {
 	plain := snake(word)
 	switch {
 	case notYet[word]:
