@@ -234,6 +234,9 @@ func (f *Fields) close(name Name) {
 	f.n++
 }
 
+// Quoted returns the name of a policy as the fields of the preset IETF write it.
+func Quoted(name string) string { return string(appendName(nil, name)) }
+
 const hex = "0123456789ABCDEF"
 
 // appendName appends the name of a policy as a string of structured fields, which

@@ -61,6 +61,21 @@ func Policies(list []headers.Policy, v *limiter.Verdict, silent headers.Presets,
 	return list, denied
 }
 
+// Policy returns how users call what decided: the list that the request is in, the
+// limit that denied it, or the one nearest to denying; "" where none applied.
+func Policy(v *limiter.Verdict, names Namer) string {
+	switch {
+	case v.Listed != nil:
+		return v.Listed.Name
+	case v.Rule != nil:
+		return v.Rule.Name
+	case len(v.Asked) > 0 && v.Asked[0].Rule == nil:
+		name, _ := names.Name(&v.Asked[0])
+		return name
+	}
+	return ""
+}
+
 // Hold waits for as long as the verdict delays the request. It returns how much of
 // that is left: nothing, or, where ctx ends before, more, and then what was taken is
 // given back. A deadline that comes before the end of the wait is not waited for.
