@@ -57,8 +57,8 @@ type Options struct {
 	OnStoreFailure rule.Failure
 
 	// OnError is told of every call that the store could not decide, whatever the
-	// policy made of it, and of metadata that could not be sent. It must not block. Nil: nobody is told but the limiter's
-	// observer.
+	// policy made of it, and of metadata that could not be sent. It must not block. Nil:
+	// nobody is told but the limiter's observer.
 	OnError func(ctx context.Context, method string, err error)
 
 	// EachMessage charges one unit for each message that a stream receives; opening
@@ -75,9 +75,15 @@ type Options struct {
 	Reset Reset
 
 	// OverHeader is a key of metadata that is set to "true" on a call that passed
-	// above its plain limit, in the part that a soft limit adds, such as
+	// above its plain limit, in what a soft or elastic limit adds, such as
 	// "x-ratelimit-over". "": none.
 	OverHeader string
+
+	// PolicyHeader is a key of metadata that names, in quotes as ratelimit does, the
+	// policy that decided: the limit that denied the call, or the one nearest to denying,
+	// or the list that it is in. It goes with all calls, whatever the presets of the
+	// limit, and tells clients the names of lists. "": none.
+	PolicyHeader string
 
 	// Message is that of the status of a refusal. {wait} in it becomes how long to
 	// wait, such as "3 minutes". "": DefaultMessage.

@@ -15,6 +15,7 @@ import (
 
 	"stint"
 	"stint/internal/headers"
+	"stint/limiter/answer"
 	"stint/rule"
 )
 
@@ -66,6 +67,7 @@ func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 		wait = millis(m.verdict.RetryAfter).Milliseconds()
 	}
 	md.Set(pushback, strconv.FormatInt(wait, 10))
+	s.name(md, m)
 	if set := grpc.SetTrailer(c.ctx, md); set != nil {
 		s.report(c, set)
 	}
@@ -75,6 +77,16 @@ func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 		}
 	}
 	return err
+}
+
+// name adds which policy decided, where that is switched on.
+func (s *Server) name(md metadata.MD, m *scratch) {
+	if s.options.PolicyHeader == "" {
+		return
+	}
+	if name := answer.Policy(&m.verdict, s.asker); name != "" {
+		md.Set(s.options.PolicyHeader, headers.Quoted(name))
+	}
 }
 
 func (s *Server) report(c *call, err error) {

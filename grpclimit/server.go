@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"stint/internal/clientip"
@@ -200,7 +201,7 @@ func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	what, err := s.asker.ask(c, m)
 	watched := what == decided && m.verdict.Reserved()
 	err = s.enter(c, m, what, err)
-	if err == nil && what == decided && show && m.verdict.Listed == nil {
+	if err == nil && what == decided && show {
 		s.show(c, m)
 	}
 	if !watched {
@@ -260,8 +261,12 @@ func (s *Server) enter(c *call, m *scratch, what outcome, err error) error {
 // show sets the metadata of a call that may pass. One whose headers are gone already
 // passes without.
 func (s *Server) show(c *call, m *scratch) {
-	m.fields.Answer(m.policies, -1, s.options.Reset)
-	md := fieldsOf(&m.fields)
+	md := metadata.MD{}
+	if m.verdict.Listed == nil {
+		m.fields.Answer(m.policies, -1, s.options.Reset)
+		md = fieldsOf(&m.fields)
+	}
+	s.name(md, m)
 	if m.verdict.Over && s.options.OverHeader != "" {
 		md.Set(s.options.OverHeader, "true")
 	}

@@ -362,3 +362,42 @@ func TestDenied(t *testing.T) {
 		t.Errorf("the call ended with %v", got)
 	}
 }
+
+// Which policy decided is seen in every answer, and which calls passed above their
+// plain limit.
+func TestPolicyHeader(t *testing.T) {
+	const lending = `
+domain: api
+exempt:
+  - {cidrs: [192.0.2.2]}
+descriptors:
+  - key: remote_address
+    rate_limit: {name: one, requests: 1, per: 1h, headers: none, elastic: {from: all, upto: 300%}}
+  - key: pool
+    rate_limit: {name: all, requests: 2, per: 1h}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+`
+	connect := serve(t, rules(t, new(clock).store(), lending, grpclimit.Options{PolicyHeader: "X-Policy", OverHeader: "x-over"}))
+	for i, step := range []struct {
+		from         from
+		policy, over string
+		code         codes.Code
+	}{
+		{alice, `"one"`, "", codes.OK},
+		{alice, `"one"`, "true", codes.OK},
+		{alice, `"one"`, "", codes.ResourceExhausted},
+		{bob, `"api/exempt#1"`, "", codes.OK},
+	} {
+		a := call(t.Context(), connect(step.from))
+		wantCode(t, a.err, step.code)
+		md := a.header
+		if step.code != codes.OK {
+			md = a.trailer
+		}
+		if policy, over := strings.Join(md.Get("x-policy"), ","), strings.Join(md.Get("x-over"), ","); policy != step.policy || over != step.over {
+			t.Errorf("step %d: policy %s, over %q, want %s, %q", i, policy, over, step.policy, step.over)
+		}
+	}
+}

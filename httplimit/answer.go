@@ -18,6 +18,7 @@ const retryUnavailable = time.Second
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, denied int) {
 	s.fields.Answer(s.policies, denied, h.options.Reset)
 	s.fields.Put(w.Header())
+	h.name(w, s)
 	if h.options.Denied != nil {
 		h.options.Denied(w, r, &s.verdict)
 		return

@@ -138,6 +138,7 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what
 // long as it has to. One that may not is answered.
 func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool {
 	if s.verdict.Listed != nil {
+		h.name(w, s)
 		if !s.verdict.Allowed {
 			h.refuseListed(w, r, s)
 		}
@@ -153,6 +154,7 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 		if left <= 0 {
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())
+			h.name(w, s)
 			if s.verdict.Over && h.options.OverHeader != "" {
 				w.Header()[h.options.OverHeader] = []string{"true"}
 			}
@@ -173,8 +175,19 @@ func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err
 	}
 	s.verdict.Decision = stint.Decision{Degraded: true, RetryAfter: retryUnavailable}
 	s.verdict.Rule = by
+	h.name(w, s)
 	h.refuseUnavailable(w, r, s)
 	return false
+}
+
+// name says which policy decided, where that is switched on.
+func (h *handler) name(w http.ResponseWriter, s *scratch) {
+	if h.options.PolicyHeader == "" {
+		return
+	}
+	if name := answer.Policy(&s.verdict, h.asker); name != "" {
+		w.Header()[h.options.PolicyHeader] = []string{headers.Quoted(name)}
+	}
 }
 
 func (h *handler) report(r *http.Request, err error) {

@@ -67,9 +67,15 @@ type Options struct {
 	Reset Reset
 
 	// OverHeader is the name of a header that is set to "true" on a request that
-	// passed above its plain limit, in the part that a soft limit adds, such as
+	// passed above its plain limit, in what a soft or elastic limit adds, such as
 	// "X-RateLimit-Over". It stands in the map as it is spelled here. "": none.
 	OverHeader string
+
+	// PolicyHeader is the name of a header that names, in quotes as RateLimit does, the
+	// policy that decided: the limit that denied the request, or the one nearest to
+	// denying, or the list that it is in. It stands on all answers, whatever the presets
+	// of the limit, and tells clients the names of lists. "": none.
+	PolicyHeader string
 
 	// Status is the status of a refusal by a limit. 0: 429.
 	Status int
@@ -86,11 +92,11 @@ type Options struct {
 	// Skip says which requests are not limited at all. Nil: none.
 	Skip func(r *http.Request) bool
 
-	// Denied writes the answer to a request that a limit denied, or a list (the verdict
-	// names it in Listed then, with the status it asks for), or a policy because the
-	// store could not decide (the verdict is Degraded then), in place of the one
-	// that is written here. The headers are set already; status and body are not. The
-	// verdict must not be kept. Nil: the answer is written here.
+	// Denied writes the answer to a request that a limit denied, even one with a denial
+	// of its own, or a list (the verdict names it in Listed then, with the status it asks
+	// for), or a policy because the store could not decide (the verdict is Degraded then),
+	// in place of the one that is written here. The headers are set already; status and
+	// body are not. The verdict must not be kept. Nil: the answer is written here.
 	Denied func(w http.ResponseWriter, r *http.Request, v *limiter.Verdict)
 }
 
