@@ -11,7 +11,7 @@ func TestHints(t *testing.T) {
 		about      func(string) string
 		word, want string
 	}{
-		{hint.Top, "rules", "write descriptors:, and rate_limit inside each"},
+		{hint.Top, "rules", "write descriptors:"},
 		{hint.Top, "burst", "burst stands inside rate_limit"},
 		{hint.Descriptor, "dryRun", "write shadow_mode: true"},
 		{hint.Limit, "max-value", "write requests:"},
