@@ -1,6 +1,7 @@
 package ruletest
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"net/textproto"
@@ -18,11 +19,13 @@ type Request struct {
 	query   url.Values
 	headers map[string]string
 	address netip.Addr
+	trusted bool
 	body    uint64
 }
 
 var (
 	_ rule.Attributes = (*Request)(nil)
+	_ rule.Connection = (*Request)(nil)
 	_ rule.Parameters = (*Request)(nil)
 	_ rule.Sizer      = (*Request)(nil)
 )
@@ -55,6 +58,24 @@ func (r *Request) Header(name string) (string, bool) {
 // none.
 func (r *Request) RemoteAddress() netip.Addr { return r.address }
 
+// Host returns the header Host.
+func (r *Request) Host() string { return r.headers["Host"] }
+
+// Values returns the value of a header, if the test gives one.
+func (r *Request) Values(name string) []string {
+	value, ok := r.Header(name)
+	if !ok {
+		return nil
+	}
+	return []string{value}
+}
+
+// PeerCertificate returns nil: tests give none.
+func (r *Request) PeerCertificate() *x509.Certificate { return nil }
+
+// TrustedPeer says whether a trusted proxy brought the request, as the test says.
+func (r *Request) TrustedPeer() bool { return r.trusted }
+
 // BodySize returns how long the body is: empty where the test gives no length.
 func (r *Request) BodySize() (bytes int64, known bool) { return int64(r.body), true }
 
@@ -75,7 +96,8 @@ func readRequest(v strictyaml.Value) *Request {
 				r.headers[textproto.CanonicalMIMEHeaderKey(f.Name)] = f.Value.Text()
 			}
 		},
-		"body": func(v strictyaml.Value) { r.body = v.Uint(1 << 50) },
+		"trusted": func(v strictyaml.Value) { r.trusted = v.Bool() },
+		"body":    func(v strictyaml.Value) { r.body = v.Uint(1 << 50) },
 		"address": func(v strictyaml.Value) {
 			addr, err := netip.ParseAddr(v.Text())
 			if err != nil {
