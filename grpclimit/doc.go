@@ -25,6 +25,9 @@
 // meanwhile gives its place back, and one whose deadline is too near is refused at
 // once.
 //
+// Rules that count answers (count: responses) charge a call by the code that it ends
+// with, a stream at its end; docs/grpc.md has the status of HTTP for each code.
+//
 // # Who is asking
 //
 // The client is the peer of the connection. Behind proxies that is the proxy, and

@@ -12,9 +12,15 @@
 // A request that may pass goes on to the handler with the very ResponseWriter it
 // came with, so hijacking, flushing and HTTP/2 push work as without; only headers
 // have been set. One that may not is answered here: 429, Retry-After, the headers
-// of the presets, and a body that says how long to wait. A limit that delays
-// (leaky_bucket) holds the request first; a client that goes away meanwhile gives
-// its place back.
+// of the presets, and a body that says how long to wait, or what its rule wants to
+// be answered. A limit that delays (leaky_bucket) holds the request first; a client
+// that goes away meanwhile gives its place back.
+//
+// Where a rule counts answers (count: responses) the handler gets a ResponseWriter
+// that sees the status and can do what the server's can. What the request took is
+// kept or given back just before its header is sent; a handler that panics before
+// that counts as 500, and one that hijacks the connection as 101. The headers with
+// numbers are those of before.
 //
 // On an HTTP/1 wire the RateLimit fields are spelled as their specifications write
 // them, so they stand like that in the map too: read them there by index, such as
