@@ -1,0 +1,432 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+)
+
+// TestFrozen: a store that freezes costs one deadline, and not one for each request;
+// within two seconds of its return all is as before.
+func TestFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		if d, took := b.must(); d.Degraded || took != 0 {
+			t.Fatal(d, took)
+		}
+		b.fake.be(frozen)
+		d, took := b.must()
+		if !d.Degraded || !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		b.deadline(took)
+		b.away(true)
+		waited := took
+		for range 10_000 { // ten seconds, a request each millisecond
+			d, took := b.must()
+			if waited += took; !d.Degraded || !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if tries := b.fake.asked.Load() - 2; tries < 10 || tries > 30 || waited > 30*12*time.Millisecond {
+			t.Errorf("%d tries, and callers waited %v", tries, waited)
+		}
+		if s := b.Status(); s.Timeouts < 10 || s.Errors != 0 || s.Spared < 9000 || !errors.Is(s.Err, context.DeadlineExceeded) || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		b.fake.be(well())
+		for back := time.Now(); b.Status().Away; time.Sleep(time.Millisecond) {
+			if b.must(); time.Since(back) > time.Second {
+				t.Fatal("still away")
+			}
+		}
+		if d, took := b.must(); d.Degraded || took != 0 {
+			t.Error(d, took)
+		}
+		if !slices.Equal(b.changes, []bool{true, false}) {
+			t.Errorf("told of %v", b.changes)
+		}
+		if s := b.Status(); s.Err != nil {
+			t.Error(s.Err)
+		}
+	})
+}
+
+// TestFrozenUnderLoad: all who wait for a store that freezes are let go at their own
+// deadline, and none after them waits; nothing piles up.
+func TestFrozenUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.fake.be(frozen)
+		before := runtime.NumGoroutine()
+		var callers sync.WaitGroup
+		for range 64 {
+			callers.Go(func() {
+				d, took, err := b.one(context.Background())
+				if err != nil || !d.Degraded {
+					t.Error(d, err)
+				}
+				b.deadline(took)
+			})
+		}
+		callers.Wait()
+		b.away(true)
+		synctest.Wait()
+		if now := runtime.NumGoroutine(); now != before {
+			t.Errorf("%d goroutines, %d before", now, before)
+		}
+		if n := len(b.gate.flights); n != 0 {
+			t.Errorf("%d calls are kept", n)
+		}
+	})
+}
+
+// TestBackoff: tries get rarer up to a bound, and a store that fails soon after it
+// came back is not tried as often as one that fails for the first time.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Timeout: 10 * time.Millisecond, Pause: 80 * time.Millisecond})
+		pauses := func(n int) (list []time.Duration) {
+			last := time.Now()
+			for asked := b.fake.asked.Load(); n > 0; n-- {
+				for b.fake.asked.Load() == asked {
+					time.Sleep(100 * time.Microsecond)
+					b.must()
+				}
+				asked = b.fake.asked.Load()
+				list = append(list, time.Since(last))
+				last = time.Now()
+			}
+			return list
+		}
+		within := func(list []time.Duration, least ...time.Duration) {
+			t.Helper()
+			for i, d := range list {
+				// A quarter more is random, and each try waits for its deadline.
+				if d < least[i] || d > least[i]*5/4+12*time.Millisecond {
+					t.Errorf("try %d came after %v, want %v", i, d, least[i])
+				}
+			}
+		}
+		const ms = time.Millisecond
+		b.fake.be(frozen)
+		b.must()
+		within(pauses(6), 10*ms, 20*ms, 40*ms, 80*ms, 80*ms, 80*ms)
+		b.fake.be(well())
+		pauses(1)
+		b.away(false)
+		b.fake.be(frozen)
+		b.must()
+		within(pauses(1), 80*ms)
+		b.fake.be(well())
+		pauses(1)
+		time.Sleep(80 * ms)
+		b.fake.be(frozen)
+		b.must()
+		within(pauses(2), 10*ms, 20*ms)
+	})
+}
+
+// TestOneSlow: a call that takes too long among others that are answered is the only
+// one that a policy answers.
+func TestOneSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		quick, first := slow(time.Millisecond), atomic.Bool{}
+		b.fake.be(func(ctx context.Context, call *stint.Call) error {
+			if first.CompareAndSwap(false, true) {
+				return frozen(ctx, call)
+			}
+			return quick(ctx, call)
+		})
+		var one sync.WaitGroup
+		one.Go(func() {
+			if d, _ := b.must(); !d.Degraded {
+				t.Errorf("%+v", d)
+			}
+		})
+		synctest.Wait()
+		for range 20 {
+			if d, _ := b.must(); d.Degraded {
+				t.Errorf("%+v", d)
+			}
+		}
+		one.Wait()
+		b.away(false)
+		if s := b.Status(); s.Timeouts != 1 || len(b.changes) != 0 {
+			t.Errorf("%+v, told of %v", s, b.changes)
+		}
+	})
+}
+
+// TestErrors: errors that come at once open the breaker when there are some in a row.
+func TestErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Failures: 3})
+		for range 2 {
+			b.fake.be(refused)
+			for range 2 {
+				if d, took := b.must(); !d.Degraded || took != 0 {
+					t.Error(d, took)
+				}
+			}
+			b.away(false)
+			b.fake.be(well())
+			b.must()
+		}
+		b.fake.be(refused)
+		for range 3 {
+			b.must()
+		}
+		b.away(true)
+		if s := b.Status(); s.Errors != 7 || s.Timeouts != 0 || !errors.Is(s.Err, errRefused) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestLateErrors: a store that minds the deadline itself, and says in its own words
+// that it passed, has cost its caller the same.
+func TestLateErrors(t *testing.T) {
+	for _, late := range []error{context.DeadlineExceeded, errors.New("i/o timeout")} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.fake.be(func(ctx context.Context, _ *stint.Call) error {
+				deadline, ok := ctx.Deadline()
+				if again, _ := ctx.Deadline(); !ok || again != deadline {
+					t.Error("the deadline moves")
+				}
+				time.Sleep(time.Until(deadline))
+				return late
+			})
+			if _, took := b.must(); took != DefaultTimeout {
+				t.Errorf("took %v", took)
+			}
+			b.away(true)
+			if s := b.Status(); s.Timeouts != 1 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestCaller: a caller that goes away, or whose deadline is sooner, gets its own error,
+// at once or nearly so, and says nothing of the store.
+func TestCaller(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		during func(context.Context) (context.Context, context.CancelFunc)
+		want   error
+		after  time.Duration
+	}{
+		{"gone before", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, context.Canceled, 0},
+		{"goes away", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(3*time.Millisecond, cancel)
+			return ctx, cancel
+		}, context.Canceled, 3 * time.Millisecond},
+		{"has less time", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 5*time.Millisecond)
+		}, context.DeadlineExceeded, 5 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.fake.be(frozen)
+			for range 3 {
+				ctx, cancel := test.during(t.Context())
+				_, took, err := b.one(ctx)
+				cancel()
+				if !errors.Is(err, test.want) || took < test.after || took > test.after+DefaultTimeout/looks {
+					t.Errorf("%s: %v after %v", test.name, err, took)
+				}
+			}
+			b.away(false)
+			if s := b.Status(); s.Timeouts+s.Errors+s.Spared != 0 {
+				t.Errorf("%s: %+v", test.name, s)
+			}
+		})
+	}
+}
+
+// TestCallerTries: the call that tries whether the store is back may be deserted; then
+// the next one tries.
+func TestCallerTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.fake.be(frozen)
+		b.must()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, _, err := b.one(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		b.fake.be(well())
+		if d, _ := b.must(); d.Degraded {
+			t.Errorf("%+v", d)
+		}
+		b.away(false)
+	})
+}
+
+// TestDeaf: a store that does not mind its context holds the callers that it has. All
+// others are answered, the store is tried the less often the more it holds, and all
+// is well when it lets go.
+func TestDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		let := make(chan struct{})
+		answer := well()
+		b.fake.be(func(ctx context.Context, call *stint.Call) error {
+			<-let
+			return answer(ctx, call)
+		})
+		var held sync.WaitGroup
+		hold := func() {
+			held.Go(func() {
+				if d, _, err := b.one(context.Background()); err != nil || d.Degraded {
+					t.Error("held to the end, it has its answer:", d, err)
+				}
+			})
+		}
+		hold()
+		time.Sleep(12 * time.Millisecond)
+		b.away(true)
+		const minutes = 10
+		for range minutes * 600 {
+			asked := b.fake.asked.Load()
+			done := make(chan struct{})
+			held.Go(func() {
+				defer close(done)
+				if d, _, err := b.one(context.Background()); err != nil || !d.Allowed {
+					t.Error(d, err)
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+			if b.fake.asked.Load() == asked {
+				<-done
+			}
+		}
+		if n := b.fake.asked.Load(); n < 20 || n > 70 {
+			t.Errorf("%d calls held after %d minutes", n, minutes)
+		}
+		close(let)
+		held.Wait()
+		time.Sleep(time.Second)
+		b.must()
+		b.away(false)
+		if d, _ := b.must(); d.Degraded {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// TestPanic: a store that panics does so in its caller, and has failed.
+func TestPanic(t *testing.T) {
+	b := newBench(t, unhurried(1))
+	b.fake.be(func(context.Context, *stint.Call) error { panic("bug") })
+	func() {
+		defer func() {
+			if r := recover(); r != "bug" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		b.must()
+	}()
+	b.away(true)
+	if b.gate.active != 0 {
+		t.Error("the call is still under way")
+	}
+}
+
+// TestWrongCall: what is wrong with a call is said, whether the store is there or not,
+// and is no fault of the store.
+func TestWrongCall(t *testing.T) {
+	b := newBench(t, unhurried(1))
+	wrong := stint.Call{Takes: []stint.Take{{Limit: hour, Cost: 1}}}
+	mixed := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1}, {Key: "a", Limit: hour, Op: stint.Reset}}}
+	if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
+		t.Error(err)
+	}
+	if err := b.Decide(t.Context(), &mixed); !errors.Is(err, stint.ErrMixedLimits) {
+		t.Error(err)
+	}
+	b.away(false)
+	b.fake.be(refused)
+	b.must()
+	b.away(true)
+	if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
+		t.Error(err)
+	}
+}
+
+// TestContext: the store sees the caller's context with a deadline, and may derive
+// others from it.
+func TestContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		b := newBench(t, Options{})
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "caller's"), time.Millisecond)
+		defer cancel()
+		b.fake.be(func(ctx context.Context, _ *stint.Call) error {
+			deadline, ok := ctx.Deadline()
+			if ctx.Value(key{}) != "caller's" || !ok || time.Until(deadline) != time.Millisecond || ctx.Err() != nil {
+				t.Errorf("value %v, deadline %v, %v", ctx.Value(key{}), deadline, ctx.Err())
+			}
+			child, stop := context.WithTimeout(ctx, time.Hour)
+			defer stop()
+			<-child.Done()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(child.Err(), context.DeadlineExceeded) {
+				t.Error(ctx.Err(), child.Err())
+			}
+			return child.Err()
+		})
+		if _, _, err := b.one(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		b.away(false)
+	})
+}
+
+// TestReuse: a call that was answered leaves nothing behind for the next one.
+func TestReuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.fake.be(slow(9 * time.Millisecond))
+		for range 5 {
+			if d, took := b.must(); d.Degraded || took != 9*time.Millisecond {
+				t.Fatal(d, took)
+			}
+		}
+		if n := len(b.gate.flights); n != 1 {
+			t.Errorf("%d calls are kept", n)
+		}
+		b.fake.be(frozen)
+		if _, took := b.must(); took < DefaultTimeout {
+			t.Errorf("the time that an earlier call took is counted: %v", took)
+		}
+		var callers sync.WaitGroup
+		b = newBench(t, Options{})
+		b.fake.be(slow(time.Millisecond))
+		for range 2 * maxSpare {
+			callers.Go(func() { b.must() })
+		}
+		callers.Wait()
+		if n := len(b.gate.flights); n != maxSpare {
+			t.Errorf("%d calls are kept, want %d", n, maxSpare)
+		}
+	})
+}

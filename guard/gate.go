@@ -1,0 +1,167 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"stint"
+)
+
+// Calls are looked at so many times in the time they have; they are cut off at most
+// one such part late, and so are those whose caller went away.
+const looks = 8
+
+// maxSpare is how many flights are kept for later calls.
+const maxSpare = 1024
+
+// gate lets calls pass to the store and keeps those that are under way. All that it
+// costs a call is a lock, twice: one timer looks after all calls together, and no clock
+// is read.
+type gate struct {
+	timeout time.Duration
+	changed func() // called without the lock
+
+	mu      sync.Mutex // guards what follows
+	breaker breaker
+	flights []*flight   // those under way, then spare ones
+	active  int         // how many are under way
+	looking bool        // whether the timer runs
+	timer   *time.Timer // looks at them
+	rest    *time.Timer // ends the rest of the breaker
+}
+
+func (g *gate) init(o *Options, changed func()) {
+	g.timeout, g.changed = cmp.Or(o.Timeout, DefaultTimeout), changed
+	g.breaker.failures = cmp.Or(o.Failures, DefaultFailures)
+	g.breaker.most = cmp.Or(o.Pause, DefaultPause)
+	g.breaker.least = min(g.timeout, g.breaker.most)
+}
+
+// enter returns the context of a call that may ask the store, nil for one that may
+// not. Each that may must leave.
+func (g *gate) enter(parent context.Context) *flight {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	try, ok := g.breaker.admit()
+	if !ok {
+		return nil
+	}
+	if g.active == len(g.flights) {
+		g.flights = append(g.flights, newFlight(g.timeout))
+	}
+	f := g.flights[g.active]
+	f.parent, f.at, f.looks, f.goods, f.try, f.judged = parent, g.active, 0, g.breaker.goods, try, false
+	g.active++
+	if !g.looking {
+		g.looking = true
+		g.again(&g.timer, g.timeout/looks, g.look)
+	}
+	return f
+}
+
+// again makes a timer, or starts it anew.
+func (g *gate) again(timer **time.Timer, d time.Duration, do func()) {
+	if *timer == nil {
+		*timer = time.AfterFunc(d, do)
+		return
+	}
+	(*timer).Reset(d)
+}
+
+// leave ends a call that the store has answered, or failed to.
+func (g *gate) leave(f *flight, err error) {
+	g.mu.Lock()
+	before := g.breaker.open
+	switch {
+	case f.judged:
+		g.breaker.overdue--
+	case err == nil:
+		g.breaker.good(f)
+	case stint.WrongCall(err) || f.parent.Err() != nil:
+		g.breaker.neither(f)
+	default:
+		// A store that keeps the deadline itself may end a call before we look.
+		waited := f.looks >= looks/2 || errors.Is(err, context.DeadlineExceeded)
+		g.breaker.bad(f, err, waited)
+	}
+	g.remove(f)
+	g.unlock(before)
+}
+
+// remove takes a call out of those under way, and keeps its flight for another one
+// unless its context has ended.
+func (g *gate) remove(f *flight) {
+	g.active--
+	last := g.flights[g.active]
+	g.flights[f.at], last.at = last, f.at
+	g.flights[g.active] = f
+	if f.ended.Load() == running && g.active < maxSpare {
+		f.parent = context.Background()
+		f.deadline.Store(0)
+		return
+	}
+	end := len(g.flights) - 1
+	g.flights[g.active] = g.flights[end]
+	g.flights[end] = nil
+	g.flights = g.flights[:end]
+}
+
+// look ends the calls whose time is over or whose caller went away.
+func (g *gate) look() {
+	g.mu.Lock()
+	before := g.breaker.open
+	for _, f := range g.flights[:g.active] {
+		f.looks++
+		switch {
+		case f.ended.Load() != running:
+		case f.parent.Err() != nil:
+			f.end(deserted)
+		case f.looks > looks: // the first look came any time after it began
+			f.end(late)
+			f.judged = true
+			g.breaker.overdue++
+			g.breaker.bad(f, context.DeadlineExceeded, true)
+		}
+	}
+	if g.looking = g.active > 0; g.looking {
+		g.timer.Reset(g.timeout / looks)
+	}
+	g.unlock(before)
+}
+
+// unlock unlocks. It sees to the end of a rest that begins, and to that of a change of
+// the breaker, which was open before or not, is told.
+func (g *gate) unlock(before bool) {
+	if g.breaker.rests() {
+		g.breaker.resting = true
+		g.again(&g.rest, g.breaker.wait(), g.rested)
+	}
+	changed := g.breaker.open != before
+	g.mu.Unlock()
+	if changed {
+		g.changed()
+	}
+}
+
+// rested lets the next call try whether the store is back.
+func (g *gate) rested() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.breaker.rested() {
+		g.rest.Reset(g.breaker.wait())
+	}
+}
+
+func (g *gate) status() Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := &g.breaker
+	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared}
+	if b.open {
+		s.Err = b.err
+	}
+	return s
+}

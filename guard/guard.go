@@ -1,0 +1,200 @@
+// Package guard keeps deciding while a store on the network is slow or gone: a
+// deadline for each call, a circuit breaker, and the failure policy of each take.
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"stint"
+)
+
+// What Options mean where they say nothing.
+const (
+	DefaultTimeout  = 10 * time.Millisecond
+	DefaultFailures = 5
+	DefaultPause    = 500 * time.Millisecond
+)
+
+// retry is the longest that a denial by a policy asks its client to wait: the store
+// may be back by then.
+const retry = time.Second
+
+// Options are the optional parts of a Store. The zero value is ready to use.
+type Options struct {
+	// Timeout is how long one call may take; a call is cut off within an eighth of it
+	// after that. 0 means DefaultTimeout. Shorter than the store's slowest ordinary
+	// answer, and policies answer in its place; longer, and each caller waits so long
+	// when it freezes.
+	Timeout time.Duration
+
+	// Local decides takes whose policy is stint.Local while the store is away, by
+	// their Take.Local. It must be a store that cannot fail, in memory. Nil: such takes
+	// are denied.
+	Local stint.Store
+
+	// Failures is how many errors in a row, each told at once, open the breaker; 0 means
+	// DefaultFailures. A call that waited in vain opens it by itself, see Store.
+	Failures int
+
+	// Pause is the longest time between two tries whether the store is back, before a
+	// random quarter is added so that a fleet does not try as one; 0 means DefaultPause.
+	Pause time.Duration
+
+	// OnChange is told whenever the breaker opens or closes, in this order and never
+	// twice the same. It is called on the path of a request, so it must be quick, and
+	// must not call the Store. Nil: nobody is.
+	OnChange func(Status)
+}
+
+// Store is a stint.Store around one on the network. While that answers, it costs a
+// tenth of a microsecond and no memory. It is safe for concurrent use, starts no
+// goroutine and needs no end.
+//
+// # When the store counts as away
+//
+// A call gets a context that ends after Options.Timeout, or when the caller's does.
+// One that waits in vain opens the breaker if none that began later, or at the same
+// time, was answered meanwhile; errors that come at once open it after Options.Failures
+// in a row. So one slow call among quick ones changes nothing for the others, and a
+// store that freezes costs the callers it has one deadline each, and nobody else any.
+// While the breaker is open no call waits for the store; one at a time tries it, after
+// a pause that grows from Timeout to Options.Pause, and the first answer closes the
+// breaker.
+//
+// An error that is about the call itself (see [stint.WrongCall]) and one after the
+// caller's own context ended are returned as they are and say nothing of the store. A
+// call is never asked twice: where its answer was lost it may have been charged.
+//
+// # What is answered then
+//
+// Each decision is Degraded and follows Take.OnFailure:
+//
+//   - Allow lets the take pass, without numbers, like an unlimited limit.
+//   - Deny refuses it. Of takes that are decided as one it denies the call, and the
+//     others then take nothing.
+//   - Local asks Options.Local for Take.Local, all or none with the other such takes
+//     of the call. The store is not told later.
+//
+// A denial asks to wait for a second at most, as the store may be back. A peek is
+// allowed by all policies; so is a forced take, which Local debits and the others
+// forget. What others lean on is not asked: a take that leans falls back alone.
+//
+// A refund, a settlement and a reset have no policy: they fail with the store's error,
+// or ErrAway. Those that undo a Degraded decision go where that was made, also when the
+// store is back: to Local, or nowhere.
+//
+// # What the store must do
+//
+// Its Decide must return soon after its context is done, and must not use the context
+// once it has returned. One that stays longer holds its caller, and only that: the
+// breaker opens when the time is over, not when the call returns, and tries get rarer
+// with each call that is still held.
+type Store struct {
+	inner    stint.Store
+	local    stint.Store
+	gate     gate
+	onChange func(Status)
+	parts    sync.Pool // *part
+
+	telling sync.Mutex // one at a time calls onChange
+	told    bool       // whether the last one was told that the store is away
+}
+
+var _ stint.Store = (*Store)(nil)
+
+// ErrAway says that the store was not asked because it did not answer before. Nothing
+// was charged.
+var ErrAway = errors.New("the store does not answer")
+
+// Status says how the store is.
+type Status struct {
+	// Away says that the breaker is open and policies answer.
+	Away bool
+
+	// Since is when that changed last; the zero Time where it never did.
+	Since time.Time
+
+	// Err is why the breaker opened, or why the last try failed; nil while it is closed.
+	Err error
+
+	// Timeouts and Errors count the calls that the store failed to answer in time, or
+	// failed otherwise; Spared those that did not ask it while it was away.
+	Timeouts, Errors, Spared uint64
+}
+
+// New returns a store that asks inner, and follows the policies where inner cannot.
+func New(inner stint.Store, options Options) *Store {
+	s := &Store{inner: inner, local: options.Local, onChange: options.OnChange}
+	s.parts.New = func() any { return new(part) }
+	s.gate.init(&options, s.tell)
+	return s
+}
+
+// Status returns how the store is. While nobody asks, a store that is back stays away.
+func (s *Store) Status() Status { return s.gate.status() }
+
+// Decide answers the call, see stint.Store.
+func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("guard: the store was not asked: %w", err)
+	}
+	if apart(call) {
+		return s.divide(ctx, call)
+	}
+	return s.whole(ctx, call)
+}
+
+// whole asks the store for the whole call.
+func (s *Store) whole(ctx context.Context, call *stint.Call) error {
+	f := s.gate.enter(ctx)
+	if f == nil {
+		return s.fallBack(ctx, call, nil)
+	}
+	err := s.ask(f, call)
+	if err == nil || stint.WrongCall(err) || ctx.Err() != nil {
+		return err
+	}
+	return s.fallBack(ctx, call, err)
+}
+
+// ask asks the store, and lets the gate know what came of it, be it a panic.
+func (s *Store) ask(f *flight, call *stint.Call) (err error) {
+	answered := false
+	defer func() {
+		if !answered {
+			err = errPanicked
+		}
+		s.gate.leave(f, err)
+	}()
+	err = s.inner.Decide(f, call)
+	answered = true
+	return err
+}
+
+// errPanicked stands for a panic that goes on to the caller.
+var errPanicked = errors.New("the store panicked")
+
+// reason returns why the store did not decide: what it said, or that it was not asked.
+func (s *Store) reason(said error) error {
+	if said != nil {
+		return said
+	}
+	return fmt.Errorf("guard: %w: %w", ErrAway, s.gate.status().Err)
+}
+
+// tell passes a change on, in order.
+func (s *Store) tell() {
+	if s.onChange == nil {
+		return
+	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	if status := s.gate.status(); status.Away != s.told {
+		s.told = status.Away
+		s.onChange(status)
+	}
+}

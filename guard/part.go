@@ -1,0 +1,113 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"stint"
+)
+
+// part is some takes of a call, decided as a call of their own.
+type part struct {
+	call stint.Call
+	of   []int // which takes of the whole they answer for; -1: none
+}
+
+func (s *Store) part(whole *stint.Call) *part {
+	p := s.parts.Get().(*part)
+	p.call.At = whole.At
+	return p
+}
+
+func (s *Store) release(p *part) {
+	clear(p.call.Takes) // the keys are the caller's
+	p.call.Takes, p.call.Results, p.of = p.call.Takes[:0], p.call.Results[:0], p.of[:0]
+	s.parts.Put(p)
+}
+
+// add adds a take of the whole call, as it is to be asked.
+func (p *part) add(i int, t stint.Take) {
+	p.call.Takes = append(p.call.Takes, t)
+	p.of = append(p.of, i)
+}
+
+// decide has the part decided, and puts its answers into the results of the whole.
+func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, degraded bool) error {
+	if len(p.call.Takes) == 0 {
+		return nil
+	}
+	if err := by.Decide(ctx, &p.call); err != nil {
+		return err
+	}
+	for n, i := range p.of {
+		if i < 0 {
+			continue
+		}
+		d := &p.call.Results[n]
+		d.Degraded = d.Degraded || degraded
+		if degraded {
+			d.RetryAfter = min(d.RetryAfter, retry)
+		}
+		whole.Results[i] = *d
+	}
+	return nil
+}
+
+// decidedHere says whether a take undoes or settles what a policy decided: that is done
+// where it was decided.
+func decidedHere(t *stint.Take) bool {
+	return t.Undo != nil && t.Undo.Degraded && (t.Op == stint.Refund || t.Op == stint.Settle)
+}
+
+// apart says whether a call does anything that concerns the local store, whatever the
+// other one says.
+func apart(call *stint.Call) bool {
+	for i := range call.Takes {
+		if t := &call.Takes[i]; t.Op == stint.Reset || decidedHere(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// divide decides a call of which some takes concern the local store. The store is asked
+// for all others first; what is reset there is reset here too.
+func (s *Store) divide(ctx context.Context, call *stint.Call) error {
+	if err := call.Check(); err != nil {
+		return err
+	}
+	at := call.At
+	if at == 0 {
+		at = stint.At(time.Now())
+	}
+	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	there, here := s.part(call), s.part(call)
+	defer s.release(there)
+	defer s.release(here)
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		if decidedHere(t) {
+			call.Results[i] = passing(at)
+		} else {
+			there.add(i, *t)
+		}
+		switch {
+		case s.policy(t) != stint.Local:
+		case decidedHere(t):
+			here.add(i, shared(t))
+		case t.Op == stint.Reset:
+			here.add(-1, shared(t))
+		}
+	}
+	if err := there.decide(ctx, guarded{s}, call, false); err != nil {
+		return err
+	}
+	return here.decide(ctx, s.local, call, true)
+}
+
+// guarded asks the store behind its guard.
+type guarded struct{ *Store }
+
+// Decide is part of stint.Store.
+func (g guarded) Decide(ctx context.Context, call *stint.Call) error { return g.whole(ctx, call) }

@@ -1,0 +1,98 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"stint"
+)
+
+// fallBack answers a call that the store cannot decide, as the policies of its takes
+// say. Where there is no policy it returns what the store said; nil: it was not asked.
+func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) error {
+	if err := call.Check(); err != nil {
+		return err
+	}
+	for i := range call.Takes {
+		if op := call.Takes[i].Op; op != stint.Ask && op != stint.Force {
+			return s.reason(said)
+		}
+	}
+	at := call.At
+	if at == 0 {
+		at = stint.At(time.Now())
+	}
+	denied := s.denies(call)
+	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	for i := 0; i < len(call.Takes); i++ {
+		t := &call.Takes[i]
+		call.Results[i] = s.plain(t, at)
+		for range t.Leans {
+			i++
+			call.Results[i] = passing(at)
+		}
+	}
+	return s.share(ctx, call, denied)
+}
+
+// policy returns what answers for a take.
+func (s *Store) policy(t *stint.Take) stint.Failure {
+	if t.OnFailure == stint.Local && (t.Local == nil || s.local == nil) {
+		return stint.Deny
+	}
+	return t.OnFailure
+}
+
+// denies says whether a policy denies the takes that are decided as one.
+func (s *Store) denies(call *stint.Call) bool {
+	for i := 0; i < len(call.Takes); i++ {
+		t := &call.Takes[i]
+		if !t.Apart && t.Op == stint.Ask && t.Cost > 0 && s.policy(t) == stint.Deny {
+			return true
+		}
+		i += int(t.Leans)
+	}
+	return false
+}
+
+// passing is the decision on what passes because nothing counts it.
+func passing(at stint.Instant) stint.Decision {
+	return stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit, At: at}
+}
+
+// plain is the decision on a take that nobody counts.
+func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
+	if s.policy(t) != stint.Deny || t.Limit.Algorithm() == stint.Unlimited {
+		return passing(at)
+	}
+	d := stint.Decision{Allowed: true, Degraded: true, Limit: t.Limit.Most(), ResetAfter: retry, At: at}
+	if t.Op == stint.Ask && t.Cost > 0 {
+		d.Allowed, d.RetryAfter = false, retry
+	}
+	return d
+}
+
+// share lets the local store decide the takes that have a share there. Where the call
+// is denied already those that are part of it only look.
+func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error {
+	p := s.part(call)
+	defer s.release(p)
+	for i := 0; i < len(call.Takes); i++ {
+		t := &call.Takes[i]
+		if s.policy(t) == stint.Local {
+			own := shared(t)
+			if denied && !t.Apart && t.Op == stint.Ask {
+				own.Cost = 0
+			}
+			p.add(i, own)
+		}
+		i += int(t.Leans)
+	}
+	return p.decide(ctx, s.local, call, true)
+}
+
+// shared is a take as the local store is asked it: under its share, leaning on nobody.
+func shared(t *stint.Take) stint.Take {
+	return stint.Take{Key: t.Key, Limit: t.Local, Cost: t.Cost, Op: t.Op, Apart: t.Apart, Undo: t.Undo}
+}

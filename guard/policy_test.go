@@ -1,0 +1,325 @@
+package guard
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/store/memory"
+)
+
+var (
+	ten  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
+	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}) // a share of ten
+	free = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+	now  = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+)
+
+// allow, deny and local are takes of one unit under each policy.
+func allow(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1} }
+
+func deny(key stint.Key) stint.Take {
+	return stint.Take{Key: key, Limit: ten, Cost: 1, OnFailure: stint.Deny}
+}
+
+func local(key stint.Key) stint.Take {
+	return stint.Take{Key: key, Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two}
+}
+
+func costs(cost uint32, t stint.Take) stint.Take { t.Cost = cost; return t }
+
+func apartly(t stint.Take) stint.Take { t.Apart = true; return t }
+
+func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
+
+func undone(t stint.Take, d stint.Decision) stint.Take {
+	t.Op, t.Undo, t.Apart = stint.Refund, &d, true
+	return t
+}
+
+// What policies decide about those.
+var (
+	passed = stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit, At: now}
+	barred = stint.Decision{Degraded: true, Limit: 10, RetryAfter: time.Second, ResetAfter: time.Second, At: now}
+	looked = stint.Decision{Allowed: true, Degraded: true, Limit: 10, ResetAfter: time.Second, At: now}
+)
+
+func left(n int64) stint.Decision {
+	return stint.Decision{Allowed: true, Degraded: true, Limit: 2, Remaining: n, ResetAfter: time.Hour, At: now}
+}
+
+func spent(n int64) stint.Decision {
+	return stint.Decision{Degraded: true, Limit: 2, Remaining: n, RetryAfter: time.Second, ResetAfter: time.Hour, At: now}
+}
+
+// TestPolicies: each take is answered by its own policy, Deny wins over the others
+// of a call, and Local keeps to its share, all or none.
+func TestPolicies(t *testing.T) {
+	type step struct {
+		takes []stint.Take
+		want  []stint.Decision
+	}
+	leaning := stint.Take{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two, Leans: 2}
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"allow", []step{{[]stint.Take{allow("a"), costs(11, allow("b")), costs(0, allow("c"))}, []stint.Decision{passed, passed, passed}}}},
+		{"deny", []step{
+			{[]stint.Take{deny("a")}, []stint.Decision{barred}},
+			{[]stint.Take{costs(0, deny("a"))}, []stint.Decision{looked}},
+			{[]stint.Take{forced(deny("a"))}, []stint.Decision{looked}},
+			{[]stint.Take{{Key: "a", Limit: free, Cost: 1, OnFailure: stint.Deny}}, []stint.Decision{passed}},
+		}},
+		{"local", []step{
+			{[]stint.Take{local("a")}, []stint.Decision{left(1)}},
+			{[]stint.Take{costs(2, local("a"))}, []stint.Decision{spent(1)}},
+			{[]stint.Take{local("a"), local("b")}, []stint.Decision{left(0), left(1)}},
+			{[]stint.Take{local("a"), local("b")}, []stint.Decision{spent(0), left(1)}}, // none is charged
+			{[]stint.Take{local("b")}, []stint.Decision{left(0)}},
+			{[]stint.Take{costs(0, local("a"))}, []stint.Decision{left(0)}},
+			{[]stint.Take{costs(3, local("c"))}, []stint.Decision{{Degraded: true, Limit: 2, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, At: now}}},
+			{[]stint.Take{forced(costs(2, local("c")))}, []stint.Decision{left(0)}},
+			{[]stint.Take{local("c")}, []stint.Decision{spent(0)}},
+		}},
+		{"local without a share", []step{{[]stint.Take{{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local}}, []stint.Decision{barred}}}},
+		{"deny wins", []step{
+			{[]stint.Take{allow("a"), local("b"), deny("c")}, []stint.Decision{passed, left(2), barred}},
+			{[]stint.Take{allow("a"), local("b"), costs(0, deny("c"))}, []stint.Decision{passed, left(1), looked}},
+			{[]stint.Take{allow("a"), local("b"), apartly(deny("c"))}, []stint.Decision{passed, left(0), barred}},
+			{[]stint.Take{deny("a"), apartly(local("d"))}, []stint.Decision{barred, left(1)}},
+			{[]stint.Take{deny("a"), apartly(allow("d"))}, []stint.Decision{barred, passed}},
+		}},
+		{"allow beside a spent share", []step{
+			{[]stint.Take{costs(2, local("a"))}, []stint.Decision{left(0)}},
+			{[]stint.Take{allow("b"), local("a")}, []stint.Decision{passed, spent(0)}},
+			{[]stint.Take{local("b"), apartly(local("a"))}, []stint.Decision{left(1), spent(0)}},
+		}},
+		{"what leans falls back alone", []step{
+			{[]stint.Take{leaning, allow("cap"), deny("pool"), allow("b")}, []stint.Decision{left(1), passed, passed, passed}},
+			{[]stint.Take{costs(2, leaning), allow("cap"), deny("pool")}, []stint.Decision{spent(1), passed, passed}},
+		}},
+		{"nothing", []step{{nil, nil}}},
+	} {
+		b := newBench(t, unhurried(1))
+		b.fake.be(refused)
+		for i, s := range test.steps {
+			call := stint.Call{At: now, Takes: s.takes}
+			if err := b.Decide(t.Context(), &call); err != nil {
+				t.Fatalf("%s, step %d: %v", test.name, i, err)
+			}
+			if len(call.Results) != len(s.want) {
+				t.Fatalf("%s, step %d: %d results", test.name, i, len(call.Results))
+			}
+			for n, d := range call.Results {
+				if want := s.want[n]; d != want {
+					t.Errorf("%s, step %d, take %d:\n%+v, want\n%+v", test.name, i, n, d, want)
+				}
+			}
+		}
+	}
+}
+
+// TestWithoutLocal: where there is no store for shares, Local is Deny.
+func TestWithoutLocal(t *testing.T) {
+	f := &fake{}
+	f.be(refused)
+	call := stint.Call{At: now, Takes: []stint.Take{local("a")}}
+	if err := New(f, unhurried(1)).Decide(t.Context(), &call); err != nil || call.Results[0] != barred {
+		t.Errorf("%+v, %v", call.Results, err)
+	}
+}
+
+// TestTimeOfDecision: a decision by a policy says when it was made.
+func TestTimeOfDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, unhurried(5))
+		b.fake.be(refused)
+		for _, take := range []stint.Take{allow("a"), deny("a"), local("a")} {
+			call := stint.Call{Takes: []stint.Take{take}}
+			if err := b.Decide(t.Context(), &call); err != nil || call.Results[0].At != stint.At(time.Now()) {
+				t.Errorf("%+v, %v", call.Results, err)
+			}
+		}
+	})
+}
+
+// TestChanges: what has no policy fails with the store, and says so.
+func TestChanges(t *testing.T) {
+	b := newBench(t, unhurried(2))
+	b.fake.be(refused)
+	d := stint.Decision{Allowed: true, At: now}
+	for _, op := range []stint.Op{stint.Refund, stint.Settle, stint.Reset} {
+		take := local("a")
+		take.Op, take.Undo = op, &d
+		call := stint.Call{At: now, Takes: []stint.Take{take}}
+		err := b.Decide(t.Context(), &call)
+		if !errors.Is(err, errRefused) {
+			t.Errorf("op %d: %v", op, err)
+		}
+		if away := b.fake.asked.Load() == 2 && op == stint.Reset; errors.Is(err, ErrAway) != away {
+			t.Errorf("op %d: %v", op, err)
+		}
+	}
+	b.away(true)
+}
+
+// TestUndo: what a policy decided is undone where it was decided, also when the store
+// is back, and what the store decided is undone there.
+func TestUndo(t *testing.T) {
+	b := newBench(t, unhurried(5))
+	b.fake.be(refused)
+	call := stint.Call{At: now, Takes: []stint.Take{costs(2, local("a")), allow("b")}}
+	if err := b.Decide(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
+	answered := call.Results
+	b.fake.be(well())
+	var first stint.Call
+	first.At, first.Takes = now, []stint.Take{costs(3, allow("c"))}
+	if err := b.Decide(t.Context(), &first); err != nil {
+		t.Fatal(err)
+	}
+	asked := b.fake.asked.Load()
+	call = stint.Call{At: now, Takes: []stint.Take{undone(costs(2, local("a")), answered[0]), undone(allow("b"), answered[1])}}
+	if err := b.Decide(t.Context(), &call); err != nil || b.fake.asked.Load() != asked {
+		t.Errorf("the store was asked, or: %v", err)
+	}
+	if want := (stint.Decision{Allowed: true, Degraded: true, Limit: 2, Remaining: 2, ResetAfter: time.Hour, At: now}); call.Results[0] != want || call.Results[1] != passed {
+		t.Errorf("%+v", call.Results)
+	}
+	call.Takes = append(call.Takes, undone(costs(3, allow("c")), first.Results[0]))
+	if err := b.Decide(t.Context(), &call); err != nil || b.fake.asked.Load() != asked+1 {
+		t.Errorf("the store was not asked once, or: %v", err)
+	}
+	if d := call.Results[2]; d.Degraded || d.Remaining != 10 || d.Limit != 10 {
+		t.Errorf("%+v", d)
+	}
+	b.fake.be(refused)
+	if err := b.Decide(t.Context(), &call); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	call.Takes[0].Key = ""
+	if err := b.Decide(t.Context(), &call); !errors.Is(err, stint.ErrNoKey) {
+		t.Error(err)
+	}
+}
+
+// TestSettleLocal: a share of a limit that counts answers is reserved, settled and
+// given back in this process.
+func TestSettleLocal(t *testing.T) {
+	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Hold: true})
+	b := newBench(t, unhurried(1))
+	b.fake.be(refused)
+	ask := stint.Take{Key: "a", Limit: hold, Cost: 1, OnFailure: stint.Local, Local: hold}
+	for i, op := range []stint.Op{stint.Settle, stint.Refund, stint.Settle} {
+		call := stint.Call{At: now, Takes: []stint.Take{ask}}
+		if err := b.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
+			t.Fatal(i, call.Results, err)
+		}
+		after := undone(ask, call.Results[0])
+		after.Op = op
+		call = stint.Call{At: now, Takes: []stint.Take{after}}
+		if err := b.Decide(t.Context(), &call); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	call := stint.Call{At: now, Takes: []stint.Take{ask}}
+	if err := b.Decide(t.Context(), &call); err != nil || call.Results[0].Allowed {
+		t.Error(call.Results, err)
+	}
+}
+
+// TestReset: a key that is reset has its share again too; where the store cannot reset
+// it nothing is.
+func TestReset(t *testing.T) {
+	b := newBench(t, unhurried(5))
+	reset := local("a")
+	reset.Op = stint.Reset
+	ask := func() stint.Decision {
+		b.fake.be(refused)
+		call := stint.Call{At: now, Takes: []stint.Take{costs(2, local("a"))}}
+		if err := b.Decide(t.Context(), &call); err != nil {
+			t.Fatal(err)
+		}
+		return call.Results[0]
+	}
+	if d := ask(); !d.Allowed {
+		t.Fatal(d)
+	}
+	call := stint.Call{At: now, Takes: []stint.Take{reset, allow("b")}}
+	call.Takes[1].Op = stint.Reset
+	if err := b.Decide(t.Context(), &call); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if d := ask(); d.Allowed {
+		t.Error("the share was reset though the key was not")
+	}
+	b.fake.be(well())
+	if err := b.Decide(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range call.Results {
+		if !d.Allowed || d.Degraded || d.Remaining != 10 {
+			t.Errorf("%+v", d)
+		}
+	}
+	if d := ask(); !d.Allowed {
+		t.Error("the share was not reset")
+	}
+}
+
+// TestLocalFails: what the store of shares says of a call is said to the caller.
+func TestLocalFails(t *testing.T) {
+	b := newBench(t, unhurried(5))
+	b.fake.be(refused)
+	call := stint.Call{At: now, Takes: []stint.Take{local("a"), forced(local("a"))}}
+	if err := b.Decide(t.Context(), &call); !errors.Is(err, stint.ErrMixedLimits) {
+		t.Error(err)
+	}
+}
+
+// BenchmarkDecide is a store in memory, bare and guarded, which shows what a guard
+// costs a decision that is not at risk.
+func BenchmarkDecide(b *testing.B) {
+	ctx := b.Context()
+	bare := memory.New(memory.Options{})
+	away := &fake{}
+	away.be(refused)
+	for _, bench := range []struct {
+		name  string
+		store stint.Store
+	}{
+		{"bare", bare},
+		{"guarded", New(bare, Options{})},
+		{"away", New(away, Options{Failures: 1, Local: bare})},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				call := stint.Call{At: now, Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1, OnFailure: stint.Local, Local: hour}}}
+				for pb.Next() {
+					if err := bench.store.Decide(ctx, &call); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAllocations: a call that the store answers allocates nothing for the guard.
+func TestAllocations(t *testing.T) {
+	ctx := t.Context()
+	s := New(memory.New(memory.Options{Budget: 1}), Options{Timeout: time.Hour})
+	call := stint.Call{At: now, Takes: []stint.Take{local("a")}}
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := s.Decide(ctx, &call); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
