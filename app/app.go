@@ -16,7 +16,6 @@ import (
 	"stint/load"
 	"stint/rule"
 	"stint/server/httpapi"
-	"stint/store/memory"
 	"stint/telemetry"
 )
 
@@ -27,15 +26,16 @@ const sweepEvery = 5 * time.Second
 // each once; Run is Start and Stop with a wait between. All methods are safe for
 // concurrent use.
 type App struct {
-	config    Config
-	log       *slog.Logger
-	store     *memory.Store
-	limiter   *limiter.Limiter
-	metrics   *telemetry.Metrics
-	gauges    load.Gauges
-	rules     ruleset
-	keys      *rule.KeySets
-	listeners []*listener // in the order in which they open; they close in the other
+	config     Config
+	log        *slog.Logger
+	stores     stores
+	storeError atomic.Pointer[string] // why the store on the network cannot be used; nil before the first look
+	limiter    *limiter.Limiter
+	metrics    *telemetry.Metrics
+	gauges     load.Gauges
+	rules      ruleset
+	keys       *rule.KeySets
+	listeners  []*listener // in the order in which they open; they close in the other
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background
@@ -69,13 +69,15 @@ func New(config Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{config: config, log: newLogger(&config), failed: make(chan error, 2)}
-	if a.store, err = newStore(&config, a.log); err != nil {
+	if a.stores, err = openStore(&config, a.log); err != nil {
 		return nil, err
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
-	a.metrics.Store(a.storeStats)
+	if a.stores.memory != nil {
+		a.metrics.Store(a.stores.stats)
+	}
 	a.metrics.Load(a.gauges.Load)
-	a.limiter = limiter.New(a.store, table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
+	a.limiter = limiter.New(a.stores.asked(&config), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())
@@ -98,15 +100,6 @@ func (c *Config) readToken() error {
 	return nil
 }
 
-// storeStats are the numbers of the store as metrics show them.
-func (a *App) storeStats() telemetry.StoreStats {
-	s := a.store.Stats()
-	return telemetry.StoreStats{
-		Keys: s.Keys, Bytes: s.Bytes,
-		EvictedExpired: uint64(s.Expired), EvictedIdle: uint64(s.EvictedIdle), EvictedOverLimit: uint64(s.EvictedOver),
-	}
-}
-
 // addListeners makes the listeners of the configuration. Admin is the first to open
 // and the last to close, so that start and end can be watched.
 func (a *App) addListeners() {
@@ -124,6 +117,9 @@ func (a *App) addListeners() {
 // is left open. ctx bounds the start only.
 func (a *App) Start(ctx context.Context) error {
 	a.greet()
+	if a.stores.shared != nil {
+		a.look(ctx, true)
+	}
 	a.keys.Use(a.limiter.Table())
 	for i, l := range a.listeners {
 		if err := l.open(ctx, &a.config); err != nil {
@@ -131,12 +127,17 @@ func (a *App) Start(ctx context.Context) error {
 			for _, opened := range a.listeners[:i] {
 				opened.net.Close()
 			}
+			a.stores.close()
 			return err
 		}
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
-	a.group.Go(func() { every(background, sweepEvery, a.store.Sweep) })
+	if a.stores.memory != nil {
+		a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
+	} else {
+		a.group.Go(func() { every(background, lookEvery, func() { a.look(background, false) }) })
+	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
@@ -233,6 +234,7 @@ func (a *App) end(ctx context.Context) {
 	if a.cancel != nil && a.config.State != "" {
 		a.save(slog.LevelInfo) // nobody decides any more
 	}
+	a.stores.close()
 	a.phase.Store(stopped)
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }

@@ -7,6 +7,7 @@ import (
 
 	"stint/server/httpapi"
 	"stint/store/memory"
+	"stint/store/redis"
 )
 
 // Config says how to run the service. [DefaultConfig] returns the defaults, which
@@ -20,8 +21,10 @@ type Config struct {
 	// decided, and every rule is unmatched.
 	Rules []string
 
-	// Store (store) says where counts are kept: memory, which is the default and all
-	// that this version has.
+	// Store (store) says where counts are kept: memory, which is the default and counts
+	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
+	// as redis://HOST:PORT; see docs/redis.md. A URL with a password is better given by
+	// the environment or the config file: a flag can be seen in the list of processes.
 	Store string
 
 	// Memory (memory) is the most memory in bytes that the store in memory uses for
@@ -45,7 +48,8 @@ type Config struct {
 	StateInterval time.Duration
 
 	// Namespace (namespace) sets the keys of this service apart from those of others
-	// in a shared store. The store in memory is not shared. Empty by default.
+	// in a shared store; stint by default. Services with the same one count as one. The
+	// store in memory is not shared.
 	Namespace string
 
 	// HTTP (http) is the address for HTTP traffic; 127.0.0.1:8080 by default. Empty:
@@ -116,6 +120,7 @@ func DefaultConfig() Config {
 		Store:         "memory",
 		Memory:        memory.DefaultBudget,
 		StoreTimeout:  10 * time.Millisecond,
+		Namespace:     redis.DefaultNamespace,
 		StateInterval: 30 * time.Second,
 		HTTP:          "127.0.0.1:8080",
 		GRPC:          "127.0.0.1:8081",

@@ -31,10 +31,13 @@ func (a *App) adminHandler() (http.Handler, httpapi.Limits) {
 
 // status is what /readyz says.
 func (a *App) status() httpapi.Status {
-	s := httpapi.Status{Store: a.config.Store, Generation: a.rules.generation.Load()}
+	s := httpapi.Status{Store: a.config.storeName(), Generation: a.rules.generation.Load()}
 	phase := a.phase.Load()
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
+	}
+	if problem := a.storeError.Load(); problem != nil {
+		s.StoreError = *problem
 	}
 	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()

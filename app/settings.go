@@ -68,12 +68,12 @@ func (s *Setting) Check() error { return s.value.check() }
 func (c *Config) Settings() []Setting {
 	return []Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
-		{"store", "`WHERE` counts are kept: memory; redis://... comes later", &text{&c.Store, checkStore}},
+		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", &path{&c.State}},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", &duration{&c.StateInterval}},
-		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, nil}},
+		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, checkNamespace}},
 		{"http", "`ADDR` for HTTP traffic", &text{&c.HTTP, checkAddress}},
 		{"grpc", "`ADDR` for Envoy's protocol (not built yet)", &text{&c.GRPC, checkAddress}},
 		{"resp", "`ADDR` for the Redis protocol (not built yet)", &text{&c.RESP, checkAddress}},
@@ -277,17 +277,10 @@ func (v *size) check() error {
 	return nil
 }
 
-func checkStore(s string) error {
-	scheme, _, network := strings.Cut(s, "://")
-	switch {
-	case s == "memory":
-		return nil
-	case network && (scheme == "redis" || scheme == "rediss"):
-		// The address is not repeated: it may hold a password.
-		return &hinted{"a store in Redis is not in this version", "use --store memory, which counts in this process alone"}
-	default:
-		return &hinted{fmt.Sprintf("unknown store %q", scheme), "use memory"}
-	}
+// firstPart returns what stands before the address of a store, in quotes.
+func firstPart(s string) string {
+	scheme, _, _ := strings.Cut(s, "://")
+	return strconv.Quote(scheme)
 }
 
 func oneOf(words ...string) func(string) error {

@@ -69,8 +69,8 @@ func (c *Config) tryFolder() error {
 // as it was.
 func (a *App) save(level slog.Level) {
 	began := time.Now()
-	keys := a.store.Stats().Keys
-	err := a.store.SaveFile(a.config.State)
+	keys := a.stores.memory.Stats().Keys
+	err := a.stores.memory.SaveFile(a.config.State)
 	a.metrics.Saved(time.Now(), err)
 	if err != nil {
 		a.log.Error("counts not saved", "file", a.config.State, "problem", err,

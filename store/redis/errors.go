@@ -75,7 +75,7 @@ func explain(doing string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &Error{Doing: doing, Problem: "no answer in time", Hint: "check the server's load and the network", Err: errors.Join(stint.ErrUnknown, err)}
 	}
-	return &Error{Doing: doing, Problem: "connection lost: " + err.Error(), Err: errors.Join(stint.ErrUnknown, err)}
+	return &Error{Doing: doing, Problem: "connection lost: " + err.Error(), Hint: "check that the server runs, and its log", Err: errors.Join(stint.ErrUnknown, err)}
 }
 
 // explainText turns an error that the server answered into one for people.

@@ -162,3 +162,27 @@ func trust(config *tls.Config, path string) error {
 	}
 	return nil
 }
+
+// CheckURL says what is wrong with a URL for Open, nil for nothing. The error shows no
+// password.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
+// IsURL says whether a text is meant to be a URL for Open.
+func IsURL(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	scheme, _, _ = strings.Cut(scheme, "+")
+	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
+}
+
+// Redact returns the URL without its passwords, for people to see.
+func Redact(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "redis"
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}

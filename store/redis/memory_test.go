@@ -1,0 +1,50 @@
+package redis_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+)
+
+// What a key costs in Redis is at most what docs/redis.md says: the bytes of MEMORY USAGE
+// for a key of 40 bytes in all, after as many takes as its limit allows.
+func TestMemoryPerKey(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "mem")
+	for _, test := range []struct {
+		spec  stint.Spec
+		takes int
+		most  int
+	}{
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100}, 100, 136},
+		{stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Burst: 100}, 100, 136},
+		{stint.Spec{Algorithm: stint.FixedWindow, Requests: 100}, 100, 136},
+		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100}, 100, 200},
+		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Blocks: 10}, 100, 320},
+		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 100}, 100, 1700},
+		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 10_000}, 10_000, 140_000},
+	} {
+		test.spec.Per = time.Hour
+		limit := stint.MustLimit(test.spec)
+		prefix := "mem:" + test.spec.Algorithm.String() + ":"
+		key := stint.Key(fmt.Sprintf("%0*d", 40-len(prefix), test.takes*100+test.spec.Blocks))
+		for i := range test.takes {
+			call := stint.Call{
+				At:    stint.At(time.Date(2026, 1, 1, 0, 0, 0, i*3_600_000_000/test.takes*1000, time.UTC)),
+				Takes: []stint.Take{{Key: key, Limit: limit, Cost: 1}},
+			}
+			if err := s.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
+				t.Fatalf("%+v %v", call.Results, err)
+			}
+		}
+		got, err := strconv.Atoi(server.Do("MEMORY", "USAGE", prefix+string(key), "SAMPLES", "0"))
+		t.Logf("%v of %d, %d blocks: %d bytes", test.spec.Algorithm, test.spec.Requests, test.spec.Blocks, got)
+		if err != nil || got > test.most {
+			t.Errorf("%v of %d, %d blocks: %d bytes, want at most %d", test.spec.Algorithm, test.spec.Requests, test.spec.Blocks, got, test.most)
+		}
+	}
+}
