@@ -46,6 +46,7 @@ type fileCompiler struct {
 	defaults  policy
 	rules     []*Rule
 	borrowers []borrower
+	refused   bool            // a rule, which may be one that others name
 	names     map[string]bool // of rules, as users see them
 	nodes     int             // so far
 	warnings  []Warning

@@ -122,6 +122,7 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 	for i, v := range list {
 		l := limit{at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit()}
 		if !l.read() {
+			f.refused = true
 			continue
 		}
 		r := &Rule{

@@ -164,10 +164,10 @@ func (f *fileCompiler) named(name string) []*Rule {
 	return rules
 }
 
-// noPool reports a name that no rule has. Where rules are refused it may be one of
-// those.
+// noPool reports a name that no rule has, unless it may be that of one that is
+// refused.
 func (f *fileCompiler) noPool(b borrower, name string) {
-	if len(f.doc.Faults()) > 0 {
+	if f.refused {
 		return
 	}
 	var names []string

@@ -77,12 +77,12 @@ func (d *Denial) AppendBody(dst []byte, n Numbers) ([]byte, error) {
 		return dst, fmt.Errorf("denial: %w", err)
 	}
 	if body := b.Bytes()[len(dst):]; d.ContentType == jsonType && !json.Valid(body) {
-		return dst, errNotJSON
+		return dst, fmt.Errorf("denial: %w", errNotJSON)
 	}
 	return b.Bytes(), nil
 }
 
-var errNotJSON = errors.New("denial: the body is not valid JSON")
+var errNotJSON = errors.New("the body is not valid JSON")
 
 // String returns what the denial says in one line.
 func (d *Denial) String() string {

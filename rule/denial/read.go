@@ -1,6 +1,7 @@
 package denial
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -130,7 +131,9 @@ func (d *Denial) readBody(v strictyaml.Value, parse func(string) (executor, erro
 		d.body, d.size = body, len(text)
 		err = d.try()
 	}
-	if err != nil {
+	if errors.Is(err, errNotJSON) {
+		v.Fail(fmt.Sprintf("%s: %v", v.Word(), err), "a text stands in quotes, such as \"{{.Rule}}\" and \"{{.Renewal}}\"; numbers stand without")
+	} else if err != nil {
 		v.Fail(fmt.Sprintf("%s: %s", v.Word(), templatePrefix.ReplaceAllString(err.Error(), "")),
 			fmt.Sprintf("write text and {{.%s}}, and {{if}} with %s", strings.Join(known, "}}, {{."), strings.Join(functions, ", ")))
 	}

@@ -125,13 +125,14 @@ func (d *Denial) explain(n Numbers) error {
 	dec := json.NewDecoder(strings.NewReader(b.String()))
 	var body any
 	err := dec.Decode(&body)
+	why := "more follows after its end"
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it is not valid JSON: it ends too early")
+		why = "it ends too early"
 	case err != nil:
-		return fmt.Errorf("it is not valid JSON: %w", err)
+		why = err.Error()
 	}
-	return errors.New("it is not valid JSON: more follows after its end")
+	return fmt.Errorf("%w: %s", errNotJSON, why)
 }
 
 // escaper is the function that ends whatever a template of JSON puts in.
