@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"net"
+	"net/netip"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -72,6 +73,14 @@ func TestAttributes(t *testing.T) {
 			"tls_client_certificate: {part: common_name}", incoming(t.Context(), cert, true), incoming(t.Context(), cert, true),
 			incoming(t.Context(), cert, false),
 		},
+		"device of a proxy": {
+			"device: {header: x-device-id, descriptor_key: k}", call("x-device-id", "a"), call("x-device-id", "a"),
+			call("x-device-id", "b"),
+		},
+		"device twice": {
+			"first_of: [{device: {header: x-device-id}}, {generic_key: {descriptor_key: k, descriptor_value: v}}]",
+			call("x-device-id", "a", "x-device-id", "b"), call(), call("x-device-id", "b"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := map[string]string{
@@ -84,7 +93,7 @@ func TestAttributes(t *testing.T) {
 domain: api
 descriptors: [{key: `+key+`, rate_limit: {per: 1h, requests: 1}}]
 http: {rate_limits: [{actions: [{`+test.action+`}]}]}
-`, grpclimit.Options{})
+`, grpclimit.Options{Trusted: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
 			for i, ask := range []struct {
 				ctx  context.Context
 				want codes.Code
@@ -94,6 +103,25 @@ http: {rate_limits: [{actions: [{`+test.action+`}]}]}
 				}
 			}
 		})
+	}
+}
+
+// Nobody but a trusted proxy says which device called.
+func TestDeviceOfStranger(t *testing.T) {
+	for _, trusted := range []string{"10.0.0.0/8", "2001:db8::/32"} {
+		limits := rules(t, new(clock).store(), `
+domain: api
+descriptors: [{key: device, rate_limit: {per: 1h, requests: 0}}]
+http: {rate_limits: [{actions: [{device: {header: x-device-id}}]}]}
+`, grpclimit.Options{Trusted: []netip.Prefix{netip.MustParsePrefix(trusted)}})
+		for _, ctx := range []context.Context{
+			incoming(t.Context(), nil, false, "x-device-id", "a"),
+			metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-device-id", "a")),
+		} {
+			if got := pass(ctx, limits); got != codes.OK {
+				t.Errorf("the call ended with %v", got)
+			}
+		}
 	}
 }
 

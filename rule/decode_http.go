@@ -21,6 +21,25 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 		}
 		return hint.Elsewhere(word)
 	})
+	f.checkCookies()
+}
+
+// checkCookies reports cookies of one name with different secrets: each would replace
+// the other.
+func (f *fileCompiler) checkCookies() {
+	files := map[string]string{} // by name
+	var cookies []action.Cookie
+	for i := range f.domain.http {
+		h := &f.domain.http[i]
+		cookies = h.actions.Cookies(cookies[:0])
+		for _, c := range cookies {
+			if first, ok := files[c.Name]; ok && first != c.File {
+				f.doc.Fail(h.line, fmt.Sprintf("the cookie %s has its secrets in %s and in %s", c.Name, first, c.File),
+					"name the same secret_file, or give one of the cookies another name")
+			}
+			files[c.Name] = c.File
+		}
+	}
 }
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {

@@ -193,3 +193,18 @@ func BenchmarkClient(b *testing.B) {
 		Group(f.Client(Peer("10.0.0.1:54321"), lines), 0)
 	}
 }
+
+// Whoever is believed is a trusted proxy, however its address is written.
+func TestTrusts(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/64")}
+	for _, local := range []bool{false, true} {
+		f := New(Config{Trusted: proxies, TrustLocal: local})
+		for peer, want := range map[string]bool{
+			"10.1.2.3:1": true, "[::ffff:10.1.2.3]:1": true, "[fe80::1%eth0]:1": true, "192.0.2.1:1": false, "[fe81::1]:1": false, "@": local,
+		} {
+			if got := f.Trusts(Peer(peer)); got != want {
+				t.Errorf("%s: %v, want %v", peer, got, want)
+			}
+		}
+	}
+}

@@ -49,6 +49,8 @@ type action struct {
 	first []action
 	// address is where the keys of bearer_claim come from, nil for a file's.
 	address *token.Address
+	// device is the cookie of a device, nil for others.
+	device *deviceCookie
 	// optional: where there is no value the entry is left out, rather than the
 	// whole descriptor.
 	optional bool
@@ -105,6 +107,19 @@ func addresses(dst []*token.Address, actions []action) []*token.Address {
 			dst = append(dst, a)
 		}
 		dst = addresses(dst, actions[i].first)
+	}
+	return dst
+}
+
+// Cookies appends to dst the cookies of devices that the actions issue.
+func (l *List) Cookies(dst []Cookie) []Cookie { return cookiesOf(dst, l.actions) }
+
+func cookiesOf(dst []Cookie, actions []action) []Cookie {
+	for i := range actions {
+		if d := actions[i].device; d != nil {
+			dst = append(dst, Cookie{d.name, d.file})
+		}
+		dst = cookiesOf(dst, actions[i].first)
 	}
 	return dst
 }

@@ -29,11 +29,15 @@ const (
 	maxDeviceID = 256
 )
 
+// Cookie is the name of a cookie of devices, and the file of its secrets.
+type Cookie struct{ Name, File string }
+
 // deviceCookie is a signed cookie by which a device is known.
 type deviceCookie struct {
 	signer *device.Signer
 	name   string
-	plain  bool // sent over http as well
+	file   string // of its secrets
+	plain  bool   // sent over http as well
 }
 
 // value says the device whose cookie we have signed. Who has none gets one once a
@@ -150,8 +154,8 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 			"write one secret a line, such as `openssl rand -base64 32` makes; the first signs, all are believed")
 		return
 	}
-	d.signer = device.New(d.name, keys, age)
-	a.value = d.value
+	d.signer, d.file = device.New(d.name, keys, age), secrets.Text()
+	a.value, a.device = d.value, &d
 }
 
 func readAge(v strictyaml.Value) time.Duration {
