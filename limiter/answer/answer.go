@@ -133,13 +133,16 @@ func Numbers(p *headers.Policy) denial.Numbers {
 	return n
 }
 
-// OnFailure returns the strictest policy of the rules that were to be asked when the
-// store could not, and the rule that has it.
-func OnFailure(v *limiter.Verdict) (rule.Failure, *rule.Rule) {
+// Unavailable says whether a failure policy denied the request because its limit could
+// not be asked, rather than a limit or the share of one.
+func Unavailable(v *limiter.Verdict) bool {
+	if v.Allowed || !v.Degraded {
+		return false
+	}
 	for i := range v.Asked {
-		if r := v.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
-			return r.OnStoreFailure, r
+		if a := &v.Asked[i]; a.Rule == v.Rule && a.Degraded && !a.Allowed {
+			return a.Rule == nil || a.Rule.Local == nil
 		}
 	}
-	return rule.Allow, nil
+	return false
 }
