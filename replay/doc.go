@@ -34,5 +34,12 @@
 // Method, path, query, the client's address, and the headers User-Agent, Referer
 // and Host as far as the line holds them. Other headers are missing, and a rule that
 // needs one matches nothing. The authenticated user is no header: only a limit
-// given as text can count by it.
+// given as text can count by it. The size of a request's body is not known, so what
+// depends on it costs the default; a request that names a cost which is none would be
+// answered 400, and is counted as denied, see [Report].BadCosts.
+//
+// Limits that count responses are settled by the status of the line at the time of
+// the line, or by that of the refusal where the line is denied. Loads are unknown:
+// elastic limits that ask for one lend nothing. What is said of another algorithm is
+// what the same rules would do with that algorithm in each of their limits.
 package replay

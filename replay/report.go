@@ -29,7 +29,8 @@ type Report struct {
 
 	// Rules are all rules in order of their files, or the one limit, named by its
 	// text. Each counts what it was asked and how it answered by itself: where
-	// several rules apply to a line, a rule may allow what another denies.
+	// several rules apply to a line, a rule may allow what another denies. A line that
+	// costs it nothing does not ask.
 	Rules []RuleCount `json:"rules"`
 
 	// Clients are the 20 with most denied, then most lines, then the smallest key.
@@ -55,6 +56,12 @@ type Report struct {
 
 	// Unmatched is how many parsed lines no limit applied to. They are allowed.
 	Unmatched int64 `json:"unmatched"`
+	// BadCosts is how many of the denied lines name a cost that is none, such as -1,
+	// and would have been answered 400.
+	BadCosts int64 `json:"bad_costs"`
+	// Over is how many of the allowed lines passed above the plain limit of a rule, in
+	// a part that soft or elastic adds.
+	Over int64 `json:"over"`
 	// Refused is how many parsed lines the server had answered with 429.
 	Refused int64 `json:"refused_in_log"`
 

@@ -2,14 +2,14 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/netip"
-	"strings"
+	"net/http"
+	"slices"
 	"time"
 
 	"stint"
 	"stint/internal/accesslog"
-	"stint/internal/query"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -23,7 +23,6 @@ type rulesDecider struct {
 	limiter  *limiter.Limiter
 	states   *states
 	counts   []RuleCount // by rule.Index
-	broken   []string    // what is not compared
 
 	tally     *tally
 	clients   *names
@@ -31,6 +30,7 @@ type rulesDecider struct {
 	waiting   []logLine // lines that wait for their turn
 	free      []uint32  // places in waiting
 	unmatched int64
+	remarks
 
 	request     limiter.Request
 	descriptors []rule.Descriptor
@@ -59,33 +59,47 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 		}
 	}
 	d.states = newStates(1 + len(d.compared))
+	d.overOf = make([]int64, len(d.table.Rules()))
 	for _, r := range d.table.Rules() {
 		d.counts = append(d.counts, RuleCount{Rule: r.Name})
-		d.states.variants[r.Limit] = d.variants(r)
+		d.states.kinds[r.Stored] = &kind{limits: d.variants(r, r.Stored), answers: r.Answers, shadow: r.Shadow}
+		if r.Elastic != nil {
+			d.states.kinds[r.Elastic.Cap] = &kind{limits: d.variants(r, r.Elastic.Cap)}
+		}
 	}
 	d.limiter = limiter.New(d.states, d.table, limiter.Options{})
 	d.tally = newTally(1+len(d.compared), ruleColumn)
 	return d, nil
 }
 
-// variants returns the limit of a rule in each column: in that of its own algorithm
-// as it stands, in the others with the same requests and period.
-func (d *rulesDecider) variants(r *rule.Rule) []*stint.Limit {
-	limits := []*stint.Limit{r.Limit}
-	spec := r.Limit.Spec()
+// variants returns a limit of a rule in each column: in that of its own algorithm as
+// it stands, in the others with the same requests and period. Compared limits hold
+// nothing: what they take is settled at the same time.
+func (d *rulesDecider) variants(r *rule.Rule, limit *stint.Limit) []*stint.Limit {
+	spec := limit.Spec()
+	limits := []*stint.Limit{limit}
 	for _, a := range d.compared {
-		limit := r.Limit
+		other := spec
+		other.Hold = false
 		if spec.Algorithm != a && spec.Algorithm != stint.Unlimited {
-			plain, err := stint.NewLimit(plainSpec(a, spec.Requests, length(&spec), 0))
-			if err == nil {
-				limit = plain
-			} else {
-				d.broken = append(d.broken, fmt.Sprintf("Rule %s is compared as it stands under %v: %v.", r.Name, a, err))
-			}
+			other = plainSpec(a, spec.Requests, length(&spec), 0)
 		}
-		limits = append(limits, limit)
+		plain, err := stint.NewLimit(other)
+		if err != nil {
+			plain = limit
+			d.notCompared(r, a, err)
+		}
+		limits = append(limits, plain)
 	}
 	return limits
+}
+
+// notCompared notes that an algorithm refuses the numbers of a rule.
+func (d *rulesDecider) notCompared(r *rule.Rule, a stint.Algorithm, err error) {
+	note := fmt.Sprintf("Rule %s is compared as it stands under %v: %v.", r.Name, a, err)
+	if !slices.Contains(d.broken, note) {
+		d.broken = append(d.broken, note)
+	}
 }
 
 // length is how long a period is, the usual length for one of the calendar.
@@ -124,27 +138,52 @@ func (d *rulesDecider) prepare(r *accesslog.Record) (uint32, error) {
 
 func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	line := &d.waiting[ref]
-	d.outcome = outcome{}
+	d.outcome, d.lent = outcome{}, false
 	matched := false
 	for _, domain := range d.domains {
-		if err := d.describe(domain, line); err != nil {
+		known, err := d.domain(domain, at, line)
+		if err != nil {
 			return fmt.Errorf("replay: %w", err)
 		}
-		d.request.At = at
-		if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
-			return fmt.Errorf("replay: %w", err)
-		}
-		matched = matched || len(d.verdict.Asked) > 0 || d.verdict.Listed != nil
-		d.conclude()
+		matched = matched || known
 	}
 	if !matched {
 		d.unmatched++
+	}
+	if d.lent && d.outcome.denied>>ruleColumn&1 == 0 {
+		d.over++
 	}
 	d.tally.note(at, line.client, &d.outcome)
 	*line = logLine{}
 	d.free = append(d.free, ref)
 	return nil
 }
+
+// domain decides a line by one domain, and says whether that knows such requests.
+func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *logLine) (bool, error) {
+	if err := d.describe(domain, line); err != nil {
+		return true, d.misstated(err)
+	}
+	d.request.At, d.request.Answers = at, line.status != 0
+	if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
+		return false, err
+	}
+	return len(d.verdict.Asked) > 0 || d.verdict.Listed != nil, d.conclude(at, line)
+}
+
+// misstated denies a line that names a cost which is none.
+func (d *rulesDecider) misstated(err error) error {
+	var bad *rule.CostError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	d.badCost(bad)
+	d.outcome.denied |= d.everywhere()
+	return nil
+}
+
+// everywhere is the bits of all columns.
+func (d *rulesDecider) everywhere() uint8 { return 1<<(len(d.compared)+1) - 1 }
 
 // describe turns the line into the request for a domain.
 func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) error {
@@ -160,58 +199,101 @@ func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) error {
 	return nil
 }
 
-// conclude adds the verdict to the outcome of the line, and to the counts of rules.
-func (d *rulesDecider) conclude() {
-	o := &d.outcome
-	asked := d.verdict.Asked
-	for i := range asked {
-		if c := &d.counts[asked[i].Rule.Index]; asked[i].Allowed {
-			c.Allowed++
-		} else {
-			c.Denied++
-		}
+// conclude adds the verdict to the outcome of the line and to the counts of rules,
+// and settles it by the answer that the line tells of.
+func (d *rulesDecider) conclude(at stint.Instant, line *logLine) error {
+	o, v := &d.outcome, &d.verdict
+	d.count(line)
+	if v.Listed != nil && !v.Allowed {
+		o.denied |= d.everywhere() // whatever the algorithm
 	}
-	if d.verdict.Listed != nil && !d.verdict.Allowed {
-		o.denied |= 1<<(len(d.compared)+1) - 1 // by a list, whatever the algorithm
+	if len(v.Asked) == 0 {
+		return nil
 	}
-	if len(asked) == 0 {
-		return
-	}
-	if !d.verdict.Allowed {
+	statuses := [maxColumns]int{ruleColumn: int(line.status)}
+	if !v.Allowed {
 		o.denied |= 1 << ruleColumn
+		statuses[ruleColumn] = refusal(v.Rule)
 	}
-	o.delay[ruleColumn] = max(o.delay[ruleColumn], d.verdict.Delay)
+	d.lent = d.lent || v.Over
+	o.delay[ruleColumn] = max(o.delay[ruleColumn], v.Delay)
 	for column := 1; column <= len(d.compared); column++ {
-		if d.denies(asked, column) {
+		statuses[column] = int(line.status)
+		if r := d.denies(v.Asked, column); r != nil {
 			o.denied |= 1 << column
+			statuses[column] = refusal(r)
 		}
 		o.delay[column] = max(o.delay[column], d.states.delay[column])
 	}
+	if line.status != 0 {
+		d.states.settle(at, &statuses)
+	}
+	if !v.Reserved() {
+		return nil
+	}
+	return d.limiter.Settle(context.Background(), v, statuses[ruleColumn])
 }
 
-// denies says whether the limits that were asked deny the request in a column, by
+// refusal is the status with which the service answers what a rule denies.
+func refusal(r *rule.Rule) int {
+	if r != nil && r.Denial != nil {
+		return r.Denial.Status
+	}
+	return http.StatusTooManyRequests
+}
+
+// count counts how the rules answered.
+func (d *rulesDecider) count(line *logLine) {
+	silent := false
+	for i := range d.verdict.Asked {
+		a := &d.verdict.Asked[i]
+		c := &d.counts[a.Rule.Index]
+		switch {
+		case a.Cost == 0: // it was not asked for anything
+			continue
+		case a.Allowed:
+			c.Allowed++
+		default:
+			c.Denied++
+		}
+		if a.Over {
+			d.overOf[a.Rule.Index]++
+		}
+		silent = silent || a.Rule.Answers != nil && line.status == 0
+	}
+	if silent {
+		d.silent++
+	}
+}
+
+// denies returns the rule that denies the request in a column, nil if none does, by
 // the rules of limiter.Verdict: shadow limits never do, limits in quota mode only
 // all together.
-func (d *rulesDecider) denies(asked []limiter.Asked, column int) bool {
-	quotas, spent, take := 0, 0, 0
+func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
+	quotas, spent, lead := 0, 0, 0
+	var quota *rule.Rule
 	for i := range asked {
 		r := asked[i].Rule
 		denied := false
 		if r.Limit.Algorithm() != stint.Unlimited {
-			denied = d.states.denied[take]>>column&1 != 0
-			take++
+			denied = d.states.denied[d.states.leads[lead]]>>column&1 != 0
+			lead++
 		}
 		switch {
 		case r.Quota:
 			quotas++
 			if denied {
 				spent++
+				quota = r
 			}
 		case denied && !r.Shadow:
-			return true
+			return r
 		}
 	}
-	return quotas > 0 && spent == quotas
+	if spent < quotas {
+		return nil
+	}
+	return quota
 }
 
 func (d *rulesDecider) report(r *Report) {
@@ -230,7 +312,7 @@ func (d *rulesDecider) report(r *Report) {
 	for i, a := range d.compared {
 		r.compare(d.tally, i+1, a, "rates of the rules"+extras[a])
 	}
-	r.Notes = append(r.Notes, d.broken...)
+	d.remark(r, d.table.Rules())
 }
 
 // extras are the other numbers of an algorithm where a rule is of another one.
@@ -239,75 +321,3 @@ var extras = map[stint.Algorithm]string{
 	stint.LeakyBucket:   ", burst 0",
 	stint.SlidingWindow: ", blocks 1",
 }
-
-// logLine is what a line supplies to the actions of a domain. It outlives the line,
-// because lines wait for their turn.
-type logLine struct {
-	text   string // the parts, one behind the other
-	ends   [6]uint32
-	addr   netip.Addr
-	client uint32
-}
-
-var _ rule.Attributes = (*logLine)(nil)
-
-// The parts of logLine.text.
-const (
-	partMethod = iota
-	partPath
-	partQuery
-	partAgent
-	partReferer
-	partServer
-)
-
-func newLogLine(r *accesslog.Record, client uint32) logLine {
-	l := logLine{addr: r.Address(), client: client}
-	parts := [...][]byte{r.Method, r.Path, r.Query, r.Agent, r.Referer, r.Server}
-	total := 0
-	for i, p := range parts {
-		total += len(p)
-		l.ends[i] = uint32(total)
-	}
-	var b strings.Builder
-	b.Grow(total)
-	for _, p := range parts {
-		b.Write(p)
-	}
-	l.text = b.String()
-	return l
-}
-
-func (l *logLine) part(i int) string {
-	from := uint32(0)
-	if i > 0 {
-		from = l.ends[i-1]
-	}
-	return l.text[from:l.ends[i]]
-}
-
-// Method returns the method of the request.
-func (l *logLine) Method() string { return l.part(partMethod) }
-
-// Path returns the path of the request without the query.
-func (l *logLine) Path() string { return l.part(partPath) }
-
-// RemoteAddress returns the client's address, invalid for a name.
-func (l *logLine) RemoteAddress() netip.Addr { return l.addr }
-
-// Header returns a header, of those that a log line may have.
-func (l *logLine) Header(name string) (string, bool) {
-	value := ""
-	switch {
-	case strings.EqualFold(name, "User-Agent"):
-		value = l.part(partAgent)
-	case strings.EqualFold(name, "Referer"):
-		value = l.part(partReferer)
-	case strings.EqualFold(name, "Host"):
-		value = l.part(partServer)
-	}
-	return value, value != ""
-}
-
-// Query returns the first value of a query parameter.
-func (l *logLine) Query(name string) (string, bool) { return query.First(l.part(partQuery), name) }

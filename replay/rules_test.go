@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"stint"
 	"stint/internal/accesslog"
-	"stint/limiter"
 	"stint/rule"
-	"stint/store/memory"
 )
 
 func parseRules(t testing.TB, text string) *rule.Table {
@@ -26,210 +25,6 @@ func parseRules(t testing.TB, text string) *rule.Table {
 		t.Fatal(err)
 	}
 	return table
-}
-
-// ruleTexts are tables in which %[1]s stands for the algorithm of every limit. A
-// line of dashes begins another file.
-var ruleTexts = map[string]string{
-	"one": `
-domain: web
-descriptors:
-  - key: remote_address
-    rate_limit: {unit: minute, requests_per_unit: 10, algorithm: %[1]s}
-http:
-  rate_limits:
-    - actions: [{remote_address: {}}]
-`,
-	"several as one": `
-domain: web
-descriptors:
-  - key: remote_address
-    rate_limit: [{per: 1m, requests: 10, algorithm: %[1]s, name: minute}, {per: 1h, requests: 30, algorithm: %[1]s, name: hour}]
-    descriptors:
-      - key: path
-        rate_limit: {per: 15m, requests: 2, algorithm: %[1]s}
-  - key: all
-    rate_limit: {per: 1s, requests: 5, algorithm: %[1]s}
-http:
-  rate_limits:
-    - actions: [{remote_address: {}}]
-    - actions: [{remote_address: {}}, {path: {}}]
-    - actions: [{generic_key: {descriptor_key: all, descriptor_value: x}}]
-    - actions: [{generic_key: {descriptor_key: all, descriptor_value: x}}]
-`,
-	"each apart, shadow, quota, unlimited, replaced": `
-domain: web
-atomic: false
-descriptors:
-  - key: remote_address
-    rate_limit: {per: 1m, requests: 12, algorithm: %[1]s, name: client}
-    descriptors:
-      - key: method
-        value: HEAD
-        rate_limit: {unlimited: true, replaces: [{name: client}]}
-      - key: method
-        rate_limit: {per: 1m, requests: 6, algorithm: %[1]s}
-        shadow_mode: true
-  - key: path
-    rate_limit: {per: 10m, requests: 3, algorithm: %[1]s}
-    quota_mode: true
-  - key: agent
-    rate_limit: {per: 1h, requests: 40, algorithm: %[1]s}
-    quota_mode: true
-http:
-  rate_limits:
-    - actions: [{remote_address: {}}]
-    - actions: [{remote_address: {}}, {method: {}}]
-    - actions: [{path: {}}]
-    - actions: [{request_headers: {header_name: User-Agent, descriptor_key: agent}}]
-`,
-	"two domains": `
-domain: web
-descriptors:
-  - key: remote_address
-    rate_limit: {per: 1m, requests: 20, algorithm: %[1]s}
-http:
-  rate_limits:
-    - actions: [{remote_address: {}}]
----
-domain: search
-descriptors:
-  - key: q
-    rate_limit: {per: 1h, requests: 1, algorithm: %[1]s}
-http:
-  rate_limits:
-    - actions: [{query_parameters: {query_parameter_name: flav, descriptor_key: q}}]
-`,
-}
-
-// served decides a log as the service does, with the store of the service.
-type served struct {
-	limiter *limiter.Limiter
-	counts  []RuleCount
-	allowed int64
-	denied  int64
-	free    int64
-}
-
-func (s *served) log(t *testing.T, table *rule.Table, lines []logLine, times []stint.Instant) {
-	t.Helper()
-	s.limiter = limiter.New(memory.New(memory.Options{}), table, limiter.Options{})
-	for _, r := range table.Rules() {
-		s.counts = append(s.counts, RuleCount{Rule: r.Name})
-	}
-	var v limiter.Verdict
-	for i := range lines {
-		passes, matched := true, false
-		for _, domain := range table.Domains() {
-			req := limiter.Request{Domain: domain.Name(), At: times[i]}
-			described, err := domain.Describe(nil, &lines[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range described {
-				req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
-			}
-			if err := s.limiter.Decide(context.Background(), &req, &v); err != nil {
-				t.Fatal(err)
-			}
-			passes = passes && v.Allowed
-			matched = matched || len(v.Asked) > 0
-			for _, a := range v.Asked {
-				if a.Allowed {
-					s.counts[a.Rule.Index].Allowed++
-				} else {
-					s.counts[a.Rule.Index].Denied++
-				}
-			}
-		}
-		switch {
-		case passes:
-			s.allowed++
-		default:
-			s.denied++
-		}
-		if !matched {
-			s.free++
-		}
-	}
-}
-
-// TestRulesAsServed replays the real log by rules and compares every count with the
-// limiter on the store of the service, which gets the same lines in order. What the
-// report says of another algorithm must be what the table says with that algorithm
-// written into it.
-func TestRulesAsServed(t *testing.T) {
-	const file = "testdata/apache_access.log.gz"
-	lines, times := sortedLines(t, file)
-	for name, text := range ruleTexts {
-		t.Run(name, func(t *testing.T) {
-			var report *Report
-			for i, a := range Algorithms {
-				table := parseRules(t, fmt.Sprintf(text, a))
-				var want served
-				want.log(t, table, lines, times)
-				if i == 0 {
-					report = replayFile(t, file, Options{Rules: table, Reorder: DefaultReorder})
-					checkServed(t, report, &want)
-				}
-				if got := (AlgorithmCount{a.String(), want.allowed, want.denied}); report.Algorithms[i] != got {
-					t.Errorf("compared %+v, served %+v", report.Algorithms[i], got)
-				}
-			}
-			if report.Denied == 0 || report.Denied == report.Parsed {
-				t.Errorf("%d denied: these rules show nothing", report.Denied)
-			}
-		})
-	}
-}
-
-func checkServed(t *testing.T, report *Report, want *served) {
-	t.Helper()
-	if report.Allowed != want.allowed || report.Denied != want.denied || report.Unmatched != want.free {
-		t.Errorf("%d allowed, %d denied, %d unmatched; served %d, %d, %d",
-			report.Allowed, report.Denied, report.Unmatched, want.allowed, want.denied, want.free)
-	}
-	for i, c := range want.counts {
-		if report.Rules[i] != c {
-			t.Errorf("rule %+v, served %+v", report.Rules[i], c)
-		}
-	}
-}
-
-// sortedLines returns what the lines of a log supply to rules, in order of time.
-func sortedLines(t *testing.T, name string) (lines []logLine, times []stint.Instant) {
-	t.Helper()
-	in, err := File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := open(in, nil, func(int) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.file.Close()
-	var waiting []logLine
-	q := newQueue(DefaultReorder.Microseconds(), func(at stint.Instant, ref uint32) error {
-		lines, times = append(lines, waiting[ref]), append(times, at)
-		return nil
-	})
-	p := accesslog.Parser{Parts: accesslog.Headers}
-	for {
-		line, more := l.next()
-		if !more {
-			break
-		}
-		if r, ok := p.Parse(line); ok {
-			waiting = append(waiting, newLogLine(r, 0))
-			if err := q.put(r.At, uint32(len(waiting)-1)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := q.flush(); err != nil {
-		t.Fatal(err)
-	}
-	return lines, times
 }
 
 // TestRulesReport shows what only a replay by rules has.
@@ -276,6 +71,50 @@ http:
 	}
 	if len(report.Algorithms) != 5 || report.Algorithms[1].Allowed != report.Parsed {
 		t.Errorf("%+v", report.Algorithms)
+	}
+}
+
+// TestRulesRemarks: what a log cannot tell, what passed above limits and what would
+// have been refused by no rule stands in the report.
+func TestRulesRemarks(t *testing.T) {
+	table := parseRules(t, `
+domain: web
+descriptors:
+  - key: soft
+    rate_limit: {per: 1h, requests: 4, soft: 50%, name: gentle}
+  - key: load
+    rate_limit: {per: 1h, requests: 6, elastic: {from: load, below: 70%, upto: 200%}}
+  - key: guesses
+    rate_limit: {per: 1h, requests: 9, count: responses, statuses: [401]}
+http:
+  rate_limits:
+    - actions: [{generic_key: {descriptor_key: soft, descriptor_value: x}}]
+      cost: {query: cost, min: 0}
+    - actions: [{generic_key: {descriptor_key: load, descriptor_value: x}}]
+    - actions: [{generic_key: {descriptor_key: guesses, descriptor_value: x}}]
+`)
+	var log strings.Builder
+	for i, end := range []string{`?cost=2 HTTP/1.1" 200`, ` HTTP/1.1" 401`, `?cost=2`, `?cost=0 HTTP/1.1" 401`, `?cost=-1 HTTP/1.1" 200`, ` HTTP/1.1" 200`, `?cost=1&cost=2 HTTP/1.1" 200`, `?cost=3 HTTP/1.1" 200`} {
+		fmt.Fprintf(&log, "192.0.2.1 - - [17/May/2015:10:05:%02d +0000] \"GET /%s 5\n", i, end)
+	}
+	report, err := Run(context.Background(), Options{Rules: table}, []Input{Reader("log", strings.NewReader(log.String()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Allowed != 5 || report.Denied != 3 || report.BadCosts != 2 || report.Over != 2 || report.Unmatched != 0 {
+		t.Errorf("%d allowed, %d denied, %d bad costs, %d over, %d unmatched", report.Allowed, report.Denied, report.BadCosts, report.Over, report.Unmatched)
+	}
+	want := []string{
+		`2 requests name a cost that is none (query parameter cost: "-1" is no whole number from 0 to 10000) and would have been answered 400: denied, but by no rule.`,
+		"1 line has no status: limits that count responses charged it.",
+		"2 requests passed above the plain limit of rule gentle.",
+		"Rule web/load lends by a load, which no log tells: nobody was lent anything.",
+	}
+	if !slices.Equal(report.Notes, want) {
+		t.Errorf("notes\n%s\nwant\n%s", strings.Join(report.Notes, "\n"), strings.Join(want, "\n"))
+	}
+	if counts := []RuleCount{{"gentle", 4, 1}, {"web/load", 6, 0}, {"web/guesses", 6, 0}}; !slices.Equal(report.Rules, counts) {
+		t.Errorf("rules %+v, want %+v", report.Rules, counts)
 	}
 }
 

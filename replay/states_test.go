@@ -1,0 +1,236 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/store/storetest"
+)
+
+// columnsAsModel puts random calls to the store of a replay, and to a store that is
+// obviously right for each of its columns.
+type columnsAsModel struct {
+	*testing.T
+	*rand.Rand
+	states *states
+	models []storetest.Model
+	keys   []stint.Key
+	kinds  []*kind // of each key
+	at     stint.Instant
+}
+
+// TestStatesAsModel compares every answer in the first column, and every verdict in
+// the others, with those of storetest.Model.
+func TestStatesAsModel(t *testing.T) {
+	const columns, calls = 3, 300
+	r := rand.New(rand.NewPCG(20, 26))
+	answers := parseRules(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5, count: responses, statuses: [401]}
+`).Rules()[0].Answers
+	for round := range 60 {
+		c := &columnsAsModel{T: t, Rand: r, states: newStates(columns), models: make([]storetest.Model, columns), at: 1_800_000_000_000_000}
+		for i := range 6 {
+			k := &kind{}
+			if i%3 == 1 {
+				k.answers = answers
+			}
+			for column := range columns {
+				k.limits = append(k.limits, stint.MustLimit(c.spec(column == 0, k.answers != nil)))
+			}
+			c.states.kinds[k.limits[0]] = k
+			c.kinds = append(c.kinds, k)
+			c.keys = append(c.keys, stint.Key(fmt.Sprint("key", i)))
+		}
+		for step := range calls {
+			if !c.step() {
+				t.Fatalf("round %d, call %d", round, step)
+			}
+		}
+	}
+}
+
+// spec makes up a limit. What the columns of compared limits never have is left to
+// the first one.
+func (c *columnsAsModel) spec(first, counts bool) stint.Spec {
+	algorithms := []stint.Algorithm{stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow, stint.LeakyBucket}
+	if first && counts {
+		algorithms = algorithms[:4] // a leaky_bucket does not count answers
+	}
+	spec := stint.Spec{Algorithm: algorithms[c.IntN(len(algorithms))], Requests: uint32(1 + c.IntN(6)), Per: time.Duration(1+c.IntN(60)) * time.Second}
+	switch spec.Algorithm {
+	case stint.TokenBucket:
+		spec.Hold, spec.Overdraw = first && counts, !counts && c.IntN(4) == 0
+	case stint.SlidingLog:
+		spec.CountDenied = !counts && c.IntN(3) == 0
+	case stint.SlidingWindow:
+		spec.StartFull = first && c.IntN(3) == 0
+	case stint.LeakyBucket:
+		spec.Burst = uint32(c.IntN(4))
+	}
+	return spec
+}
+
+// take asks for something of a key.
+func (c *columnsAsModel) take(key int) stint.Take {
+	costs := []uint32{0, 1, 1, 1, 2, 3, 9}
+	return stint.Take{Key: c.keys[key], Limit: c.kinds[key].limits[0], Cost: costs[c.IntN(len(costs))]}
+}
+
+// next makes up a call: keys 0 to 2 are asked, also twice; 0 may lean on 3 to 5.
+func (c *columnsAsModel) next() stint.Call {
+	c.at += stint.Instant(c.Int64N(20e6))
+	call := stint.Call{At: c.at}
+	leans, apart := c.IntN(2) == 0, c.IntN(4) == 0
+	for range 1 + c.IntN(3) {
+		t := c.take(c.IntN(3))
+		t.Apart = apart
+		if t.Key != c.keys[0] || !leans {
+			call.Takes = append(call.Takes, t)
+			continue
+		}
+		t.Leans = uint8(1 + c.IntN(2))
+		if len(call.Takes) > 0 && call.Takes[0].Leans > 0 {
+			t.Leans = call.Takes[0].Leans // the same key leans alike
+		}
+		call.Takes = append(call.Takes, t)
+		for i := range int(t.Leans) {
+			on := c.take(3 + 2*i)
+			on.Cost, on.Apart = t.Cost, apart
+			call.Takes = append(call.Takes, on)
+		}
+	}
+	return call
+}
+
+// step puts one call everywhere, and says whether all answered the same.
+func (c *columnsAsModel) step() bool {
+	call := c.next()
+	if leanings(call.Takes) > 1 {
+		return true // a key that leans in one way and in another is an error
+	}
+	results := make([][]stint.Decision, len(c.models))
+	for column := range c.models {
+		results[column] = c.model(column, call)
+	}
+	if err := c.states.Decide(c.Context(), &call); err != nil {
+		c.Error(err)
+		return false
+	}
+	ok := true
+	if !reflect.DeepEqual(call.Results, results[0]) {
+		c.Errorf("%+v\nanswered %+v\nwant     %+v", call.Takes, call.Results, results[0])
+		ok = false
+	}
+	for column := range results {
+		for i := range call.Takes {
+			if denied := c.states.denied[i]>>column&1 != 0; denied == results[column][i].Allowed {
+				c.Errorf("column %d, take %d of %+v: denied %v", column, i, call.Takes, denied)
+				ok = false
+			}
+		}
+	}
+	c.settle(call.Takes, results)
+	return ok
+}
+
+// leanings counts the ways in which the first key leans in a call.
+func leanings(takes []stint.Take) int {
+	ways := map[uint8]bool{}
+	for i := range takes {
+		if takes[i].Key == "key0" {
+			ways[takes[i].Leans] = true
+		}
+	}
+	return len(ways)
+}
+
+// model puts the takes of a call to the model of a column.
+func (c *columnsAsModel) model(column int, call stint.Call) []stint.Decision {
+	takes := make([]stint.Take, len(call.Takes))
+	for i, t := range call.Takes {
+		takes[i] = t
+		takes[i].Limit = c.states.kinds[t.Limit].limits[column]
+	}
+	call.Takes, call.Results = takes, nil
+	if err := c.models[column].Decide(c.Context(), &call); err != nil {
+		c.Fatal(err)
+	}
+	return call.Results
+}
+
+// settle ends what was reserved, with an answer of its own in each column.
+func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) {
+	statuses := [maxColumns]int{}
+	for column := range results {
+		statuses[column] = []int{200, 401}[c.IntN(2)]
+		passed := true
+		for i := range takes {
+			passed = passed && (takes[i].Apart || results[column][i].Allowed)
+		}
+		after := stint.Call{At: c.at}
+		for i, t := range takes {
+			d := results[column][i]
+			if column > 0 && !t.Apart {
+				t.Cost = sum(takes, i)
+			}
+			if c.states.kinds[t.Limit].answers == nil || t.Cost == 0 || !d.Allowed || !t.Apart && !passed {
+				continue
+			}
+			t.Op, t.Undo, t.Apart = stint.Refund, &d, true
+			if statuses[column] == 401 {
+				t.Op = stint.Settle
+			}
+			after.Takes = append(after.Takes, t)
+		}
+		want := c.model(column, after)
+		if column > 0 || len(after.Takes) == 0 {
+			continue
+		}
+		if err := c.states.Decide(c.Context(), &after); err != nil || !reflect.DeepEqual(after.Results, want) {
+			c.Errorf("%+v\nanswered %+v, %v\nwant     %+v", after.Takes, after.Results, err, want)
+		}
+	}
+	c.states.settle(c.at, &statuses)
+}
+
+// sum returns what all takes of the same key cost, at the first of them.
+func sum(takes []stint.Take, first int) (cost uint32) {
+	for i := range takes {
+		if takes[i].Key == takes[first].Key {
+			if i < first {
+				return 0
+			}
+			cost += takes[i].Cost
+		}
+	}
+	return cost
+}
+
+// What a replay never does to its store is an error.
+func TestStatesErrors(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second})
+	take := func(op stint.Op) stint.Take { return stint.Take{Key: "a", Limit: limit, Cost: 1, Op: op} }
+	undone := take(stint.Refund)
+	undone.Undo = &stint.Decision{}
+	for name, takes := range map[string][]stint.Take{
+		"a forced take":         {take(stint.Force)},
+		"a reset":               {take(stint.Reset)},
+		"a reset after asks":    {take(stint.Ask), take(stint.Reset)},
+		"an ask after a refund": {undone, take(stint.Ask)},
+	} {
+		s := newStates(1)
+		s.kinds[limit] = &kind{limits: []*stint.Limit{limit}}
+		if err := s.Decide(context.Background(), &stint.Call{At: 1, Takes: takes}); !errors.Is(err, errOps) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
