@@ -55,20 +55,24 @@ func fetchable(u *url.URL, plain bool) bool {
 // String returns the address.
 func (a *Address) String() string { return a.url }
 
+// current is part of Source.
+func (a *Address) current() *Keys {
+	if r := a.remote.Load(); r != nil {
+		return r.keys.Load()
+	}
+	return nil
+}
+
 // find is part of Source. A token with an id that is not known makes the keys be
 // fetched anew soon; nobody waits for that.
 func (a *Address) find(algorithm, id string) []jwt.VerificationKey {
-	r := a.remote.Load()
-	if r == nil {
-		return nil
-	}
-	keys := r.keys.Load()
+	keys := a.current()
 	if keys == nil {
 		return nil
 	}
 	found := keys.find(algorithm, id)
 	if len(found) == 0 && id != "" {
-		r.ask()
+		a.remote.Load().ask()
 	}
 	return found
 }

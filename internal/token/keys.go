@@ -113,6 +113,9 @@ func algorithms(public crypto.PublicKey) []string {
 	return nil
 }
 
+// current is part of Source.
+func (k *Keys) current() *Keys { return k }
+
 // find returns the keys that may have signed a token with this algorithm, and this
 // key id if it has one: keys of that id, and those without any. A token without an
 // id fits a key with one only where no other is for the algorithm.

@@ -3,6 +3,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 
@@ -26,13 +27,18 @@ type Source interface {
 	// find returns the keys that may have signed a token with this algorithm, and with
 	// this key id unless that is "".
 	find(algorithm, id string) []jwt.VerificationKey
+
+	// current returns all keys as they are now, nil for none.
+	current() *Keys
 }
 
-// Verifier verifies tokens. It is immutable and safe for concurrent use. A
-// verification costs about as much as a thousand decisions of a limit.
+// Verifier verifies tokens. It is safe for concurrent use. A verification costs about
+// as much as a thousand decisions of a limit; a token that was verified is remembered
+// for as long as it is good and the keys stay the same, and costs as much as a few.
 type Verifier struct {
 	parser *jwt.Parser
 	source Source
+	memo   memo
 }
 
 // New returns a verifier. A token says itself how it is signed, so each kind of key
@@ -58,6 +64,10 @@ func (v *Verifier) Claim(token, name string) (string, bool) {
 	if len(token) > maxBytes {
 		return "", false
 	}
+	keys, sum := v.source.current(), sha256.Sum256([]byte(token))
+	if text, ok := v.memo.find(&sum, name, keys); ok {
+		return text, true
+	}
 	claims := jwt.MapClaims{}
 	if _, err := v.parser.ParseWithClaims(token, claims, v.keys); err != nil {
 		return "", false
@@ -68,6 +78,9 @@ func (v *Verifier) Claim(token, name string) (string, bool) {
 		text = value
 	case json.Number:
 		text = value.String()
+	}
+	if until, err := claims.GetExpirationTime(); err == nil && until != nil && text != "" {
+		v.memo.at(&sum).Store(&verified{sum: sum, claim: name, keys: keys, until: until.Time, text: text})
 	}
 	return text, text != ""
 }
