@@ -126,3 +126,15 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// No cookie makes the reader panic, and none is believed that we did not sign.
+func FuzzRead(f *testing.F) {
+	f.Add(New(name, [][]byte{one}, year).Issue(zero))
+	f.Add(strings.Repeat("A", length))
+	s := New(name, [][]byte{two}, year)
+	f.Fuzz(func(t *testing.T, cookie string) {
+		if id, _, ok := s.Read(cookie, zero); ok {
+			t.Errorf("%q is device %s", cookie, id)
+		}
+	})
+}
