@@ -106,9 +106,13 @@ func readYAML(name, text string) error {
 }
 
 // TestRuleWords asks the parser for the words that it knows in each place, and looks
-// for them in docs/rules.md.
+// for them in docs/rules.md and in the example that has them all.
 func TestRuleWords(t *testing.T) {
 	page := pages(t)["../rules.md"]
+	example, err := os.ReadFile("../../examples/rules/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, place := range []struct{ name, file string }{
 		{"the file", "domain: a\nqqqq: 1"},
 		{"a descriptor", "domain: a\ndescriptors: [{key: k, qqqq: 1}]"},
@@ -145,6 +149,9 @@ func TestRuleWords(t *testing.T) {
 			for word := range strings.SplitSeq(known, ", ") {
 				if !strings.Contains(page, "`"+word+"`") {
 					t.Errorf("docs/rules.md does not explain %s", word)
+				}
+				if !strings.Contains(string(example), word+":") {
+					t.Errorf("examples/rules/all.yaml does not show %s", word)
 				}
 			}
 		})
