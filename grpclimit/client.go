@@ -14,6 +14,8 @@ import (
 	"stint"
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/answer"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -106,7 +108,7 @@ var (
 // NewClient returns a client that is held to limit, counted in store.
 func NewClient(store stint.Store, limit *stint.Limit, options ClientOptions) *Client {
 	options.MaxPause = cmp.Or(options.MaxPause, DefaultMaxPause)
-	_, prefix := named(options.Name, limit)
+	_, prefix := ask.Named(options.Name, limit)
 	c := &Client{
 		limiter: limiter.New(store, nil, limiter.Options{}), limit: limit,
 		options: options, prefix: string(prefix),
@@ -236,6 +238,9 @@ func (c *Client) line(ctx context.Context, key, method string, v *limiter.Verdic
 	}
 }
 
+// one describes a call that costs one unit.
+var one = []limiter.Descriptor{{Cost: 1}}
+
 // try asks once, for the pause and for the limit. The refusal is nil if the call
 // may go out.
 func (c *Client) try(ctx context.Context, key, method string, v *limiter.Verdict) (*Refusal, error) {
@@ -245,10 +250,12 @@ func (c *Client) try(ctx context.Context, key, method string, v *limiter.Verdict
 	if left := c.pauses.left(key); left > 0 {
 		return &Refusal{RetryAfter: left, Paused: true, text: "the server asked for a pause"}, nil
 	}
-	err := c.limiter.DecideInline(ctx, key, c.limit, &limiter.Request{Descriptors: one}, v)
+	err := c.limiter.DecideInline(ctx, key, c.limit, &limiter.Request{Descriptors: one, OnFailure: c.options.OnStoreFailure}, v)
 	switch {
 	case err != nil:
 		return nil, c.failed(ctx, method, v, err)
+	case answer.Unavailable(v):
+		return nil, refusal(codes.Unavailable, "the client's own limit could not be asked", retryUnavailable)
 	case v.Allowed:
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -79,6 +80,11 @@ type Options struct {
 	// "x-ratelimit-over". "": none.
 	OverHeader string
 
+	// DegradedHeader is a key of metadata that is set to "true" where a failure policy
+	// decided because the store could not, whatever it decided, such as
+	// "x-ratelimit-degraded". "": none.
+	DegradedHeader string
+
 	// PolicyHeader is a key of metadata that names, in quotes as ratelimit does, the
 	// policy that decided: the limit that denied the call, or the one nearest to denying,
 	// or the list that it is in. It goes with all calls, whatever the presets of the
@@ -130,18 +136,15 @@ func DefaultExempt() []string {
 
 // Missing is what happens to a call that does not say whose bucket it is charged
 // to.
-type Missing uint8
+type Missing = ask.Missing
 
+// What happens to such a call: it is limited by the client's address instead, apart
+// from the keys, and denied where that is unknown as well; it passes, not limited; or
+// it is answered with PERMISSION_DENIED.
 const (
-	// ByAddress limits it by the client's address instead, apart from the keys. Where
-	// that is unknown as well it is denied.
-	ByAddress Missing = iota
-
-	// Pass lets it pass, not limited.
-	Pass
-
-	// Refuse answers PERMISSION_DENIED.
-	Refuse
+	ByAddress = ask.ByAddress
+	Pass      = ask.Pass
+	Refuse    = ask.Refuse
 )
 
 // Reset is how the time of a reset is written, always rounded up.

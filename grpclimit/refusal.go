@@ -30,17 +30,17 @@ const pushback = "grpc-retry-pushback-ms"
 func (s *Server) refuse(c *call, m *scratch, denied int) error {
 	m.fields.Answer(m.policies, denied, s.options.Reset)
 	text := s.options.NeverMessage
-	if wait := m.verdict.RetryAfter; wait != stint.Never {
+	if wait := m.Verdict.RetryAfter; wait != stint.Never {
 		text = strings.ReplaceAll(s.options.Message, "{wait}", string(headers.AppendWait(nil, wait)))
 	}
-	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.verdict.RetryAfter))
+	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.Verdict.RetryAfter))
 }
 
 // refuseListed returns what a call ends with that a list denies: PERMISSION_DENIED,
 // or RESOURCE_EXHAUSTED where the list asks for 429.
 func (s *Server) refuseListed(c *call, m *scratch) error {
 	code := codes.PermissionDenied
-	if m.verdict.Listed.Status == http.StatusTooManyRequests {
+	if m.Verdict.Listed.Status == http.StatusTooManyRequests {
 		code = codes.ResourceExhausted
 	}
 	return s.end(c, m, metadata.MD{}, status.Error(code, "This client is not served."))
@@ -49,12 +49,19 @@ func (s *Server) refuseListed(c *call, m *scratch) error {
 // failed answers for a store that could not: nil lets the call pass.
 func (s *Server) failed(c *call, m *scratch, err error) error {
 	s.report(c, err)
-	policy, by := s.asker.onFailure(m)
-	if policy == rule.Allow {
+	policy, by := s.asker.OnFailure(&m.Scratch)
+	m.Verdict.Decision = stint.Decision{Allowed: policy == rule.Allow, Degraded: true}
+	m.Verdict.Rule = by
+	if m.Verdict.Allowed {
 		return nil
 	}
-	m.verdict.Decision = stint.Decision{Degraded: true, RetryAfter: retryUnavailable}
-	m.verdict.Rule = by
+	m.Verdict.RetryAfter = retryUnavailable
+	return s.unavailable(c, m)
+}
+
+// unavailable returns what a call ends with that is denied because its limits cannot
+// be asked.
+func (s *Server) unavailable(c *call, m *scratch) error {
 	m.fields.Wait(retryUnavailable)
 	const text = "The limit could not be asked. Wait a second and try again."
 	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.Unavailable, text, retryUnavailable))
@@ -63,8 +70,8 @@ func (s *Server) failed(c *call, m *scratch, err error) error {
 // end sets the trailers of a call that was refused, and returns its error.
 func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 	wait := int64(-1) // never
-	if m.verdict.RetryAfter <= MaxPushback {
-		wait = millis(m.verdict.RetryAfter).Milliseconds()
+	if m.Verdict.RetryAfter <= MaxPushback {
+		wait = millis(m.Verdict.RetryAfter).Milliseconds()
 	}
 	md.Set(pushback, strconv.FormatInt(wait, 10))
 	s.name(md, m)
@@ -72,19 +79,23 @@ func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 		s.report(c, set)
 	}
 	if s.options.Denied != nil {
-		if own := s.options.Denied(c.ctx, c.method, &m.verdict); own != nil {
+		if own := s.options.Denied(c.ctx, c.method, &m.Verdict); own != nil {
 			return own
 		}
 	}
 	return err
 }
 
-// name adds which policy decided, where that is switched on.
+// name adds which policy decided, and whether in place of a store, where that is
+// switched on.
 func (s *Server) name(md metadata.MD, m *scratch) {
+	if m.Verdict.Degraded && s.options.DegradedHeader != "" {
+		md.Set(s.options.DegradedHeader, "true")
+	}
 	if s.options.PolicyHeader == "" {
 		return
 	}
-	if name := answer.Policy(&m.verdict, s.asker); name != "" {
+	if name := answer.Policy(&m.Verdict, s.asker); name != "" {
 		md.Set(s.options.PolicyHeader, headers.Quoted(name))
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
-	"stint"
 	"stint/internal/clientip"
 	"stint/limiter"
-	"stint/limiter/answer"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -23,48 +22,19 @@ import (
 // unknown or has none limits nothing, until a table is put in force in which it does.
 func New(l *limiter.Limiter, domain string, options Options) *Server {
 	f := finder(&options)
-	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: strings.ToLower(f.Header())}
+	a := &byRules{ask.Rules{Limiter: l, Domain: domain}, f, strings.ToLower(f.Header())}
 	return newServer(a, l, options)
 }
 
 // byRules asks the limits of a domain.
 type byRules struct {
-	limiter   *limiter.Limiter
-	domain    string
+	ask.Rules
 	finder    *clientip.Finder
 	forwarded string // the key of metadata that finder reads
 }
 
-func (b *byRules) ask(c *call, s *scratch) (outcome, error) {
-	table := b.limiter.Table()
-	if table == nil {
-		return unasked, nil
-	}
-	domain := table.Domain(b.domain)
-	if domain == nil {
-		return unasked, nil
-	}
-	a := &attributes{call: c, rules: b}
-	var err error
-	if s.described, err = domain.Describe(s.described[:0], a); err != nil {
-		return misstated, err
-	}
-	if len(s.described) == 0 && len(domain.Lists()) == 0 {
-		return unasked, nil
-	}
-	s.descriptors = s.descriptors[:0]
-	for _, d := range s.described {
-		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
-	}
-	s.request = limiter.Request{Domain: b.domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: c.answers}
-	return outcomeOf(b.limiter.Decide(c.ctx, &s.request, &s.verdict))
-}
-
-// Name is part of answer.Namer.
-func (b *byRules) Name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
-
-func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
-	return answer.OnFailure(&s.verdict)
+func (b *byRules) ask(c *call, s *scratch) (ask.Outcome, error) {
+	return b.Ask(c.ctx, &attributes{call: c, rules: b}, c.answers, &s.Scratch)
 }
 
 // call is one call, or one message of its stream.

@@ -16,6 +16,7 @@ import (
 	"stint/internal/headers"
 	"stint/limiter"
 	"stint/limiter/answer"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -37,45 +38,21 @@ var (
 
 // An asker puts a call to its limits.
 type asker interface {
-	// ask decides c into s.verdict. Where the outcome is not decided the verdict means
-	// nothing; the error says why.
-	ask(c *call, s *scratch) (outcome, error)
+	// ask decides c into the scratch. The error says why it could not be decided.
+	ask(c *call, s *scratch) (ask.Outcome, error)
+
+	// OnFailure returns the policy that answers for a store that could not, and the
+	// rule that has it.
+	OnFailure(s *ask.Scratch) (rule.Failure, *rule.Rule)
 
 	answer.Namer
-
-	// onFailure returns the policy that answers for s.verdict after an error, and the
-	// rule that has it.
-	onFailure(s *scratch) (rule.Failure, *rule.Rule)
-}
-
-// outcome is what became of the question.
-type outcome uint8
-
-const (
-	decided      outcome = iota
-	undecided            // the store could not, see onFailure
-	unasked              // no limit applies
-	unidentified         // nobody knows whose bucket it is
-	misstated            // the call names a cost that is none
-)
-
-// outcomeOf returns what became of a question to the store.
-func outcomeOf(err error) (outcome, error) {
-	if err != nil {
-		return undecided, err
-	}
-	return decided, nil
 }
 
 // scratch is the memory of one decision.
 type scratch struct {
-	described   []rule.Descriptor
-	descriptors []limiter.Descriptor
-	key         []byte
-	request     limiter.Request
-	verdict     limiter.Verdict
-	policies    []headers.Policy
-	fields      headers.Fields
+	ask.Scratch
+	policies []headers.Policy
+	fields   headers.Fields
 }
 
 func newServer(a asker, l *limiter.Limiter, o Options) *Server {
@@ -199,9 +176,9 @@ func (s *Server) limits(ctx context.Context, method string) bool {
 func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	m := s.pool.Get().(*scratch)
 	what, err := s.asker.ask(c, m)
-	watched := what == decided && m.verdict.Reserved()
+	watched := what == ask.Decided && m.Verdict.Reserved()
 	err = s.enter(c, m, what, err)
-	if err == nil && what == decided && show {
+	if err == nil && what == ask.Decided && show {
 		s.show(c, m)
 	}
 	if !watched {
@@ -218,34 +195,37 @@ func (s *Server) admit(c *call, show bool) (*reserved, error) {
 
 // release puts the memory of a decision back.
 func (s *Server) release(m *scratch) {
-	m.request = limiter.Request{}
+	m.Forget()
 	s.pool.Put(m)
 }
 
 // enter returns what a call of that outcome ends with; nil: it may pass.
-func (s *Server) enter(c *call, m *scratch, what outcome, err error) error {
+func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
 	switch what {
-	case undecided:
+	case ask.Undecided:
 		return s.failed(c, m, err)
-	case unasked:
+	case ask.Unasked:
 		return nil
-	case unidentified:
+	case ask.Unidentified:
 		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
-	case misstated:
+	case ask.Misstated:
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	if m.verdict.Listed != nil {
-		if m.verdict.Allowed {
+	if m.Verdict.Listed != nil {
+		if m.Verdict.Allowed {
 			return nil
 		}
 		return s.refuseListed(c, m)
 	}
 	var denied int
-	m.policies, denied = answer.Policies(m.policies, &m.verdict, s.presets, s.asker)
-	if !m.verdict.Allowed {
+	m.policies, denied = answer.Policies(m.policies, &m.Verdict, s.presets, s.asker)
+	if answer.Unavailable(&m.Verdict) {
+		return s.unavailable(c, m)
+	}
+	if !m.Verdict.Allowed {
 		return s.refuse(c, m, denied)
 	}
-	left, err := answer.Hold(c.ctx, s.limiter, &m.verdict)
+	left, err := answer.Hold(c.ctx, s.limiter, &m.Verdict)
 	if err != nil {
 		s.report(c, err)
 	}
@@ -255,19 +235,19 @@ func (s *Server) enter(c *call, m *scratch, what outcome, err error) error {
 	case c.ctx.Err() != nil:
 		return status.FromContextError(c.ctx.Err()).Err()
 	}
-	return s.refuse(c, m, answer.TurnAway(m.policies, &m.verdict, left))
+	return s.refuse(c, m, answer.TurnAway(m.policies, &m.Verdict, left))
 }
 
 // show sets the metadata of a call that may pass. One whose headers are gone already
 // passes without.
 func (s *Server) show(c *call, m *scratch) {
 	md := metadata.MD{}
-	if m.verdict.Listed == nil {
+	if m.Verdict.Listed == nil {
 		m.fields.Answer(m.policies, -1, s.options.Reset)
 		md = fieldsOf(&m.fields)
 	}
 	s.name(md, m)
-	if m.verdict.Over && s.options.OverHeader != "" {
+	if m.Verdict.Over && s.options.OverHeader != "" {
 		md.Set(s.options.OverHeader, "true")
 	}
 	if len(md) == 0 {

@@ -35,7 +35,7 @@ func (r *reserved) serve(next func() error) error {
 func (r *reserved) settle(answered int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.call.ctx), longestSettling)
 	defer cancel()
-	if err := r.server.limiter.Settle(ctx, &r.scratch.verdict, answered); err != nil {
+	if err := r.server.limiter.Settle(ctx, &r.scratch.Verdict, answered); err != nil {
 		r.server.report(r.call, err)
 	}
 	r.server.release(r.scratch)

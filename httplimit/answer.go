@@ -20,10 +20,10 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, den
 	s.fields.Put(w.Header())
 	h.name(w, s)
 	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.verdict)
+		h.options.Denied(w, r, &s.Verdict)
 		return
 	}
-	if s.verdict.Rule != nil && s.verdict.Rule.Denial != nil {
+	if s.Verdict.Rule != nil && s.Verdict.Rule.Denial != nil {
 		h.refuseAsRuled(w, r, s, denied)
 		return
 	}
@@ -44,7 +44,7 @@ func (h *handler) body(r *http.Request, s *scratch, status, denied int) (media s
 // refuseAsRuled answers as the rule that denied wants it: by its status, with its
 // headers, and its body if it has one.
 func (h *handler) refuseAsRuled(w http.ResponseWriter, r *http.Request, s *scratch, denied int) {
-	own := s.verdict.Rule.Denial
+	own := s.Verdict.Rule.Denial
 	media, err := own.ContentType, error(nil)
 	if own.HasBody() {
 		s.body, err = own.AppendBody(s.body[:0], answer.Numbers(&s.policies[denied]))
@@ -76,10 +76,10 @@ func (h *handler) refusePlainly(w http.ResponseWriter, r *http.Request, s *scrat
 // refuseListed answers a request that a list denies.
 func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratch) {
 	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.verdict)
+		h.options.Denied(w, r, &s.Verdict)
 		return
 	}
-	h.refusePlainly(w, r, s, h.listed, s.verdict.Listed.Status)
+	h.refusePlainly(w, r, s, h.listed, s.Verdict.Listed.Status)
 }
 
 // refuseUnavailable answers a request that is denied because its limits cannot be
@@ -88,8 +88,9 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 	const status = http.StatusServiceUnavailable
 	s.fields.Wait(retryUnavailable)
 	s.fields.Put(w.Header())
+	h.name(w, s)
 	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.verdict)
+		h.options.Denied(w, r, &s.Verdict)
 		return
 	}
 	if headers.PrefersProblem(r.Header["Accept"]) {

@@ -10,32 +10,21 @@ import (
 	"stint/internal/headers"
 	"stint/limiter"
 	"stint/limiter/answer"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
 // An asker puts a request to its limits.
 type asker interface {
-	// ask decides r into s.verdict. Where the outcome is not decided the verdict means
-	// nothing; the error says why.
-	ask(r *http.Request, s *scratch) (outcome, error)
+	// ask decides r into the scratch. The error says why it could not be decided.
+	ask(r *http.Request, s *scratch) (ask.Outcome, error)
+
+	// OnFailure returns the policy that answers for a store that could not, and the
+	// rule that has it.
+	OnFailure(s *ask.Scratch) (rule.Failure, *rule.Rule)
 
 	answer.Namer
-
-	// onFailure returns the policy that answers for s.verdict after an error, and the
-	// rule that has it.
-	onFailure(s *scratch) (rule.Failure, *rule.Rule)
 }
-
-// outcome is what became of the question.
-type outcome uint8
-
-const (
-	decided      outcome = iota
-	undecided            // the store could not, see onFailure
-	unasked              // no limit applies
-	unidentified         // nobody knows whose bucket it is
-	misstated            // the request names a cost that is none
-)
 
 // handler is one middleware around one handler.
 type handler struct {
@@ -51,15 +40,12 @@ type handler struct {
 
 // scratch is the memory of one request.
 type scratch struct {
-	attributes  attributes
-	described   []rule.Descriptor
-	descriptors []limiter.Descriptor
-	key         []byte
-	request     limiter.Request
-	verdict     limiter.Verdict
-	policies    []headers.Policy
-	fields      headers.Fields
-	body        []byte
+	ask.Scratch
+	attributes attributes
+	caller     caller
+	policies   []headers.Policy
+	fields     headers.Fields
+	body       []byte
 }
 
 // middleware returns what puts a handler behind an asker.
@@ -96,12 +82,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s := h.pool.Get().(*scratch)
 	what, err := h.ask(r, s)
-	if what == decided && s.verdict.Reserved() {
+	if what == ask.Decided && s.Verdict.Reserved() {
 		h.serveWatched(w, r, s)
 		return
 	}
 	pass := h.enter(w, r, s, what, err)
-	if pass && what != undecided {
+	if pass && what != ask.Undecided {
 		s.attributes.setCookies(w.Header())
 	}
 	h.release(s)
@@ -112,22 +98,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // release puts the memory of a request back.
 func (h *handler) release(s *scratch) {
-	s.attributes = attributes{}
+	s.attributes, s.caller = attributes{}, caller{}
+	s.Forget()
 	h.pool.Put(s)
 }
 
 // enter says whether a request may pass of which that is the outcome. One that may
 // not is answered.
-func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what outcome, err error) bool {
+func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what ask.Outcome, err error) bool {
 	switch what {
-	case undecided:
+	case ask.Undecided:
 		return h.failed(w, r, s, err)
-	case unasked:
+	case ask.Unasked:
 		return true
-	case unidentified:
+	case ask.Unidentified:
 		h.refusePlainly(w, r, s, h.unknown, http.StatusForbidden)
 		return false
-	case misstated:
+	case ask.Misstated:
 		h.refusePlainly(w, r, s, headers.NewMessage("bad_cost", "", err.Error()), http.StatusBadRequest)
 		return false
 	}
@@ -137,17 +124,17 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what
 // obey does what the verdict says: whether the request may pass, after it waited as
 // long as it has to. One that may not is answered.
 func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool {
-	if s.verdict.Listed != nil {
+	if s.Verdict.Listed != nil {
 		h.name(w, s)
-		if !s.verdict.Allowed {
+		if !s.Verdict.Allowed {
 			h.refuseListed(w, r, s)
 		}
-		return s.verdict.Allowed
+		return s.Verdict.Allowed
 	}
 	var denied int
-	s.policies, denied = answer.Policies(s.policies, &s.verdict, h.presets, h.asker)
-	if s.verdict.Allowed {
-		left, err := answer.Hold(r.Context(), h.limiter, &s.verdict)
+	s.policies, denied = answer.Policies(s.policies, &s.Verdict, h.presets, h.asker)
+	if s.Verdict.Allowed {
+		left, err := answer.Hold(r.Context(), h.limiter, &s.Verdict)
 		if err != nil {
 			h.report(r, err)
 		}
@@ -155,12 +142,15 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())
 			h.name(w, s)
-			if s.verdict.Over && h.options.OverHeader != "" {
+			if s.Verdict.Over && h.options.OverHeader != "" {
 				w.Header()[h.options.OverHeader] = []string{"true"}
 			}
 			return true
 		}
-		denied = answer.TurnAway(s.policies, &s.verdict, left)
+		denied = answer.TurnAway(s.policies, &s.Verdict, left)
+	} else if answer.Unavailable(&s.Verdict) {
+		h.refuseUnavailable(w, r, s)
+		return false
 	}
 	h.refuse(w, r, s, denied)
 	return false
@@ -169,23 +159,33 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 // failed answers for a store that could not, and says whether the request passes.
 func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err error) bool {
 	h.report(r, err)
-	policy, by := h.onFailure(s)
-	if policy == rule.Allow {
+	policy, by := h.OnFailure(&s.Scratch)
+	s.Verdict.Decision = stint.Decision{Allowed: policy == rule.Allow, Degraded: true}
+	s.Verdict.Rule = by
+	if s.Verdict.Allowed {
+		h.degraded(w, s)
 		return true
 	}
-	s.verdict.Decision = stint.Decision{Degraded: true, RetryAfter: retryUnavailable}
-	s.verdict.Rule = by
-	h.name(w, s)
+	s.Verdict.RetryAfter = retryUnavailable
 	h.refuseUnavailable(w, r, s)
 	return false
 }
 
-// name says which policy decided, where that is switched on.
+// degraded says that a failure policy decided, where that is switched on.
+func (h *handler) degraded(w http.ResponseWriter, s *scratch) {
+	if s.Verdict.Degraded && h.options.DegradedHeader != "" {
+		w.Header()[h.options.DegradedHeader] = []string{"true"}
+	}
+}
+
+// name says which policy decided, and whether in place of a store, where that is
+// switched on.
 func (h *handler) name(w http.ResponseWriter, s *scratch) {
+	h.degraded(w, s)
 	if h.options.PolicyHeader == "" {
 		return
 	}
-	if name := answer.Policy(&s.verdict, h.asker); name != "" {
+	if name := answer.Policy(&s.Verdict, h.asker); name != "" {
 		w.Header()[h.options.PolicyHeader] = []string{headers.Quoted(name)}
 	}
 }
@@ -194,12 +194,4 @@ func (h *handler) report(r *http.Request, err error) {
 	if h.options.OnError != nil {
 		h.options.OnError(r, err)
 	}
-}
-
-// outcomeOf returns what became of a question to the store.
-func outcomeOf(err error) (outcome, error) {
-	if err != nil {
-		return undecided, err
-	}
-	return decided, nil
 }

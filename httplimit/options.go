@@ -6,6 +6,7 @@ import (
 
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -71,6 +72,11 @@ type Options struct {
 	// "X-RateLimit-Over". It stands in the map as it is spelled here. "": none.
 	OverHeader string
 
+	// DegradedHeader is the name of a header that is set to "true" where a failure policy
+	// decided because the store could not, whatever it decided, such as
+	// "X-RateLimit-Degraded". It stands in the map as it is spelled here. "": none.
+	DegradedHeader string
+
 	// PolicyHeader is the name of a header that names, in quotes as RateLimit does, the
 	// policy that decided: the limit that denied the request, or the one nearest to
 	// denying, or the list that it is in. It stands on all answers, whatever the presets
@@ -109,18 +115,15 @@ const (
 
 // Missing is what happens to a request that does not say whose bucket it is
 // charged to.
-type Missing uint8
+type Missing = ask.Missing
 
+// What happens to such a request: it is limited by the client's address instead,
+// apart from the keys, and denied where that is unknown as well; it passes, not
+// limited; or it is answered with 403.
 const (
-	// ByAddress limits it by the client's address instead, apart from the keys. Where
-	// that is unknown as well it is denied.
-	ByAddress Missing = iota
-
-	// Pass lets it pass, not limited.
-	Pass
-
-	// Refuse answers 403.
-	Refuse
+	ByAddress = ask.ByAddress
+	Pass      = ask.Pass
+	Refuse    = ask.Refuse
 )
 
 // Reset is how the time of a reset is written, always rounded up.

@@ -6,11 +6,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"stint"
 	"stint/internal/clientip"
 	"stint/internal/query"
 	"stint/limiter"
-	"stint/limiter/answer"
+	"stint/limiter/ask"
 	"stint/rule"
 )
 
@@ -20,50 +19,20 @@ import (
 // in which it does.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
 	f := finder(&options)
-	a := &byRules{limiter: l, domain: domain, finder: f, forwarded: http.CanonicalHeaderKey(f.Header())}
+	a := &byRules{ask.Rules{Limiter: l, Domain: domain}, f, http.CanonicalHeaderKey(f.Header())}
 	return middleware(a, l, options)
 }
 
 // byRules asks the limits of a domain.
 type byRules struct {
-	limiter   *limiter.Limiter
-	domain    string
+	ask.Rules
 	finder    *clientip.Finder
 	forwarded string // the header that finder reads, as net/http spells it
 }
 
-func (b *byRules) ask(r *http.Request, s *scratch) (outcome, error) {
-	table := b.limiter.Table()
-	if table == nil {
-		return unasked, nil
-	}
-	domain := table.Domain(b.domain)
-	if domain == nil {
-		return unasked, nil
-	}
+func (b *byRules) ask(r *http.Request, s *scratch) (ask.Outcome, error) {
 	s.attributes = attributes{Request: r, rules: b}
-	var err error
-	if s.described, err = domain.Describe(s.described[:0], &s.attributes); err != nil {
-		return misstated, err
-	}
-	if len(s.described) == 0 && len(domain.Lists()) == 0 {
-		return unasked, nil
-	}
-	s.descriptors = s.descriptors[:0]
-	for _, d := range s.described {
-		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
-	}
-	s.request = limiter.Request{
-		Domain: b.domain, Descriptors: s.descriptors, Attributes: &s.attributes, Table: table, Answers: true,
-	}
-	return outcomeOf(b.limiter.Decide(r.Context(), &s.request, &s.verdict))
-}
-
-// Name is part of answer.Namer.
-func (b *byRules) Name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
-
-func (b *byRules) onFailure(s *scratch) (rule.Failure, *rule.Rule) {
-	return answer.OnFailure(&s.verdict)
+	return b.Ask(r.Context(), &s.attributes, true, &s.Scratch)
 }
 
 // attributes is a request as the actions of a rule file read it.

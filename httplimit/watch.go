@@ -47,7 +47,7 @@ func (a *watched) settle(status int) {
 	a.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.request.Context()), longestSettling)
 		defer cancel()
-		if err := a.handler.limiter.Settle(ctx, &a.scratch.verdict, status); err != nil {
+		if err := a.handler.limiter.Settle(ctx, &a.scratch.Verdict, status); err != nil {
 			a.handler.report(a.request, err)
 		}
 	})

@@ -71,17 +71,6 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// What the rules say of a failed store is taken from those that may deny.
-func TestOnFailure(t *testing.T) {
-	l := newLimiter(t)
-	if policy, r := OnFailure(decide(t, l, "shadow", "team")); policy != rule.Allow || r != nil {
-		t.Errorf("team: %v by %+v", policy, r)
-	}
-	if policy, r := OnFailure(decide(t, l, "queue", "user")); policy != rule.Deny || r.Name != "api/user" {
-		t.Errorf("user: %v by %+v", policy, r)
-	}
-}
-
 // A delayed request is held to the end of its delay; one that ends before is told
 // how much is left, and its place is free again.
 func TestHold(t *testing.T) {

@@ -1,0 +1,105 @@
+// Package ask puts the requests of all protocols to their limits: to the rules of a
+// domain, or to one limit without rules.
+package ask
+
+import (
+	"context"
+
+	"stint"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// Outcome is what became of a question.
+type Outcome uint8
+
+const (
+	// Decided is what the verdict then speaks of: whether the request may pass.
+	Decided Outcome = iota
+
+	// Undecided says that the store could not decide; the policy of the limit answers.
+	Undecided
+
+	// Unasked says that no limit applies.
+	Unasked
+
+	// Unidentified says that nobody knows whose bucket it is.
+	Unidentified
+
+	// Misstated says that the request names a cost that is none.
+	Misstated
+)
+
+// of returns what became of a question to the store.
+func of(err error) (Outcome, error) {
+	if err != nil {
+		return Undecided, err
+	}
+	return Decided, nil
+}
+
+// Scratch is the memory of one question. The zero Scratch is ready, and good for the
+// next question when the verdict is not needed any more, or settled. It belongs to one
+// goroutine at a time.
+type Scratch struct {
+	// Verdict is the answer. Unless the outcome is Decided it means nothing, but lists
+	// what was asked where that is Undecided.
+	Verdict limiter.Verdict
+
+	described   []rule.Descriptor
+	descriptors []limiter.Descriptor
+	key         []byte
+	request     limiter.Request
+}
+
+// Forget lets go of the request, and keeps the memory.
+func (s *Scratch) Forget() { s.request = limiter.Request{} }
+
+// Rules asks the limits of a domain. It is immutable.
+type Rules struct {
+	Limiter *limiter.Limiter
+	Domain  string
+}
+
+// Ask decides a request into s.Verdict. The domain's http.rate_limits turn it into
+// descriptors, each at its cost. answers says that its answer will be told to
+// Limiter.Settle.
+func (b *Rules) Ask(ctx context.Context, a rule.Attributes, answers bool, s *Scratch) (Outcome, error) {
+	table := b.Limiter.Table()
+	if table == nil {
+		return Unasked, nil
+	}
+	domain := table.Domain(b.Domain)
+	if domain == nil {
+		return Unasked, nil
+	}
+	var err error
+	if s.described, err = domain.Describe(s.described[:0], a); err != nil {
+		return Misstated, err
+	}
+	if len(s.described) == 0 && len(domain.Lists()) == 0 {
+		return Unasked, nil
+	}
+	s.descriptors = s.descriptors[:0]
+	for _, d := range s.described {
+		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
+	}
+	s.request = limiter.Request{
+		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
+	}
+	return of(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// Name returns how users call a limit that was asked, and its plain numbers.
+func (b *Rules) Name(a *limiter.Asked) (string, *stint.Limit) { return a.Rule.Name, a.Rule.Limit }
+
+// OnFailure returns the policy that answers where the outcome is Undecided, the
+// strictest of the rules that were to be asked, and the rule that has it.
+func (b *Rules) OnFailure(s *Scratch) (rule.Failure, *rule.Rule) {
+	for i := range s.Verdict.Asked {
+		if r := s.Verdict.Asked[i].Rule; !r.Shadow && r.OnStoreFailure != rule.Allow {
+			return r.OnStoreFailure, r
+		}
+	}
+	return rule.Allow, nil
+}
