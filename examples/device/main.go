@@ -27,11 +27,11 @@ const rules = `
 domain: site
 descriptors:
   - key: device
-    rate_limit: {requests: 3, per: 1h, name: each device}
+    rate_limit: {requests: 3, per: 1h, algorithm: sliding_log, name: each device}
   - key: remote_address
-    rate_limit: {requests: 4, per: 1h, name: strangers of an address}
+    rate_limit: {requests: 4, per: 1h, algorithm: sliding_log, name: strangers of an address}
   - key: all_of_address
-    rate_limit: {requests: 100, per: 1h, name: all of an address}
+    rate_limit: {requests: 100, per: 1h, algorithm: sliding_log, name: all of an address}
 http:
   rate_limits:
     - actions: [{first_of: [{device: {cookie: {secret_file: device.secret, secure: false}}}, {remote_address: {}}]}]
