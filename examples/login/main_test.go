@@ -77,6 +77,9 @@ func (w *world) send(v *visitor, user, password string) (status int, err error) 
 		return 0, err
 	}
 	answer.Body.Close()
+	if told := answer.Header["X-Ratelimit-Remaining"]; told != nil {
+		return 0, fmt.Errorf("an answer tells strangers %v", told)
+	}
 	for _, c := range answer.Cookies() {
 		v.known = c.Value
 	}
