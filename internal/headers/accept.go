@@ -10,7 +10,7 @@ func PrefersProblem(accept []string) bool {
 	for _, line := range accept {
 		for line != "" {
 			var element string
-			element, line = cutElement(line)
+			element, line, _ = Cut(line, ',')
 			media, weight, ok := parseRange(element)
 			if !ok {
 				continue
@@ -51,21 +51,21 @@ func (r *rating) rate(media, offer string, weight int) {
 	}
 }
 
-// cutElement cuts the first element off a list in which commas may stand in quoted
-// strings.
-func cutElement(line string) (element, rest string) {
+// Cut cuts s at the first mark that stands in no quoted string, as lists and
+// parameters in the values of headers do. It is not valid if a string has no end.
+func Cut(s string, mark byte) (before, after string, valid bool) {
 	quoted := false
-	for i := 0; i < len(line); i++ {
+	for i := 0; i < len(s); i++ {
 		switch {
-		case line[i] == '\\' && quoted:
+		case s[i] == '\\' && quoted:
 			i++
-		case line[i] == '"':
+		case s[i] == '"':
 			quoted = !quoted
-		case line[i] == ',' && !quoted:
-			return line[:i], line[i+1:]
+		case s[i] == mark && !quoted:
+			return s[:i], s[i+1:], true
 		}
 	}
-	return line, ""
+	return s, "", !quoted
 }
 
 // parseRange reads one element of an Accept header. One whose weight is no weight

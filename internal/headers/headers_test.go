@@ -301,3 +301,34 @@ func TestMore(t *testing.T) {
 		})
 	}
 }
+
+// A mark in a quoted string cuts nothing.
+func TestCut(t *testing.T) {
+	for _, row := range []struct {
+		s, before, after string
+		valid            bool
+	}{
+		{`a, b, c`, `a`, ` b, c`, true},
+		{`"a,b";c, d`, `"a,b";c`, ` d`, true},
+		{`"a\",b", d`, `"a\",b"`, ` d`, true},
+		{`a\", b`, `a\", b`, ``, false}, // only a string knows escapes
+		{`"a\\", b`, `"a\\"`, ` b`, true},
+		{`"a, b`, `"a, b`, ``, false},
+		{`"a\`, `"a\`, ``, false},
+		{`,`, ``, ``, true},
+		{``, ``, ``, true},
+	} {
+		if before, after, valid := Cut(row.s, ','); before != row.before || after != row.after || valid != row.valid {
+			t.Errorf("Cut(%q) = %q, %q, %v", row.s, before, after, valid)
+		}
+	}
+}
+
+// A name is quoted as the fields have it.
+func TestQuoted(t *testing.T) {
+	for name, want := range map[string]string{"api/user": `"api/user"`, `a"\%ü` + "\n": `"a\"\\%25%C3%BC%0A"`, "": `""`} {
+		if got := Quoted(name); got != want {
+			t.Errorf("Quoted(%q) = %s, want %s", name, got, want)
+		}
+	}
+}

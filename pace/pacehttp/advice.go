@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stint/internal/headers"
 )
 
 // advice is what an answer says about the limits of its server.
@@ -55,7 +57,7 @@ func rateLimit(field string, most time.Duration) (left uint32, during time.Durat
 	for field != "" {
 		var member string
 		var valid bool
-		if member, field, valid = cut(field, ','); !valid {
+		if member, field, valid = headers.Cut(field, ','); !valid {
 			return 0, 0, false
 		}
 		r, t, found, valid := policy(member)
@@ -72,14 +74,14 @@ func rateLimit(field string, most time.Duration) (left uint32, during time.Durat
 
 // policy reads one member of the list; found says whether it has both r and t.
 func policy(member string) (r, t uint64, found, valid bool) {
-	name, params, valid := cut(member, ';')
+	name, params, valid := headers.Cut(member, ';')
 	if name = strings.TrimSpace(name); !valid || name == "" {
 		return 0, 0, false, false
 	}
 	var hasR, hasT bool
 	for params != "" {
 		var param string
-		if param, params, valid = cut(params, ';'); !valid {
+		if param, params, valid = headers.Cut(params, ';'); !valid {
 			return 0, 0, false, false
 		}
 		key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
@@ -98,23 +100,6 @@ func policy(member string) (r, t uint64, found, valid bool) {
 		}
 	}
 	return r, t, hasR && hasT, true
-}
-
-// cut cuts s at the first mark that stands in no quoted string. It is not valid if a
-// string has no end.
-func cut(s string, mark byte) (before, after string, valid bool) {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && quoted:
-			i++
-		case s[i] == '"':
-			quoted = !quoted
-		case s[i] == mark && !quoted:
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", !quoted
 }
 
 // The least values that legacy takes for Unix times: more seconds than in 15 years are
