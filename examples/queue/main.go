@@ -70,30 +70,19 @@ func deliver(ctx context.Context, out io.Writer, store stint.Store) error {
 	return q.Run(ctx)
 }
 
-// work releases jobs to a channel, which a worker reads that knows of no limit. The
-// channel holds one job, so a slow worker makes the queue wait, and fill, and drop.
+// work releases jobs to a channel, which a worker reads that knows of no limit. What
+// the worker has no time for waits in the queue.
 func work(ctx context.Context, out io.Writer, store stint.Store) error {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second})
-	jobs := make(chan string, 1)
-	q := pace.NewQueue(pace.New(store, "jobs", limit), func(ctx context.Context, job string) error {
-		select {
-		case jobs <- job:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}, pace.QueueOptions[string]{MaxItems: 3})
+	q, jobs := pace.NewChannel(pace.New(store, "jobs", limit), pace.QueueOptions[string]{MaxItems: 3})
 	ended := make(chan error, 1)
-	go func() {
-		ended <- q.Run(ctx)
-		close(jobs)
-	}()
+	go func() { ended <- q.Run(ctx) }()
 
 	for i := range 3 {
 		q.Offer(fmt.Sprintf("job %d", i))
 	}
 	began, done := time.Now(), 0
-	for job := range jobs {
+	for job := range jobs { // until the queue is closed
 		fmt.Fprintf(out, "%s after %v\n", job, since(began))
 		if done++; done == 3 {
 			q.Close()
