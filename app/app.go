@@ -29,7 +29,7 @@ type App struct {
 	config     Config
 	log        *slog.Logger
 	stores     stores
-	storeError atomic.Pointer[string] // why the store on the network cannot be used; nil before the first look
+	storeState storeState
 	limiter    *limiter.Limiter
 	metrics    *telemetry.Metrics
 	gauges     load.Gauges
@@ -69,15 +69,16 @@ func New(config Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{config: config, log: newLogger(&config), failed: make(chan error, 2)}
-	if a.stores, err = openStore(&config, a.log); err != nil {
+	if err = a.openStore(); err != nil {
 		return nil, err
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
-	if a.stores.memory != nil {
-		a.metrics.Store(a.stores.stats)
+	a.metrics.Store(a.stores.stats)
+	if a.stores.guarded != nil {
+		a.metrics.Shared(a.stores.sharedStats)
 	}
 	a.metrics.Load(a.gauges.Load)
-	a.limiter = limiter.New(a.stores.asked(&config), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
+	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())
@@ -118,7 +119,7 @@ func (a *App) addListeners() {
 func (a *App) Start(ctx context.Context) error {
 	a.greet()
 	if a.stores.shared != nil {
-		a.look(ctx, true)
+		a.look(ctx)
 	}
 	a.keys.Use(a.limiter.Table())
 	for i, l := range a.listeners {
@@ -133,10 +134,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
-	if a.stores.memory != nil {
-		a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
-	} else {
-		a.group.Go(func() { every(background, lookEvery, func() { a.look(background, false) }) })
+	a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
+	if a.stores.shared != nil {
+		a.group.Go(func() { every(background, lookEvery, func() { a.look(background) }) })
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

@@ -244,6 +244,7 @@ func TestNewRefuses(t *testing.T) {
 		{"bad rules", func(c *Config) { c.Rules = []string{bad} }, bad + ":3: "},
 		{"missing rules", func(c *Config) { c.Rules = []string{dir + "/none.yaml"} }, dir + "/none.yaml: "},
 		{"a bad value", func(c *Config) { c.Store = "redis://x/y" }, "store: "},
+		{"no time for a store", func(c *Config) { c.StoreTimeout = 0 }, "store-timeout: no store answers in no time"},
 		{"a state file of another store", func(c *Config) { c.Store, c.State = "redis://x", dir+"/counts" }, "state: only the store in memory"},
 		{"a state file in no folder", func(c *Config) { c.State = dir + "/none/counts" }, "state: cannot write in the folder " + dir + "/none: no such file"},
 		{"a state file that cannot be read", func(c *Config) { c.State = dir }, "state: cannot read " + dir + ": is a directory"},

@@ -33,7 +33,9 @@ type Config struct {
 	Memory int64
 
 	// StoreTimeout (store-timeout) is how long a store on the network may take for
-	// one decision; 10 ms by default. The store in memory has no use for it.
+	// one decision before each rule is answered by its on_store_failure; 10 ms by
+	// default. Longer, and callers wait longer when it freezes: Envoy by default lets a
+	// request pass after 20 ms. See docs/failure.md. The store in memory needs none.
 	StoreTimeout time.Duration
 
 	// State (state) is a file that keeps the counts of the store in memory over a
@@ -164,6 +166,9 @@ func (c *Config) check() error {
 		if err := s.Check(); err != nil {
 			return c.at(s.Name, err.Error(), hintOf(err))
 		}
+	}
+	if c.StoreTimeout == 0 {
+		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")
 	}
 	if c.HTTP == "" && c.Admin == "" {
 		return c.at("http", "no listener is left: http and admin are both empty",

@@ -36,9 +36,7 @@ func (a *App) status() httpapi.Status {
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
 	}
-	if problem := a.storeError.Load(); problem != nil {
-		s.StoreError = *problem
-	}
+	s.StoreError = a.storeProblem()
 	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
 	}

@@ -3,48 +3,49 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"time"
 
 	"stint"
+	"stint/guard"
 	"stint/store/memory"
 	"stint/store/redis"
 	"stint/telemetry"
 )
 
-const (
-	// lookEvery is how often a store on the network is asked whether it is there.
-	lookEvery = time.Second
-
-	// lookTimeout is how long it may take to answer that, its first connection included.
-	lookTimeout = time.Second
-)
-
-// stores are where counts are kept: one of the two.
+// stores are where counts are kept: in memory, or in a store on the network behind a
+// guard. Then memory holds what rules let pass by themselves while that is away.
 type stores struct {
-	memory *memory.Store
-	shared *redis.Store
+	memory  *memory.Store
+	shared  *redis.Store
+	guarded *guard.Store
 }
 
-// openStore returns the store that the configuration asks for.
-func openStore(c *Config, log *slog.Logger) (stores, error) {
+// openStore opens the store that the configuration asks for.
+func (a *App) openStore() (err error) {
+	c := &a.config
 	if c.Store == "memory" {
-		m, err := newStore(c, log)
-		return stores{memory: m}, err
+		a.stores.memory, err = newStore(c, a.log)
+		return err
 	}
-	shared, err := redis.Open(c.Store, redis.Options{Namespace: c.Namespace})
+	a.stores.shared, err = redis.Open(c.Store, redis.Options{Namespace: c.Namespace})
 	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-		return stores{}, c.at("store", problem.Problem, problem.Hint)
+		return c.at("store", problem.Problem, problem.Hint)
 	}
-	return stores{shared: shared}, err
+	if err != nil {
+		return err
+	}
+	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
+	a.stores.guarded = guard.New(a.stores.shared, guard.Options{
+		Timeout: c.StoreTimeout, Local: a.stores.memory, OnChange: a.storeChanged,
+	})
+	return nil
 }
 
 // asked returns the store that decides.
-func (s *stores) asked(c *Config) stint.Store {
-	if s.memory != nil {
-		return s.memory
+func (s *stores) asked() stint.Store {
+	if s.guarded != nil {
+		return s.guarded
 	}
-	return timely{s.shared, c.StoreTimeout}
+	return s.memory
 }
 
 // close ends what the store has open.
@@ -63,39 +64,10 @@ func (s *stores) stats() telemetry.StoreStats {
 	}
 }
 
-// timely gives each call of a store on the network a deadline. None is an hour.
-type timely struct {
-	stint.Store
-	timeout time.Duration
-}
-
-// Decide asks the store, see stint.Store.
-func (t timely) Decide(ctx context.Context, call *stint.Call) error {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
-	return t.Store.Decide(ctx, call)
-}
-
-// look asks the store on the network whether it is there, for /readyz and the log; the
-// first time it waits for the answer, and looks at its settings.
-func (a *App) look(ctx context.Context, first bool) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	err := a.stores.shared.Ping(ctx)
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	before := a.storeError.Swap(&text)
-	switch {
-	case err != nil && (first || before == nil || *before == ""):
-		a.log.Error("the store cannot be used", "store", a.config.storeName(), "problem", text, "hint", redisHint(err))
-	case err == nil && before != nil && *before != "":
-		a.log.Info("the store is back", "store", a.config.storeName())
-	}
-	if err == nil && (first || before != nil && *before != "") {
-		a.warnOfStore(ctx)
-	}
+// sharedStats are the numbers of a store on the network, as metrics show them.
+func (s *stores) sharedStats() telemetry.SharedStats {
+	g := s.guarded.Status()
+	return telemetry.SharedStats{Away: g.Away, Timeouts: g.Timeouts, Errors: g.Errors, Spared: g.Spared}
 }
 
 // warnOfStore logs what is odd about the store.

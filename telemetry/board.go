@@ -16,6 +16,7 @@ type counters struct {
 	shadowDenied atomic.Uint64
 	nearLimit    atomic.Uint64
 	over         atomic.Uint64
+	degraded     atomic.Uint64
 }
 
 // board is where the counters of one table stand. It does not change once it is in
@@ -79,6 +80,9 @@ func (b *board) count(a *limiter.Asked) {
 		return
 	}
 	c := b.of(a.Rule)
+	if c != nil && a.Degraded {
+		c.degraded.Add(1)
+	}
 	switch {
 	case c == nil:
 	case a.Allowed:

@@ -25,6 +25,7 @@ var (
 	ruleShadowDesc    = desc("rule_shadow_denied_total", "Answers of a rule in shadow mode that would have denied.", "domain", "rule")
 	ruleNearLimitDesc = desc("rule_near_limit_total", "Answers of a rule that did not deny and left a fifth of the limit or less.", "domain", "rule")
 	ruleOverDesc      = desc("rule_over_total", "Requests that a rule let pass above its plain limit, in the part that soft adds.", "domain", "rule")
+	ruleDegradedDesc  = desc("rule_degraded_total", "Answers of a rule that its on_store_failure gave because the store could not.", "domain", "rule")
 	unmatchedDesc     = desc("unmatched_total", "Descriptors that no rule matched, by domain; empty: domains that no rule file has.", "domain")
 
 	tableDesc       = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
@@ -41,6 +42,9 @@ var (
 	savedDesc     = desc("state_last_success_timestamp_seconds", "When the counts were last written to the state file, in Unix time.")
 	saveFailsDesc = desc("state_last_failed", "1 if the last write of the state file failed: a restart goes back to the one before.")
 
+	storeAvailableDesc = desc("store_available", "0 while the store on the network does not answer and failure policies do.")
+	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before.", "reason")
+
 	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
 	storeBytesDesc   = desc("store_bytes", "Memory that the store of this process takes.")
 	storeEvictedDesc = desc("store_evicted_total", "Keys that the store of this process gave up; over_limit forgives someone: raise its memory.", "reason")
@@ -50,10 +54,10 @@ var (
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
-		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, unmatchedDesc,
+		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, ruleDegradedDesc, unmatchedDesc,
 		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
-		storeKeysDesc, storeBytesDesc, storeEvictedDesc,
+		storeAvailableDesc, storeFailuresDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
 		ch <- d
 	}
@@ -84,6 +88,7 @@ func (m *Metrics) collectRules(out sink) {
 		out.counter(ruleShadowDesc, c.shadowDenied.Load(), c.domain, c.name)
 		out.counter(ruleNearLimitDesc, c.nearLimit.Load(), c.domain, c.name)
 		out.counter(ruleOverDesc, c.over.Load(), c.domain, c.name)
+		out.counter(ruleDegradedDesc, c.degraded.Load(), c.domain, c.name)
 	}
 	for _, domain := range slices.Sorted(maps.Keys(b.unmatched)) {
 		out.counter(unmatchedDesc, b.unmatched[domain].Load(), domain)
@@ -114,6 +119,13 @@ func (m *Metrics) collectState(out sink) {
 		out.gauge(savedDesc, float64(m.saved.UnixMilli())/1e3)
 	}
 	out.gauge(saveFailsDesc, one(m.saveFailed))
+	if m.shared != nil {
+		s := m.shared()
+		out.gauge(storeAvailableDesc, one(!s.Away))
+		out.counter(storeFailuresDesc, s.Timeouts, "timeout")
+		out.counter(storeFailuresDesc, s.Errors, "error")
+		out.counter(storeFailuresDesc, s.Spared, "away")
+	}
 	if m.store == nil {
 		return
 	}

@@ -42,6 +42,7 @@ type Metrics struct {
 	reloadOK  bool
 	listeners map[string]bool
 	store     func() StoreStats
+	shared    func() SharedStats
 	load      func(gauge string) (load float64, fresh bool)
 
 	saves      [2]uint64 // failed, succeeded
@@ -139,6 +140,21 @@ func (m *Metrics) Saved(at time.Time, err error) {
 	}
 	m.saves[1]++
 	m.saved = at
+}
+
+// SharedStats are the numbers of a store on the network.
+type SharedStats struct {
+	Away bool // it does not answer, and failure policies do
+	// Calls that it did not answer in time, that it failed otherwise, and that were not
+	// put to it while it was away.
+	Timeouts, Errors, Spared uint64
+}
+
+// Shared says where the numbers of the store on the network are read from.
+func (m *Metrics) Shared(read func() SharedStats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shared = read
 }
 
 // Decided counts one decision; see limiter.Observer.

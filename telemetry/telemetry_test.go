@@ -230,6 +230,7 @@ func TestErrors(t *testing.T) {
 	m.Decided(new(limiter.Verdict), -1, errors.New("no store"))
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Degraded: true}}, -1, nil)
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
+	m.Shared(func() SharedStats { return SharedStats{Away: true, Timeouts: 1, Errors: 2, Spared: 3} })
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true}, Listed: &rule.Listed{Exempt: true}, Results: make([]limiter.Result, 1)}, -1, nil)
 	m.Decided(&limiter.Verdict{Listed: new(rule.Listed)}, -1, nil)
 	s := &service{metrics: m}
@@ -241,8 +242,24 @@ func TestErrors(t *testing.T) {
 		stint_requests_total{verdict="error"} 1
 		stint_degraded_total 1
 		stint_over_total 1
+		stint_store_available 0
+		stint_store_failures_total{reason="timeout"} 1
+		stint_store_failures_total{reason="error"} 2
+		stint_store_failures_total{reason="away"} 3
 		stint_reload_last_failed 0
 	`)
+}
+
+// Answers of failure policies are counted for their rule, beside what they are.
+func TestDegradedByRule(t *testing.T) {
+	table := parse(t, rules)
+	s := newService(t, table)
+	for _, d := range []stint.Decision{{Degraded: true, Allowed: true, Limit: stint.NoLimit}, {Degraded: true}, {Allowed: true, Limit: 9, Remaining: 9}} {
+		asked := limiter.Asked{Rule: table.Rules()[0], Cost: 1, Decision: d}
+		s.metrics.Decided(&limiter.Verdict{Decision: d, Asked: []limiter.Asked{asked}, Results: make([]limiter.Result, 1)}, -1, nil)
+	}
+	name := fmt.Sprintf(`{domain=%q,rule=%q}`, table.Rules()[0].Domain, table.Rules()[0].Name)
+	s.expect(t, "stint_degraded_total 2\nstint_rule_degraded_total"+name+" 2\nstint_rule_allowed_total"+name+" 2\nstint_rule_denied_total"+name+" 1")
 }
 
 func TestState(t *testing.T) {

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/redistest"
+)
+
+const policies = `
+domain: api
+descriptors:
+  - key: free
+    rate_limit: {per: 1h, requests: 5}
+  - key: login
+    rate_limit: {per: 1h, requests: 5, on_store_failure: deny}
+  - key: part
+    rate_limit: {per: 1h, requests: 20, on_store_failure: local, local_share: 20%, nodes: 2}
+`
+
+// check asks one rule, and returns what stands in the answer.
+func (s *service) check(key string) string {
+	s.t.Helper()
+	status, _, body := s.do(http.MethodPost, "http", "/v1/check",
+		fmt.Sprintf(`{"domain": "api", "descriptors": [{"entries": [{"key": %q, "value": "x"}]}]}`, key))
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: %d: %s", key, status, body)
+	}
+	return body
+}
+
+// While Redis is frozen each rule is answered by its policy, and everybody who asks can
+// see that; no request fails.
+func TestFrozenRedis(t *testing.T) {
+	server := redistest.Start(t)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, policies)
+	s := start(t, func(c *Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), 250*time.Millisecond
+	})
+	for _, key := range []string{"free", "login", "part"} {
+		if body := s.check(key); !strings.Contains(body, `"allowed":true`) || strings.Contains(body, `"degraded":true`) {
+			t.Errorf("%s: %s", key, body)
+		}
+	}
+	server.Freeze()
+	for _, step := range []struct{ key, allowed, limit string }{
+		{"free", "true", "null"},
+		{"login", "false", "5"},
+		{"part", "true", "2"},
+		{"part", "true", "2"},
+		{"part", "false", "2"},
+		{"free", "true", "null"},
+		{"login", "false", "5"},
+	} {
+		body := s.check(step.key)
+		for _, want := range []string{`"degraded":true`, `"allowed":` + step.allowed, `"limit":` + step.limit} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %s in %s", step.key, want, body)
+			}
+		}
+	}
+	at := s.log.await(t, 0, "level=ERROR", "the store cannot be used; each rule is answered by its on_store_failure", server.Addr, "hint=")
+	if status, _, ready := s.get("admin", "/readyz"); status != http.StatusOK || strings.Contains(ready, `"error":""`) {
+		t.Errorf("/readyz: %d %s", status, ready)
+	}
+	_, _, metrics := s.get("admin", "/metrics")
+	for _, want := range []string{
+		"stint_store_available 0", "stint_degraded_total 7", `stint_rule_degraded_total{domain="api",rule="api/part"} 3`,
+		`stint_store_failures_total{reason="timeout"}`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics without %s", want)
+		}
+	}
+	server.Thaw()
+	s.log.await(t, at, "the store is back") // though nobody asks
+	for _, key := range []string{"free", "login", "part"} {
+		if body := s.check(key); strings.Contains(body, `"degraded":true`) {
+			t.Errorf("%s: %s", key, body)
+		}
+	}
+	if _, _, ready := s.get("admin", "/readyz"); !strings.Contains(ready, `"error":""`) {
+		t.Errorf("/readyz: %s", ready)
+	}
+}
