@@ -260,3 +260,63 @@ func TestSettledStream(t *testing.T) {
 		})
 	}
 }
+
+// A call is charged what its metadata or its message says; one that says what is no
+// cost is refused and charged nothing.
+func TestCost(t *testing.T) {
+	const file = `
+domain: api
+descriptors:
+  - key: remote_address
+    rate_limit: {requests: 1000, per: 1h}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+      cost: %s
+`
+	const byKey = "{header: X-Cost, max: 100}"
+	five := wrapperspb.String("abc") // five bytes: what is it, how long, and three more
+	for name, test := range map[string]struct {
+		cost    string
+		message any
+		md      []string
+		left    int64
+		code    codes.Code
+	}{
+		"key":               {byKey, five, []string{"x-cost", "30"}, 970, codes.OK},
+		"missing":           {byKey, five, nil, 999, codes.OK},
+		"negative":          {byKey, five, []string{"x-cost", "-1"}, 1000, codes.InvalidArgument},
+		"huge":              {byKey, five, []string{"x-cost", "1e9"}, 1000, codes.InvalidArgument},
+		"zero":              {byKey, five, []string{"x-cost", "0"}, 1000, codes.InvalidArgument},
+		"above the most":    {byKey, five, []string{"x-cost", "101"}, 1000, codes.InvalidArgument},
+		"no number":         {byKey, five, []string{"x-cost", "abc"}, 1000, codes.InvalidArgument},
+		"repeated":          {byKey, five, []string{"x-cost", "1", "x-cost", "2"}, 1000, codes.InvalidArgument},
+		"message":           {"{body: 2}", five, nil, 997, codes.OK},
+		"a foreign message": {"{body: 2, default: 20}", "abc", nil, 980, codes.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits, l := counted(t, new(clock).store(), fmt.Sprintf(file, test.cost), grpclimit.Options{})
+			_, err := limits.Unary(incoming(t.Context(), nil, false, test.md...), test.message, &grpc.UnaryServerInfo{FullMethod: say},
+				func(context.Context, any) (any, error) { return nil, nil })
+			wantCode(t, err, test.code)
+			if got := left(t, l); got != test.left {
+				t.Errorf("%d are left, want %d", got, test.left)
+			}
+			if err != nil && test.md[len(test.md)-1] != "2" && status.Convert(err).Message() !=
+				fmt.Sprintf("header X-Cost: %q is no whole number from 1 to 100", test.md[1]) {
+				t.Errorf("the message is %q", status.Convert(err).Message())
+			}
+		})
+	}
+
+	// Each message of a stream at its size; the one that pays for opening it is not
+	// known yet.
+	limits, l := counted(t, new(clock).store(), fmt.Sprintf(file, "{body: 1, default: 100}"), grpclimit.Options{EachMessage: true})
+	stream := open(t, serve(t, limits)(alice))
+	for range 3 {
+		wantCode(t, turn(stream), codes.OK) // "hello"
+	}
+	if got := left(t, l); got != 1000-100-2*7 {
+		t.Errorf("%d are left, want 886", got)
+	}
+}
