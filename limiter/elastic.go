@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"bytes"
+	"slices"
 
 	"stint"
 	"stint/rule"
@@ -68,13 +69,63 @@ func low(e *rule.Elastic, load func(string) (float64, bool)) bool {
 // dropPools removes those limits that are the pool of another one in the same call:
 // that one asks the pool's bucket, or debits it.
 func (v *Verdict) dropPools(req *Request) {
-	v.keep(func(a *Asked) bool {
-		for i := range v.Asked {
-			e := v.Asked[i].Rule.Elastic
-			if e != nil && e.Pool == a.Rule && bytes.Equal(e.Pool.AppendPoolKey(nil), a.Rule.AppendKey(nil, req.Descriptors[a.Descriptor].Entries)) {
-				return false
-			}
+	for i := range v.Asked {
+		if v.isPool(&v.Asked[i], req) {
+			v.pools = append(v.pools, v.Asked[i])
 		}
-		return true
+	}
+	if len(v.pools) == 0 {
+		return
+	}
+	v.Asked = slices.DeleteFunc(v.Asked, func(a Asked) bool {
+		return slices.ContainsFunc(v.pools, func(p Asked) bool { return p.Rule == a.Rule && p.Descriptor == a.Descriptor })
 	})
+}
+
+// isPool says whether a limit is the bucket that another one of the call leans on.
+func (v *Verdict) isPool(a *Asked, req *Request) bool {
+	for i := range v.Asked {
+		e := v.Asked[i].Rule.Elastic
+		if e != nil && e.Pool == a.Rule {
+			return bytes.Equal(e.Pool.AppendPoolKey(nil), a.Rule.AppendKey(nil, req.Descriptors[a.Descriptor].Entries))
+		}
+	}
+	return false
+}
+
+// answerPools answers the descriptors whose only limits are pools of others with what
+// these have left. It denies nobody by itself.
+func (v *Verdict) answerPools() {
+	for i := range v.pools {
+		p := &v.pools[i]
+		result := &v.Results[p.Descriptor]
+		for t, n := range v.taken {
+			if n >= 0 || result.Rule != nil || v.call.Takes[t].Limit != p.Rule.Stored {
+				continue
+			}
+			p.Decision = v.leaned[^n]
+			p.Over = false
+			if p.Rule.Soft > 0 {
+				p.soften(false)
+			}
+			*result = Result{Rule: p.Rule, Decision: p.Decision}
+		}
+	}
+}
+
+// Leaned returns the answers of what the limit number i of Asked leans on: its cap,
+// which bounds what the key takes with all that it is lent, and where room is lent by
+// a rule that rule's bucket, as the store has it. None for a limit that is not
+// elastic. They are those of the verdict's next decision once that is made.
+func (v *Verdict) Leaned(i int) []stint.Decision {
+	from := 0
+	for t, n := range v.taken {
+		switch {
+		case n == i:
+			return v.leaned[from : from+int(v.call.Takes[t].Leans)]
+		case n >= 0:
+			from += int(v.call.Takes[t].Leans)
+		}
+	}
+	return nil
 }

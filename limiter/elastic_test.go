@@ -77,9 +77,39 @@ func TestElasticPool(t *testing.T) {
 		{"c", 9, true, false, 1, "api/user"},
 		{"all", 1, false, false, 0, "total"},
 	})
+}
+
+// TestElasticPoolInCall: a pool that the request itself names is asked once, by those
+// that lean on it, and its descriptor is answered with what is left of it.
+func TestElasticPoolInCall(t *testing.T) {
+	rules := table(t, pooled)
+	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})
+	l := New(store, elastic(t, rules, rule.Elastic{Pool: rules.Rules()[1]}), Options{})
 	var v Verdict
-	if err := l.Decide(ctx, describe(1, "user", "d", "total", "all"), &v); err != nil || !v.Allowed || v.Remaining != 9 || v.Results[1].Rule != nil {
-		t.Errorf("a call that the pool is part of asks it twice: %+v, %v", v, err)
+	for i, step := range []struct {
+		user      string
+		cost      uint32
+		allowed   bool
+		own, pool int64
+		asked     int
+	}{
+		{"a", 1, true, 9, 99, 1},
+		{"a", 0, true, 9, 99, 2}, // looking asks both
+		{"a", 28, true, 9, 71, 1},
+		{"a", 2, true, 7, 69, 1},
+		{"a", 8, false, 7, 69, 1}, // the cap is 30
+	} {
+		if err := l.Decide(ctx, describe(step.cost, "user", step.user, "total", "all"), &v); err != nil {
+			t.Fatal(err)
+		}
+		own, pool := v.Results[0], v.Results[1]
+		if v.Allowed != step.allowed || own.Remaining != step.own || name(pool.Rule) != "total" || !pool.Allowed || pool.Over || pool.Remaining != step.pool || len(v.Asked) != step.asked {
+			t.Errorf("step %d: %+v, pool %+v, %d asked, want %+v", i, v.Decision, pool, len(v.Asked), step)
+		}
+		leaned := v.Leaned(0)
+		if len(leaned) != 2 || leaned[0].Limit != 30 || leaned[1].Remaining != step.pool || len(v.Leaned(1)) != 0 {
+			t.Errorf("step %d leans on %+v", i, leaned)
+		}
 	}
 }
 

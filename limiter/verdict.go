@@ -43,6 +43,7 @@ type Verdict struct {
 	which []*rule.Rule
 
 	leaned   []stint.Decision // of takes that others lean on; number n is ^n in taken
+	pools    []Asked          // those that were not asked because others lean on them
 	after    stint.Call       // what is given back or settled
 	reserved bool             // something that counts answers was charged
 	undone   bool
@@ -81,6 +82,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
+	v.pools = v.pools[:0]
 	v.reserved, v.undone = false, false
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	for range req.Descriptors {
@@ -153,7 +155,7 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 	if replacing {
 		v.dropReplaced()
 	}
-	if elastic && req.Op == stint.Ask {
+	if elastic && takes(req) {
 		v.dropPools(req)
 	}
 	for i := range v.Asked {
@@ -179,14 +181,9 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 // dropReplaced removes the limits whose name another matched limit replaces. One
 // that is itself replaced still replaces others.
 func (v *Verdict) dropReplaced() {
-	v.keep(func(a *Asked) bool { return !v.replaced(a.Rule.Name) })
-}
-
-// keep removes the limits that are not to be asked.
-func (v *Verdict) keep(asked func(*Asked) bool) {
 	kept := v.Asked[:0:0]
 	for i := range v.Asked {
-		if asked(&v.Asked[i]) {
+		if !v.replaced(v.Asked[i].Rule.Name) {
 			kept = append(kept, v.Asked[i])
 		}
 	}
@@ -284,6 +281,7 @@ func (v *Verdict) conclude() {
 			v.Results[i] = Result{Rule: v.which[n], Decision: d}
 		}
 	}
+	v.answerPools()
 	quotas, spent := v.quotas()
 	v.gather(func(a *Asked) bool {
 		return a.Rule == nil || !a.Rule.Shadow && (!a.Rule.Quota || a.Allowed || spent == quotas)
