@@ -86,12 +86,17 @@ func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 	return err
 }
 
-// name adds which policy decided, and whether in place of a store, where that is
-// switched on.
-func (s *Server) name(md metadata.MD, m *scratch) {
+// degraded adds that a failure policy decided, where that is switched on.
+func (s *Server) degraded(md metadata.MD, m *scratch) {
 	if m.Verdict.Degraded && s.options.DegradedHeader != "" {
 		md.Set(s.options.DegradedHeader, "true")
 	}
+}
+
+// name adds which policy decided, and whether in place of a store, where that is
+// switched on.
+func (s *Server) name(md metadata.MD, m *scratch) {
+	s.degraded(md, m)
 	if s.options.PolicyHeader == "" {
 		return
 	}

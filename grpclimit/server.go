@@ -178,8 +178,8 @@ func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	what, err := s.asker.ask(c, m)
 	watched := what == ask.Decided && m.Verdict.Reserved()
 	err = s.enter(c, m, what, err)
-	if err == nil && what == ask.Decided && show {
-		s.show(c, m)
+	if err == nil && show {
+		s.show(c, m, what)
 	}
 	if !watched {
 		s.release(m)
@@ -238,15 +238,22 @@ func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
 	return s.refuse(c, m, answer.TurnAway(m.policies, &m.Verdict, left))
 }
 
-// show sets the metadata of a call that may pass. One whose headers are gone already
-// passes without.
-func (s *Server) show(c *call, m *scratch) {
+// show sets the metadata of a call of that outcome that may pass. One whose headers
+// are gone already passes without.
+func (s *Server) show(c *call, m *scratch, what ask.Outcome) {
 	md := metadata.MD{}
-	if m.Verdict.Listed == nil {
+	if what == ask.Decided && m.Verdict.Listed == nil {
 		m.fields.Answer(m.policies, -1, s.options.Reset)
 		md = fieldsOf(&m.fields)
 	}
-	s.name(md, m)
+	switch what {
+	case ask.Decided:
+		s.name(md, m)
+	case ask.Undecided:
+		s.degraded(md, m)
+	default:
+		return
+	}
 	if m.Verdict.Over && s.options.OverHeader != "" {
 		md.Set(s.options.OverHeader, "true")
 	}

@@ -350,6 +350,43 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
+// away is a store that failure policies answer for, as one behind a guard does.
+type away struct{}
+
+func (away) Decide(_ context.Context, call *stint.Call) error {
+	call.Results = call.Results[:0]
+	for i := range call.Takes {
+		d := stint.Decision{Degraded: true, Limit: 1, RetryAfter: time.Second}
+		if call.Takes[i].OnFailure == stint.Allow {
+			d = stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
+		}
+		call.Results = append(call.Results, d)
+	}
+	return nil
+}
+
+// What a failure policy decided is told apart from what a limit did, and is marked
+// where that is switched on, whoever followed the policy.
+func TestDegraded(t *testing.T) {
+	l := limit(t, stint.Spec{Requests: 1, Per: time.Second})
+	for _, store := range []stint.Store{away{}, broken{}} {
+		for policy, want := range map[rule.Failure]codes.Code{rule.Allow: codes.OK, rule.Deny: codes.Unavailable} {
+			options := grpclimit.Options{OnStoreFailure: policy, DegradedHeader: "x-degraded"}
+			a := call(t.Context(), serve(t, grpclimit.Limit(store, l, options))(alice))
+			wantCode(t, a.err, want)
+			md := a.header
+			if want != codes.OK {
+				md = a.trailer
+			}
+			if got := strings.Join(md.Get("x-degraded"), ","); got != "true" {
+				t.Errorf("%T, %v: %q, %v", store, policy, got, md)
+			}
+			client := grpclimit.NewClient(store, l, grpclimit.ClientOptions{OnStoreFailure: policy})
+			wantCode(t, call(t.Context(), serve(t, nil)(alice, paced(client)...)).err, want)
+		}
+	}
+}
+
 func TestDenied(t *testing.T) {
 	options := grpclimit.Options{Denied: func(_ context.Context, method string, v *limiter.Verdict) error {
 		return status.Error(codes.FailedPrecondition, fmt.Sprint(method, " ", v.RetryAfter))
