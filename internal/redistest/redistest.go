@@ -34,7 +34,6 @@ type Server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	output *lines
-	frozen bool
 }
 
 // Start starts a server with further arguments, such as "--maxmemory", "1mb". Where
@@ -98,7 +97,7 @@ func (s *Server) Stop() {
 	}
 	s.cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
 	s.cmd.Wait()         //nolint:errcheck // it was killed
-	s.cmd, s.frozen = nil, false
+	s.cmd = nil
 }
 
 // Restart starts the stopped server again, empty, on the same port.
@@ -173,15 +172,29 @@ func (s *Server) CPU() time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
-// freePort returns a port that nobody listens on.
+// busOffset is how far above its port a node of a Cluster talks to the others.
+const busOffset = 10000
+
+// freePort returns a port that nobody listens on, nor on the one of its bus.
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		listener.Close()
+		if port+busOffset > 65535 {
+			continue
+		}
+		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset)))
+		if err != nil {
+			continue
+		}
+		bus.Close()
+		return port
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // lines keeps what a server prints.

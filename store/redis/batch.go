@@ -21,11 +21,25 @@ type batch struct {
 	at     stint.Instant // Call.At
 	now    stint.Instant // the time whose calendar windows were written
 
+	mode  mode
+	only  int     // the one group that is written; -1: all
 	kinds kindSet // of what is asked for
 	more  kindSet // of states that were found
 	keys  []string
 	args  []string
 }
+
+// mode says what a group is asked for, see lua/decide.lua.
+type mode int
+
+const (
+	modeDecide mode = iota
+	modeTest
+	modeDenied
+)
+
+// opOwe debits unasked, as stint.Limit.Owe does; it is no take's.
+const opOwe = stint.Settle + 1
 
 // group is the parts from first up to the next group's.
 type group struct {
@@ -36,15 +50,16 @@ type group struct {
 // part is what a call asks of one key.
 type part struct {
 	*form
-	key   stint.Key
-	name  string // of the key in Redis, "" without a limit
-	op    stint.Op
-	undo  *stint.Decision
-	cost  uint64
-	lends uint8 // Take.Leans
-	held  bool  // others lean on it
-	asked bool  // by a take that is not leaned on
-	leans []lean
+	key       stint.Key
+	name      string // of the key in Redis, "" without a limit
+	partition int
+	op        stint.Op
+	undo      *stint.Decision
+	cost      uint64
+	lends     uint8 // Take.Leans
+	held      bool  // others lean on it
+	asked     bool  // by a take that is not leaned on
+	leans     []lean
 
 	result stint.Decision
 }
@@ -60,7 +75,7 @@ func (b *batch) clear() {
 	clear(b.parts)
 	clear(b.keys)
 	clear(b.args)
-	*b = batch{parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0]}
+	*b = batch{only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0]}
 }
 
 // gather makes groups of the takes of a call, that of all which are not apart first.
@@ -114,7 +129,7 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 	if n == len(b.parts) {
 		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Leans})
 		if t.Limit.Algorithm() != stint.Unlimited {
-			b.parts[n].name = s.name(t.Limit.Algorithm(), t.Key)
+			b.parts[n].name, b.parts[n].partition = s.name(t.Limit.Algorithm(), t.Key)
 		}
 	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Leans || !p.limit.Same(t.Limit) {
 		return 0, stint.ErrMixedLimits
@@ -132,13 +147,33 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 // maxText is the longest key that stands in Redis as it is.
 const maxText = 128
 
-// name returns the name of a key in Redis.
-func (s *Store) name(algorithm stint.Algorithm, key stint.Key) string {
+// name returns the name of a key in Redis, and the partition it lies in.
+func (s *Store) name(algorithm stint.Algorithm, key stint.Key) (name string, partition int) {
+	where := s.namespace + ":"
+	if s.tags != nil {
+		partition = partitionOf(string(key), len(s.tags))
+		where += "{" + s.tags[partition] + "}:"
+	}
 	if len(key) <= maxText {
-		return s.namespace + ":" + algorithm.String() + ":" + string(key)
+		return where + algorithm.String() + ":" + string(key), partition
 	}
 	sum := sha256.Sum256([]byte(key))
-	return s.namespace + ":" + algorithm.String() + "#" + hex.EncodeToString(sum[:16])
+	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+}
+
+// meets says whether parts lie in one partition.
+func (b *batch) meets(parts []part) bool {
+	first := -1
+	for i := range parts {
+		switch {
+		case parts[i].name == "":
+		case first < 0:
+			first = parts[i].partition
+		case parts[i].partition != first:
+			return false
+		}
+	}
+	return true
 }
 
 // Keys outlive their states by this many milliseconds: see Store.
@@ -156,7 +191,7 @@ func (b *batch) write(now stint.Instant) bool {
 	b.keys, b.args, b.kinds, b.now = b.keys[:0], b.args[:0], b.more, now
 	for i := range b.groups {
 		g := &b.groups[i]
-		if !g.done && !b.unlimited(g, now) {
+		if !g.done && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
 			b.writeGroup(g, len(b.args) > 0)
 		}
 	}
@@ -193,6 +228,7 @@ func (b *batch) writeGroup(g *group, follows bool) {
 	} else {
 		b.number(0)
 	}
+	b.number(int64(b.mode))
 	b.number(int64(g.end - g.first))
 	for i := g.first; i < g.end; i++ {
 		p := &b.parts[i]
@@ -255,8 +291,8 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	charged := false
 	for i := range b.groups {
 		g := &b.groups[i]
-		if g.done {
-			charged = true
+		if g.done || b.only >= 0 && b.only != i {
+			charged = charged || g.done
 			continue
 		}
 		if len(reply) == 0 {

@@ -11,11 +11,12 @@ import (
 
 // form is what a limit looks like to the scripts.
 type form struct {
-	limit *stint.Limit
-	head  string // letter and numbers, see lua/common.lua
-	flags int64
-	wait  int64 // max_wait or min_interval in microseconds, -1 for none
-	kinds kindSet
+	limit   *stint.Limit
+	head    string // letter and numbers, see lua/common.lua
+	flags   int64
+	wait    int64 // max_wait or min_interval in microseconds, -1 for none
+	kinds   kindSet
+	effects bool // a denied take may change its state
 	// bounds are where the windows of a calendar around a time begin; nil for others.
 	bounds   atomic.Pointer[[]int64]
 	calendar bool
@@ -55,7 +56,7 @@ func (f *forms) of(limit *stint.Limit) *form {
 
 func newForm(limit *stint.Limit) *form {
 	s := limit.Spec()
-	f := &form{limit: limit, wait: -1, calendar: s.Calendar != stint.NoPeriod, head: head(s)}
+	f := &form{limit: limit, wait: -1, calendar: s.Calendar != stint.NoPeriod, head: head(s), effects: s.CountDenied || s.StartFull}
 	f.kinds = kindsOf(f.head)
 	if s.Overdraw {
 		f.flags |= flagOverdraw

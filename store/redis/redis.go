@@ -28,6 +28,12 @@ type Options struct {
 	// DefaultNamespace.
 	Namespace string
 
+	// Partitions is how many parts the keys are divided into on a Cluster, 1 to
+	// MaxPartitions; 0 means DefaultPartitions. All nodes must say the same: with another
+	// number every key begins anew. More spread busy keys more evenly, fewer let more keys
+	// of a call meet on one server. One server has no use for it.
+	Partitions int
+
 	// Clock is this node's clock, which decides nothing but which windows of a calendar
 	// are offered to the server first; the server's own time chooses among them. Nil is
 	// the machine's clock.
@@ -62,6 +68,27 @@ type Options struct {
 // server's clock that is set back gives nothing out again; an hour later where Call.At
 // says what time it is. The time to live is set in the step that writes the value.
 //
+// # On a Cluster
+//
+// Keys are divided into partitions (Options.Partitions) by their text, and a partition
+// lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys lie in one is
+// decided as on a single server. Others take two round trips, to all partitions at once:
+// the first tests and charges nothing, the second charges each partition all or none. If
+// one denies then, because others were quicker, the rest is given back (which takes a
+// third). So no more ever passes than limits allow, and denials change nothing; but
+// between two partitions of a call others may see
+//
+//   - some of its keys charged and others not yet;
+//   - for the length of a round trip, units charged that are then given back, so that
+//     somebody may be denied who would have passed had they asked later. A place in a
+//     leaky_bucket that others queued behind meanwhile stays taken.
+//
+// Takes that lean on others (see stint.Take.Leans) in another partition ask them in a
+// round trip of their own, and what they owe, like all that is forced, given back, settled
+// or reset, follows after everything else has passed. If the connection is lost between
+// two steps the error wraps stint.ErrUnknown. The decisions of one call carry the times of
+// their servers.
+//
 // # When it fails
 //
 // An error means that the call was not decided. It wraps [stint.ErrUnknown] where the
@@ -71,9 +98,11 @@ type Options struct {
 type Store struct {
 	namespace string
 	clock     func() time.Time
+	tags      []string // of the partitions of a Cluster; nil on one server
 	link      link
 	forms     forms
-	batches   sync.Pool // *batch
+	batches   sync.Pool      // *batch
+	behind    sync.WaitGroup // what is given back behind the backs of callers
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -107,7 +136,19 @@ func Open(url string, options Options) (*Store, error) {
 	}
 	s := &Store{namespace: options.Namespace, clock: options.Clock}
 	s.link.target = target
-	s.batches.New = func() any { return new(batch) }
+	if isCluster(url) {
+		if options.Partitions == 0 {
+			options.Partitions = DefaultPartitions
+		}
+		if options.Partitions < 1 || options.Partitions > MaxPartitions {
+			return nil, &ConfigError{
+				Problem: fmt.Sprintf("%d partitions", options.Partitions),
+				Hint:    fmt.Sprintf("choose 1 to %d", MaxPartitions),
+			}
+		}
+		s.tags = tags(options.Partitions)
+	}
+	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
 
@@ -130,7 +171,10 @@ func CheckNamespace(name string) error {
 }
 
 // Close closes all connections. Calls that are under way fail.
-func (s *Store) Close() { s.link.close() }
+func (s *Store) Close() {
+	s.link.close()
+	s.behind.Wait()
+}
 
 // Ping asks the server whether it is there and can decide: nil, or an error that says
 // what is wrong and what to do.
@@ -173,10 +217,36 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	return nil
 }
 
-// decide has all groups of a batch decided. Those whose calendar windows turn out not
+// decide has all groups of a batch decided, in one round trip where they can be.
+func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
+	if s.tags == nil || len(b.parts) == 0 || b.meets(b.parts) {
+		return s.together(ctx, b, now)
+	}
+	charged := false
+	for i := range b.groups {
+		g := &b.groups[i]
+		var err error
+		if parts := b.parts[g.first:g.end]; b.meets(parts) {
+			b.only = i
+			err = s.together(ctx, b, now)
+		} else {
+			err = s.spread(ctx, b, g, now)
+		}
+		if err != nil && charged {
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+		}
+		if err != nil {
+			return err
+		}
+		charged = true
+	}
+	return nil
+}
+
+// together has the groups of a batch decided that lie in one partition. Those whose calendar windows turn out not
 // to hold the server's time are asked once more, with those that do: nothing of them
 // was changed.
-func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
+func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
 	charged := false
 	for range 3 {
 		if !b.write(now) {

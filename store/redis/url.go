@@ -58,6 +58,8 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		return target, &ConfigError{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
 	}
 	target.ForceSingleClient = form == ""
+	// A primary that hangs says nothing of who took its place.
+	target.ClusterOption.ShardsRefreshInterval = time.Second
 	if err := setDatabase(&target, u.Path, form); err != nil {
 		return target, err
 	}
@@ -175,6 +177,12 @@ func IsURL(text string) bool {
 	scheme, _, ok := strings.Cut(text, "://")
 	scheme, _, _ = strings.Cut(scheme, "+")
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
+}
+
+// isCluster says whether a URL names a Cluster.
+func isCluster(text string) bool {
+	scheme, _, _ := strings.Cut(text, "://")
+	return strings.HasSuffix(scheme, "+cluster")
 }
 
 // Redact returns the URL without its passwords, for people to see.

@@ -38,6 +38,11 @@ type Options struct {
 	// answered more strictly, and is not asked.
 	Backwards bool
 
+	// Scattered says that the keys of a call may lie on several servers: a call then
+	// need not see all of them at one moment, and where calls collide a place in a leaky
+	// bucket may pass unused.
+	Scattered bool
+
 	// Slow says that a decision leaves the process: contention and random histories
 	// are a tenth as long.
 	Slow bool

@@ -6,12 +6,15 @@
 --   at        microseconds since 1970, at most 2^52; 0: the time of this server
 --   spare     milliseconds that a key outlives its state, 0 to 2^32
 --   follows   1 if it is decided only if the group before it was, else 0
+--   mode      0 decide; 1 only test what is asked, and answer as if it were alone; 2 the
+--             call is denied elsewhere: only do what denied takes do (overdraw, count)
 --   n         takes, 1 or more
 --
 -- and then of each of its takes
 --
 --   head      numbers of its limit, as states carry them: "1b 100 60000000 100"
---   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle
+--   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 owe: debit unasked, into
+--             a debt of no more than the limit
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others lean on it, 8 and nobody
 --             asks it, 16 it has an undo, 32 it leans
@@ -40,7 +43,8 @@
 -- a user who may run some commands and not others fails later; "STINT-PARTLY" stands
 -- before that error.
 
-local ASK, FORCE, BACK, RESET, SETTLE = 0, 1, 2, 3, 4
+local ASK, FORCE, BACK, RESET, SETTLE, OWE = 0, 1, 2, 3, 4, 5
+local TEST, DENIED = 1, 2 -- modes
 local argument, key = 0, 0
 local written = false -- whether anything of the group was
 
@@ -171,11 +175,26 @@ local function reset(p)
   p.found = false
 end
 
+-- owe debits units unasked, into a debt of no more than the limit.
+local function owe(p, now, units)
+  if not p.key or p.most == 0 then
+    return answer(p, now, 0, true)
+  end
+  local debit = min(units, UNITS, max(0, 2 * p.most - p.kind.used(p, p.st, now)))
+  if debit > 0 then
+    add(p, now, debit)
+  end
+  answer(p, now, 0, true)
+  p.over = debit < units
+end
+
 -- act does what the take is for.
 local function act(p, now)
   local charges = p.most > 0 and p.cost > 0
   if p.op == ASK then
     return take(p, now, p.cost)
+  elseif p.op == OWE then
+    return owe(p, now, p.cost)
   elseif not p.key then -- no limit: nothing to change
   elseif p.op == RESET then
     reset(p)
@@ -189,19 +208,6 @@ local function act(p, now)
     p.st.dirty = true
   end
   answer(p, now, 0, true)
-end
-
--- owe debits units unasked, into a debt of no more than the limit.
-local function owe(p, now)
-  if not p.key or p.most == 0 then
-    return answer(p, now, 0, true)
-  end
-  local debit = min(p.owed, UNITS, max(0, 2 * p.most - p.kind.used(p, p.st, now)))
-  if debit > 0 then
-    add(p, now, debit)
-  end
-  answer(p, now, 0, true)
-  p.over = debit < p.owed
 end
 
 -- carry turns a state written under other numbers into one of p: what was used under
@@ -329,11 +335,11 @@ local function conclude(p, pass, now)
     p.retry = min(p.retry, retry)
   end
   if pass and p.owed > 0 then
-    owe(p, now)
+    owe(p, now, p.owed)
   end
 end
 
-local function decide(group, now, spare)
+local function decide(group, now, spare, mode)
   for _, p in ipairs(group) do
     load(p, now)
   end
@@ -342,10 +348,14 @@ local function decide(group, now, spare)
       carry(p, now)
     end
   end
-  local pass = test(group, now)
+  local pass = test(group, now) and mode ~= DENIED
   local result = { now }
   for _, p in ipairs(group) do
-    conclude(p, pass, now)
+    if mode == TEST then
+      answer(p, now, p.cost, p.allowed)
+    else
+      conclude(p, pass, now)
+    end
     save(p, now, spare)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
@@ -357,7 +367,7 @@ end
 
 local results, clock_read, decided = {}, nil, true
 while argument < #ARGV do
-  local now, spare, follows, count = number(), number(), number(), number()
+  local now, spare, follows, mode, count = number(), number(), number(), number(), number()
   if now == 0 then
     if not clock_read then
       local time = call('TIME')
@@ -372,7 +382,7 @@ while argument < #ARGV do
   local result = 'STINT-AFTER'
   if decided or follows == 0 then
     written = false
-    decided, result = pcall(decide, group, now, spare)
+    decided, result = pcall(decide, group, now, spare, mode)
     if not decided then
       if type(result) == 'table' then
         result = result.err or 'an error without a text' -- as of Redis 7

@@ -1,0 +1,120 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slots is how many parts a Cluster divides all keys into.
+const slots = 16384
+
+// patience is how long servers may take to find each other.
+const patience = 30 * time.Second
+
+// Cluster is a Redis Cluster whose nodes all run on this machine.
+type Cluster struct {
+	Nodes []*Server // primaries first, then a replica of each
+	t     testing.TB
+}
+
+// StartCluster starts a Cluster of so many primaries, each with one replica, and waits
+// until it serves.
+func StartCluster(t testing.TB, primaries int) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	for i := range 2 * primaries {
+		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-config-file", fmt.Sprint("nodes-", i, ".conf"),
+			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"))
+	}
+	for i, node := range c.Nodes {
+		if i < primaries {
+			node.ok("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/primaries), strconv.Itoa((i+1)*slots/primaries-1))
+			node.ok("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		}
+		host, port, _ := net.SplitHostPort(node.Addr)
+		c.Nodes[0].ok("CLUSTER", "MEET", host, port)
+	}
+	c.all("all nodes know each other", func(node *Server) bool {
+		return strings.Count(node.Do("CLUSTER", "NODES"), "connected") == len(c.Nodes) && !strings.Contains(node.Do("CLUSTER", "NODES"), "handshake")
+	})
+	for i, node := range c.Nodes[primaries:] {
+		node.ok("CLUSTER", "REPLICATE", c.Nodes[i].Do("CLUSTER", "MYID"))
+	}
+	c.Settle()
+	return c
+}
+
+// Settle waits until every node that runs says that the Cluster serves, and every
+// replica follows its primary.
+func (c *Cluster) Settle() {
+	c.t.Helper()
+	c.all("the Cluster serves", func(node *Server) bool {
+		info := node.Do("INFO", "replication")
+		return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok") &&
+			(strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
+	})
+}
+
+// Primaries returns the nodes that run and are primaries now.
+func (c *Cluster) Primaries() []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Server) bool {
+		return !node.Running() || !strings.Contains(node.Do("INFO", "replication"), "role:master")
+	})
+}
+
+// Addrs returns the addresses of all nodes, with commas.
+func (c *Cluster) Addrs() string {
+	var all []string
+	for _, node := range c.Nodes {
+		all = append(all, node.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// URL returns the addresses of all nodes as stores take them.
+func (c *Cluster) URL() string { return "redis+cluster://" + c.Addrs() }
+
+// all waits until something holds for every node that runs.
+func (c *Cluster) all(what string, holds func(*Server) bool) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if node.Running() {
+			Until(c.t, what, func() bool { return holds(node) })
+		}
+	}
+}
+
+// Until asks again and again until something holds.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("after %v still not so: %s", patience, what)
+		}
+	}
+}
+
+// ok sends a command that must be answered with OK.
+func (s *Server) ok(words ...string) {
+	s.t.Helper()
+	if answer := s.Do(words...); answer != "OK" {
+		s.t.Fatalf("%s: %s", strings.Join(words, " "), answer)
+	}
+}
+
+// Running says whether the server runs, frozen or not.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil
+}

@@ -1,0 +1,31 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+	"stint/store/storetest"
+)
+
+// openCluster returns an empty store on the Cluster.
+func openCluster(t testing.TB, cluster *redistest.Cluster) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSuiteOnCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	storetest.Run(t, storetest.Options{
+		New:       func(t testing.TB) stint.Store { return openCluster(t, cluster) },
+		Slow:      true,
+		Scattered: true,
+	})
+}
