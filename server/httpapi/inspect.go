@@ -19,10 +19,12 @@ type inspectAnswer struct {
 
 // inspected is one limit and the state of the key under it.
 type inspected struct {
-	Descriptor   int         `json:"descriptor"`
-	Rule         string      `json:"rule"`
-	Shadow       bool        `json:"shadow"`
-	Config       limitAnswer `json:"config"`
+	Descriptor int         `json:"descriptor"`
+	Rule       string      `json:"rule"`
+	Shadow     bool        `json:"shadow"`
+	Config     limitAnswer `json:"config"`
+	policyAnswer
+	Lent         *lentAnswer `json:"lent,omitempty"`
 	Limit        *int64      `json:"limit"`
 	Used         *int64      `json:"used"`
 	Remaining    *int64      `json:"remaining"`
@@ -55,13 +57,14 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	v := &k.verdict
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
-		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], k.question.limit))
+		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i)))
 	}
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// inspectedOf returns one limit; inline is the one that the request brought.
-func inspectedOf(asked *limiter.Asked, inline *stint.Limit) inspected {
+// inspectedOf returns one limit; inline is the one that the request brought, and
+// leaned what the limit leans on.
+func inspectedOf(asked *limiter.Asked, inline *stint.Limit, leaned []stint.Decision) inspected {
 	one := inspected{
 		Descriptor:   asked.Descriptor,
 		ResetAfterMS: millis(asked.ResetAfter),
@@ -71,6 +74,7 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit) inspected {
 	if asked.Rule != nil {
 		limit = asked.Rule.Limit
 		one.Rule, one.Shadow = asked.Rule.Name, asked.Rule.Shadow
+		one.policyAnswer, one.Lent = policyOf(asked.Rule), lentOf(asked.Rule, leaned)
 	}
 	one.Config = describe(limit)
 	if asked.Limit != stint.NoLimit {

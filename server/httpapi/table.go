@@ -29,6 +29,7 @@ type ruleAnswer struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	limitAnswer
+	policyAnswer
 	Shadow   bool     `json:"shadow"`
 	Quota    bool     `json:"quota"`
 	Replaces []string `json:"replaces,omitempty"`
@@ -74,8 +75,8 @@ func (a *tableAnswer) fill(table *rule.Table) {
 		d := &a.Domains[place[r.Domain]]
 		d.Rules = append(d.Rules, ruleAnswer{
 			Name: r.Name, File: r.File, Line: r.Line,
-			limitAnswer: describe(r.Limit),
-			Shadow:      r.Shadow, Quota: r.Quota, Replaces: r.Replaces,
+			limitAnswer: describe(r.Limit), policyAnswer: policyOf(r),
+			Shadow: r.Shadow, Quota: r.Quota, Replaces: r.Replaces,
 			OnStoreFailure: r.OnStoreFailure.String(), Coordination: r.Coordination.String(),
 		})
 	}

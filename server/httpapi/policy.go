@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"strings"
+
+	"stint"
+	"stint/rule"
+)
+
+// policyAnswer is what a rule says beside the numbers of its limit, in the words of
+// its file.
+type policyAnswer struct {
+	Soft     string         `json:"soft,omitempty"`
+	Count    string         `json:"count,omitempty"`
+	Statuses []string       `json:"statuses,omitempty"`
+	Elastic  *elasticAnswer `json:"elastic,omitempty"`
+}
+
+// elasticAnswer is where an elastic limit gets more from: another rule, or a load that
+// is below some level.
+type elasticAnswer struct {
+	From  string `json:"from"`
+	Gauge string `json:"gauge,omitempty"`
+	Below string `json:"below,omitempty"`
+
+	// Cap is the limit with the numbers that upto makes larger.
+	Cap limitAnswer `json:"cap"`
+}
+
+// policyOf returns the policy of a rule.
+func policyOf(r *rule.Rule) policyAnswer {
+	var p policyAnswer
+	if r.Soft > 0 {
+		p.Soft = r.Soft.String()
+	}
+	if r.Answers != nil {
+		p.Count, p.Statuses = "responses", strings.Fields(r.Answers.String())
+	}
+	if e := r.Elastic; e != nil {
+		p.Elastic = &elasticAnswer{From: "load", Cap: describe(e.Cap)}
+		if e.Pool != nil {
+			p.Elastic.From = e.Pool.Name
+		} else {
+			p.Elastic.Gauge, p.Elastic.Below = e.Gauge, e.Below.String()
+		}
+	}
+	return p
+}
+
+// lentAnswer is what a key may get above its own limit now.
+type lentAnswer struct {
+	// Room is how many units that are.
+	Room int64 `json:"room"`
+
+	Cap  bucketAnswer  `json:"cap"`
+	Pool *bucketAnswer `json:"pool,omitempty"`
+}
+
+// bucketAnswer is the state of a bucket that a limit leans on.
+type bucketAnswer struct {
+	Limit     int64 `json:"limit"`
+	Used      int64 `json:"used"`
+	Remaining int64 `json:"remaining"`
+}
+
+// lentOf returns what the limit of a rule leans on, nil where it leans on nothing.
+func lentOf(r *rule.Rule, leaned []stint.Decision) *lentAnswer {
+	if r.Elastic == nil || len(leaned) == 0 {
+		return nil
+	}
+	lent := &lentAnswer{Room: leaned[0].Remaining, Cap: bucketOf(&leaned[0])}
+	for i := range leaned {
+		lent.Room = min(lent.Room, leaned[i].Remaining)
+	}
+	if r.Elastic.Pool != nil && len(leaned) > 1 {
+		pool := bucketOf(&leaned[1])
+		lent.Pool = &pool
+	}
+	return lent
+}
+
+func bucketOf(d *stint.Decision) bucketAnswer {
+	return bucketAnswer{Limit: d.Limit, Used: d.Limit - d.Remaining, Remaining: d.Remaining}
+}
