@@ -320,3 +320,29 @@ http:
 		t.Errorf("%d are left, want 886", got)
 	}
 }
+
+// A refusal is an answer too, to limits that are decided by themselves.
+func TestSettledRefusal(t *testing.T) {
+	const file = `
+domain: api
+descriptors:
+  - key: remote_address
+    shadow_mode: true
+    rate_limit: {per: 15m, requests: 5, count: responses, statuses: [%s]}
+  - key: path
+    rate_limit: {per: 15m, requests: 0}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+    - actions: [{path: {}}]
+`
+	for statuses, want := range map[string]int64{"429": 4, "200": 5} {
+		limits, l := counted(t, new(clock).store(), fmt.Sprintf(file, statuses), grpclimit.Options{})
+		if code := pass(incoming(t.Context(), nil, false), limits); code != codes.ResourceExhausted {
+			t.Errorf("the call ended with %v", code)
+		}
+		if got := left(t, l); got != want {
+			t.Errorf("where %s counts %d are left, want %d", statuses, got, want)
+		}
+	}
+}

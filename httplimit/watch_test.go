@@ -398,3 +398,24 @@ func TestHijackIsSettled(t *testing.T) {
 		}
 	}
 }
+
+// A writer that a handler keeps has no part in what later requests reserve.
+func TestWriterIsKept(t *testing.T) {
+	time := clock{1767225600_000_000}
+	l := newLimiter(t, time.store(), counting("token_bucket", "401"))
+	var kept http.ResponseWriter
+	h := httplimit.New(l, "api", httplimit.Options{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if kept != nil {
+			kept.WriteHeader(http.StatusOK)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		kept = w
+	}))
+	for range 5 {
+		get(h, "192.0.2.1:1", "/")
+	}
+	if got := left(t, l, "192.0.2.1"); got != 1 {
+		t.Errorf("%d are left, want 1", got)
+	}
+}
