@@ -73,6 +73,11 @@ type Take struct {
 	// it was in too much debt to be debited in full: then it gives nothing back.
 	Leans uint8
 
+	// Live says that what the take charges comes and goes with more than the takes of its
+	// key, such as the answers to requests or a gauge: its refusal holds for this moment
+	// only, and nobody may remember it. Stores that remember nothing do not look at it.
+	Live bool
+
 	// OnFailure says what answers where the store cannot, and Local how much may pass
 	// in this process meanwhile if OnFailure is Local. Stores look at neither: a guard
 	// around them does, see package guard. What others lean on falls with its leader.

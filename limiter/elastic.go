@@ -37,7 +37,7 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 	case e.Pool != nil:
 		v.keys = append(v.keys, ruleSpace)
 		v.keys = e.Pool.AppendPoolKey(v.keys)
-		on.Limit = e.Pool.Stored
+		on.Limit, on.Live = e.Pool.Stored, e.Pool.Answers != nil
 		v.lean(on)
 	case !open && t.Op == stint.Ask:
 		v.keys = append(v.keys, closedSpace)

@@ -168,6 +168,7 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 		t := stint.Take{
 			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
 			Apart:     a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
+			Live:      a.Rule.Answers != nil || a.Rule.Elastic != nil,
 			OnFailure: a.Rule.OnStoreFailure, Local: a.Rule.Local,
 		}
 		if a.Rule.Elastic == nil {
