@@ -24,7 +24,7 @@ var (
 	ruleDeniedDesc    = desc("rule_denied_total", "Answers of a rule that denied.", "domain", "rule")
 	ruleShadowDesc    = desc("rule_shadow_denied_total", "Answers of a rule in shadow mode that would have denied.", "domain", "rule")
 	ruleNearLimitDesc = desc("rule_near_limit_total", "Answers of a rule that did not deny and left a fifth of the limit or less.", "domain", "rule")
-	ruleOverDesc      = desc("rule_over_total", "Requests that a rule let pass above its plain limit, in the part that soft adds.", "domain", "rule")
+	ruleOverDesc      = desc("rule_over_total", "Requests that a rule let pass above its plain limit, in a part that soft or elastic adds.", "domain", "rule")
 	ruleDegradedDesc  = desc("rule_degraded_total", "Answers of a rule that its on_store_failure gave because the store could not.", "domain", "rule")
 	unmatchedDesc     = desc("unmatched_total", "Descriptors that no rule matched, by domain; empty: domains that no rule file has.", "domain")
 
