@@ -1,17 +1,13 @@
 package grpclimit
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-// longestSettling is how long the end of a call waits until what it is charged for
-// is settled.
-const longestSettling = time.Second
+	"stint/limiter/answer"
+)
 
 // reserved is a call whose limits count answers, until its status is known. The
 // scratch, and the verdict in it, is its own until then.
@@ -30,12 +26,9 @@ func (r *reserved) serve(next func() error) error {
 	return err
 }
 
-// settle charges the limits that count answers of that status and gives the others
-// back what was reserved. It ends with that even if the caller is gone.
+// settle ends what the call has reserved, even if the caller is gone.
 func (r *reserved) settle(answered int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.call.ctx), longestSettling)
-	defer cancel()
-	if err := r.server.limiter.Settle(ctx, &r.scratch.Verdict, answered); err != nil {
+	if err := answer.Settle(r.call.ctx, r.server.limiter, &r.scratch.Verdict, answered); err != nil {
 		r.server.report(r.call, err)
 	}
 	r.server.release(r.scratch)

@@ -2,17 +2,13 @@ package httplimit
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-	"time"
-)
 
-// longestSettling is how long an answer waits until what it is charged for is
-// settled.
-const longestSettling = time.Second
+	"stint/limiter/answer"
+)
 
 // serveWatched goes on with a request that was decided, and whose limits count
 // answers. The scratch, and the verdict in it, is the watcher's until the end.
@@ -41,13 +37,10 @@ type watched struct {
 	once    sync.Once
 }
 
-// settle charges the limits that count answers of that status and gives the others
-// back what was reserved. It ends with that even if the client is gone.
+// settle ends what the request has reserved, even if the client is gone.
 func (a *watched) settle(status int) {
 	a.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.request.Context()), longestSettling)
-		defer cancel()
-		if err := a.handler.limiter.Settle(ctx, &a.scratch.Verdict, status); err != nil {
+		if err := answer.Settle(a.request.Context(), a.handler.limiter, &a.scratch.Verdict, status); err != nil {
 			a.handler.report(a.request, err)
 		}
 	})

@@ -94,10 +94,25 @@ func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left tim
 		case <-ctx.Done():
 		}
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	undo, cancel := after(ctx)
 	defer cancel()
 	err = l.Undo(undo, v)
 	return max(time.Until(ready), 1), err
+}
+
+// Settle charges the limits that count answers of that status, and gives the others
+// back what the request reserved. It does so even if ctx has ended, and the error says
+// that it failed.
+func Settle(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict, status int) error {
+	settle, cancel := after(ctx)
+	defer cancel()
+	return l.Settle(settle, v, status)
+}
+
+// after returns a context for what has to be done after a request, whether or not it
+// has ended: one second.
+func after(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 
 // TurnAway makes a refusal of a request that could not be held to the end, by the
