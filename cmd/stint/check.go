@@ -17,7 +17,7 @@ import (
 
 const checkText = `Checks files and folders of rules, all together as the service would load them, and
 prints each fault with its place and a hint, then warnings. If the rules are good it
-runs their tests: the files *_test.yaml that are given or stand in a given folder, and
+says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
 NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
 against the file that it stands beside.
 
@@ -71,6 +71,7 @@ func check(ctx context.Context, s streams, args []string) error {
 	if err := runRuleTests(ctx, table, tests); err != nil {
 		return err
 	}
+	printExtra(s.out, table)
 	fmt.Fprintln(s.out, summary(table, len(tests)))
 	return nil
 }

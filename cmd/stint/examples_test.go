@@ -81,15 +81,17 @@ func TestRecipes(t *testing.T) {
 	checkFiles(t, folder)
 }
 
-// checkFiles runs the checker, which must have nothing to say.
+// checkFiles runs the checker, which must find no fault.
 func checkFiles(t *testing.T, name string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", name}); status != exitOK || errs.Len() > 0 {
 		t.Errorf("%s: status %d\n%s", filepath.Base(name), status, errs.String())
 	}
-	if !strings.HasPrefix(out.String(), "ok: ") {
-		t.Errorf("%s: said %q", filepath.Base(name), out.String())
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "ok: ") && !strings.Contains(line, ": while the store is away ") {
+			t.Errorf("%s: said %q", filepath.Base(name), line)
+		}
 	}
 }
 

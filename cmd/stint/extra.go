@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"stint"
+	"stint/rule"
+)
+
+// printExtra prints what may pass beyond each limit that falls back to a share of its
+// own in each process: a store on the network that comes back knows nothing of it.
+func printExtra(out io.Writer, table *rule.Table) {
+	for _, r := range table.Rules() {
+		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited {
+			fmt.Fprintf(out, "%s: %s: while the store is away %s\n", placeOf(r.File, r.Line), r.Name, extra(r))
+		}
+	}
+}
+
+// extra says how much passes beyond the limit of a rule while the store is away.
+func extra(r *rule.Rule) string {
+	nodes := count(int(r.Nodes), "node")
+	if r.Local == nil {
+		return fmt.Sprintf("nothing passes: %v of the limit is less than one request on each of %s", r.LocalShare, nodes)
+	}
+	plain, share := r.Limit.Spec(), r.Local.Spec()
+	atOnce := r.Local.Most() * int64(r.Nodes)
+	beyond := fmt.Sprintf("%d in each %s", atOnce, period(&plain))
+	switch plain.Algorithm {
+	case stint.TokenBucket, stint.LeakyBucket:
+		rate := float64(share.Requests) * float64(r.Nodes) * float64(plain.Per) / float64(share.Per)
+		beyond = fmt.Sprintf("%d at once and %.0f in each %s", atOnce, math.Ceil(rate), period(&plain))
+	}
+	return fmt.Sprintf("at most %s pass beyond the limit, %d at once on each of %s", beyond, r.Local.Most(), nodes)
+}
+
+// period returns how long a limit's period is, without the parts that are zero.
+func period(spec *stint.Spec) string {
+	if spec.Calendar != stint.NoPeriod {
+		return spec.Calendar.String()
+	}
+	text := spec.Per.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
