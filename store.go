@@ -51,6 +51,12 @@ type Take struct {
 	Cost  uint32
 	Op    Op
 
+	// Place says where the key stands in a store of several servers or partitions:
+	// keys of the same place stand on the same one, where calls about them are decided
+	// at one moment. A key always comes with the same place; "" is the key itself.
+	// Other stores do not look at it.
+	Place Key
+
 	// Apart takes the limit out of the call's all-or-none: it is decided by itself,
 	// charged if it alone may pass, and denies nobody else. Limits in shadow mode
 	// are asked like this.

@@ -26,11 +26,11 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 			own.Leans = 2
 		}
 	}
-	v.take(i, own)
+	v.takeAt(i, own, entries)
 	v.keys = append(v.keys, capSpace)
 	v.keys = v.Asked[i].Rule.AppendKey(v.keys, entries)
 	on.Limit = e.Cap
-	v.lean(on)
+	v.leanAt(i, on, entries)
 	switch {
 	case t.Op != stint.Ask && t.Op != stint.Force:
 		// A key is given something back, or reset: the pool is everybody's.
@@ -55,6 +55,14 @@ func (v *Verdict) lean(t stint.Take) {
 		}
 	}
 	v.take(^n, t)
+}
+
+// leanAt is lean on what stands at the place of Asked number i.
+func (v *Verdict) leanAt(i int, t stint.Take, entries []rule.Entry) {
+	key := len(v.keys)
+	v.keys = v.Asked[i].Rule.AppendPlace(v.keys, entries)
+	v.lean(t)
+	v.ends[len(v.ends)-1].key = key
 }
 
 // low says whether the gauge of an elastic limit is fresh and low enough.

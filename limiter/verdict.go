@@ -37,7 +37,7 @@ type Verdict struct {
 
 	call  stint.Call
 	keys  []byte
-	ends  []int            // where in keys each key ends
+	ends  []end            // where in keys each key ends
 	taken []int            // the Asked of each take of the call; what others lean on: see leaned
 	some  []stint.Decision // scratch of conclude
 	which []*rule.Rule
@@ -48,6 +48,9 @@ type Verdict struct {
 	reserved bool             // something that counts answers was charged
 	undone   bool
 }
+
+// end is where a key and the place behind it end.
+type end struct{ key, place int }
 
 // Result is the answer for one descriptor.
 type Result struct {
@@ -164,7 +167,8 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 			continue
 		}
 		v.keys = append(v.keys, ruleSpace)
-		v.keys = a.Rule.AppendKey(v.keys, req.Descriptors[a.Descriptor].Entries)
+		entries := req.Descriptors[a.Descriptor].Entries
+		v.keys = a.Rule.AppendKey(v.keys, entries)
 		t := stint.Take{
 			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
 			Apart:     a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
@@ -172,10 +176,10 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 			OnFailure: a.Rule.OnStoreFailure, Local: a.Rule.Local,
 		}
 		if a.Rule.Elastic == nil {
-			v.take(i, t)
+			v.takeAt(i, t, entries)
 			continue
 		}
-		v.stretch(i, t, req.Descriptors[a.Descriptor].Entries, load)
+		v.stretch(i, t, entries, load)
 	}
 }
 
@@ -214,9 +218,17 @@ func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
 
 // take adds the take of Asked number i, whose key ends where keys end now.
 func (v *Verdict) take(i int, t stint.Take) {
-	v.ends = append(v.ends, len(v.keys))
+	v.ends = append(v.ends, end{len(v.keys), len(v.keys)})
 	v.taken = append(v.taken, i)
 	v.call.Takes = append(v.call.Takes, t)
+}
+
+// takeAt is take with the place that the rule says.
+func (v *Verdict) takeAt(i int, t stint.Take, entries []rule.Entry) {
+	r, key := v.Asked[i].Rule, len(v.keys)
+	v.keys = r.AppendPlace(v.keys, entries)
+	v.take(i, t)
+	v.ends[len(v.ends)-1].key = key
 }
 
 // ask puts the takes to the store, if there are any.
@@ -225,11 +237,15 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		return nil
 	}
 	from := 0
-	for i, end := range v.ends {
+	for i, e := range v.ends {
 		// The keys stay in v.keys, which nobody changes before the store has returned;
 		// a store does not keep them.
-		v.call.Takes[i].Key = stint.Key(unsafe.String(&v.keys[from], end-from))
-		from = end
+		t := &v.call.Takes[i]
+		t.Key = stint.Key(unsafe.String(&v.keys[from], e.key-from))
+		if e.place > e.key {
+			t.Place = stint.Key(unsafe.String(&v.keys[e.key], e.place-e.key))
+		}
+		from = e.place
 	}
 	if err := store.Decide(ctx, &v.call); err != nil {
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, err)

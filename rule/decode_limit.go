@@ -31,6 +31,7 @@ type limit struct {
 	replaces  []string
 	headers   []Preset
 	soft      Ratio
+	shardBy   []string
 	denial    *denial.Denial
 	answers   *Answers
 	elastic   *elastic
@@ -116,6 +117,7 @@ func (l *limit) words() strictyaml.Words {
 		"statuses":          func(strictyaml.Value) {}, // once count is known
 		"elastic":           l.readElastic,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*Whole) },
+		"shard_by":          l.readShardBy,
 	}
 	l.policy.words(words)
 	for word, read := range words {

@@ -94,6 +94,7 @@ func (r *Rule) summary() string {
 	add(len(r.Replaces) > 0, "replaces %s", strings.Join(r.Replaces, " "))
 	add(r.OnStoreFailure == Deny, "without store deny")
 	add(r.OnStoreFailure == Local, "without store %v over %d nodes", r.LocalShare, r.Nodes)
+	add(r.ShardBy != nil, "placed by %s", strings.Join(r.ShardBy, " and "))
 	add(r.Headers != nil, "headers %v", r.Headers)
 	add(r.DetailedMetric, "detailed metric")
 	add(r.Metadata != nil, "metadata %v", r.Metadata)

@@ -89,6 +89,7 @@ type Rule struct {
 	// level whose value is part of them.
 	identity string
 	varies   uint64
+	placed   uint64 // the same for AppendPlace
 
 	// Name is what users see: the name that the file gives it, else
 	// domain/key[=value]/..., with #1, #2 and so on where a node has several limits.
@@ -145,6 +146,10 @@ type Rule struct {
 	// Local is that share as a limit of its own; nil where it is less than one request
 	// and so denies everything.
 	Local *stint.Limit
+
+	// ShardBy are the keys of the entries that place the rule's buckets in a store of
+	// several servers, see AppendPlace; nil: the whole key does.
+	ShardBy []string
 
 	// Coordination is how the nodes agree.
 	Coordination Coordination

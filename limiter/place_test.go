@@ -1,0 +1,59 @@
+package limiter
+
+import (
+	"context"
+	"testing"
+
+	"stint"
+	"stint/rule"
+)
+
+// placing remembers the places of the keys that it is asked for.
+type placing struct {
+	stint.Store
+	places map[stint.Key]stint.Key
+}
+
+func (p *placing) Decide(ctx context.Context, c *stint.Call) error {
+	for _, t := range c.Takes {
+		p.places[stint.Key([]byte(t.Key))] = stint.Key([]byte(t.Place))
+	}
+	return p.Store.Decide(ctx, c)
+}
+
+// TestPlace: the limits of one user meet where shard_by says so, with the cap of what
+// an elastic one may take; the pool, which is everybody's, stands by itself.
+func TestPlace(t *testing.T) {
+	rules := table(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 10, shard_by: user, elastic: {from: total, upto: 300%}}
+    descriptors:
+      - key: path
+        rate_limit: {unit: hour, requests_per_unit: 10, shard_by: [user]}
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 10}
+  - key: total
+    rate_limit: {unit: hour, requests_per_unit: 100, name: total}
+`)
+	at := now
+	store := &placing{memoryAt(&at), map[stint.Key]stint.Key{}}
+	l := New(store, rules, Options{})
+	req := describe(1, "user", "a", "team", "b")
+	req.Descriptors = append(req.Descriptors, Descriptor{Cost: 1, Entries: []rule.Entry{{Key: "user", Value: "a"}, {Key: "path", Value: "/x"}}})
+	var v Verdict
+	if err := l.Decide(ctx, req, &v); err != nil || !v.Allowed {
+		t.Fatal(v, err)
+	}
+	count := map[stint.Key]int{}
+	for _, place := range store.places {
+		count[place]++
+	}
+	if len(store.places) != 5 || len(count) != 2 || count[""] != 2 {
+		t.Errorf("five keys in two places, two of them by themselves, want: %q", store.places)
+	}
+	if err := l.Undo(ctx, &v); err != nil || len(store.places) != 5 {
+		t.Errorf("giving back asks elsewhere: %q, %v", store.places, err)
+	}
+}
