@@ -58,8 +58,9 @@ type Options struct {
 	OnStoreFailure rule.Failure
 
 	// OnError is told of every call that the store could not decide, whatever the
-	// policy made of it, and of metadata that could not be sent. It must not block. Nil:
-	// nobody is told but the limiter's observer.
+	// policy made of it, or could not settle at its end, and of metadata that could not
+	// be sent. It must not block. Nil: nobody is told but the limiter's observer, of the
+	// first.
 	OnError func(ctx context.Context, method string, err error)
 
 	// EachMessage charges one unit for each message that a stream receives; opening

@@ -55,8 +55,9 @@ type Options struct {
 	OnStoreFailure rule.Failure
 
 	// OnError is told of every request that the store could not decide, whatever the
-	// policy made of it. It must not block. Nil: nobody is told but the limiter's
-	// observer.
+	// policy made of it, or could not settle once its answer was known, and of a rule's
+	// own denial that could not be written. It must not block. Nil: nobody is told but
+	// the limiter's observer, of the first.
 	OnError func(r *http.Request, err error)
 
 	// Headers are the presets of limits that do not say themselves. Nil: rule.IETF and
