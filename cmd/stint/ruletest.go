@@ -73,7 +73,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.St
 			return r.fault(s.Line, err.Error(), "a request with such a cost is answered 400; correct what the step sends")
 		}
 	}
-	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At)}
+	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At), Answers: s.Answer != 0}
 	if s.Request != nil {
 		r.request.Attributes = s.Request
 	}
@@ -95,6 +95,9 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.St
 			}
 			return r.fault(s.Line, fmt.Sprintf("%s%s, expected %s", which, word(r.verdict.Allowed), word(s.Allow)), r.answer())
 		}
+		if err := r.limiter.Settle(ctx, &r.verdict, s.Answer); err != nil {
+			return r.fault(s.Line, err.Error(), "give the test a later start")
+		}
 	}
 	return r.compare(s)
 }
@@ -107,6 +110,8 @@ func (r *ruleTest) compare(s *ruletest.Step) *rule.Error {
 		return r.fault(s.Line, fmt.Sprintf("rule %q spoke, expected %q", r.ruleName(), *s.Rule), r.answer())
 	case s.Remaining != nil && *s.Remaining != v.Remaining:
 		return r.fault(s.Line, fmt.Sprintf("remaining %s, expected %d", units(v.Remaining), *s.Remaining), r.answer())
+	case s.Over != nil && *s.Over != v.Over:
+		return r.fault(s.Line, fmt.Sprintf("over is %t, expected %t", v.Over, *s.Over), r.answer())
 	case s.RetryAfter != nil && !near(v.RetryAfter, *s.RetryAfter):
 		return r.fault(s.Line, fmt.Sprintf("retry_after %s, expected %s", span(v.RetryAfter), span(*s.RetryAfter)), r.answer())
 	}

@@ -55,12 +55,18 @@ type Step struct {
 	// Allow is what `expect` says.
 	Allow bool
 
-	// Rule, Remaining and RetryAfter are nil where the step does not mention them.
-	// Rule is the name of the rule that speaks for the answer, "" for none. They are
-	// expected of the last of Times answers. RetryAfter is [stint.Never] for never.
+	// Answer is the status with which each request is answered that was allowed, before
+	// the next is asked; 0: nobody sees answers, and limits that count them charge at
+	// once.
+	Answer int
+
+	// Rule, Remaining, RetryAfter and Over are nil where the step does not mention
+	// them. Rule is the name of the rule that speaks for the decision, "" for none. They
+	// are expected of the last of Times decisions. RetryAfter is [stint.Never] for never.
 	Rule       *string
 	Remaining  *int64
 	RetryAfter *time.Duration
+	Over       *bool
 }
 
 // zero is when tests begin unless they say otherwise.
@@ -169,6 +175,8 @@ func (p *parser) step(v strictyaml.Value) Step {
 		"rule":        func(v strictyaml.Value) { text := v.Text(); s.Rule = &text },
 		"remaining":   func(v strictyaml.Value) { n := int64(v.Uint(1 << 40)); s.Remaining = &n },
 		"retry_after": func(v strictyaml.Value) { d := readRetry(v); s.RetryAfter = &d },
+		"over":        func(v strictyaml.Value) { over := v.Bool(); s.Over = &over },
+		"answer":      func(v strictyaml.Value) { s.Answer = readStatus(v) },
 	}
 	for word, read := range words {
 		words[word] = func(v strictyaml.Value) {
@@ -194,6 +202,8 @@ func (p *parser) step(v strictyaml.Value) Step {
 		v.Fail("times: 0 asks nothing", "write 1 or more, or leave it out")
 	case said["retry_after"] && s.Allow:
 		v.Fail("retry_after beside expect: allow", "only a denied request waits; leave it out")
+	case said["answer"] && !s.Allow:
+		v.Fail("answer beside expect: deny", "what is denied reaches nobody who answers; leave it out")
 	}
 	return s
 }
@@ -204,6 +214,16 @@ func readDuration(v strictyaml.Value) time.Duration {
 		v.Fail(fmt.Sprintf("%s: %q is %v", v.Word(), v.Text(), err), "write a duration such as 0s, 250ms, 15m or 1d")
 	}
 	return d
+}
+
+// readStatus reads a status of HTTP.
+func readStatus(v strictyaml.Value) int {
+	const least, most = 100, 599
+	status := v.Uint(most)
+	if status > 0 && status < least || v.Text() == "0" {
+		v.Fail(fmt.Sprintf("answer: %s is no status of HTTP", v.Text()), fmt.Sprintf("write %d to %d, such as 200 or 401", least, most))
+	}
+	return int(status)
 }
 
 func readRetry(v strictyaml.Value) time.Duration {

@@ -78,6 +78,9 @@ func TestParse(t *testing.T) {
 	if r := s[4].Request; r.Method() != "GET" || r.Path() != "/" || r.RemoteAddress().IsValid() {
 		t.Errorf("step 5: %+v", r)
 	}
+	if s[4].Answer != 0 || s[4].Over != nil || s[5].Answer != 401 || !*s[5].Over {
+		t.Errorf("steps 5 and 6: %+v", s[4:])
+	}
 }
 
 func checkRequest(t *testing.T, r *ruletest.Request) {
