@@ -23,10 +23,12 @@ descriptors:
 `
 
 // check asks one rule, and returns what stands in the answer.
-func (s *service) check(key string) string {
+func (s *service) check(key string) string { return s.checkUser(key, "x") }
+
+func (s *service) checkUser(key, user string) string {
 	s.t.Helper()
 	status, _, body := s.do(http.MethodPost, "http", "/v1/check",
-		fmt.Sprintf(`{"domain": "api", "descriptors": [{"entries": [{"key": %q, "value": "x"}]}]}`, key))
+		fmt.Sprintf(`{"domain": "api", "descriptors": [{"entries": [{"key": %q, "value": %q}]}]}`, key, user))
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: %d: %s", key, status, body)
 	}

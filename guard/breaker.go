@@ -21,6 +21,7 @@ type breaker struct {
 	overdue int       // calls that were told to end and have not
 	goods   uint64    // calls that were answered
 	streak  int       // errors since the last of them
+	first   time.Time // when the first of those came
 	since   time.Time // of the last change
 	err     error     // the last one
 
@@ -60,7 +61,10 @@ func (b *breaker) neither(f *flight) {
 // bad counts a call that failed; late, after it waited.
 func (b *breaker) bad(f *flight, err error, late bool) {
 	b.err = err
-	b.streak++
+	now := time.Now()
+	if b.streak++; b.streak == 1 {
+		b.first = now
+	}
 	if late {
 		b.timeouts++
 	} else {
@@ -70,14 +74,14 @@ func (b *breaker) bad(f *flight, err error, late bool) {
 	case f.try:
 		b.trying = false
 		b.pause = min(2*b.pause, b.most)
-	case !b.open && b.streak >= b.failures, !b.open && late && b.goods == f.goods:
-		b.trip()
+	case b.open:
+	case late && b.goods == f.goods, b.streak >= b.failures && now.Sub(b.first) >= b.least:
+		b.trip(now)
 	}
 }
 
 // trip opens the breaker. The store is tried soon, unless it only just came back.
-func (b *breaker) trip() {
-	now := time.Now()
+func (b *breaker) trip(now time.Time) {
 	if !b.since.IsZero() && now.Sub(b.since) < b.most {
 		b.pause = min(2*b.pause, b.most)
 	} else {

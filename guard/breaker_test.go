@@ -168,27 +168,32 @@ func TestOneSlow(t *testing.T) {
 	})
 }
 
-// TestErrors: errors that come at once open the breaker when there are some in a row.
+// TestErrors: errors that come at once open the breaker when there were some in a row,
+// and nothing else for as long as a call may take.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Failures: 3})
-		for range 2 {
+		fails := func(n int) {
 			b.fake.be(refused)
-			for range 2 {
+			for range n {
 				if d, took := b.must(); !d.Degraded || took != 0 {
 					t.Error(d, took)
 				}
 			}
+		}
+		for range 2 {
+			fails(2)
+			time.Sleep(DefaultTimeout)
 			b.away(false)
 			b.fake.be(well())
 			b.must()
 		}
-		b.fake.be(refused)
-		for range 3 {
-			b.must()
-		}
+		fails(1000) // one of several servers is gone
+		b.away(false)
+		time.Sleep(DefaultTimeout)
+		fails(1)
 		b.away(true)
-		if s := b.Status(); s.Errors != 7 || s.Timeouts != 0 || !errors.Is(s.Err, errRefused) {
+		if s := b.Status(); s.Errors != 1005 || s.Timeouts != 0 || !errors.Is(s.Err, errRefused) {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -336,41 +341,51 @@ func TestDeaf(t *testing.T) {
 
 // TestPanic: a store that panics does so in its caller, and has failed.
 func TestPanic(t *testing.T) {
-	b := newBench(t, unhurried(1))
-	b.fake.be(func(context.Context, *stint.Call) error { panic("bug") })
-	func() {
-		defer func() {
-			if r := recover(); r != "bug" {
-				t.Errorf("recovered %v", r)
-			}
-		}()
-		b.must()
-	}()
-	b.away(true)
-	if b.gate.active != 0 {
-		t.Error("the call is still under way")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Failures: 2})
+		b.fake.be(func(context.Context, *stint.Call) error { panic("bug") })
+		for range 2 {
+			func() {
+				defer func() {
+					if r := recover(); r != "bug" {
+						t.Errorf("recovered %v", r)
+					}
+				}()
+				b.must()
+			}()
+			time.Sleep(DefaultTimeout)
+		}
+		b.away(true)
+		if b.gate.active != 0 {
+			t.Error("a call is still under way")
+		}
+	})
 }
 
 // TestWrongCall: what is wrong with a call is said, whether the store is there or not,
 // and is no fault of the store.
 func TestWrongCall(t *testing.T) {
-	b := newBench(t, unhurried(1))
-	wrong := stint.Call{Takes: []stint.Take{{Limit: hour, Cost: 1}}}
-	mixed := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1}, {Key: "a", Limit: hour, Op: stint.Reset}}}
-	if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
-		t.Error(err)
-	}
-	if err := b.Decide(t.Context(), &mixed); !errors.Is(err, stint.ErrMixedLimits) {
-		t.Error(err)
-	}
-	b.away(false)
-	b.fake.be(refused)
-	b.must()
-	b.away(true)
-	if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Failures: 1})
+		wrong := stint.Call{Takes: []stint.Take{{Limit: hour, Cost: 1}}}
+		mixed := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1}, {Key: "a", Limit: hour, Op: stint.Reset}}}
+		for range 2 {
+			if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
+				t.Error(err)
+			}
+			if err := b.Decide(t.Context(), &mixed); !errors.Is(err, stint.ErrMixedLimits) {
+				t.Error(err)
+			}
+			time.Sleep(DefaultTimeout)
+		}
+		b.away(false)
+		b.fake.be(frozen)
+		b.must()
+		b.away(true)
+		if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
+			t.Error(err)
+		}
+	})
 }
 
 // TestContext: the store sees the caller's context with a deadline, and may derive

@@ -36,8 +36,9 @@ type Options struct {
 	// are denied.
 	Local stint.Store
 
-	// Failures is how many errors in a row, each told at once, open the breaker; 0 means
-	// DefaultFailures. A call that waited in vain opens it by itself, see Store.
+	// Failures is how many errors in a row, each told at once, open the breaker, if they
+	// have gone on for Timeout; 0 means DefaultFailures. A call that waited in vain opens
+	// it by itself, see Store.
 	Failures int
 
 	// Pause is the longest time between two tries whether the store is back, before a
@@ -58,8 +59,9 @@ type Options struct {
 //
 // A call gets a context that ends after Options.Timeout, or when the caller's does.
 // One that waits in vain opens the breaker if none that began later, or at the same
-// time, was answered meanwhile; errors that come at once open it after Options.Failures
-// in a row. So one slow call among quick ones changes nothing for the others, and a
+// time, was answered meanwhile; errors that come at once open it when there were
+// Options.Failures in a row and nothing else for that long. So one slow call among quick
+// ones, or one of several servers that is gone, changes nothing for the others, and a
 // store that freezes costs the callers it has one deadline each, and nobody else any.
 // While the breaker is open no call waits for the store; one at a time tries it, after
 // a pause that grows from Timeout to Options.Pause, and the first answer closes the

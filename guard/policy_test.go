@@ -103,7 +103,7 @@ func TestPolicies(t *testing.T) {
 		}},
 		{"nothing", []step{{nil, nil}}},
 	} {
-		b := newBench(t, unhurried(1))
+		b := newBench(t, unhurried)
 		b.fake.be(refused)
 		for i, s := range test.steps {
 			call := stint.Call{At: now, Takes: s.takes}
@@ -127,7 +127,7 @@ func TestWithoutLocal(t *testing.T) {
 	f := &fake{}
 	f.be(refused)
 	call := stint.Call{At: now, Takes: []stint.Take{local("a")}}
-	if err := New(f, unhurried(1)).Decide(t.Context(), &call); err != nil || call.Results[0] != barred {
+	if err := New(f, unhurried).Decide(t.Context(), &call); err != nil || call.Results[0] != barred {
 		t.Errorf("%+v, %v", call.Results, err)
 	}
 }
@@ -135,7 +135,7 @@ func TestWithoutLocal(t *testing.T) {
 // TestTimeOfDecision: a decision by a policy says when it was made.
 func TestTimeOfDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, unhurried(5))
+		b := newBench(t, unhurried)
 		b.fake.be(refused)
 		for _, take := range []stint.Take{allow("a"), deny("a"), local("a")} {
 			call := stint.Call{Takes: []stint.Take{take}}
@@ -148,28 +148,30 @@ func TestTimeOfDecision(t *testing.T) {
 
 // TestChanges: what has no policy fails with the store, and says so.
 func TestChanges(t *testing.T) {
-	b := newBench(t, unhurried(2))
-	b.fake.be(refused)
-	d := stint.Decision{Allowed: true, At: now}
-	for _, op := range []stint.Op{stint.Refund, stint.Settle, stint.Reset} {
-		take := local("a")
-		take.Op, take.Undo = op, &d
-		call := stint.Call{At: now, Takes: []stint.Take{take}}
-		err := b.Decide(t.Context(), &call)
-		if !errors.Is(err, errRefused) {
-			t.Errorf("op %d: %v", op, err)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		d := stint.Decision{Allowed: true, At: now}
+		for _, away := range []bool{false, true} {
+			b.fake.be(refused)
+			for _, op := range []stint.Op{stint.Refund, stint.Settle, stint.Reset} {
+				take := local("a")
+				take.Op, take.Undo = op, &d
+				call := stint.Call{At: now, Takes: []stint.Take{take}}
+				if err := b.Decide(t.Context(), &call); !errors.Is(err, errRefused) && !away || errors.Is(err, ErrAway) != away {
+					t.Errorf("op %d: %v", op, err)
+				}
+			}
+			b.fake.be(frozen)
+			b.must()
+			b.away(true)
 		}
-		if away := b.fake.asked.Load() == 2 && op == stint.Reset; errors.Is(err, ErrAway) != away {
-			t.Errorf("op %d: %v", op, err)
-		}
-	}
-	b.away(true)
+	})
 }
 
 // TestUndo: what a policy decided is undone where it was decided, also when the store
 // is back, and what the store decided is undone there.
 func TestUndo(t *testing.T) {
-	b := newBench(t, unhurried(5))
+	b := newBench(t, unhurried)
 	b.fake.be(refused)
 	call := stint.Call{At: now, Takes: []stint.Take{costs(2, local("a")), allow("b")}}
 	if err := b.Decide(t.Context(), &call); err != nil {
@@ -211,7 +213,7 @@ func TestUndo(t *testing.T) {
 // given back in this process.
 func TestSettleLocal(t *testing.T) {
 	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Hold: true})
-	b := newBench(t, unhurried(1))
+	b := newBench(t, unhurried)
 	b.fake.be(refused)
 	ask := stint.Take{Key: "a", Limit: hold, Cost: 1, OnFailure: stint.Local, Local: hold}
 	for i, op := range []stint.Op{stint.Settle, stint.Refund, stint.Settle} {
@@ -235,7 +237,7 @@ func TestSettleLocal(t *testing.T) {
 // TestReset: a key that is reset has its share again too; where the store cannot reset
 // it nothing is.
 func TestReset(t *testing.T) {
-	b := newBench(t, unhurried(5))
+	b := newBench(t, unhurried)
 	reset := local("a")
 	reset.Op = stint.Reset
 	ask := func() stint.Decision {
@@ -273,7 +275,7 @@ func TestReset(t *testing.T) {
 
 // TestLocalFails: what the store of shares says of a call is said to the caller.
 func TestLocalFails(t *testing.T) {
-	b := newBench(t, unhurried(5))
+	b := newBench(t, unhurried)
 	b.fake.be(refused)
 	call := stint.Call{At: now, Takes: []stint.Take{local("a"), forced(local("a"))}}
 	if err := b.Decide(t.Context(), &call); !errors.Is(err, stint.ErrMixedLimits) {
@@ -294,7 +296,7 @@ func BenchmarkDecide(b *testing.B) {
 	}{
 		{"bare", bare},
 		{"guarded", New(bare, Options{})},
-		{"away", New(away, Options{Failures: 1, Local: bare})},
+		{"away", New(away, Options{Local: bare})},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,0 +1,246 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/limiter"
+	"stint/rule"
+)
+
+// slack is what a busy machine may take of the time that is promised: figures are
+// printed, and five times as much fails a test.
+const slack = 5
+
+// sample is one decision under load.
+type sample struct {
+	at, took time.Duration
+	stint.Decision
+}
+
+// traffic are callers that ask a service again and again.
+type traffic struct {
+	*service
+	began   time.Time
+	stop    atomic.Bool
+	callers sync.WaitGroup
+	samples [][]sample // by caller
+}
+
+// drive lets callers ask for rules, each for a user of many, until end.
+func drive(s *service, callers int, pause time.Duration, keys ...string) *traffic {
+	l := &traffic{service: s, began: time.Now(), samples: make([][]sample, callers)}
+	for i := range callers {
+		l.samples[i] = make([]sample, 0, 16<<10)
+		l.callers.Go(func() {
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
+			for n := 0; !l.stop.Load(); n++ {
+				l.ask(i, keys[n%len(keys)], fmt.Sprint("user", n%50))
+				<-tick.C
+			}
+		})
+	}
+	return l
+}
+
+func (l *traffic) ask(caller int, key, user string) {
+	var v limiter.Verdict
+	req := limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: key, Value: user}}, Cost: 1}}}
+	began := time.Now()
+	if err := l.limiter.Decide(context.Background(), &req, &v); err != nil {
+		l.t.Error("no decision:", err)
+		l.stop.Store(true)
+	}
+	l.samples[caller] = append(l.samples[caller], sample{began.Sub(l.began), time.Since(began), v.Decision})
+}
+
+// end stops the callers and returns all that they saw, in order.
+func (l *traffic) end() []sample {
+	l.stop.Store(true)
+	l.callers.Wait()
+	all := slices.Concat(l.samples...)
+	slices.SortFunc(all, func(a, b sample) int { return int(a.at - b.at) })
+	return all
+}
+
+// normal waits until the store decides everything for a while, and returns how long
+// that took.
+func (s *service) normal(keys ...string) time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	redistest.Until(s.t, "the store decides", func() bool {
+		for i := range 200 {
+			body := s.checkUser(keys[i%len(keys)], fmt.Sprint("user", i))
+			if strings.Contains(body, `"degraded":true`) {
+				return false
+			}
+		}
+		return true
+	})
+	return time.Since(began)
+}
+
+// quantile returns what 99 of 100 samples took at most.
+func quantile(samples []sample) time.Duration {
+	took := make([]time.Duration, len(samples))
+	for i := range samples {
+		took[i] = samples[i].took
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// outage starts a service on a Redis, with rules of each policy that nobody uses up.
+func outage(t *testing.T, url string, timeout time.Duration) *service {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, strings.NewReplacer("requests: 5", "requests: 1000000", "requests: 20", "requests: 1000000").Replace(policies))
+	return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
+}
+
+// Redis is frozen under load: from the first second on 99 of 100 requests wait for
+// less than 25 ms, nothing piles up, login stays closed, and two seconds after Redis goes
+// on all is as before.
+func TestFrozenUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	s := outage(t, server.URL(), 10*time.Millisecond)
+	for _, key := range []string{"free", "login", "part"} {
+		s.check(key)
+	}
+	l := drive(s, 16, 5*time.Millisecond, "free", "login", "part")
+	frozen := 10 * time.Second
+	if testing.Short() {
+		frozen = 3 * time.Second
+	}
+	time.Sleep(time.Second)
+	goroutines, bytes := runtime.NumGoroutine(), heap()
+	server.Freeze()
+	from := time.Since(l.began)
+	time.Sleep(frozen)
+	more, grown := runtime.NumGoroutine()-goroutines, heap()-bytes
+	to := time.Since(l.began)
+	server.Thaw()
+	back := s.normal("free", "login", "part")
+	samples := l.end()
+
+	within := func(from, to time.Duration) []sample {
+		return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.at < from || s.at > to })
+	}
+	before, first, rest := within(0, from), within(from, from+time.Second), within(from+time.Second, to-100*time.Millisecond)
+	passed, denied := 0, 0
+	for _, s := range rest {
+		switch {
+		case !s.Degraded:
+			t.Fatalf("decided by a store that is frozen: %+v", s)
+		case s.Allowed:
+			passed++
+		default:
+			denied++
+		}
+	}
+	p99 := quantile(rest)
+	t.Logf("p99 before %v, in the first second %v, later %v; %d more goroutines, %d KiB more; back after %v; %d requests, %d passed, %d denied",
+		quantile(before), quantile(first), p99, more, grown>>10, back, len(samples), passed, denied)
+	if p99 > slack*25*time.Millisecond {
+		t.Errorf("p99 is %v", p99)
+	}
+	if more > 40 || grown > 8<<20 {
+		t.Errorf("%d goroutines and %d bytes more than before", more, grown)
+	}
+	if back > slack*2*time.Second {
+		t.Errorf("back after %v", back)
+	}
+	if denied < passed/3 || denied == 0 {
+		t.Errorf("%d passed and %d were denied: login is not closed", passed, denied)
+	}
+}
+
+// Redis is killed under load and comes back empty: everything is answered meanwhile,
+// and two seconds after it answers again all is as before, from the beginning.
+func TestKilledAndEmpty(t *testing.T) {
+	server := redistest.Start(t)
+	s := outage(t, server.URL(), 250*time.Millisecond)
+	for range 10 {
+		s.check("free")
+	}
+	l := drive(s, 8, 5*time.Millisecond, "free", "login")
+	time.Sleep(500 * time.Millisecond)
+	server.Stop()
+	time.Sleep(2 * time.Second)
+	from := time.Since(l.began)
+	server.Restart()
+	back := s.normal("free", "login")
+	if body := s.check("free"); !strings.Contains(body, `"remaining":999999`) {
+		t.Errorf("not from the beginning: %s", body)
+	}
+	degraded := 0
+	for _, s := range l.end() {
+		if s.Degraded && s.at < from {
+			degraded++
+		}
+	}
+	t.Logf("%d requests without a store; back after %v", degraded, back)
+	if degraded == 0 || back > slack*2*time.Second {
+		t.Errorf("%d requests were answered without a store; back after %v", degraded, back)
+	}
+}
+
+// A Redis that forgets its scripts again and again costs no decision.
+func TestScriptsForgotten(t *testing.T) {
+	server := redistest.Start(t)
+	s := outage(t, server.URL(), patient)
+	l := drive(s, 8, time.Millisecond, "free", "login", "part")
+	for range 20 {
+		time.Sleep(20 * time.Millisecond)
+		if answer := server.Do("SCRIPT", "FLUSH"); answer != "OK" {
+			t.Fatal(answer)
+		}
+	}
+	used := map[bool]int{}
+	for _, s := range l.end() {
+		used[s.Degraded]++
+	}
+	if used[true] > 0 || used[false] == 0 {
+		t.Errorf("%d decided by the store, %d not", used[false], used[true])
+	}
+}
+
+// The primary of a part of a Cluster is killed under load: everything is answered, and
+// within five seconds by the Cluster again.
+func TestClusterPrimaryKilled(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	s := outage(t, cluster.URL(), 250*time.Millisecond)
+	s.normal("free", "login", "part")
+	l := drive(s, 8, 5*time.Millisecond, "free", "login", "part")
+	time.Sleep(500 * time.Millisecond)
+	cluster.Nodes[0].Stop()
+	back := s.normal("free", "login", "part")
+	degraded, all := 0, l.end()
+	for _, s := range all {
+		if s.Degraded {
+			degraded++
+		}
+	}
+	t.Logf("%d of %d requests without the store; back after %v", degraded, len(all), back)
+	if back > slack*5*time.Second {
+		t.Errorf("back after %v", back)
+	}
+}
