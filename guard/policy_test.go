@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -283,8 +284,17 @@ func TestLocalFails(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide is a store in memory, bare and guarded, which shows what a guard
-// costs a decision that is not at risk.
+// instant is a store that allows all at no cost.
+type instant struct{}
+
+func (instant) Decide(_ context.Context, call *stint.Call) error {
+	call.Results = append(call.Results[:0], stint.Decision{Allowed: true})
+	return nil
+}
+
+// BenchmarkDecide is a store that costs nothing and one in memory, each bare and
+// guarded, which shows what a guard costs a decision that is not at risk; and one that
+// is away.
 func BenchmarkDecide(b *testing.B) {
 	ctx := b.Context()
 	bare := memory.New(memory.Options{})
@@ -294,8 +304,10 @@ func BenchmarkDecide(b *testing.B) {
 		name  string
 		store stint.Store
 	}{
-		{"bare", bare},
-		{"guarded", New(bare, Options{})},
+		{"instant", instant{}},
+		{"instant,guarded", New(instant{}, Options{})},
+		{"memory", bare},
+		{"memory,guarded", New(bare, Options{})},
 		{"away", New(away, Options{Local: bare})},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
