@@ -43,14 +43,15 @@ func TestMoods(t *testing.T) {
 	for range 5 {
 		for _, mood := range moods {
 			b.fake.be(mood)
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // so long a mood lasts; the race detector watches
 		}
 	}
 	b.fake.be(well())
-	for began := time.Now(); b.Status().Away; time.Sleep(time.Millisecond) {
+	for began := time.Now(); b.Status().Away; {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("still away")
 		}
+		time.Sleep(time.Millisecond) // until a caller has tried, among real timers
 	}
 	stop.Store(true)
 	callers.Wait()
