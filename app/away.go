@@ -22,17 +22,22 @@ const (
 type storeState struct {
 	mu      sync.Mutex // guards what follows
 	problem string     // "" while it can be used
+	logged  bool       // the log's last word is that it cannot be
 	seen    bool       // it could be used at some time
 	spared  uint64     // what the guard spared the store when somebody last looked
 }
 
-// storeChanged logs that the store does not answer any more, and that rules decide
-// without it. That it is back is left to look, so that one which comes and goes many
-// times a second fills no log.
+// storeChanged notes that the store does not answer any more, so that rules decide
+// without it, or that it does. To log that it is back is left to look, so that one which
+// comes and goes many times a second fills no log.
 func (a *App) storeChanged(s guard.Status) {
 	if s.Away {
 		a.storeFails(s.Err)
+		return
 	}
+	a.storeState.mu.Lock()
+	defer a.storeState.mu.Unlock()
+	a.storeState.problem = ""
 }
 
 // storeFails notes what is wrong with the store, and logs it once.
@@ -40,11 +45,11 @@ func (a *App) storeFails(err error) {
 	state := &a.storeState
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	if state.problem == "" {
+	if !state.logged {
 		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
 			"store", a.config.storeName(), "problem", err, "hint", redisHint(err))
 	}
-	state.problem = err.Error()
+	state.problem, state.logged = err.Error(), true
 }
 
 // look asks the store on the network whether it is there. That it can be used again is
@@ -61,8 +66,8 @@ func (a *App) look(ctx context.Context) {
 	}
 	state := &a.storeState
 	state.mu.Lock()
-	back, first := state.problem != "", !state.seen
-	state.problem, state.seen = "", true
+	back, first := state.logged, !state.seen
+	state.problem, state.logged, state.seen = "", false, true
 	state.mu.Unlock()
 	if back {
 		a.log.Info("the store is back", "store", a.config.storeName())
