@@ -1,0 +1,48 @@
+package redis
+
+import (
+	"context"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// Publish sends a message to all who listen to a channel, in every database of the
+// server and, in a Cluster, on every node. Channels stand behind the namespace, as keys do.
+func (s *Store) Publish(ctx context.Context, channel, message string) error {
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return explain("connect", err)
+	}
+	command := client.B().Publish().Channel(s.channel(channel)).Message(message).Build()
+	if err := client.Do(ctx, command).Error(); err != nil {
+		return explain("publish", err)
+	}
+	return nil
+}
+
+// Listen calls hear for each message of the channels, in the order in which the server
+// has them, until ctx is done or the connection is lost. It has a connection of its own.
+func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
+	client, err := s.link.client(ctx)
+	if err != nil {
+		return explain("connect", err)
+	}
+	names := make([]string, len(channels))
+	for i, channel := range channels {
+		names[i] = s.channel(channel)
+	}
+	return client.Dedicated(func(own rueidis.DedicatedClient) error {
+		defer own.Close()
+		err := own.Receive(ctx, own.B().Subscribe().Channel(names...).Build(), func(m rueidis.PubSubMessage) {
+			hear(strings.TrimPrefix(m.Channel, s.channel("")), m.Message)
+		})
+		if err != nil {
+			return explain("listen", err)
+		}
+		return nil
+	})
+}
+
+// channel returns the name of a channel in Redis.
+func (s *Store) channel(name string) string { return s.namespace + ":" + name }
