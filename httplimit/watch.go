@@ -65,9 +65,10 @@ func (a *watched) writer() http.ResponseWriter {
 // Unwrap is for http.ResponseController.
 func (a *watched) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader settles by the status, unless it is only informational.
+// WriteHeader settles by the status, unless it is only informational, or none at all: then
+// net/http panics.
 func (a *watched) WriteHeader(status int) {
-	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
 		a.settle(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
