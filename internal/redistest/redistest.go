@@ -29,6 +29,7 @@ type Server struct {
 	Addr string // host:port
 
 	t      testing.TB
+	file   string // of settings, "" for none
 	args   []string
 	port   int
 	mu     sync.Mutex
@@ -43,7 +44,12 @@ func Start(t testing.TB, args ...string) *Server {
 	if _, err := exec.LookPath(program); err != nil {
 		xtest.SkipOrFail(t, "no "+program+"; scripts/install-test-deps.sh installs it")
 	}
-	s := &Server{t: t, args: args}
+	return run(t, &Server{t: t, args: args})
+}
+
+// run starts a server that is all made up.
+func run(t testing.TB, s *Server) *Server {
+	t.Helper()
 	t.Cleanup(s.Stop)
 	for range attempts {
 		s.port = freePort(t)
@@ -67,6 +73,9 @@ func (s *Server) start() bool {
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 		"--dir", s.t.TempDir(), "--daemonize", "no",
 	}, s.args...)
+	if s.file != "" {
+		args = append([]string{s.file}, args...)
+	}
 	s.cmd = exec.Command(program, args...)
 	s.output = &lines{ready: make(chan struct{})}
 	pipe, err := s.cmd.StdoutPipe()
@@ -211,7 +220,7 @@ func (l *lines) read(from *bufio.Scanner, ended chan struct{}) {
 		l.mu.Lock()
 		l.text.WriteString(from.Text() + "\n")
 		l.mu.Unlock()
-		if !ready && strings.Contains(from.Text(), "Ready to accept connections") {
+		if !ready && (strings.Contains(from.Text(), "Ready to accept connections") || strings.Contains(from.Text(), "+monitor master")) {
 			ready = true
 			close(l.ready)
 		}

@@ -1,0 +1,66 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// name is what Sentinels of tests call the primary that they watch.
+const name = "stint"
+
+// Sentinels is a primary, its replicas, and three Sentinels that watch them.
+type Sentinels struct {
+	Servers   []*Server // the first one is the primary, until it fails
+	Sentinels []*Server
+	t         testing.TB
+}
+
+// StartSentinels starts them and waits until all know each other.
+func StartSentinels(t testing.TB, replicas int) *Sentinels {
+	t.Helper()
+	s := &Sentinels{t: t, Servers: []*Server{Start(t, "--repl-diskless-sync-delay", "0")}}
+	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
+	for range replicas {
+		s.Servers = append(s.Servers, Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0"))
+	}
+	for range 3 {
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		settings := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 2000\n", name, host, port)
+		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Sentinels = append(s.Sentinels, run(t, &Server{t: t, file: file, args: []string{"--sentinel"}}))
+	}
+	for _, sentinel := range s.Sentinels {
+		want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.Servers[0].Addr, replicas, len(s.Sentinels))
+		Until(t, "the Sentinels know all", func() bool { return strings.Contains(sentinel.Do("INFO", "sentinel"), want) })
+	}
+	for _, server := range s.Servers[1:] {
+		Until(t, "the replicas follow", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
+	}
+	return s
+}
+
+// Primary returns the server that the Sentinels name; nil for none of them.
+func (s *Sentinels) Primary() *Server {
+	answer := strings.Fields(s.Sentinels[0].Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name))
+	for _, server := range s.Servers {
+		if len(answer) == 2 && server.Addr == net.JoinHostPort(answer[0], answer[1]) {
+			return server
+		}
+	}
+	return nil
+}
+
+// URL returns the addresses of the Sentinels as stores take them.
+func (s *Sentinels) URL() string {
+	var all []string
+	for _, sentinel := range s.Sentinels {
+		all = append(all, sentinel.Addr)
+	}
+	return "redis+sentinel://" + strings.Join(all, ",") + "?master=" + name
+}
