@@ -278,7 +278,9 @@ descriptors:
   - key: free
     rate_limit: {per: 1h, requests: 3600, algorithm: token_bucket, burst: 500, on_store_failure: deny}
 `)
-	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, sentinels.URL(), 250*time.Millisecond })
+	s := start(t, func(c *Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{file}, sentinels.URL(), 250*time.Millisecond
+	})
 	began := time.Now()
 	passed := 0
 	use := func(n int) {
