@@ -53,8 +53,8 @@ type Options struct {
 	OnMissing Missing
 
 	// OnStoreFailure answers when the store cannot ([Limit] only; each rule has its
-	// own). The zero value lets the call pass. Without a fallback in the store,
-	// rule.Local is rule.Deny.
+	// own). The zero value lets the call pass. rule.Local is rule.Deny: a
+	// limit without rules has no share.
 	OnStoreFailure rule.Failure
 
 	// OnError is told of every call that the store could not decide, whatever the

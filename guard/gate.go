@@ -14,6 +14,9 @@ import (
 // one such part late, and so are those whose caller went away.
 const looks = 8
 
+// finest is the least time between two looks.
+const finest = 100 * time.Microsecond
+
 // maxSpare is how many flights are kept for later calls.
 const maxSpare = 1024
 
@@ -22,6 +25,7 @@ const maxSpare = 1024
 // is read.
 type gate struct {
 	timeout time.Duration
+	every   time.Duration // between two looks
 	changed func() // called without the lock
 
 	mu      sync.Mutex // guards what follows
@@ -35,6 +39,7 @@ type gate struct {
 
 func (g *gate) init(o *Options, changed func()) {
 	g.timeout, g.changed = cmp.Or(o.Timeout, DefaultTimeout), changed
+	g.every = max(g.timeout/looks, finest)
 	g.breaker.failures = cmp.Or(o.Failures, DefaultFailures)
 	g.breaker.most = cmp.Or(o.Pause, DefaultPause)
 	g.breaker.least = min(g.timeout, g.breaker.most)
@@ -57,7 +62,7 @@ func (g *gate) enter(parent context.Context) *flight {
 	g.active++
 	if !g.looking {
 		g.looking = true
-		g.again(&g.timer, g.timeout/looks, g.look)
+		g.again(&g.timer, g.every, g.look)
 	}
 	return f
 }
@@ -127,7 +132,7 @@ func (g *gate) look() {
 		}
 	}
 	if g.looking = g.active > 0; g.looking {
-		g.timer.Reset(g.timeout / looks)
+		g.timer.Reset(g.every)
 	}
 	g.unlock(before)
 }

@@ -25,8 +25,8 @@ const retry = time.Second
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
-	// Timeout is how long one call may take; a call is cut off within an eighth of it
-	// after that. 0 means DefaultTimeout. Shorter than the store's slowest ordinary
+	// Timeout is how long one call may take; a call is cut off within an eighth of it, or a
+	// millisecond, after that. 0 means DefaultTimeout. Shorter than the store's slowest ordinary
 	// answer, and policies answer in its place; longer, and each caller waits so long
 	// when it freezes.
 	Timeout time.Duration
@@ -94,7 +94,8 @@ type Options struct {
 // Its Decide must return soon after its context is done, and must not use the context
 // once it has returned. One that stays longer holds its caller, and only that: the
 // breaker opens when the time is over, not when the call returns, and tries get rarer
-// with each call that is still held.
+// with each call that is still held. What answers from memory, in place of the store,
+// belongs outside of the guard: inside, its answers would pass for the store's.
 type Store struct {
 	inner    stint.Store
 	local    stint.Store
