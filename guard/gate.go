@@ -26,7 +26,7 @@ const maxSpare = 1024
 type gate struct {
 	timeout time.Duration
 	every   time.Duration // between two looks
-	changed func() // called without the lock
+	changed func()        // called without the lock
 
 	mu      sync.Mutex // guards what follows
 	breaker breaker
