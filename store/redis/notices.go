@@ -44,5 +44,9 @@ func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel
 	})
 }
 
+// Divided says whether calls of several keys may be decided in several steps, as on a
+// Cluster: see Store.
+func (s *Store) Divided() bool { return s.tags != nil }
+
 // channel returns the name of a channel in Redis.
 func (s *Store) channel(name string) string { return s.namespace + ":" + name }

@@ -128,8 +128,18 @@ func (s *Store) ask(ctx context.Context, call *stint.Call, a *ask) error {
 		s.leave(a)
 	}()
 	err := s.inner.Decide(ctx, call)
-	answered = err == nil
+	answered = err == nil && !degraded(call.Results)
 	return err
+}
+
+// degraded says whether somebody else answered in the store's place.
+func degraded(results []stint.Decision) bool {
+	for i := range results {
+		if results[i].Degraded {
+			return true
+		}
+	}
+	return false
 }
 
 // leave lets those look again who wait for the answer.
@@ -181,7 +191,7 @@ func (s *Store) refused(t *stint.Take, d *stint.Decision, a *ask, i int) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !a.fresh || sh.seq != a.slots[i].seq || d.Degraded {
+	if !a.fresh || sh.seq != a.slots[i].seq {
 		return
 	}
 	r, _ := sh.get(hash, t)
@@ -227,7 +237,7 @@ func (s *Store) seen(t *stint.Take, d *stint.Decision, a *ask, i int, beside boo
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r, _ := sh.get(hash, t)
-	if r == nil && beside && a.fresh && sh.seq == a.slots[i].seq && !d.Degraded {
+	if r == nil && beside && a.fresh && sh.seq == a.slots[i].seq {
 		r = s.add(sh, hash, t, a.began)
 	}
 	if r != nil {

@@ -73,6 +73,9 @@ type Options struct {
 // refused take changes or that more than time moves: overdraw, count_denied, start: full,
 // count: responses (Spec.Hold), and leaky_bucket. All of these ask the store.
 //
+// A guard (see package guard) belongs inside: what is remembered needs no store and must
+// not look like an answer of one that is away. Its own answers are not remembered.
+//
 // # When it is forgotten
 //
 // Whatever gives a key something back through any process (a refund, a reset, a forced

@@ -22,6 +22,8 @@ type shared struct {
 	asked  atomic.Int64
 	denied atomic.Int64
 	err    atomic.Pointer[error]
+
+	degraded bool // as a guard answers
 }
 
 func newShared() *shared {
@@ -36,6 +38,7 @@ func (s *shared) Decide(ctx context.Context, call *stint.Call) error {
 	pass(s.takes / 2)
 	err := s.memory.Decide(ctx, call)
 	for i := range call.Results {
+		call.Results[i].Degraded = s.degraded
 		if !call.Results[i].Allowed {
 			s.denied.Add(1)
 			break
@@ -336,6 +339,23 @@ func TestFailures(t *testing.T) {
 		}
 		n.shared.err.Store(nil)
 		n.expect(1, false, take("a", one, 1))
+	})
+}
+
+// TestDegraded: what a guard answers in the store's place is not remembered.
+func TestDegraded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := alone(t, Options{})
+		n.expect(1, true, take("a", one, 1))
+		n.expect(1, false, take("a", one, 1))
+		pass(time.Minute)
+		n.shared.degraded = true
+		for _, key := range []stint.Key{"a", "b", "b"} {
+			n.expect(1, false, take(key, one, 2))
+		}
+		n.shared.degraded = false
+		n.expect(1, true, take("a", one, 1))
+		n.expect(1, true, take("b", one, 1))
 	})
 }
 
