@@ -39,8 +39,9 @@ type Options struct {
 	Backwards bool
 
 	// Scattered says that the keys of a call may lie on several servers: a call then
-	// need not see all of them at one moment, and where calls collide a place in a leaky
-	// bucket may pass unused.
+	// need not see all of them at one moment, where calls collide a place in a leaky
+	// bucket may pass unused, and who leans on others and is denied may be told to wait
+	// also for the debt of that denial.
 	Scattered bool
 
 	// Slow says that a decision leaves the process: contention and random histories
