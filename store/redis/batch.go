@@ -21,12 +21,15 @@ type batch struct {
 	at     stint.Instant // Call.At
 	now    stint.Instant // the time whose calendar windows were written
 
-	mode  mode
-	only  int     // the one group that is written; -1: all
-	kinds kindSet // of what is asked for
-	more  kindSet // of states that were found
-	keys  []string
-	args  []string
+	mode    mode
+	only    int     // the one group that is written; -1: all
+	written int     // how many groups are
+	size    int     // bytes of keys and words, for groups of batches
+	gone    bool    // somebody may still read it
+	kinds   kindSet // of what is asked for
+	more    kindSet // of states that were found
+	keys    []string
+	args    []string
 }
 
 // mode says what a group is asked for, see lua/decide.lua.
@@ -60,6 +63,7 @@ type part struct {
 	held      bool  // others lean on it
 	asked     bool  // by a take that is not leaned on
 	leans     []lean
+	word      int64 // the state that quick.lua found
 
 	result stint.Decision
 }
@@ -129,7 +133,7 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 	if n == len(b.parts) {
 		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Leans})
 		if t.Limit.Algorithm() != stint.Unlimited {
-			b.parts[n].name, b.parts[n].partition = s.name(t.Limit.Algorithm(), t.Key)
+			b.parts[n].name, b.parts[n].partition = s.name(t)
 		}
 	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Leans || !p.limit.Same(t.Limit) {
 		return 0, stint.ErrMixedLimits
@@ -148,10 +152,14 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 const maxText = 128
 
 // name returns the name of a key in Redis, and the partition it lies in.
-func (s *Store) name(algorithm stint.Algorithm, key stint.Key) (name string, partition int) {
-	where := s.namespace + ":"
+func (s *Store) name(t *stint.Take) (name string, partition int) {
+	where, algorithm, key := s.namespace+":", t.Limit.Algorithm(), t.Key
 	if s.tags != nil {
-		partition = partitionOf(string(key), len(s.tags))
+		place := t.Place
+		if place == "" {
+			place = key
+		}
+		partition = partitionOf(string(place), len(s.tags))
 		where += "{" + s.tags[partition] + "}:"
 	}
 	if len(key) <= maxText {
@@ -159,6 +167,21 @@ func (s *Store) name(algorithm stint.Algorithm, key stint.Key) (name string, par
 	}
 	sum := sha256.Sum256([]byte(key))
 	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+}
+
+// where returns the partition of the groups that are to be written.
+func (b *batch) where() int {
+	for i := range b.groups {
+		if b.only >= 0 && b.only != i {
+			continue
+		}
+		for _, p := range b.parts[b.groups[i].first:b.groups[i].end] {
+			if p.name != "" {
+				return p.partition
+			}
+		}
+	}
+	return 0
 }
 
 // meets says whether parts lie in one partition.
@@ -182,17 +205,21 @@ const (
 	spareFixed = int64(time.Hour / time.Millisecond)
 )
 
+// partBytes is about what the words of a part take beside its key.
+const partBytes = 64
+
 // maxCost is more than any limit holds and any debt counts.
 const maxCost = 1 << 48
 
 // write puts the groups that are not done into words for the script; false if there
 // are none. Windows of a calendar are those around now.
 func (b *batch) write(now stint.Instant) bool {
-	b.keys, b.args, b.kinds, b.now = b.keys[:0], b.args[:0], b.more, now
+	b.keys, b.args, b.kinds, b.now, b.written, b.size = b.keys[:0], b.args[:0], b.more, now, 0, 0
 	for i := range b.groups {
 		g := &b.groups[i]
 		if !g.done && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
 			b.writeGroup(g, len(b.args) > 0)
+			b.written++
 		}
 	}
 	return len(b.args) > 0
@@ -213,7 +240,7 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 	return true
 }
 
-func (b *batch) number(n int64) { b.args = append(b.args, strconv.FormatInt(n, 10)) }
+func (b *batch) number(n int64) { b.args = append(b.args, number(n)) }
 
 // writeGroup writes what lua/decide.lua wants to know of a group.
 func (b *batch) writeGroup(g *group, follows bool) {
@@ -236,6 +263,7 @@ func (b *batch) writeGroup(g *group, follows bool) {
 		b.writePart(p)
 		if p.name != "" {
 			b.keys = append(b.keys, p.name)
+			b.size += len(p.name) + partBytes
 		}
 	}
 }

@@ -16,7 +16,8 @@ type form struct {
 	flags   int64
 	wait    int64 // max_wait or min_interval in microseconds, -1 for none
 	kinds   kindSet
-	effects bool // a denied take may change its state
+	quick   *quickForm // nil where quick.lua cannot decide it
+	effects bool       // a denied take may change its state
 	// bounds are where the windows of a calendar around a time begin; nil for others.
 	bounds   atomic.Pointer[[]int64]
 	calendar bool
@@ -58,6 +59,7 @@ func newForm(limit *stint.Limit) *form {
 	s := limit.Spec()
 	f := &form{limit: limit, wait: -1, calendar: s.Calendar != stint.NoPeriod, head: head(s), effects: s.CountDenied || s.StartFull}
 	f.kinds = kindsOf(f.head)
+	f.quick = newQuickForm(limit, f.head)
 	if s.Overdraw {
 		f.flags |= flagOverdraw
 	}

@@ -193,7 +193,7 @@ func TestForeignStates(t *testing.T) {
 		{"SET", "alien:token_bucket:a", "7"},
 		{"SET", "alien:token_bucket:a", "2b 100 60000000 100|1767225601200000"},
 		{"SET", "alien:token_bucket:a", "1z 100|1"},
-		{"RPUSH", "alien:token_bucket:a", "1"},
+		{"RPUSH", "alien:leaky_bucket:a", "1"},
 		{"SET", "alien:sliding_log:a", "1"},
 		{"RPUSH", "alien:sliding_log:a", "1"},
 		{"HSET", "alien:sliding_window:a", "1", "1"},

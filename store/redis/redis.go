@@ -70,8 +70,8 @@ type Options struct {
 //
 // # On a Cluster
 //
-// Keys are divided into partitions (Options.Partitions) by their text, and a partition
-// lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys lie in one is
+// Keys are divided into partitions (Options.Partitions) by Take.Place, or where that is
+// empty by their text, and a partition lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys lie in one is
 // decided as on a single server. Others take two round trips, to all partitions at once:
 // the first tests and charges nothing, the second charges each partition all or none. If
 // one denies then, because others were quicker, the rest is given back (which takes a
@@ -100,6 +100,7 @@ type Store struct {
 	clock     func() time.Time
 	tags      []string // of the partitions of a Cluster; nil on one server
 	link      link
+	commits   []committer // of each partition
 	forms     forms
 	batches   sync.Pool      // *batch
 	behind    sync.WaitGroup // what is given back behind the backs of callers
@@ -148,6 +149,7 @@ func Open(url string, options Options) (*Store, error) {
 		}
 		s.tags = tags(options.Partitions)
 	}
+	s.commits = make([]committer, max(1, len(s.tags)))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -179,14 +181,8 @@ func (s *Store) Close() {
 // Ping asks the server whether it is there and can decide: nil, or an error that says
 // what is wrong and what to do.
 func (s *Store) Ping(ctx context.Context) error {
-	client, err := s.link.client(ctx)
-	if err != nil {
-		return explain("ping", err)
-	}
-	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
-		return explain("ping", err)
-	}
-	return nil
+	_, err := s.exchange(ctx, new(batch), byPing)
+	return err
 }
 
 // Decide answers the call, see stint.Store. It blocks until the server has answered or
@@ -243,10 +239,15 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 	return nil
 }
 
-// together has the groups of a batch decided that lie in one partition. Those whose calendar windows turn out not
-// to hold the server's time are asked once more, with those that do: nothing of them
-// was changed.
+// together has the groups of a batch decided that lie in one partition. Those whose
+// calendar windows turn out not to hold the server's time are asked once more, with those
+// that do, and so are those whose states need another script: nothing of them was changed.
 func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
+	if b.isQuick() {
+		if done, err := s.askQuick(ctx, b); done || err != nil {
+			return err
+		}
+	}
 	charged := false
 	for range 3 {
 		if !b.write(now) {
@@ -269,21 +270,45 @@ func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error
 // ask sends what the batch has written and reads the answers. Where again is set, it is
 // the server's time, and groups are left to be asked with the windows around it.
 func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err error) {
+	p, err := s.exchange(ctx, b, byDecide)
+	if err != nil {
+		return 0, err
+	}
+	return b.read(p.reply)
+}
+
+// askQuick has quick.lua decide the batch; done says that nothing is left to be asked.
+func (s *Store) askQuick(ctx context.Context, b *batch) (done bool, err error) {
+	for i := range b.parts {
+		b.size += len(b.parts[i].name) + partBytes
+	}
+	p, err := s.exchange(ctx, b, byQuick)
+	if err != nil {
+		return false, err
+	}
+	return b.readQuick(p.now, p.reply)
+}
+
+// exchange sends a batch and returns the answer to it.
+func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (passenger, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("redis: not asked: %w", err)
+		return passenger{}, fmt.Errorf("redis: not asked: %w", err)
 	}
 	client, err := s.link.client(ctx)
 	if err != nil {
-		return 0, explain("connect", err)
+		return passenger{}, explain("connect", err)
 	}
-	reply, err := scripts[b.kinds].Exec(ctx, client, b.keys, b.args).ToArray()
-	if err != nil {
-		return 0, explain("decide", err)
-	}
-	return b.read(reply)
+	p, gone := s.commits[b.where()].exchange(ctx, client, b, kind)
+	b.gone = b.gone || gone
+	return p, p.err
 }
 
+// release keeps the memory of a batch for another, unless a group that it left with still
+// reads it.
 func (s *Store) release(b *batch) {
+	if b.gone {
+		return
+	}
 	b.clear()
 	s.batches.Put(b)
 }

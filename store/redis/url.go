@@ -33,6 +33,8 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		DisableCache: true, DisableRetry: true,
 		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		Dialer: net.Dialer{Timeout: dialTimeout},
+		// One group is on its way at a time, see committer.
+		PipelineMultiplex: -1,
 	}
 	u, err := url.Parse(text)
 	if err != nil {

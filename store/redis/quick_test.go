@@ -1,0 +1,183 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/storetest"
+)
+
+// quickCall makes up a call of steady token buckets, most of which quick.lua decides.
+func quickCall(r *rand.Rand, limits []*stint.Limit) stint.Call {
+	var call stint.Call
+	for range []int{1, 1, 1, 2, 3, 5}[r.IntN(6)] {
+		t := stint.Take{
+			Key: stint.Key(fmt.Sprint("key", r.IntN(4))), Limit: limits[r.IntN(len(limits))],
+			Cost: []uint32{0, 1, 1, 1, 2, 5, uint32(r.IntN(20)), stint.MaxCost}[r.IntN(8)], Apart: len(limits) == 1 && r.IntN(6) == 0, // with several, some may be left to another script, a moment later
+		}
+		if t.Apart {
+			t.Key = "apart"
+		}
+		if r.IntN(30) == 0 {
+			t.Op = []stint.Op{stint.Force, stint.Refund, stint.Reset}[r.IntN(3)]
+		}
+		call.Takes = append(call.Takes, t)
+	}
+	return call
+}
+
+// What quick.lua decides at the server's own time is what the model decides at the time
+// that the decisions name.
+func TestQuickDifferential(t *testing.T) {
+	server := redistest.Start(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	histories := 40
+	if testing.Short() {
+		histories = 10
+	}
+	for range histories {
+		s, model := open(t, server), new(storetest.Model)
+		var limits []*stint.Limit
+		for range 1 + r.IntN(3) {
+			limits = append(limits, stint.MustLimit(stint.Spec{
+				Algorithm: stint.TokenBucket, Requests: []uint32{1, 5, 1000}[r.IntN(3)],
+				Per: []time.Duration{10 * time.Millisecond, time.Second, time.Hour}[r.IntN(3)], Burst: []uint32{1, 3, 10}[r.IntN(3)],
+			}))
+		}
+		for step := range 200 {
+			call := quickCall(r, limits)
+			err := s.Decide(t.Context(), &call)
+			want := stint.Call{At: 1, Takes: call.Takes}
+			if err == nil {
+				want.At = call.Results[0].At
+			}
+			wantErr := model.Decide(t.Context(), &want)
+			if (err == nil) != (wantErr == nil) || err == nil && !sameTime(call.Results) {
+				t.Fatalf("step %d: %v, want %v; %+v", step, err, wantErr, call.Results)
+			}
+			if err == nil && !reflect.DeepEqual(call.Results, want.Results) {
+				t.Fatalf("step %d: %+v\n got %+v\nwant %+v", step, call.Takes, call.Results, want.Results)
+			}
+		}
+	}
+}
+
+// sameTime says whether a call was decided at one moment.
+func sameTime(results []stint.Decision) bool {
+	for i := range results {
+		if results[i].At != results[0].At {
+			return false
+		}
+	}
+	return true
+}
+
+// Many callers at once: each call stays all or none, exactly the limit passes, and those
+// who give up take nobody with them.
+func TestCommitTogether(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server)
+	hot := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: 24 * time.Hour})
+	wide := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 700, Per: 24 * time.Hour})
+	other := stint.MustLimit(stint.Spec{Requests: 1_000_000, Per: 24 * time.Hour, FromFirst: true})
+	var one, both, gaveUp atomic.Int64
+	var all sync.WaitGroup
+	for g := range 64 {
+		all.Go(func() {
+			for i := range 60 {
+				ctx, cancel := context.WithCancel(t.Context())
+				call := stint.Call{Takes: []stint.Take{{Key: "hot", Limit: hot, Cost: 1}}}
+				switch {
+				case g%8 == 0: // gives up at once, or while it waits
+					if i%2 == 0 {
+						cancel()
+					} else {
+						go cancel()
+					}
+					call.Takes[0].Key = "given up"
+				case g%8 == 1: // decided by the other script
+					call.Takes[0] = stint.Take{Key: "window", Limit: other, Cost: 1}
+				case g%8 == 2: // more than others travel with
+					call.Takes[0].Key = stint.Key(fmt.Sprint("own", g))
+					for n := range 200 {
+						call.Takes = append(call.Takes, stint.Take{Key: stint.Key(fmt.Sprint("wide", n)), Limit: hot, Cost: 0})
+					}
+				case g%2 == 1:
+					call.Takes = append(call.Takes, stint.Take{Key: "both", Limit: wide, Cost: 1})
+				}
+				err := s.Decide(ctx, &call)
+				cancel()
+				switch {
+				case g%8 == 0:
+					if err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					gaveUp.Add(1)
+				case err != nil:
+					t.Error(err)
+				case len(call.Results) == 2 && call.Results[0].Allowed && call.Results[1].Allowed:
+					both.Add(1)
+				case len(call.Results) == 1 && g%8 > 2 && call.Results[0].Allowed:
+					one.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if one.Load()+both.Load() != 1000 || both.Load() > 700 {
+		t.Errorf("%d alone and %d with another passed, want 1000 together", one.Load(), both.Load())
+	}
+	if d := take(t, s, "both", wide, 0); 700-d.Remaining != both.Load() {
+		t.Errorf("%d passed, and %d were charged", both.Load(), 700-d.Remaining)
+	}
+	if d := take(t, s, "window", other, 0); d.Limit-d.Remaining != 8*60 {
+		t.Errorf("%d charged in the window, want %d", d.Limit-d.Remaining, 8*60)
+	}
+	if d := take(t, s, "given up", hot, 0); d.Limit-d.Remaining > gaveUp.Load() {
+		t.Errorf("%d of %d who gave up were charged", d.Limit-d.Remaining, gaveUp.Load())
+	}
+}
+
+// Who waits for calls that have no answer is told that nothing was charged, and its
+// place is free.
+func TestNobodyWaitsForTheFrozen(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server)
+	take(t, s, "a", forms[0], 1)
+	server.Freeze()
+	var unknown, unasked atomic.Int64
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			switch _, err := attempt(ctx, s, "a"); {
+			case errors.Is(err, stint.ErrUnknown):
+				unknown.Add(1)
+			case errors.Is(err, context.DeadlineExceeded):
+				unasked.Add(1)
+			default:
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	server.Thaw()
+	if unknown.Load() < 1 || unasked.Load() < 1 {
+		t.Errorf("%d unknown, %d not asked", unknown.Load(), unasked.Load())
+	}
+	if d := untilDecided(t, s); 100-d.Remaining > 2+unknown.Load() {
+		t.Errorf("%+v, %d unknown", d, unknown.Load())
+	}
+}
