@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"stint"
+	"stint/guard"
 	"stint/internal/redistest"
 	"stint/limiter"
 	"stint/rule"
+	"stint/store/redis"
 )
 
 // slack is what a busy machine may take of the time that is promised: figures are
@@ -307,5 +310,78 @@ descriptors:
 	t.Logf("%d passed, %.0f more than without the failure; the bound is %.0f for a lag of %v", passed, extra, burst+rate*lag.Seconds(), lag)
 	if extra > burst+rate*lag.Seconds() || extra < 200 {
 		t.Errorf("%.0f passed beyond the limit", extra)
+	}
+}
+
+// Two hundred nodes lose their server. When it is back they connect again spread over
+// the time that each waits, not all at once, and each only once.
+func TestReconnect(t *testing.T) {
+	const nodes = 200
+	server := redistest.Start(t)
+	limit := stint.MustLimit(stint.Spec{Requests: 1e6, Per: time.Hour})
+	var stop atomic.Bool
+	var callers sync.WaitGroup
+	var lost, back atomic.Int64
+	for range nodes {
+		shared, err := redis.Open(server.URL(), redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(shared.Close)
+		node := guard.New(shared, guard.Options{Timeout: time.Second})
+		callers.Go(func() {
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			var away bool
+			for !stop.Load() {
+				call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}}
+				if err := node.Decide(context.Background(), &call); err != nil {
+					t.Error(err)
+					return
+				}
+				switch degraded := call.Results[0].Degraded; {
+				case degraded && !away:
+					away = true
+					lost.Add(1)
+				case !degraded && away:
+					away = false
+					back.Add(1)
+				}
+				<-tick.C
+			}
+		})
+	}
+	pass(time.Second)
+	server.Stop()
+	redistest.Until(t, "all have lost the server", func() bool { return lost.Load() >= nodes })
+	pass(2 * time.Second)
+	server.Restart()
+	began := time.Now()
+	connections := func() int64 {
+		for line := range strings.Lines(server.Do("INFO", "stats")) {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(line), "total_connections_received:"); ok {
+				count, err := strconv.ParseInt(n, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return count
+			}
+		}
+		return 0
+	}
+	var peak, before, looks int64
+	redistest.Until(t, "all are back", func() bool {
+		now := connections()
+		looks++
+		peak, before = max(peak, now-before), now
+		return back.Load() >= lost.Load()
+	})
+	took := time.Since(began)
+	stop.Store(true)
+	callers.Wait()
+	total := connections() - looks
+	t.Logf("all back after %v; %d connections, at most %d between two of %d looks", took, total, peak, looks)
+	if took > slack*2*time.Second || total > 2*nodes || peak >= nodes {
+		t.Errorf("all back after %v; %d connections, %d at once", took, total, peak)
 	}
 }

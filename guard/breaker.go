@@ -94,8 +94,8 @@ func (b *breaker) trip(now time.Time) {
 // of that.
 func (b *breaker) rests() bool { return b.open && !b.ready && !b.trying && !b.resting }
 
-// wait returns how long until the next try.
-func (b *breaker) wait() time.Duration { return b.pause + rand.N(b.pause/4+1) }
+// wait returns how long until the next try: the pause, half of it more or less.
+func (b *breaker) wait() time.Duration { return b.pause/2 + rand.N(b.pause+1) }
 
 // rested ends a pause, and says whether another has to follow: a store that holds
 // calls beyond their time is tried the less often the more it holds.

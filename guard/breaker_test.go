@@ -111,8 +111,8 @@ func TestBackoff(t *testing.T) {
 		within := func(list []time.Duration, least ...time.Duration) {
 			t.Helper()
 			for i, d := range list {
-				// A quarter more is random, and each try waits for its deadline.
-				if d < least[i] || d > least[i]*5/4+12*time.Millisecond {
+				// Half of it more or less is random, and each try waits for its deadline.
+				if d < least[i]/2 || d > least[i]*3/2+12*time.Millisecond {
 					t.Errorf("try %d came after %v, want %v", i, d, least[i])
 				}
 			}
@@ -263,6 +263,22 @@ func TestCaller(t *testing.T) {
 				t.Errorf("%s: %+v", test.name, s)
 			}
 		})
+	}
+}
+
+// TestCallerGone: a caller that is gone when the store fails gets both errors.
+func TestCallerGone(t *testing.T) {
+	b := newBench(t, unhurried)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.fake.be(func(context.Context, *stint.Call) error {
+		cancel()
+		return errRefused
+	})
+	if _, _, err := b.one(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if s := b.Status(); s.Errors != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -41,8 +41,9 @@ type Options struct {
 	// it by itself, see Store.
 	Failures int
 
-	// Pause is the longest time between two tries whether the store is back, before a
-	// random quarter is added so that a fleet does not try as one; 0 means DefaultPause.
+	// Pause is the longest time between two tries whether the store is back, before up to
+	// half of it is added or taken off, so that a fleet does not try as one; 0 means
+	// DefaultPause.
 	Pause time.Duration
 
 	// OnChange is told whenever the breaker opens or closes, in this order and never
@@ -67,8 +68,8 @@ type Options struct {
 // a pause that grows from Timeout to Options.Pause, and the first answer closes the
 // breaker.
 //
-// An error that is about the call itself (see [stint.WrongCall]) and one after the
-// caller's own context ended are returned as they are and say nothing of the store. A
+// An error that is about the call itself (see [stint.WrongCall]), or that comes after the
+// caller's own context ended (which it wraps then), is returned and says nothing of the store. A
 // call is never asked twice: where its answer was lost it may have been charged.
 //
 // # What is answered then
@@ -158,8 +159,11 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 		return s.fallBack(ctx, call, nil)
 	}
 	err := s.ask(f, call)
-	if err == nil || stint.WrongCall(err) || ctx.Err() != nil {
+	if err == nil || stint.WrongCall(err) {
 		return err
+	}
+	if gone := ctx.Err(); gone != nil {
+		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
 	return s.fallBack(ctx, call, err)
 }
