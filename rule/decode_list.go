@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"stint/internal/strictyaml"
+	"stint/rule/action"
 	"stint/rule/hint"
 	"stint/rule/list"
 )
@@ -32,7 +33,7 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *Listed) {
 		"name":   func(v strictyaml.Value) { l.Name = v.NonEmpty() },
 		"cidrs":  func(v strictyaml.Value) { cidrs = &v },
 		"values": func(v strictyaml.Value) { values = &v },
-		"header": func(v strictyaml.Value) { l.header = v.NonEmpty() },
+		"header": func(v strictyaml.Value) { l.header = action.HeaderName(v) },
 		"key":    func(v strictyaml.Value) { l.key = v.NonEmpty() },
 	}
 	what := "an element of exempt"

@@ -204,3 +204,33 @@ func TestKeysAndNames(t *testing.T) {
 		t.Error("the names of actions are not known")
 	}
 }
+
+// What no request can carry is a mistake of the file, not an identity that nobody has.
+func TestImpossibleNames(t *testing.T) {
+	for yaml, want := range map[string]string{
+		`{request_headers: {header_name: "x user", descriptor_key: u}}`:                         `header_name: "x user" is no name of a header`,
+		`{request_headers: {header_name: "x-user:", descriptor_key: u}}`:                        `header_name: "x-user:" is no name of a header`,
+		`{request_headers: {header_name: ":scheme", descriptor_key: u}}`:                        `header_name: ":scheme" is no name of a header`,
+		`{request_headers: {header_name: ":path", descriptor_key: u}}`:                          "",
+		`{request_headers: {header_name: ":authority", descriptor_key: u}}`:                     "",
+		`{api_key: {header_name: "x-api-kéy"}}`:                                                 `header_name: "x-api-kéy" is no name of a header`,
+		`{device: {header: "x device"}}`:                                                        `header: "x device" is no name of a header`,
+		`{header_value_match: {descriptor_value: v, headers: [{name: "x plan", exact: free}]}}`: `name: "x plan" is no name of a header`,
+		`{header_value_match: {descriptor_value: v, headers: [{name: ":method", exact: GET}]}}`: "",
+		`{cookie: {name: "a b", descriptor_key: u}}`:                                            `name: "a b" is no name of a cookie`,
+		`{cookie: {name: "a=b", descriptor_key: u}}`:                                            `name: "a=b" is no name of a cookie`,
+		`{cookie: {name: "__Host-session.id", descriptor_key: u}}`:                              "",
+	} {
+		doc := strictyaml.Parse([]byte("[" + yaml + "]"))
+		action.Read(doc.Root(), nil)
+		got := ""
+		for _, f := range doc.Faults() {
+			if got += f.Problem; f.Hint == "" {
+				t.Errorf("%s: no hint", yaml)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", yaml, got, want)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func readDevice(v strictyaml.Value, a *action) {
 	}
 	a.object(v, strictyaml.Words{
 		"cookie": way(func(v strictyaml.Value) { readDeviceCookie(v, a) }),
-		"header": way(func(v strictyaml.Value) { a.value = deviceHeader(v.NonEmpty()) }),
+		"header": way(func(v strictyaml.Value) { a.value = deviceHeader(HeaderName(v)) }),
 		"certificate": way(func(v strictyaml.Value) {
 			v.Object("certificate", strictyaml.Words{})
 			a.value = certificate(parts["fingerprint"])
@@ -118,7 +118,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 	age := defaultDeviceAge
 	var secrets *strictyaml.Value
 	known := v.Object("cookie", strictyaml.Words{
-		"name":        func(v strictyaml.Value) { d.name = v.NonEmpty() },
+		"name":        func(v strictyaml.Value) { d.name = cookieName(v) },
 		"secret_file": func(v strictyaml.Value) { secrets = &v },
 		"max_age":     func(v strictyaml.Value) { age = readAge(v) },
 		"secure":      func(v strictyaml.Value) { d.plain = !v.Bool() },
@@ -134,9 +134,6 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 		return
 	case secrets == nil:
 		v.Fail("a device's cookie without secret_file", "add `secret_file: FILE`, with a line from `openssl rand -base64 32`")
-		return
-	case (&http.Cookie{Name: d.name, Value: "x"}).Valid() != nil:
-		v.Fail(fmt.Sprintf("name: %q is no name of a cookie", d.name), "write letters, digits, - and _")
 		return
 	case d.plain && (strings.HasPrefix(d.name, "__Host-") || strings.HasPrefix(d.name, "__Secure-")):
 		v.Fail(fmt.Sprintf("name: browsers drop %s where secure is false", d.name), "choose a name without that beginning, or leave `secure: false` out")

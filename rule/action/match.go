@@ -76,7 +76,7 @@ func readMatcher(v strictyaml.Value) matcher {
 	}
 	present := func(v strictyaml.Value) { m.absent, count = !v.Bool(), count+1 }
 	words := strictyaml.Words{
-		"name":    func(v strictyaml.Value) { m.name = v.NonEmpty() },
+		"name":    func(v strictyaml.Value) { m.name = HeaderName(v) },
 		"present": present, "present_match": present,
 		"invert": func(v strictyaml.Value) { m.invert = v.Bool() }, "invert_match": func(v strictyaml.Value) { m.invert = v.Bool() },
 		"ignore_case": func(v strictyaml.Value) { m.fold = v.Bool() },

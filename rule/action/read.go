@@ -134,7 +134,7 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	name := ""
 	a.key = ""
 	a.object(v, strictyaml.Words{
-		"header_name":    func(v strictyaml.Value) { name = v.NonEmpty() },
+		"header_name":    func(v strictyaml.Value) { name = HeaderName(v) },
 		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
 	a.need(v, "header_name", name)
@@ -149,6 +149,19 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	default:
 		a.value = header(name)
 	}
+}
+
+// HeaderName reads the name of a header. One that no request can carry is reported, and so
+// is a pseudo-header that Attributes do not tell.
+func HeaderName(v strictyaml.Value) string {
+	name := v.NonEmpty()
+	switch {
+	case name == "", headerName.MatchString(name):
+	case name == ":path", name == ":method", name == ":authority":
+	default:
+		v.Fail(fmt.Sprintf("%s: %q is no name of a header", v.Word(), name), "write letters, digits and dashes, or :path, :method or :authority")
+	}
+	return name
 }
 
 func readQueryParameters(v strictyaml.Value, a *action) {

@@ -121,10 +121,7 @@ func (r *costReader) read(v strictyaml.Value) *Cost {
 		r.readRoutes(at, c)
 		return c
 	case "header":
-		name := at.NonEmpty()
-		if name != "" && !headerName.MatchString(name) {
-			at.Fail(fmt.Sprintf("header: %q is no name of a header", name), "write letters, digits and dashes")
-		}
+		name := HeaderName(at)
 		c.text, c.of = "header "+name, headerCost(name, r.span)
 	case "query":
 		name := at.NonEmpty()

@@ -2,6 +2,7 @@ package action
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ func readCookie(v strictyaml.Value, a *action) {
 	name, secret := "", true
 	a.key = ""
 	a.object(v, strictyaml.Words{
-		"name":           func(v strictyaml.Value) { name = v.NonEmpty() },
+		"name":           func(v strictyaml.Value) { name = cookieName(v) },
 		"hashed":         func(v strictyaml.Value) { secret = v.Bool() },
 		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
@@ -22,6 +23,15 @@ func readCookie(v strictyaml.Value, a *action) {
 	if a.value = cookie(name); secret {
 		a.value = hashed(a.value)
 	}
+}
+
+// cookieName reads the name of a cookie, and reports one that no cookie can have.
+func cookieName(v strictyaml.Value) string {
+	name := v.NonEmpty()
+	if name != "" && (&http.Cookie{Name: name, Value: "x"}).Valid() != nil {
+		v.Fail(fmt.Sprintf("name: %q is no name of a cookie", name), "write letters, digits, - and _")
+	}
+	return name
 }
 
 // readPlain returns the reader of an action without words of its own.
@@ -35,7 +45,7 @@ func readPlain(value func(Attributes) (string, bool)) func(strictyaml.Value, *ac
 func readAPIKey(v strictyaml.Value, a *action) {
 	inHeader, inQuery := "", ""
 	a.object(v, strictyaml.Words{
-		"header_name":          func(v strictyaml.Value) { inHeader = v.NonEmpty() },
+		"header_name":          func(v strictyaml.Value) { inHeader = HeaderName(v) },
 		"query_parameter_name": func(v strictyaml.Value) { inQuery = v.NonEmpty() },
 		"skip_if_absent":       func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
