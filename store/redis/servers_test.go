@@ -1,0 +1,51 @@
+package redis_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"stint/store/redis"
+)
+
+func TestServers(t *testing.T) {
+	type servers = []redis.Server
+	for _, test := range []struct {
+		url  string
+		want servers
+	}{
+		{"redis://a", servers{{"a:6379", "redis://a"}}},
+		{"redis://u:p@A:1/2", servers{{"a:1", "redis://u:p@A:1/2"}}},
+		{"redis://a,b:1,[::1]:2,[::2]", servers{
+			{"a:6379", "redis://a"},
+			{"b:1", "redis://b:1"},
+			{"[::1]:2", "redis://[::1]:2"},
+			{"[::2]:6379", "redis://[::2]"},
+		}},
+		{"rediss://u:p,q@a:1, b/3?password_file=x,y", servers{
+			{"a:1", "rediss://u:p,q@a:1/3?password_file=x,y"},
+			{"b:6379", "rediss://u:p,q@b/3?password_file=x,y"},
+		}},
+		{"valkey://a?password_file=x,y", servers{{"a:6379", "valkey://a?password_file=x,y"}}},
+		{"redis+cluster://a:1,b:2", servers{{"redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"}}},
+		{"redis+sentinel://:p@a:1,b:2?master=m", servers{{"redis+sentinel://:xxxxx@a:1,b:2", "redis+sentinel://:p@a:1,b:2?master=m"}}},
+	} {
+		if got, err := redis.Servers(test.url); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, %v", test.url, got, err)
+		}
+	}
+	for url, want := range map[string]string{
+		"redis://a,b,A:6379":       "named twice",
+		"redis://a,,b":             "without a host",
+		"redis://:secret@a,b:x":    "cannot be read",
+		"redis://:secret@a,b/nine": "number of a database",
+		"http://a,b":               "unknown kind",
+	} {
+		_, err := redis.Servers(url)
+		problem, ok := errors.AsType[*redis.ConfigError](err)
+		if !ok || problem.Hint == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
