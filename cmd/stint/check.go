@@ -19,10 +19,12 @@ const checkText = `Checks files and folders of rules, all together as the servic
 prints each fault with its place and a hint, then warnings. If the rules are good it
 says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
 NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
-against the file that it stands beside.
+against the file that it stands beside. Told where a service counts, it says what may
+pass when the servers change.
 
   stint check rules/
-  stint check --print rules.yaml`
+  stint check --print rules.yaml
+  stint check --store redis://a,b,c rules.yaml`
 
 func checkCommand() command {
 	return command{
@@ -31,19 +33,26 @@ func checkCommand() command {
 		summary: "check rule files and run their tests",
 		text:    checkText,
 		run:     check,
-		flags:   func() string { return checkFlags(new(bool)).FlagUsages() },
+		flags:   func() string { return checkFlags(new(checkOptions)).FlagUsages() },
 	}
 }
 
-func checkFlags(dump *bool) *pflag.FlagSet {
+// checkOptions are the flags of check.
+type checkOptions struct {
+	dump  bool
+	store string
+}
+
+func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
-	flags.BoolVar(dump, "print", false, "print the rules as they were understood")
+	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
+	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
 	return flags
 }
 
 func check(ctx context.Context, s streams, args []string) error {
-	var dump bool
-	flags := checkFlags(&dump)
+	var o checkOptions
+	flags := checkFlags(&o)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -61,7 +70,7 @@ func check(ctx context.Context, s streams, args []string) error {
 	for _, w := range table.Warnings() {
 		printFault(s.err, placeOf(w.File, w.Line)+": warning: "+w.Text, w.Hint)
 	}
-	if dump {
+	if o.dump {
 		fmt.Fprint(s.out, table)
 	}
 	tests, err := ruletest.Parse(found.tests...)
@@ -72,6 +81,11 @@ func check(ctx context.Context, s streams, args []string) error {
 		return err
 	}
 	printExtra(s.out, table)
+	if o.store != "" && o.store != "memory" {
+		if err := printMoved(s.out, table, o.store); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintln(s.out, summary(table, len(tests)))
 	return nil
 }
