@@ -16,7 +16,7 @@ type Warning struct {
 // Warnings looks at all servers for settings that limits do not go well with: a policy
 // by which a server that is full forgets keys, and with them what was used.
 func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
-	client, err := s.link.client(ctx)
+	client, err := s.side.client(ctx)
 	if err != nil {
 		return nil, explain("connect", err)
 	}

@@ -100,6 +100,7 @@ type Store struct {
 	clock     func() time.Time
 	tags      []string // of the partitions of a Cluster; nil on one server
 	link      link
+	side      link        // for what is not a decision, so that it delays none
 	commits   []committer // of each partition
 	forms     forms
 	batches   sync.Pool      // *batch
@@ -136,7 +137,7 @@ func Open(url string, options Options) (*Store, error) {
 		options.Clock = time.Now
 	}
 	s := &Store{namespace: options.Namespace, clock: options.Clock}
-	s.link.target = target
+	s.link.target, s.side.target = target, target
 	if isCluster(url) {
 		if options.Partitions == 0 {
 			options.Partitions = DefaultPartitions
@@ -175,6 +176,7 @@ func CheckNamespace(name string) error {
 // Close closes all connections. Calls that are under way fail.
 func (s *Store) Close() {
 	s.link.close()
+	s.side.close()
 	s.behind.Wait()
 }
 
