@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 //	log PATTERN                       wait for a new line of its log
 //	logged PATTERN                    a line of its log that serve has passed already
 //	signal HUP|TERM|INT|KILL          send it a signal
-//	ended STATUS                      wait for its end, at most 2 s; -1: killed
+//	ended STATUS                      wait for its end, at most 10 s; -1: killed
 //	http METHOD URL [BODY]            a request; the answer goes to stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -87,23 +87,35 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 			flags = append(flags, "--"+listener+"=127.0.0.1:0")
 		}
 	}
-	s.cmd = exec.Command("stint", flags...) // TestMain put it into the PATH
-	s.cmd.Dir, s.cmd.Env = ts.MkAbs("."), env
-	stderr, err := s.cmd.StderrPipe()
-	ts.Check(err)
-	s.lines, s.seen = nil, 0
-	s.more, s.ended = make(chan struct{}), make(chan error, 1)
-	ts.Check(s.cmd.Start())
-	go s.read(stderr)
+	ts.Check(s.run(ts.MkAbs("."), env, flags))
 	ts.Defer(func() {
 		// It has ended already where the script went as it should.
 		_ = s.cmd.Process.Kill()
 	})
-	address := regexp.MustCompile(`msg=listening listener=(\w+) address=(\S+)`)
 	for range strings.Count(strings.Join(flags, " ")+" ", ":0 ") {
 		found := address.FindStringSubmatch(s.await(ts, address))
 		ts.Setenv(strings.ToUpper(found[1]), "http://"+found[2])
 	}
+}
+
+// address is the line by which a server says where it listens.
+var address = regexp.MustCompile(`msg=listening listener=(\w+) address=(\S+)`)
+
+// run starts the process.
+func (s *server) run(dir string, env, flags []string) error {
+	s.cmd = exec.Command("stint", flags...) // TestMain put it into the PATH
+	s.cmd.Dir, s.cmd.Env = dir, env
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	s.lines, s.seen = nil, 0
+	s.more, s.ended = make(chan struct{}), make(chan error, 1)
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	go s.read(stderr)
+	return nil
 }
 
 // read keeps the log, and then the end of the process.
@@ -119,8 +131,13 @@ func (s *server) read(stderr io.Reader) {
 	s.ended <- s.cmd.Wait()
 }
 
+// failer ends a script or a test.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
 // await returns the first line that has not been seen and matches.
-func (s *server) await(ts *testscript.TestScript, pattern *regexp.Regexp) string {
+func (s *server) await(ts failer, pattern *regexp.Regexp) string {
 	deadline := time.After(patience)
 	for {
 		s.mu.Lock()
@@ -192,8 +209,8 @@ func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
 		if fmt.Sprint(status) != args[0] {
 			ts.Fatalf("status %d, want %s:\n%s", status, args[0], s.text())
 		}
-	case <-time.After(2 * time.Second): // what is promised of SIGTERM
-		ts.Fatalf("still running after 2 s:\n%s", s.text())
+	case <-time.After(10 * time.Second): // five times what is promised of SIGTERM
+		ts.Fatalf("still running after 10 s:\n%s", s.text())
 	}
 }
 
