@@ -139,15 +139,16 @@ func (c *committer) boardLocked() []*passenger {
 	if len(c.waiting) == 0 {
 		return nil
 	}
-	kind, parts, bytes := c.waiting[0].kind, 0, 0
+	first, parts, bytes := c.waiting[0], 0, 0
 	var group []*passenger
 	rest := c.waiting[:0]
 	for _, p := range c.waiting {
-		if p.kind == kind {
+		with := p.kind == first.kind && (p.kind != byQuick || p.batch.quickWith(first.batch))
+		if with {
 			parts += len(p.batch.parts)
 			bytes += p.batch.size
 		}
-		if p.kind != kind || len(group) > 0 && (parts > maxTogether || bytes > maxBytes) {
+		if !with || len(group) > 0 && (parts > maxTogether || bytes > maxBytes) {
 			rest = append(rest, p)
 			continue
 		}

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -16,76 +17,105 @@ var quickSource string
 //go:embed lua/one.lua
 var oneSource string
 
-// quickScript decides token buckets that fill steadily; see lua/quick.lua. Everything
-// else, and what it cannot read, is left to decide.lua.
+// quickScript decides what nearly all takes are; see lua/quick.lua. Everything else, and
+// what it cannot read, is left to decide.lua.
 var quickScript = rueidis.NewLuaScript(quickSource)
 
-// oneScript decides one take by itself; see lua/one.lua.
+// oneScript decides one take of a token bucket by itself; see lua/one.lua.
 var oneScript = rueidis.NewLuaScript(oneSource)
 
 // quickForm are the numbers of a limit for quick.lua.
 type quickForm struct {
-	head, charge, full string
-	units              uint64 // the charge as a number
+	head, full, wait string
+	charge           uint64 // of one unit
+	window           bool
 }
 
-// execQuick has the token buckets of batches decided by the script that suits their number.
-func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
-	if b := group[0].batch; len(group) == 1 && len(b.parts) == 1 {
-		p := &b.parts[0]
-		units := uint64(maxUnits)
-		if p.cost <= uint64(p.limit.Most()) {
-			units = p.cost * p.quick.units
-		}
-		return oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, number(int64(units)), p.quick.full})
-	}
-	var q quickArgs
-	for _, p := range group {
-		q.add(p.batch)
-	}
-	return quickScript.Exec(ctx, client, q.keys, q.words())
-}
-
-// maxUnits is above the capacity of every bucket.
-const maxUnits = 1 << 52
+// noWait is longer than anybody waits, and maxUnits above the capacity of everything.
+const (
+	noWait   = 1 << 52
+	maxUnits = 1 << 52
+)
 
 // newQuickForm returns the numbers of a limit, nil where quick.lua cannot decide it.
 func newQuickForm(limit *stint.Limit, head string) *quickForm {
 	s := limit.Spec()
-	if s.Algorithm != stint.TokenBucket || s.Step || s.Hold || s.Overdraw || s.Requests == 0 {
+	if s.Step || s.Hold || s.Overdraw || s.Requests == 0 || s.FromFirst || s.Calendar != stint.NoPeriod {
 		return nil
 	}
-	per, requests := s.Per.Microseconds(), int64(s.Requests)
+	per, requests, wait := s.Per.Microseconds(), int64(s.Requests), int64(noWait)
 	charge := (per + requests - 1) / requests
-	return &quickForm{head + "|", strconv.FormatInt(charge, 10), strconv.FormatInt(charge*limit.Most(), 10), uint64(charge)}
+	switch s.Algorithm {
+	case stint.TokenBucket:
+	case stint.LeakyBucket:
+		if s.MaxWait > 0 {
+			wait = s.MaxWait.Microseconds()
+		}
+	case stint.FixedWindow:
+		charge, wait = 1, per
+	default:
+		return nil
+	}
+	return &quickForm{
+		head: head + "|", full: number(charge * limit.Most()), wait: number(wait),
+		charge: uint64(charge), window: s.Algorithm == stint.FixedWindow,
+	}
+}
+
+// units returns what a part takes, in the measure of its limit.
+func (p *part) units() string {
+	if p.cost > uint64(p.limit.Most()) {
+		return number(maxUnits)
+	}
+	return number(int64(p.cost * p.quick.charge))
 }
 
 // isQuick says whether quick.lua can decide the whole batch.
 func (b *batch) isQuick() bool {
-	if b.at != 0 || len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
+	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
 		return false
 	}
 	for i := range b.parts {
-		if p := &b.parts[i]; p.quick == nil || p.op != stint.Ask || p.lends > 0 {
+		if p := &b.parts[i]; p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held {
 			return false
 		}
 	}
 	return true
 }
 
-// quickArgs are the words of several batches for quick.lua.
-type quickArgs struct {
-	limits []*form
-	keys   []string
-	runs   []run
+// quickWith says whether two batches that quick.lua can decide may travel together.
+func (b *batch) quickWith(other *batch) bool { return b.at == other.at }
+
+// execQuick has batches decided by the script that suits their number.
+func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
+	if b := group[0].batch; len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.parts[0].limit.Algorithm() == stint.TokenBucket {
+		p := &b.parts[0]
+		return oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, p.units(), p.quick.full})
+	}
+	var q quickArgs
+	for _, p := range group {
+		q.add(p.batch)
+	}
+	return quickScript.Exec(ctx, client, q.keys, q.words(group[0].batch.at))
 }
 
-// run is so many keys that are asked the same.
-type run struct {
-	limit int64 // its place, from 1; negative: the next key is of the same group
-	cost  uint64
-	n     int64
+// quickArgs are the words of several batches for quick.lua.
+type quickArgs struct {
+	keys  []string
+	plan  []byte
+	forms []asked
 }
+
+// asked is a limit and how many units of it are asked for.
+type asked struct {
+	of   *quickForm
+	cost uint64
+	part *part // one that asks
+}
+
+// together says in the plan that the next key is of the same group; below it there is
+// room for so many forms.
+const together = 128
 
 // add adds a batch.
 func (q *quickArgs) add(b *batch) {
@@ -93,40 +123,34 @@ func (q *quickArgs) add(b *batch) {
 		g := &b.groups[i]
 		for j := g.first; j < g.end; j++ {
 			p := &b.parts[j]
-			limit := q.place(p.form)
+			place := byte(q.place(p))
 			if j < g.end-1 {
-				limit = -limit
+				place |= together
 			}
-			q.keys = append(q.keys, p.name)
-			if last := len(q.runs) - 1; last >= 0 && q.runs[last].limit == limit && q.runs[last].cost == p.cost {
-				q.runs[last].n++
-			} else {
-				q.runs = append(q.runs, run{limit, p.cost, 1})
-			}
+			q.keys, q.plan = append(q.keys, p.name), append(q.plan, place)
 		}
 	}
 }
 
-// place returns the place of a limit, from 1. Limits with the same numbers are one.
-func (q *quickArgs) place(f *form) int64 {
-	for i, known := range q.limits {
-		if known == f || known.head == f.head {
-			return int64(i + 1)
-		}
+// place returns the place of the form of a part.
+func (q *quickArgs) place(p *part) int {
+	if i := slices.IndexFunc(q.forms, func(a asked) bool { return a.of == p.quick && a.cost == p.cost }); i >= 0 {
+		return i
 	}
-	q.limits = append(q.limits, f)
-	return int64(len(q.limits))
+	q.forms = append(q.forms, asked{p.quick, p.cost, p})
+	return len(q.forms) - 1
 }
 
 // words returns all arguments.
-func (q *quickArgs) words() []string {
-	words := make([]string, 0, 1+3*len(q.limits)+3*len(q.runs))
-	words = append(words, number(int64(len(q.limits))))
-	for _, f := range q.limits {
-		words = append(words, f.quick.head, f.quick.charge, f.quick.full)
+func (q *quickArgs) words(at stint.Instant) []string {
+	words := make([]string, 0, 3+4*len(q.forms))
+	lives := spare
+	if at != 0 {
+		lives = spareFixed
 	}
-	for _, r := range q.runs {
-		words = append(words, number(r.limit), number(int64(min(r.cost, maxCost))), number(r.n))
+	words = append(words, number(int64(at)), number(lives), string(q.plan))
+	for _, f := range q.forms {
+		words = append(words, f.of.head, f.part.units(), f.of.full, f.of.wait)
 	}
 	return words
 }
@@ -146,6 +170,17 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// state returns the state that quick.lua found, by the number that it answered.
+func (f *quickForm) state(found int64, limit *stint.Limit, now stint.Instant) stint.State {
+	if !f.window {
+		return stint.State{T: found}
+	}
+	if found == 0 {
+		return stint.State{}
+	}
+	return stint.State{T: int64(now) - int64(now)%limit.Spec().Per.Microseconds(), N: found}
+}
+
 // readQuick works out the decisions from the states that were found; false where
 // decide.lua has to be asked about some group. It is right because the script does what
 // stint.Limit.Take does.
@@ -153,34 +188,35 @@ func (b *batch) readQuick(now stint.Instant, found []message) (done bool, err er
 	done = true
 	for i := range b.groups {
 		g := &b.groups[i]
-		parts := b.parts[g.first:g.end]
-		pass, known := true, true
-		for j := range parts {
-			p := &parts[j]
-			if p.word, err = found[g.first+j].AsInt64(); err != nil {
-				return false, errReply
-			}
-			if p.word < 0 {
-				known = false
-				break
-			}
-			p.limit.TakeWord(uint64(p.word), now, p.cost, &p.result)
-			pass = pass && p.result.Allowed
+		parts, states := b.parts[g.first:g.end], found[g.first:g.end]
+		if g.done, err = answerQuick(parts, states, now); err != nil {
+			return false, err
 		}
-		if !known {
-			done = false
-			continue
-		}
-		g.done = true
-		if pass {
-			continue
-		}
-		for j := range parts {
-			p := &parts[j]
-			if p.result.Allowed { // another denied
-				p.limit.TakeWord(uint64(p.word), now, 0, &p.result)
-			}
-		}
+		done = done && g.done
 	}
 	return done, nil
+}
+
+// answerQuick answers the parts of a group; false if some state could not be read.
+func answerQuick(parts []part, found []message, now stint.Instant) (known bool, err error) {
+	pass := true
+	for i := range parts {
+		p := &parts[i]
+		if p.word, err = found[i].AsInt64(); err != nil {
+			return false, errReply
+		}
+		if p.word < 0 {
+			return false, nil
+		}
+		st := p.quick.state(p.word, p.limit, now)
+		p.result = p.limit.Take(&st, now, p.cost)
+		pass = pass && p.result.Allowed
+	}
+	for i := range parts {
+		if p := &parts[i]; !pass && p.result.Allowed { // another denied
+			st := p.quick.state(p.word, p.limit, now)
+			p.result = p.limit.Test(&st, now, 0)
+		}
+	}
+	return true, nil
 }

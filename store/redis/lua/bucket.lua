@@ -93,7 +93,7 @@ kinds.b = {
     return { t = 0 }
   end,
   decode = function(text)
-    return { t = tonumber(text) }
+    return { t = tonumber(text) or foreign(text) }
   end,
   save = function(key, st, l, ttl)
     call('SET', key, l.head .. '|' .. int(st.t), 'PX', ttl)

@@ -36,6 +36,11 @@ local function int(x)
   return format('%.0f', x)
 end
 
+-- foreign says that what stands in a key is none of ours.
+local function foreign(text)
+  error('STINT-STATE is not a state of Stint: ' .. string.sub(text, 1, 64), 0)
+end
+
 -- ceil(a/b) for whole numbers with a + b <= 2^53.
 local function ceildiv(a, b)
   return floor((a + b - 1) / b)
@@ -79,7 +84,7 @@ end
 local function parse(text)
   local head, rest = match(text, '^([^|]*)|(.*)$')
   if not head then
-    error('STINT-STATE is not a state of Stint: ' .. string.sub(text, 1, 64), 0)
+    foreign(text)
   end
   if string.sub(head, 1, 1) ~= '1' then
     error('STINT-STATE was written by another release: ' .. string.sub(text, 1, 64), 0)

@@ -1,110 +1,165 @@
--- Decides takes of token buckets that fill steadily, which is what most are: as
--- decide.lua would, for a third of the work. What a bucket is stands in bucket.lua; with
--- now the time of this server in microseconds,
+-- Decides takes of token_bucket (steady), leaky_bucket and fixed_window (at multiples of
+-- per), which is what most are: as decide.lua would, for less. bucket.lua and window.lua
+-- say what stands in a state and by which formula it is decided. With now in microseconds
 --
---   used = max(0, t - now),  after = used + cost * charge
+--   buckets   used = max(0, t - now)           passes if used + units <= full and
+--                                              used <= wait, and makes t = now + used + units
+--   windows   n taken since the window began   passes if n + units <= full, and makes n + units
 --
--- a take passes if after <= full, and makes t = now + after.
+-- KEYS are those of all takes; those that are decided as one, all or none, stand side by
+-- side. ARGV are
 --
--- ARGV says first how many limits there are, and of each
+--   now       microseconds since 1970, at most 2^52; 0: the time of this server
+--   spare     milliseconds that a key outlives its state, 0 to 2^32
+--   plan      a byte for each of KEYS: the place of its form, 0 to 127, plus 128 if the
+--             next key is decided with it
 --
---   head      as states begin with it, with the bar: "1b 100 60000000 100|"
---   charge    of one unit, microseconds, 1 to 2^45
---   full      capacity, microseconds, below 2^51
+-- and then of each form, which is a limit and a cost,
 --
--- and then of KEYS, in order, in runs of such that are asked the same
+--   head      numbers of the limit as states begin with them: "1b 100 60000000 100|"
+--   units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
+--             More than full where the limit never holds so much
+--   full      capacity in the same measure, below 2^51
+--   wait      buckets: the longest wait, microseconds, 2^52 for none;
+--             windows: per in microseconds
 --
---   limit     place of its limit, from 1; negative: the key behind each is of the same
---             group, which is decided as one, all or none
---   cost      units, 0 to 2^48; above full/charge the product may be rounded, which
---             leaves it above full
---   n         how many keys the run is long, 1 or more
+-- It returns the time, and of each key the t or n that was found, from which the caller
+-- works out the decision by the same formula, or -1: the state was written under other
+-- numbers, in a window to come, or is none of ours. A group with such a key is left alone,
+-- for decide.lua.
 --
--- It returns the time, and of each key the t that was found, 0 for none, from which the
--- caller works out the decision; -1 where the state was written under other numbers or is
--- none of ours. A group with such a key is left alone, for decide.lua.
---
--- All keys are read at once, and each that was charged is written once in the end: half of
--- the time would go into reading one by one. A key's time to live is that of its state and
--- ten seconds; one that lives for ever gets an end. Only the first write can fail, for
--- memory or rights, so an error says that nothing was charged.
+-- A key is read once and written once, however many of its takes come together. All are
+-- written in the end, so that an error of the first one, for memory or rights, says that
+-- nothing was charged; "STINT-PARTLY" stands before that of a later one.
 
-local call, sub, format, tonumber, max = redis.call, string.sub, string.format, tonumber, math.max
-local SPARE = 10000 -- milliseconds
+local call, sub, match, format, byte = redis.pcall, string.sub, string.match, string.format, string.byte
+local floor, max, tonumber = math.floor, math.max, tonumber
+local keys, now, spare, plan = KEYS, ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but for 32 bits it is too small
 
-local heads, sizes, charges, fulls = {}, {}, {}, {}
-local argument = 1
-for i = 1, tonumber(ARGV[1]) do
-  local head = ARGV[argument + 1]
-  heads[i], sizes[i] = head, #head
-  charges[i], fulls[i] = tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3])
-  argument = argument + 3
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
 end
 
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local keys, total = KEYS, #KEYS
-local values = call('MGET', unpack(keys))
-local times, owners = {}, {} -- by key: its t, and the limit under which it is read
-local distinct, charged = {}, {} -- keys in order, and those that are to be written
-local units = {} -- what each key of the group is asked for, microseconds
-local result = { now }
-local i, first, known, pass = 0, 1, true, true
-
-while i < total do
-  local limit, cost = tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2])
-  local stop = i + tonumber(ARGV[argument + 3])
-  argument = argument + 3
-  local more = limit < 0
-  if more then
-    limit = -limit
+-- MGET takes what is no string for nothing, which EXISTS does not.
+local values, missing = call('MGET', unpack(keys)), nil
+for i = 1, #keys do
+  if not values[i] then
+    missing = missing or {}
+    missing[#missing + 1] = keys[i]
   end
-  local unit, full = cost * charges[limit], fulls[limit]
-  while i < stop do
-    i = i + 1
-    local key = keys[i]
-    local t = times[key]
-    if not t then
-      local value = values[i]
-      t = 0
-      if value then
+end
+if missing and call('EXISTS', unpack(missing)) ~= 0 then
+  for i = 1, #keys do
+    values[i] = call('GET', keys[i]) -- or a table with the error
+  end
+end
+
+-- Of the first take of each key: the head that its state begins with, for windows with the
+-- start, the state as it is now, and how long it lives, in milliseconds; true for a bucket.
+local place, heads, states, lives = {}, {}, {}, {}
+local result, after = { now }, {}
+local form, limit, head, units, full, wait, start, life
+local first, known, pass = 1, true, true -- of the group
+
+-- earlier says whether a state of the limit is one of a window that is over.
+local function earlier(value)
+  local size = #limit
+  local began = life ~= true and sub(value, 1, size) == limit and match(value, '^(%d+) %d+$', size + 1)
+  return began and tonumber(began) < start
+end
+
+for i = 1, #keys do
+  local number = byte(plan, i)
+  local last = number < 128
+  if not last then
+    number = number - 128
+  end
+  if number ~= form then
+    form = number
+    local at = number * 4 + 4
+    limit, units, full, wait = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
+    head, life = limit, true
+    if byte(limit, 2) == 119 then -- w
+      start = floor(now / wait) * wait
+      head = limit .. format(whole, start) .. ' '
+      life = format(whole, spare + floor((start + wait - now + 999) / 1000))
+    end
+  end
+
+  local key = keys[i]
+  local t, n = 0, place[key]
+  if n then
+    t = heads[n] == head and states[n] or -1
+    heads[i], states[i], lives[i] = false, false, false
+  else
+    local value = values[i]
+    if value then
+      local size = #head
+      if #value > size and sub(value, 1, size) == head then
+        t = tonumber(sub(value, size + 1)) or -1
+      elseif #value == 0 or not earlier(value) then
         t = -1
-        if sub(value, 1, sizes[limit]) == heads[limit] then
-          t = tonumber(sub(value, sizes[limit] + 1)) or -1
-        end
       end
-      times[key], owners[key] = t, limit
-      distinct[#distinct + 1] = key
-    elseif owners[key] ~= limit then
-      t = -1
     end
-    result[i + 1], units[i] = t, unit
-    if t < 0 then
-      known = false
-    elseif unit > 0 and max(0, t - now) + unit > full then
-      pass = false
-    end
-    if not more then
-      if known and pass then
-        for j = first, i do
-          if units[j] > 0 then
-            local k = keys[j]
-            times[k], charged[k] = max(times[k], now) + units[j], true
-          end
-        end
+    n = i
+    place[key], heads[i], states[i], lives[i] = i, head, t, life
+  end
+
+  result[i + 1] = t
+  if t < 0 then
+    known = false
+  elseif units == 0 then -- it only looks
+  elseif life == true then
+    local used = t > now and t - now or 0
+    pass = pass and used + units <= full and used <= wait
+    t = now + used + units
+  else
+    t = t + units
+    pass = pass and t <= full
+  end
+
+  if not last or i > first then
+    after[i] = t
+  elseif known and pass then
+    states[n] = t
+  end
+  if last then
+    if i > first and known and pass then
+      for j = first, i do
+        states[place[keys[j]]] = after[j]
       end
-      first, known, pass = i + 1, true, true
     end
+    first, known, pass = i + 1, true, true
   end
 end
 
-for n = 1, #distinct do
-  local key = distinct[n]
-  local t = times[key]
-  if charged[key] then
-    call('SET', key, heads[owners[key]] .. format('%.0f', t), 'PX', format('%.0f', (t - now) / 1000 + SPARE + 0.5))
-  elseif t > 0 and call('PTTL', key) == -1 then
-    call('PEXPIRE', key, format('%.0f', max(0, t - now) / 1000 + SPARE))
+-- The first take of each key was told what was found, and each charge makes that more.
+-- Keys that were idle get the same text and time to live.
+local written, text, text_head, text_state, ttl, ttl_number = false, nil, nil, nil, nil, nil
+for i = 1, #keys do
+  local t, lives_for = states[i], lives[i]
+  if t and t >= 0 then
+    if lives_for == true then
+      local number = spare + floor((max(0, t - now) + 999) / 1000)
+      if number ~= ttl_number then
+        ttl, ttl_number = format(whole, number), number
+      end
+      lives_for = ttl
+    end
+    if t ~= result[i + 1] then
+      if t ~= text_state or heads[i] ~= text_head then
+        text, text_head, text_state = heads[i] .. format(whole, t), heads[i], t
+      end
+      local answer = call('SET', keys[i], text, 'PX', lives_for)
+      if answer.err then
+        return redis.error_reply((written and 'STINT-PARTLY ' or '') .. answer.err)
+      end
+      written = true
+    elseif values[i] and call('PTTL', keys[i]) == -1 then
+      call('PEXPIRE', keys[i], lives_for)
+    end
   end
 end
 return result

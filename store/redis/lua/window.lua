@@ -68,6 +68,9 @@ kinds.w = {
   end,
   decode = function(text)
     local t, n, stop = match(text, '^(%d+) (%d+) ?(%d*)$')
+    if not t then
+      foreign(text)
+    end
     return { t = tonumber(t), n = tonumber(n), stop = tonumber(stop) }
   end,
   save = function(key, st, l, ttl)
