@@ -1,0 +1,110 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"stint/internal/redistest"
+)
+
+// slack is what a busy machine may take of the time that is promised: figures are
+// printed, and five times as much fails a test.
+const slack = 5
+
+// pass lets time go by for callers and servers that are real.
+func pass(d time.Duration) {
+	time.Sleep(d) // nothing is awaited: so long lasts a fault, or the time before it
+}
+
+// policies are limits that nobody uses up, with each failure policy.
+const policies = `
+domain: api
+descriptors:
+  - key: free
+    rate_limit: {requests: 1000000, per: 1h}
+  - key: login
+    rate_limit: {requests: 1000000, per: 1h, on_store_failure: deny}
+  - key: part
+    rate_limit: {requests: 1000000, per: 1h, on_store_failure: local, local_share: 50%, nodes: 2}
+`
+
+// Redis is frozen under load: from the first second on 99 of 100 requests are answered
+// within 25 ms more than before, by their policies, with a login closed; the process does
+// not grow; and two seconds after Redis goes on it decides all again.
+func TestNodeOfFrozenRedis(t *testing.T) {
+	server := redistest.Start(t)
+	n := startNode(t, policies, "--store="+server.URL())
+	frozen := 10 * time.Second
+	if testing.Short() {
+		frozen = 1500 * time.Millisecond
+	}
+	l := drive(t, []*node{n}, 16, 10*time.Millisecond, "free", "login", "part")
+	pass(time.Second)
+	calm := l.settle(500*time.Millisecond) + 500*time.Millisecond
+	goroutines, bytes := n.metric(t, "go_goroutines"), n.metric(t, "process_resident_memory_bytes")
+	from := time.Since(l.began)
+	server.Freeze()
+	pass(frozen)
+	more, grown := n.metric(t, "go_goroutines")-goroutines, n.metric(t, "process_resident_memory_bytes")-bytes
+	to := time.Since(l.began)
+	server.Thaw()
+	back := l.settle(to)
+	answers := l.end()
+	noError(t, answers)
+
+	// Who asked just before waits out the deadline; then nobody waits.
+	open := from + 500*time.Millisecond
+	byPolicy := map[string]bool{"free": true, "login": false, "part": true}
+	asked := map[string]int{}
+	for _, a := range answers {
+		if open <= a.at && a.at+a.took < to {
+			if asked[a.key]++; !a.Degraded || a.Allowed != byPolicy[a.key] {
+				t.Fatalf("not by the policy: %+v", a)
+			}
+		}
+	}
+	if len(asked) != len(byPolicy) {
+		t.Errorf("asked while Redis was frozen: %v", asked)
+	}
+	before, first, rest := p99(answers, calm, from), p99(answers, from, from+time.Second), p99(answers, from+time.Second, to)
+	t.Logf("p99 over HTTP before %v, in the first second %v, later %v; %.0f more goroutines, %.0f KiB more memory; back %v after SIGCONT; %d requests",
+		before, first, rest, more, grown/1024, back.Round(time.Millisecond), len(answers))
+	if added := max(first, rest) - before; added > slack*25*time.Millisecond {
+		t.Errorf("p99 is %v more than before", added)
+	}
+	if more > 100 || grown > 32<<20 {
+		t.Errorf("%.0f goroutines and %.0f bytes more than before", more, grown)
+	}
+	if back > slack*2*time.Second {
+		t.Errorf("back after %v", back)
+	}
+}
+
+// Redis forgets its scripts again and again while eight nodes use up a limit: nobody gets
+// an error, and exactly as many pass as may.
+func TestNodesOfForgetfulRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	nodes := startNodes(t, quota, server.URL(), "--store-timeout=1s")
+	done, flushed := make(chan struct{}), make(chan int)
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-tick.C:
+				server.Do("SCRIPT", "FLUSH")
+			case <-done:
+				flushed <- i
+				return
+			}
+		}
+	}()
+	passed := crowd(t, nodes, "token_bucket", 1)
+	close(done)
+	times := <-flushed
+	t.Logf("%d passed while scripts were flushed %d times", passed[0], times)
+	if passed[0] != 1000 || times == 0 {
+		t.Errorf("%d passed of 1000", passed[0])
+	}
+}
