@@ -81,7 +81,7 @@ func TestFrozenUnderLoad(t *testing.T) {
 		callers.Wait()
 		b.away(true)
 		synctest.Wait()
-		if now := runtime.NumGoroutine(); now != before {
+		if now := runtime.NumGoroutine(); now > before {
 			t.Errorf("%d goroutines, %d before", now, before)
 		}
 		if n := len(b.gate.flights); n != 0 {

@@ -23,9 +23,8 @@ func (remote) Decide(ctx context.Context, _ *stint.Call) error {
 // their limit in this process.
 func Example() {
 	store := guard.New(remote{}, guard.Options{
-		Timeout:  10 * time.Millisecond,
-		Local:    memory.New(memory.Options{}),
-		OnChange: func(s guard.Status) { fmt.Println("away:", s.Away) },
+		Timeout: 10 * time.Millisecond,
+		Local:   memory.New(memory.Options{}),
 	})
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 20, Per: time.Hour})
 	share := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
@@ -40,9 +39,10 @@ func Example() {
 		}
 		fmt.Println("api:", call.Results[0].Allowed, "login:", call.Results[1].Allowed, "degraded:", call.Results[0].Degraded)
 	}
+	fmt.Println("away:", store.Status().Away)
 	// Output:
-	// away: true
 	// api: true login: false degraded: true
 	// api: true login: false degraded: true
 	// api: false login: false degraded: true
+	// away: true
 }

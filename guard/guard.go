@@ -46,9 +46,9 @@ type Options struct {
 	// DefaultPause.
 	Pause time.Duration
 
-	// OnChange is told whenever the breaker opens or closes, in this order and never
-	// twice the same. It is called on the path of a request, so it must be quick, and
-	// must not call the Store. Nil: nobody is.
+	// OnChange is told when the breaker has opened or closed, by turns. It may be called on
+	// the path of a request, so it must be quick, and must not call the Store. Nil: nobody
+	// is told.
 	OnChange func(Status)
 }
 
