@@ -77,6 +77,9 @@ func New(config Config) (*App, error) {
 	if a.stores.guarded != nil {
 		a.metrics.Shared(a.stores.sharedStats)
 	}
+	if a.stores.recall != nil {
+		a.metrics.Refusals(a.stores.refusalStats)
+	}
 	a.metrics.Load(a.gauges.Load)
 	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
@@ -137,6 +140,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
 	if a.stores.shared != nil {
 		a.group.Go(func() { every(background, lookEvery, func() { a.look(background) }) })
+	}
+	if a.stores.recall != nil {
+		a.group.Go(func() { a.stores.recall.Run(background) })
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

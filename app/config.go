@@ -38,6 +38,11 @@ type Config struct {
 	// request pass after 20 ms. See docs/failure.md. The store in memory needs none.
 	StoreTimeout time.Duration
 
+	// RememberRefusals (remember-refusals) answers what a store on the network refused from
+	// the memory of this process until its retry time is over; on by default, see package
+	// refusals. Off: every decision asks the store. It costs a connection and at most 16 MiB.
+	RememberRefusals bool
+
 	// State (state) is a file that keeps the counts of the store in memory over a
 	// restart: read at the start, saved at each StateInterval and at the end. Its
 	// folder must be writable; one service at a time may use it. Empty, the default:
@@ -119,18 +124,19 @@ type Config struct {
 // DefaultConfig returns the configuration of a service that nobody configured.
 func DefaultConfig() Config {
 	return Config{
-		Store:         "memory",
-		Memory:        memory.DefaultBudget,
-		StoreTimeout:  10 * time.Millisecond,
-		Namespace:     redis.DefaultNamespace,
-		StateInterval: 30 * time.Second,
-		HTTP:          "127.0.0.1:8080",
-		GRPC:          "127.0.0.1:8081",
-		Admin:         "127.0.0.1:8082",
-		RESP:          "127.0.0.1:6380",
-		DrainTimeout:  20 * time.Second,
-		LogFormat:     "text",
-		LogLevel:      "info",
+		Store:            "memory",
+		Memory:           memory.DefaultBudget,
+		StoreTimeout:     10 * time.Millisecond,
+		Namespace:        redis.DefaultNamespace,
+		RememberRefusals: true,
+		StateInterval:    30 * time.Second,
+		HTTP:             "127.0.0.1:8080",
+		GRPC:             "127.0.0.1:8081",
+		Admin:            "127.0.0.1:8082",
+		RESP:             "127.0.0.1:6380",
+		DrainTimeout:     20 * time.Second,
+		LogFormat:        "text",
+		LogLevel:         "info",
 	}
 }
 

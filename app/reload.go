@@ -67,6 +67,9 @@ func (a *App) reload(why string, always bool) error {
 	// The point of no return: nothing below can fail.
 	a.keys.Use(table)
 	a.limiter.Swap(table)
+	if a.stores.recall != nil && !same {
+		a.stores.recall.Forget()
+	}
 	a.rules.generation.Add(1)
 	a.metrics.Reloaded(table, time.Now())
 	a.rules.set(nil)

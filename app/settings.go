@@ -71,6 +71,7 @@ func (c *Config) Settings() []Setting {
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
+		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", &flag{&c.RememberRefusals}},
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", &path{&c.State}},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", &duration{&c.StateInterval}},
 		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, checkNamespace}},

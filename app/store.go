@@ -8,6 +8,7 @@ import (
 	"stint/guard"
 	"stint/store/memory"
 	"stint/store/redis"
+	"stint/store/refusals"
 	"stint/telemetry"
 )
 
@@ -17,6 +18,7 @@ type stores struct {
 	memory  *memory.Store
 	shared  *redis.Store
 	guarded *guard.Store
+	recall  *refusals.Store // remembers what that refuses; nil: nothing does
 }
 
 // openStore opens the store that the configuration asks for.
@@ -37,11 +39,17 @@ func (a *App) openStore() (err error) {
 	a.stores.guarded = guard.New(a.stores.shared, guard.Options{
 		Timeout: c.StoreTimeout, Local: a.stores.memory, OnChange: a.storeChanged,
 	})
+	if c.RememberRefusals {
+		a.stores.recall = a.remember(a.stores.guarded, a.stores.shared)
+	}
 	return nil
 }
 
 // asked returns the store that decides.
 func (s *stores) asked() stint.Store {
+	if s.recall != nil {
+		return s.recall
+	}
 	if s.guarded != nil {
 		return s.guarded
 	}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -15,10 +16,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 		return explain("connect", err)
 	}
 	command := client.B().Publish().Channel(s.channel(channel)).Message(message).Build()
-	if err := client.Do(ctx, command).Error(); err != nil {
-		return explain("publish", err)
-	}
-	return nil
+	return s.explainNotice("publish", client.Do(ctx, command).Error())
 }
 
 // Listen calls hear for each message of the channels, in the order in which the server
@@ -34,14 +32,22 @@ func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel
 	}
 	return client.Dedicated(func(own rueidis.DedicatedClient) error {
 		defer own.Close()
-		err := own.Receive(ctx, own.B().Subscribe().Channel(names...).Build(), func(m rueidis.PubSubMessage) {
+		return s.explainNotice("listen", own.Receive(ctx, own.B().Subscribe().Channel(names...).Build(), func(m rueidis.PubSubMessage) {
 			hear(strings.TrimPrefix(m.Channel, s.channel("")), m.Message)
-		})
-		if err != nil {
-			return explain("listen", err)
-		}
-		return nil
+		}))
 	})
+}
+
+// explainNotice is explain for what has to do with channels.
+func (s *Store) explainNotice(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = explain(doing, err)
+	if problem, ok := errors.AsType[*Error](err); ok && strings.HasPrefix(problem.Problem, "NOPERM") {
+		problem.Hint = "let the user publish and listen on the channels of the namespace: ACL SETUSER NAME &" + s.channel("*") + " +@pubsub"
+	}
+	return err
 }
 
 // Divided says whether calls of several keys may be decided in several steps, as on a

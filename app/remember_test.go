@@ -1,0 +1,228 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+	"stint/store/refusals"
+	"stint/store/storetest"
+)
+
+// spaces counts the namespaces of tests.
+var spaces atomic.Int64
+
+// recalling returns a node on the server at a URL that remembers refusals, and hears
+// others until the test ends. A clock, if there is one, is its own.
+func recalling(t testing.TB, url, namespace string, clock func() time.Time) *refusals.Store {
+	t.Helper()
+	shared, err := redis.Open(url, redis.Options{Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := refusals.New(shared, refusals.Options{Notices: shared, Divided: shared.Divided(), Clock: clock})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		shared.Close()
+	})
+	redistest.Until(t, "notices arrive", func() bool { return s.Stats().Up })
+	return s
+}
+
+// Around a real Redis a store that remembers refusals is that Redis.
+func TestRefusalsSuite(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, storetest.Options{
+		New: func(t testing.TB) stint.Store {
+			shared, err := redis.Open(server.URL(), redis.Options{Namespace: fmt.Sprint("suite", spaces.Add(1))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(shared.Close)
+			return refusals.New(shared, refusals.Options{}) // nobody else is there to be heard
+		},
+		Backwards: true, Slow: true,
+	})
+}
+
+// scripts returns how many scripts the server has run.
+func scripts(server *redistest.Server) (n int64) {
+	for line := range strings.Lines(server.Do("INFO", "commandstats")) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":calls=")
+		if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+			continue
+		}
+		calls, _, _ := strings.Cut(rest, ",")
+		if count, err := strconv.ParseInt(calls, 10, 64); err == nil {
+			n += count
+		}
+	}
+	return n
+}
+
+// A denied key that 64 callers ask for costs Redis nothing until its retry time, and then
+// no more than one refusal, beside what passes. Nobody's time but the test's goes by for
+// the node, so however slow the machine is its answers are not too old.
+func TestHotDeniedKey(t *testing.T) {
+	server := redistest.Start(t)
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	s := recalling(t, server.URL(), "hot", func() time.Time { return time.Unix(0, now.Load()) })
+	const requests = 5
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: requests, Per: 2 * time.Second, FromFirst: true})
+	ask := func() stint.Decision {
+		call := stint.Call{Takes: []stint.Take{{Key: "hot", Limit: limit, Cost: 1}}}
+		if err := s.Decide(t.Context(), &call); err != nil {
+			t.Error(err)
+			return stint.Decision{}
+		}
+		return call.Results[0]
+	}
+	storm := func() (passed, asked int64) {
+		before := scripts(server)
+		var all atomic.Int64
+		var callers sync.WaitGroup
+		for range 64 {
+			callers.Go(func() {
+				for range 500 {
+					if ask().Allowed {
+						all.Add(1)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		return all.Load(), scripts(server) - before
+	}
+	last := ask()
+	for last.Allowed {
+		last = ask()
+	}
+	for range 3 {
+		if passed, asked := storm(); passed != 0 || asked != 0 {
+			t.Errorf("%d passed and Redis was asked %d times before the retry time", passed, asked)
+		}
+		<-time.After(last.RetryAfter) // by the server's clock it is over then, and by the node's as follows
+		now.Add(int64(last.RetryAfter))
+		redistest.Until(t, "a beat of that time is back", func() bool { return s.Stats().Up })
+		passed, asked := storm()
+		if passed == 0 || asked > passed+1 {
+			t.Errorf("after the retry time %d passed and Redis was asked %d times", passed, asked)
+		}
+		if last = ask(); last.Allowed {
+			t.Fatalf("%+v", last)
+		}
+	}
+	if n := s.Stats(); n.Answered < 3*2*64*500-1000 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// What one node gives back another one asks Redis for, within a second; the test waits
+// longer, for a busy machine. On a Cluster notices travel between its servers.
+func TestRefusalsForgotten(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
+	take := func(op stint.Op, cost uint32) stint.Take {
+		return stint.Take{Key: "key", Limit: limit, Op: op, Cost: cost}
+	}
+	decide := func(t *testing.T, s *refusals.Store, take stint.Take) stint.Decision {
+		t.Helper()
+		call := stint.Call{Takes: []stint.Take{take}}
+		must(t, s.Decide(t.Context(), &call))
+		return call.Results[0]
+	}
+	check := func(t *testing.T, url string) {
+		a, b := recalling(t, url, "forget", nil), recalling(t, url, "forget", nil)
+		for name, change := range map[string]stint.Take{"reset": take(stint.Reset, 0), "refund": take(stint.Refund, 3)} {
+			if d := decide(t, b, take(stint.Ask, 3)); !d.Allowed {
+				t.Fatalf("%s: %+v", name, d)
+			}
+			redistest.Until(t, "the refusal is remembered", func() bool {
+				before := b.Stats().Answered
+				return !decide(t, b, take(stint.Ask, 1)).Allowed && b.Stats().Answered > before
+			})
+			began := time.Now()
+			decide(t, a, change)
+			redistest.Until(t, "the refusal is forgotten", func() bool { return decide(t, b, take(stint.Ask, 3)).Allowed })
+			t.Logf("%s: after %v", name, time.Since(began))
+			decide(t, a, take(stint.Reset, 0))
+		}
+	}
+	t.Run("one server", func(t *testing.T) { check(t, redistest.Start(t).URL()) })
+	t.Run("cluster", func(t *testing.T) { check(t, redistest.StartCluster(t, 3).URL()) })
+}
+
+// Services remember refusals by themselves, until another one resets a key or has other
+// rules, or the channel between them is lost; unless they are told not to.
+func TestServicesRemember(t *testing.T) {
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	on := func(name string, remember bool) *service {
+		file := filepath.Join(dir, name)
+		write(t, file, rulesOf(2))
+		return start(t, func(c *Config) {
+			c.Rules, c.Store, c.StoreTimeout, c.RememberRefusals = []string{file}, server.URL(), patient, remember
+		})
+	}
+	a, b, off := on("a.yaml", true), on("b.yaml", true), on("off.yaml", false)
+	b.log.await(t, 0, "refusals are remembered")
+	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "42"}]}]}`
+	ask := func(s *service) bool {
+		t.Helper()
+		_, _, body := s.do(http.MethodPost, "http", "/v1/check", question)
+		return strings.Contains(body, `"allowed":true`)
+	}
+	remembered := func() {
+		t.Helper()
+		redistest.Until(t, "the refusal is remembered", func() bool {
+			before := b.metric("stint_refusals_answered_total")
+			return !ask(b) && b.metric("stint_refusals_answered_total") > before
+		})
+	}
+	ask(a)
+	ask(a)
+	remembered()
+	for range 3 {
+		if ask(off) {
+			t.Error("passed where nothing is remembered")
+		}
+	}
+	if _, _, text := off.get("admin", "/metrics"); strings.Contains(text, "stint_refusals") {
+		t.Error("what is off has metrics")
+	}
+
+	if status, _, body := a.do(http.MethodPost, "admin", "/v1/reset", question); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	redistest.Until(t, "the reset is known", func() bool { return ask(b) })
+	ask(b)
+	remembered()
+
+	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))
+	must(t, a.Reload("test"))
+	redistest.Until(t, "the refusal is forgotten", func() bool { return b.metric("stint_refusals_keys") == 0 })
+	remembered()
+
+	at := b.log.size()
+	server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	at = b.log.await(t, at, "level=WARN", "refusals are not remembered")
+	b.log.await(t, at, "refusals are remembered")
+	if b.metric("stint_refusals_channel_lost_total") != 1 {
+		t.Error("the loss was not counted")
+	}
+	remembered()
+}
