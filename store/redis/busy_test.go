@@ -1,0 +1,56 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// untilProblem asks until the answer is an error that names the problem; it charges
+// nothing, and says what to do.
+func untilProblem(t *testing.T, s *redis.Store, problem string) {
+	t.Helper()
+	redistest.Until(t, "an error with "+problem, func() bool {
+		_, err := attempt(t.Context(), s, "busy")
+		if err == nil || !strings.Contains(err.Error(), problem) {
+			return false
+		}
+		var e *redis.Error
+		if !errors.As(err, &e) || e.Hint == "" || errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("%v: not known as such", err)
+		}
+		return true
+	})
+}
+
+// A server that somebody else's script keeps busy, or that reads its data, decides again
+// when that is over.
+func TestServerIsBusy(t *testing.T) {
+	server := redistest.Start(t, "--enable-debug-command", "yes", "--lua-time-limit", "50", "--key-load-delay", "0", "--loading-process-events-interval-bytes", "1024")
+	s := openIn(t, server, "busy")
+	for i := range 300 {
+		take(t, s, stint.Key(fmt.Sprint("key", i)), forms[4], 1)
+	}
+	var other sync.WaitGroup
+	for problem, command := range map[string][]string{
+		"BUSY":    {"EVAL", "while true do end", "0"},
+		"LOADING": {"DEBUG", "RELOAD", "NOSAVE"},
+	} {
+		server.Do("SAVE")
+		server.Do("CONFIG", "SET", "key-load-delay", "10000")
+		other.Go(func() { server.Do(command...) })
+		untilProblem(t, s, problem)
+		server.Do("CONFIG", "SET", "key-load-delay", "0")
+		server.Do("SCRIPT", "KILL")
+		other.Wait()
+		if d := take(t, s, "key7", forms[4], 1); d.Remaining > 98 {
+			t.Errorf("after %s: %+v", problem, d)
+		}
+	}
+}

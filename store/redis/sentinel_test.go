@@ -1,0 +1,35 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+	"stint/store/storetest"
+)
+
+// The primary that Sentinels name is a server like any other.
+func TestSuiteOnSentinels(t *testing.T) {
+	sentinels := redistest.StartSentinels(t, 1)
+	start := func(t testing.TB) *redis.Store {
+		s, err := redis.Open(sentinels.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	if d := take(t, start(t), "a", forms[0], 1); d.Remaining != 99 {
+		t.Fatalf("%+v", d)
+	}
+	if testing.Short() {
+		return // TestSuite asks the same of one server
+	}
+	storetest.Run(t, storetest.Options{
+		New:       func(t testing.TB) stint.Store { return start(t) },
+		Backwards: true,
+		Slow:      true,
+	})
+}
