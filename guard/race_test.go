@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +18,6 @@ import (
 func TestMoods(t *testing.T) {
 	b := newBench(t, Options{Timeout: 2 * time.Millisecond, Pause: 4 * time.Millisecond})
 	moods := []func(context.Context, *stint.Call) error{well(), slow(time.Millisecond), frozen, refused}
-	before := runtime.NumGoroutine()
 	var stop atomic.Bool
 	var callers sync.WaitGroup
 	var decided, left atomic.Int64
@@ -65,8 +63,5 @@ func TestMoods(t *testing.T) {
 		if away != (i%2 == 0) {
 			t.Fatalf("told of %v", b.changes)
 		}
-	}
-	if now := runtime.NumGoroutine(); now > before+2 {
-		t.Errorf("%d goroutines, %d before", now, before)
 	}
 }
