@@ -122,6 +122,7 @@ var _ stint.Store = (*Store)(nil)
 //	password_file=PATH      the password is the first line of a file, read for each new connection
 //	sentinel_user=, sentinel_password=   for the Sentinels themselves
 //	ca=PATH                 certificates, as PEM, that may sign the server's
+//	partitions=N            of a Cluster, before Options.Partitions
 func Open(url string, options Options) (*Store, error) {
 	if options.Namespace == "" {
 		options.Namespace = DefaultNamespace
@@ -138,17 +139,12 @@ func Open(url string, options Options) (*Store, error) {
 	}
 	s := &Store{namespace: options.Namespace, clock: options.Clock}
 	s.link.target, s.side.target = target, target
-	if isCluster(url) {
-		if options.Partitions == 0 {
-			options.Partitions = DefaultPartitions
-		}
-		if options.Partitions < 1 || options.Partitions > MaxPartitions {
-			return nil, &ConfigError{
-				Problem: fmt.Sprintf("%d partitions", options.Partitions),
-				Hint:    fmt.Sprintf("choose 1 to %d", MaxPartitions),
-			}
-		}
-		s.tags = tags(options.Partitions)
+	n, err := divide(url, options)
+	if err != nil {
+		return nil, err
+	}
+	if n > 0 {
+		s.tags = tags(n)
 	}
 	s.commits = make([]committer, max(1, len(s.tags)))
 	s.batches.New = func() any { return &batch{only: -1} }

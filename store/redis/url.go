@@ -120,6 +120,10 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 			}
 		case name == "ca":
 			return &ConfigError{Problem: "certificates without encryption", Hint: "use rediss://, or leave ca out"}
+		case form == "cluster" && name == "partitions":
+			if _, err := partitionsIn(values); err != nil {
+				return err
+			}
 		case form == "sentinel" && name == "master":
 			target.Sentinel.MasterSet = value[0]
 		case form == "sentinel" && name == "sentinel_user":
@@ -127,7 +131,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		case form == "sentinel" && name == "sentinel_password":
 			target.Sentinel.Password = value[0]
 		default:
-			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file and ca, and with redis+sentinel:// master, sentinel_user and sentinel_password"}
+			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file and ca, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
 		}
 	}
 	if form == "sentinel" {
@@ -139,6 +143,19 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		target.Sentinel.TopologyRefreshInterval = time.Second
 	}
 	return nil
+}
+
+// partitionsIn returns how many partitions the parameters ask for; 0 where they are silent.
+func partitionsIn(values url.Values) (int, error) {
+	text := values.Get("partitions")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MaxPartitions {
+		return 0, &ConfigError{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+	}
+	return n, nil
 }
 
 // passwordFrom returns a function that reads the password for each new connection, so
@@ -181,10 +198,24 @@ func IsURL(text string) bool {
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
 }
 
-// isCluster says whether a URL names a Cluster.
-func isCluster(text string) bool {
-	scheme, _, _ := strings.Cut(text, "://")
-	return strings.HasSuffix(scheme, "+cluster")
+// divide returns how many partitions the keys are divided into where a URL, which has been
+// checked, and options say so; 0 where it names no Cluster.
+func divide(text string, options Options) (int, error) {
+	u, err := url.Parse(text)
+	if err != nil || !strings.HasSuffix(u.Scheme, "+cluster") {
+		return 0, nil
+	}
+	n := options.Partitions
+	if asked, err := partitionsIn(u.Query()); err != nil || asked > 0 {
+		n = asked
+	}
+	if n == 0 {
+		n = DefaultPartitions
+	}
+	if n < 1 || n > MaxPartitions {
+		return 0, &ConfigError{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+	}
+	return n, nil
 }
 
 // Redact returns the URL without its passwords, for people to see.

@@ -1,0 +1,41 @@
+package redis
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The slot of a text is the one that Redis names.
+func TestSlotOf(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "123456789": 12739, "foo": 12182, "a": 15495} {
+		if got := slotOf(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// Every number of partitions has that many tags, which share all slots evenly.
+func TestTags(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 64, DefaultPartitions, 1000, MaxPartitions} {
+		for i, tag := range tags(n) {
+			if at := slotOf(tag) * n / slots; at != i {
+				t.Fatalf("of %d partitions number %d has the tag %q, of number %d", n, i, tag, at)
+			}
+		}
+	}
+}
+
+// Keys share the partitions evenly: of a hundred thousand the fullest of 256 has no more
+// than a quarter above its part.
+func TestPartitionsAreEven(t *testing.T) {
+	const keys = 100_000
+	counts := make([]int, DefaultPartitions)
+	for i := range keys {
+		counts[partitionOf(fmt.Sprintf("api/user=%d", i), DefaultPartitions)]++
+	}
+	for p, n := range counts {
+		if mean := keys / DefaultPartitions; n > mean*5/4 || n < mean*3/4 {
+			t.Errorf("partition %d has %d keys, want about %d", p, n, mean)
+		}
+	}
+}
