@@ -15,8 +15,8 @@ type host struct {
 
 	sent  uint64    // requests so far
 	back  uint64    // those answered, or failed
-	known uint64    // how many had passed the pacer when the answer came that least is of
-	least uint64    // what the server had left by its last word
+	known uint64    // how many had passed the pacer when the answer came that bound is of
+	bound uint64    // how many may have passed it by what the server had left then
 	until time.Time // and for how long that counts
 }
 
@@ -70,24 +70,27 @@ func (t *Transport) depart(h *host) uint64 {
 //
 // The server may or may not have counted the requests that are still flying, so they
 // are taken off. An answer to a request that left after the last word was heard is
-// newer than that word and replaces it; any other may be older and only lowers it.
+// newer than that word and replaces it. Any other may be older: it gives back the place
+// of its own request at most, because what it says counts that. One that says nothing
+// gives back none.
 func (t *Transport) arrive(h *host, number uint64, a advice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.back++
 	now := time.Now()
 	running := now.Before(h.until)
-	switch {
+	switch left := h.back + uint64(a.left); {
 	case a.budget && (!running || number > h.known):
-		h.least, h.until, h.known = uint64(a.left), now.Add(a.during), h.pacer.Passed()
+		h.bound, h.until, h.known = left, now.Add(a.during), h.pacer.Passed()
 	case a.budget:
-		h.least = min(h.least, uint64(a.left))
+		h.bound = min(h.bound+1, left)
 	case !running:
 		return
 	}
-	if during := h.until.Sub(now); h.least == 0 && h.back == h.pacer.Passed() {
+	passed := h.pacer.Passed()
+	if during := h.until.Sub(now); h.bound <= passed && h.back == passed {
 		h.pacer.Pause(during) // nothing is under way that could bring better news before
 	} else {
-		h.pacer.Budget(h.back+h.least, during)
+		h.pacer.Budget(h.bound, during)
 	}
 }

@@ -258,6 +258,32 @@ func TestBudgetOfServer(t *testing.T) {
 	}
 }
 
+// What a server has left is used up by requests whose answers do not say anything, and by
+// those that fail: it may have counted them.
+func TestBudgetWithoutNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := log{begun: time.Now()}
+		client := &http.Client{Transport: pacehttp.NewTransport(memory.New(memory.Options{}), nil, pacehttp.Options{
+			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
+				switch r.Host = r.URL.Host; log.note(r) {
+				case 1:
+					answer.Header.Set("RateLimit", `"four";r=3;t=10`)
+				case 3:
+					return nil, io.ErrUnexpectedEOF
+				}
+				return answer, nil
+			}),
+		})}
+		for i := range 8 {
+			if _, err := get(t.Context(), client, "http://a/"); (err != nil) != (i == 2) {
+				t.Fatal(i, err)
+			}
+		}
+		log.check(t, "a", 0, 0, 0, 0, 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Second)
+	})
+}
+
 // A refused request is sent again, after the time asked for, as often as allowed and
 // with its whole body; where that is not possible the answer is returned.
 func TestRetries(t *testing.T) {
