@@ -130,10 +130,15 @@ func (r *record) show(now moment) stint.Decision {
 	}
 }
 
+// setBack is how much later an answer was asked for that is not older than another one,
+// though its server's clock says so: that was set back.
+const setBack = time.Second
+
 // learn makes an answer of the store the newest; false if a newer one is known. fit is
 // a cost that would still pass.
 func (r *record) learn(said stint.Decision, asked moment, fit uint32) bool {
-	if said.At < r.said.At || said.At == r.said.At && said.Remaining > r.said.Remaining {
+	older := said.At < r.said.At || said.At == r.said.At && said.Remaining > r.said.Remaining
+	if older && asked.since(r.asked) < setBack {
 		return false
 	}
 	r.said, r.asked, r.room = said, asked, fit

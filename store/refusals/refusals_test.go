@@ -23,11 +23,14 @@ type shared struct {
 	denied atomic.Int64
 	err    atomic.Pointer[error]
 
-	degraded bool // as a guard answers
+	degraded bool          // as a guard answers
+	behind   time.Duration // its clock was set back
 }
 
 func newShared() *shared {
-	return &shared{memory: memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }})}
+	s := new(shared)
+	s.memory = memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now().Add(-s.behind)) }})
+	return s
 }
 
 func (s *shared) Decide(ctx context.Context, call *stint.Call) error {
@@ -450,6 +453,19 @@ func TestBounds(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+	})
+}
+
+// TestSetBack: answers of a server whose clock was set back are learned all the same.
+func TestSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := alone(t, Options{})
+		n.expect(1, true, take("a", one, 1))
+		n.expect(1, false, take("a", one, 1))
+		pass(time.Minute)
+		n.shared.behind = time.Hour
+		n.expect(1, false, take("a", one, 1))
+		n.expect(0, false, take("a", one, 1))
 	})
 }
 
