@@ -20,23 +20,24 @@ func Example() {
 	p := pace.New(memory.New(memory.Options{}), "mail", limit)
 
 	begun := time.Now()
-	for i := range 4 {
+	for range 4 {
 		if err := p.Wait(ctx, 1); err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(i, time.Since(begun).Round(100*time.Millisecond))
 	}
+	fmt.Println("four take at least a fifth of a second:", time.Since(begun) >= 200*time.Millisecond)
 
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := p.Wait(short, 2) // two are there in a fifth of a second
+	if _, _, err := p.Force(ctx, 1000); err != nil { // a debt of 100 s
+		fmt.Println(err)
+		return
+	}
+	err := p.Wait(short, 1)
 	fmt.Println("refused at once:", errors.Is(err, pace.ErrTooLate))
 	// Output:
-	// 0 0s
-	// 1 0s
-	// 2 100ms
-	// 3 200ms
+	// four take at least a fifth of a second: true
 	// refused at once: true
 }
 
