@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"stint"
 	"stint/grpclimit"
@@ -179,6 +184,46 @@ func TestClientEachMessage(t *testing.T) {
 
 // plenty never keeps a call; what does is the server.
 var plenty = stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second}
+
+// Whatever a server asks for, a pause is as long as it says and MaxPause allows.
+func TestClientPausesOddly(t *testing.T) {
+	for name, test := range map[string]struct {
+		retry *durationpb.Duration
+		want  time.Duration
+	}{
+		"none":               {nil, 0},
+		"negative":           {&durationpb.Duration{Seconds: -5}, 0},
+		"too many nanos":     {&durationpb.Duration{Nanos: math.MaxInt32}, math.MaxInt32},
+		"ten thousand years": {&durationpb.Duration{Seconds: 315_576_000_000}, time.Minute},
+		"no duration at all": {&durationpb.Duration{Seconds: math.MaxInt64}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cc, err := grpc.NewClient("passthrough:///test", grpc.WithTransportCredentials(insecure.NewCredentials()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cc.Close()
+				refused, err := status.New(codes.ResourceExhausted, "no").WithDetails(&errdetails.RetryInfo{RetryDelay: test.retry})
+				if err != nil {
+					t.Fatal(err)
+				}
+				client := grpclimit.NewClient(memory.New(memory.Options{}), limit(t, plenty), grpclimit.ClientOptions{})
+				ask := func(answer error) error {
+					return client.Unary(t.Context(), "/a.B/C", nil, nil, cc, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+						return answer
+					})
+				}
+				wantCode(t, ask(refused.Err()), codes.ResourceExhausted)
+				began := time.Now()
+				wantCode(t, ask(nil), codes.OK)
+				if took := time.Since(began); took != test.want {
+					t.Errorf("the next call went out after %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
+}
 
 func TestClientPauses(t *testing.T) {
 	for name, test := range map[string]struct {

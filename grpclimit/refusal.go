@@ -140,15 +140,15 @@ func fieldsOf(f *headers.Fields) metadata.MD {
 	return md
 }
 
-// told returns how long a RESOURCE_EXHAUSTED answer tells its caller to wait; 0:
-// it does not say, or is another error.
+// told returns how long a RESOURCE_EXHAUSTED answer tells its caller to wait, the longest
+// there is for what no duration can hold; 0: it does not say, or is another error.
 func told(err error) time.Duration {
 	st, ok := status.FromError(err)
 	if !ok || st.Code() != codes.ResourceExhausted {
 		return 0
 	}
 	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok && info.GetRetryDelay().IsValid() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
 			return info.GetRetryDelay().AsDuration()
 		}
 	}
