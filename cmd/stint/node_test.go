@@ -21,6 +21,7 @@ import (
 type node struct {
 	http, admin string // URLs
 	client      *http.Client
+	log         func() string // what it has written so far
 }
 
 // startNode runs stint serve with rules until the test ends.
@@ -44,7 +45,7 @@ func startNode(t testing.TB, rules string, flags ...string) *node {
 		}
 		<-s.ended //nolint:errcheck // it was killed
 	})
-	n := &node{client: &http.Client{Transport: transport, Timeout: patience}}
+	n := &node{client: &http.Client{Transport: transport, Timeout: patience}, log: s.text}
 	for range 2 {
 		found := address.FindStringSubmatch(s.await(t, address))
 		if found[1] == "http" {
