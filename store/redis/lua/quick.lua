@@ -136,23 +136,23 @@ for i = 1, #keys do
 end
 
 -- The first take of each key was told what was found, and each charge makes that more.
--- Keys that were idle get the same text and time to live.
-local written, text, text_head, text_state, ttl, ttl_number = false, nil, nil, nil, nil, nil
+-- Keys that were idle get the same digits and time to live.
+local written, digits, digits_of, ttl, ttl_of = false, nil, nil, nil, nil
 for i = 1, #keys do
   local t, lives_for = states[i], lives[i]
   if t and t >= 0 then
     if lives_for == true then
       local number = spare + floor((max(0, t - now) + 999) / 1000)
-      if number ~= ttl_number then
-        ttl, ttl_number = format(whole, number), number
+      if number ~= ttl_of then
+        ttl, ttl_of = format(whole, number), number
       end
       lives_for = ttl
     end
     if t ~= result[i + 1] then
-      if t ~= text_state or heads[i] ~= text_head then
-        text, text_head, text_state = heads[i] .. format(whole, t), heads[i], t
+      if t ~= digits_of then
+        digits, digits_of = format(whole, t), t
       end
-      local answer = call('SET', keys[i], text, 'PX', lives_for)
+      local answer = call('SET', keys[i], heads[i] .. digits, 'PX', lives_for)
       if answer.err then
         return redis.error_reply((written and 'STINT-PARTLY ' or '') .. answer.err)
       end
