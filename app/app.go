@@ -26,16 +26,15 @@ const sweepEvery = 5 * time.Second
 // each once; Run is Start and Stop with a wait between. All methods are safe for
 // concurrent use.
 type App struct {
-	config     Config
-	log        *slog.Logger
-	stores     stores
-	storeState storeState
-	limiter    *limiter.Limiter
-	metrics    *telemetry.Metrics
-	gauges     load.Gauges
-	rules      ruleset
-	keys       *rule.KeySets
-	listeners  []*listener // in the order in which they open; they close in the other
+	config    Config
+	log       *slog.Logger
+	stores    stores
+	limiter   *limiter.Limiter
+	metrics   *telemetry.Metrics
+	gauges    load.Gauges
+	rules     ruleset
+	keys      *rule.KeySets
+	listeners []*listener // in the order in which they open; they close in the other
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background
@@ -74,10 +73,10 @@ func New(config Config) (*App, error) {
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Store(a.stores.stats)
-	if a.stores.guarded != nil {
+	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
 	}
-	if a.stores.recall != nil {
+	if len(a.stores.servers) > 0 && config.RememberRefusals {
 		a.metrics.Refusals(a.stores.refusalStats)
 	}
 	a.metrics.Load(a.gauges.Load)
@@ -121,9 +120,7 @@ func (a *App) addListeners() {
 // is left open. ctx bounds the start only.
 func (a *App) Start(ctx context.Context) error {
 	a.greet()
-	if a.stores.shared != nil {
-		a.look(ctx)
-	}
+	a.lookAll(ctx)
 	a.keys.Use(a.limiter.Table())
 	for i, l := range a.listeners {
 		if err := l.open(ctx, &a.config); err != nil {
@@ -138,11 +135,11 @@ func (a *App) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
-	if a.stores.shared != nil {
-		a.group.Go(func() { every(background, lookEvery, func() { a.look(background) }) })
-	}
-	if a.stores.recall != nil {
-		a.group.Go(func() { a.stores.recall.Run(background) })
+	for _, s := range a.stores.servers {
+		a.group.Go(func() { every(background, lookEvery, func() { a.look(background, s) }) })
+		if s.recall != nil {
+			a.group.Go(func() { s.recall.Run(background) })
+		}
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

@@ -2,100 +2,159 @@ package app
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"stint"
 	"stint/guard"
+	"stint/store/redis"
+	"stint/store/refusals"
 )
 
 const (
-	// lookEvery is how often a store on the network is asked whether it is there.
+	// lookEvery is how often a server on the network is asked whether it is there.
 	lookEvery = time.Second
 
 	// lookTimeout is how long it may take to answer that, its first connection included.
 	lookTimeout = time.Second
 )
 
-// storeState is whether the store on the network can be used. Two find out: who looks
-// at it now and then, and the guard around it, in which decisions fail.
-type storeState struct {
+// server is a store on the network behind its guard: the only one, or one of several that
+// keys are placed on.
+type server struct {
+	name    string // for people
+	shared  *redis.Store
+	guarded *guard.Store
+	recall  *refusals.Store // remembers what that refuses; nil: nothing does
+	state   serverState
+}
+
+// serverState is whether a server can be used. Two find out: who looks at it now and
+// then, and the guard around it, in which decisions fail.
+type serverState struct {
 	mu      sync.Mutex // guards what follows
 	problem string     // "" while it can be used
-	logged  bool       // the log's last word is that it cannot be
 	seen    bool       // it could be used at some time
-	spared  uint64     // what the guard spared the store when somebody last looked
+	spared  uint64     // what the guard spared the server when somebody last looked
 }
 
-// storeChanged notes that the store does not answer any more, so that rules decide
-// without it, or that it does. To log that it is back is left to look, so that one which
-// comes and goes many times a second fills no log.
-func (a *App) storeChanged(s guard.Status) {
-	if s.Away {
-		a.storeFails(s.Err)
-		return
+// openServer opens the server at a URL.
+func (a *App) openServer(s *server, url string) (err error) {
+	s.shared, err = redis.Open(url, redis.Options{Namespace: a.config.Namespace})
+	if err != nil {
+		return err
 	}
-	a.storeState.mu.Lock()
-	defer a.storeState.mu.Unlock()
-	a.storeState.problem = ""
+	s.guarded = guard.New(s.shared, guard.Options{
+		Timeout: a.config.StoreTimeout, Local: a.stores.memory, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
+	})
+	if a.config.RememberRefusals {
+		s.recall = a.remember(s)
+	}
+	return nil
 }
 
-// storeFails notes what is wrong with the store, and logs it once.
-func (a *App) storeFails(err error) {
-	state := &a.storeState
-	state.mu.Lock()
-	defer state.mu.Unlock()
-	if !state.logged {
+// asked returns the store that decides for the server's keys.
+func (s *server) asked() stint.Store {
+	if s.recall != nil {
+		return s.recall
+	}
+	return s.guarded
+}
+
+// serverChanged logs that a server does not answer any more, and that rules decide
+// without it. That it is back is left to look, so that one which comes and goes many
+// times a second fills no log.
+func (a *App) serverChanged(s *server, now guard.Status) {
+	if now.Away {
+		a.serverFails(s, now.Err)
+	}
+}
+
+// serverFails notes what is wrong with a server, and logs it once.
+func (a *App) serverFails(s *server, err error) {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	if s.state.problem == "" {
 		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
-			"store", a.config.storeName(), "problem", err, "hint", redisHint(err))
+			"store", s.name, "problem", err, "hint", redisHint(err))
 	}
-	state.problem, state.logged = err.Error(), true
+	s.state.problem = err.Error()
 }
 
-// look asks the store on the network whether it is there. That it can be used again is
-// noted when the guard says so too. The first time its settings are looked at.
-func (a *App) look(ctx context.Context) {
+// lookAll looks at all servers for the first time.
+func (a *App) lookAll(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, s := range a.stores.servers {
+		all.Go(func() { a.look(ctx, s) })
+	}
+	all.Wait()
+}
+
+// look asks a server whether it is there. That it can be used again is noted when the
+// guard says so too. The first time its settings are looked at.
+func (a *App) look(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := a.stores.shared.Ping(ctx); err != nil {
-		a.storeFails(err)
+	if err := s.shared.Ping(ctx); err != nil {
+		a.serverFails(s, err)
 		return
 	}
-	if a.tryStore(ctx); a.stores.guarded.Status().Away {
+	if s.try(ctx); s.guarded.Status().Away {
 		return
 	}
-	state := &a.storeState
-	state.mu.Lock()
-	back, first := state.logged, !state.seen
-	state.problem, state.logged, state.seen = "", false, true
-	state.mu.Unlock()
+	s.state.mu.Lock()
+	back, first := s.state.problem != "", !s.state.seen
+	s.state.problem, s.state.seen = "", true
+	s.state.mu.Unlock()
 	if back {
-		a.log.Info("the store is back", "store", a.config.storeName())
+		a.log.Info("the store is back", "store", s.name)
 	}
 	if back || first {
-		a.warnOfStore(ctx)
+		a.warnOfServer(ctx, s)
 	}
 }
 
-// tryStore lets the guard try whether the store is back if nobody else does.
-func (a *App) tryStore(ctx context.Context) {
-	status, state := a.stores.guarded.Status(), &a.storeState
-	state.mu.Lock()
-	idle := status.Away && status.Spared == state.spared
-	state.spared = status.Spared
-	state.mu.Unlock()
+// warnOfServer logs what is odd about a server.
+func (a *App) warnOfServer(ctx context.Context, s *server) {
+	warnings, err := s.shared.Warnings(ctx)
+	if err != nil {
+		a.log.Debug("cannot look at the settings of the store", "store", s.name, "problem", err)
+	}
+	for _, w := range warnings {
+		a.log.Warn("the store may forget limits", "problem", w.Problem, "hint", w.Hint)
+	}
+}
+
+// try lets the guard try whether the server is back if nobody else does.
+func (s *server) try(ctx context.Context) {
+	status := s.guarded.Status()
+	s.state.mu.Lock()
+	idle := status.Away && status.Spared == s.state.spared
+	s.state.spared = status.Spared
+	s.state.mu.Unlock()
 	if idle {
 		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked}}}
-		_ = a.stores.guarded.Decide(ctx, &call) // the guard knows what came of it
+		_ = s.guarded.Decide(ctx, &call) // the guard knows what came of it
 	}
 }
 
 // looked is the limit of a peek that nobody is charged for.
 var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
-// storeProblem is what /readyz says is wrong with the store.
-func (a *App) storeProblem() string {
-	a.storeState.mu.Lock()
-	defer a.storeState.mu.Unlock()
-	return a.storeState.problem
+// problem is what /readyz says is wrong with the store.
+func (s *stores) problem() string {
+	var all []string
+	for _, one := range s.servers {
+		one.state.mu.Lock()
+		problem := one.state.problem
+		one.state.mu.Unlock()
+		if problem != "" && len(s.servers) > 1 {
+			problem = one.name + ": " + problem
+		}
+		if problem != "" {
+			all = append(all, problem)
+		}
+	}
+	return strings.Join(all, "; ")
 }

@@ -36,7 +36,7 @@ func (a *App) status() httpapi.Status {
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
 	}
-	s.StoreError = a.storeProblem()
+	s.StoreError = a.stores.problem()
 	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
 	}

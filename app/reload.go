@@ -67,8 +67,8 @@ func (a *App) reload(why string, always bool) error {
 	// The point of no return: nothing below can fail.
 	a.keys.Use(table)
 	a.limiter.Swap(table)
-	if a.stores.recall != nil && !same {
-		a.stores.recall.Forget()
+	if !same {
+		a.stores.forget()
 	}
 	a.rules.generation.Add(1)
 	a.metrics.Reloaded(table, time.Now())

@@ -1,30 +1,50 @@
 package app
 
 import (
-	"stint"
-	"stint/store/redis"
 	"stint/store/refusals"
 	"stint/telemetry"
 )
 
-// remember returns a store that remembers what another one refuses; shared, on which that
-// stands, carries the notices of other processes.
-func (a *App) remember(inner stint.Store, shared *redis.Store) *refusals.Store {
-	return refusals.New(inner, refusals.Options{Notices: shared, Divided: shared.Divided(), OnChange: a.noticesChanged})
+// remember returns a store that remembers what a server refuses, which carries the
+// notices of other processes too.
+func (a *App) remember(s *server) *refusals.Store {
+	return refusals.New(s.guarded, refusals.Options{
+		Notices: s.shared, Divided: s.shared.Divided(),
+		OnChange: func(up bool, reason error) { a.noticesChanged(s, up, reason) },
+	})
 }
 
 // noticesChanged logs that other processes can be heard, or not.
-func (a *App) noticesChanged(up bool, reason error) {
+func (a *App) noticesChanged(s *server, up bool, reason error) {
 	if up {
-		a.log.Info("refusals are remembered", "store", a.config.storeName())
+		a.log.Info("refusals are remembered", "store", s.name)
 		return
 	}
 	a.log.Warn("refusals are not remembered, as no notices of other nodes arrive; each take asks the store",
-		"store", a.config.storeName(), "problem", reason, "hint", redisHint(reason))
+		"store", s.name, "problem", reason, "hint", redisHint(reason))
 }
 
-// refusalStats are the numbers of remembered refusals, as metrics show them.
+// forget forgets what was refused under other rules.
+func (s *stores) forget() {
+	for _, one := range s.servers {
+		if one.recall != nil {
+			one.recall.Forget()
+		}
+	}
+}
+
+// refusalStats are the numbers of remembered refusals of all servers together, as
+// metrics show them.
 func (s *stores) refusalStats() telemetry.RefusalStats {
-	n := s.recall.Stats()
-	return telemetry.RefusalStats{Answered: n.Answered, Keys: n.Keys, Bytes: n.Bytes, Dropped: n.Dropped, Lost: n.Lost, Heard: n.Up}
+	sum := telemetry.RefusalStats{Heard: true}
+	for _, one := range s.servers {
+		n := one.recall.Stats()
+		sum.Answered += n.Answered
+		sum.Keys += n.Keys
+		sum.Bytes += n.Bytes
+		sum.Dropped += n.Dropped
+		sum.Lost += n.Lost
+		sum.Heard = sum.Heard && n.Up
+	}
+	return sum
 }

@@ -1,24 +1,22 @@
 package app
 
 import (
-	"context"
 	"errors"
+	"strings"
 
 	"stint"
-	"stint/guard"
 	"stint/store/memory"
 	"stint/store/redis"
-	"stint/store/refusals"
+	"stint/store/shard"
 	"stint/telemetry"
 )
 
-// stores are where counts are kept: in memory, or in a store on the network behind a
-// guard. Then memory holds what rules let pass by themselves while that is away.
+// stores are where counts are kept: in memory, or in servers on the network. Then memory
+// holds what rules let pass by themselves while a server is away.
 type stores struct {
 	memory  *memory.Store
-	shared  *redis.Store
-	guarded *guard.Store
-	recall  *refusals.Store // remembers what that refuses; nil: nothing does
+	servers []*server    // on the network; none: memory decides
+	placed  *shard.Store // on several servers; nil where there is one
 }
 
 // openStore opens the store that the configuration asks for.
@@ -28,38 +26,55 @@ func (a *App) openStore() (err error) {
 		a.stores.memory, err = newStore(c, a.log)
 		return err
 	}
-	a.stores.shared, err = redis.Open(c.Store, redis.Options{Namespace: c.Namespace})
+	list, err := redis.Servers(c.Store)
+	if err != nil {
+		return c.storeError(err)
+	}
+	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
+	places := make([]shard.Server, 0, len(list))
+	for _, one := range list {
+		s := &server{name: one.Name}
+		if len(list) == 1 {
+			s.name = c.storeName()
+		}
+		if err := a.openServer(s, one.URL); err != nil {
+			return c.storeError(err)
+		}
+		a.stores.servers = append(a.stores.servers, s)
+		places = append(places, shard.Server{Name: one.Name, Store: s.asked()})
+	}
+	if len(list) > 1 {
+		a.stores.placed, err = shard.New(places)
+	}
+	return err
+}
+
+// storeError is an error about the setting of the store.
+func (c *Config) storeError(err error) error {
 	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
 		return c.at("store", problem.Problem, problem.Hint)
 	}
-	if err != nil {
-		return err
-	}
-	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
-	a.stores.guarded = guard.New(a.stores.shared, guard.Options{
-		Timeout: c.StoreTimeout, Local: a.stores.memory, OnChange: a.storeChanged,
-	})
-	if c.RememberRefusals {
-		a.stores.recall = a.remember(a.stores.guarded, a.stores.shared)
-	}
-	return nil
+	return err
 }
 
 // asked returns the store that decides.
 func (s *stores) asked() stint.Store {
-	if s.recall != nil {
-		return s.recall
-	}
-	if s.guarded != nil {
-		return s.guarded
+	switch {
+	case s.placed != nil:
+		return s.placed
+	case len(s.servers) > 0:
+		return s.servers[0].asked()
 	}
 	return s.memory
 }
 
 // close ends what the store has open.
 func (s *stores) close() {
-	if s.shared != nil {
-		s.shared.Close()
+	if s.placed != nil {
+		s.placed.Close()
+	}
+	for _, one := range s.servers {
+		one.shared.Close()
 	}
 }
 
@@ -72,21 +87,17 @@ func (s *stores) stats() telemetry.StoreStats {
 	}
 }
 
-// sharedStats are the numbers of a store on the network, as metrics show them.
-func (s *stores) sharedStats() telemetry.SharedStats {
-	g := s.guarded.Status()
-	return telemetry.SharedStats{Away: g.Away, Timeouts: g.Timeouts, Errors: g.Errors, Spared: g.Spared}
-}
-
-// warnOfStore logs what is odd about the store.
-func (a *App) warnOfStore(ctx context.Context) {
-	warnings, err := a.stores.shared.Warnings(ctx)
-	if err != nil {
-		a.log.Debug("cannot look at the settings of the store", "problem", err)
+// sharedStats are the numbers of the servers on the network together, as metrics show
+// them: one that is away is enough to be told.
+func (s *stores) sharedStats() (sum telemetry.SharedStats) {
+	for _, one := range s.servers {
+		g := one.guarded.Status()
+		sum.Away = sum.Away || g.Away
+		sum.Timeouts += g.Timeouts
+		sum.Errors += g.Errors
+		sum.Spared += g.Spared
 	}
-	for _, w := range warnings {
-		a.log.Warn("the store may forget limits", "problem", w.Problem, "hint", w.Hint)
-	}
+	return sum
 }
 
 // redisHint says what to do about an error of the store.
@@ -99,10 +110,19 @@ func redisHint(err error) string {
 
 // storeName names the store without a password.
 func (c *Config) storeName() string {
-	if redis.IsURL(c.Store) {
+	if !redis.IsURL(c.Store) {
+		return c.Store
+	}
+	list, err := redis.Servers(c.Store)
+	if err != nil || len(list) == 1 {
 		return redis.Redact(c.Store)
 	}
-	return c.Store
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = one.Name
+	}
+	scheme, _, _ := strings.Cut(c.Store, "://")
+	return scheme + "://" + strings.Join(names, ",")
 }
 
 func checkStore(s string) error {
@@ -110,10 +130,11 @@ func checkStore(s string) error {
 	case s == "memory":
 		return nil
 	case redis.IsURL(s):
-		if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckURL(s)); ok {
+		_, err := redis.Servers(s)
+		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
 			return &hinted{problem.Problem, problem.Hint}
 		}
-		return nil
+		return err
 	}
 	// It is not repeated as a whole: it may hold a password.
 	return &hinted{"unknown store " + firstPart(s), "use memory, or redis://HOST:PORT"}
