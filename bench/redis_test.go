@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sort"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,7 +167,7 @@ func sharedRun(b *testing.B, l sharedLimiter, callers, takes int) float64 {
 				if i > b.N {
 					return
 				}
-				from := i % (len(keys)/takes) * takes
+				from := i % (len(keys) / takes) * takes
 				begin := time.Now()
 				if err := ask(ctx, keys[from:from+takes]); err != nil {
 					b.Error(err)
@@ -184,7 +184,7 @@ func sharedRun(b *testing.B, l sharedLimiter, callers, takes int) float64 {
 	for _, t := range took {
 		sorted = append(sorted, t...)
 	}
-	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
+	slices.Sort(sorted)
 	b.ReportMetric(float64(sorted[len(sorted)/2])/1000, "p50-µs")
 	b.ReportMetric(float64(sorted[len(sorted)*99/100])/1000, "p99-µs")
 	return float64(b.Elapsed()) / float64(b.N)

@@ -33,3 +33,17 @@ func TestSuite(t *testing.T) {
 		Slow:      true,
 	})
 }
+
+// TestSuiteGeneral has decide.lua decide what TestSuite leaves to quick.lua.
+func TestSuiteGeneral(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, storetest.Options{
+		New: func(t testing.TB) stint.Store {
+			s := open(t, server)
+			s.GeneralForTest()
+			return s
+		},
+		Backwards: true,
+		Slow:      true,
+	})
+}

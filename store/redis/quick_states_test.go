@@ -1,0 +1,65 @@
+package redis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+)
+
+// quick.lua and decide.lua answer the same and leave the same behind: values, and keys
+// that live equally long.
+func TestQuickLeavesTheSameStates(t *testing.T) {
+	server := redistest.Start(t)
+	quick, general := openIn(t, server, "quick"), openIn(t, server, "general")
+	general.GeneralForTest()
+	limits := []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Second, Burst: 3}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 4}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 9, MaxWait: 500 * time.Millisecond}),
+		stint.MustLimit(stint.Spec{Requests: 4, Per: time.Second}),
+		stint.MustLimit(stint.Spec{Requests: 1 << 30, Per: 366 * 24 * time.Hour}),
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	at := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for step := range 400 {
+		at += stint.Instant(r.Int64N(600_000) - 20_000)
+		a := stint.Call{At: at}
+		for range 1 + r.IntN(4) {
+			a.Takes = append(a.Takes, stint.Take{
+				Key: stint.Key(fmt.Sprint("key", r.IntN(2))), Limit: limits[0], Cost: uint32(r.IntN(5)), Apart: r.IntN(3) == 0,
+			})
+			n := len(a.Takes) - 1
+			which := r.IntN(len(limits))
+			a.Takes[n].Limit, a.Takes[n].Key = limits[which], a.Takes[n].Key+stint.Key(fmt.Sprint(" of ", which))
+		}
+		b := stint.Call{At: at, Takes: a.Takes}
+		if err := quick.Decide(t.Context(), &a); err != nil {
+			t.Fatal(err)
+		}
+		if err := general.Decide(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(a.Results, b.Results) {
+			t.Fatalf("step %d: %+v\nquick   %+v\ngeneral %+v", step, a.Takes, a.Results, b.Results)
+		}
+		for _, take := range a.Takes {
+			name := ":" + take.Limit.Algorithm().String() + ":" + string(take.Key)
+			if one, other := server.Do("GET", "quick"+name), server.Do("GET", "general"+name); one != other {
+				t.Fatalf("step %d: %s is %q, in general %q", step, name, one, other)
+			}
+			one, err1 := strconv.Atoi(server.Do("PTTL", "quick"+name))
+			other, err2 := strconv.Atoi(server.Do("PTTL", "general"+name))
+			if apart := one - other; err1 != nil || err2 != nil || apart > 60_000 || apart < -60_000 {
+				t.Fatalf("step %d: %s lives for %d ms, in general %d", step, name, one, other)
+			}
+		}
+	}
+}
