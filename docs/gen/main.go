@@ -56,6 +56,7 @@ func generate(docs string) (map[string][]byte, error) {
 	files := map[string][]byte{
 		"architecture.svg": []byte(housePicture(filepath.Join(docs, ".."))),
 		"img/traffic.svg":  []byte(trafficPicture()),
+		"img/redis.svg":    []byte(sharedPicture()),
 	}
 	tables := map[string]string{
 		"traffic":  trafficTable(),
