@@ -83,7 +83,11 @@ func (c *channel) init() {
 }
 
 // tell has the others told that a key is to be forgotten.
-func (c *channel) tell(hash uint64) {
+func (s *Store) tell(hash uint64) {
+	if s.notices == nil {
+		return
+	}
+	c := &s.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pending) >= maxPending {
@@ -239,7 +243,7 @@ func (s *Store) flush(ctx context.Context) {
 	defer cancel()
 	if err := s.notices.Publish(sending, everybody, text); err != nil && ctx.Done() != nil {
 		wait(ctx, pause)
-		s.channel.tell(everything)
+		s.tell(everything)
 	}
 }
 

@@ -200,7 +200,7 @@ func TestTold(t *testing.T) {
 		inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
 			f.full("a")
 			for i := range 2 * maxPending {
-				f.nodes[1].channel.tell(uint64(i + 1))
+				f.nodes[1].tell(uint64(i + 1))
 			}
 			synctest.Wait()
 			f.nodes[0].expect(1, false, take("a", one, 1))
@@ -244,6 +244,7 @@ func TestUnderWay(t *testing.T) {
 			}
 		})
 		pass(70 * time.Millisecond)
+		synctest.Wait()
 		a.shared.takes = 0
 		b.expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
 		asking.Wait()
@@ -350,7 +351,7 @@ func TestLastWords(t *testing.T) {
 		ending := New(f.nodes[0].shared, Options{Notices: f.hub})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		ending.channel.tell(hashOf("a", one.Algorithm()))
+		ending.tell(hashOf("a", one.Algorithm()))
 		ending.Run(ctx)
 		synctest.Wait()
 		f.nodes[0].expect(1, false, take("a", one, 1))

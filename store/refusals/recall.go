@@ -73,7 +73,7 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 		sh.seq++
 		s.remove(sh, hash)
 		s.dropped.Add(1)
-		s.channel.tell(hash)
+		s.tell(hash)
 	}
 	a.slots[i] = slot{hash, sh.seq}
 	if r == nil || !a.fresh {
@@ -158,7 +158,7 @@ func (s *Store) failed(call *stint.Call, a *ask) {
 	for i := range call.Takes {
 		s.forget(a.slots[i].hash)
 		if s.divided && len(call.Takes) > 1 {
-			s.channel.tell(a.slots[i].hash)
+			s.tell(a.slots[i].hash)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (s *Store) learn(call *stint.Call, a *ask) {
 		default:
 			s.seen(t, d, a, i, !passed)
 			if s.divided && t.Cost > 0 {
-				s.channel.tell(a.slots[i].hash) // it may have been charged and given back
+				s.tell(a.slots[i].hash) // it may have been charged and given back
 			}
 		}
 	}

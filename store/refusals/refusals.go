@@ -162,7 +162,7 @@ func (s *Store) Stats() Stats {
 // Forget forgets everything, here and in all processes: for a change of limits.
 func (s *Store) Forget() {
 	s.forgetAll()
-	s.channel.tell(everything)
+	s.tell(everything)
 }
 
 // Decide answers the call, see stint.Store.
@@ -221,7 +221,7 @@ func (s *Store) changed(call *stint.Call) {
 		switch {
 		case t.Op != stint.Ask && gives(t):
 			s.forget(h)
-			s.channel.tell(h)
+			s.tell(h)
 		case held:
 			s.outdate(h)
 		}

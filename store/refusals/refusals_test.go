@@ -38,7 +38,8 @@ func (s *shared) Decide(ctx context.Context, call *stint.Call) error {
 	if err := s.err.Load(); err != nil {
 		return *err
 	}
-	pass(s.takes / 2)
+	half := s.takes / 2
+	pass(half)
 	err := s.memory.Decide(ctx, call)
 	for i := range call.Results {
 		call.Results[i].Degraded = s.degraded
@@ -47,7 +48,7 @@ func (s *shared) Decide(ctx context.Context, call *stint.Call) error {
 			break
 		}
 	}
-	pass(s.takes / 2)
+	pass(half)
 	return err
 }
 
