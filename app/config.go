@@ -23,8 +23,9 @@ type Config struct {
 
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
-	// as redis://HOST:PORT; see docs/redis.md. A URL with a password is better given by
-	// the environment or the config file: a flag can be seen in the list of processes.
+	// as redis://HOST:PORT, or of several that share out the keys, redis://HOST,HOST; see
+	// docs/redis.md. A URL with a password is better given by the environment or the
+	// config file: a flag can be seen in the list of processes.
 	Store string
 
 	// Memory (memory) is the most memory in bytes that the store in memory uses for
