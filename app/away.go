@@ -35,6 +35,7 @@ type server struct {
 type serverState struct {
 	mu      sync.Mutex // guards what follows
 	problem string     // "" while it can be used
+	logged  bool       // the log's last word is that it cannot be
 	seen    bool       // it could be used at some time
 	spared  uint64     // what the guard spared the server when somebody last looked
 }
@@ -62,24 +63,28 @@ func (s *server) asked() stint.Store {
 	return s.guarded
 }
 
-// serverChanged logs that a server does not answer any more, and that rules decide
-// without it. That it is back is left to look, so that one which comes and goes many
-// times a second fills no log.
+// serverChanged notes that a server does not answer any more, so that rules decide
+// without it, or that it does. To log that it is back is left to look, so that one which
+// comes and goes many times a second fills no log.
 func (a *App) serverChanged(s *server, now guard.Status) {
 	if now.Away {
 		a.serverFails(s, now.Err)
+		return
 	}
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.problem = ""
 }
 
 // serverFails notes what is wrong with a server, and logs it once.
 func (a *App) serverFails(s *server, err error) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	if s.state.problem == "" {
+	if !s.state.logged {
 		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
 			"store", s.name, "problem", err, "hint", redisHint(err))
 	}
-	s.state.problem = err.Error()
+	s.state.problem, s.state.logged = err.Error(), true
 }
 
 // lookAll looks at all servers for the first time.
@@ -104,8 +109,8 @@ func (a *App) look(ctx context.Context, s *server) {
 		return
 	}
 	s.state.mu.Lock()
-	back, first := s.state.problem != "", !s.state.seen
-	s.state.problem, s.state.seen = "", true
+	back, first := s.state.logged, !s.state.seen
+	s.state.problem, s.state.logged, s.state.seen = "", false, true
 	s.state.mu.Unlock()
 	if back {
 		a.log.Info("the store is back", "store", s.name)
