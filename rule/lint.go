@@ -58,6 +58,9 @@ func (f *fileCompiler) lintLimit(r *Rule) {
 	if s.Requests == 0 {
 		f.warn(r.Line, r.Name, "0 requests: everything that matches is denied, for ever", "write unlimited: true if all should pass")
 	}
+	if more := r.Stored.Spec(); r.Soft > 0 && s.Requests > 0 && more.Requests == s.Requests && more.Burst == s.Burst {
+		f.warn(r.Line, r.Name, fmt.Sprintf("soft: %v of %d requests is less than one, so it adds nothing", r.Soft, s.Requests), "write a larger part, or leave it out")
+	}
 }
 
 // lintAnswers warns of words about answers that nobody gives or sees.
