@@ -103,7 +103,7 @@ type Store struct {
 	side      link        // for what is not a decision, so that it delays none
 	commits   []committer // of each partition
 	forms     forms
-	general   bool // decide.lua decides everything, for tests
+	general   bool           // decide.lua decides everything, for tests
 	batches   sync.Pool      // *batch
 	behind    sync.WaitGroup // what is given back behind the backs of callers
 }
