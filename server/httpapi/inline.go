@@ -229,21 +229,27 @@ func (s *scanner) either(no, yes string) (bool, *fault) {
 	return word == yes, nil
 }
 
-// readSpan reads a duration.
+// readSpan reads a duration above zero.
 func readSpan(s *scanner) (time.Duration, *fault) {
 	start := s.pos
-	text, f := s.text()
-	if f != nil {
-		return 0, f
+	d, text, f := readDuration(s, spanHint)
+	if f == nil && d <= 0 {
+		return 0, bad(start, quote(text)+" is not above zero", spanHint)
+	}
+	return d, f
+}
+
+// readDuration reads a duration of any sign, and returns how it was written too.
+func readDuration(s *scanner, hint string) (d time.Duration, text string, f *fault) {
+	start := s.pos
+	if text, f = s.text(); f != nil {
+		return 0, text, f
 	}
 	d, err := rule.ParseDuration(text)
 	if err != nil {
-		return 0, bad(start, quote(text)+": "+err.Error(), spanHint)
+		return 0, text, bad(start, quote(text)+": "+err.Error(), hint)
 	}
-	if d <= 0 {
-		return 0, bad(start, quote(text)+" is not above zero", spanHint)
-	}
-	return d, nil
+	return d, text, nil
 }
 
 // limitCache keeps the limits that requests brought, by their bytes: whoever asks

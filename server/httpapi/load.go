@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"stint/load"
-	"stint/rule"
 )
 
 // loadsAnswer is the answer to GET /v1/load.
@@ -125,7 +124,7 @@ func (a *admin) readLoad(r *http.Request, name string) *fault {
 		case hasLoad:
 			value, f = s.number()
 		case hasTTL:
-			ttl, f = readTTL(&s)
+			ttl, _, f = readDuration(&s, ttlHint)
 		}
 		return f
 	})
@@ -145,20 +144,6 @@ func (a *admin) readLoad(r *http.Request, name string) *fault {
 		return bad(-1, wrong.Problem, wrong.Hint).at(wrong.Field)
 	}
 	return nil
-}
-
-// readTTL reads a duration of any sign: the gauge says which it takes.
-func readTTL(s *scanner) (time.Duration, *fault) {
-	start := s.pos
-	text, f := s.text()
-	if f != nil {
-		return 0, f
-	}
-	d, err := rule.ParseDuration(text)
-	if err != nil {
-		return 0, bad(start, quote(text)+": "+err.Error(), ttlHint)
-	}
-	return d, nil
 }
 
 // number reads a number; one that is too large for a float64 is infinite.
