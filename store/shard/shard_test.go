@@ -178,6 +178,58 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
+// TestLeanTooLate: who would have passed by a pool that others take meanwhile is denied,
+// and nothing stays charged.
+func TestLeanTooLate(t *testing.T) {
+	b := newBench(t)
+	if _, err := b.ask(hour, 10); err != nil {
+		t.Fatal(err)
+	}
+	takes := []stint.Take{
+		{Key: b.keys[0], Limit: hour, Cost: 1, Leans: 2},
+		{Key: b.keys[1], Limit: hour, Cost: 1},
+		{Key: b.keys[2], Limit: hour, Cost: 1},
+	}
+	for _, step := range []struct {
+		taken   uint32
+		allowed bool
+		left    []int64
+	}{{9, true, []int64{0, 0, 9}}, {0, false, []int64{0, 0, 9}}} {
+		b.servers[1].asked = 0
+		b.servers[1].before = func(n int, _ *stint.Call) error {
+			if n != 1 {
+				return nil
+			}
+			quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: step.taken}}}
+			return b.servers[1].Store.Decide(context.Background(), &quicker)
+		}
+		call := stint.Call{At: noon, Takes: takes}
+		if err := b.Decide(t.Context(), &call); err != nil || call.Results[0].Allowed != step.allowed || call.Results[0].Over != step.allowed {
+			t.Errorf("%+v, %v", call.Results, err)
+		}
+		b.leaves(step.left...)
+	}
+	reset := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Op: stint.Reset}}}
+	b.servers[1].before = nil
+	if err := b.Decide(t.Context(), &reset); err != nil {
+		t.Fatal(err)
+	}
+	b.servers[1].asked = 0
+	b.servers[1].before = func(n int, _ *stint.Call) error {
+		if n != 2 {
+			return nil
+		}
+		quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: 10}}}
+		return b.servers[1].Store.Decide(context.Background(), &quicker)
+	}
+	call := stint.Call{At: noon, Takes: takes}
+	err := b.Decide(t.Context(), &call)
+	if d := call.Results[0]; err != nil || d.Allowed || d.Over || d.RetryAfter <= 0 {
+		t.Errorf("%+v, %v", call.Results, err)
+	}
+	b.leaves(0, 0, 9)
+}
+
 // TestMeanwhile: a call whose denial is gone when it is asked for is decided anew.
 func TestMeanwhile(t *testing.T) {
 	for _, back := range []int{1, 100} {
