@@ -68,7 +68,7 @@ func (s *Setting) Check() error { return s.value.check() }
 func (c *Config) Settings() []Setting {
 	return []Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
-		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT for all nodes as one", &text{&c.Store, checkStore}},
+		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
 		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", &flag{&c.RememberRefusals}},
