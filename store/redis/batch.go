@@ -316,11 +316,9 @@ func (p *part) scriptFlags() int64 {
 // read reads the answers of the groups that were not done. Where again is set, it is
 // the server's time, and some are to be asked once more.
 func (b *batch) read(reply []message) (again stint.Instant, err error) {
-	charged := false
 	for i := range b.groups {
 		g := &b.groups[i]
 		if g.done || b.only >= 0 && b.only != i {
-			charged = charged || g.done
 			continue
 		}
 		if len(reply) == 0 {
@@ -332,7 +330,6 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			if err := b.readGroup(g, answer); err != nil {
 				return 0, err
 			}
-			charged = true
 			continue
 		}
 		problem, failed := answer.ToString()
@@ -350,7 +347,7 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			err = explainText("decide", problem)
 		}
 	}
-	if err != nil && charged {
+	if err != nil && b.charged() {
 		return 0, fmt.Errorf("%w: %w", stint.ErrUnknown, err)
 	}
 	return again, err
@@ -358,6 +355,13 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 
 // needs is how a script says that it does not know how to read a state.
 const needs = "STINT-NEEDS "
+
+// charged says whether the server has decided some group.
+func (b *batch) charged() bool {
+	return slices.ContainsFunc(b.groups, func(g group) bool {
+		return g.done && slices.ContainsFunc(b.parts[g.first:g.end], func(p part) bool { return p.name != "" })
+	})
+}
 
 // retry says whether a group that could not be decided can be if it is asked once more,
 // and at which time the server is.

@@ -265,3 +265,22 @@ func TestUnlimitedAsksNobody(t *testing.T) {
 		t.Errorf("%+v %v", call.Results, err)
 	}
 }
+
+// A call that has to be asked twice, as the node's calendar is wrong, and fails the second
+// time was not charged, and says so.
+func TestAskedTwiceInVain(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := redis.Open(server.URL(), redis.Options{Namespace: "twice", Clock: func() time.Time { return time.Now().AddDate(0, 3, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	err = s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{
+		{Key: "a", Limit: forms[6], Cost: 1},
+		{Key: "b", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1, Apart: true},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "OOM") || errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}

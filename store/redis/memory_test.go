@@ -15,6 +15,10 @@ import (
 func TestMemoryPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	s := openIn(t, server, "mem")
+	long := 10_000
+	if testing.Short() {
+		long = 1000
+	}
 	for _, test := range []struct {
 		spec  stint.Spec
 		takes int
@@ -26,7 +30,7 @@ func TestMemoryPerKey(t *testing.T) {
 		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100}, 100, 200},
 		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Blocks: 10}, 100, 320},
 		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 100}, 100, 1700},
-		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 10_000}, 10_000, 140_000},
+		{stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(long)}, long, 14 * long},
 	} {
 		test.spec.Per = time.Hour
 		limit := stint.MustLimit(test.spec)

@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -247,21 +248,20 @@ func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error
 			return err
 		}
 	}
-	charged := false
 	for range 3 {
 		if !b.write(now) {
 			return nil
 		}
 		again, err := s.ask(ctx, b)
 		switch {
-		case err != nil && charged:
+		case err != nil && b.charged() && !errors.Is(err, stint.ErrUnknown):
 			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
 		case err != nil:
 			return err
 		case again == 0:
 			return nil
 		}
-		now, charged = again, true
+		now = again
 	}
 	return &Error{Doing: "decide", Problem: "the server's clock does not stand still long enough to find its calendar window", Hint: "check the server's clock"}
 }

@@ -15,6 +15,7 @@ import (
 // once, wherever its key is by then (MOVED and ASK). Only a call whose keys are on both
 // sides cannot be decided (TRYAGAIN), is told so, and charges nothing.
 func TestSlotMoves(t *testing.T) {
+	t.Parallel() // mostly servers that find each other
 	cluster := redistest.StartCluster(t, 3)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "move", Partitions: 1})
 	if err != nil {

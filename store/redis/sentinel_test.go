@@ -12,6 +12,7 @@ import (
 
 // The primary that Sentinels name is a server like any other.
 func TestSuiteOnSentinels(t *testing.T) {
+	t.Parallel() // mostly servers that find each other
 	sentinels := redistest.StartSentinels(t, 1)
 	start := func(t testing.TB) *redis.Store {
 		s, err := redis.Open(sentinels.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})

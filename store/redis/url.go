@@ -33,8 +33,9 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		DisableCache: true, DisableRetry: true,
 		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		Dialer: net.Dialer{Timeout: dialTimeout},
-		// One group is on its way at a time, see committer.
-		PipelineMultiplex: -1,
+		// One group is on its way at a time, see committer: one connection will do, and
+		// few commands wait for their answers, at most one of each partition.
+		PipelineMultiplex: -1, RingScaleEachConn: 8,
 	}
 	u, err := url.Parse(text)
 	if err != nil {
