@@ -153,6 +153,7 @@ func TestMissing(t *testing.T) {
 		user := r.Header.Get("X-User")
 		return user, user != ""
 	}
+	always := func(r *http.Request) (string, bool) { return r.Header.Get("X-User"), true }
 	const a, b, socket = "192.0.2.1:1", "192.0.2.2:1", "@"
 	for _, test := range []struct {
 		name    string
@@ -167,6 +168,7 @@ func TestMissing(t *testing.T) {
 		{"no address, refuse", httplimit.Options{OnMissing: httplimit.Refuse}, []string{socket, a}, nil, []int{403, 200}},
 		{"key", httplimit.Options{Key: key}, []string{a, a, b}, []string{"ann", "bob", "ann"}, []int{200, 200, 429}},
 		{"no key, by address", httplimit.Options{Key: key}, []string{a, a, b, socket}, []string{"", "", "", ""}, []int{200, 429, 200, 403}},
+		{"an empty key is none", httplimit.Options{Key: always}, []string{a, a, b, a}, []string{"", "", "", "ann"}, []int{200, 429, 200, 200}},
 		{"a key is no address", httplimit.Options{Key: key}, []string{a, b}, []string{"", "192.0.2.1"}, []int{200, 200}},
 		{"no key, pass", httplimit.Options{Key: key, OnMissing: httplimit.Pass}, []string{a, a, a, a}, []string{"", "", "x", "x"}, []int{200, 200, 200, 429}},
 		{"no key, refuse", httplimit.Options{Key: key, OnMissing: httplimit.Refuse}, []string{a, a}, []string{"", "x"}, []int{403, 200}},

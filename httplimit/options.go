@@ -41,8 +41,8 @@ type Options struct {
 	Name string
 
 	// Key returns whose bucket a request is charged to ([Limit] only), such as the
-	// user behind a checked token; ok false where the request does not say. Nil: the
-	// client's address.
+	// user behind a checked token; "" or ok false where the request does not say, so that
+	// those who lack a key never share a bucket. Nil: the client's address.
 	Key func(r *http.Request) (key string, ok bool)
 
 	// OnMissing is what happens to a request without a key ([Limit] only). The zero

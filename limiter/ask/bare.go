@@ -30,7 +30,8 @@ const (
 
 // Caller is who a request comes from.
 type Caller interface {
-	// Key returns the key that the program gives it. Only a Bare that is Keyed asks.
+	// Key returns the key that the program gives it; "" is none. Only a Bare that is Keyed
+	// asks.
 	Key() (key string, ok bool)
 
 	// Client returns the client's address; invalid: unknown.
@@ -114,7 +115,7 @@ const (
 // key adds the key of a caller to that of the limit, if it has any.
 func (b *Bare) key(c Caller, s *Scratch) Outcome {
 	if b.how.Keyed {
-		if key, ok := c.Key(); ok {
+		if key, ok := c.Key(); ok && key != "" {
 			s.key = append(append(s.key, givenKey), key...)
 			return Decided
 		}
