@@ -48,7 +48,7 @@ func sharedPicture() string {
 		c.text("mono bold", "start", serverLeft+16, y, step.does)
 		c.text("soft", "start", serverLeft+96, y, step.what)
 	}
-	c.text("mono soft", "start", serverLeft+16, 226, "stint:token_bucket:api/user=42")
+	c.text("mono soft", "start", serverLeft+16, 226, "stint:token_bucket:rrapi/user|2:42")
 	c.text("mono soft", "start", serverLeft+16, 250, "1b 100 60000000 100|17672256012…")
 	c.text("soft", "end", sharedWidth-20, sharedHeight-14, "No node keeps a count of its own, and none asks another.")
 	return c.finish()
