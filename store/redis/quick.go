@@ -80,7 +80,20 @@ func (b *batch) isQuick() bool {
 			return false
 		}
 	}
-	return true
+	return len(b.groups) == 1 || !b.renumbers()
+}
+
+// renumbers says whether groups ask for one key under limits of other numbers: then each
+// must be decided before the next.
+func (b *batch) renumbers() bool {
+	for i := range b.parts {
+		for j := range i {
+			if b.parts[i].name == b.parts[j].name && b.parts[i].head != b.parts[j].head {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // quickWith says whether two batches that quick.lua can decide may travel together.

@@ -181,3 +181,23 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 		t.Errorf("%+v, %d unknown", d, unknown.Load())
 	}
 }
+
+// TestRenumbered: takes of one key that are apart, under limits of other numbers, are
+// decided one after another.
+func TestRenumbered(t *testing.T) {
+	s, model := open(t, redistest.Start(t)), new(storetest.Model)
+	six := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Per: time.Hour, Burst: 5})
+	two := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 10 * time.Millisecond, Burst: 1})
+	call := stint.Call{At: stint.At(time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)), Takes: []stint.Take{
+		{Key: "a", Limit: six, Cost: 5, Apart: true}, {Key: "a", Limit: two, Cost: 2, Apart: true}, {Key: "a", Limit: six, Apart: true},
+	}}
+	want := call
+	if err := errors.Join(s.Decide(t.Context(), &call), model.Decide(t.Context(), &want)); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range call.Results {
+		if d != want.Results[i] {
+			t.Errorf("take %d: %+v, want %+v", i, d, want.Results[i])
+		}
+	}
+}
