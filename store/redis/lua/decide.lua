@@ -48,13 +48,14 @@ local TEST, DENIED = 1, 2 -- modes
 local argument, key = 0, 0
 local written = false -- whether anything of the group was
 
-local function text()
+local function number()
   argument = argument + 1
-  return ARGV[argument]
+  return tonumber(ARGV[argument])
 end
 
-local function number()
-  return tonumber(text())
+-- number_at returns the nth argument from here.
+local function number_at(n)
+  return tonumber(ARGV[argument + n])
 end
 
 local function numbers(count)
@@ -73,34 +74,54 @@ local function flag(flags, bit)
   return false, flags
 end
 
+local limits = {} -- by head and wait: what takes of the same limit have in common
+local NONE = {}
+
+-- limit_of returns the numbers of a limit, as the metatable of takes that ask it.
+local function limit_of(head, wait)
+  local name = head .. wait
+  local meta = limits[name]
+  if not meta then
+    local l = { on = NONE, owed = 0, over = false, allowed = true, retry = 0 }
+    if wait ~= '-1' then
+      l.wait = tonumber(wait)
+    end
+    meta = { __index = read(head, l) }
+    limits[name] = meta
+  end
+  return meta
+end
+
 -- next_take reads the arguments of one take.
 local function next_take()
-  local p = { head = text(), op = number(), cost = number(), costs = {}, on = {}, owed = 0, allowed = true, over = false, retry = 0 }
-  local flags, wait, has_undo, leans = number(), number(), false, false
-  leans, flags = flag(flags, 32)
-  has_undo, flags = flag(flags, 16)
-  p.only, flags = flag(flags, 8)
-  p.held, flags = flag(flags, 4)
-  p.count_denied, flags = flag(flags, 2)
-  p.overdraw = flag(flags, 1)
-  p.wait = wait >= 0 and wait or nil
-  if match(p.head, '^1c') then
+  local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
+  argument = argument + 5
+  local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
+  local has_undo, leans = false, false
+  if flags > 0 then
+    leans, flags = flag(flags, 32)
+    has_undo, flags = flag(flags, 16)
+    p.only, flags = flag(flags, 8)
+    p.held, flags = flag(flags, 4)
+    p.count_denied, flags = flag(flags, 2)
+    p.overdraw = flag(flags, 1)
+  end
+  if p.letter == 'c' then
     p.bounds = numbers(number())
   end
   if has_undo then
     p.undo = { at = number(), reset = number(), used = number() }
   end
   if leans then
+    p.leans, p.on, p.costs = true, {}, {}
     for i = 1, number() do
       p.on[i], p.costs[i] = number(), number()
     end
   end
-  p.leans = leans
-  if match(p.head, '^1u') then
-    return p
+  if p.letter ~= 'u' then
+    key = key + 1
+    p.key = KEYS[key]
   end
-  key = key + 1
-  p.key = KEYS[key]
   return p
 end
 
@@ -234,7 +255,6 @@ local function carry(p, now)
 end
 
 local function load(p, now)
-  read(p.head, p)
   if p.letter == 'c' then
     window(p, now) -- or an error, while nothing is changed
   end
