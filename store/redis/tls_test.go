@@ -1,0 +1,82 @@
+package redis_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// certificate writes a certificate for 127.0.0.1, signed by itself, and its key.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis of a test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(err)
+	secret, err := x509.MarshalECPrivateKey(key)
+	must(err)
+	certFile, keyFile = filepath.Join(t.TempDir(), "redis.crt"), filepath.Join(t.TempDir(), "redis.key")
+	must(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
+	return certFile, keyFile
+}
+
+// A connection is encrypted where the URL says so, and only to a server whose certificate
+// is trusted.
+func TestEncrypted(t *testing.T) {
+	cert, key := certificate(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	listener.Close()
+	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	for _, test := range []struct{ url, problem string }{
+		{"rediss://127.0.0.1:" + port + "?ca=" + cert, ""},
+		{"valkeys://127.0.0.1:" + port + "?ca=" + cert, ""},
+		{"rediss://127.0.0.1:" + port, "certificate"},
+		{"redis://127.0.0.1:" + port, "connection"},
+	} {
+		s, err := redis.Open(test.url, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = attempt(t.Context(), s, "a")
+		if (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
+			t.Errorf("%s: %v, want %q", test.url, err, test.problem)
+		}
+		if test.problem == "certificate" && errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("%s: %v: nothing was sent", test.url, err)
+		}
+	}
+}
