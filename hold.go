@@ -148,7 +148,8 @@ func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Deci
 // newest reservations last.
 func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
 	if undo != nil {
-		st.T = max(0, st.T-mulSat(l.free(st, now, uint64(cost), undo), l.charge))
+		freed := l.free(st, now, uint64(cost), undo)
+		st.T = max(0, st.T-mulSat(freed, l.charge))
 		return
 	}
 	at := st.holdTime(now)
