@@ -188,6 +188,9 @@ func TestPasswords(t *testing.T) {
 		"redis://" + server.Addr:                                      false,
 		"redis://default@" + server.Addr + "/0?password_file=" + file: false,
 		"redis://" + server.Addr + "?password_file=/nonexistent":      false,
+		"redis://" + server.Addr + "?password_command=echo+p/w":       true,
+		"redis://" + server.Addr + "?password_command=echo+nope":      false,
+		"redis://" + server.Addr + "?password_command=exit+3":         false,
 	} {
 		s, err := redis.Open(url, redis.Options{})
 		if err != nil {
@@ -246,6 +249,7 @@ func TestBadURLs(t *testing.T) {
 		{"redis+sentinel://a,,b?master=m", "without a host"},
 		{"redis://localhost?timeout=1s", "unknown parameter"},
 		{"redis://localhost?master=m", "unknown parameter"},
+		{"redis://localhost?password_file=a&password_command=b", "password file beside"},
 		{"redis://localhost?ca=/etc/passwd", "without encryption"},
 		{"rediss://localhost?ca=/nonexistent", "cannot be read"},
 		{"rediss://localhost?ca=/etc/passwd", "no certificate"},

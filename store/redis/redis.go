@@ -122,6 +122,7 @@ var _ stint.Store = (*Store)(nil)
 // Parameters behind the question mark:
 //
 //	password_file=PATH      the password is the first line of a file, read for each new connection
+//	password_command=COMMAND   the same of what a command of the shell prints, within 5 s
 //	sentinel_user=, sentinel_password=   for the Sentinels themselves
 //	ca=PATH                 certificates, as PEM, that may sign the server's
 //	partitions=N            of a Cluster, before Options.Partitions

@@ -113,8 +113,12 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 	}
 	for name, value := range values {
 		switch {
+		case (name == "password_file" || name == "password_command") && target.AuthCredentialsFn != nil:
+			return &ConfigError{Problem: "a password file beside a password command", Hint: "keep one of the two"}
 		case name == "password_file":
-			target.AuthCredentialsFn = passwordFrom(target.Username, value[0])
+			target.AuthCredentialsFn = credentials(target.Username, fromFile(value[0]))
+		case name == "password_command":
+			target.AuthCredentialsFn = credentials(target.Username, fromCommand(value[0]))
 		case name == "ca" && target.TLSConfig != nil:
 			if err := trust(target.TLSConfig, value[0]); err != nil {
 				return err
@@ -132,7 +136,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		case form == "sentinel" && name == "sentinel_password":
 			target.Sentinel.Password = value[0]
 		default:
-			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file and ca, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
+			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command and ca, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
 		}
 	}
 	if form == "sentinel" {
@@ -157,19 +161,6 @@ func partitionsIn(values url.Values) (int, error) {
 		return 0, &ConfigError{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
 	return n, nil
-}
-
-// passwordFrom returns a function that reads the password for each new connection, so
-// that it can be changed while the service runs.
-func passwordFrom(user, path string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return rueidis.AuthCredentials{}, fmt.Errorf("password file: %w", err)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		return rueidis.AuthCredentials{Username: user, Password: strings.TrimRight(line, "\r")}, nil
-	}
 }
 
 // trust makes the certificates of a file those that may sign the server's.

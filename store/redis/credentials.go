@@ -1,0 +1,54 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// commandTimeout is how long a command may take to say the password.
+const commandTimeout = 5 * time.Second
+
+// credentials returns a function that asks for the password for each new connection, so
+// that it can be changed while the service runs. The password is the first line.
+func credentials(user string, read func() ([]byte, error)) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		text, err := read()
+		if err != nil {
+			return rueidis.AuthCredentials{}, err
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		return rueidis.AuthCredentials{Username: user, Password: strings.TrimRight(line, "\r")}, nil
+	}
+}
+
+func fromFile(path string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("password file: %w", err)
+		}
+		return text, nil
+	}
+}
+
+// fromCommand runs a command of the shell. What it prints is the password; its name and
+// what it says on standard error may hold secrets and are not repeated.
+func fromCommand(command string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+		cmd.WaitDelay = time.Second // for children that hold its output
+		text, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("password command: %w", err)
+		}
+		return text, nil
+	}
+}
