@@ -19,7 +19,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The client of a Cluster closes connections to servers that have left it five seconds
+// later, and waits for that in a goroutine that ends by itself.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // rulesOf is a rule file: so many requests an hour for each user.
 func rulesOf(requests int) string {

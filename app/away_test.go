@@ -38,6 +38,7 @@ func (s *service) checkUser(key, user string) string {
 // While Redis is frozen each rule is answered by its policy, and everybody who asks can
 // see that; no request fails.
 func TestFrozenRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)

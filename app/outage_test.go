@@ -181,6 +181,7 @@ func TestFrozenUnderLoad(t *testing.T) {
 // Redis is killed under load and comes back empty: everything is answered meanwhile,
 // and two seconds after it answers again all is as before, from the beginning.
 func TestKilledAndEmpty(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := outage(t, server.URL(), 250*time.Millisecond)
 	for range 10 {
@@ -231,6 +232,7 @@ func TestScriptsForgotten(t *testing.T) {
 // The primary of a Cluster's part, or of a Sentinel set, is killed under load: everything
 // is answered, and within five seconds by the store again, without a restart.
 func TestPrimaryKilled(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		start func(testing.TB) (url string, primary *redistest.Server)
@@ -245,6 +247,7 @@ func TestPrimaryKilled(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			url, primary := test.start(t)
 			s := outage(t, url, 250*time.Millisecond)
 			s.normal("free", "login", "part")
@@ -270,6 +273,7 @@ func TestPrimaryKilled(t *testing.T) {
 // A replica is promoted that lacks the last writes: what it does not know of passes once
 // more, which is never more than the burst and what the rate gives in that time.
 func TestPromotedReplicaLags(t *testing.T) {
+	t.Parallel()
 	sentinels := redistest.StartSentinels(t, 2)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, `

@@ -78,6 +78,7 @@ func scripts(server *redistest.Server) (n int64) {
 // no more than one refusal, beside what passes. Nobody's time but the test's goes by for
 // the node, so however slow the machine is its answers are not too old.
 func TestHotDeniedKey(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
@@ -135,6 +136,7 @@ func TestHotDeniedKey(t *testing.T) {
 // What one node gives back another one asks Redis for, within a second; the test waits
 // longer, for a busy machine. On a Cluster notices travel between its servers.
 func TestRefusalsForgotten(t *testing.T) {
+	t.Parallel()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
 	take := func(op stint.Op, cost uint32) stint.Take {
 		return stint.Take{Key: "key", Limit: limit, Op: op, Cost: cost}

@@ -60,6 +60,7 @@ func TestServicesShareRedis(t *testing.T) {
 // A service starts without its Redis, says so in the log and in /readyz, and uses it once
 // it is there; so it does when that is gone and back.
 func TestRedisComesAndGoes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Stop()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
