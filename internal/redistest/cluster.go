@@ -33,7 +33,11 @@ func StartCluster(t testing.TB, primaries int) *Cluster {
 	}
 	for i, node := range c.Nodes {
 		if i < primaries {
-			node.ok("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/primaries), strconv.Itoa((i+1)*slots/primaries-1))
+			add := []string{"CLUSTER", "ADDSLOTS"} // its short form with ranges is of Redis 7
+			for slot := i * slots / primaries; slot < (i+1)*slots/primaries; slot++ {
+				add = append(add, strconv.Itoa(slot))
+			}
+			node.ok(add...)
 			node.ok("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		}
 		host, port, _ := net.SplitHostPort(node.Addr)

@@ -81,12 +81,26 @@ func explain(doing string, err error) error {
 // explainText turns an error that the server answered into one for people.
 func explainText(doing, text string) error {
 	text = strings.TrimPrefix(text, "ERR ")
-	word, _, _ := strings.Cut(text, " ")
-	if strings.Contains(text, "can't run this command") { // from within a script it has no first word
-		word = "NOPERM"
-	}
 	if cause, partly := strings.CutPrefix(text, "STINT-PARTLY "); partly {
 		return &Error{Doing: doing, Problem: "failed half-way: " + cause, Hint: hints["NOPERM"], Err: stint.ErrUnknown}
 	}
+	text = plain(text)
+	word, _, _ := strings.Cut(text, " ")
 	return &Error{Doing: doing, Problem: text, Hint: hints[word], Err: fmt.Errorf("redis: %s", text)}
+}
+
+// plain puts the word that names an error first. Where a command failed within a script
+// Redis 6.2 says before it in which one (...: @user_script: 26: -READONLY You can't ...),
+// and no release has a word there for a right that is missing.
+func plain(text string) string {
+	if strings.HasPrefix(text, "STINT-") {
+		return text
+	}
+	if i := strings.LastIndex(text, ": -"); i >= 0 && strings.Contains(text[:i], "@user_script") {
+		text = text[i+3:]
+	}
+	if strings.Contains(text, "can't run this command") || strings.Contains(text, "has no permissions to run") {
+		text = "NOPERM " + text
+	}
+	return text
 }

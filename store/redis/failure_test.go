@@ -64,7 +64,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			} {
 				err := s.Decide(t.Context(), &stint.Call{Takes: takes})
 				var problem *redis.Error
-				if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.problem) && !strings.Contains(err.Error(), "can't run this command") || errors.Is(err, stint.ErrUnknown) {
+				if !errors.As(err, &problem) || !strings.Contains(err.Error(), "decide: "+test.problem+" ") || errors.Is(err, stint.ErrUnknown) {
 					t.Fatalf("%v, want %s and charged nothing", err, test.problem)
 				}
 				if problem.Hint == "" {
