@@ -11,9 +11,9 @@ import "strconv"
 const slots = 16384
 
 // DefaultPartitions is how many partitions a Cluster is divided into where Options are
-// silent: few enough that keys of a busy node meet in one script, and many enough to be
-// spread evenly over a hundred servers.
-const DefaultPartitions = 256
+// silent: few enough that takes of a busy node meet in one script, and many enough to be
+// spread evenly over a dozen servers (docs/redis.md has what was measured).
+const DefaultPartitions = 64
 
 // MaxPartitions is the most there may be.
 const MaxPartitions = 4096
