@@ -58,6 +58,13 @@ func syncFolder(name string) error {
 // LoadFile returns a store with the states of the snapshot in a file, see Load. Where
 // there is no such file the error is fs.ErrNotExist.
 func LoadFile(name string, options Options) (*Store, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // to open a pipe would wait for somebody to write into it
+		return nil, &fs.PathError{Op: "load", Path: name, Err: errNoFile}
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -68,6 +75,8 @@ func LoadFile(name string, options Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+var errNoFile = errors.New("not a regular file")
 
 // SetAside renames a file that Load refused to name.damaged-N, with the first N from
 // 1 that is free, and returns the new name. So nothing is lost that somebody may
