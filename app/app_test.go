@@ -19,10 +19,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The client of a Cluster closes connections to servers that have left it five seconds
-// later, and waits for that in a goroutine that ends by itself.
+// The client of a Cluster sleeps in goroutines of its own that outlive it and end by
+// themselves: five seconds before it closes connections to servers that have left or were
+// named anew, and up to one second before it looks at the Cluster again.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // rulesOf is a rule file: so many requests an hour for each user.
