@@ -255,7 +255,7 @@ func TestNewRefuses(t *testing.T) {
 		{"no time for a store", func(c *Config) { c.StoreTimeout = 0 }, "store-timeout: no store answers in no time"},
 		{"a state file of another store", func(c *Config) { c.Store, c.State = "redis://x", dir+"/counts" }, "state: only the store in memory"},
 		{"a state file in no folder", func(c *Config) { c.State = dir + "/none/counts" }, "state: cannot write in the folder " + dir + "/none: no such file"},
-		{"a state file that cannot be read", func(c *Config) { c.State = dir }, "state: cannot read " + dir + ": is a directory"},
+		{"a state file that cannot be read", func(c *Config) { c.State = dir }, "state: cannot read " + dir + ": not a regular file"},
 		{"a demo of an unknown domain", func(c *Config) { c.Rules, c.Demo = []string{good}, "demo" }, `demo: no rules for domain "demo"`},
 		{"a demo without http rules", func(c *Config) { c.Rules, c.Demo = []string{good}, "api" }, `demo: domain "api" does not say`},
 		{"a missing token", func(c *Config) { c.AdminTokenFile = dir + "/none" }, "admin-token-file: cannot read the token: no such file"},
