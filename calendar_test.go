@@ -84,6 +84,22 @@ func TestCalendarWindowsFollowEachOther(t *testing.T) {
 	}
 }
 
+// Where clocks are set back to midnight, which comes twice, the day begins with the
+// first.
+func TestCalendarMidnightTwice(t *testing.T) {
+	limit := calendarLimit(t, stint.Day, "Asia/Amman")
+	for _, now := range []string{"2004-10-14T20:59:59Z", "2004-10-14T21:00:00Z", "2004-10-14T21:42:00Z", "2004-10-14T22:00:00Z", "2004-10-15T21:59:59Z"} {
+		want := "2004-10-15T22:00:00Z"
+		if now < "2004-10-14T21" {
+			want = "2004-10-14T21:00:00Z"
+		}
+		at := instant(t, now)
+		if end := at.Add(limit.Take(new(stint.State), at, 1).ResetAfter); end != instant(t, want) {
+			t.Errorf("the day of %s ends at %v, want %s", now, end.Time(), want)
+		}
+	}
+}
+
 func calendarLimit(t *testing.T, period stint.Period, zone string) *stint.Limit {
 	t.Helper()
 	location, err := time.LoadLocation(zone)

@@ -46,16 +46,23 @@ func (l *Limit) calendar(now int64) (start, end int64) {
 }
 
 // midnight returns when a day begins: at 00:00, or where the clocks skip that, when
-// they do.
+// they do. Where they show it twice it is the first time.
 func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	_, offset := t.Zone()
 	shown := t.Unix() + int64(offset)
 	wanted := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix()
-	if before, after := t.ZoneBounds(); shown < wanted {
+	before, after := t.ZoneBounds()
+	switch {
+	case shown < wanted:
 		t = after
-	} else if shown > wanted {
+	case shown > wanted:
 		t = before
+	case !before.IsZero():
+		_, offset := before.Add(-time.Second).Zone()
+		if first := time.Unix(wanted-int64(offset), 0); first.Before(before) {
+			t = first
+		}
 	}
 	return t.UnixMicro()
 }
