@@ -73,7 +73,7 @@ test-api: ## run schemathesis with docs/openapi.yaml against a running server
 tidy-check: ## fail if a go.mod or go.sum is not tidy
 	$(EACH) --all go mod tidy -diff
 
-deps: ## install what the tests need: chromium (Debian, root), schemathesis (PyPI)
+deps: ## install what the tests need: Debian packages (as root), Python packages
 	scripts/install-test-deps.sh
 
 tools: $(LINTER) ## build the pinned tools into .cache/bin

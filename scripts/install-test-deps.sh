@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Go: Debian packages where we are root,
-# and schemathesis, pinned in tools/requirements.txt, in .cache/venv.
+# Installs what the tests need beside Go: Debian packages where we are root, and
+# Python packages (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
-debian="chromium:chromium curl:curl git:git redis-server:redis-server"
+debian="caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy nginx:nginx redis-server:redis-server"
 
 missing=""
 for pair in $debian; do
@@ -17,6 +17,13 @@ if [ -n "$missing" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "installing$missing"
     export DEBIAN_FRONTEND=noninteractive
+    # Debian starts the servers that it installs, unless this file says no: tests start their own.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+      trap 'rm -f "$policy"' EXIT
+      printf '#!/bin/sh\nexit 101\n' >"$policy"
+      chmod +x "$policy"
+    fi
     apt-get update -qq
     # shellcheck disable=SC2086 # one word a package
     apt-get install -y -qq --no-install-recommends $missing >/dev/null
@@ -29,7 +36,7 @@ fi
 # The stamp holds the pins that were installed, so a changed pin reinstalls.
 venv=.cache/venv
 if ! cmp -s tools/requirements.txt "$venv/.installed"; then
-  echo "installing schemathesis into $venv"
+  echo "installing the Python packages of tools/requirements.txt into $venv"
   rm -rf "$venv"
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements.txt

@@ -1,0 +1,190 @@
+// Package proxytest runs real proxies for tests: before a small backend, and beside
+// the real service, which can be stopped and frozen behind them.
+//
+// A test package that uses it has a TestMain which calls [Main].
+package proxytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// built is the folder of the service's binary, and the result of building it.
+var built struct {
+	dir  string
+	once sync.Once
+	err  error
+}
+
+// Main runs the tests of a package, and removes the binary of the service.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // what stays is in the folder for such things
+	}
+	os.Exit(code)
+}
+
+// build returns the binary of the service as it stands in this repository.
+func build(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "stint"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", built.dir, "./cmd/stint")
+		cmd.Dir = root()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w:\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatalf("building the service: %v", built.err)
+	}
+	return filepath.Join(built.dir, "stint")
+}
+
+// Service is a `stint serve` and where it listens.
+type Service struct {
+	*Process
+	HTTP, GRPC, Admin string // host:port
+}
+
+// Stint starts `stint serve` with further flags, on free ports.
+func Stint(t testing.TB, flags ...string) *Service {
+	t.Helper()
+	s := &Service{HTTP: Address(t), GRPC: Address(t), Admin: Address(t)}
+	flags = append([]string{"serve", "--http", s.HTTP, "--grpc", s.GRPC, "--admin", s.Admin, "--resp", ""}, flags...)
+	s.Process = Run(t, Command{Path: build(t), Args: flags, Ready: Answers("http://" + s.Admin + "/readyz")})
+	return s
+}
+
+// Address returns a free address of the loopback interface. Its port is below those
+// that the kernel gives to whoever asks for any, so that nobody has it by the time it
+// is used.
+func Address(t testing.TB) string {
+	t.Helper()
+	const least, most, attempts = 20000, 29999, 100
+	for range attempts {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(least+rand.IntN(most-least)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// Answers returns whether a URL is answered by a status below 500.
+func Answers(url string) func() bool {
+	client := http.Client{Timeout: time.Second}
+	return func() bool {
+		resp, err := client.Get(url)
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode < 500
+	}
+}
+
+// Listens returns whether an address takes connections.
+func Listens(address string) func() bool {
+	return func() bool {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+}
+
+// Adapt writes a copy of a file with other words, such as addresses, and returns where
+// it is: in a folder beside copies of the files that it stands with. Each word to be
+// replaced must be there.
+func Adapt(t testing.TB, file string, words map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(file))); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, filepath.Base(file))
+	data, err := os.ReadFile(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []string
+	for from, to := range words {
+		if !strings.Contains(string(data), from) {
+			t.Fatalf("%s: %q is not there to be replaced", file, from)
+		}
+		pairs = append(pairs, from, to)
+	}
+	data = []byte(strings.NewReplacer(pairs...).Replace(string(data)))
+	if err := os.WriteFile(copied, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// Backend is a small server behind a proxy. It answers every request by 200 and its
+// method and path, and keeps what it was asked.
+type Backend struct {
+	Addr string // host:port
+
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+// NewBackend starts a backend.
+func NewBackend(t testing.TB) *Backend {
+	t.Helper()
+	b := &Backend{}
+	s := httptest.NewServer(b)
+	t.Cleanup(s.Close)
+	b.Addr = s.Listener.Addr().String()
+	return b
+}
+
+// ServeHTTP answers a request.
+func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.seen = append(b.seen, r.Clone(r.Context()))
+	b.mu.Unlock()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintf(w, "%s %s", r.Method, r.URL.EscapedPath())
+}
+
+// Seen returns the requests that came so far, without their bodies, and forgets them.
+func (b *Backend) Seen() []*http.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := b.seen
+	b.seen = nil
+	return seen
+}
+
+// Client returns an HTTP client that comes from an address of the loopback interface,
+// such as 127.0.0.7, to a proxy at 127.0.0.1.
+func Client(t testing.TB, from string) *http.Client {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport: transport, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
