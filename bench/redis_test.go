@@ -125,6 +125,38 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
+// minimalGroup is minimal for as many keys as it is given: the least that a group of takes
+// costs a server.
+const minimalGroup = `local call, format = redis.call, string.format
+local t = call('TIME')
+local now = t[1] * 1000000 + t[2]
+local cost, full, result = tonumber(ARGV[1]), tonumber(ARGV[2]), {now}
+for i = 1, #KEYS do
+  local old = tonumber(call('GET', KEYS[i]) or 0)
+  local after = (old > now and old - now or 0) + cost
+  result[i + 1] = old
+  if after <= full then
+    call('PSETEX', KEYS[i], format('%.0f', after / 1000 + 1), format('%.0f', now + after))
+  end
+end
+return result`
+
+// BenchmarkRedisGroup sets what a take costs the server where 64 callers ask our store
+// beside the floor: a lone caller with the minimal script, 64 keys a call.
+func BenchmarkRedisGroup(b *testing.B) {
+	floor := sharedLimiter{"floor", func(b testing.TB, server *redistest.Server) func(context.Context, []string) error {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
+		must(b, err)
+		b.Cleanup(client.Close)
+		script := rueidis.NewLuaScript(minimalGroup)
+		return func(ctx context.Context, keys []string) error {
+			return script.Exec(ctx, client, keys, []string{"1000", "1000000"}).Error()
+		}
+	}}
+	b.Run("stint", func(b *testing.B) { sharedRun(b, sharedLimiters[0], 64, 1) })
+	b.Run("floor", func(b *testing.B) { sharedRun(b, floor, 1, 64) })
+}
+
 // BenchmarkRedisAlgorithms says what the other algorithms cost.
 func BenchmarkRedisAlgorithms(b *testing.B) {
 	for _, spec := range []stint.Spec{
