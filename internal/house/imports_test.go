@@ -39,6 +39,11 @@ var layers = []layer{
 		"tests of rules are written in the words of rules; rules know nothing of them",
 	},
 	{
+		[]string{"rule/catalog"},
+		[]string{".", "rule", "internal/..."},
+		"a million rules are rules; those of files know nothing of them",
+	},
+	{
 		[]string{"rule/*"},
 		[]string{"internal/..."},
 		"a part of rule files is read without knowing the whole",
