@@ -24,6 +24,11 @@ var layers = []layer{
 		"the vocabulary and the algorithms stand on the standard library alone",
 	},
 	{
+		[]string{"internal/route", "internal/urlpath/respell"},
+		[]string{"internal/urlpath", "internal/xtest"},
+		"what knows paths knows their one spelling, and nothing else",
+	},
+	{
 		[]string{"internal/*", "internal/*/*"},
 		[]string{".", "internal/xtest", "internal/*/*"},
 		"a helper that knows its users helps nobody else",

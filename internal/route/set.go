@@ -100,7 +100,7 @@ func (n *node) add(path, pattern string) {
 			}
 			n = n.single
 		default:
-			n = n.child(decode(segment))
+			n = n.child(Clean("/" + segment)[1:])
 		}
 		if !more {
 			n.here = pattern
