@@ -1,0 +1,118 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Error says what is wrong with a file of rules.
+type Error struct {
+	Path    string // of the file
+	Problem string // what is wrong
+	Hint    string // what to do
+	Err     error  // the cause; may be nil
+}
+
+// Error returns the file and the problem. The hint stands apart.
+func (e *Error) Error() string { return e.Path + ": " + e.Problem }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrDamaged is what an [Error] about a file that cannot be read as it was written wraps.
+var ErrDamaged = errors.New("damaged")
+
+func (s *Store) fault(problem, hint string, err error) *Error {
+	return &Error{Path: s.path, Problem: problem, Hint: hint, Err: err}
+}
+
+func (s *Store) damaged(how string) *Error {
+	return s.fault("damaged: "+how, "look for a faulty disk or another writer; put back a copy of the file, or move it away and import the rules anew", ErrDamaged)
+}
+
+// opening puts what bbolt says of a file that it cannot open into words.
+func (s *Store) opening(err error) *Error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return s.fault("in use by another process", "stop the other service, or give each a file of its own", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return s.fault("cannot make it: its folder is not there", "make the folder, and let this user write in it", err)
+	case errors.Is(err, fs.ErrPermission):
+		return s.fault("cannot open it: permission denied", "let this user read and write the file, and write in its folder", err)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return s.damaged("no file of rules, or its beginning was lost (" + err.Error() + ")")
+	}
+	if full := s.full(err); full != nil {
+		return full
+	}
+	return s.fault("cannot open it: "+cause(err), "see what the system says of the disk and the file", err)
+}
+
+// writing puts what went wrong with a write into words.
+func (s *Store) writing(err error) error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	if full := s.full(err); full != nil {
+		return full
+	}
+	return s.fault("cannot write: "+cause(err), "see what the system says of the disk; what was there before stays in force", err)
+}
+
+// full is the error about a disk without room; nil if it is another one.
+func (s *Store) full(err error) *Error {
+	switch {
+	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
+		return s.fault("no room on the disk ("+cause(err)+")", "make room: an import needs as much again as the file is large; what was there before stays in force", err)
+	case isOne(err, syscall.EROFS):
+		return s.fault("the disk is read-only", "name a file where this user may write", err)
+	}
+	return nil
+}
+
+// isOne says whether the system said one of codes. bbolt hands on some of its errors as
+// their text alone.
+func isOne(err error, codes ...syscall.Errno) bool {
+	return slices.ContainsFunc(codes, func(code syscall.Errno) bool {
+		return errors.Is(err, code) || strings.HasSuffix(err.Error(), code.Error())
+	})
+}
+
+// cause is an error of the file system without the operation and the path.
+func cause(err error) string {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// guard calls do, and returns as an error what a damaged file makes it panic of. The
+// file is mapped to memory: what the disk cannot give shows as a fault of an address.
+func (s *Store) guard(do func() error) error {
+	return s.guardBut(new(bool), do)
+}
+
+// guardBut is guard but for panics while outside is true, which are of other code.
+func (s *Store) guardBut(outside *bool, do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if *outside {
+			return // it goes on as it came
+		}
+		if p := recover(); p != nil {
+			err = s.damaged(fmt.Sprint(p))
+		}
+	}()
+	return do()
+}

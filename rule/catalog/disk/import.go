@@ -1,0 +1,116 @@
+package disk
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/rule/catalog"
+)
+
+// Import is a set of rules that is to be written as one change.
+type Import struct {
+	bytes []byte // ids and encoded rules, one after the other
+	rules []span
+}
+
+// span is where a rule of an Import stands in its bytes.
+type span struct{ id, value, end int }
+
+// Gather takes rules for an import. The error is the first that rules yields.
+func Gather(rules iter.Seq2[catalog.Rule, error]) (*Import, error) {
+	i := new(Import)
+	for r, err := range rules {
+		if err != nil {
+			return nil, err
+		}
+		at := span{id: len(i.bytes)}
+		i.bytes = append(i.bytes, r.ID...)
+		at.value = len(i.bytes)
+		i.bytes = encode(i.bytes, &r)
+		at.end = len(i.bytes)
+		i.rules = append(i.rules, at)
+	}
+	// A tree that grows at its end only is written fastest, and leaves no holes.
+	slices.SortFunc(i.rules, func(a, b span) int {
+		return bytes.Compare(i.bytes[a.id:a.value], i.bytes[b.id:b.value])
+	})
+	return i, nil
+}
+
+// Len returns how many rules it holds.
+func (i *Import) Len() int { return len(i.rules) }
+
+// Merge writes all rules of i, each in the place of one with its id, as one change.
+func (s *Store) Merge(i *Import) error {
+	return s.update(func(tx *bolt.Tx) error { return i.put(tx.Bucket(rulesBucket)) })
+}
+
+// Replace puts the rules of i in the place of all that are there, as one change.
+func (s *Store) Replace(i *Import) error {
+	return s.update(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket(rulesBucket); err != nil {
+			return err
+		}
+		rules, err := tx.CreateBucket(rulesBucket)
+		if err != nil {
+			return err
+		}
+		rules.FillPercent = fill
+		return i.put(rules)
+	})
+}
+
+func (i *Import) put(rules *bolt.Bucket) error {
+	for _, r := range i.rules {
+		if err := rules.Put(i.bytes[r.id:r.value:r.value], i.bytes[r.value:r.end:r.end]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rules returns the rules of i in the order of their ids.
+func (i *Import) Rules() iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		for n := range i.rules {
+			if r, err := i.rule(n); !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (i *Import) rule(n int) (catalog.Rule, error) {
+	at := i.rules[n]
+	return new(Store).decode(i.bytes[at.id:at.value], i.bytes[at.value:at.end])
+}
+
+func (i *Import) id(n int) []byte { return i.bytes[i.rules[n].id:i.rules[n].value] }
+
+// Merged returns the rules that the store would hold after a Merge of i, in the order of
+// their ids.
+func (s *Store) Merged(i *Import) iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		n := 0
+		for r, err := range s.Rules() {
+			replaced := false
+			for ; err == nil && n < len(i.rules) && string(i.id(n)) <= r.ID; n++ {
+				replaced = string(i.id(n)) == r.ID
+				if fresh, err := i.rule(n); !yield(fresh, err) || err != nil {
+					return
+				}
+			}
+			if !replaced && !yield(r, err) || err != nil {
+				return
+			}
+		}
+		for ; n < len(i.rules); n++ {
+			if r, err := i.rule(n); !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package disk
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/rule/catalog"
+)
+
+const (
+	// lockWait is how long Open waits for another process to let go of the file: a
+	// service that is being replaced needs a moment to end.
+	lockWait = 2 * time.Second
+
+	// formatNow is the version of the file that this program writes.
+	formatNow = 1
+
+	// fill is how full pages are left by an import, in which rules come in order.
+	fill = 0.9
+)
+
+// The buckets of the file, and what stands in the first.
+var (
+	aboutBucket = []byte("stint rules")
+	rulesBucket = []byte("rules")
+	formatKey   = []byte("format")
+)
+
+// Store is a file of rules. It is safe for concurrent use; changes are made one after
+// the other, readers wait for nobody. A rule takes about 120 bytes of the file, which
+// never becomes smaller: what an import replaces is used again by the next one, so that
+// a million rules that are replaced now and then take 220 MB.
+type Store struct {
+	path string
+	db   *bolt.DB
+}
+
+// Open opens the file, or makes it where there is none; its folder must be there. The
+// error is an [*Error].
+func Open(path string) (*Store, error) {
+	s := &Store{path: path}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, s.fault("not a file", "name a file of its own for the rules", nil)
+	}
+	err := s.guard(func() (err error) {
+		s.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
+		if err != nil {
+			return s.opening(err)
+		}
+		return s.prepare()
+	})
+	if err != nil {
+		if s.db != nil {
+			_ = s.db.Close() // it was of no use
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare sees that the file is one of rules, or makes it one.
+func (s *Store) prepare() error {
+	var fresh bool
+	err := s.db.View(func(tx *bolt.Tx) error {
+		if err := s.whole(tx); err != nil {
+			return err
+		}
+		if name, _ := tx.Cursor().First(); name == nil {
+			fresh = true
+			return nil
+		}
+		about := tx.Bucket(aboutBucket)
+		switch {
+		case about == nil || tx.Bucket(rulesBucket) == nil:
+			return s.fault("a database, but none of rules", "name another file; this one belongs to another program", nil)
+		case !bytes.Equal(about.Get(formatKey), []byte{formatNow}):
+			return s.fault("written by a later version of stint", "start that version, or name another file", nil)
+		}
+		return nil
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	return s.update(func(tx *bolt.Tx) error {
+		about, err := tx.CreateBucket(aboutBucket)
+		if err != nil {
+			return err
+		}
+		if _, err = tx.CreateBucket(rulesBucket); err != nil {
+			return err
+		}
+		return about.Put(formatKey, []byte{formatNow})
+	})
+}
+
+// whole sees that the file is as long as it says: what is missing would be noticed only
+// when it is read.
+func (s *Store) whole(tx *bolt.Tx) error {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return s.opening(err)
+	}
+	if info.Size() < tx.Size() {
+		return s.damaged(fmt.Sprintf("%d bytes are there of %d", info.Size(), tx.Size()))
+	}
+	return nil
+}
+
+// Close lets go of the file.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return s.fault("cannot close it: "+err.Error(), "see what the system says of the disk", err)
+	}
+	return nil
+}
+
+// Path returns the name of the file.
+func (s *Store) Path() string { return s.path }
+
+// Rules returns all rules in the order of their ids, as they are when the iteration
+// begins. The last that it yields may be an [*Error]. Whoever iterates must be quick:
+// the file cannot take back the room of old rules meanwhile.
+func (s *Store) Rules() iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		more := true
+		err := s.read(func(rules *bolt.Bucket, give func(func())) error {
+			c := rules.Cursor()
+			for key, value := c.First(); key != nil && more; key, value = c.Next() {
+				r, err := s.decode(key, value)
+				if err != nil {
+					return err
+				}
+				give(func() { more = yield(r, nil) })
+			}
+			return nil
+		})
+		if err != nil && more {
+			yield(catalog.Rule{}, err)
+		}
+	}
+}
+
+// Get returns a rule; ok is false where there is none of that id.
+func (s *Store) Get(id string) (r catalog.Rule, ok bool, err error) {
+	err = s.read(func(rules *bolt.Bucket, _ func(func())) (err error) {
+		if value := rules.Get([]byte(id)); value != nil {
+			ok = true
+			r, err = s.decode([]byte(id), value)
+		}
+		return err
+	})
+	return r, ok && err == nil, err
+}
+
+// After calls each for the rules whose ids come after one, in the order of ids, until it
+// returns false. The rules that it is given stay valid.
+func (s *Store) After(id string, each func(catalog.Rule) bool) error {
+	return s.read(func(rules *bolt.Bucket, give func(func())) error {
+		c := rules.Cursor()
+		key, value := c.Seek([]byte(id))
+		if string(key) == id {
+			key, value = c.Next()
+		}
+		for more := true; key != nil && more; key, value = c.Next() {
+			r, err := s.decode(key, value)
+			if err != nil {
+				return err
+			}
+			give(func() { more = each(r) })
+		}
+		return nil
+	})
+}
+
+// Put writes a rule, in the place of one with its id. It is on the disk once Put has
+// returned nil.
+func (s *Store) Put(r catalog.Rule) error {
+	return s.update(func(tx *bolt.Tx) error {
+		return tx.Bucket(rulesBucket).Put([]byte(r.ID), encode(nil, &r))
+	})
+}
+
+// Delete removes a rule, if it is there.
+func (s *Store) Delete(id string) error {
+	return s.update(func(tx *bolt.Tx) error { return tx.Bucket(rulesBucket).Delete([]byte(id)) })
+}
+
+// update changes the file, all or nothing.
+func (s *Store) update(change func(*bolt.Tx) error) error {
+	return s.guard(func() error {
+		err := s.db.Update(change)
+		if err != nil {
+			return s.writing(err)
+		}
+		return nil
+	})
+}
+
+// read calls do with the rules. What do hands to the caller goes through give, so that a
+// panic of the caller is not taken for one about the file.
+func (s *Store) read(do func(rules *bolt.Bucket, give func(func())) error) error {
+	outside := false
+	give := func(call func()) {
+		outside = true
+		call()
+		outside = false
+	}
+	return s.guardBut(&outside, func() error {
+		return s.db.View(func(tx *bolt.Tx) error { return do(tx.Bucket(rulesBucket), give) })
+	})
+}

@@ -1,0 +1,214 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/rule/catalog"
+)
+
+// sample returns a rule whose every field tells n.
+func sample(id string, n int) catalog.Rule {
+	return catalog.Rule{
+		ID: id, UID: fmt.Sprint("user-", n), URL: "GET /v1/orders/{id}", Time: "minute", Requests: uint64(n),
+		Algorithm: "token_bucket", Burst: uint64(2 * n), Domain: "shop", Policy: strings.Repeat("p", n%200),
+	}
+}
+
+func each(rules ...catalog.Rule) iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		for _, r := range rules {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// all returns what the store holds.
+func all(t *testing.T, s *Store) map[string]catalog.Rule {
+	t.Helper()
+	rules := map[string]catalog.Rule{}
+	for r, err := range s.Rules() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules[r.ID] = r
+	}
+	return rules
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gather(t *testing.T, rules ...catalog.Rule) *Import {
+	t.Helper()
+	i, err := Gather(each(rules...))
+	must(t, err)
+	return i
+}
+
+func TestStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.db")
+	s := open(t, path)
+	if got := all(t, s); len(got) != 0 {
+		t.Fatalf("a new store holds %v", got)
+	}
+	want := map[string]catalog.Rule{}
+	check := func(after string) {
+		t.Helper()
+		if got := all(t, s); !reflect.DeepEqual(got, want) {
+			t.Fatalf("after %s it holds %v, want %v", after, got, want)
+		}
+		must(t, s.Close())
+		s = open(t, path)
+		if got := all(t, s); !reflect.DeepEqual(got, want) {
+			t.Fatalf("opened again after %s it holds %v, want %v", after, got, want)
+		}
+	}
+	for n, id := range []string{"b", "a", "c d", "b", "\u00e4"} {
+		must(t, s.Put(sample(id, n)))
+		want[id] = sample(id, n)
+	}
+	check("Put")
+	must(t, s.Delete("b"))
+	must(t, s.Delete("nobody"))
+	delete(want, "b")
+	check("Delete")
+	must(t, s.Merge(gather(t, sample("z", 1), sample("a", 9))))
+	want["z"], want["a"] = sample("z", 1), sample("a", 9)
+	check("Merge")
+	must(t, s.Replace(gather(t, sample("y", 1), sample("x", 2))))
+	want = map[string]catalog.Rule{"x": sample("x", 2), "y": sample("y", 1)}
+	check("Replace")
+	must(t, s.Replace(gather(t)))
+	want = map[string]catalog.Rule{}
+	check("Replace by nothing")
+}
+
+func TestGetAndAfter(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	must(t, s.Merge(gather(t, sample("3", 3), sample("10", 10), sample("2", 2), sample("1", 1))))
+	for id, there := range map[string]bool{"1": true, "10": true, "4": false, "": false} {
+		r, ok, err := s.Get(id)
+		if err != nil || ok != there || ok && !reflect.DeepEqual(r, sample(id, int(r.Requests))) {
+			t.Errorf("Get(%q) = %v, %v, %v", id, r, ok, err)
+		}
+	}
+	for after, want := range map[string]string{"": "1 10 2 3", "1": "10 2 3", "11": "2 3", "3": "", "2": "3"} {
+		var ids []string
+		must(t, s.After(after, func(r catalog.Rule) bool {
+			ids = append(ids, r.ID)
+			return true
+		}))
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("after %q come %q, want %q", after, got, want)
+		}
+	}
+}
+
+// What is wrong with a file or its place is said when it is opened or read, and what to
+// do about it.
+func TestFaults(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.db")
+	s := open(t, good)
+	var rules []catalog.Rule
+	for n := range 2000 {
+		rules = append(rules, sample(fmt.Sprint("r", n), n))
+	}
+	must(t, s.Replace(gather(t, rules...)))
+	must(t, s.Close())
+	data, err := os.ReadFile(good)
+	must(t, err)
+	put := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	other := filepath.Join(dir, "other.db")
+	stranger, err := bolt.Open(other, 0o600, nil)
+	must(t, err)
+	must(t, stranger.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("theirs")); return err }))
+	must(t, stranger.Close())
+	flipped := append([]byte(nil), data...)
+	at := strings.LastIndex(string(flipped), "/v1/orders")
+	flipped[at+4] ^= 1
+	held := filepath.Join(dir, "held.db")
+	open(t, held)
+	for _, tt := range []struct{ path, want, hint string }{
+		{dir, "not a file", "a file of its own"},
+		{filepath.Join(dir, "no", "where.db"), "its folder is not there", "make the folder"},
+		{put("text", []byte(strings.Repeat("id,uid,url\n", 5000))), "damaged: no file of rules", "import the rules anew"},
+		{put("short", data[:100]), "damaged", "put back a copy"},
+		{put("half", data[:len(data)/2]), "damaged", "put back a copy"},
+		{put("flipped", flipped), "has another checksum", "faulty disk"},
+		{other, "none of rules", "another program"},
+		{held, "in use by another process", "stop the other service"},
+	} {
+		t.Run(filepath.Base(tt.path), func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(tt.path)
+			if err == nil {
+				defer s.Close()
+				for _, e := range s.Rules() {
+					err = e
+				}
+			}
+			fault, ok := errors.AsType[*Error](err)
+			if !ok || !strings.Contains(fault.Error(), tt.want) || !strings.Contains(fault.Hint, tt.hint) || !strings.HasPrefix(fault.Error(), tt.path) {
+				t.Errorf("error %v (%T), want %q and a hint %q", err, err, tt.want, tt.hint)
+			}
+		})
+	}
+}
+
+// A panic of whoever reads is its own, and leaves the store usable.
+func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	must(t, s.Put(sample("a", 1)))
+	func() {
+		defer func() {
+			if p := recover(); p != "mine" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		for _, err := range s.Rules() {
+			must(t, err)
+			panic("mine")
+		}
+	}()
+	must(t, s.Put(sample("b", 1)))
+}
+
+func TestGatherStopsAtAnError(t *testing.T) {
+	wrong := errors.New("wrong")
+	_, err := Gather(func(yield func(catalog.Rule, error) bool) {
+		_ = yield(sample("a", 1), nil) && yield(catalog.Rule{}, wrong)
+	})
+	if !errors.Is(err, wrong) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package source
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"stint/rule/catalog"
+)
+
+const buffered = 64 << 10
+
+// table reads CSV: RFC 4180, with comments, and spaces around values.
+type table struct {
+	*collector
+	columns []int // the field of each column
+	least   int   // columns that a record must have
+	first   bool  // nothing was read so far
+}
+
+// readCSV reads a file of CSV.
+func readCSV(c *collector, r io.Reader) error {
+	in, err := text(c, r)
+	if in == nil {
+		return err
+	}
+	records := csv.NewReader(in)
+	records.Comment, records.FieldsPerRecord = '#', -1
+	records.TrimLeadingSpace, records.ReuseRecord = true, true
+	t := &table{collector: c, first: true}
+	for {
+		record, err := records.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
+			t.first = false
+			t.malformed(wrong)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		line, _ := records.FieldPos(0)
+		if err := t.record(line, record); err != nil {
+			return err
+		}
+	}
+}
+
+// text returns r without its byte order mark; nil if it is no text.
+func text(c *collector, r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, buffered)
+	start, err := in.Peek(3)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case string(start) == "\ufeff":
+		_, _ = in.Discard(len(start)) // they have been peeked at
+	case strings.HasPrefix(string(start), "\xff\xfe"), strings.HasPrefix(string(start), "\xfe\xff"):
+		c.fail(1, "UTF-16 text", "save the file as UTF-8")
+		return nil, nil
+	case strings.HasPrefix(string(start), "\x1f\x8b"):
+		c.fail(0, "a compressed file", "unpack it first, with gunzip")
+		return nil, nil
+	}
+	return in, nil
+}
+
+// malformed notes what the reader of CSV could not read.
+func (t *table) malformed(e *csv.ParseError) {
+	switch {
+	case errors.Is(e.Err, csv.ErrBareQuote):
+		t.fail(e.Line, "a double quote inside a value that does not begin with one", `write the value in double quotes, and each of its own twice: "a ""b"""`)
+	case errors.Is(e.Err, csv.ErrQuote):
+		t.fail(e.StartLine, "a quoted value that does not end, or goes on after its closing quote", `close it before the comma, and write each of its own double quotes twice: "a ""b"""`)
+	default:
+		t.fail(e.Line, "not CSV: "+e.Err.Error(), "write values with commas between them")
+	}
+}
+
+// record reads one record. The error tells the reader to stop.
+func (t *table) record(line int, record []string) error {
+	if t.first {
+		t.first = false
+		if t.header(line, record) {
+			return nil
+		}
+	}
+	if len(t.columns) == 0 { // the header is wrong: nobody knows what the values are
+		return nil
+	}
+	if !t.count(line, record) {
+		return nil
+	}
+	var r catalog.Rule
+	good, asked := true, false
+	for i, value := range record {
+		value = strings.TrimSpace(value)
+		if !utf8.ValidString(value) {
+			t.fail(line, names[t.columns[i]]+": not UTF-8", "save the file as UTF-8")
+			good = false
+			continue
+		}
+		if problem, hint := set(&r, t.columns[i], value); problem != "" {
+			t.fail(line, problem, hint)
+			good = false
+		}
+		asked = asked || t.columns[i] == requests && value != ""
+	}
+	if problem, hint := needed(&r, asked); problem != "" && good {
+		t.fail(line, problem, hint)
+		good = false
+	}
+	if !good {
+		return nil
+	}
+	return t.rule(line, r)
+}
+
+// count says whether a record has as many values as it must.
+func (t *table) count(line int, record []string) bool {
+	if len(record) >= t.least && len(record) <= len(t.columns) {
+		return true
+	}
+	want := fmt.Sprint(t.least)
+	if t.least < len(t.columns) {
+		want = fmt.Sprintf("%d to %d", t.least, len(t.columns))
+	}
+	hint := "write " + columnList(t.columns) + "; a value that holds a comma needs double quotes"
+	if len(record) == 1 && strings.ContainsAny(record[0], ";\t") {
+		hint = "separate the values with commas, not with semicolons or tabs"
+	}
+	t.fail(line, fmt.Sprintf("%d values instead of %s", len(record), want), hint)
+	return false
+}
+
+// columnList names columns as a line of the file has them.
+func columnList(columns []int) string {
+	known := make([]string, len(columns))
+	for i, field := range columns {
+		known[i] = names[field]
+	}
+	return strings.Join(known, ",")
+}
+
+// header says whether the first record names the columns. It does where two of its
+// values are such names; no rule looks like that.
+func (t *table) header(line int, record []string) bool {
+	known := 0
+	for _, name := range record {
+		if fieldOf(strings.TrimSpace(name)) >= 0 {
+			known++
+		}
+	}
+	if known < 2 {
+		t.least = requests + 1
+		for field := range fields {
+			t.columns = append(t.columns, field)
+		}
+		return false
+	}
+	var has [fields]bool
+	var columns []int
+	before := len(t.faults.List)
+	for _, name := range record {
+		field := fieldOf(strings.TrimSpace(name))
+		switch {
+		case field < 0:
+			problem, hint := unknown("column", strings.TrimSpace(name))
+			t.fail(line, problem, hint)
+		case has[field]:
+			t.fail(line, "the column "+names[field]+" stands twice", "keep one of the two")
+		default:
+			has[field] = true
+			columns = append(columns, field)
+		}
+	}
+	for _, field := range required {
+		if !has[field] {
+			t.fail(line, "no column "+names[field], "a header names at least "+requiredNames())
+		}
+	}
+	if len(t.faults.List) == before {
+		t.columns, t.least = columns, len(columns)
+	}
+	return true
+}

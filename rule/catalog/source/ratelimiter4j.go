@@ -1,0 +1,160 @@
+package source
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stint/internal/strictyaml"
+	"stint/rule/catalog"
+)
+
+// maxConfigs is the largest file of ratelimiter4j: YAML is read as a whole.
+const maxConfigs = 64 << 20
+
+// readConfigs reads a file of ratelimiter4j, YAML or JSON:
+//
+//	configs:
+//	  - appId: app-1
+//	    limits:
+//	      - {api: /v1/user, limit: 50}
+//	      - {api: "/v1/orders/{id}", limit: 5, unit: 60}
+//
+// An application is the user who asks: its rules are for the uid of that name. A rule
+// covers its path and everything below, in one bucket, of any method; of several, the
+// deepest counts. {id} is a segment of digits, {name:regex} one that matches. The id of
+// a rule is APPID:API. The unit is a number of seconds, or a time as all sources write
+// it; where it is missing it is one second.
+func readConfigs(c *collector, r io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxConfigs+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxConfigs {
+		c.fail(0, fmt.Sprintf("larger than %d MiB", maxConfigs>>20), "write so many rules as .csv or .jsonl")
+		return nil
+	}
+	doc := strictyaml.Parse(data)
+	var found []config
+	if len(doc.Faults()) == 0 {
+		doc.Root().Object("a file of ratelimiter4j", strictyaml.Words{
+			"configs": func(v strictyaml.Value) {
+				for _, one := range v.List() {
+					found = append(found, readConfig(one)...)
+				}
+			},
+		})
+	}
+	if len(doc.Faults()) == 0 && doc.Empty() {
+		doc.Fail(1, "no configs", "write configs: and below it - appId: NAME")
+	}
+	for _, f := range doc.Faults() {
+		c.fail(f.Line, f.Problem, f.Hint)
+	}
+	if len(doc.Faults()) > 0 {
+		return nil
+	}
+	for _, one := range found {
+		if err := c.rule(one.line, one.rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is a rule of a file of ratelimiter4j.
+type config struct {
+	line int
+	api  string
+	rule catalog.Rule
+}
+
+// readConfig reads the rules of one application.
+func readConfig(v strictyaml.Value) []config {
+	app, appAt := "", v
+	var found []config
+	known := v.Object("a config", strictyaml.Words{
+		"appId": func(v strictyaml.Value) { app, appAt = v.NonEmpty(), v },
+		"limits": func(v strictyaml.Value) {
+			for _, one := range v.List() {
+				found = append(found, readLimit(one))
+			}
+		},
+	})
+	if known && app == "" && appAt == v {
+		v.Fail("no appId", "write whose limits these are, such as appId: app-1")
+	}
+	for i := range found {
+		r := &found[i].rule
+		r.UID, r.ID = user(app), app+":"+found[i].api
+	}
+	return found
+}
+
+// readLimit reads one rule.
+func readLimit(v strictyaml.Value) config {
+	r := catalog.Rule{Time: "1s"}
+	api, limited := "", false
+	known := v.Object("a limit", strictyaml.Words{
+		"api": func(v strictyaml.Value) {
+			if api = v.NonEmpty(); api != "" && api[0] != '/' {
+				v.Fail("api: "+quote(api)+" does not begin with a slash", "write the path alone, such as /v1/user")
+			}
+		},
+		"limit": func(v strictyaml.Value) { r.Requests, limited = v.Uint(1<<32-1), true },
+		"unit":  func(v strictyaml.Value) { r.Time = unit(v) },
+	})
+	if known && api == "" {
+		v.Fail("no api", "write the path that is limited, such as api: /v1/user")
+	}
+	if known && !limited {
+		v.Fail("no limit", "write how many requests may pass, such as limit: 50")
+	}
+	r.URL = below(api)
+	return config{v.Line(), api, r}
+}
+
+// unit reads what ratelimiter4j reads and forgets: how long a limit counts.
+func unit(v strictyaml.Value) string {
+	text := v.NonEmpty()
+	if strings.Trim(text, "0123456789") != "" {
+		return text
+	}
+	if strings.Trim(text, "0") == "" {
+		v.Fail("unit: "+quote(text)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
+	}
+	return text + "s"
+}
+
+// below returns the pattern of a path and everything below it. A segment {name} is
+// digits there.
+func below(api string) string {
+	segments := strings.Split(strings.TrimRight(api, "/"), "/")
+	for i, s := range segments {
+		if !strings.HasPrefix(s, "{") || !strings.HasSuffix(s, "}") {
+			continue
+		}
+		name, class, is := strings.Cut(s[1:len(s)-1], ":")
+		if !is {
+			class = "[0-9]+"
+		}
+		if slices.ContainsFunc(segments[:i], func(before string) bool { return strings.HasPrefix(before, "{"+name+":") }) {
+			name += strconv.Itoa(i) // here a name stands once
+		}
+		segments[i] = "{" + name + ":" + class + "}"
+	}
+	if len(segments) == 1 {
+		return "/"
+	}
+	return strings.Join(segments, "/") + "{/...}"
+}
+
+// user returns the uid of a user, whatever his name.
+func user(name string) string {
+	if name == "*" || name == "all" || strings.HasPrefix(name, "plan:") || strings.HasPrefix(name, "user:") {
+		return "user:" + name
+	}
+	return name
+}

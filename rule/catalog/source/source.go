@@ -1,0 +1,193 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"stint/rule"
+	"stint/rule/catalog"
+)
+
+// MaxFaults is how many faults are reported; of more, only their number is.
+const MaxFaults = 20
+
+// Format is how rules are written.
+type Format uint8
+
+// The formats.
+const (
+	CSV           Format = iota + 1 // a rule in each line, columns
+	JSONLines                       // a rule in each line, an object
+	RateLimiter4j                   // YAML or JSON, by application
+)
+
+// FormatOf returns the format of a file by the end of its name: .csv; .jsonl and
+// .ndjson; .yaml, .yml and .json, which are ratelimiter4j's.
+func FormatOf(name string) (Format, bool) {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return CSV, true
+	case ".jsonl", ".ndjson":
+		return JSONLines, true
+	case ".yaml", ".yml", ".json":
+		return RateLimiter4j, true
+	}
+	return 0, false
+}
+
+// Files returns the rules of files, in their order. Where anything is wrong with any
+// of them, the last that it yields is an error, an [*rule.Errors]. Each use of it reads the
+// files anew.
+func Files(names ...string) iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		c := newCollector(yield)
+		for _, name := range names {
+			c.name = name
+			if !c.open(name) {
+				return
+			}
+		}
+		c.finish()
+	}
+}
+
+// Read returns the rules that r holds; name stands for it in errors. Where anything is
+// wrong with them, the last that it yields is an error: an [*rule.Errors], or that of
+// r, wrapped. It can be used once.
+func Read(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, error] {
+	return func(yield func(catalog.Rule, error) bool) {
+		c := newCollector(yield)
+		c.name = name
+		if err := c.read(format, r); err != nil {
+			c.yieldError(fmt.Errorf("reading rules: %w", err))
+			return
+		}
+		c.finish()
+	}
+}
+
+// errStopped says that whoever uses the rules wants no more of them.
+var errStopped = errors.New("stopped")
+
+// collector hands rules on until the first fault, and collects faults from then on.
+type collector struct {
+	name   string // of the file that is being read
+	yield  func(catalog.Rule, error) bool
+	faults rule.Errors
+	more   int // faults above MaxFaults
+	ended  bool
+	ids    seen
+}
+
+func newCollector(yield func(catalog.Rule, error) bool) *collector {
+	return &collector{yield: yield, ids: newSeen()}
+}
+
+// open reads a file. It returns false once nobody wants more rules.
+func (c *collector) open(name string) bool {
+	format, ok := FormatOf(name)
+	if !ok {
+		c.fail(0, "not known how to read this file", "its name must end in .csv, .jsonl, or .yaml, .yml or .json for the files of ratelimiter4j")
+		return true
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		c.fail(0, "cannot read it: "+cause(err), "check the path and its permissions")
+		return true
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if err := c.read(format, f); err != nil && !c.ended {
+		c.fail(0, "cannot read it: "+cause(err), "name a file that this user may read, not a folder")
+	}
+	return !c.ended
+}
+
+// read reads rules in a format. The error is that of r.
+func (c *collector) read(format Format, r io.Reader) error {
+	switch format {
+	case CSV:
+		return readCSV(c, r)
+	case JSONLines:
+		return readLines(c, r)
+	default:
+		return readConfigs(c, r)
+	}
+}
+
+// rule takes a rule of a line. The error tells the reader to stop.
+func (c *collector) rule(line int, r catalog.Rule) error {
+	if err := r.Check(); err != nil {
+		c.wrong(line, err)
+		return nil
+	}
+	if before, twice := c.ids.add(r.ID, c.name, line); twice {
+		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", quote(r.ID), before), "give each rule an id of its own")
+		return nil
+	}
+	if len(c.faults.List) == 0 && !c.yield(r, nil) {
+		c.ended = true
+		return errStopped
+	}
+	return nil
+}
+
+// wrong notes what a check found.
+func (c *collector) wrong(line int, err error) {
+	problem, hint := err.Error(), ""
+	if e, ok := errors.AsType[*catalog.Error](err); ok {
+		if problem, hint = e.Problem, e.Hint; e.Field != "" {
+			problem = e.Field + ": " + problem
+		}
+	}
+	c.fail(line, problem, hint)
+}
+
+// fail notes a fault.
+func (c *collector) fail(line int, problem, hint string) {
+	if len(c.faults.List) >= MaxFaults {
+		c.more++
+		return
+	}
+	c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Line: line, Problem: problem, Hint: hint})
+}
+
+// finish reports the faults.
+func (c *collector) finish() {
+	if len(c.faults.List) == 0 {
+		return
+	}
+	if c.more > 0 {
+		c.faults.List = append(c.faults.List, &rule.Error{
+			File: c.name, Problem: fmt.Sprintf("and %d more faults", c.more), Hint: "mend those above and look again",
+		})
+	}
+	c.yieldError(&c.faults)
+}
+
+func (c *collector) yieldError(err error) {
+	if !c.ended {
+		c.yield(catalog.Rule{}, err)
+	}
+}
+
+// cause is an error of the file system without the operation and the path.
+func cause(err error) string {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// quote shows a piece of a file in a message, cut to a length that helps.
+func quote(text string) string {
+	const most = 60
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return fmt.Sprintf("%q", text)
+}
