@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"io"
 	"net/netip"
 	"time"
@@ -89,6 +90,21 @@ type Config struct {
 	// headers are believed. None by default: the client is whoever connects.
 	TrustedProxies []string
 
+	// AuthDomain (auth-domain) is the domain whose http rules answer GET /v1/auth, the
+	// question of proxies, where a call does not name one. Empty, the default: each call
+	// has to.
+	AuthDomain string
+
+	// AuthDeny (auth-deny) is the status of every refusal of /v1/auth where a call does
+	// not name one, for proxies that know no other, such as 403 for nginx. 0, the default:
+	// the one that the limit wants.
+	AuthDeny int
+
+	// AuthWait (auth-wait) is how long /v1/auth holds its answer for a request that a
+	// leaky bucket delays; 5 s by default, 10 s at most. Who would be held longer is
+	// denied at once, so it must be shorter than the proxies' own timeout.
+	AuthWait time.Duration
+
 	// Demo (demo) is the domain whose http rules limit GET /demo on the HTTP
 	// address. Empty, the default: there is no /demo.
 	Demo string
@@ -131,6 +147,7 @@ func DefaultConfig() Config {
 		Namespace:        redis.DefaultNamespace,
 		RememberRefusals: true,
 		StateInterval:    30 * time.Second,
+		AuthWait:         httpapi.DefaultWait,
 		HTTP:             "127.0.0.1:8080",
 		GRPC:             "127.0.0.1:8081",
 		Admin:            "127.0.0.1:8082",
@@ -180,6 +197,10 @@ func (c *Config) check() error {
 	if c.HTTP == "" && c.Admin == "" {
 		return c.at("http", "no listener is left: http and admin are both empty",
 			"give one of them an address, such as 127.0.0.1:8080")
+	}
+	if c.AuthWait > httpapi.MostWait {
+		return c.at("auth-wait", fmt.Sprintf("%v is too long: calls are cut after some seconds", c.AuthWait),
+			"write at most "+httpapi.MostWait.String())
 	}
 	if c.AdminToken != "" && c.AdminTokenFile != "" {
 		return c.at("admin-token-file", "admin-token is given too", "give one of the two")

@@ -96,6 +96,9 @@ func TestBadValues(t *testing.T) {
 		{"drain-timeout", "-1s", "-1s is negative", "positive"},
 		{"pprof", "yes please", "neither true nor false", "true or false"},
 		{"trusted-proxies", "10.0.0.0/33", "neither an address nor a prefix", "10.0.0.0/8"},
+		{"auth-deny", "200", "200 is no status of a refusal", "400 to 499"},
+		{"auth-deny", "no", `"no" is no status`, "400 to 499"},
+		{"auth-wait", "-1s", "-1s is negative", "positive"},
 		{"log-format", "xml", `unknown value "xml"`, "use text or json"},
 		{"log-level", "loud", `unknown value "loud"`, "debug or info"},
 		{"nothing", "", `unknown setting "nothing"`, "stint help serve"},
@@ -132,6 +135,7 @@ func TestBadCombinations(t *testing.T) {
 		{"admin on localhost", func(c *Config) { c.Admin = "localhost:8082" }, ""},
 		{"two tokens", func(c *Config) { c.AdminToken, c.AdminTokenFile = "secret", "f" }, "admin-token-file: admin-token is given too"},
 		{"a demo without a listener", func(c *Config) { c.HTTP, c.Demo = "", "x" }, "demo: there is no HTTP address"},
+		{"too long a wait", func(c *Config) { c.AuthWait = time.Minute }, "auth-wait: 1m0s is too long"},
 		{"the zero Config", func(c *Config) { *c = Config{} }, "store: unknown store"},
 		{"a value put there by a program", func(c *Config) { c.TrustedProxies = []string{"x"} }, "trusted-proxies: "},
 	} {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stint/server/httpapi"
 )
 
 // A Setting is one field of a Config under the name that flags, environment
@@ -85,6 +87,9 @@ func (c *Config) Settings() []Setting {
 			"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
 			&list{&c.TrustedProxies, checkPrefix, false},
 		},
+		{"auth-domain", "`DOMAIN` of the http rules that answer GET /v1/auth", &text{&c.AuthDomain, nil}},
+		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", &status{&c.AuthDeny}},
+		{"auth-wait", "longest `TIME` that /v1/auth holds an answer back", &duration{&c.AuthWait}},
 		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", &text{&c.Demo, nil}},
 		{"pprof", "serve /debug/pprof on the admin address", &flag{&c.Pprof}},
 		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", &duration{&c.DrainDelay}},
@@ -216,6 +221,36 @@ func (v *duration) Set(s string) error {
 func (v *duration) check() error {
 	if *v.field < 0 {
 		return &hinted{fmt.Sprintf("%v is negative", *v.field), "write 0 or a positive time, such as 5s"}
+	}
+	return nil
+}
+
+// status is that of a refusal, 0 for none.
+type status struct{ field *int }
+
+func (v *status) Type() string { return "status" }
+
+func (v *status) String() string {
+	if *v.field == 0 {
+		return ""
+	}
+	return strconv.Itoa(*v.field)
+}
+
+func (v *status) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if s != "" && err != nil {
+		return &hinted{fmt.Sprintf("%q is no status", s), statusHint}
+	}
+	*v.field = n
+	return v.check()
+}
+
+const statusHint = "write 400 to 499, such as 403, or nothing for that of the limit"
+
+func (v *status) check() error {
+	if n := *v.field; n != 0 && (n < httpapi.LeastDeny || n > httpapi.MostDeny) {
+		return &hinted{fmt.Sprintf("%d is no status of a refusal", n), statusHint}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"cmp"
 	"net/http"
 	"sync"
 
@@ -33,9 +32,8 @@ type handler struct {
 	limiter *limiter.Limiter
 	options Options
 	presets headers.Presets
+	refuser *answer.Refuser
 	pool    *sync.Pool // of *scratch
-
-	denied, unknown, unavailable, listed *headers.Message
 }
 
 // scratch is the memory of one request.
@@ -45,23 +43,20 @@ type scratch struct {
 	caller     caller
 	policies   []headers.Policy
 	fields     headers.Fields
-	body       []byte
+	refusal    answer.Refusal
 }
 
 // middleware returns what puts a handler behind an asker.
 func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.Handler {
-	o.Status = cmp.Or(o.Status, http.StatusTooManyRequests)
 	if o.Headers == nil {
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
 	}
 	h := handler{
 		asker: a, limiter: l, options: o, presets: answer.Presets(o.Headers),
+		refuser: answer.NewRefuser(answer.Wording{
+			Status: o.Status, Code: o.Code, Message: o.Message, Never: o.NeverMessage, Reset: o.Reset,
+		}),
 		pool: &sync.Pool{New: func() any { return new(scratch) }},
-		denied: headers.NewMessage(cmp.Or(o.Code, DefaultCode), cmp.Or(o.Message, DefaultMessage),
-			cmp.Or(o.NeverMessage, DefaultNeverMessage)),
-		unknown:     headers.NewMessage("unidentified", "", "The sender of this request cannot be told."),
-		listed:      headers.NewMessage("denied", "", "This client is not served."),
-		unavailable: headers.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 	return func(next http.Handler) http.Handler {
 		one := h
@@ -112,10 +107,12 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what
 	case ask.Unasked:
 		return true
 	case ask.Unidentified:
-		h.refusePlainly(w, r, s, h.unknown, http.StatusForbidden)
+		h.refuser.Unidentified(&s.refusal, r.Header["Accept"])
+		write(w, r, &s.refusal)
 		return false
 	case ask.Misstated:
-		h.refusePlainly(w, r, s, headers.NewMessage("bad_cost", "", err.Error()), http.StatusBadRequest)
+		h.refuser.Misstated(&s.refusal, r.Header["Accept"], err)
+		write(w, r, &s.refusal)
 		return false
 	}
 	return h.obey(w, r, s)
@@ -166,7 +163,7 @@ func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err
 		h.degraded(w, s)
 		return true
 	}
-	s.Verdict.RetryAfter = retryUnavailable
+	s.Verdict.RetryAfter = answer.RetryUnavailable
 	h.refuseUnavailable(w, r, s)
 	return false
 }

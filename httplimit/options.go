@@ -6,6 +6,7 @@ import (
 
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/limiter/answer"
 	"stint/limiter/ask"
 	"stint/rule"
 )
@@ -109,9 +110,9 @@ type Options struct {
 
 // What the body of a refusal says where Options do not.
 const (
-	DefaultCode         = "rate_limited"
-	DefaultMessage      = "Request quota exceeded. Wait {wait} and try again."
-	DefaultNeverMessage = "Request quota exceeded. The limit never allows this request."
+	DefaultCode         = answer.DefaultCode
+	DefaultMessage      = answer.DefaultMessage
+	DefaultNeverMessage = answer.DefaultNeverMessage
 )
 
 // Missing is what happens to a request that does not say whose bucket it is

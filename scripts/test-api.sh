@@ -31,7 +31,7 @@ EOF
 
 go build -o "$work/stint" ./cmd/stint
 "$work/stint" serve --config examples/stint.yaml --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
-  --grpc "" --resp "" >"$work/log" 2>&1 &
+  --grpc "" --resp "" --trusted-proxies 127.0.0.1 >"$work/log" 2>&1 &
 pid=$!
 
 fail() {

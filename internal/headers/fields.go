@@ -59,6 +59,9 @@ func (f *Fields) Field(i int) (name Name, value []byte) {
 	return f.name[i], f.text[from:f.end[i]]
 }
 
+// Text returns the values of all fields, one after another.
+func (f *Fields) Text() string { return string(f.text) }
+
 // Put sets the fields in a map like net/http's Header, in place of what it has
 // under their names. They stand in it, and so on an HTTP/1 wire, as their
 // specifications spell them, where Header.Get does not look for them; who reads
@@ -68,7 +71,7 @@ func (f *Fields) Put(header map[string][]string) {
 	if f.n == 0 {
 		return
 	}
-	all, values, from := string(f.text), make([]string, f.n), 0
+	all, values, from := f.Text(), make([]string, f.n), 0
 	for i := range values {
 		values[i] = all[from:f.end[i]]
 		delete(header, f.name[i].Canonical())

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"stint/internal/clientip"
 )
 
 // This file is all that carries the traffic endpoints on net/http.
@@ -35,21 +37,38 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 			t.exchanges.Put(x)
 		}
 	}()
-	var err error
-	x.body, err = readBody(x.body[:0], r, t.maxBody)
-	if err != nil {
-		writeFault(w, unreadable(err, t.maxBody))
-		return
+	x.req = Request{Method: r.Method, Path: r.URL.Path, Header: netHeaders(r.Header)}
+	if r.URL.Path == AuthPath { // a body is the client's, and means nothing here
+		x.req.Query, x.req.Peer = r.URL.RawQuery, clientip.Peer(r.RemoteAddr)
+	} else {
+		var err error
+		x.body, err = readBody(x.body[:0], r, t.maxBody)
+		if err != nil {
+			writeFault(w, unreadable(err, t.maxBody))
+			return
+		}
+		x.req.Body = x.body
 	}
-	x.req = Request{Method: r.Method, Path: r.URL.Path, Header: netHeaders(r.Header), Body: x.body}
 	t.Serve(r.Context(), &x.req, &x.resp)
-	header := w.Header()
-	for _, f := range x.resp.Fields {
-		header.Set(f.Name, f.Value)
-	}
-	header.Set("Content-Length", strconv.Itoa(len(x.resp.Body)))
+	x.resp.put(w.Header())
 	w.WriteHeader(x.resp.Status)
 	_, _ = w.Write(x.resp.Body) // the client may be gone; nobody else can be told
+}
+
+// put sets the fields of a response in a header, as they are spelled.
+func (r *Response) put(header http.Header) {
+	values := make([]string, len(r.Fields)+1)
+	for i, f := range r.Fields {
+		if others := header[f.Name]; others != nil {
+			header[f.Name] = append(others, f.Value)
+			continue
+		}
+		values[i] = f.Value
+		header[f.Name] = values[i : i+1 : i+1]
+	}
+	last := values[len(r.Fields):]
+	last[0] = strconv.Itoa(len(r.Body))
+	header["Content-Length"] = last
 }
 
 // errTooLarge says that a body is larger than it may be.
@@ -103,13 +122,28 @@ func writeFault(w http.ResponseWriter, f *fault) {
 // netHeaders is the header of a net/http request as the API reads it.
 type netHeaders http.Header
 
-// Header returns the first value of that name.
-func (h netHeaders) Header(name string) (string, bool) {
-	values := h[textproto.CanonicalMIMEHeaderKey(name)]
-	if len(values) == 0 {
-		return "", false
+// Values returns all values of that name. Rule files write names in lower case; to
+// spell them as net/http does takes no memory here.
+func (h netHeaders) Values(name string) []string {
+	if values := h[name]; len(values) > 0 {
+		return values
 	}
-	return values[0], true
+	var spelled [64]byte
+	if len(name) > len(spelled) {
+		return h[textproto.CanonicalMIMEHeaderKey(name)]
+	}
+	begins := true
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case begins && 'a' <= c && c <= 'z':
+			c -= 'a' - 'A'
+		case !begins && 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		spelled[i], begins = c, c == '-'
+	}
+	return h[string(spelled[:len(name)])]
 }
 
 // Limits is how long and how large a request may be before its connection is cut.

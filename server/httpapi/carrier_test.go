@@ -224,3 +224,20 @@ func TestCheckAdmin(t *testing.T) {
 		}
 	}
 }
+
+// Headers are found however their names are written.
+func TestNetHeaders(t *testing.T) {
+	long := strings.Repeat("x-long-", 20) + "name"
+	h := http.Header{"lower": {"5"}}
+	for i, name := range []string{"x-api-key", "ETag", "x-1-a", "a", long} {
+		h.Set(name, fmt.Sprint(i))
+	}
+	for name, want := range map[string]string{
+		"x-api-key": "[0]", "X-API-KEY": "[0]", "X-Api-Key": "[0]", "etag": "[1]", "X-1-A": "[2]", "A": "[3]", "a": "[3]",
+		long: "[4]", strings.ToUpper(long): "[4]", "lower": "[5]", "other": "[]", "": "[]",
+	} {
+		if got := fmt.Sprint(netHeaders(h).Values(name)); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 
@@ -13,17 +14,22 @@ import (
 // MaxBody is the most bytes of a request's body where nothing else is configured.
 const MaxBody = 1 << 20
 
-// Headers is what the API reads of the header of a request. Names are given in
-// lower case. ok is false where there is no such header.
+// Headers is what the API reads of the header of a request.
 type Headers interface {
-	Header(name string) (value string, ok bool)
+	// Values returns all values of a header, in their order. The name may be written in
+	// any case, and is fastest as net/http spells it.
+	Values(name string) []string
 }
 
 // Request is an HTTP request as any carrier can hand it over.
 type Request struct {
 	Method string
 	Path   string // without the query
+	Query  string // raw, without the question mark
 	Header Headers
+
+	// Peer is who sent it, of a connection between two addresses. Only AuthPath asks.
+	Peer netip.Addr
 
 	// Body is the whole body. The API writes into it while it reads it.
 	Body []byte
@@ -51,12 +57,16 @@ type TrafficOptions struct {
 	// MaxBody is the most bytes of a body; 0 means the constant MaxBody, 1 MiB. Each
 	// connection that sends one may hold this much memory.
 	MaxBody int
+
+	// Auth are those of AuthPath.
+	Auth AuthOptions
 }
 
-// Traffic answers the endpoints of the traffic listener: POST /v1/check. It is safe
-// for concurrent use.
+// Traffic answers the endpoints of the traffic listener: POST /v1/check and GET
+// /v1/auth. It is safe for concurrent use.
 type Traffic struct {
 	limiter   *limiter.Limiter
+	auth      *auth
 	maxBody   int
 	limits    limitCache
 	questions sync.Pool // of *work
@@ -71,7 +81,7 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, maxBody: options.MaxBody}
+	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), maxBody: options.MaxBody}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}
@@ -81,14 +91,21 @@ func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
 	return t
 }
 
-// CheckPath is the path of the one question that the traffic listener answers.
+// CheckPath is the path of the question that services ask.
 const CheckPath = "/v1/check"
 
-// Serve answers req into resp. It blocks as long as the store does.
+// Serve answers req into resp. It blocks as long as the store does, and AuthPath for as
+// long as a leaky bucket delays the request.
 func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	resp.reset()
-	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
-	if f := t.serve(ctx, req, resp); f != nil {
+	var f *fault
+	if req.Path == AuthPath {
+		f = t.auth.serve(ctx, req, resp)
+	} else {
+		f = t.serve(ctx, req, resp)
+	}
+	if f != nil {
+		resp.set("Content-Type", "application/json")
 		resp.Status = f.status
 		resp.Body = f.appendJSON(resp.Body[:0])
 	}
@@ -96,15 +113,16 @@ func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 
 func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *fault {
 	if req.Path != CheckPath {
-		return unknownPath(req.Path, "the question is POST "+CheckPath)
+		return unknownPath(req.Path, "the questions are POST "+CheckPath+" and GET "+AuthPath)
 	}
 	if req.Method != "POST" {
-		resp.Fields = append(resp.Fields, Field{"Allow", "POST"})
+		resp.set("Allow", "POST")
 		return wrongMethod(req.Method, "POST")
 	}
-	kind, _ := req.Header.Header("content-type")
-	if f := checkType(kind); f != nil {
-		return f
+	if kinds := req.Header.Values("Content-Type"); len(kinds) > 0 {
+		if f := checkType(kinds[0]); f != nil {
+			return f
+		}
 	}
 	if len(req.Body) > t.maxBody {
 		return tooLarge(t.maxBody)
@@ -118,6 +136,7 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *faul
 		return noDecision(err)
 	}
 	resp.Status = 200
+	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
 	resp.Body = appendVerdict(resp.Body, &w.verdict)
 	return nil
 }

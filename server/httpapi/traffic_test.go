@@ -55,10 +55,11 @@ func newLimiter(t testing.TB) (*limiter.Limiter, *atomic.Int64) {
 }
 
 // headersForTest is a header with at most a content type.
-type headersForTest string
-
-func (h headersForTest) Header(name string) (string, bool) {
-	return string(h), h != "" && name == "content-type"
+func headersForTest(kind string) Headers {
+	if kind == "" {
+		return netHeaders{}
+	}
+	return netHeaders{"Content-Type": {kind}}
 }
 
 // A reply stands as it is sent; short is one descriptor {key: value}.
@@ -173,7 +174,7 @@ func TestReplies(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock.Add(after.Microseconds())
-			traffic.Serve(t.Context(), &Request{"POST", CheckPath, headersForTest("application/json"), []byte(test.body)}, &resp)
+			traffic.Serve(t.Context(), &Request{Method: "POST", Path: CheckPath, Header: headersForTest("application/json"), Body: []byte(test.body)}, &resp)
 			if resp.Status != 200 {
 				t.Errorf("status %d", resp.Status)
 			}
@@ -207,12 +208,12 @@ func TestRefusals(t *testing.T) {
 		fields, want       string
 	}{
 		{
-			"wrong method", l, "GET", "/v1/check", "", "", 405, " {Allow POST}",
+			"wrong method", l, "GET", "/v1/check", "", "", 405, "{Allow POST} ",
 			`{"error":{"code":"method_not_allowed","message":"\"GET\" is not a method of this path; use POST","context":{}}}`,
 		},
 		{
 			"unknown path", l, "POST", "/v1/check/", "", good, 404, "",
-			`{"error":{"code":"not_found","message":"nothing is at \"/v1/check/\"; the question is POST /v1/check","context":{}}}`,
+			`{"error":{"code":"not_found","message":"nothing is at \"/v1/check/\"; the questions are POST /v1/check and GET /v1/auth","context":{}}}`,
 		},
 		{
 			"content type", l, "POST", "/v1/check", "text/xml; charset=utf-8", good, 415, "",
@@ -242,14 +243,14 @@ func TestRefusals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var resp Response
 			traffic := NewTraffic(test.limiter, TrafficOptions{})
-			traffic.Serve(t.Context(), &Request{test.method, test.path, headersForTest(test.kind), []byte(test.body)}, &resp)
+			traffic.Serve(t.Context(), &Request{Method: test.method, Path: test.path, Header: headersForTest(test.kind), Body: []byte(test.body)}, &resp)
 			if resp.Status != test.status {
 				t.Errorf("status %d, want %d", resp.Status, test.status)
 			}
 			if got := string(resp.Body); got != test.want+"\n" {
 				t.Errorf("replied\n%swant\n%s", got, test.want)
 			}
-			if got, want := fmt.Sprint(resp.Fields), "[{Content-Type application/json}"+test.fields+"]"; got != want {
+			if got, want := fmt.Sprint(resp.Fields), "["+test.fields+"{Content-Type application/json}]"; got != want {
 				t.Errorf("fields %s, want %s", got, want)
 			}
 		})
@@ -265,7 +266,7 @@ func TestContentTypes(t *testing.T) {
 		"text/plain": 415, "application/jsonp": 415, "multipart/form-data; boundary=x": 415,
 	} {
 		var resp Response
-		traffic.Serve(t.Context(), &Request{"POST", CheckPath, headersForTest(kind), fmt.Appendf(nil, short, "user", "1", 0)}, &resp)
+		traffic.Serve(t.Context(), &Request{Method: "POST", Path: CheckPath, Header: headersForTest(kind), Body: fmt.Appendf(nil, short, "user", "1", 0)}, &resp)
 		if resp.Status != want {
 			t.Errorf("%q: status %d, want %d", kind, resp.Status, want)
 		}
@@ -288,7 +289,7 @@ func TestConcurrent(t *testing.T) {
 				if g%2 == 1 {
 					body = fmt.Appendf(nil, `{"key":%q,"limit":{"requests":%d,"per":"1h"}}`, user, 1000+i%7)
 				}
-				traffic.Serve(t.Context(), &Request{"POST", CheckPath, headersForTest(""), body}, &resp)
+				traffic.Serve(t.Context(), &Request{Method: "POST", Path: CheckPath, Header: headersForTest(""), Body: body}, &resp)
 				answer := string(resp.Body)
 				switch {
 				case resp.Status != 200:

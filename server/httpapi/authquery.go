@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/internal/original"
+)
+
+// authQuery is what the query of a call says, or else the settings.
+type authQuery struct {
+	domain string
+	deny   int
+	wait   time.Duration
+}
+
+// parse reads the query of a call. Its faults are those of whoever configured the
+// proxy.
+func (a *auth) parse(raw string) (authQuery, *fault) {
+	q := authQuery{a.options.Domain, a.options.Deny, a.options.Wait}
+	var domains, denies, waits int
+	for raw != "" {
+		var pair string
+		pair, raw, _ = strings.Cut(raw, "&")
+		name, text, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(text)
+		if err != nil {
+			return q, bad(-1, quote(text)+" is not escaped as a query has to be", "write %25 for a percent sign").at(name)
+		}
+		switch name {
+		case "":
+		case "domain":
+			domains++
+			q.domain = value
+		case "deny":
+			denies++
+			if q.deny, err = strconv.Atoi(value); err != nil || q.deny < LeastDeny || q.deny > MostDeny {
+				return q, bad(-1, quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").at(name)
+			}
+		case "wait":
+			waits++
+			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
+				return q, bad(-1, quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).at(name)
+			}
+		default:
+			return q, bad(-1, "unknown parameter "+quote(name), "use domain, deny and wait")
+		}
+	}
+	if max(domains, denies, waits) > 1 {
+		return q, bad(-1, "a parameter stands twice", "write domain, deny and wait at most once")
+	}
+	if q.domain == "" {
+		return q, bad(-1, "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").at("domain")
+	}
+	return q, nil
+}
+
+// hintOf returns what to do about an error of what a proxy says.
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*original.Error](err); ok {
+		return e.Hint
+	}
+	return ""
+}

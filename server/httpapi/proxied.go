@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"crypto/x509"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"stint/internal/clientip"
+	"stint/internal/original"
+	"stint/internal/query"
+	"stint/rule"
+)
+
+// proxied is a request as a trusted proxy describes it, for the actions of a rule file.
+// Its headers are those of the proxy's call, which are the client's and what the proxy
+// adds. It knows neither the size of the body nor the client's certificate.
+type proxied struct {
+	line    original.Request
+	header  Headers
+	peer    netip.Addr
+	finder  *clientip.Finder
+	cookies []*http.Cookie // for the answer
+}
+
+var (
+	_ rule.Attributes = (*proxied)(nil)
+	_ rule.Connection = (*proxied)(nil)
+	_ rule.Parameters = (*proxied)(nil)
+	_ rule.Responder  = (*proxied)(nil)
+)
+
+// Method returns the method by which the proxy was asked.
+func (p *proxied) Method() string { return p.line.Method }
+
+// Path returns the path as it was sent.
+func (p *proxied) Path() string { return p.line.Path }
+
+// Query returns the first value of a parameter of the query.
+func (p *proxied) Query(name string) (string, bool) { return query.First(p.line.Query, name) }
+
+// QueryValues returns all values of a parameter of the query.
+func (p *proxied) QueryValues(name string) []string { return query.All(p.line.Query, name) }
+
+// Header returns the first value of a header. Names with a colon are those of HTTP/2
+// and Envoy.
+func (p *proxied) Header(name string) (string, bool) {
+	switch strings.ToLower(name) {
+	case "host", ":authority":
+		return p.line.Host, p.line.Host != ""
+	case ":method":
+		return p.line.Method, true
+	case ":path":
+		return p.line.Target(), true
+	}
+	values := p.header.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// RemoteAddress returns the address of the client, behind trusted proxies.
+func (p *proxied) RemoteAddress() netip.Addr {
+	return p.finder.Client(p.peer, p.header.Values(clientip.ForwardedFor))
+}
+
+// Host returns the name that the client asked for.
+func (p *proxied) Host() string { return p.line.Host }
+
+// Values returns all values of a header. The host is one.
+func (p *proxied) Values(name string) []string {
+	if strings.EqualFold(name, "Host") {
+		if p.line.Host == "" {
+			return nil
+		}
+		return []string{p.line.Host}
+	}
+	return p.header.Values(name)
+}
+
+// PeerCertificate returns nil: only the proxy has seen the client's certificate.
+func (p *proxied) PeerCertificate() *x509.Certificate { return nil }
+
+// TrustedPeer says that a trusted proxy brought the request; no other may ask.
+func (p *proxied) TrustedPeer() bool { return true }
+
+// SetCookie adds a cookie to the answer, unless it has one of that name.
+func (p *proxied) SetCookie(c *http.Cookie) {
+	same := func(one *http.Cookie) bool { return one.Name == c.Name }
+	if !slices.ContainsFunc(p.cookies, same) {
+		p.cookies = append(p.cookies, c)
+	}
+}
