@@ -16,6 +16,7 @@ import (
 	"stint/load"
 	"stint/rule"
 	"stint/server/httpapi"
+	"stint/server/rls"
 	"stint/telemetry"
 )
 
@@ -30,6 +31,7 @@ type App struct {
 	log       *slog.Logger
 	stores    stores
 	limiter   *limiter.Limiter
+	rls       *rls.Handler
 	metrics   *telemetry.Metrics
 	gauges    load.Gauges
 	rules     ruleset
@@ -81,6 +83,7 @@ func New(config Config) (*App, error) {
 	}
 	a.metrics.Load(a.gauges.Load)
 	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
+	a.rls = rls.New(a.limiter, rls.Options{})
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())

@@ -45,10 +45,13 @@ func (a *App) status() httpapi.Status {
 
 // trafficHandler answers the HTTP address.
 func (a *App) trafficHandler() (http.Handler, httpapi.Limits) {
-	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{Auth: httpapi.AuthOptions{
-		Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
-		OnError: func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-	}}).Handler()
+	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
+		Auth: httpapi.AuthOptions{
+			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
+			OnError: func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
+		},
+		JSON: a.rls.JSON(),
+	}).Handler()
 	if a.config.Demo == "" {
 		return traffic, httpapi.Limits{}
 	}

@@ -93,8 +93,11 @@ func (v *Verdict) dropPools(req *Request) {
 // isPool says whether a limit is the bucket that another one of the call leans on.
 func (v *Verdict) isPool(a *Asked, req *Request) bool {
 	for i := range v.Asked {
-		e := v.Asked[i].Rule.Elastic
-		if e != nil && e.Pool == a.Rule {
+		r := v.Asked[i].Rule
+		if r == nil || r.Elastic == nil || a.Rule == nil {
+			continue
+		}
+		if e := r.Elastic; e.Pool == a.Rule {
 			return bytes.Equal(e.Pool.AppendPoolKey(nil), a.Rule.AppendKey(nil, req.Descriptors[a.Descriptor].Entries))
 		}
 	}

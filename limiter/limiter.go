@@ -19,6 +19,16 @@ type Descriptor struct {
 
 	// Cost is how many units each matching limit is asked for; 0 is a peek.
 	Cost uint32
+
+	// Refund gives Cost back rather than taking it, never below nothing used. It is
+	// always allowed, and done whatever becomes of the other descriptors.
+	Refund bool
+
+	// Limit is decided by in place of the rules, in a bucket of the descriptor and the
+	// period; nil: the rules. What no rule may be named by, such as a limit that is
+	// elastic or counts answers, it cannot be. Domains that the table has not are
+	// allowed all the same.
+	Limit *stint.Limit
 }
 
 // Request is what is decided as one.
@@ -41,6 +51,18 @@ type Request struct {
 	// Op is stint.Ask for a decision; the other operations do to every matching
 	// limit what their names say.
 	Op stint.Op
+
+	// Each decides every limit by itself, as those in shadow mode are: for callers that
+	// let the request pass whatever the verdict says.
+	Each bool
+
+	// Quota takes all limits for such in quota mode: the request is denied only where
+	// all of them deny.
+	Quota bool
+
+	// Debt denies a descriptor of cost 0 whose limit overdraws and has nothing left, and
+	// with it the request. False: a peek is always allowed.
+	Debt bool
 
 	// OnFailure answers for a limit that the request brings where the store cannot;
 	// rules say it themselves.
@@ -118,6 +140,9 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	}
 	err := v.ask(ctx, l.store)
 	if err == nil {
+		if req.Debt && v.owing() {
+			l.turnDown(ctx, v)
+		}
 		v.conclude()
 		l.settleUnseen(ctx, req, v)
 	}

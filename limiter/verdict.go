@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"stint"
@@ -47,6 +48,7 @@ type Verdict struct {
 	after    stint.Call       // what is given back or settled
 	reserved bool             // something that counts answers was charged
 	undone   bool
+	quota    bool // of the request
 }
 
 // end is where a key and the place behind it end.
@@ -63,15 +65,18 @@ type Result struct {
 // Asked is the answer of one limit.
 type Asked struct {
 	Descriptor int        // which of the request's descriptors it matched
-	Rule       *rule.Rule // nil for a limit that the request brought
+	Rule       *rule.Rule // nil for a limit that the request or its descriptor brought
 	Cost       uint32
 	stint.Decision
+
+	dropped bool // another one replaces it
 }
 
 // Spaces of keys, so that a rule and a limit in a request never share a bucket.
 const (
 	ruleSpace   = 'r'
 	inlineSpace = 'i'
+	ownSpace    = 'd' // of a limit that a descriptor brings
 	capSpace    = 'e' // what a key may take with all that an elastic limit lends it
 	closedSpace = 'c'
 )
@@ -86,7 +91,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
 	v.pools = v.pools[:0]
-	v.reserved, v.undone = false, false
+	v.reserved, v.undone, v.quota = false, false, req.Quota
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	for range req.Descriptors {
 		v.Results = append(v.Results, Result{Decision: unmatched})
@@ -124,7 +129,7 @@ func takes(req *Request) bool {
 		return false
 	}
 	for i := range req.Descriptors {
-		if req.Descriptors[i].Cost > 0 {
+		if req.Descriptors[i].Cost > 0 && !req.Descriptors[i].Refund {
 			return true
 		}
 	}
@@ -149,6 +154,10 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 	replacing, elastic := false, false
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
+		if d.Limit != nil {
+			v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: d.Cost, Decision: unmatched})
+			continue
+		}
 		for _, r := range domain.Match(d.Entries) {
 			replacing = replacing || len(r.Replaces) > 0
 			elastic = elastic || r.Elastic != nil
@@ -161,43 +170,75 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 	if elastic && takes(req) {
 		v.dropPools(req)
 	}
+	each := req.Each || req.Quota || !domain.Atomic()
 	for i := range v.Asked {
 		a := &v.Asked[i]
-		if a.Rule.Limit.Algorithm() == stint.Unlimited {
-			continue
+		d := &req.Descriptors[a.Descriptor]
+		t := stint.Take{Cost: a.Cost, Op: req.Op, Apart: each}
+		if d.Refund {
+			t.Op, t.Apart = stint.Refund, true
 		}
-		v.keys = append(v.keys, ruleSpace)
-		entries := req.Descriptors[a.Descriptor].Entries
-		v.keys = a.Rule.AppendKey(v.keys, entries)
-		t := stint.Take{
-			Limit: a.Rule.Stored, Cost: a.Cost, Op: req.Op,
-			Apart:     a.Rule.Shadow || a.Rule.Quota || !domain.Atomic(),
-			Live:      a.Rule.Answers != nil || a.Rule.Elastic != nil,
-			OnFailure: a.Rule.OnStoreFailure, Local: a.Rule.Local,
+		switch {
+		case a.Rule == nil:
+			t.Limit, t.OnFailure = d.Limit, req.OnFailure
+			v.takeOwn(i, t, domain.Name(), d)
+		case a.Rule.Limit.Algorithm() != stint.Unlimited:
+			v.takeRule(i, t, d.Entries, load)
 		}
-		if a.Rule.Elastic == nil {
-			v.takeAt(i, t, entries)
-			continue
-		}
-		v.stretch(i, t, entries, load)
 	}
+}
+
+// takeRule adds the take of Asked number i, which is for a rule.
+func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
+	r := v.Asked[i].Rule
+	v.keys = append(v.keys, ruleSpace)
+	v.keys = r.AppendKey(v.keys, entries)
+	t.Limit, t.OnFailure, t.Local = r.Stored, r.OnStoreFailure, r.Local
+	t.Apart = t.Apart || r.Shadow || r.Quota
+	t.Live = r.Answers != nil || r.Elastic != nil
+	if r.Elastic == nil {
+		v.takeAt(i, t, entries)
+		return
+	}
+	v.stretch(i, t, entries, load)
+}
+
+// takeOwn adds the take of Asked number i, which is for a limit that its descriptor
+// brings.
+func (v *Verdict) takeOwn(i int, t stint.Take, domain string, d *Descriptor) {
+	if t.Limit.Algorithm() != stint.Unlimited {
+		v.keys = AppendOwnKey(v.keys, domain, d)
+		v.take(i, t)
+	}
+}
+
+// AppendOwnKey appends to dst the bytes of the key under which a store counts the limit
+// that a descriptor brings. It is made of the domain, the period and all entries, so
+// the bucket keeps what was used when the requests of the limit change, and no other
+// limit ever meets it.
+func AppendOwnKey(dst []byte, domain string, d *Descriptor) []byte {
+	dst = strconv.AppendInt(append(dst, ownSpace), d.Limit.Spec().Per.Microseconds(), 10)
+	dst = rule.AppendEntry(append(dst, '|'), domain, "")
+	for _, e := range d.Entries {
+		dst = rule.AppendEntry(dst, e.Key, e.Value)
+	}
+	return dst
 }
 
 // dropReplaced removes the limits whose name another matched limit replaces. One
 // that is itself replaced still replaces others.
 func (v *Verdict) dropReplaced() {
-	kept := v.Asked[:0:0]
 	for i := range v.Asked {
-		if !v.replaced(v.Asked[i].Rule.Name) {
-			kept = append(kept, v.Asked[i])
+		if r := v.Asked[i].Rule; r != nil && r.Given != "" && v.replaced(r.Given) {
+			v.Asked[i].dropped = true
 		}
 	}
-	v.Asked = kept
+	v.Asked = slices.DeleteFunc(v.Asked, func(a Asked) bool { return a.dropped })
 }
 
 func (v *Verdict) replaced(name string) bool {
 	for i := range v.Asked {
-		if slices.Contains(v.Asked[i].Rule.Replaces, name) {
+		if r := v.Asked[i].Rule; r != nil && slices.Contains(r.Replaces, name) {
 			return true
 		}
 	}
@@ -292,49 +333,75 @@ func (a *Asked) soften(charged bool) {
 // conclude turns the answers of the limits into those of the descriptors and of
 // the whole call.
 func (v *Verdict) conclude() {
+	from := 0
 	for i := range v.Results {
-		v.gather(func(a *Asked) bool { return a.Descriptor == i })
-		if d, n := stint.Combine(v.some); n >= 0 {
+		to := from
+		for to < len(v.Asked) && v.Asked[to].Descriptor == i {
+			to++
+		}
+		switch to - from {
+		case 0:
+		case 1:
+			a := &v.Asked[from]
+			v.Results[i].Rule, v.Results[i].Decision = a.Rule, a.shown()
+		default:
+			v.some, v.which = v.some[:0], v.which[:0]
+			for j := from; j < to; j++ {
+				v.gather(&v.Asked[j])
+			}
+			d, n := stint.Combine(v.some)
 			v.Results[i] = Result{Rule: v.which[n], Decision: d}
 		}
+		from = to
 	}
 	v.answerPools()
 	quotas, spent := v.quotas()
-	v.gather(func(a *Asked) bool {
-		return a.Rule == nil || !a.Rule.Shadow && (!a.Rule.Quota || a.Allowed || spent == quotas)
-	})
+	v.some, v.which = v.some[:0], v.which[:0]
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		if !a.shadow() && (a.Allowed || spent == quotas || !v.isQuota(a)) {
+			v.gather(a)
+		}
+	}
 	if d, n := stint.Combine(v.some); n >= 0 {
 		v.Decision, v.Rule = d, v.which[n]
 	}
 }
 
-// gather collects the answers that pick chooses. A shadow rule shows its numbers
-// but denies nobody.
-func (v *Verdict) gather(pick func(*Asked) bool) {
-	v.some, v.which = v.some[:0], v.which[:0]
-	for i := range v.Asked {
-		a := &v.Asked[i]
-		if !pick(a) {
-			continue
-		}
-		d := a.Decision
-		if a.Rule != nil && a.Rule.Shadow {
-			d.Allowed, d.RetryAfter, d.Delay = true, 0, 0
-		}
-		v.some = append(v.some, d)
-		v.which = append(v.which, a.Rule)
-	}
+// gather collects an answer.
+func (v *Verdict) gather(a *Asked) {
+	v.some = append(v.some, a.shown())
+	v.which = append(v.which, a.Rule)
 }
 
+// shadow says whether the limit denies nobody.
+func (a *Asked) shadow() bool { return a.Rule != nil && a.Rule.Shadow }
+
+// shown returns the answer as a descriptor shows it: a shadow rule has its numbers but
+// denies nobody.
+func (a *Asked) shown() stint.Decision {
+	d := a.Decision
+	if a.shadow() {
+		d.Allowed, d.RetryAfter, d.Delay = true, 0, 0
+	}
+	return d
+}
+
+// isQuota says whether the limit denies only together with all others that are.
+func (v *Verdict) isQuota(a *Asked) bool { return v.quota || a.Rule != nil && a.Rule.Quota }
+
 // quotas counts the limits in quota mode and those of them that deny: only all of
-// them together deny a request.
+// them together deny a request. One in shadow mode passes; an unlimited one does not
+// count.
 func (v *Verdict) quotas() (all, denying int) {
 	for i := range v.Asked {
-		if a := &v.Asked[i]; a.Rule != nil && a.Rule.Quota {
-			all++
-			if !a.Allowed {
-				denying++
-			}
+		a := &v.Asked[i]
+		if !v.isQuota(a) || a.Rule != nil && a.Rule.Limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		all++
+		if !a.Allowed && !a.shadow() {
+			denying++
 		}
 	}
 	return all, denying

@@ -83,3 +83,9 @@ func appendValue(dst []byte, value string) []byte {
 	dst = append(dst, ':')
 	return append(dst, value...)
 }
+
+// AppendEntry appends to dst the bytes of an entry as they stand in keys: no two
+// lists of entries give the same.
+func AppendEntry(dst []byte, key, value string) []byte {
+	return appendValue(appendValue(dst, key), value)
+}

@@ -45,7 +45,7 @@ func (l *limit) placeBy(r *Rule) {
 func (r *Rule) AppendPlace(dst []byte, entries []Entry) []byte {
 	for rest := r.placed; rest != 0; rest &= rest - 1 {
 		e := &entries[bits.TrailingZeros64(rest)]
-		dst = appendValue(appendValue(dst, e.Key), e.Value)
+		dst = AppendEntry(dst, e.Key, e.Value)
 	}
 	return dst
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"stint"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -202,7 +203,7 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 func (m *Metrics) countUnmatched(v *limiter.Verdict) {
 	n := uint64(0)
 	for i := range v.Results {
-		if v.Results[i].Rule == nil {
+		if r := &v.Results[i]; r.Rule == nil && r.Limit == stint.NoLimit {
 			n++
 		}
 	}

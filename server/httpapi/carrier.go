@@ -31,6 +31,10 @@ type exchange struct {
 const maxKept = 64 << 10
 
 func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
+	if t.json != nil && r.URL.Path == JSONPath {
+		t.json.ServeHTTP(w, r)
+		return
+	}
 	x := t.exchanges.Get().(*exchange)
 	defer func() {
 		if cap(x.body) <= maxKept && cap(x.resp.Body) <= maxKept {

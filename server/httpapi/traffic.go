@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -60,6 +61,9 @@ type TrafficOptions struct {
 
 	// Auth are those of AuthPath.
 	Auth AuthOptions
+
+	// JSON answers JSONPath, over HTTP alone; nil: nothing is there.
+	JSON http.Handler
 }
 
 // Traffic answers the endpoints of the traffic listener: POST /v1/check and GET
@@ -67,6 +71,7 @@ type TrafficOptions struct {
 type Traffic struct {
 	limiter   *limiter.Limiter
 	auth      *auth
+	json      http.Handler // of JSONPath
 	maxBody   int
 	limits    limitCache
 	questions sync.Pool // of *work
@@ -81,7 +86,7 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), maxBody: options.MaxBody}
+	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, maxBody: options.MaxBody}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}
@@ -93,6 +98,9 @@ func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
 
 // CheckPath is the path of the question that services ask.
 const CheckPath = "/v1/check"
+
+// JSONPath is where Envoy's rate limit service is asked in JSON.
+const JSONPath = "/json"
 
 // Serve answers req into resp. It blocks as long as the store does, and AuthPath for as
 // long as a leaky bucket delays the request.

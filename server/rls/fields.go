@@ -1,0 +1,127 @@
+package rls
+
+import (
+	"strconv"
+
+	"stint"
+	"stint/internal/headers"
+	"stint/limiter"
+	"stint/limiter/answer"
+	"stint/rule"
+)
+
+// LimitHeaders are the names of three header fields as envoyproxy/ratelimit sends them
+// where LIMIT_RESPONSE_HEADERS_ENABLED is set: the limit, what is left of it, and the
+// seconds until it is reset, of the descriptor that denied last or is nearest to it.
+// A field without a name is not sent.
+type LimitHeaders struct{ Limit, Remaining, Reset string }
+
+// Reset is how X-RateLimit-Reset of the preset legacy is written, always rounded up.
+type Reset = headers.Reset
+
+// The forms of a reset.
+const (
+	UnixSeconds = headers.UnixSeconds
+	UnixMillis  = headers.UnixMillis
+	Delta       = headers.Delta
+)
+
+// fields are the header fields of one answer. They keep their memory.
+type fields struct {
+	policies []headers.Policy
+	preset   headers.Fields
+	names    LimitHeaders // of numbers; "" where there is none
+	text     [3][]byte
+}
+
+// all yields the names and values.
+func (f *fields) all(yield func(name string, value []byte) bool) {
+	for i, name := range [...]string{f.names.Limit, f.names.Remaining, f.names.Reset} {
+		if name != "" && !yield(name, f.text[i]) {
+			return
+		}
+	}
+	for i := range f.preset.Len() {
+		name, value := f.preset.Field(i)
+		if !yield(name.String(), value) {
+			return
+		}
+	}
+}
+
+// forget empties the fields.
+func (f *fields) forget() {
+	f.names = LimitHeaders{}
+	if f.preset.Len() > 0 {
+		f.preset.Answer(nil, -1, UnixSeconds)
+	}
+}
+
+// originals renders the fields of envoyproxy/ratelimit: of the last status that is over
+// its limit and no quota's, else of the one with the least left, the first on a tie.
+func (f *fields) originals(names LimitHeaders, c *Call) {
+	chosen := -1
+	for i := range c.response.statuses {
+		s := &c.response.statuses[i]
+		if !s.numbered {
+			continue
+		}
+		if s.over && !c.onlyQuotas(i) {
+			chosen = i
+		} else if chosen < 0 || !c.denies(chosen) && s.remaining < c.response.statuses[chosen].remaining {
+			chosen = i
+		}
+	}
+	if chosen < 0 {
+		return
+	}
+	s := &c.response.statuses[chosen]
+	f.names = names
+	for i, n := range [...]int64{int64(s.limit.requests), int64(s.remaining), s.reset} {
+		f.text[i] = strconv.AppendInt(f.text[i][:0], n, 10)
+	}
+}
+
+// denies says whether descriptor i is over a limit that is no quota.
+func (c *Call) denies(i int) bool { return c.response.statuses[i].over && !c.onlyQuotas(i) }
+
+// onlyQuotas says whether what denies descriptor i is in quota mode.
+func (c *Call) onlyQuotas(i int) bool {
+	r := c.verdict.Results[i].Rule
+	return c.request.Quota || r != nil && r.Quota
+}
+
+// presets renders the presets of the rules, where there are any.
+func (f *fields) presets(h *Handler, c *Call) {
+	said := h.options.Headers != nil
+	for i := range c.verdict.Asked {
+		if said {
+			break
+		}
+		r := c.verdict.Asked[i].Rule
+		said = r != nil && r.Headers != nil
+	}
+	if !said {
+		return
+	}
+	var denied int
+	f.policies, denied = answer.Policies(f.policies, &c.verdict, h.silent, (*namer)(c))
+	if c.left > 0 {
+		denied = answer.TurnAway(f.policies, &c.verdict, c.left)
+	}
+	f.preset.Answer(f.policies, denied, h.options.Reset)
+}
+
+// namer names the limits of a call.
+type namer Call
+
+// Name is part of answer.Namer.
+func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
+	if a.Rule == nil {
+		return "override", n.request.Descriptors[a.Descriptor].Limit
+	}
+	return a.Rule.Name, a.Rule.Limit
+}
+
+// presetsOf returns the set of presets of rules that name none.
+func presetsOf(list []rule.Preset) headers.Presets { return answer.Presets(list) }

@@ -1,0 +1,72 @@
+package rls
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"time"
+
+	"stint"
+	"stint/limiter"
+)
+
+// grant charges the limits of a request that passed for some more like it, see
+// Options.Grant, and tells the descriptors so. It grants nothing where it is not plain
+// what one more like it is: where a descriptor costs another number than one, or gives
+// something back.
+func (h *Handler) grant(ctx context.Context, c *Call) {
+	most := int64(h.options.Grant - 1)
+	for i := range c.request.Descriptors {
+		d := &c.request.Descriptors[i]
+		if d.Cost != 1 || d.Refund {
+			return
+		}
+		if r := &c.verdict.Results[i]; r.Limit != stint.NoLimit {
+			most = min(most, r.Remaining)
+		}
+	}
+	if c.verdict.Delay > 0 || c.verdict.Degraded || c.verdict.Limit == stint.NoLimit {
+		return
+	}
+	if c.more == nil {
+		c.more = new(limiter.Verdict)
+	}
+	granted := &c.verdict
+	if most > 0 {
+		for i := range c.request.Descriptors {
+			c.request.Descriptors[i].Cost = uint32(most)
+		}
+		if err := h.limiter.Decide(ctx, &c.request, c.more); err != nil || !c.more.Allowed {
+			most = 0 // somebody else was quicker
+		} else {
+			granted = c.more
+		}
+	}
+	for i := range granted.Results {
+		r := &granted.Results[i]
+		if r.Limit == stint.NoLimit || !r.Allowed {
+			continue
+		}
+		s := &c.response.statuses[i]
+		s.remaining = uint32(min(r.Remaining, math.MaxUint32))
+		s.grant = grant{
+			requests: uint32(most) + 1,
+			until:    r.At.Add(max(r.ResetAfter, time.Millisecond)),
+			id:       c.bucket(i),
+		}
+	}
+}
+
+// bucket returns a name for what a descriptor is counted in: the same for all that
+// share it, and without what the request says.
+func (c *Call) bucket(i int) string {
+	d := &c.request.Descriptors[i]
+	sum := sha256.New()
+	if r := c.verdict.Results[i].Rule; r != nil {
+		sum.Write(r.AppendKey(nil, d.Entries))
+	} else {
+		sum.Write(limiter.AppendOwnKey(nil, c.request.Domain, d))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12])
+}

@@ -1,0 +1,115 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+
+	"stint"
+	"stint/internal/xtest"
+	"stint/limiter"
+	"stint/rule"
+	"stint/store/memory"
+)
+
+// zero is the time at which tests begin: 30 s into a minute.
+var zero = stint.At(time.Date(2026, 5, 1, 12, 30, 30, 0, time.UTC))
+
+// desk is a handler with a clock of its own.
+type desk struct {
+	*Handler
+	now  stint.Instant
+	call Call
+}
+
+func newDesk(t testing.TB, files string, o Options) *desk {
+	t.Helper()
+	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(files)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{now: zero}
+	d.Handler = New(limiter.New(memory.New(memory.Options{Clock: func() stint.Instant { return d.now }}), table, limiter.Options{}), o)
+	return d
+}
+
+// request makes a request of domain api with a descriptor of one entry for each pair.
+func request(pairs ...string) *pb.RateLimitRequest {
+	req := &pb.RateLimitRequest{Domain: "api"}
+	for i := 0; i < len(pairs); i += 2 {
+		req.Descriptors = append(req.Descriptors, &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: pairs[i], Value: pairs[i+1]}}})
+	}
+	return req
+}
+
+// ask puts a request to the handler, both encoded.
+func (d *desk) ask(ctx context.Context, t testing.TB, req *pb.RateLimitRequest) (*pb.RateLimitResponse, *Error) {
+	t.Helper()
+	data, err := proto.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := d.Decide(ctx, &d.call, data)
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return nil, failure
+	}
+	resp := new(pb.RateLimitResponse)
+	if err := proto.Unmarshal(answer, resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp, nil
+}
+
+const perMinute = `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 1000000}
+`
+
+// Once a call has its memory, a request costs no more.
+func TestNoAllocations(t *testing.T) {
+	if xtest.Race {
+		return
+	}
+	d := newDesk(t, perMinute, Options{})
+	data, err := proto.Marshal(request("user", "42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := d.Decide(t.Context(), &d.call, data); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for each request", n)
+	}
+}
+
+// BenchmarkDecide is the handler alone, from bytes to bytes.
+func BenchmarkDecide(b *testing.B) {
+	for _, n := range []int{1, 10} {
+		b.Run(map[int]string{1: "one", 10: "ten"}[n], func(b *testing.B) {
+			d := newDesk(b, perMinute, Options{})
+			var pairs []string
+			for i := range n {
+				pairs = append(pairs, "user", string(rune('a'+i)))
+			}
+			data, err := proto.Marshal(request(pairs...))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.Decide(b.Context(), &d.call, data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package rls
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxBody is the most bytes of a request in JSON.
+const maxBody = 1 << 20
+
+// JSON returns what answers POST /json: a RateLimitRequest in the JSON of Protocol
+// Buffers is answered with a RateLimitResponse, 200 if it may pass and 429 if not. What
+// is no request is 400, and 503 what the store could not decide; those answers are
+// error envelopes.
+func (h *Handler) JSON() http.Handler { return http.HandlerFunc(h.serve) }
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", strconv.Quote(r.Method)+" is not a method of this path; use POST")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		writeError(w, http.StatusRequestEntityTooLarge, "body_too_large", "the body is larger than 1 MiB; send several requests")
+		return
+	}
+	c := h.calls.Get().(*Call)
+	defer h.calls.Put(c)
+	if err == nil {
+		err = c.message.decodeJSON(body)
+	}
+	if err != nil {
+		h.stats.service.Add(1)
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error())
+		return
+	}
+	if err := h.decide(r.Context(), c); err != nil {
+		status, kind := http.StatusBadRequest, "bad_request"
+		if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Code == unknownCode {
+			status, kind = http.StatusServiceUnavailable, "no_decision"
+		}
+		writeError(w, status, kind, err.Error())
+		return
+	}
+	if hold := c.Hold(); hold > 0 {
+		timer := time.NewTimer(hold)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			h.Abandon(r.Context(), c)
+			return
+		}
+	}
+	h.write(w, c)
+}
+
+// write writes the response.
+func (h *Handler) write(w http.ResponseWriter, c *Call) {
+	c.out = c.appendJSON(c.out[:0], h.options.Metadata)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(c.out)))
+	if c.response.over {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(c.out) // the client may be gone; nobody else can be told
+}
+
+// writeError writes an error envelope.
+func writeError(w http.ResponseWriter, status int, code, message string) {
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": code, "message": message, "context": map[string]any{}}}) // strings always encode
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone; nobody else can be told
+}
+
+// appendJSON appends the response as Protocol Buffers write it in JSON: what is zero is
+// left out.
+func (c *Call) appendJSON(dst []byte, metadata bool) []byte {
+	r := &c.response
+	dst = append(dst, `{"overallCode":`...)
+	dst = appendCode(dst, r.over)
+	for i := range r.statuses {
+		dst = append(dst, separator(i, `,"statuses":[`)...)
+		dst = r.statuses[i].appendJSON(dst)
+	}
+	if len(r.statuses) > 0 {
+		dst = append(dst, ']')
+	}
+	n := 0
+	for name, value := range c.fields.all {
+		dst = append(dst, separator(n, `,"responseHeadersToAdd":[`)...)
+		dst = appendString(append(dst, `{"key":`...), name)
+		dst = appendString(append(dst, `,"value":`...), string(value))
+		dst = append(dst, '}')
+		n++
+	}
+	if n > 0 {
+		dst = append(dst, ']')
+	}
+	if metadata {
+		text, _ := json.Marshal(c.metadata.object) // values of rule files and requests always encode
+		dst = append(append(dst, `,"dynamicMetadata":`...), text...)
+	}
+	return append(dst, "}\n"...)
+}
+
+// separator is what stands before element i of a list that begins with start.
+func separator(i int, start string) string {
+	if i == 0 {
+		return start
+	}
+	return ","
+}
+
+func (s *status) appendJSON(dst []byte) []byte {
+	dst = appendCode(append(dst, `{"code":`...), s.over)
+	if s.numbered {
+		dst = append(dst, `,"currentLimit":{`...)
+		begin := len(dst)
+		if s.limit.name != "" {
+			dst = appendString(append(dst, `,"name":`...), s.limit.name)
+		}
+		dst = appendNumber(dst, `,"requestsPerUnit":`, uint64(s.limit.requests))
+		if s.limit.unit != unknownUnit {
+			dst = appendString(append(dst, `,"unit":`...), unitNames[s.limit.unit])
+		}
+		dst = appendNumber(dst, `,"unitMultiplier":`, uint64(s.limit.multiplier))
+		if len(dst) > begin { // without the first comma
+			dst = append(dst[:begin], dst[begin+1:]...)
+		}
+		dst = append(dst, '}')
+	}
+	dst = appendNumber(dst, `,"limitRemaining":`, uint64(s.remaining))
+	if s.numbered {
+		dst = strconv.AppendInt(append(dst, `,"durationUntilReset":"`...), s.reset, 10)
+		dst = append(dst, `s"`...)
+	}
+	if g := &s.grant; g.requests > 0 {
+		dst = appendNumber(dst, `,"quota":{"requests":`, uint64(g.requests))
+		dst = appendString(append(dst, `,"validUntil":`...), g.until.Time().UTC().Format("2006-01-02T15:04:05.000000Z"))
+		dst = appendString(append(dst, `,"id":`...), g.id)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+func appendCode(dst []byte, over bool) []byte {
+	if over {
+		return append(dst, `"OVER_LIMIT"`...)
+	}
+	return append(dst, `"OK"`...)
+}
+
+// appendNumber appends a number after its name, nothing for 0.
+func appendNumber(dst []byte, name string, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendUint(append(dst, name...), n, 10)
+}
+
+func appendString(dst []byte, text string) []byte {
+	quoted, _ := json.Marshal(text) // a string always encodes
+	return append(dst, quoted...)
+}

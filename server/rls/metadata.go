@@ -1,0 +1,168 @@
+package rls
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// metadata is the dynamic metadata of one answer, as an object of the values that rule
+// files have. envoyproxy/ratelimit has all of it but `rule`:
+//
+//	domain       of the request
+//	rule         the rule, or the list, that denied or is nearest to it
+//	descriptors  of the request: entries ("key=value"), limit, hitsAddend, and rule
+//	hitsAddend   of the request, where it is not 0
+//	metadata     that of the rules of the descriptors that passed, the first one first
+type metadata struct {
+	object map[string]any
+}
+
+// describe makes the metadata of an answer.
+func (m *metadata) describe(c *Call) {
+	list := make([]any, len(c.message.descriptors))
+	merged := map[string]any{}
+	for i := range c.message.descriptors {
+		d := c.message.descriptors[i].describe()
+		if r := c.verdict.Results[i].Rule; r != nil {
+			d["rule"] = r.Name
+			if !c.response.statuses[i].over {
+				merge(merged, r.Metadata)
+			}
+		}
+		list[i] = d
+	}
+	m.object = map[string]any{"domain": c.message.domain, "descriptors": list}
+	switch v := &c.verdict; {
+	case v.Rule != nil:
+		m.object["rule"] = v.Rule.Name
+	case v.Listed != nil:
+		m.object["rule"] = v.Listed.Name
+	}
+	if c.message.hits != 0 {
+		m.object["hitsAddend"] = uint64(c.message.hits)
+	}
+	if len(merged) > 0 {
+		m.object["metadata"] = merged
+	}
+}
+
+func (d *descriptor) describe() map[string]any {
+	entries := make([]any, len(d.entries))
+	for i, e := range d.entries {
+		entries[i] = e.Key + "=" + e.Value
+	}
+	object := map[string]any{"entries": entries}
+	if d.limited {
+		object["limit"] = d.override.text()
+	}
+	if d.counted {
+		object["hitsAddend"] = d.hits
+	}
+	if d.negative {
+		object["isNegativeHits"] = true
+	}
+	return object
+}
+
+// text returns the override in the text format of Protocol Buffers.
+func (o *override) text() string {
+	var words []string
+	if o.requests > 0 {
+		words = append(words, "requests_per_unit:"+strconv.FormatUint(uint64(o.requests), 10))
+	}
+	words = append(words, "unit:"+unitNames[o.unit])
+	if o.scaled {
+		words = append(words, "unit_multiplier:{value:"+strconv.FormatUint(uint64(o.multiplier), 10)+"}")
+	}
+	return strings.Join(words, " ")
+}
+
+// merge adds to an object what it has not yet, objects within it alike.
+func merge(into, from map[string]any) {
+	for word, value := range from {
+		there, ok := into[word]
+		if !ok {
+			if object, is := value.(map[string]any); is {
+				copied := map[string]any{}
+				merge(copied, object)
+				value = copied
+			}
+			into[word] = value
+			continue
+		}
+		a, okA := there.(map[string]any)
+		b, okB := value.(map[string]any)
+		if okA && okB {
+			merge(a, b)
+		}
+	}
+}
+
+// encode returns the metadata as an encoded Struct.
+//
+//	Struct     1 fields map<string, Value>
+//	Value      1 null_value enum, 2 number_value double, 3 string_value, 4 bool_value, 5 struct_value, 6 list_value
+//	ListValue  1 values repeated
+func (m *metadata) encode() []byte { return appendStruct(nil, m.object) }
+
+func appendStruct(dst []byte, object map[string]any) []byte {
+	for _, word := range slices.Sorted(maps.Keys(object)) {
+		var pair, value int
+		dst, pair = open(dst, 1)
+		dst = appendBytes(dst, 1, valid(word))
+		dst, value = open(dst, 2)
+		dst = finish(appendValue(dst, object[word]), value)
+		dst = finish(dst, pair)
+	}
+	return dst
+}
+
+// valid returns text as UTF-8, which strings of answers have to be, whatever the
+// request held.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+func appendValue(dst []byte, value any) []byte {
+	switch v := value.(type) {
+	case string:
+		return appendBytes(dst, 3, valid(v))
+	case bool:
+		if v {
+			return append(dst, 4<<3|varintKind, 1)
+		}
+		return append(dst, 4<<3|varintKind, 0)
+	case map[string]any:
+		dst, from := open(dst, 5)
+		return finish(appendStruct(dst, v), from)
+	case []any:
+		dst, list := open(dst, 6)
+		for _, element := range v {
+			var from int
+			dst, from = open(dst, 1)
+			dst = finish(appendValue(dst, element), from)
+		}
+		return finish(dst, list)
+	}
+	if n, ok := number(value); ok {
+		return binary.LittleEndian.AppendUint64(append(dst, 2<<3|fixed64Kind), math.Float64bits(n))
+	}
+	return append(dst, 1<<3|varintKind, 0)
+}
+
+// number returns a number as JSON has it.
+func number(value any) (float64, bool) {
+	switch v := value.(type) {
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case uint64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}

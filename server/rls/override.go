@@ -1,0 +1,70 @@
+package rls
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"stint"
+)
+
+// overrides keeps the limits that descriptors brought: whoever brings some brings the
+// same few again and again. It holds a fixed number, so strangers cannot fill the
+// memory; two that fall together take turns.
+type overrides struct {
+	slots [256]atomic.Pointer[known]
+}
+
+type known struct {
+	override override
+	limit    *stint.Limit
+}
+
+// limit returns the limit that an override means: a fixed window, as all limits of
+// envoyproxy/ratelimit are.
+func (o *overrides) limit(from *override) (*stint.Limit, error) {
+	slot := &o.slots[(from.requests*31+uint32(from.unit)*7+from.multiplier)%uint32(len(o.slots))]
+	if k := slot.Load(); k != nil && k.override == *from {
+		return k.limit, nil
+	}
+	limit, err := from.build()
+	if err != nil {
+		return nil, err
+	}
+	slot.Store(&known{*from, limit})
+	return limit, nil
+}
+
+var lengths = map[unit]time.Duration{
+	second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour,
+	month: 30 * 24 * time.Hour, year: 365 * 24 * time.Hour,
+}
+
+// build makes the limit.
+func (o *override) build() (*stint.Limit, error) {
+	per, ok := lengths[unit(max(0, min(o.unit, 255)))]
+	if !ok {
+		return nil, fmt.Errorf("unit %d is not known: use SECOND (1), MINUTE (2), HOUR (3), DAY (4), MONTH (5) or YEAR (6)", o.unit)
+	}
+	if o.scaled {
+		if o.multiplier == 0 || time.Duration(o.multiplier) > stint.MaxPer/per {
+			return nil, fmt.Errorf("unit_multiplier %d: a period is at least one unit and at most 366 days; leave it out for one unit", o.multiplier)
+		}
+		per *= time.Duration(o.multiplier)
+	}
+	limit, err := stint.NewLimit(stint.Spec{Requests: o.requests, Per: per})
+	if wrong, ok := errors.AsType[*stint.SpecError](err); ok {
+		return nil, fmt.Errorf("%s: %s", wrong.Problem, wrong.Hint)
+	}
+	return limit, err
+}
+
+// shape returns how the limit is told.
+func (o *override) shape() shape {
+	s := shape{requests: o.requests, unit: unit(o.unit)}
+	if o.multiplier > 1 {
+		s.multiplier = o.multiplier
+	}
+	return s
+}

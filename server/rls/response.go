@@ -1,0 +1,174 @@
+package rls
+
+import (
+	"time"
+
+	"stint"
+	"stint/rule"
+)
+
+// The codes of an answer, overall and of each descriptor.
+const (
+	codeOK        = 1
+	codeOverLimit = 2
+)
+
+// A unit is a value of RateLimit.Unit.
+type unit uint8
+
+const (
+	unknownUnit unit = 0
+	second      unit = 1
+	minute      unit = 2
+	hour        unit = 3
+	day         unit = 4
+	month       unit = 5
+	year        unit = 6
+	week        unit = 7
+)
+
+var unitNames = [...]string{"UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"}
+
+// units are the lengths of the units, the longest first, as far as a period is told in
+// them where the file does not name one.
+var units = [...]struct {
+	unit unit
+	per  time.Duration
+}{{week, 7 * 24 * time.Hour}, {day, 24 * time.Hour}, {hour, time.Hour}, {minute, time.Minute}, {second, time.Second}}
+
+// response is a RateLimitResponse but for what is rendered in its own way: header
+// fields and metadata.
+//
+//	RateLimitResponse  1 overall_code enum, 2 statuses repeated, 3 response_headers_to_add repeated, 6 dynamic_metadata Struct
+//	DescriptorStatus   1 code enum, 2 current_limit, 3 limit_remaining uint32, 4 duration_until_reset Duration, 5 quota
+//	RateLimit          1 requests_per_unit uint32, 2 unit enum, 3 name string, 4 unit_multiplier UInt32Value
+//	Quota              1 requests uint32, 2 valid_until Timestamp, 3 id string
+//	HeaderValue        1 key string, 2 value string
+type response struct {
+	over     bool
+	statuses []status
+}
+
+// status is a DescriptorStatus.
+type status struct {
+	over      bool
+	numbered  bool // limit and reset are there
+	limit     shape
+	remaining uint32
+	reset     int64 // seconds
+	grant     grant
+}
+
+// shape is a RateLimit.
+type shape struct {
+	name       string
+	requests   uint32
+	unit       unit
+	multiplier uint32 // 0: not there
+}
+
+// grant is a Quota; 0 requests: none.
+type grant struct {
+	requests uint32
+	until    stint.Instant
+	id       string
+}
+
+// shapeOf returns how a limit of a rule is told. A period that is no whole number of
+// seconds has no unit.
+func shapeOf(r *rule.Rule) shape {
+	spec := r.Limit.Spec()
+	s := shape{name: r.Given, requests: spec.Requests}
+	switch r.Unit {
+	case "":
+		s.unit, s.multiplier = period(spec.Per)
+	case "second":
+		s.unit = second
+	case "minute":
+		s.unit = minute
+	case "hour":
+		s.unit = hour
+	case "day":
+		s.unit = day
+	case "week":
+		s.unit = week
+	case "month":
+		s.unit = month
+	case "year":
+		s.unit = year
+	}
+	return s
+}
+
+// period returns a period in the largest unit that divides it, and how many of them.
+func period(per time.Duration) (unit, uint32) {
+	for _, u := range units {
+		if per >= u.per && per%u.per == 0 {
+			if n := uint32(per / u.per); n > 1 {
+				return u.unit, n
+			}
+			return u.unit, 0
+		}
+	}
+	return unknownUnit, 0
+}
+
+func code(over bool) uint64 {
+	if over {
+		return codeOverLimit
+	}
+	return codeOK
+}
+
+// append appends the encoded status as field 2 of a response.
+func (s *status) append(dst []byte) []byte {
+	dst, whole := open(dst, 2)
+	dst = appendVarint(dst, 1, code(s.over))
+	var from int
+	if s.numbered {
+		dst, from = open(dst, 2)
+		dst = appendVarint(dst, 1, uint64(s.limit.requests))
+		dst = appendVarint(dst, 2, uint64(s.limit.unit))
+		dst = appendText(dst, 3, s.limit.name)
+		if s.limit.multiplier > 0 {
+			var wrapped int
+			dst, wrapped = open(dst, 4)
+			dst = finish(appendVarint(dst, 1, uint64(s.limit.multiplier)), wrapped)
+		}
+		dst = finish(dst, from)
+	}
+	dst = appendVarint(dst, 3, uint64(s.remaining))
+	if s.numbered {
+		dst, from = open(dst, 4)
+		dst = finish(appendVarint(dst, 1, uint64(s.reset)), from)
+	}
+	if s.grant.requests > 0 {
+		dst = s.grant.append(dst)
+	}
+	return finish(dst, whole)
+}
+
+// append appends the encoded grant as field 5 of a status.
+func (g *grant) append(dst []byte) []byte {
+	dst, whole := open(dst, 5)
+	dst = appendVarint(dst, 1, uint64(g.requests))
+	dst = appendText(dst, 3, g.id)
+	dst, from := open(dst, 2) // one of a choice, which the generated types write last
+	dst = appendVarint(dst, 1, uint64(g.until/1e6))
+	dst = appendVarint(dst, 2, uint64(g.until%1e6*1e3))
+	return finish(finish(dst, from), whole)
+}
+
+// append appends the response with header fields and metadata.
+func (r *response) append(dst []byte, fields *fields, metadata []byte) []byte {
+	dst = appendVarint(dst, 1, code(r.over))
+	for i := range r.statuses {
+		dst = r.statuses[i].append(dst)
+	}
+	for name, value := range fields.all {
+		var from int
+		dst, from = open(dst, 3)
+		dst = finish(appendText(appendText(dst, 1, name), 2, value), from)
+	}
+	return appendText(dst, 6, metadata)
+}
