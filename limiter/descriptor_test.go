@@ -1,0 +1,212 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/xtest"
+	"stint/rule"
+)
+
+// one makes a descriptor of a pair.
+func one(key, value string, cost uint32) Descriptor {
+	return Descriptor{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: cost}
+}
+
+// back makes a descriptor that gives back.
+func back(key, value string, cost uint32) Descriptor {
+	d := one(key, value, cost)
+	d.Refund = true
+	return d
+}
+
+// own makes a descriptor that brings a limit of so many an hour.
+func own(key, value string, cost, requests uint32) Descriptor {
+	d := one(key, value, cost)
+	d.Limit = stint.MustLimit(stint.Spec{Requests: requests, Per: time.Hour})
+	return d
+}
+
+func of(list ...Descriptor) *Request { return &Request{Domain: "api", Descriptors: list} }
+
+// TestRefundOfADescriptor: it gives back what was used, never more, and does so also
+// where the rest of the call is denied.
+func TestRefundOfADescriptor(t *testing.T) {
+	run(t, newLimiter(t, twoRules, nil), []step{
+		{of(back("user", "1", 3)), true, "api/user", 5, "a"},
+		{of(one("user", "1", 4)), true, "api/user", 1, "a"},
+		{of(back("user", "1", 3)), true, "api/user", 4, "a"},
+		{of(back("user", "1", 9)), true, "api/user", 5, "a"},
+		{of(one("user", "1", 5)), true, "api/user", 0, "a"},
+		{of(back("user", "1", 1), one("team", "1", 4)), false, "api/team", 3, "ad"},
+		{of(one("user", "1", 0)), true, "api/user", 1, "a"},
+	})
+}
+
+// TestOwnLimits: a limit of a descriptor takes the place of the rules, and has a bucket
+// of its own, which other requests an hour find as it is.
+func TestOwnLimits(t *testing.T) {
+	elsewhere := of(own("user", "1", 1, 1))
+	elsewhere.Domain = "other"
+	run(t, newLimiter(t, twoRules, nil), []step{
+		{of(own("user", "1", 2, 2)), true, "", 0, "u"},
+		{of(own("user", "1", 1, 2)), false, "", 0, "u"},
+		{of(own("user", "1", 1, 4)), true, "", 1, "u"},
+		{of(own("user", "2", 1, 4)), true, "", 3, "u"},
+		{of(own("use", "r1", 1, 4)), true, "", 3, "u"},
+		{of(own("nobody", "1", 1, 1)), true, "", 0, "u"},
+		{of(one("user", "1", 1)), true, "api/user", 4, "a"},
+		{of(own("user", "1", 1, 4), one("user", "1", 1)), true, "", 0, "ua"},
+		{of(own("user", "1", 1, 4), one("user", "1", 1)), false, "", 0, "ua"},
+		{of(one("user", "1", 0)), true, "api/user", 3, "a"},
+		{elsewhere, true, "", stint.NoLimit, "u"},
+		{elsewhere, true, "", stint.NoLimit, "u"},
+		{of(own("x", "", 1, 0)), false, "", 0, "u"},
+	})
+}
+
+// TestOwnLimitsDoNotMeet: buckets of limits that descriptors bring differ where anything
+// but the number of requests does.
+func TestOwnLimitsDoNotMeet(t *testing.T) {
+	keys := map[string]string{}
+	for name, d := range map[string]Descriptor{
+		"a":         own("a", "b_c", 1, 1),
+		"split":     own("a_b", "c", 1, 1),
+		"two":       {Limit: own("", "", 0, 1).Limit, Entries: []rule.Entry{{Key: "a", Value: "b"}, {Key: "c"}}},
+		"other two": {Limit: own("", "", 0, 1).Limit, Entries: []rule.Entry{{Key: "a"}, {Key: "b", Value: "c"}}},
+		"none":      {Limit: own("", "", 0, 1).Limit},
+		"a minute":  {Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute}), Entries: own("a", "b_c", 1, 1).Entries},
+	} {
+		for _, domain := range []string{"api", "ap"} {
+			key := string(AppendOwnKey(nil, domain, &d))
+			if other, taken := keys[key]; taken {
+				t.Errorf("%s of %s and %s share the key %q", name, domain, other, key)
+			}
+			keys[key] = name + " of " + domain
+		}
+	}
+	same, more := own("a", "b", 1, 1), own("a", "b", 9, 2)
+	if string(AppendOwnKey(nil, "api", &same)) != string(AppendOwnKey(nil, "api", &more)) {
+		t.Error("the number of requests is part of the key")
+	}
+}
+
+// TestEach: every limit is charged by itself, and the verdict still says what would be.
+func TestEach(t *testing.T) {
+	req := of(one("user", "1", 1), one("team", "1", 2))
+	req.Each = true
+	run(t, newLimiter(t, twoRules, nil), []step{
+		{req, true, "api/team", 1, "aa"},
+		{req, false, "api/team", 1, "ad"},
+		{of(one("user", "1", 0)), true, "api/user", 3, "a"},
+	})
+}
+
+// TestQuotaOfARequest: only all limits together deny, and what no rule matches has no
+// part in it.
+func TestQuotaOfARequest(t *testing.T) {
+	req := of(one("user", "1", 1), one("team", "1", 2), one("nobody", "1", 1))
+	req.Quota = true
+	run(t, newLimiter(t, twoRules, nil), []step{
+		{req, true, "api/team", 1, "aau"},
+		{req, true, "api/user", 3, "adu"},
+		{req, true, "api/user", 2, "adu"},
+		{req, true, "api/user", 1, "adu"},
+		{req, true, "api/user", 0, "adu"},
+		{req, false, "api/user", 0, "ddu"},
+	})
+	alone := of(one("nobody", "1", 1))
+	alone.Quota = true
+	run(t, newLimiter(t, twoRules, nil), []step{{alone, true, "", stint.NoLimit, "u"}})
+}
+
+// TestQuotaAndShadow: an unlimited quota does not count, and one in shadow mode always
+// has something left.
+func TestQuotaAndShadow(t *testing.T) {
+	l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: a
+    quota_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 0}
+  - key: free
+    quota_mode: true
+    rate_limit: {unlimited: true}
+  - key: shadow
+    quota_mode: true
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 0}
+`, nil)
+	run(t, l, []step{
+		{describe(1, "a", "1"), false, "api/a", 0, "d"},
+		{describe(1, "a", "1", "free", "1"), false, "api/a", 0, "da"},
+		{describe(1, "a", "1", "shadow", "1"), true, "", stint.NoLimit, "da"},
+	})
+}
+
+// TestDebt: where the caller says so, a peek at a limit that overdraws is denied while
+// nothing is left, and with it all that stands or falls together.
+func TestDebt(t *testing.T) {
+	for _, algorithm := range []string{"fixed_window", "token_bucket", "sliding_log", "sliding_window"} {
+		t.Run(algorithm, func(t *testing.T) {
+			l := newLimiter(t, `
+domain: api
+descriptors:
+  - key: tokens
+    rate_limit: {requests: 3, per: 1h, algorithm: `+algorithm+`, overdraw: true}
+  - key: plain
+    rate_limit: {requests: 3, per: 1h}
+  - key: quiet
+    shadow_mode: true
+    rate_limit: {requests: 3, per: 1h, overdraw: true}
+`, nil)
+			look := of(one("tokens", "1", 0), one("plain", "1", 1))
+			look.Debt = true
+			quiet := of(one("quiet", "1", 0), one("plain", "2", 1))
+			quiet.Debt = true
+			run(t, l, []step{
+				{of(one("tokens", "1", 2)), true, "api/tokens", 1, "a"},
+				{look, true, "api/tokens", 1, "aa"},
+				{of(one("tokens", "1", 2)), false, "api/tokens", 0, "d"},
+				{of(one("tokens", "1", 0)), true, "api/tokens", 0, "a"},
+				{look, false, "api/tokens", 0, "da"},
+				{of(one("plain", "1", 0)), true, "api/plain", 2, "a"},
+				{of(one("quiet", "1", 5)), true, "", stint.NoLimit, "a"},
+				{quiet, true, "api/plain", 2, "aa"},
+			})
+			var v Verdict
+			if err := l.Decide(ctx, look, &v); err != nil || v.RetryAfter <= 0 || v.Results[1].Remaining != 2 {
+				t.Errorf("%+v, %v", v.Decision, err)
+			}
+		})
+	}
+}
+
+// TestReplacedByGivenNames: several limits may bear one name, and all are replaced.
+func TestReplacedByGivenNames(t *testing.T) {
+	run(t, newLimiter(t, `
+domain: api
+descriptors:
+  - key: a
+    rate_limit: {unit: hour, requests_per_unit: 1, name: both}
+  - key: b
+    rate_limit: {unit: hour, requests_per_unit: 1, name: both}
+  - key: c
+    rate_limit: {unit: hour, requests_per_unit: 9, replaces: [{name: both}]}
+`, nil), []step{
+		{describe(1, "a", "1", "b", "1", "c", "1"), true, "api/c", 8, "uua"},
+		{describe(2, "a", "1", "b", "1", "c", "1"), true, "api/c", 6, "uua"},
+	})
+}
+
+// TestNoAllocations: what descriptors bring costs no memory.
+func TestNoAllocations(t *testing.T) {
+	l := newLimiter(t, twoRules, nil)
+	req := of(back("user", "1", 1), one("team", "1", 0), own("x", "y", 1, 1e9))
+	req.Debt, req.Quota = true, true
+	var v Verdict
+	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, req, &v) }); n != 0 && !xtest.Race {
+		t.Errorf("%v allocations", n)
+	}
+}
