@@ -10,17 +10,23 @@ import (
 
 // http compiles the http section: how a plain request becomes descriptors.
 func (f *fileCompiler) http(v strictyaml.Value) {
-	words := strictyaml.Words{"rate_limits": func(v strictyaml.Value) {
-		for _, element := range v.List() {
-			f.httpLimit(element)
-		}
-	}}
+	var limits []strictyaml.Value
+	words := strictyaml.Words{
+		"path":        func(v strictyaml.Value) { f.domain.paths = action.ReadPaths(v) },
+		"rate_limits": func(v strictyaml.Value) { limits = v.List() },
+	}
 	v.Object("http", words, func(word string) string {
-		if word == "actions" {
+		switch word {
+		case "actions":
 			return "write rate_limits: and actions inside each of its elements"
+		case "fold", "unclear":
+			return fmt.Sprintf("write path: {%s: ...}", word)
 		}
 		return hint.Elsewhere(word)
 	})
+	for _, element := range limits { // which know how paths are read by now
+		f.httpLimit(element)
+	}
 	f.checkCookies()
 }
 
@@ -48,13 +54,13 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	actions := func(groups bool) func(strictyaml.Value) {
 		return func(v strictyaml.Value) {
 			said++
-			h.actions, h.groups = action.Read(v, f.open), groups
+			h.actions, h.groups = action.Read(v, f.domain.paths, f.open), groups
 		}
 	}
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{
 		"actions":     actions(false),
 		"groups":      actions(true),
-		"cost":        func(v strictyaml.Value) { costs++; h.cost = action.ReadCost(v) },
+		"cost":        func(v strictyaml.Value) { costs++; h.cost = action.ReadCost(v, f.domain.paths) },
 		"hits_addend": func(v strictyaml.Value) { costs++; h.cost = action.ReadHitsAddend(v) },
 	}, httpLimitHint)
 	if costs > 1 {
@@ -66,6 +72,7 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	if known && said == 0 {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
+	h.readsPath = h.actions.ReadsPath() || h.cost.ReadsPath()
 	f.domain.http = append(f.domain.http, h)
 }
 

@@ -28,6 +28,9 @@ func (d *Domain) dump(b *strings.Builder) {
 		b.WriteString("  " + l.summary() + "\n")
 	}
 	d.root.dump(b, "  ")
+	if paths := d.paths.String(); paths != "" {
+		b.WriteString("  http paths " + paths + "\n")
+	}
 	for i := range d.http {
 		b.WriteString("  http")
 		if d.http[i].groups {

@@ -1,6 +1,10 @@
 package rule
 
-import "stint/rule/action"
+import (
+	"slices"
+
+	"stint/rule/action"
+)
 
 // Attributes is what the actions of a domain read of an HTTP request: Method; Path
 // as it was sent, without the query; Query and Header, the first value of that name
@@ -34,14 +38,17 @@ type CostError = action.CostError
 type httpLimit struct {
 	actions *action.List
 	groups  bool
-	cost    *action.Cost
-	line    int
+	// readsPath: the descriptors depend on how the path is read.
+	readsPath bool
+	cost      *action.Cost
+	line      int
 }
 
 // Describe appends to dst the descriptors of a request, one for each element of
 // http.rate_limits whose actions all have something to say, and for groups one for
 // each of them down to the first that has nothing. An attribute that is missing never
-// becomes an empty value, so strangers do not share a bucket.
+// becomes an empty value, so strangers do not share a bucket. Where servers read a
+// path in different ways there are descriptors for the widest one as well.
 //
 // The error is a [*CostError]: the request names a cost that is none. Such a request
 // is a mistake of whoever sent it, and none of its descriptors counts.
@@ -51,25 +58,59 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) 
 	before := len(dst)
 	for i := range d.http {
 		h, n := &d.http[i], len(dst)
-		dst = grown(dst)
-		entries, ok := h.actions.Describe(dst[n].Entries[:0], a)
-		dst[n].Entries = entries
-		if !ok && !h.groups || len(entries) == 0 {
-			dst = dst[:n]
-			continue
-		}
-		cost, err := h.cost.Of(a)
-		if err != nil {
+		var err error
+		if dst, err = h.describe(dst, a, false); err != nil {
 			return dst[:before], err
 		}
-		if h.groups {
-			dst = nested(dst)
+		if !h.readsPath || !d.paths.Unclear(a.Path()) {
+			continue
 		}
-		for j := range dst[n:] {
-			dst[n+j].Cost = cost
+		m := len(dst)
+		if dst, err = h.describe(dst, a, true); err != nil {
+			return dst[:before], err
 		}
+		dst = withoutDoubles(dst, n, m)
 	}
 	return dst, nil
+}
+
+// describe appends the descriptors of one element, by one reading of the path.
+func (h *httpLimit) describe(dst []Descriptor, a Attributes, again bool) ([]Descriptor, error) {
+	n := len(dst)
+	dst = grown(dst)
+	entries, ok := h.actions.Describe(dst[n].Entries[:0], a, again)
+	dst[n].Entries = entries
+	if !ok && !h.groups || len(entries) == 0 {
+		return dst[:n], nil
+	}
+	cost, err := h.cost.Of(a, again)
+	if err != nil {
+		return dst, err
+	}
+	if h.groups {
+		dst = nested(dst)
+	}
+	for j := range dst[n:] {
+		dst[n+j].Cost = cost
+	}
+	return dst, nil
+}
+
+// withoutDoubles leaves out those of the descriptors from m on that stand from n on
+// already, and gives these the larger cost.
+func withoutDoubles(dst []Descriptor, n, m int) []Descriptor {
+	for j := m; j < len(dst); {
+		k := slices.IndexFunc(dst[n:m], func(first Descriptor) bool { return slices.Equal(first.Entries, dst[j].Entries) })
+		if k < 0 {
+			j++
+			continue
+		}
+		dst[n+k].Cost = max(dst[n+k].Cost, dst[j].Cost)
+		last := len(dst) - 1
+		dst[j], dst[last] = dst[last], dst[j] // with its memory
+		dst = dst[:last]
+	}
+	return dst
 }
 
 // grown returns dst with one more descriptor, whose entries are memory to reuse.

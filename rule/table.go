@@ -70,6 +70,7 @@ type Domain struct {
 	line   int
 	root   level
 	http   []httpLimit
+	paths  action.Paths
 	lists  []*Listed
 }
 

@@ -122,6 +122,8 @@ func TestRuleWords(t *testing.T) {
 		{"exempt", "domain: a\nexempt: [{qqqq: 1}]"},
 		{"deny", "domain: a\ndeny: [{qqqq: 1}]"},
 		{"a list in a file", "domain: a\ndeny: [{cidrs: {qqqq: 1}}]"},
+		{"http", "domain: a\nhttp: {qqqq: 1}"},
+		{"how paths are read", "domain: a\nhttp: {path: {qqqq: 1}}"},
 		{"an element of http.rate_limits", "domain: a\nhttp: {rate_limits: [{qqqq: 1}]}"},
 		{"cost", "domain: a\nhttp: {rate_limits: [{cost: {qqqq: 1}}]}"},
 		{"actions", "domain: a\nhttp: {rate_limits: [{actions: [{qqqq: {}}]}]}"},

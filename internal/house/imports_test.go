@@ -47,7 +47,8 @@ var layers = []layer{
 		[]string{"rule/catalog"},
 		[]string{".", "rule", "internal/..."},
 		"a million rules are rules; those of files know nothing of them",
-	},	{
+	},
+	{
 		[]string{"rule/catalog/source", "rule/catalog/disk"},
 		[]string{".", "rule", "rule/catalog", "internal/..."},
 		"where rules per API come from is not known where they are matched",

@@ -140,7 +140,24 @@ func (p *Process) Stop() {
 
 // Freeze stops the process from running, as a machine that hangs does. Its
 // connections stay open, and new ones are taken by the kernel.
-func (p *Process) Freeze() { p.signal(syscall.SIGSTOP) }
+func (p *Process) Freeze() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	Until(p.t, "a process that stands still", func() bool { return stands(p.cmd.Process.Pid) })
+}
+
+// stands says whether no thread of a process runs, where the system tells (Linux): a
+// signal is sent long before the last of them hears it.
+func stands(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if i := bytes.LastIndexByte(stat, ')'); err == nil && i+2 < len(stat) && stat[i+2] != 'T' {
+			return false
+		}
+	}
+	return true
+}
 
 // Thaw lets a frozen process run on.
 func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }

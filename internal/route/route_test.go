@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"stint/internal/urlpath"
 )
 
 var samplePatterns = []string{
@@ -70,6 +72,43 @@ func TestNewSetRefuses(t *testing.T) {
 		} else if strings.Contains(err.Error(), "set.go") {
 			t.Errorf("NewSet(%q): %v", patterns, err)
 		}
+	}
+}
+
+func TestUnder(t *testing.T) {
+	set, _, err := NewSet([]string{"GET /Users/{id}", "/static/", "/items/{$}", "/items", "/a%2Fb", "/a/b", "/{$}", "/old;v=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		options    urlpath.Options
+		path, want string
+	}{
+		{urlpath.Options{}, "/users/1", ""},
+		{urlpath.Options{Case: true}, "/users/1", "GET /Users/{id}"},
+		{urlpath.Options{}, "/users/1/", ""},
+		{urlpath.Options{Case: true, TrailingSlash: true}, "/users/1/", "GET /Users/{id}"},
+		{urlpath.Options{}, "/static", ""},
+		{urlpath.Options{TrailingSlash: true}, "/static/", "/static/"},
+		{urlpath.Options{TrailingSlash: true}, "/static/x/", "/static/"},
+		{urlpath.Options{TrailingSlash: true}, "/items/", "/items"},
+		{urlpath.Options{TrailingSlash: true}, "/", "/{$}"},
+		{urlpath.Options{}, "/a%2fb", "/a%2Fb"},
+		{urlpath.Options{EscapedSlash: true}, "/a%2fb", "/a%2Fb"},
+		{urlpath.Options{EscapedSlash: true}, "/a/b", "/a%2Fb"},
+		{urlpath.Options{Parameters: true}, "/old;v=2", "/old;v=1"},
+	} {
+		under, _ := set.Under(tt.options)
+		got, ok := under.Match("GET", urlpath.String(tt.path, tt.options))
+		if got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%+v %s: %q, want %q", tt.options, tt.path, got, tt.want)
+		}
+	}
+	if _, double := set.Under(urlpath.Options{EscapedSlash: true}); double != 5 {
+		t.Errorf("the double is %d", double)
+	}
+	if _, double := set.Under(urlpath.Options{TrailingSlash: true}); double != -1 {
+		t.Errorf("the double is %d", double)
 	}
 }
 

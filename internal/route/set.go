@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
+
+	"stint/internal/urlpath"
 )
 
 // Set is a set of patterns, such as "GET /users/{id}", "/static/" and "/a/{rest...}".
@@ -13,7 +16,11 @@ import (
 // covers HEAD, {name} is one segment, {name...} and a slash at the end are all that
 // follows, {$} is the end, and the most specific pattern wins. Hosts are left out. A
 // Set is immutable and safe for concurrent use; the zero Set matches nothing.
-type Set struct{ methods map[string]*node }
+type Set struct {
+	patterns []string
+	options  urlpath.Options
+	methods  map[string]*node
+}
 
 // node is one segment of the patterns of a method.
 type node struct {
@@ -23,40 +30,56 @@ type node struct {
 	here     string // the pattern that ends here
 }
 
-// builder makes a set.
-type builder struct {
-	set *Set
-	mux *http.ServeMux
-}
-
 // NewSet returns the set of the patterns. Where one of them is wrong, it returns its
 // index and the reason: it is no pattern, it is there already, or it overlaps another
 // while neither is the more specific.
 func NewSet(patterns []string) (*Set, int, error) {
-	b := builder{set: &Set{methods: map[string]*node{}}, mux: http.NewServeMux()}
+	mux := http.NewServeMux()
 	for i, p := range patterns {
-		if err := b.add(p); err != nil {
+		if _, path := split(p); !strings.HasPrefix(path, "/") {
+			return nil, i, fmt.Errorf("%q does not begin with a slash, or a method and a slash", p)
+		}
+		if err := try(mux, p); err != nil {
 			return nil, i, err
 		}
 	}
-	return b.set, -1, nil
+	s, _ := (&Set{patterns: slices.Clone(patterns)}).Under(urlpath.Options{})
+	return s, -1, nil
 }
 
-func (b *builder) add(pattern string) error {
-	method, path := split(pattern)
-	if !strings.HasPrefix(path, "/") {
-		return fmt.Errorf("%q does not begin with a slash, or a method and a slash", pattern)
+// Under returns the set for paths that are clean under some options, and the index of
+// the first pattern that these make the same as one before it, -1 if there is none.
+// Such a pattern is never found.
+func (s *Set) Under(o urlpath.Options) (set *Set, double int) {
+	set, double = &Set{s.patterns, o, map[string]*node{}}, -1
+	for i, p := range s.patterns {
+		method, path := split(p)
+		root := set.methods[method]
+		if root == nil {
+			root = &node{}
+			set.methods[method] = root
+		}
+		if !root.add(set.spelled(path), p) && double < 0 {
+			double = i
+		}
 	}
-	if err := b.try(pattern); err != nil {
-		return err
+	if o.TrailingSlash {
+		for _, root := range set.methods {
+			root.endEarlier(true)
+		}
 	}
-	root := b.set.methods[method]
-	if root == nil {
-		root = &node{}
-		b.set.methods[method] = root
+	return set, double
+}
+
+// spelled returns the path of a pattern with its literals as clean paths have them.
+func (s *Set) spelled(path string) string {
+	segments := strings.Split(path, "/")
+	for i, one := range segments {
+		if !strings.HasPrefix(one, "{") {
+			segments[i] = strings.TrimPrefix(urlpath.String("/"+one, s.options), "/")
+		}
 	}
-	root.add(path, pattern)
-	return nil
+	return strings.Join(segments, "/")
 }
 
 // registered is what net/http says about the place where it was told a pattern.
@@ -64,14 +87,14 @@ var registered = regexp.MustCompile(` ?\(registered at [^)]*\)|^http: `)
 
 // try asks net/http whether the pattern is one and fits beside the others, so that
 // its rules are ours.
-func (b *builder) try(pattern string) (err error) {
+func try(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			text := registered.ReplaceAllString(fmt.Sprint(r), "")
 			err = errors.New(strings.Join(strings.Fields(text), " "))
 		}
 	}()
-	b.mux.Handle(pattern, http.NotFoundHandler())
+	mux.Handle(pattern, http.NotFoundHandler())
 	return nil
 }
 
@@ -84,30 +107,54 @@ func split(pattern string) (method, path string) {
 	return pattern[:i], strings.TrimLeft(pattern[i:], " \t")
 }
 
-func (n *node) add(path, pattern string) {
+// add adds a pattern. It reports false where another one has its place.
+func (n *node) add(path, pattern string) bool {
 	for rest := path[1:]; ; {
 		segment, after, more := strings.Cut(rest, "/")
 		switch {
 		case segment == "{$}":
-			n.child("").here = pattern
-			return
+			return set(&n.child("").here, pattern)
 		case strings.HasSuffix(segment, "...}"), segment == "" && !more:
-			n.rest = pattern
-			return
+			return set(&n.rest, pattern)
 		case strings.HasPrefix(segment, "{"):
 			if n.single == nil {
 				n.single = &node{}
 			}
 			n = n.single
 		default:
-			n = n.child(Clean("/" + segment)[1:])
+			n = n.child(segment)
 		}
 		if !more {
-			n.here = pattern
-			return
+			return set(&n.here, pattern)
 		}
 		rest = after
 	}
+}
+
+// set gives a pattern its place, unless it is taken.
+func set(place *string, pattern string) bool {
+	if *place != "" {
+		return false
+	}
+	*place = pattern
+	return true
+}
+
+// endEarlier lets patterns that end with a slash end before it as well.
+func (n *node) endEarlier(root bool) {
+	for _, c := range n.literals {
+		c.endEarlier(false)
+	}
+	if n.single != nil {
+		n.single.endEarlier(false)
+	}
+	if root {
+		return // its slash is the whole path
+	}
+	if empty := n.literals[""]; empty != nil {
+		set(&n.here, empty.here)
+	}
+	set(&n.here, n.rest)
 }
 
 // child returns the node of a literal segment, made if there is none.
@@ -123,7 +170,8 @@ func (n *node) child(segment string) *node {
 	return c
 }
 
-// Match returns the pattern for a method and a path that [Clean] returned.
+// Match returns the pattern for a method and a path that is clean, under the options
+// of the set.
 func (s *Set) Match(method, path string) (pattern string, ok bool) {
 	if s == nil || path == "" || path[0] != '/' {
 		return "", false

@@ -40,12 +40,32 @@ type Options struct {
 	// Endings leaves out dots, spaces and control characters at the end of a segment,
 	// and all that follows a NUL or a #: Windows, and programs whose texts end at a NUL.
 	Endings bool
+
+	// DotsFirst resolves dot segments before empty ones are left out, so that
+	// /a//../b is /a/b: Node's and browsers' URL, and Envoy that normalizes paths.
+	DotsFirst bool
 }
 
 // All sets every option.
 var All = Options{
 	Case: true, TrailingSlash: true, EscapedSlash: true, Backslash: true,
-	Escapes: true, Parameters: true, Endings: true,
+	Escapes: true, Parameters: true, Endings: true, DotsFirst: true,
+}
+
+// Unclear says whether options other than Case and TrailingSlash may tell two paths
+// from the one that was sent.
+func Unclear(path string) bool {
+	for i := range len(path) {
+		switch kinds[path[i]] {
+		case escaped, backslash, semicolon:
+			return true
+		case stop:
+			if i+1 == len(path) && path[i] == '.' || i+1 < len(path) && kinds[path[i+1]] == stop {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Clean appends the one spelling of a path to dst, by section 6 of RFC 3986 and what
@@ -201,7 +221,12 @@ func resolve(path []byte, o Options) int {
 		segment := o.segment(path[from:to])
 		directory = true
 		switch string(segment) {
-		case "", ".":
+		case "":
+			if o.DotsFirst {
+				path[n] = '/'
+				n++
+			}
+		case ".":
 		case "..":
 			n = max(0, bytes.LastIndexByte(path[:n], '/'))
 		default:
@@ -212,9 +237,24 @@ func resolve(path []byte, o Options) int {
 		}
 		from = to + 1
 	}
+	if o.DotsFirst {
+		n = merge(path[:n])
+	}
 	if n == 0 || directory && !o.TrailingSlash {
 		path[n] = '/'
 		n++
+	}
+	return n
+}
+
+// merge leaves out empty segments, and returns how long what is left is.
+func merge(path []byte) int {
+	n := 0
+	for i, c := range path {
+		if c != '/' || i+1 < len(path) && path[i+1] != '/' {
+			path[n] = c
+			n++
+		}
 	}
 	return n
 }

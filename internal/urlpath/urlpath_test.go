@@ -3,6 +3,7 @@ package urlpath
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -87,6 +88,10 @@ func TestString(t *testing.T) {
 		{in: "/users#x", want: "/users", options: Options{Endings: true}},
 		{in: "/users%23x", want: "/users%23x", options: Options{Endings: true}},
 		{in: "/.../users", want: "/users", options: Options{Endings: true}},
+
+		{in: "/users//../42", want: "/users/42", options: Options{DotsFirst: true}},
+		{in: "//users/x//../../42//", want: "/users/42/", options: Options{DotsFirst: true}},
+		{in: "//..", want: "/", options: Options{DotsFirst: true}},
 	} {
 		got := String(tt.in, tt.options)
 		if got != tt.want {
@@ -131,9 +136,13 @@ func FuzzClean(f *testing.F) {
 		f.Add(seed, uint8(0))
 		f.Add(seed, uint8(0x7f))
 		f.Add(seed, uint8(0x55))
+		f.Add(seed, uint8(0xff))
 	}
 	f.Fuzz(func(t *testing.T, path string, bits uint8) {
-		o := Options{bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0, bits&16 > 0, bits&32 > 0, bits&64 > 0}
+		o := Options{bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0, bits&16 > 0, bits&32 > 0, bits&64 > 0, bits&128 > 0}
+		if !Unclear(path) && String(path, o) != String(path, Options{Case: o.Case, TrailingSlash: o.TrailingSlash}) {
+			t.Errorf("Unclear(%q) is false under %+v", path, o)
+		}
 		cleaned := String(path, o)
 		if want := slow(path, o); cleaned != want {
 			t.Fatalf("String(%q, %+v) = %q, the slow one says %q", path, o, cleaned, want)
@@ -192,13 +201,16 @@ func slow(path string, o Options) string {
 	for _, s := range segments {
 		last = slowSegment(s, o)
 		switch last {
-		case "", ".":
+		case ".":
 		case "..":
 			kept = kept[:max(0, len(kept)-1)]
 		default:
-			kept = append(kept, last)
+			if last != "" || o.DotsFirst {
+				kept = append(kept, last)
+			}
 		}
 	}
+	kept = slices.DeleteFunc(kept, func(s string) bool { return s == "" })
 	result := "/" + strings.Join(kept, "/")
 	if (last == "" || last == "." || last == "..") && len(kept) > 0 && !o.TrailingSlash {
 		result += "/"

@@ -9,6 +9,7 @@ package action
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"stint/internal/strictyaml"
@@ -39,11 +40,14 @@ type Open func(file strictyaml.Value) (data []byte, ok bool)
 
 // action adds one entry to a descriptor.
 type action struct {
-	open Open   // while it is read
-	name string // as the file writes it, for messages
-	key  string // of the entry
+	open  Open // while it is read
+	paths Paths
+	name  string // as the file writes it, for messages
+	key   string // of the entry
 	// value reads the entry's value; false where the request has nothing to say.
 	value func(a Attributes) (string, bool)
+	// again reads it by another reading of the path; nil for what does not depend on it.
+	again func(a Attributes) (string, bool)
 	// first are actions of which the first with a value makes the entry; value is nil
 	// then.
 	first []action
@@ -58,11 +62,11 @@ type action struct {
 
 // Describe appends to entries those of a request. It reports false where there is
 // no descriptor, because an action found nothing; then there are those of the actions
-// before it.
-func (l *List) Describe(entries []Entry, a Attributes) ([]Entry, bool) {
+// before it. A path that is unclear may be read again, in the widest way.
+func (l *List) Describe(entries []Entry, a Attributes, again bool) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {
-		entry, ok := l.actions[i].entry(a)
+		entry, ok := l.actions[i].entry(a, again)
 		if ok {
 			entries = append(entries, entry)
 		} else if !l.actions[i].optional {
@@ -72,13 +76,24 @@ func (l *List) Describe(entries []Entry, a Attributes) ([]Entry, bool) {
 	return entries, len(entries) > before
 }
 
-func (a *action) entry(request Attributes) (Entry, bool) {
+// ReadsPath says whether a descriptor depends on how the path is read.
+func (l *List) ReadsPath() bool { return slices.ContainsFunc(l.actions, action.readsPath) }
+
+func (a action) readsPath() bool {
+	return a.again != nil || slices.ContainsFunc(a.first, action.readsPath)
+}
+
+func (a *action) entry(request Attributes, again bool) (Entry, bool) {
 	if a.value != nil {
-		value, ok := a.value(request)
+		read := a.value
+		if again && a.again != nil {
+			read = a.again
+		}
+		value, ok := read(request)
 		return Entry{Key: a.key, Value: value}, ok
 	}
 	for i := range a.first {
-		if e, ok := a.first[i].entry(request); ok {
+		if e, ok := a.first[i].entry(request, again); ok {
 			return e, true
 		}
 	}

@@ -60,7 +60,7 @@ var (
 func read(t *testing.T, yaml string) *action.List {
 	t.Helper()
 	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-	list := action.Read(doc.Root(), nil)
+	list := action.Read(doc.Root(), action.Paths{}, nil)
 	for _, f := range doc.Faults() {
 		t.Fatalf("%s: %+v", yaml, f)
 	}
@@ -70,7 +70,7 @@ func read(t *testing.T, yaml string) *action.List {
 // describe shows how a request is described.
 func describe(t *testing.T, yaml string, a action.Attributes) string {
 	t.Helper()
-	entries, ok := read(t, yaml).Describe(nil, a)
+	entries, ok := read(t, yaml).Describe(nil, a, false)
 	if !ok {
 		return ""
 	}
@@ -222,7 +222,7 @@ func TestImpossibleNames(t *testing.T) {
 		`{cookie: {name: "__Host-session.id", descriptor_key: u}}`:                              "",
 	} {
 		doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-		action.Read(doc.Root(), nil)
+		action.Read(doc.Root(), action.Paths{}, nil)
 		got := ""
 		for _, f := range doc.Faults() {
 			if got += f.Problem; f.Hint == "" {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"stint/internal/route"
+	"stint/internal/urlpath"
 )
 
 // Sizer is what Attributes may know besides: how many bytes the body of the request
@@ -34,17 +35,25 @@ func (e *CostError) Error() string { return fmt.Sprintf("%s: %q %s", e.Where, e.
 
 // Cost is how many units a request costs. It is immutable; nil is one unit.
 type Cost struct {
-	text string // for people
-	of   func(a Attributes) (uint32, error)
+	text  string // for people
+	of    func(a Attributes) (uint32, error)
+	again func(a Attributes) (uint32, error) // by another reading of the path; nil for what does not depend on it
 }
 
-// Of returns what a request costs. The error is a [*CostError].
-func (c *Cost) Of(a Attributes) (uint32, error) {
-	if c == nil {
+// Of returns what a request costs; its path may be read again, in the widest way. The
+// error is a [*CostError].
+func (c *Cost) Of(a Attributes, again bool) (uint32, error) {
+	switch {
+	case c == nil:
 		return 1, nil
+	case again && c.again != nil:
+		return c.again(a)
 	}
 	return c.of(a)
 }
+
+// ReadsPath says whether the cost depends on how the path is read.
+func (c *Cost) ReadsPath() bool { return c != nil && c.again != nil }
 
 // String returns what the cost depends on, for people and tests.
 func (c *Cost) String() string {
@@ -141,9 +150,10 @@ func bodyCost(each uint64, s span) func(Attributes) (uint32, error) {
 }
 
 // routeCost looks the cost up by the route that a request takes.
-func routeCost(set *route.Set, costs map[string]uint32, s span) func(Attributes) (uint32, error) {
+func routeCost(set *route.Set, o urlpath.Options, costs map[string]uint32, s span) func(Attributes) (uint32, error) {
+	find := pattern(set)(o)
 	return func(a Attributes) (uint32, error) {
-		if pattern, ok := set.Match(a.Method(), route.Clean(a.Path())); ok {
+		if pattern, ok := find(a); ok {
 			return costs[pattern], nil
 		}
 		return s.silent, nil

@@ -21,7 +21,7 @@ func open(strictyaml.Value) ([]byte, bool) { return secret, true }
 func deviceAction(t *testing.T, yaml string) *action.List {
 	t.Helper()
 	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-	list := action.Read(doc.Root(), open)
+	list := action.Read(doc.Root(), action.Paths{}, open)
 	for _, f := range doc.Faults() {
 		t.Fatalf("%s: %+v", yaml, f)
 	}
@@ -59,7 +59,7 @@ func TestDeviceCookie(t *testing.T) {
 		"behind many more": {[]string{strings.Repeat("d=1; ", 1000) + "d=" + good}, "", true},
 	} {
 		r := &full{plain: plain{header: http.Header{"Cookie": tt.cookies}}}
-		entries, ok := list.Describe(nil, r)
+		entries, ok := list.Describe(nil, r, false)
 		if ok != (tt.want != "") || ok && (entries[0] != action.Entry{Key: "k", Value: tt.want}) {
 			t.Errorf("%s: %v, %v, want %q", name, entries, ok, tt.want)
 		}
@@ -78,16 +78,16 @@ func TestDeviceCookie(t *testing.T) {
 			}
 		}
 	}
-	if entries, ok := list.Describe(nil, &plain{header: http.Header{"Cookie": {"d=" + good}}}); !ok || entries[0].Value != id(good) {
+	if entries, ok := list.Describe(nil, &plain{header: http.Header{"Cookie": {"d=" + good}}}, false); !ok || entries[0].Value != id(good) {
 		t.Error("not known where answers carry no cookies")
 	}
-	if _, ok := list.Describe(nil, new(plain)); ok {
+	if _, ok := list.Describe(nil, new(plain), false); ok {
 		t.Error("known without a cookie")
 	}
 
 	bare := deviceAction(t, `{device: {cookie: {secret_file: f, secure: false}}}`)
 	r := new(full)
-	bare.Describe(nil, r)
+	bare.Describe(nil, r, false)
 	r.set[0].Value = "*"
 	if got := r.set[0].String(); got != "stint_device=*; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax" {
 		t.Error(got)
@@ -146,7 +146,7 @@ func TestBadDevice(t *testing.T) {
 		`{bearer_claim: {keys: "https://login.example.com/k", skip_if_absent: "x"}}`: "expected true or false",
 	} {
 		doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-		action.Read(doc.Root(), func(v strictyaml.Value) ([]byte, bool) {
+		action.Read(doc.Root(), action.Paths{}, func(v strictyaml.Value) ([]byte, bool) {
 			if v.Text() == "short" {
 				return []byte("short"), true
 			}

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/urlpath"
 )
 
 // matched says a fixed value where the headers match, or where they do not.
-func matched(matchers []matcher, expect bool, value string) func(Attributes) (string, bool) {
+func matched(matchers []matcher, o urlpath.Options, expect bool, value string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		for i := range matchers {
-			if !matchers[i].matches(a) {
+			if !matchers[i].matches(a, o) {
 				return value, !expect
 			}
 		}
@@ -29,9 +30,12 @@ type matcher struct {
 }
 
 // matches is Envoy's rule: a header that is missing matches only a test for being
-// missing.
-func (m *matcher) matches(a Attributes) bool {
+// missing. A path is tested in its one spelling.
+func (m *matcher) matches(a Attributes, o urlpath.Options) bool {
 	value, ok := a.Header(m.name)
+	if strings.EqualFold(m.name, ":path") {
+		value = atPath(value, o)
+	}
 	switch {
 	case m.test == nil:
 		return ok != (m.absent != m.invert)

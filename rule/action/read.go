@@ -2,9 +2,10 @@ package action
 
 import (
 	"fmt"
+	"strings"
 
-	"stint/internal/route"
 	"stint/internal/strictyaml"
+	"stint/internal/urlpath"
 )
 
 // actions are what reads each action. They return false where they reported a fault.
@@ -18,7 +19,7 @@ func init() { // here, because the hints of the readers speak of all actions
 		"query_parameters":      readQueryParameters,
 		"generic_key":           readGenericKey,
 		"header_value_match":    readHeaderValueMatch,
-		"path":                  func(v strictyaml.Value, a *action) { a.value = path; a.object(v, nil) },
+		"path":                  func(v strictyaml.Value, a *action) { a.ofPath(path); a.object(v, nil) },
 		"method":                func(v strictyaml.Value, a *action) { a.value = method; a.object(v, nil) },
 		"route":                 readRoute,
 
@@ -36,12 +37,12 @@ func init() { // here, because the hints of the readers speak of all actions
 // Known says whether there is an action of that name.
 func Known(name string) bool { return actions[name] != nil }
 
-// Read compiles a list of actions; open reads the files that they name. What is
-// wrong with the list is reported to its document.
-func Read(v strictyaml.Value, open Open) *List {
+// Read compiles a list of actions, for paths that are read in some way; open reads
+// the files that they name. What is wrong with the list is reported to its document.
+func Read(v strictyaml.Value, paths Paths, open Open) *List {
 	l := new(List)
 	for _, element := range v.List() {
-		if a, ok := readAction(element, open); ok {
+		if a, ok := readAction(element, paths, open); ok {
 			l.actions = append(l.actions, a)
 		}
 	}
@@ -52,7 +53,7 @@ func Read(v strictyaml.Value, open Open) *List {
 }
 
 // readAction compiles one action: an object whose only word is its name.
-func readAction(v strictyaml.Value, open Open) (action, bool) {
+func readAction(v strictyaml.Value, paths Paths, open Open) (action, bool) {
 	if !v.IsObject() {
 		hint := "write {NAME: {}}, such as {remote_address: {}}"
 		if _, ok := actions[v.Text()]; ok {
@@ -67,7 +68,7 @@ func readAction(v strictyaml.Value, open Open) (action, bool) {
 	for name, read := range actions {
 		words[name] = func(v strictyaml.Value) {
 			count++
-			a = action{name: name, key: name, open: open}
+			a = action{name: name, key: name, paths: paths, open: open}
 			read(v, &a)
 		}
 	}
@@ -141,7 +142,7 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	a.need(v, "descriptor_key", a.key)
 	switch name {
 	case ":path":
-		a.value = path
+		a.ofPath(path)
 	case ":method":
 		a.value = method
 	case ":authority":
@@ -184,7 +185,7 @@ func readGenericKey(v strictyaml.Value, a *action) {
 }
 
 func readHeaderValueMatch(v strictyaml.Value, a *action) {
-	value, expect := "", true
+	value, expect, ofPath := "", true, false
 	var matchers []matcher
 	a.key = "header_match"
 	a.object(v, strictyaml.Words{
@@ -192,7 +193,9 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 		"expect_match":     func(v strictyaml.Value) { expect = v.Bool() },
 		"headers": func(v strictyaml.Value) {
 			for _, element := range v.List() {
-				matchers = append(matchers, readMatcher(element))
+				m := readMatcher(element)
+				ofPath = ofPath || strings.EqualFold(m.name, ":path")
+				matchers = append(matchers, m)
 			}
 		},
 	})
@@ -200,7 +203,10 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 	if len(matchers) == 0 && (v.IsObject() || v.IsNull()) {
 		v.Fail("header_value_match without headers", "add a line such as `headers: [{name: x-plan, exact: free}]`")
 	}
-	a.value = matched(matchers, expect, value)
+	read := func(o urlpath.Options) func(Attributes) (string, bool) { return matched(matchers, o, expect, value) }
+	if a.value = read(a.paths.fold); ofPath {
+		a.ofPath(read)
+	}
 }
 
 // need reports a word that an action cannot do without.
@@ -233,13 +239,12 @@ func readRoute(v strictyaml.Value, a *action) {
 	for i, e := range elements {
 		patterns[i] = e.Text()
 	}
-	set, i, err := route.NewSet(patterns)
-	if err != nil {
-		elements[i].Fail(err.Error(), badPattern)
+	set, ok := readPatterns(patterns, a.paths, func(i int) strictyaml.Value { return elements[i] })
+	if !ok {
 		return
 	}
 	if len(elements) == 0 && list.IsList() {
 		list.Fail("route without patterns", "write route: {patterns: [\"GET /users/{id}\"]}")
 	}
-	a.value = pattern(set)
+	a.ofPath(pattern(set))
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"stint/internal/route"
 	"stint/internal/strictyaml"
 )
 
@@ -16,12 +15,13 @@ import (
 const usualMost = 10_000
 
 // ReadCost compiles `cost`: a number, or an object that says where in a request the
-// cost stands. What is wrong with it is reported to its document.
-func ReadCost(v strictyaml.Value) *Cost {
+// cost stands, for paths that are read in some way. What is wrong with it is reported
+// to its document.
+func ReadCost(v strictyaml.Value, paths Paths) *Cost {
 	if !v.IsObject() {
 		return readFixed(v)
 	}
-	r := costReader{said: map[string]strictyaml.Value{}, span: span{silent: 1, least: 1, most: usualMost}}
+	r := costReader{paths: paths, said: map[string]strictyaml.Value{}, span: span{silent: 1, least: 1, most: usualMost}}
 	keep := func(v strictyaml.Value) { r.kinds = append(r.kinds, v) }
 	words := strictyaml.Words{
 		"header": keep, "query": keep, "body": keep, "routes": keep,
@@ -106,6 +106,7 @@ func costHint(word string) string {
 // costReader reads an object that says where a cost stands.
 type costReader struct {
 	span
+	paths Paths
 	kinds []strictyaml.Value
 	said  map[string]strictyaml.Value
 }
@@ -189,13 +190,15 @@ func (r *costReader) readRoutes(v strictyaml.Value, c *Cost) {
 			f.Value.Fail(fmt.Sprintf("routes: a cost of 0 for %s counts nothing", f.Name), "write 1 or more")
 		}
 	}
-	set, i, err := route.NewSet(patterns)
-	if err != nil {
-		fields[i].Value.Fail(err.Error(), badPattern)
+	set, ok := readPatterns(patterns, r.paths, func(i int) strictyaml.Value { return fields[i].Value })
+	if !ok {
 		return
 	}
 	c.text = fmt.Sprintf("by %d routes else %d", len(fields), r.silent)
-	c.of = routeCost(set, costs, r.span)
+	c.of = routeCost(set, r.paths.fold, costs, r.span)
+	if !r.paths.once {
+		c.again = routeCost(set, r.paths.again(), costs, r.span)
+	}
 }
 
 // sizes are the units of sizes.

@@ -137,7 +137,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 		return
 	}
 	for _, element := range v.List() {
-		one, ok := readAction(element, a.open)
+		one, ok := readAction(element, a.paths, a.open)
 		if !ok {
 			continue
 		}

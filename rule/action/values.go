@@ -1,7 +1,5 @@
 package action
 
-import "stint/internal/route"
-
 // The values of the actions.
 
 // constant always says the same.
@@ -11,9 +9,6 @@ func constant(value string) func(Attributes) (string, bool) {
 
 // method says the method as it was sent: methods differ by case.
 func method(a Attributes) (string, bool) { return a.Method(), a.Method() != "" }
-
-// path says the path in its one spelling.
-func path(a Attributes) (string, bool) { return route.Clean(a.Path()), true }
 
 // header says the first value of a header that is not empty.
 func header(name string) func(Attributes) (string, bool) {
@@ -41,11 +36,6 @@ func query(name string) func(Attributes) (string, bool) {
 		value, ok := a.Query(name)
 		return value, ok && value != ""
 	}
-}
-
-// pattern says the pattern that the request belongs to.
-func pattern(set *route.Set) func(Attributes) (string, bool) {
-	return func(a Attributes) (string, bool) { return set.Match(a.Method(), route.Clean(a.Path())) }
 }
 
 // network says the client's network, as CIDR where it is more than one address or
