@@ -1,0 +1,147 @@
+// Package certs keeps the certificate of a server, and those that may sign its clients',
+// and reads them again when their files change.
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Files name what a server shows and whom it lets in.
+type Files struct {
+	// Cert is the certificate with those between it and the root, Key its private key,
+	// both as PEM.
+	Cert, Key string
+
+	// ClientCA are the certificates, as PEM, that may sign those of clients; "": clients
+	// need none.
+	ClientCA string
+
+	// ClientName is the DNS name that the certificate of a client must be for; "": any.
+	ClientName string
+}
+
+// Error says what is wrong with one of the files.
+type Error struct {
+	File    string
+	Problem string
+	Hint    string
+	Err     error // the cause; may be nil
+}
+
+// Error returns the file and the problem. The hint stands apart.
+func (e *Error) Error() string { return e.File + ": " + e.Problem }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Certs are the contents of the files as they were last read without a fault. It is
+// safe for concurrent use: a connection sees the old ones or the new ones.
+type Certs struct {
+	files   Files
+	current atomic.Pointer[contents]
+}
+
+type contents struct {
+	bytes  [3][]byte
+	config *tls.Config
+	expiry time.Time
+}
+
+// Load reads the files. Errors are [*Error].
+func Load(files Files) (*Certs, error) {
+	c := &Certs{files: files}
+	_, err := c.Reload()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files again and says whether they have changed. On an error what was
+// read before stays.
+func (c *Certs) Reload() (changed bool, err error) {
+	next := new(contents)
+	for i, name := range c.Paths() {
+		if next.bytes[i], err = os.ReadFile(name); err != nil {
+			return false, &Error{name, "cannot read it: " + reason(err), "check the path and its permissions", err}
+		}
+	}
+	if before := c.current.Load(); before != nil {
+		same := true
+		for i := range next.bytes {
+			same = same && bytes.Equal(next.bytes[i], before.bytes[i])
+		}
+		if same {
+			return false, nil
+		}
+	}
+	if err := next.compile(&c.files); err != nil {
+		return false, err
+	}
+	c.current.Store(next)
+	return true, nil
+}
+
+// compile makes of the bytes what handshakes need.
+func (n *contents) compile(f *Files) error {
+	pair, err := tls.X509KeyPair(n.bytes[0], n.bytes[1])
+	if err != nil {
+		return &Error{f.Cert, "not a certificate with the key " + f.Key + ": " + err.Error(), "name a certificate and its own private key, both as PEM", err}
+	}
+	if n.expiry = pair.Leaf.NotAfter; time.Now().After(n.expiry) {
+		return &Error{f.Cert, "the certificate has expired on " + n.expiry.UTC().Format(time.DateOnly), "renew it", nil}
+	}
+	n.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}}
+	if f.ClientCA == "" {
+		return nil
+	}
+	n.config.ClientAuth, n.config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+	if !n.config.ClientCAs.AppendCertsFromPEM(n.bytes[2]) {
+		return &Error{f.ClientCA, "no certificate in it", "name a file of certificates as PEM", nil}
+	}
+	if name := f.ClientName; name != "" {
+		n.config.VerifyConnection = func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 {
+				return errors.New("the client shows no certificate")
+			}
+			return state.PeerCertificates[0].VerifyHostname(name)
+		}
+	}
+	return nil
+}
+
+// Config returns the configuration of a server that always shows what was last read.
+func (c *Certs) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"h2"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load().config, nil },
+	}
+}
+
+// Expiry returns until when the certificate is good.
+func (c *Certs) Expiry() time.Time { return c.current.Load().expiry }
+
+// Paths returns the files, to be watched.
+func (c *Certs) Paths() []string {
+	paths := []string{c.files.Cert, c.files.Key}
+	if c.files.ClientCA != "" {
+		paths = append(paths, c.files.ClientCA)
+	}
+	return paths
+}
+
+// reason is an error of the file system without the operation and the path.
+func reason(err error) string {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err.Error()
+	}
+	return fmt.Sprint(err)
+}
