@@ -3,19 +3,17 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"stint/internal/certs"
 	"stint/internal/filewatch"
 	"stint/limiter"
 	"stint/load"
 	"stint/rule"
-	"stint/server/httpapi"
 	"stint/server/rls"
 	"stint/telemetry"
 )
@@ -36,7 +34,8 @@ type App struct {
 	gauges    load.Gauges
 	rules     ruleset
 	keys      *rule.KeySets
-	listeners []*listener // in the order in which they open; they close in the other
+	listeners []*listener  // in the order in which they open
+	certs     *certs.Certs // of grpc; nil: it is not encrypted
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background
@@ -87,6 +86,9 @@ func New(config Config) (*App, error) {
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
 	a.metrics.Reloaded(table, time.Now())
+	if err = a.loadCerts(); err != nil {
+		return nil, err
+	}
 	a.addListeners()
 	return a, nil
 }
@@ -109,14 +111,16 @@ func (c *Config) readToken() error {
 // addListeners makes the listeners of the configuration. Admin is the first to open
 // and the last to close, so that start and end can be watched.
 func (a *App) addListeners() {
-	add := func(setting, address string, handler func() (http.Handler, httpapi.Limits)) {
+	add := func(setting, address string, make func(*slog.Logger) answerer) {
 		if address != "" {
-			a.listeners = append(a.listeners, newListener(setting, address, a.log))
-			a.listeners[len(a.listeners)-1].answer(handler())
+			l := newListener(setting, address, a.log)
+			l.server = make(l.log)
+			a.listeners = append(a.listeners, l)
 		}
 	}
-	add("admin", a.config.Admin, a.adminHandler)
-	add("http", a.config.HTTP, a.trafficHandler)
+	add("admin", a.config.Admin, a.adminServer)
+	add("http", a.config.HTTP, a.trafficServer)
+	add("grpc", a.config.GRPC, a.rlsServer)
 }
 
 // Start opens the listeners and returns once they accept calls. On an error nothing
@@ -148,8 +152,10 @@ func (a *App) Start(ctx context.Context) error {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
 	a.watch(background)
+	a.watchCerts(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
+		l.server.Ready(true)
 		a.group.Go(func() {
 			if err := l.serve(); err != nil {
 				a.failed <- err
@@ -171,10 +177,8 @@ func (a *App) greet() {
 	if len(a.config.Rules) == 0 {
 		a.log.Warn("no rules are given: only limits that stand in a request are decided", "hint", "give --rules FILE")
 	}
-	for _, later := range []struct{ setting, address string }{{"grpc", a.config.GRPC}, {"resp", a.config.RESP}} {
-		if later.address != "" {
-			a.log.Info("protocol not built yet, listener not opened", "listener", later.setting, "address", later.address)
-		}
+	if a.config.RESP != "" {
+		a.log.Info("protocol not built yet, listener not opened", "listener", "resp", "address", a.config.RESP)
 	}
 }
 
@@ -222,16 +226,10 @@ func (a *App) end(ctx context.Context) {
 	a.phase.Store(draining)
 	a.log.Info("draining", "delay", a.config.DrainDelay.String(), "timeout", a.config.DrainTimeout.String())
 	for _, l := range a.listeners {
-		l.server.SetKeepAlivesEnabled(false)
+		l.server.Ready(false)
 	}
 	wait(ctx, a.config.DrainDelay)
-	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
-	defer cancel()
-	silent := time.Now().Add(silence)
-	for _, l := range slices.Backward(a.listeners) {
-		l.drain(ctx, silent)
-		a.metrics.Listener(l.setting, false)
-	}
+	a.drain(ctx)
 	if a.cancel != nil {
 		a.cancel()
 	}
@@ -243,6 +241,29 @@ func (a *App) end(ctx context.Context) {
 	a.stores.close()
 	a.phase.Store(stopped)
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
+}
+
+// drain drains the listeners, all at once but for admin, which is the last.
+func (a *App) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
+	defer cancel()
+	silent := time.Now().Add(silence)
+	end := func(l *listener) {
+		l.drain(ctx, silent)
+		a.metrics.Listener(l.setting, false)
+	}
+	var traffic sync.WaitGroup
+	for _, l := range a.listeners {
+		if l.setting != "admin" {
+			traffic.Go(func() { end(l) })
+		}
+	}
+	traffic.Wait()
+	for _, l := range a.listeners {
+		if l.setting == "admin" {
+			end(l)
+		}
+	}
 }
 
 // wait waits for d, or until ctx is done.
@@ -274,12 +295,12 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// Addr returns where the listener of that setting ("http", "admin") accepts calls,
+// Addr returns where the listener of that setting ("http", "grpc", "admin") accepts calls,
 // after Start; "" if there is none. It tells the port where the address has port 0.
 func (a *App) Addr(setting string) string {
 	for _, l := range a.listeners {
 		if l.setting == setting && l.net != nil {
-			return l.net.Addr().String()
+			return l.addr()
 		}
 	}
 	return ""

@@ -277,7 +277,7 @@ func TestStartTaken(t *testing.T) {
 	must(t, err)
 	defer taken.Close()
 	config := DefaultConfig()
-	config.HTTP, config.Admin, config.Output = taken.Addr().String(), "127.0.0.1:0", io.Discard
+	config.HTTP, config.Admin, config.GRPC, config.Output = taken.Addr().String(), "127.0.0.1:0", "", io.Discard
 	a, err := New(config)
 	must(t, err)
 	err = a.Run(t.Context())
@@ -292,16 +292,16 @@ func TestStartTaken(t *testing.T) {
 
 // Listeners of protocols that come later are said once, and an empty address is none.
 func TestListeners(t *testing.T) {
-	s := start(t, func(c *Config) { c.GRPC, c.Admin = "127.0.0.1:8081", "" })
-	s.log.await(t, 0, "protocol not built yet", "listener=grpc", "address=127.0.0.1:8081")
+	s := start(t, func(c *Config) { c.RESP, c.Admin = "127.0.0.1:6380", "" })
+	s.log.await(t, 0, "protocol not built yet", "listener=resp", "address=127.0.0.1:6380")
 	s.log.await(t, 0, "no rules are given")
 	if s.Addr("admin") != "" {
 		t.Errorf("admin listens on %s, and is switched off", s.Addr("admin"))
 	}
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	if strings.Contains(s.log.text.String(), "listener=resp") {
-		t.Error("resp is logged, and was switched off")
+	if strings.Contains(s.log.text.String(), "listener=grpc") {
+		t.Error("grpc is logged, and was switched off")
 	}
 }
 

@@ -65,9 +65,12 @@ type Config struct {
 	// not opened.
 	HTTP string
 
-	// GRPC (grpc) is the address for Envoy's protocol; 127.0.0.1:8081 by default.
-	// This version does not open it.
+	// GRPC (grpc) is the address for Envoy's protocol: HOST:PORT, or unix:PATH for a
+	// socket of this machine; 127.0.0.1:8081 by default. Empty: not opened.
 	GRPC string
+
+	// RLS are the settings of that protocol.
+	RLS RLS
 
 	// Admin (admin) is the address for people and monitoring; 127.0.0.1:8082 by
 	// default. Empty: not opened. Beyond this machine it needs an AdminToken.
@@ -150,6 +153,7 @@ func DefaultConfig() Config {
 		AuthWait:         httpapi.DefaultWait,
 		HTTP:             "127.0.0.1:8080",
 		GRPC:             "127.0.0.1:8081",
+		RLS:              defaultRLS(),
 		Admin:            "127.0.0.1:8082",
 		RESP:             "127.0.0.1:6380",
 		DrainTimeout:     20 * time.Second,
@@ -194,8 +198,11 @@ func (c *Config) check() error {
 	if c.StoreTimeout == 0 {
 		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")
 	}
-	if c.HTTP == "" && c.Admin == "" {
-		return c.at("http", "no listener is left: http and admin are both empty",
+	if err := c.RLS.check(c); err != nil {
+		return err
+	}
+	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
+		return c.at("http", "no listener is left: http, grpc and admin are all empty",
 			"give one of them an address, such as 127.0.0.1:8080")
 	}
 	if c.AuthWait > httpapi.MostWait {

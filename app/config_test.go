@@ -126,7 +126,7 @@ func TestBadCombinations(t *testing.T) {
 		want   string // "" for none
 	}{
 		{"the defaults", func(*Config) {}, ""},
-		{"no listener", func(c *Config) { c.HTTP, c.Admin = "", "" }, "http: no listener is left"},
+		{"no listener", func(c *Config) { c.HTTP, c.GRPC, c.Admin = "", "", "" }, "http: no listener is left"},
 		{"admin for all", func(c *Config) { c.Admin = "0.0.0.0:8082" }, `admin: admin address "0.0.0.0:8082" can be reached from other machines`},
 		{"admin on all addresses", func(c *Config) { c.Admin = ":8082" }, `admin: admin address ":8082" can be reached`},
 		{"admin for all, with a token", func(c *Config) { c.Admin, c.AdminToken = "0.0.0.0:8082", "secret" }, ""},
@@ -261,7 +261,7 @@ func TestSizes(t *testing.T) {
 		{"1234567B", 1234567, "1234567"},
 	} {
 		var n int64
-		s := size{&n}
+		s := size{field: &n}
 		if err := s.Set(test.text); err != nil || n != test.want || s.String() != test.back {
 			t.Errorf("%s: %d (%s), error %v; want %d (%s)", test.text, n, s.String(), err, test.want, test.back)
 		}

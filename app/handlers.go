@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -13,20 +14,20 @@ import (
 // unless the caller says otherwise.
 const profileTime = 2 * time.Minute
 
-// adminHandler answers the admin address.
-func (a *App) adminHandler() (http.Handler, httpapi.Limits) {
+// adminServer answers the admin address.
+func (a *App) adminServer(log *slog.Logger) answerer {
 	var limits httpapi.Limits
 	if a.config.Pprof {
 		limits.Write = profileTime
 	}
-	return httpapi.NewAdmin(a.limiter, httpapi.AdminOptions{
+	return newHTTPServer(httpapi.NewAdmin(a.limiter, httpapi.AdminOptions{
 		Token:   a.config.AdminToken,
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
 		Gauges:  &a.gauges,
 		Pprof:   a.config.Pprof,
 		Log:     a.log,
-	}), limits
+	}), limits, log)
 }
 
 // status is what /readyz says.
@@ -43,8 +44,12 @@ func (a *App) status() httpapi.Status {
 	return s
 }
 
-// trafficHandler answers the HTTP address.
-func (a *App) trafficHandler() (http.Handler, httpapi.Limits) {
+// trafficServer answers the HTTP address.
+func (a *App) trafficServer(log *slog.Logger) answerer {
+	return newHTTPServer(a.trafficHandler(), httpapi.Limits{}, log)
+}
+
+func (a *App) trafficHandler() http.Handler {
 	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
@@ -53,7 +58,7 @@ func (a *App) trafficHandler() (http.Handler, httpapi.Limits) {
 		JSON: a.rls.JSON(),
 	}).Handler()
 	if a.config.Demo == "" {
-		return traffic, httpapi.Limits{}
+		return traffic
 	}
 	demo := a.demoHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +67,7 @@ func (a *App) trafficHandler() (http.Handler, httpapi.Limits) {
 			return
 		}
 		traffic.ServeHTTP(w, r)
-	}), httpapi.Limits{}
+	})
 }
 
 // demoHandler answers GET /demo as any handler behind httplimit would.

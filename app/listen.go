@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
-	"sync"
+	"os"
+	"strings"
 	"time"
-
-	"stint/server/httpapi"
 )
 
 // silence is how long connections that have sent nothing are kept while the service
@@ -20,64 +19,95 @@ const silence = 500 * time.Millisecond
 
 // A listener is one address that is served.
 type listener struct {
-	setting string // "http" or "admin"
+	setting string // "http", "admin" or another that has an address
 	address string
-	server  *http.Server
+	server  answerer
 	net     net.Listener
 	log     *slog.Logger
+}
 
-	mu    sync.Mutex
-	fresh map[net.Conn]struct{} // connections that have sent nothing so far
+// An answerer answers what a listener accepts.
+type answerer interface {
+	// Serve answers until Drain, and then returns nil. An error says that it cannot go on.
+	Serve(net.Listener) error
+
+	// Ready tells callers that more calls are welcome, or that the end is near while
+	// calls are still accepted.
+	Ready(bool)
+
+	// Drain accepts nothing more and waits for the calls in flight until ctx is done; then
+	// it cuts them and says so. Connections that have sent nothing are closed at silent.
+	Drain(ctx context.Context, silent time.Time) (cut bool)
 }
 
 // newListener returns a listener that is to take an address.
 func newListener(setting, address string, log *slog.Logger) *listener {
-	return &listener{setting: setting, address: address, log: log.With("listener", setting), fresh: make(map[net.Conn]struct{})}
-}
-
-// answer sets what answers calls, and the bounds on what a client may hold on to.
-func (l *listener) answer(handler http.Handler, limits httpapi.Limits) {
-	l.server = httpapi.NewServer(handler, limits)
-	l.server.ConnState = l.track
-	l.server.ErrorLog = slog.NewLogLogger(l.log.Handler(), slog.LevelDebug)
-}
-
-// track keeps the connections that have sent nothing: http.Server would wait five
-// seconds for them when it stops.
-func (l *listener) track(c net.Conn, state http.ConnState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if state == http.StateNew {
-		l.fresh[c] = struct{}{}
-	} else {
-		delete(l.fresh, c)
-	}
+	return &listener{setting: setting, address: address, log: log.With("listener", setting)}
 }
 
 // open takes the address.
 func (l *listener) open(ctx context.Context, c *Config) error {
 	var config net.ListenConfig
-	ln, err := config.Listen(ctx, network(l.address), l.address)
+	kind, address := network(l.address)
+	err := removeStale(kind, address)
+	if err == nil {
+		l.net, err = config.Listen(ctx, kind, address)
+	}
 	if err != nil {
 		hint := "give " + l.setting + " an address of this machine and a free port"
+		if kind == "unix" {
+			hint = "give " + l.setting + " a path in a folder where this user may write, and where nothing is"
+		}
 		fault := c.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, listenCause(err)), hint)
 		fault.Err = err
 		return fault
 	}
-	l.net = ln
-	l.log.Info("listening", "address", ln.Addr().String())
+	l.log.Info("listening", "address", l.addr())
 	return nil
 }
 
-// network returns tcp4 for an IPv4 address: 0.0.0.0 would otherwise be taken for all
-// addresses, those of IPv6 among them.
-func network(address string) string {
+// addr returns where calls are accepted, in the form in which addresses are given.
+func (l *listener) addr() string {
+	if l.net.Addr().Network() == "unix" {
+		return unixPrefix + l.net.Addr().String()
+	}
+	return l.net.Addr().String()
+}
+
+// unixPrefix begins the address of a Unix socket.
+const unixPrefix = "unix:"
+
+// network returns what kind of network an address is in, and the address there: tcp4
+// for an IPv4 address, as 0.0.0.0 would otherwise be taken for all addresses, those of
+// IPv6 among them.
+func network(address string) (kind, there string) {
+	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+		return "unix", path
+	}
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-			return "tcp4"
+			return "tcp4", address
 		}
 	}
-	return "tcp"
+	return "tcp", address
+}
+
+// removeStale removes a Unix socket that a process left behind which is gone. One that
+// somebody still answers stays, and is an error.
+func removeStale(kind, path string) error {
+	if kind != "unix" {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return nil //nolint:nilerr // what is wrong with it says who listens there
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return errors.New("another process answers there")
+	}
+	return os.Remove(path)
 }
 
 // listenCause is an error of the network without the operation and the address.
@@ -89,30 +119,17 @@ func listenCause(err error) string {
 	return err.Error()
 }
 
-// serve answers until the listener is closed. The error says that it cannot go on.
+// serve answers until the listener is drained. The error says that it cannot go on.
 func (l *listener) serve() error {
-	if err := l.server.Serve(l.net); !errors.Is(err, http.ErrServerClosed) {
+	if err := l.server.Serve(l.net); err != nil {
 		return fmt.Errorf("listener %s: %w", l.setting, err)
 	}
 	return nil
 }
 
-// drain accepts nothing more and waits for the calls in flight until ctx is done;
-// then it cuts them. Connections that have sent nothing are closed at silent.
+// drain ends the listener as answerer.Drain does.
 func (l *listener) drain(ctx context.Context, silent time.Time) {
-	timer := time.AfterFunc(time.Until(silent), l.closeFresh)
-	defer timer.Stop()
-	if err := l.server.Shutdown(ctx); err != nil {
-		l.log.Warn("calls in flight were cut", "error", err)
-		// It reports what Shutdown has reported.
-		_ = l.server.Close()
-	}
-}
-
-func (l *listener) closeFresh() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.fresh {
-		c.Close()
+	if l.server.Drain(ctx, silent) {
+		l.log.Warn("calls in flight were cut")
 	}
 }

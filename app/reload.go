@@ -44,8 +44,12 @@ func (c *Config) load() (*rule.Table, error) {
 // the rules before stay, and the log, a metric and /readyz say so until a reload
 // succeeds. why is for the log. It is safe for concurrent use.
 //
-// Keys keep what they used. Nothing but the rules is read again.
-func (a *App) Reload(why string) error { return a.reload(why, true) }
+// Keys keep what they used. The certificates of grpc are read again too; what is wrong
+// with them is logged, and those before stay. Nothing else is.
+func (a *App) Reload(why string) error {
+	a.renew(why)
+	return a.reload(why, true)
+}
 
 // reload does nothing where the same was loaded, or failed to be, before, unless
 // it is told to say so.

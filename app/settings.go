@@ -40,7 +40,7 @@ func (s *Setting) Env() string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
-// Type names the kind of the value: string, list, bool, duration or size.
+// Type names the kind of the value: string, list, bool, duration, number or size.
 func (s *Setting) Type() string { return s.value.Type() }
 
 // String returns the present value as it would be given.
@@ -68,17 +68,17 @@ func (s *Setting) Check() error { return s.value.check() }
 // Settings returns all settings of c, in the order in which help shows them. They
 // read and write c.
 func (c *Config) Settings() []Setting {
-	return []Setting{
+	return slices.Concat([]Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
-		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory}},
+		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory, minMemory, 0, "a store", "; 64MiB hold about two million keys"}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
 		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", &flag{&c.RememberRefusals}},
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", &path{&c.State}},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", &duration{&c.StateInterval}},
 		{"namespace", "`NAME` that sets keys apart in a shared store", &text{&c.Namespace, checkNamespace}},
 		{"http", "`ADDR` for HTTP traffic", &text{&c.HTTP, checkAddress}},
-		{"grpc", "`ADDR` for Envoy's protocol (not built yet)", &text{&c.GRPC, checkAddress}},
+		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", &text{&c.GRPC, checkSocket}},
 		{"resp", "`ADDR` for the Redis protocol (not built yet)", &text{&c.RESP, checkAddress}},
 		{"admin", "`ADDR` for metrics, health and inspection", &text{&c.Admin, checkAddress}},
 		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", &secret{&c.AdminToken}},
@@ -96,7 +96,7 @@ func (c *Config) Settings() []Setting {
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", &duration{&c.DrainTimeout}},
 		{"log-format", "`FORMAT` of the log: text or json", &text{&c.LogFormat, oneOf("text", "json")}},
 		{"log-level", "least `LEVEL` to log: debug, info, warn or error", &text{&c.LogLevel, oneOf("debug", "info", "warn", "error")}},
-	}
+	}, c.RLS.settings())
 }
 
 // A hinted error is a problem with a hint what to do about it.
@@ -255,8 +255,13 @@ func (v *status) check() error {
 	return nil
 }
 
-// size is a number of bytes such as 512MiB.
-type size struct{ field *int64 }
+// size is a number of bytes such as 512MiB, between two bounds; most 0: any.
+type size struct {
+	field       *int64
+	least, most int64
+	what        string // it is for
+	more        string // about sizes, for hints
+}
 
 // minMemory is the least that is worth a store: some ten thousand keys.
 const minMemory = 1 << 20
@@ -307,8 +312,38 @@ func (v *size) Set(s string) error {
 }
 
 func (v *size) check() error {
-	if *v.field < minMemory {
-		return &hinted{fmt.Sprintf("%d bytes is too little for a store", *v.field), "give it at least 1MiB; 64MiB hold about two million keys"}
+	if *v.field < v.least {
+		least := size{field: &v.least}
+		return &hinted{fmt.Sprintf("%d bytes is too little for %s", *v.field, v.what), "give it at least " + least.String() + v.more}
+	}
+	if v.most > 0 && *v.field > v.most {
+		most := size{field: &v.most}
+		return &hinted{fmt.Sprintf("%d bytes is too much for %s", *v.field, v.what), "give it at most " + most.String() + v.more}
+	}
+	return nil
+}
+
+// number is a whole number between two bounds.
+type number struct {
+	field       *int64
+	least, most int64
+}
+
+func (v *number) Type() string   { return "number" }
+func (v *number) String() string { return strconv.FormatInt(*v.field, 10) }
+
+func (v *number) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return &hinted{fmt.Sprintf("%q is not a whole number", s), fmt.Sprintf("write a number between %d and %d", v.least, v.most)}
+	}
+	*v.field = n
+	return v.check()
+}
+
+func (v *number) check() error {
+	if *v.field < v.least || *v.field > v.most {
+		return &hinted{fmt.Sprintf("%d is out of bounds", *v.field), fmt.Sprintf("write a number between %d and %d", v.least, v.most)}
 	}
 	return nil
 }
@@ -340,6 +375,18 @@ func checkAddress(s string) error {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 		return &hinted{fmt.Sprintf("%q has no port between 0 and 65535", s), hint}
+	}
+	return nil
+}
+
+// checkSocket accepts unix:PATH beside what checkAddress does.
+func checkSocket(s string) error {
+	path, isUnix := strings.CutPrefix(s, unixPrefix)
+	switch {
+	case !isUnix:
+		return checkAddress(s)
+	case path == "":
+		return &hinted{"a socket without a path", "write unix:PATH, such as unix:/run/stint.sock"}
 	}
 	return nil
 }

@@ -84,6 +84,7 @@ func TestCompose(t *testing.T) {
 		for _, flag := range s.command[1:] {
 			flag = strings.Replace(flag, "redis:6379", store.Addr, 1)
 			flag = strings.Replace(flag, "0.0.0.0:8080", "127.0.0.1:0", 1)
+			flag = strings.Replace(flag, "0.0.0.0:8081", "127.0.0.1:0", 1)
 			flag = strings.Replace(flag, "0.0.0.0:8082", "127.0.0.1:0", 1)
 			if !strings.HasPrefix(flag, "--rules=/etc/stint/rules.yaml") {
 				flags = append(flags, flag)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // The command line, as it is typed. Beside the commands of testscript there are
 //
-//	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP and $ADMIN
+//	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP, $GRPC and $ADMIN
 //	log PATTERN                       wait for a new line of its log
 //	logged PATTERN                    a line of its log that serve has passed already
 //	signal HUP|TERM|INT|KILL          send it a signal
@@ -82,7 +82,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	all := strings.Join(args, " ")
-	for _, listener := range []string{"http", "admin"} {
+	for _, listener := range []string{"http", "grpc", "admin"} {
 		if !strings.Contains(all, "--"+listener+"=") && !strings.Contains(all, "STINT_"+strings.ToUpper(listener)+"=") {
 			flags = append(flags, "--"+listener+"=127.0.0.1:0")
 		}

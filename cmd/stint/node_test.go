@@ -20,8 +20,12 @@ import (
 // node is a stint serve, in a process of its own.
 type node struct {
 	http, admin string // URLs
+	grpc        string // HOST:PORT
 	client      *http.Client
 	log         func() string // what it has written so far
+
+	process *server
+	ended   bool // as it was told to
 }
 
 // startNode runs stint serve with rules until the test ends.
@@ -33,25 +37,31 @@ func startNode(t testing.TB, rules string, flags ...string) *node {
 		t.Fatal(err)
 	}
 	s := new(server)
-	flags = append([]string{"serve", "--http=127.0.0.1:0", "--admin=127.0.0.1:0", "--rules=" + file}, flags...)
+	flags = append([]string{"serve", "--http=127.0.0.1:0", "--grpc=127.0.0.1:0", "--admin=127.0.0.1:0", "--rules=" + file}, flags...)
 	if err := s.run(dir, []string{"PATH=" + os.Getenv("PATH")}, flags); err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	n := &node{client: &http.Client{Transport: transport, Timeout: patience}, log: s.text, process: s}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
+		if n.ended {
+			return
+		}
 		if err := s.cmd.Process.Kill(); err != nil {
 			t.Errorf("the node ended by itself: %v\n%s", err, s.text())
 		}
 		<-s.ended //nolint:errcheck // it was killed
 	})
-	n := &node{client: &http.Client{Transport: transport, Timeout: patience}, log: s.text}
-	for range 2 {
+	for range 3 {
 		found := address.FindStringSubmatch(s.await(t, address))
-		if found[1] == "http" {
+		switch found[1] {
+		case "http":
 			n.http = "http://" + found[2]
-		} else {
+		case "admin":
 			n.admin = "http://" + found[2]
+		default:
+			n.grpc = found[2]
 		}
 	}
 	return n

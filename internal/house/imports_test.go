@@ -100,6 +100,11 @@ var layers = []layer{
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{
+		[]string{"server/rls/transport"},
+		[]string{"server/rls", "internal/..."},
+		"what carries a protocol knows bytes and connections, and not what they mean",
+	},
+	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
 		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
@@ -113,7 +118,7 @@ var layers = []layer{
 		[]string{"app"},
 		[]string{
 			".", "rule", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "internal/...",
+			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
 	},

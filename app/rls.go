@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"stint/internal/certs"
+	"stint/internal/filewatch"
+	"stint/server/rls/transport"
+)
+
+// RLS are the settings of Envoy's protocol, on the grpc address and at /json.
+type RLS struct {
+	// TLSCert and TLSKey (grpc-tls-cert, grpc-tls-key) are the files of the certificate
+	// and its private key, as PEM, that grpc shows. They are read again when they change.
+	// Empty, the default: connections are not encrypted.
+	TLSCert, TLSKey string
+
+	// TLSClientCA (grpc-tls-client-ca) is a file of the certificates that may sign those
+	// of clients, as PEM. Empty, the default: clients need none.
+	TLSClientCA string
+
+	// TLSClientName (grpc-tls-client-name) is the DNS name that the certificate of a
+	// client must be for. Empty, the default: any.
+	TLSClientName string
+
+	// MaxStreams (grpc-max-streams) is how many calls one connection may have in flight;
+	// 1024 by default. What is above waits in the client.
+	MaxStreams int64
+
+	// MaxMessage (grpc-max-message) is the most bytes of a request; 1 MiB by default. Each
+	// call in flight may hold this much memory.
+	MaxMessage int64
+
+	// Keepalive (grpc-keepalive) is how long a connection may be silent before it is asked
+	// whether it is still there, and KeepaliveTimeout (grpc-keepalive-timeout) how long it
+	// may take to say so; 2 min and 20 s by default.
+	Keepalive, KeepaliveTimeout time.Duration
+
+	// MaxAge (grpc-max-age) is the age at which a connection is asked to go away once its
+	// calls are done, so that clients spread over new nodes; 0, the default: never.
+	// MaxAgeGrace (grpc-max-age-grace) is how long its calls may take; 0: as long as
+	// they want.
+	MaxAge, MaxAgeGrace time.Duration
+
+	// Reflection (grpc-reflection) tells clients that ask, such as grpcurl, what the
+	// service looks like; on by default. It tells nothing of the rules.
+	Reflection bool
+}
+
+// defaultRLS returns the settings where nobody configured them.
+func defaultRLS() RLS {
+	return RLS{
+		MaxStreams: transport.MaxStreams, MaxMessage: transport.MaxMessage,
+		Keepalive: 2 * time.Minute, KeepaliveTimeout: 20 * time.Second,
+		Reflection: true,
+	}
+}
+
+// settings are those of r.
+func (r *RLS) settings() []Setting {
+	return []Setting{
+		{"grpc-tls-cert", "`FILE` of the certificate of grpc, read again when it changes", &path{&r.TLSCert}},
+		{"grpc-tls-key", "`FILE` of its private key", &path{&r.TLSKey}},
+		{"grpc-tls-client-ca", "`FILE` of the certificates that may sign those of grpc clients", &path{&r.TLSClientCA}},
+		{"grpc-tls-client-name", "DNS `NAME` that the certificate of a grpc client must be for", &text{&r.TLSClientName, nil}},
+		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", &number{&r.MaxStreams, 1, 1 << 30}},
+		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", &size{&r.MaxMessage, 1 << 10, 1 << 30, "a request", ""}},
+		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", &duration{&r.Keepalive}},
+		{"grpc-keepalive-timeout", "longest `TIME` for its answer", &duration{&r.KeepaliveTimeout}},
+		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", &duration{&r.MaxAge}},
+		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", &duration{&r.MaxAgeGrace}},
+		{"grpc-reflection", "tell grpc clients that ask what the service looks like", &flag{&r.Reflection}},
+	}
+}
+
+// check returns what no value shows by itself.
+func (r *RLS) check(c *Config) error {
+	const both = "give grpc-tls-cert and grpc-tls-key, or neither"
+	switch {
+	case r.TLSCert == "" && r.TLSKey != "":
+		return c.at("grpc-tls-key", "a key without a certificate", both)
+	case r.TLSCert != "" && r.TLSKey == "":
+		return c.at("grpc-tls-cert", "a certificate without its key", both)
+	case r.TLSClientCA != "" && r.TLSCert == "":
+		return c.at("grpc-tls-client-ca", "clients cannot be asked for certificates without encryption", both)
+	case r.TLSClientName != "" && r.TLSClientCA == "":
+		return c.at("grpc-tls-client-name", "clients are not asked for certificates", "give grpc-tls-client-ca too")
+	case r.Keepalive == 0 || r.KeepaliveTimeout == 0:
+		return c.at("grpc-keepalive", "no client answers in no time", "write times such as 2m and 20s")
+	}
+	return nil
+}
+
+// loadCerts reads the certificates of grpc.
+func (a *App) loadCerts() error {
+	r := &a.config.RLS
+	if a.config.GRPC == "" || r.TLSCert == "" {
+		return nil
+	}
+	var err error
+	a.certs, err = certs.Load(certs.Files{Cert: r.TLSCert, Key: r.TLSKey, ClientCA: r.TLSClientCA, ClientName: r.TLSClientName})
+	if problem, ok := errors.AsType[*certs.Error](err); ok {
+		setting := map[string]string{r.TLSCert: "grpc-tls-cert", r.TLSKey: "grpc-tls-key", r.TLSClientCA: "grpc-tls-client-ca"}[problem.File]
+		fault := a.config.at(setting, problem.Error(), problem.Hint)
+		fault.Err = err
+		return fault
+	}
+	if err == nil {
+		a.metrics.Certificate("grpc", a.certs.Expiry)
+	}
+	return err
+}
+
+// watchCerts reads the certificates of grpc again whenever they change.
+func (a *App) watchCerts(ctx context.Context) {
+	if a.certs == nil {
+		return
+	}
+	w, err := filewatch.New(a.certs.Paths(), a.log)
+	if err != nil {
+		a.log.Warn("cannot watch for changes of the certificates; send SIGHUP after a change", "error", err)
+		return
+	}
+	a.group.Go(func() {
+		w.Run(ctx, func() []string { a.renew("files changed"); return nil })
+	})
+}
+
+// renew reads the certificates of grpc again. What is wrong with them is logged, and those
+// before stay.
+func (a *App) renew(why string) {
+	if a.certs == nil {
+		return
+	}
+	changed, err := a.certs.Reload()
+	if problem, ok := errors.AsType[*certs.Error](err); ok {
+		a.log.Error("certificates refused, the ones before stay", "listener", "grpc", "why", why, "problem", problem, "hint", problem.Hint)
+	} else if changed {
+		a.log.Info("certificates loaded", "listener", "grpc", "why", why, "until", a.certs.Expiry().UTC().Format(time.RFC3339))
+	}
+}
+
+// rlsServer answers the grpc address.
+func (a *App) rlsServer(log *slog.Logger) answerer {
+	r := &a.config.RLS
+	options := transport.Options{
+		MaxMessage: int(r.MaxMessage), MaxStreams: uint32(r.MaxStreams),
+		Keepalive: r.Keepalive, KeepaliveTimeout: r.KeepaliveTimeout, MaxAge: r.MaxAge, MaxAgeGrace: r.MaxAgeGrace,
+		Reflection: r.Reflection, Log: log,
+	}
+	if a.certs != nil {
+		options.TLS = a.certs.Config()
+	}
+	return transport.New(a.rls, options)
+}
