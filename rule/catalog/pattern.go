@@ -3,10 +3,11 @@ package catalog
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
-	"stint/internal/route"
+	"stint/internal/urlpath"
 )
 
 // kind is what a segment of a pattern matches, the most specific first.
@@ -35,7 +36,11 @@ const maxSegments = 64
 type segment struct {
 	kind kind
 	text string
+	raw  int // where the text is in the url; -1 where it is spelled differently there
 }
+
+// isEnd says whether it is {$}.
+func (s *segment) isEnd() bool { return s.kind == literal && s.text == "" }
 
 // pattern is a url, taken apart. It is good for one after the other, and keeps its
 // memory.
@@ -45,6 +50,7 @@ type pattern struct {
 	end      end
 	names    []string
 
+	paths urlpath.Options           // by which literals are spelled
 	known map[string]*regexp.Regexp // of classes, each for a whole segment
 }
 
@@ -68,12 +74,16 @@ func (p *pattern) parse(url string) error {
 		return &hinted{fmt.Sprintf("%s behind a slash in %q", belowWord, url), "a slash at the end already is all that follows"}
 	}
 	for left, more := path[1:], true; more; {
+		raw := len(url) - len(left)
+		if isBelow {
+			raw -= len(belowWord)
+		}
 		var one string
 		one, left, more = cutSegment(left)
 		if p.ended() {
 			return &hinted{fmt.Sprintf("%q goes on behind its end", url), "{name...} and {$} stand at the end"}
 		}
-		if err := p.add(one, more); err != nil {
+		if err := p.add(one, raw, more); err != nil {
 			return err
 		}
 		if len(p.segments) > maxSegments {
@@ -86,12 +96,26 @@ func (p *pattern) parse(url string) error {
 	if isBelow {
 		p.end = below
 	}
+	if p.paths.TrailingSlash {
+		p.unslash()
+	}
 	return nil
+}
+
+// unslash makes the pattern one of paths without a slash at their end.
+func (p *pattern) unslash() {
+	n := len(p.segments)
+	if p.end == rest && n > 0 {
+		p.end = below
+	}
+	if n > 1 && p.segments[n-1].isEnd() {
+		p.segments = p.segments[:n-1]
+	}
 }
 
 // ended says whether nothing can follow.
 func (p *pattern) ended() bool {
-	return p.end == rest || len(p.segments) > 0 && p.segments[len(p.segments)-1] == segment{}
+	return p.end == rest || len(p.segments) > 0 && p.segments[len(p.segments)-1].isEnd()
 }
 
 // cutSegment is strings.Cut at the first slash that is not in braces.
@@ -113,7 +137,7 @@ func cutSegment(path string) (one, after string, more bool) {
 }
 
 // add adds one segment.
-func (p *pattern) add(one string, more bool) error {
+func (p *pattern) add(one string, raw int, more bool) error {
 	switch {
 	case one == "" && !more:
 		p.end = rest
@@ -130,7 +154,14 @@ func (p *pattern) add(one string, more bool) error {
 	case strings.ContainsAny(one, "?#"):
 		return &hinted{fmt.Sprintf("the segment %q holds a query", one), "a pattern is a path; write ? as %3F where it is part of one"}
 	}
-	p.segments = append(p.segments, segment{literal, spelled(one)})
+	text := urlpath.String("/"+one, p.paths)[1:]
+	if text == "" || strings.Contains(text, "/") {
+		return &hinted{fmt.Sprintf("the segment %q is spelled %q in every path", one, text), "write the pattern as its paths are spelled"}
+	}
+	if text != one {
+		raw = -1
+	}
+	p.segments = append(p.segments, segment{literal, text, raw})
 	return nil
 }
 
@@ -143,7 +174,7 @@ func (p *pattern) addWildcard(inner string) error {
 	name, regex, isClass := strings.Cut(inner, ":")
 	s := segment{kind: single}
 	if isClass {
-		s = segment{class, regex}
+		s = segment{kind: class, text: regex}
 		if err := p.compile(regex); err != nil {
 			return err
 		}
@@ -162,17 +193,12 @@ func (p *pattern) name(name string) error {
 	if name == "" {
 		return &hinted{"a wildcard without a name", "write one such as {id}"}
 	}
-	for _, other := range p.names {
-		if other == name {
-			return &hinted{fmt.Sprintf("two wildcards are called %s", name), "give each its own name"}
-		}
+	if slices.Contains(p.names, name) {
+		return &hinted{fmt.Sprintf("two wildcards are called %s", name), "give each its own name"}
 	}
 	p.names = append(p.names, name)
 	return nil
 }
-
-// spelled returns the one spelling of a segment.
-func spelled(one string) string { return route.Clean("/" + one)[1:] }
 
 // compile makes the regular expression of a class, unless it is known.
 func (p *pattern) compile(regex string) error {

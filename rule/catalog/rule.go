@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -163,9 +164,18 @@ func (r *Rule) checkTexts() error {
 	return nil
 }
 
+// clone returns the rule with texts of its own.
+func (r *Rule) clone() Rule {
+	own := *r
+	for _, t := range []*string{&own.ID, &own.UID, &own.URL, &own.Time, &own.Algorithm, &own.Domain, &own.Policy} {
+		*t = strings.Clone(*t)
+	}
+	return own
+}
+
 func (r *Rule) fault(field string, err error) *Error {
 	e := &Error{ID: r.ID, Field: field, Problem: err.Error()}
-	if h, ok := err.(*hinted); ok { //nolint:errorlint // made in this package, never wrapped
+	if h, ok := errors.AsType[*hinted](err); ok {
 		e.Problem, e.Hint = h.problem, h.hint
 	}
 	return e
@@ -242,6 +252,9 @@ type terms struct {
 	onStoreFailure rule.Failure
 }
 
+// per returns the period, 0 for a rule that is unlimited.
+func (t *terms) per() time.Duration { return t.limit.Spec().Per }
+
 // newTerms checks the numbers of a rule.
 func newTerms(r *Rule) (*terms, error) {
 	t := &terms{
@@ -272,7 +285,7 @@ func newTerms(r *Rule) (*terms, error) {
 // refused says which word of the rule a limit was refused for.
 func (r *Rule) refused(err error) *Error {
 	e := r.fault("", err)
-	if s, ok := err.(*stint.SpecError); ok { //nolint:errorlint // NewLimit returns nothing else
+	if s, ok := errors.AsType[*stint.SpecError](err); ok {
 		e.Field, e.Problem, e.Hint = s.Field, s.Problem, s.Hint
 		if e.Field == "per" {
 			e.Field = "time"
