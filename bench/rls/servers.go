@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+)
+
+// The processors: the servers share one, as one of them works at a time, and the load
+// has the other.
+const (
+	serverProcessor = "0"
+	loadProcessor   = "1"
+)
+
+// rules let so much pass that nothing is denied while it is measured.
+const rules = `domain: bench
+descriptors:
+  - key: user
+    rate_limit: {requests: 30000000, per: 1m, algorithm: token_bucket, burst: 150000000}
+`
+
+// descriptors are what is asked about: a user each.
+func descriptors(n int) *rls.RateLimitRequest {
+	req := &rls.RateLimitRequest{Domain: "bench"}
+	for i := range n {
+		req.Descriptors = append(req.Descriptors, &ratelimit.RateLimitDescriptor{
+			Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: fmt.Sprintf("user-%04d", i)}},
+		})
+	}
+	return req
+}
+
+// request is what h2load sends: the message behind its five bytes of gRPC.
+func request(n int) []byte {
+	message, err := proto.Marshal(descriptors(n))
+	if err != nil {
+		panic(err) // the message is ours
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+}
+
+// constant answers every request alike.
+type constant struct {
+	rls.UnimplementedRateLimitServiceServer
+	answer *rls.RateLimitResponse
+}
+
+// ShouldRateLimit says yes.
+func (c *constant) ShouldRateLimit(context.Context, *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	return c.answer, nil
+}
+
+// serveConstant serves until the process is killed.
+func serveConstant(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer()
+	rls.RegisterRateLimitServiceServer(s, &constant{answer: &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}})
+	return s.Serve(l)
+}
+
+// server is a process that is measured.
+type server struct {
+	cmd            *exec.Cmd
+	address, admin string
+}
+
+// startServers starts the constant and stint.
+func startServers(ctx context.Context, dir string) ([]*server, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	binary, file := filepath.Join(dir, "stint"), filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		return nil, err
+	}
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
+	if err != nil {
+		return nil, fmt.Errorf("looking for the root module: %w; run this in the folder bench", err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/stint")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building stint: %w\n%s", err, out)
+	}
+	var addresses [3]string
+	for i := range addresses {
+		if addresses[i], err = free(); err != nil {
+			return nil, err
+		}
+	}
+	first, err := start(ctx, own, "-constant", addresses[0])
+	if err != nil {
+		return nil, err
+	}
+	first.address = addresses[0]
+	list := []*server{first}
+	second, err := start(ctx, binary, "serve", "--rules", file, "--http=", "--resp=", "--pprof", "--log-level=warn",
+		"--grpc", addresses[1], "--admin", addresses[2])
+	if err != nil {
+		return list, err
+	}
+	second.address, second.admin = addresses[1], addresses[2]
+	return append(list, second), nil
+}
+
+func stopServers(list []*server) {
+	for _, s := range list {
+		_ = s.cmd.Process.Kill() // it may have ended
+		_ = s.cmd.Wait()
+	}
+}
+
+// start runs a program on the servers' processor.
+func start(ctx context.Context, program string, args ...string) (*server, error) {
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor, program}, args...)...)
+	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return &server{cmd: cmd}, cmd.Start()
+}
+
+// free returns an address that nobody has at the moment.
+func free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// try asks once, waiting until the server is there, and says what is odd about the answer.
+func (s *server) try(n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is lost
+	answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, descriptors(n), grpc.WaitForReady(true))
+	switch {
+	case err != nil:
+		return err
+	case answer.OverallCode != rls.RateLimitResponse_OK:
+		return errors.New("the request is denied")
+	case s.admin != "" && (len(answer.Statuses) != n || answer.Statuses[n-1].CurrentLimit == nil):
+		return fmt.Errorf("no limit was asked: %v", answer)
+	}
+	return nil
+}
+
+// tick is the unit of times in /proc.
+const tick = 10 * time.Millisecond
+
+// processor returns how long the server has used a processor so far.
+func (s *server) processor() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
+}
+
+// finished is what h2load says at its end.
+var (
+	finished = regexp.MustCompile(`finished in .*, ([0-9.]+) req/s`)
+	counts   = regexp.MustCompile(`requests: .* (\d+) done, (\d+) succeeded`)
+)
+
+// load asks for a while and returns how many calls were answered, and how many a second.
+func load(ctx context.Context, s settings, address, body string) (calls int, rate float64, err error) {
+	cmd := exec.CommandContext(ctx, "taskset", "-c", loadProcessor, "h2load",
+		"-c", strconv.Itoa(s.connections), "-m", strconv.Itoa(s.streams), "-D", strconv.Itoa(max(1, int(s.time/time.Second))), "-d", body,
+		"-H", "content-type: application/grpc", "-H", "te: trailers",
+		"http://"+address+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return 0, 0, fmt.Errorf("h2load: %w\n%s", err, out)
+	}
+	speed, done := finished.FindSubmatch(out), counts.FindSubmatch(out)
+	if speed == nil || done == nil || string(done[1]) != string(done[2]) {
+		return 0, 0, fmt.Errorf("h2load had calls fail:\n%s", out)
+	}
+	calls, errCalls := strconv.Atoi(string(done[1]))
+	rate, errRate := strconv.ParseFloat(string(speed[1]), 64)
+	return calls, rate, errors.Join(errCalls, errRate)
+}

@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stint/internal/rlstest"
+	"stint/server/rls"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs a server until the test ends and returns its address.
+func serve(t *testing.T, s *Server) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Drain(context.Background(), time.Now())
+		if err := <-served; err != nil {
+			t.Errorf("serving ended with %v", err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// A call that panics is answered with INTERNAL and logged, and the next one is answered
+// too.
+func TestPanicIsAnswered(t *testing.T) {
+	var log bytes.Buffer
+	broken := rls.New(nil, rls.Options{}) // it has nobody to ask
+	s := New(broken, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c := rlstest.Dial(t, serve(t, s), nil)
+	for range 3 {
+		if _, err := c.Ask(t.Context(), "api", "user=x"); rlstest.Code(err) != 13 || rlstest.Message(err) != "internal error" {
+			t.Errorf("error %v, want INTERNAL", err)
+		}
+	}
+	if n := strings.Count(log.String(), "a call panicked"); n != 3 {
+		t.Errorf("%d panics are logged:\n%s", n, log.String())
+	}
+}
+
+// Health follows what the server is told, and is bad from the beginning of the end.
+func TestHealth(t *testing.T) {
+	s := New(rls.New(nil, rls.Options{}), Options{})
+	c := rlstest.Dial(t, serve(t, s), nil)
+	for _, ready := range []bool{false, true, false, true} {
+		s.Ready(ready)
+		for _, name := range healthNames {
+			if healthy, err := c.Healthy(t.Context(), name); healthy != ready || err != nil {
+				t.Errorf("%q is healthy: %v, want %v; error %v", name, healthy, ready, err)
+			}
+		}
+	}
+}
+
+// A client that has said nothing does not hold up the end, nor does one that has said
+// hello and is deaf to being asked to go away.
+func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
+	const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for name, said := range map[string]string{"silent": "", "deaf": hello} {
+		t.Run(name, func(t *testing.T) {
+			s := New(rls.New(nil, rls.Options{}), Options{})
+			conn, err := net.Dial("tcp", serve(t, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := conn.Write([]byte(said)); err != nil {
+				t.Fatal(err)
+			}
+			if said != "" {
+				// Its settings say that it has taken the connection.
+				if _, err := conn.Read(make([]byte, 9)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if s.Drain(ctx, time.Now()) {
+				t.Error("it was waited for until the end")
+			}
+		})
+	}
+}
