@@ -44,9 +44,13 @@ func (a *App) status() httpapi.Status {
 	return s
 }
 
+// trafficHeader is the most bytes of a header that the HTTP address takes: that of a
+// proxy's question is the client's, and what the proxy takes has to be asked about.
+const trafficHeader = 64 << 10
+
 // trafficServer answers the HTTP address.
 func (a *App) trafficServer(log *slog.Logger) answerer {
-	return newHTTPServer(a.trafficHandler(), httpapi.Limits{}, log)
+	return newHTTPServer(a.trafficHandler(), httpapi.Limits{HeaderBytes: trafficHeader}, log)
 }
 
 func (a *App) trafficHandler() http.Handler {

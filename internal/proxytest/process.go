@@ -31,6 +31,9 @@ type Command struct {
 
 	Args []string
 
+	// Dir is the folder it runs in, "": the one of the test.
+	Dir string
+
 	// Env is added to the environment of the test.
 	Env []string
 
@@ -81,6 +84,7 @@ func Run(t testing.TB, c Command) *Process {
 func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = exec.Command(p.command.Path, p.command.Args...)
+	p.cmd.Dir = p.command.Dir
 	p.cmd.Env = append(os.Environ(), p.command.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it

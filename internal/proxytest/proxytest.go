@@ -5,7 +5,10 @@
 package proxytest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -111,36 +114,43 @@ func Listens(address string) func() bool {
 	}
 }
 
-// Adapt writes a copy of a file with other words, such as addresses, and returns where
-// it is: in a folder beside copies of the files that it stands with. Each word to be
-// replaced must be there.
+// Adapt writes a copy of a file and of those that it stands with, with other words, such
+// as addresses, and returns where it is. Each word to be replaced must be in one of them.
 func Adapt(t testing.TB, file string, words map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(file))); err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(dir, filepath.Base(file))
-	data, err := os.ReadFile(copied)
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	found := map[string]bool{}
 	var pairs []string
 	for from, to := range words {
-		if !strings.Contains(string(data), from) {
-			t.Fatalf("%s: %q is not there to be replaced", file, from)
-		}
 		pairs = append(pairs, from, to)
 	}
-	data = []byte(strings.NewReplacer(pairs...).Replace(string(data)))
-	if err := os.WriteFile(copied, data, 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for from := range words {
+			found[from] = found[from] || strings.Contains(string(data), from)
+		}
+		data = []byte(strings.NewReplacer(pairs...).Replace(string(data)))
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return copied
+	for from := range words {
+		if !found[from] {
+			t.Fatalf("%s: %q is not there to be replaced", file, from)
+		}
+	}
+	return filepath.Join(dir, filepath.Base(file))
 }
 
-// Backend is a small server behind a proxy. It answers every request by 200 and its
-// method and path, and keeps what it was asked.
+// Backend is a small server behind a proxy. It answers every request by its method and
+// path, with status 200, or 418 for the path /status/418, and keeps what it was asked.
 type Backend struct {
 	Addr string // host:port
 
@@ -160,14 +170,24 @@ func NewBackend(t testing.TB) *Backend {
 
 // ServeHTTP answers a request.
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kept := r.Clone(context.Background())
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	kept.Body = io.NopCloser(bytes.NewReader(body))
 	b.mu.Lock()
-	b.seen = append(b.seen, r.Clone(r.Context()))
+	b.seen = append(b.seen, kept)
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if status, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/status/")); err == nil {
+		w.WriteHeader(status)
+	}
 	fmt.Fprintf(w, "%s %s", r.Method, r.URL.EscapedPath())
 }
 
-// Seen returns the requests that came so far, without their bodies, and forgets them.
+// Seen returns the requests that came so far, and forgets them.
 func (b *Backend) Seen() []*http.Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,7 +54,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// An adapted file stands beside copies of its neighbours.
+// An adapted file stands beside its neighbours, which are adapted too.
 func TestAdapt(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.conf": "listen 1, ask 2, include b.conf", "b.conf": "1"} {
@@ -63,7 +63,7 @@ func TestAdapt(t *testing.T) {
 		}
 	}
 	file := Adapt(t, filepath.Join(dir, "a.conf"), map[string]string{"1": "2", "2": "3"})
-	for name, want := range map[string]string{file: "listen 2, ask 3, include b.conf", filepath.Join(filepath.Dir(file), "b.conf"): "1"} {
+	for name, want := range map[string]string{file: "listen 2, ask 3, include b.conf", filepath.Join(filepath.Dir(file), "b.conf"): "2"} {
 		if data, err := os.ReadFile(name); err != nil || string(data) != want {
 			t.Errorf("%s: %q, %v, want %q", name, data, err, want)
 		}

@@ -1,0 +1,420 @@
+// Package proxies tests the configurations of this folder with the real proxies, as they
+// stand but for their ports and deadlines.
+package proxies
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stint/internal/proxytest"
+)
+
+func TestMain(m *testing.M) { proxytest.Main(m) }
+
+// The proxies that ask by GET /v1/auth.
+var askers = []asker{
+	{
+		name: "nginx", file: "nginx/%s.conf", headers: true, closed: 503,
+		start: func(t *testing.T, file string) proxytest.Command {
+			args := []string{"-p", t.TempDir(), "-c", file}
+			if os.Getuid() == 0 { // nobody else may enter that folder
+				args = append(args, "-g", "user root;")
+			}
+			return proxytest.Command{Path: proxytest.Binary(t, "nginx"), Args: args}
+		},
+	},
+	{
+		name: "caddy", file: "caddy/%s.Caddyfile", headers: true, body: true, closed: 503,
+		start: func(t *testing.T, file string) proxytest.Command {
+			home := t.TempDir()
+			return proxytest.Command{
+				Path: proxytest.Binary(t, "caddy"), Args: []string{"run", "--config", file, "--adapter", "caddyfile"},
+				Env: []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "XDG_DATA_HOME=" + home},
+			}
+		},
+	},
+	{
+		name: "haproxy", file: "haproxy/%s.cfg", headers: true, body: true, closed: 503,
+		words: map[string]string{"abns@stint-auth": ""},
+		start: func(t *testing.T, file string) proxytest.Command {
+			return proxytest.Command{Path: proxytest.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
+		},
+	},
+	{
+		name: "traefik", file: "traefik/%s.yaml", body: true, closed: 504, stopped: 502,
+		words: map[string]string{"127.0.0.1:8001": ""},
+		start: func(t *testing.T, file string) proxytest.Command {
+			return proxytest.Command{Path: proxytest.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
+		},
+	},
+}
+
+// asker is a proxy that asks by GET /v1/auth.
+type asker struct {
+	name  string
+	file  string // open or closed for %s
+	start func(t *testing.T, file string) proxytest.Command
+
+	// words are to be replaced beside the common ones: by a free address, or a name of
+	// which there is no other.
+	words map[string]string
+
+	// headers: the client gets the numbers of what passes. body: it gets the body of a
+	// refusal.
+	headers, body bool
+
+	// closed and stopped are what the form that fails closed answers while Stint is frozen
+	// or too slow, and while it is stopped; stopped is closed where it is 0.
+	closed, stopped int
+}
+
+// setup is one proxy in front of a backend, and a Stint that it asks.
+type setup struct {
+	asker
+	t       *testing.T
+	stint   *proxytest.Service
+	backend *proxytest.Backend
+	url     string
+}
+
+// deadline is that of the proxies here: a machine that runs other tests too may take
+// longer than the 100 ms of the files.
+const deadline = time.Second
+
+// eachProxy runs a test for every proxy, in both forms.
+func eachProxy(t *testing.T, test func(t *testing.T, s *setup, open bool)) {
+	for _, a := range askers {
+		for _, form := range []string{"open", "closed"} {
+			t.Run(a.name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				test(t, start(t, a, form), form == "open")
+			})
+		}
+	}
+}
+
+func start(t *testing.T, a asker, form string) *setup {
+	t.Helper()
+	s := &setup{asker: a, t: t, stint: proxytest.Stint(t, "--config", "stint.yaml"), backend: proxytest.NewBackend(t)}
+	address := proxytest.Address(t)
+	words := map[string]string{
+		"127.0.0.1:8000": address, "127.0.0.1:8080": s.stint.HTTP, "127.0.0.1:9000": s.backend.Addr,
+		"100ms": deadline.String(), "wait=60ms": "wait=" + (deadline / 2).String(),
+	}
+	for word := range a.words {
+		words[word] = proxytest.Address(t)
+		if kind, _, ok := strings.Cut(word, "@"); ok {
+			words[word] = kind + "@" + words[word]
+		}
+	}
+	command := a.start(t, proxytest.Adapt(t, fmt.Sprintf(a.file, form), words))
+	command.Ready = proxytest.Listens(address)
+	if a.name == "traefik" { // listens before it knows its routes
+		answers := proxytest.Answers("http://" + address + "/ready")
+		command.Ready = func() bool { answers(); return len(s.backend.Seen()) > 0 }
+	}
+	proxytest.Run(t, command)
+	s.url = "http://" + address
+	return s
+}
+
+// answer is what a client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	took   time.Duration
+}
+
+// get sends a request with lines "Name: value" in its header.
+func (s *setup) get(client *http.Client, path string, lines ...string) answer {
+	s.t.Helper()
+	return s.send(client, http.MethodGet, path, "", lines...)
+}
+
+func (s *setup) send(client *http.Client, method, path, body string, lines ...string) answer {
+	s.t.Helper()
+	a, err := s.try(client, method, path, body, lines...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// try is send where it may be that no answer comes.
+func (s *setup) try(client *http.Client, method, path, body string, lines ...string) (answer, error) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+"/", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	path, query, _ := strings.Cut(path, "?")
+	req.URL = &url.URL{Scheme: "http", Host: req.URL.Host, Opaque: path, RawQuery: query}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Add(name, value)
+	}
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text), time.Since(began)}, err
+}
+
+// exhaust takes what a client may have of /reports.
+func (s *setup) exhaust(client *http.Client) {
+	s.t.Helper()
+	for i := range 5 {
+		if a := s.get(client, "/reports"); a.status != 200 {
+			s.t.Fatalf("report %d: %d %s", i+1, a.status, a.body)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	eachProxy(t, func(t *testing.T, s *setup, _ bool) {
+		one, other := proxytest.Client(t, "127.0.0.7"), proxytest.Client(t, "127.0.0.8")
+		for left := range 5 {
+			left = 4 - left
+			body := strings.Repeat("x", 5000*left) // of no size, of one that is kept, of one that is not
+			a := s.send(one, http.MethodPost, fmt.Sprintf("/reports?left=%d", left), body, "X-Other: kept")
+			if a.status != 200 || a.body != "POST /reports" {
+				t.Fatalf("%d left: %d %s", left, a.status, a.body)
+			}
+			if got := a.header.Get("X-RateLimit-Remaining"); s.headers && got != fmt.Sprint(left) {
+				t.Errorf("%q remain, want %d", got, left)
+			}
+			s.checkSeen("/reports", fmt.Sprintf("left=%d", left), body)
+		}
+		a := s.get(one, "/reports")
+		if a.status != 429 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"reports";r=0;t=`) {
+			t.Errorf("refused by %d %v", a.status, a.header)
+		}
+		want := `"code":"rate_limited"`
+		if s.body {
+			want = `"code": "too_many_reports", "limit": 5`
+		}
+		if !strings.Contains(a.body, want) {
+			t.Errorf("refused by %s, want %s", a.body, want)
+		}
+		if seen := s.backend.Seen(); len(seen) != 0 {
+			t.Errorf("the backend saw %v", seen[0].URL)
+		}
+		if a := s.get(other, "/reports"); a.status != 200 {
+			t.Errorf("another client: %d %s", a.status, a.body)
+		}
+		s.checkOwnStatus(one)
+	})
+}
+
+// checkSeen checks what came to the backend.
+func (s *setup) checkSeen(path, query, body string) {
+	s.t.Helper()
+	seen := s.backend.Seen()
+	if len(seen) != 1 {
+		s.t.Errorf("the backend saw %d requests", len(seen))
+		return
+	}
+	r := seen[0]
+	got, err := io.ReadAll(r.Body)
+	if err != nil || string(got) != body || r.URL.Path != path || r.URL.RawQuery != query || r.Header.Get("X-Other") != "kept" {
+		s.t.Errorf("the backend saw %s %v %v, %d bytes (%v)", r.Method, r.URL, r.Header, len(got), err)
+	}
+}
+
+// checkOwnStatus checks a refusal with a status and a header of its rule.
+func (s *setup) checkOwnStatus(client *http.Client) {
+	s.t.Helper()
+	if a := s.get(client, "/export"); a.status != 200 {
+		s.t.Errorf("the first export: %d %s", a.status, a.body)
+	}
+	a := s.get(client, "/export")
+	if a.status != 402 || s.body && a.header.Get("Link") != `</plans>; rel="payment"` {
+		s.t.Errorf("the second export: %d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// Whatever a client says of its own request, it has the five that it has, and those of
+// another are not touched.
+func TestForgery(t *testing.T) {
+	forged := [][]string{
+		{"X-Forwarded-Uri: /free"},
+		{"X-Original-URI: /free"},
+		{"X-Original-Url: http://x/free"},
+		{"X-Forwarded-Uri: /free", "X-Original-URI: /free"},
+		{"X-Original-URI: /free", "X-Original-URI: /free"},
+		{"X-Forwarded-Method: HEAD"},
+		{"X-Original-Method: HEAD"},
+		{"X-HTTP-Method-Override: HEAD"},
+		{"X-Forwarded-For: 127.0.0.8"},
+		{"X-Forwarded-For: 127.0.0.8, 127.0.0.1"},
+		{"X-Forwarded-For: junk"},
+		{"X-Forwarded-For: 127.0.0.8", "X-Forwarded-For: 127.0.0.8"},
+		{"X-Real-IP: 127.0.0.8"},
+		{"Forwarded: for=127.0.0.8"},
+		{"X-Forwarded-Host: other"},
+		{"X-Stint-Status: 200"},
+		{"Connection: X-Forwarded-For, X-Forwarded-Uri, X-Original-URI, X-Original-Method"},
+		{"X-Forwarded-Uri: "},
+		{"X-Original-URI: "},
+		{"X_Original_URI: /free"},
+	}
+	eachProxy(t, func(t *testing.T, s *setup, _ bool) {
+		one, victim := proxytest.Client(t, "127.0.0.7"), proxytest.Client(t, "127.0.0.8")
+		passed := 0
+		for _, lines := range forged {
+			a := s.get(one, "/reports", lines...)
+			switch {
+			case a.status == 200:
+				passed++
+			case a.status != 429 && a.status != 400:
+				t.Errorf("%q: %d %s", lines, a.status, a.body)
+			}
+		}
+		if passed > 5 {
+			t.Errorf("%d reports, at most 5", passed)
+		}
+		for range 5 - passed { // what was refused as a contradiction is still there
+			s.get(one, "/reports")
+		}
+		for _, lines := range forged {
+			if a := s.get(one, "/reports", lines...); a.status == 200 {
+				t.Errorf("%q: one more", lines)
+			}
+		}
+		s.exhaust(victim)
+	})
+}
+
+// A request with as large a header as the proxy takes is asked about like any other: a
+// client must not get past by a question that cannot be put.
+func TestLargeHeader(t *testing.T) {
+	sizes := []int{4000, 7900, 12000, 14000, 16000, 20000, 30000, 60000, 120000, 900000}
+	for size := 14800; size < 15400; size += 40 { // around what HAProxy takes
+		sizes = append(sizes, size)
+	}
+	eachProxy(t, func(t *testing.T, s *setup, _ bool) {
+		client := proxytest.Client(t, "127.0.0.7")
+		s.exhaust(client)
+		for _, size := range sizes {
+			for _, lines := range []int{1, 7} {
+				var header []string
+				for i := range lines {
+					header = append(header, fmt.Sprintf("X-Large-%d: %s", i, strings.Repeat("x", size/lines)))
+				}
+				// A proxy may close the connection before all is sent.
+				if a, err := s.try(client, http.MethodGet, "/reports", "", header...); err == nil && a.status == 200 {
+					t.Errorf("%d bytes in %d lines: passed", size, lines)
+				}
+			}
+		}
+	})
+}
+
+// While Stint is frozen or stopped each form answers as it should, before long, and when
+// it is back so are the limits.
+func TestAway(t *testing.T) {
+	eachProxy(t, func(t *testing.T, s *setup, open bool) {
+		client := proxytest.Client(t, "127.0.0.7")
+		s.exhaust(client)
+		refused := func() bool { return s.get(client, "/reports").status == 429 }
+		if !refused() {
+			t.Fatal("a sixth report")
+		}
+
+		s.stint.Freeze()
+		s.checkAway(client, open, "frozen", s.closed)
+		s.stint.Thaw()
+		proxytest.Until(t, "a refusal after the thaw", refused)
+
+		s.stint.Stop()
+		stopped := s.stopped
+		if stopped == 0 {
+			stopped = s.closed
+		}
+		s.checkAway(client, open, "stopped", stopped)
+		s.stint.Start()
+		proxytest.Until(t, "a refusal after the restart", refused)
+	})
+}
+
+// checkAway checks what a client gets while there is no answer.
+func (s *setup) checkAway(client *http.Client, open bool, state string, closed int) {
+	s.t.Helper()
+	s.backend.Seen()
+	a := s.send(client, http.MethodPost, "/reports?now", "body", "X-Other: kept")
+	if a.took > 10*deadline {
+		s.t.Errorf("%s: answered after %v", state, a.took)
+	}
+	if !open {
+		if a.status != closed || len(s.backend.Seen()) != 0 {
+			s.t.Errorf("%s: %d %s, want %d", state, a.status, a.body, closed)
+		}
+		return
+	}
+	if a.status != 200 {
+		s.t.Errorf("%s: %d %s, want 200", state, a.status, a.body)
+		return
+	}
+	s.checkSeen("/reports", "now", "body")
+}
+
+// What a leaky bucket lets pass at once leaves one by one through the proxy too.
+func TestQueue(t *testing.T) {
+	const apart = 50 * time.Millisecond
+	eachProxy(t, func(t *testing.T, s *setup, _ bool) {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		passed, refused := 0, 0
+		began := time.Now()
+		for i := range 15 {
+			client := proxytest.Client(t, fmt.Sprintf("127.0.0.%d", 10+i))
+			group.Go(func() {
+				a := s.get(client, "/search")
+				mu.Lock()
+				defer mu.Unlock()
+				switch a.status {
+				case 200:
+					passed++
+				case 429:
+					refused++
+				default:
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(began); passed == 0 || time.Duration(passed-1)*apart > took {
+			t.Errorf("%d passed within %v", passed, took)
+		}
+		if passed+refused != 15 {
+			t.Errorf("%d passed, %d were refused", passed, refused)
+		}
+	})
+}
+
+// The backend's own errors and refusals are its own: nobody asks twice, and nothing is
+// sent twice.
+func TestBackendAway(t *testing.T) {
+	eachProxy(t, func(t *testing.T, s *setup, _ bool) {
+		client := proxytest.Client(t, "127.0.0.7")
+		for _, status := range []int{401, 403, 429, 500, 502, 503, 504} {
+			s.backend.Seen()
+			a := s.get(client, fmt.Sprintf("/status/%d", status))
+			if seen := s.backend.Seen(); a.status != status || len(seen) != 1 || a.body != fmt.Sprintf("GET /status/%d", status) {
+				t.Errorf("%d became %d %s, after %d requests", status, a.status, a.body, len(seen))
+			}
+		}
+	})
+}
