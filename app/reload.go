@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/rule"
+	"stint/rule/audit"
 )
 
 // ruleset is the table in force and what became of the last try to replace it.
@@ -111,8 +112,10 @@ func (a *App) refuse(err error, why string, always bool) {
 
 // warn logs what the rules may not mean.
 func (a *App) warn(table *rule.Table) {
-	for _, w := range table.Warnings() {
-		a.log.Warn("rules", "file", w.File, "line", w.Line, "problem", w.Text, "hint", w.Hint)
+	for _, f := range audit.Table(table) {
+		if f.Severity >= audit.Warning {
+			a.log.Warn("rules", "file", f.File, "line", f.Line, "finding", f.ID, "problem", f.Text, "hint", f.Hint)
+		}
 	}
 }
 

@@ -84,7 +84,6 @@ func (c *compiler) file(src Source) {
 	c.table.domains = append(c.table.domains, f.domain)
 	c.table.byName[f.domain.name] = f.domain
 	c.table.rules = append(c.table.rules, f.rules...)
-	f.lint()
 	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return a.Line - b.Line })
 	c.table.warnings = append(c.table.warnings, f.warnings...)
 }
@@ -130,6 +129,6 @@ func (f *fileCompiler) top() {
 }
 
 // warn notes something about a line that is accepted.
-func (f *fileCompiler) warn(line int, rule, text, hint string) {
-	f.warnings = append(f.warnings, Warning{File: f.domain.file, Line: line, Rule: rule, Text: text, Hint: hint})
+func (f *fileCompiler) warn(id string, line int, rule, text, hint string) {
+	f.warnings = append(f.warnings, Warning{ID: id, File: f.domain.file, Line: line, Rule: rule, Text: text, Hint: hint})
 }

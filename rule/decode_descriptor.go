@@ -48,17 +48,17 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
 	}
 	f.nodes++
-	n := &node{path: append(slices.Clone(path), d.level), line: v.Line(), order: f.nodes}
+	n := &Node{Path: append(slices.Clone(path), d.level), Line: v.Line(), order: f.nodes}
 	if first := nodes.put(n); first != nil {
-		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in line %d", d.level, first.line), "put what both say into one; rate_limit may be a list of several limits")
+		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in line %d", d.level, first.Line), "put what both say into one; rate_limit may be a list of several limits")
 	}
 	if d.limits != nil {
 		f.limits(&d, n)
 	} else if d.shadow || d.quota {
-		f.warn(v.Line(), "", fmt.Sprintf("shadow_mode or quota_mode on %s, which has no rate_limit", d.level), "it concerns the limits of this descriptor alone, not those below it")
+		f.warn("mode-without-limit", v.Line(), "", fmt.Sprintf("shadow_mode or quota_mode on %s, which has no rate_limit", d.level), "it concerns the limits of this descriptor alone, not those below it")
 	}
 	if d.children != nil {
-		n.children = f.level(*d.children, n.path)
+		n.children = f.level(*d.children, n.Path)
 	}
 }
 
@@ -84,11 +84,11 @@ func (d *descriptor) words() strictyaml.Words {
 }
 
 // put adds a node to its level. It returns the one that stands there already.
-func (l level) put(n *node) *node {
-	at := n.path[len(n.path)-1]
+func (l level) put(n *Node) *Node {
+	at := n.Path[len(n.Path)-1]
 	c := l[at.Key]
 	if c == nil {
-		c = &candidates{exact: map[string]*node{}}
+		c = &candidates{exact: map[string]*Node{}}
 		l[at.Key] = c
 	}
 	if at.Value == "" {
@@ -109,14 +109,14 @@ func (l level) put(n *node) *node {
 }
 
 // limits compiles the rate_limit of a descriptor, one limit or a list.
-func (f *fileCompiler) limits(d *descriptor, n *node) {
+func (f *fileCompiler) limits(d *descriptor, n *Node) {
 	list := d.limits.OneOrList()
 	if len(list) == 0 {
 		if d.limits.IsList() {
 			d.limits.Fail("rate_limit is an empty list", "give at least one limit, or leave rate_limit out")
 			return
 		}
-		f.warn(d.limits.Line(), "", fmt.Sprintf("rate_limit on %s says nothing", d.level), "write its numbers, or leave it out")
+		f.warn("empty-limit", d.limits.Line(), "", fmt.Sprintf("rate_limit on %s says nothing", d.level), "write its numbers, or leave it out")
 		return
 	}
 	for i, v := range list {
@@ -126,13 +126,13 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 			continue
 		}
 		r := &Rule{
-			Given: l.name, Domain: f.domain.name, Path: n.path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
+			Given: l.name, Domain: f.domain.name, Path: n.Path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
 		l.placeBy(r)
-		for j, other := range n.rules {
+		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {
 				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
 			} else if r.Given == "" && other.Given == "" && r.Limit.Same(other.Limit) && r.Answers.same(other.Answers) {
@@ -141,13 +141,13 @@ func (f *fileCompiler) limits(d *descriptor, n *node) {
 		}
 		r.Name = f.name(r, i, len(list))
 		r.identify(i)
-		n.rules = append(n.rules, r)
+		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)
 		if l.elastic != nil {
 			f.borrowers = append(f.borrowers, borrower{r, l.elastic})
 		}
 		if l.ignored != "" {
-			f.warn(v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
+			f.warn("unlimited-number", v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (f *fileCompiler) name(r *Rule, index, count int) string {
 	if r.Given != "" {
 		name = r.Given
 		if f.names[name] {
-			f.warn(r.Line, path, fmt.Sprintf("the name %q is given to another rule already; this one is shown with its path", name),
+			f.warn("double-name", r.Line, path, fmt.Sprintf("the name %q is given to another rule already; this one is shown with its path", name),
 				"give each rule a name of its own, unless one `replaces` is to drop them all")
 			name += " (" + path + ")"
 		}

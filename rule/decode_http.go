@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"stint/internal/strictyaml"
@@ -37,10 +38,10 @@ func (f *fileCompiler) checkCookies() {
 	var cookies []action.Cookie
 	for i := range f.domain.http {
 		h := &f.domain.http[i]
-		cookies = h.actions.Cookies(cookies[:0])
+		cookies = h.Actions.Cookies(cookies[:0])
 		for _, c := range cookies {
 			if first, ok := files[c.Name]; ok && first != c.File {
-				f.doc.Fail(h.line, fmt.Sprintf("the cookie %s has its secrets in %s and in %s", c.Name, first, c.File),
+				f.doc.Fail(h.Line, fmt.Sprintf("the cookie %s has its secrets in %s and in %s", c.Name, first, c.File),
 					"name the same secret_file, or give one of the cookies another name")
 			}
 			files[c.Name] = c.File
@@ -49,19 +50,19 @@ func (f *fileCompiler) checkCookies() {
 }
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
-	h := httpLimit{actions: new(action.List), line: v.Line()}
+	h := HTTPLimit{Actions: new(action.List), Line: v.Line()}
 	said, costs := 0, 0
 	actions := func(groups bool) func(strictyaml.Value) {
 		return func(v strictyaml.Value) {
 			said++
-			h.actions, h.groups = action.Read(v, f.domain.paths, f.open), groups
+			h.Actions, h.Groups = action.Read(v, f.domain.paths, f.open), groups
 		}
 	}
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{
 		"actions":     actions(false),
 		"groups":      actions(true),
-		"cost":        func(v strictyaml.Value) { costs++; h.cost = action.ReadCost(v, f.domain.paths) },
-		"hits_addend": func(v strictyaml.Value) { costs++; h.cost = action.ReadHitsAddend(v) },
+		"cost":        func(v strictyaml.Value) { costs++; h.Cost = action.ReadCost(v, f.domain.paths) },
+		"hits_addend": func(v strictyaml.Value) { costs++; h.Cost = action.ReadHitsAddend(v) },
 	}, httpLimitHint)
 	if costs > 1 {
 		v.Fail("cost and hits_addend both say the cost", "keep one of the two")
@@ -72,7 +73,10 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	if known && said == 0 {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
-	h.readsPath = h.actions.ReadsPath() || h.cost.ReadsPath()
+	h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
+	if text, err := json.Marshal(v.Any()); err == nil { // only what JSON does not know, such as .inf, is left out
+		h.Text = string(text)
+	}
 	f.domain.http = append(f.domain.http, h)
 }
 

@@ -153,7 +153,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 		}
 		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
 		if near := unitNamed(text); near != nil {
-			hint = fmt.Sprintf("write %s, or the word unit: %s", shortest(near.Per), near.Name)
+			hint = fmt.Sprintf("write %s, or the word unit: %s", duration.Text(near.Per), near.Name)
 		} else if v.IsInt() && errors.Is(err, duration.ErrNoUnit) {
 			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
 		}
@@ -198,19 +198,6 @@ func unitNamed(text string) *Unit {
 		}
 	}
 	return nil
-}
-
-// shortest writes a duration as a rule file would.
-func shortest(d time.Duration) string {
-	for _, u := range []struct {
-		name string
-		d    time.Duration
-	}{{"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
-		if d >= u.d && d%u.d == 0 {
-			return fmt.Sprintf("%d%s", d/u.d, u.name)
-		}
-	}
-	return d.String()
 }
 
 func (l *limit) readAlgorithm(v strictyaml.Value) {

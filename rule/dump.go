@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/duration"
 )
 
 // String returns the whole table as text, each domain with its tree and its
@@ -33,11 +34,11 @@ func (d *Domain) dump(b *strings.Builder) {
 	}
 	for i := range d.http {
 		b.WriteString("  http")
-		if d.http[i].groups {
+		if d.http[i].Groups {
 			b.WriteString(" groups")
 		}
-		b.WriteString(d.http[i].actions.String())
-		if cost := d.http[i].cost; cost != nil {
+		b.WriteString(d.http[i].Actions.String())
+		if cost := d.http[i].Cost; cost != nil {
 			fmt.Fprintf(b, " cost %v", cost)
 		}
 		b.WriteByte('\n')
@@ -45,16 +46,16 @@ func (d *Domain) dump(b *strings.Builder) {
 }
 
 // nodes returns the nodes of a level in the order of the file.
-func (l level) nodes() []*node {
-	var all []*node
+func (l level) nodes() []*Node {
+	var all []*Node
 	for _, c := range l {
 		all = append(all, c.nodes()...)
 	}
-	slices.SortFunc(all, func(a, b *node) int { return a.order - b.order })
+	slices.SortFunc(all, func(a, b *Node) int { return a.order - b.order })
 	return all
 }
 
-func (c *candidates) nodes() []*node {
+func (c *candidates) nodes() []*Node {
 	all := slices.Collect(maps.Values(c.exact))
 	if c.any != nil {
 		all = append(all, c.any)
@@ -64,7 +65,7 @@ func (c *candidates) nodes() []*node {
 
 func (l level) dump(b *strings.Builder, indent string) {
 	for _, n := range l.nodes() {
-		at := n.path[len(n.path)-1]
+		at := n.Path[len(n.Path)-1]
 		b.WriteString(indent + at.String())
 		if at.Shared {
 			b.WriteString(" (all in one)")
@@ -73,15 +74,15 @@ func (l level) dump(b *strings.Builder, indent string) {
 			b.WriteString(" (value in metrics)")
 		}
 		b.WriteByte('\n')
-		for _, r := range n.rules {
-			fmt.Fprintf(b, "%s  * %s: %s\n", indent, r.Name, r.summary())
+		for _, r := range n.Rules {
+			fmt.Fprintf(b, "%s  * %s: %s\n", indent, r.Name, r.Summary())
 		}
 		n.children.dump(b, indent+"  ")
 	}
 }
 
-// summary returns what the rule says in one line.
-func (r *Rule) summary() string {
+// Summary returns what the rule says in one line, for people and tests.
+func (r *Rule) Summary() string {
 	words := []string{describe(r.Limit)}
 	add := func(on bool, format string, args ...any) {
 		if on {
@@ -117,7 +118,7 @@ func describe(l *stint.Limit) string {
 	if s.Calendar != stint.NoPeriod {
 		text += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
 	} else {
-		text += shortest(s.Per)
+		text += duration.Text(s.Per)
 	}
 	add := func(on bool, format string, args ...any) {
 		if on {
@@ -126,12 +127,12 @@ func describe(l *stint.Limit) string {
 	}
 	add(s.Algorithm == stint.TokenBucket || s.Algorithm == stint.LeakyBucket, "burst %d", s.Burst)
 	add(s.Step, "in steps")
-	add(s.MaxWait > 0, "wait at most %s", shortest(s.MaxWait))
+	add(s.MaxWait > 0, "wait at most %s", duration.Text(s.MaxWait))
 	add(s.FromFirst, "from the first")
 	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
 	add(s.StartFull, "starting full")
 	add(s.Hold, "with reservations")
-	add(s.MinInterval > 0, "at least %s apart", shortest(s.MinInterval))
+	add(s.MinInterval > 0, "at least %s apart", duration.Text(s.MinInterval))
 	add(s.CountDenied, "counting denied")
 	add(s.Overdraw, "with overdraw")
 	return text

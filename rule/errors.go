@@ -74,8 +74,9 @@ func (e *Errors) orNil() error {
 }
 
 // Warning is something that a rule file may say but probably does not mean, or that
-// costs more than one would think. `stint check` prints them.
+// costs more than one would think, found while it was read. Package rule/audit finds more.
 type Warning struct {
+	ID   string // what kind of warning, the same in all versions
 	File string
 	Line int
 	Rule string // name of the rule, "" where it concerns none

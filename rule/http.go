@@ -33,16 +33,27 @@ type Parameters = action.Parameters
 // CostError is what Describe returns for a request that names a cost which is none.
 type CostError = action.CostError
 
-// httpLimit is one element of http.rate_limits: the actions of one descriptor, or of
-// one for each group that a request is in, from the outermost in.
-type httpLimit struct {
-	actions *action.List
-	groups  bool
+// HTTPLimit is one element of http.rate_limits. It must not be changed.
+type HTTPLimit struct {
+	// Actions make the descriptor. With Groups they make one for each group that a
+	// request is in, from the outermost in.
+	Actions *action.List
+	Groups  bool
+
+	// Cost is what a request costs; nil is one unit.
+	Cost *action.Cost
+
+	// Line is where it stands in the file of the domain, and Text what stands there, as
+	// JSON: who compares two files sees every word.
+	Line int
+	Text string
+
 	// readsPath: the descriptors depend on how the path is read.
 	readsPath bool
-	cost      *action.Cost
-	line      int
 }
+
+// HTTP returns the elements of http.rate_limits. The slice must not be changed.
+func (d *Domain) HTTP() []HTTPLimit { return d.http }
 
 // Describe appends to dst the descriptors of a request, one for each element of
 // http.rate_limits whose actions all have something to say, and for groups one for
@@ -75,19 +86,19 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) 
 }
 
 // describe appends the descriptors of one element, by one reading of the path.
-func (h *httpLimit) describe(dst []Descriptor, a Attributes, again bool) ([]Descriptor, error) {
+func (h *HTTPLimit) describe(dst []Descriptor, a Attributes, again bool) ([]Descriptor, error) {
 	n := len(dst)
 	dst = grown(dst)
-	entries, ok := h.actions.Describe(dst[n].Entries[:0], a, again)
+	entries, ok := h.Actions.Describe(dst[n].Entries[:0], a, again)
 	dst[n].Entries = entries
-	if !ok && !h.groups || len(entries) == 0 {
+	if !ok && !h.Groups || len(entries) == 0 {
 		return dst[:n], nil
 	}
-	cost, err := h.cost.Of(a, again)
+	cost, err := h.Cost.Of(a, again)
 	if err != nil {
 		return dst, err
 	}
-	if h.groups {
+	if h.Groups {
 		dst = nested(dst)
 	}
 	for j := range dst[n:] {

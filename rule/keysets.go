@@ -46,7 +46,7 @@ func (k *KeySets) Close() { k.fetcher.Close() }
 func (t *Table) addresses() (all []*token.Address) {
 	for _, d := range t.domains {
 		for i := range d.http {
-			all = d.http[i].actions.Addresses(all)
+			all = d.http[i].Actions.Addresses(all)
 		}
 	}
 	return all

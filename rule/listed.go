@@ -35,6 +35,20 @@ type Listed struct {
 // play in this order. The slice must not be changed.
 func (d *Domain) Lists() []*Listed { return d.lists }
 
+// Elements returns what is in the list, sorted.
+func (l *Listed) Elements() []string { return l.set.Elements() }
+
+// What returns what is looked up in the list: the client's address, a header or a key.
+func (l *Listed) What() string {
+	switch {
+	case l.header != "":
+		return "header " + l.header
+	case l.key != "":
+		return "key " + l.key
+	}
+	return "client's address"
+}
+
 // HoldsRequest says whether the client's address, or a header, is in the list. Of a
 // header any value counts. It is false for a list of values of descriptors.
 func (l *Listed) HoldsRequest(a Attributes) bool {
@@ -63,16 +77,9 @@ func (l *Listed) HoldsEntries(entries []Entry) bool {
 
 // summary returns what the element says in one line.
 func (l *Listed) summary() string {
-	what := "client's address"
-	switch {
-	case l.header != "":
-		what = "header " + l.header
-	case l.key != "":
-		what = "key " + l.key
-	}
 	word := fmt.Sprintf("deny with %d", l.Status)
 	if l.Exempt {
 		word = "exempt"
 	}
-	return fmt.Sprintf("%s %s: %s in %d", word, l.Name, what, l.set.Len())
+	return fmt.Sprintf("%s %s: %s in %d", word, l.Name, l.What(), l.set.Len())
 }

@@ -7,20 +7,32 @@ type level map[string]*candidates
 
 // candidates are the nodes of one level that have the same key.
 type candidates struct {
-	exact map[string]*node
+	exact map[string]*Node
 	wild  []wildcard // in the order of the file
-	any   *node      // the node without a value
+	any   *Node      // the node without a value
 }
 
-// node is one descriptor of a rule file. One without rules and children matches
-// and never limits: an entry of an allow list.
-type node struct {
-	path     []Level
-	rules    []*Rule
+// Node is one descriptor of a rule file. It must not be changed.
+type Node struct {
+	// Path is the way to it from the root of its domain; its own level is the last.
+	Path []Level
+
+	// Rules are its limits. One without rules and children matches and never limits: an
+	// entry of an allow list.
+	Rules []*Rule
+
+	// Line is where it stands in the file of its domain.
+	Line int
+
 	children level
-	line     int
 	order    int // among the nodes of the domain
 }
+
+// Below returns the nodes one level deeper, in the order of the file.
+func (n *Node) Below() []*Node { return n.children.nodes() }
+
+// Nodes returns the outermost nodes of the domain, in the order of the file.
+func (d *Domain) Nodes() []*Node { return d.root.nodes() }
 
 // Match returns the rules of the node that the entries lead to, nil if there is
 // none. At each level an exact value comes first, then the patterns in the order of
@@ -30,14 +42,15 @@ type node struct {
 //
 // The slice must not be changed. Nothing is allocated.
 func (d *Domain) Match(entries []Entry) []*Rule {
-	if n := d.find(entries); n != nil {
-		return n.rules
+	if n := d.Find(entries); n != nil {
+		return n.Rules
 	}
 	return nil
 }
 
-func (d *Domain) find(entries []Entry) *node {
-	var n *node
+// Find returns the node that the entries lead to, nil if there is none; see Match.
+func (d *Domain) Find(entries []Entry) *Node {
+	var n *Node
 	children := d.root
 	for i := range entries {
 		c := children[entries[i].Key]
@@ -52,7 +65,7 @@ func (d *Domain) find(entries []Entry) *node {
 	return n
 }
 
-func (c *candidates) match(value string) *node {
+func (c *candidates) match(value string) *Node {
 	if n := c.exact[value]; n != nil {
 		return n
 	}
@@ -68,10 +81,10 @@ func (c *candidates) match(value string) *node {
 type wildcard struct {
 	prefix, suffix string
 	middle         []string // what must stand between them, in order
-	node           *node
+	node           *Node
 }
 
-func newWildcard(pattern string, n *node) wildcard {
+func newWildcard(pattern string, n *Node) wildcard {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
 	w := wildcard{prefix: parts[0], suffix: parts[last], node: n}

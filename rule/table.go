@@ -69,13 +69,16 @@ type Domain struct {
 	file   string
 	line   int
 	root   level
-	http   []httpLimit
+	http   []HTTPLimit
 	paths  action.Paths
 	lists  []*Listed
 }
 
 // Name returns the name of the domain.
 func (d *Domain) Name() string { return d.name }
+
+// File is the file in which the domain stands.
+func (d *Domain) File() string { return d.file }
 
 // Atomic says whether all limits of one call are decided as one, all or none. It
 // is true unless the file says `atomic: false`.

@@ -12,17 +12,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/rule"
-	"stint/rule/ruletest"
 )
 
 const checkText = `Checks files and folders of rules, all together as the service would load them, and
-prints each fault with its place and a hint, then warnings. If the rules are good it
+prints each fault with its place and a hint, then warnings and notes. If the rules are good it
 says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
 NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
 against the file that it stands beside. Told where a service counts, it says what may
 pass when the servers change.
 
+The status is 1 where there is a fault or a test fails, and where there is something that
+--fail-on names. docs/check.md lists all that may be found.
+
   stint check rules/
+  stint check --fail-on warning --format json rules/
   stint check --print rules.yaml
   stint check --store redis://a,b,c rules.yaml`
 
@@ -39,14 +42,20 @@ func checkCommand() command {
 
 // checkOptions are the flags of check.
 type checkOptions struct {
-	dump  bool
-	store string
+	dump   bool
+	store  string
+	format string
+	failOn []string
+	ignore []string
 }
 
 func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
+	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
+	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note or the id of a finding, several with commas")
+	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
 	return flags
 }
 
@@ -59,51 +68,15 @@ func check(ctx context.Context, s streams, args []string) error {
 	if flags.NArg() == 0 {
 		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}
 	}
-	found, err := findRules(flags.Args())
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
-	table, err := rule.Load(found.rules...)
-	if err != nil {
-		return err
+	r := checkReport{options: &o}
+	err := r.read(ctx, flags.Args())
+	if o.format == "json" {
+		return r.printJSON(s.out, err)
 	}
-	for _, w := range table.Warnings() {
-		printFault(s.err, placeOf(w.File, w.Line)+": warning: "+w.Text, w.Hint)
-	}
-	if o.dump {
-		fmt.Fprint(s.out, table)
-	}
-	tests, err := ruletest.Parse(found.tests...)
-	if err != nil {
-		return err
-	}
-	if err := runRuleTests(ctx, table, tests); err != nil {
-		return err
-	}
-	printExtra(s.out, table)
-	if o.store != "" && o.store != "memory" {
-		if err := printMoved(s.out, table, o.store); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintln(s.out, summary(table, len(tests)))
-	return nil
-}
-
-// summary says what was found good.
-func summary(table *rule.Table, tests int) string {
-	text := fmt.Sprintf("ok: %s in %s", count(len(table.Rules()), "rule"), count(len(table.Domains()), "domain"))
-	if tests > 0 {
-		text += fmt.Sprintf(", %s passed", count(tests, "test"))
-	}
-	return text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return r.print(s, err)
 }
 
 // found is what the arguments of check name.

@@ -30,6 +30,9 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
+	if errors.Is(err, errFailOn) {
+		return exitRefused // it was said
+	}
 	printFaults(w, err)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
@@ -46,6 +49,8 @@ func printFaults(w io.Writer, err error) {
 		}
 	case *rule.Error:
 		printFault(w, placeOf(e.File, e.Line)+": "+e.Problem, e.Hint)
+	case *failedTests:
+		printFaults(w, e.error)
 	case *app.ConfigError:
 		printFault(w, e.Error(), e.Hint)
 	case *stint.SpecError:

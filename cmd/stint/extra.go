@@ -2,22 +2,26 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
 	"stint"
 	"stint/rule"
+	"stint/rule/audit"
 )
 
-// printExtra prints what may pass beyond each limit that falls back to a share of its
+// whileAway says what may pass beyond each limit that falls back to a share of its
 // own in each process: a store on the network that comes back knows nothing of it.
-func printExtra(out io.Writer, table *rule.Table) {
+func whileAway(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited {
-			fmt.Fprintf(out, "%s: %s: while the store is away %s\n", placeOf(r.File, r.Line), r.Name, extra(r))
+			all = append(all, audit.Finding{
+				ID: "while-away", File: r.File, Line: r.Line, Rule: r.Name,
+				Text: "while the store is away " + extra(r), Hint: "lower local_share for less, or write on_store_failure: deny for none",
+			})
 		}
 	}
+	return all
 }
 
 // extra says how much passes beyond the limit of a rule while the store is away.

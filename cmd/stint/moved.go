@@ -3,35 +3,38 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"stint"
 	"stint/rule"
+	"stint/rule/audit"
 	"stint/store/redis"
 )
 
-// printMoved prints what a change of the servers of a store may let pass beyond limits:
-// keys that move to another server begin anew there.
-func printMoved(out io.Writer, table *rule.Table, store string) error {
+// moved says what a change of the servers of a store may let pass beyond limits: keys
+// that move to another server begin anew there.
+func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	servers, err := redis.Servers(store)
 	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-		return &usageError{"--store: " + problem.Problem, problem.Hint}
+		return nil, &usageError{"--store: " + problem.Problem, problem.Hint}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n := len(servers)
 	moves := fmt.Sprintf("one more moves a key in %d", n+1)
 	if n > 1 {
 		moves += fmt.Sprintf(", one less a key in %d", n)
 	}
-	fmt.Fprintf(out, "%s: %s; a key that moves begins anew, and its old count is lost\n", count(n, "server"), moves)
+	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves begins anew, and its old count is lost", count(n, "server"), moves)}}
 	for _, r := range table.Rules() {
 		if most := mostOf(r); most > 0 {
-			fmt.Fprintf(out, "%s: %s: at most %d pass beyond the limit for each key that moves, once\n", placeOf(r.File, r.Line), r.Name, most)
+			all = append(all, audit.Finding{
+				ID: "moved-keys", File: r.File, Line: r.Line, Rule: r.Name,
+				Text: fmt.Sprintf("at most %d pass beyond the limit for each key that moves, once", most), Hint: "change the servers when it is quiet",
+			})
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // mostOf returns the most that a key of a rule which begins anew has again.

@@ -6,7 +6,7 @@
 //	<!-- generated: NAME -->
 //	<!-- end -->
 //
-// of docs/algorithms.md and docs/replay.md the text of that name. Run it with `go generate ./docs/...`;
+// of docs/algorithms.md, docs/check.md and docs/replay.md the text of that name. Run it with `go generate ./docs/...`;
 // its test fails when a file is not what it would write.
 package main
 
@@ -74,6 +74,7 @@ func generate(docs string) (map[string][]byte, error) {
 	for page, texts := range map[string]map[string]string{
 		"algorithms.md": tables,
 		"replay.md":     {"report": report},
+		"check.md":      {"findings": findingsTable()},
 	} {
 		text, err := os.ReadFile(filepath.Join(docs, page))
 		if err != nil {

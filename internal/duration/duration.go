@@ -1,4 +1,4 @@
-// Package duration reads lengths of time as rule files write them.
+// Package duration reads and writes lengths of time as rule files have them.
 package duration
 
 import (
@@ -42,6 +42,20 @@ func Parse(text string) (time.Duration, error) {
 		return 0, errors.New("no duration")
 	}
 	return sum, nil
+}
+
+// Text returns the shortest text that Parse reads as d, such as 15m or 1d.
+func Text(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		name string
+		d    time.Duration
+	}{{"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if d >= u.d && d%u.d == 0 {
+			return strconv.FormatInt(int64(d/u.d), 10) + u.name
+		}
+	}
+	return d.String()
 }
 
 // fault says what is wrong with a text that is no duration.

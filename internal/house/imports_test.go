@@ -44,6 +44,11 @@ var layers = []layer{
 		"tests of rules are written in the words of rules; rules know nothing of them",
 	},
 	{
+		[]string{"rule/audit"},
+		[]string{".", "rule", "rule/action", "internal/..."},
+		"who looks for mistakes in rules reads them as they decide, and decides nothing",
+	},
+	{
 		[]string{"rule/catalog"},
 		[]string{".", "rule", "internal/..."},
 		"a million rules are rules; those of files know nothing of them",
@@ -117,7 +122,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/audit", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

@@ -55,6 +55,11 @@ type action struct {
 	address *token.Address
 	// device is the cookie of a device, nil for others.
 	device *deviceCookie
+	// What Parts tells beside: all values that there may be, nil where any text may;
+	// whether it says a hash; what it reads, where its name does not say it.
+	values []string
+	hashed bool
+	reads  string
 	// optional: where there is no value the entry is left out, rather than the
 	// whole descriptor.
 	optional bool

@@ -35,9 +35,24 @@ func (e *CostError) Error() string { return fmt.Sprintf("%s: %q %s", e.Where, e.
 
 // Cost is how many units a request costs. It is immutable; nil is one unit.
 type Cost struct {
-	text  string // for people
-	of    func(a Attributes) (uint32, error)
-	again func(a Attributes) (uint32, error) // by another reading of the path; nil for what does not depend on it
+	text   string // for people
+	prices []Price
+	of     func(a Attributes) (uint32, error)
+	again  func(a Attributes) (uint32, error) // by another reading of the path; nil for what does not depend on it
+}
+
+// Price is a cost that stands in the rule file.
+type Price struct {
+	Of    string // what costs so much, such as "GET /export"
+	Units uint32
+}
+
+// Prices returns the costs that the file itself fixes, rather than a request.
+func (c *Cost) Prices() []Price {
+	if c == nil {
+		return []Price{{"every request", 1}}
+	}
+	return c.prices
 }
 
 // Of returns what a request costs; its path may be read again, in the widest way. The

@@ -140,6 +140,7 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	})
 	a.need(v, "header_name", name)
 	a.need(v, "descriptor_key", a.key)
+	a.reads = "header " + name
 	switch name {
 	case ":path":
 		a.ofPath(path)
@@ -174,14 +175,14 @@ func readQueryParameters(v strictyaml.Value, a *action) {
 	})
 	a.need(v, "query_parameter_name", name)
 	a.need(v, "descriptor_key", a.key)
-	a.value = query(name)
+	a.value, a.reads = query(name), "query parameter "+name
 }
 
 func readGenericKey(v strictyaml.Value, a *action) {
 	value := ""
 	a.object(v, strictyaml.Words{"descriptor_value": func(v strictyaml.Value) { value = v.NonEmpty() }})
 	a.need(v, "descriptor_value", value)
-	a.value = constant(value)
+	a.value, a.values = constant(value), []string{value}
 }
 
 func readHeaderValueMatch(v strictyaml.Value, a *action) {
@@ -202,6 +203,10 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 	a.need(v, "descriptor_value", value)
 	if len(matchers) == 0 && (v.IsObject() || v.IsNull()) {
 		v.Fail("header_value_match without headers", "add a line such as `headers: [{name: x-plan, exact: free}]`")
+	}
+	a.values = []string{value}
+	for _, m := range matchers {
+		a.reads = "header " + m.name
 	}
 	read := func(o urlpath.Options) func(Attributes) (string, bool) { return matched(matchers, o, expect, value) }
 	if a.value = read(a.paths.fold); ofPath {
@@ -246,5 +251,6 @@ func readRoute(v strictyaml.Value, a *action) {
 	if len(elements) == 0 && list.IsList() {
 		list.Fail("route without patterns", "write route: {patterns: [\"GET /users/{id}\"]}")
 	}
+	a.values = patterns
 	a.ofPath(pattern(set))
 }

@@ -75,7 +75,7 @@ func readFixed(v strictyaml.Value) *Cost {
 	if isZero(v) {
 		v.Fail("a cost of 0 counts nothing", "write 1 or more; a cost that a request may set to 0 says min: 0")
 	}
-	return &Cost{text: fmt.Sprint(n), of: fixed(n)}
+	return &Cost{text: fmt.Sprint(n), prices: []Price{{"every request", n}}, of: fixed(n)}
 }
 
 // isZero says whether a 0 is written there, rather than what cannot be read.
@@ -131,6 +131,7 @@ func (r *costReader) read(v strictyaml.Value) *Cost {
 		each := readSize(at)
 		c.text, c.of = fmt.Sprintf("body in %d bytes", each), bodyCost(max(each, 1), r.span)
 	}
+	c.prices = []Price{{"a request that does not say its cost", r.silent}, {"every request", r.least}}
 	r.checkSpan(v)
 	c.text += fmt.Sprintf(" from %d to %d else %d", r.least, r.most, r.silent)
 	return c
@@ -186,6 +187,7 @@ func (r *costReader) readRoutes(v strictyaml.Value, c *Cost) {
 	costs := map[string]uint32{}
 	for i, f := range fields {
 		patterns[i], costs[f.Name] = f.Name, f.Value.Uint32()
+		c.prices = append(c.prices, Price{f.Name, costs[f.Name]})
 		if isZero(f.Value) {
 			f.Value.Fail(fmt.Sprintf("routes: a cost of 0 for %s counts nothing", f.Name), "write 1 or more")
 		}
@@ -194,6 +196,7 @@ func (r *costReader) readRoutes(v strictyaml.Value, c *Cost) {
 	if !ok {
 		return
 	}
+	c.prices = append(c.prices, Price{"any other request", r.silent})
 	c.text = fmt.Sprintf("by %d routes else %d", len(fields), r.silent)
 	c.of = routeCost(set, r.paths.fold, costs, r.span)
 	if !r.paths.once {

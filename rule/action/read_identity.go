@@ -20,8 +20,9 @@ func readCookie(v strictyaml.Value, a *action) {
 	})
 	a.need(v, "name", name)
 	a.need(v, "descriptor_key", a.key)
+	a.reads = "cookie " + name
 	if a.value = cookie(name); secret {
-		a.value = hashed(a.value)
+		a.value, a.hashed = hashed(a.value), true
 	}
 }
 
@@ -52,7 +53,7 @@ func readAPIKey(v strictyaml.Value, a *action) {
 	if inHeader == "" && inQuery == "" && (v.IsObject() || v.IsNull()) {
 		v.Fail("api_key without a place", "add `header_name:` or `query_parameter_name:`, where the key stands")
 	}
-	a.value = hashed(apiKey(inHeader, inQuery))
+	a.value, a.hashed = hashed(apiKey(inHeader, inQuery)), true
 }
 
 func readCertificate(v strictyaml.Value, a *action) {

@@ -7,7 +7,9 @@ package list
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gaissmai/bart"
@@ -20,6 +22,9 @@ type Set interface {
 
 	// Len returns how many elements there are, doubles counted once.
 	Len() int
+
+	// Elements returns the elements, sorted.
+	Elements() []string
 
 	// Has says whether the text is in the list.
 	Has(text string) bool
@@ -105,6 +110,20 @@ func unmap(p netip.Prefix) netip.Prefix {
 // Len returns how many networks there are.
 func (n *Networks) Len() int { return n.table.Size() }
 
+// Elements returns the networks, in the order of their texts.
+func (n *Networks) Elements() []string {
+	all := make([]string, 0, n.table.Size())
+	for p := range n.table.All() {
+		if text := p.String(); p.IsSingleIP() {
+			all = append(all, p.Addr().String())
+		} else {
+			all = append(all, text)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Holds says whether an address lies in one of the networks. The invalid address
 // lies in none.
 func (n *Networks) Holds(addr netip.Addr) bool {
@@ -139,6 +158,9 @@ func (t Texts) Add(text string) error {
 
 // Len returns how many texts there are.
 func (t Texts) Len() int { return len(t) }
+
+// Elements returns the texts, sorted.
+func (t Texts) Elements() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Has says whether the text is in the list.
 func (t Texts) Has(text string) bool { _, ok := t[text]; return ok }

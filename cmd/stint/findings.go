@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"stint/internal/strictyaml"
+	"stint/rule"
+	"stint/rule/audit"
+	"stint/rule/ruletest"
+)
+
+// check reports flags of check that mean nothing.
+func (o *checkOptions) check() error {
+	if o.format != "text" && o.format != "json" {
+		return &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "write text or json"}
+	}
+	ids := make([]string, 0, len(audit.Kinds))
+	for _, k := range audit.Kinds {
+		ids = append(ids, k.ID)
+	}
+	for _, id := range o.ignore {
+		if !slices.Contains(ids, id) {
+			return unknownFinding("--ignore", id, ids)
+		}
+	}
+	for _, what := range o.failOn {
+		if !slices.Contains([]string{"error", "warning", "note"}, what) && !slices.Contains(ids, what) {
+			return unknownFinding("--fail-on", what, append(ids, "error", "warning", "note"))
+		}
+	}
+	return nil
+}
+
+func unknownFinding(flag, id string, known []string) error {
+	hint := "docs/check.md lists all findings"
+	if near := strictyaml.Nearest(id, known); near != "" {
+		hint = "is " + near + " meant? " + hint
+	}
+	return &usageError{fmt.Sprintf("%s: nothing is called %q", flag, id), hint}
+}
+
+// checkReport is what check has found out.
+type checkReport struct {
+	options  *checkOptions
+	table    *rule.Table
+	tests    int // that passed
+	findings []audit.Finding
+	away     []audit.Finding // what passes while the store is away, or changes
+}
+
+// read reads the rules, looks at them and runs their tests.
+func (r *checkReport) read(ctx context.Context, names []string) error {
+	found, err := findRules(names)
+	if err != nil {
+		return err
+	}
+	if r.table, err = rule.Load(found.rules...); err != nil {
+		return err
+	}
+	r.findings = slices.DeleteFunc(audit.Table(r.table), func(f audit.Finding) bool { return slices.Contains(r.options.ignore, f.ID) })
+	tests, err := ruletest.Parse(found.tests...)
+	if err != nil {
+		return err
+	}
+	if err := runRuleTests(ctx, r.table, tests); err != nil {
+		return &failedTests{err}
+	}
+	r.tests = len(tests)
+	r.away = whileAway(r.table)
+	if r.options.store != "" && r.options.store != "memory" {
+		moved, err := moved(r.table, r.options.store)
+		if err != nil {
+			return err
+		}
+		r.away = append(r.away, moved...)
+	}
+	return nil
+}
+
+// failedTests holds the tests that failed, as a [*rule.Errors].
+type failedTests struct{ error }
+
+// Unwrap returns the tests.
+func (f *failedTests) Unwrap() error { return f.error }
+
+// fails says whether something was found that --fail-on names.
+func (r *checkReport) fails() bool {
+	return slices.ContainsFunc(r.findings, func(f audit.Finding) bool {
+		return slices.ContainsFunc(r.options.failOn, func(what string) bool {
+			switch what {
+			case "note":
+				return true
+			case "warning":
+				return f.Severity >= audit.Warning
+			}
+			return f.ID == what
+		})
+	})
+}
+
+// print prints the report for people.
+func (r *checkReport) print(s streams, err error) error {
+	for _, f := range r.findings {
+		printFault(s.err, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
+	}
+	if r.options.dump && r.table != nil {
+		fmt.Fprint(s.out, r.table)
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range r.away {
+		if f.Hint == "" {
+			fmt.Fprintln(s.out, f.Text)
+			continue
+		}
+		fmt.Fprintf(s.out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
+	}
+	fmt.Fprintln(s.out, r.summary())
+	if r.fails() {
+		return errFailOn
+	}
+	return nil
+}
+
+// errFailOn ends a command with status 1 whose output says why.
+var errFailOn = errors.New("something was found that --fail-on names")
+
+// summary says what was read, and how much was found.
+func (r *checkReport) summary() string {
+	text := fmt.Sprintf("ok: %s in %s", count(len(r.table.Rules()), "rule"), count(len(r.table.Domains()), "domain"))
+	if r.fails() {
+		text = "failed" + text[len("ok"):]
+	}
+	if r.tests > 0 {
+		text += fmt.Sprintf(", %s passed", count(r.tests, "test"))
+	}
+	for _, severity := range []audit.Severity{audit.Warning, audit.Note} {
+		n := 0
+		for _, f := range r.findings {
+			if f.Severity == severity {
+				n++
+			}
+		}
+		if n > 0 {
+			text += ", " + count(n, severity.String())
+		}
+	}
+	return text
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// printJSON prints the report for programs, faults among it.
+func (r *checkReport) printJSON(out io.Writer, err error) error {
+	report := struct {
+		OK       bool            `json:"ok"`
+		Rules    int             `json:"rules"`
+		Domains  int             `json:"domains"`
+		Tests    int             `json:"tests"`
+		Findings []audit.Finding `json:"findings"`
+	}{OK: err == nil && !r.fails(), Tests: r.tests, Findings: []audit.Finding{}}
+	if r.table != nil {
+		report.Rules, report.Domains = len(r.table.Rules()), len(r.table.Domains())
+	}
+	if err != nil {
+		faults, ok := asFindings(err)
+		if !ok {
+			return err
+		}
+		report.Findings = faults
+	}
+	report.Findings = append(append(report.Findings, r.findings...), r.away...)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(report); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errFailOn
+	}
+	return nil
+}
+
+// asFindings returns the faults that an error is made of; false: it is none of rules.
+func asFindings(err error) ([]audit.Finding, bool) {
+	faults, ok := errors.AsType[*rule.Errors](err)
+	if !ok {
+		return nil, false
+	}
+	id := "fault"
+	if _, ok := errors.AsType[*failedTests](err); ok {
+		id = "failed-test"
+	}
+	var all []audit.Finding
+	for _, e := range faults.List {
+		all = append(all, audit.Finding{ID: id, Severity: audit.Error, File: e.File, Line: e.Line, Text: e.Problem, Hint: e.Hint})
+	}
+	return all, true
+}
