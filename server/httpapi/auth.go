@@ -101,7 +101,8 @@ func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 
 // serve answers a proxy: 200 where its request may pass, else a refusal.
 func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
-	if req.Method != http.MethodGet {
+	// Most ask by GET, but Envoy by the method of the client.
+	if req.Method == http.MethodTrace || req.Method == http.MethodConnect {
 		resp.set("Allow", http.MethodGet)
 		return wrongMethod(req.Method, http.MethodGet)
 	}
@@ -115,8 +116,11 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 	}
 	if resp.Status != http.StatusOK {
 		resp.set(StatusHeader, strconv.Itoa(resp.Status))
-		if q.deny != 0 {
+		switch {
+		case q.deny != 0:
 			resp.Status = q.deny
+		case q.worst != 0 && resp.Status >= http.StatusInternalServerError:
+			resp.Status = q.worst
 		}
 	}
 	if f != nil {

@@ -116,9 +116,9 @@ func TestAuth(t *testing.T) {
 		{"no time", proxyAsks("domain=web&wait=1", "GET /"), 0, 400, "", `"field":"wait"`},
 		{"too long a time", proxyAsks("domain=web&wait=10.1s", "GET /"), 0, 400, "", "at most 10s"},
 		{"no escape", proxyAsks("domain=%zz", "GET /"), 0, 400, "", `"field":"domain"`},
-		{"unknown parameter", proxyAsks("domain=web&limit=3", "GET /"), 0, 400, "", "use domain, deny and wait"},
+		{"unknown parameter", proxyAsks("domain=web&limit=3", "GET /"), 0, 400, "", "use domain, deny, deny-5xx and wait"},
 		{"twice", proxyAsks("domain=web&domain=api", "GET /"), 0, 400, "", "at most once"},
-		{"wrong method", &Request{Method: "POST", Path: AuthPath}, 0, 405, "Allow: GET", `"method_not_allowed"`},
+		{"wrong method", &Request{Method: "TRACE", Path: AuthPath}, 0, 405, "Allow: GET", `"method_not_allowed"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -158,6 +158,19 @@ func TestAuthSettings(t *testing.T) {
 	}{{"", 200}, {"", 200}, {"", 401}, {"deny=403", 403}, {"domain=other", 200}} {
 		if traffic.Serve(t.Context(), proxyAsks(test.query, "GET /", fromClient), &resp); resp.Status != test.status {
 			t.Errorf("?%s: %d, want %d: %s", test.query, resp.Status, test.status, resp.Body)
+		}
+	}
+}
+
+// Envoy asks by the method of its client.
+func TestAuthMethods(t *testing.T) {
+	traffic := newAuthForTest(t, AuthOptions{Domain: "web"})
+	var resp Response
+	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "PROPFIND"} {
+		q := proxyAsks("", method+" /", fmt.Sprintf("X-Forwarded-For: 198.51.100.%d", len(method)))
+		q.Method = method
+		if traffic.Serve(t.Context(), q, &resp); resp.Status != 200 {
+			t.Errorf("%s: %d %s", method, resp.Status, resp.Body)
 		}
 	}
 }
@@ -266,7 +279,13 @@ func TestAuthStoreAway(t *testing.T) {
 	if resp.Status != 403 || field(&resp, StatusHeader) != "503" || field(&resp, "Retry-After") != "1" {
 		t.Errorf("deny: %d %v", resp.Status, resp.Fields)
 	}
-	if len(told) != 2 {
+	for query, want := range map[string]int{"deny-5xx=429": 429, "deny=403&deny-5xx=429": 403, "": 503} {
+		traffic.Serve(t.Context(), proxyAsks(query, "GET /", fromClient, "X-Tenant: 7"), &resp)
+		if resp.Status != want || field(&resp, StatusHeader) != "503" {
+			t.Errorf("?%s: %d %v", query, resp.Status, resp.Fields)
+		}
+	}
+	if len(told) != 5 {
 		t.Errorf("told of %v", told)
 	}
 }

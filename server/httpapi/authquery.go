@@ -14,14 +14,15 @@ import (
 type authQuery struct {
 	domain string
 	deny   int
+	worst  int // of a refusal that would be 500 and above; 0: it stays
 	wait   time.Duration
 }
 
 // parse reads the query of a call. Its faults are those of whoever configured the
 // proxy.
 func (a *auth) parse(raw string) (authQuery, *fault) {
-	q := authQuery{a.options.Domain, a.options.Deny, a.options.Wait}
-	var domains, denies, waits int
+	q := authQuery{domain: a.options.Domain, deny: a.options.Deny, wait: a.options.Wait}
+	said := map[string]bool{}
 	for raw != "" {
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
@@ -30,27 +31,29 @@ func (a *auth) parse(raw string) (authQuery, *fault) {
 		if err != nil {
 			return q, bad(-1, quote(text)+" is not escaped as a query has to be", "write %25 for a percent sign").at(name)
 		}
+		if said[name] {
+			return q, bad(-1, "a parameter stands twice", "write "+name+" at most once").at(name)
+		}
+		said[name] = name != ""
 		switch name {
 		case "":
 		case "domain":
-			domains++
 			q.domain = value
-		case "deny":
-			denies++
-			if q.deny, err = strconv.Atoi(value); err != nil || q.deny < LeastDeny || q.deny > MostDeny {
+		case "deny", "deny-5xx":
+			status := &q.deny
+			if name != "deny" {
+				status = &q.worst
+			}
+			if *status, err = strconv.Atoi(value); err != nil || *status < LeastDeny || *status > MostDeny {
 				return q, bad(-1, quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").at(name)
 			}
 		case "wait":
-			waits++
 			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
 				return q, bad(-1, quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).at(name)
 			}
 		default:
-			return q, bad(-1, "unknown parameter "+quote(name), "use domain, deny and wait")
+			return q, bad(-1, "unknown parameter "+quote(name), "use domain, deny, deny-5xx and wait")
 		}
-	}
-	if max(domains, denies, waits) > 1 {
-		return q, bad(-1, "a parameter stands twice", "write domain, deny and wait at most once")
 	}
 	if q.domain == "" {
 		return q, bad(-1, "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").at("domain")
