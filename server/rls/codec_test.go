@@ -246,14 +246,14 @@ func FuzzDecode(f *testing.F) {
 		if ok != (err == nil) {
 			t.Fatalf("%x: read %v, want %v", data, ok, err)
 		}
-		if ok && !proto.Equal(m.toProto(), plain(want)) {
+		if ok && !proto.Equal(m.toProto(), stripped(want)) {
 			t.Fatalf("%x is read as\n%v\nwant\n%v", data, m.toProto(), want)
 		}
 	})
 }
 
-// plain drops the unknown fields of a request.
-func plain(req *pb.RateLimitRequest) *pb.RateLimitRequest {
+// stripped drops the unknown fields of a request.
+func stripped(req *pb.RateLimitRequest) *pb.RateLimitRequest {
 	req.ProtoReflect().SetUnknown(nil)
 	for _, d := range req.Descriptors {
 		d.ProtoReflect().SetUnknown(nil)

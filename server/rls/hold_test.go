@@ -1,0 +1,199 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"stint/rule"
+)
+
+// Ten a second, one after another; three may wait.
+const queue = `
+domain: api
+descriptors:
+  - key: q
+    rate_limit: {requests: 10, per: 1s, algorithm: leaky_bucket, burst: 3}
+  - key: a
+    rate_limit: {unit: hour, requests_per_unit: 5}
+`
+
+// A leaky bucket holds its answers, within what the caller waits for; who waits less is
+// denied, and charged nowhere.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := deskOf(t, Options{Headers: []rule.Preset{rule.Legacy}, Reset: Delta}, queue)
+		for i, step := range []struct {
+			wait time.Duration // how long the caller does; 0: for ever
+			over bool
+			hold time.Duration
+			left uint32 // of q, and of a
+			rest uint32
+		}{
+			{0, false, 0, 3, 4},
+			{time.Second, false, 100 * time.Millisecond, 2, 3},
+			{time.Second, false, 200 * time.Millisecond, 1, 2},
+			{150 * time.Millisecond, true, 0, 1, 2},
+			{301 * time.Millisecond, true, 0, 1, 2},
+			{303 * time.Millisecond, false, 300 * time.Millisecond, 0, 1},
+			{0, true, 0, 0, 1},
+		} {
+			ctx := t.Context()
+			if step.wait > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, step.wait)
+				defer cancel()
+			}
+			resp, failure := d.ask(ctx, t, request("q", "1", "a", "1"))
+			if failure != nil {
+				t.Fatal(failure)
+			}
+			q, a := resp.Statuses[0], resp.Statuses[1]
+			over := resp.OverallCode == pb.RateLimitResponse_OVER_LIMIT
+			if over != step.over || d.call.Hold() != step.hold || q.LimitRemaining != step.left || a.LimitRemaining != step.rest ||
+				(q.Code == pb.RateLimitResponse_OVER_LIMIT) != step.over || a.Code != pb.RateLimitResponse_OK {
+				t.Errorf("step %d: hold %v, %v", i, d.call.Hold(), resp)
+			}
+			headers := resp.ResponseHeadersToAdd
+			if retry := headers[0].Key == "Retry-After" && headers[0].Value == "1"; retry != step.over {
+				t.Errorf("step %d: %v", i, headers)
+			}
+		}
+	})
+}
+
+// Whose caller goes away while the answer is held gets its place back.
+func TestAbandon(t *testing.T) {
+	d := deskOf(t, Options{}, queue)
+	for range 3 {
+		if resp, failure := d.ask(t.Context(), t, request("q", "1", "a", "1")); failure != nil || resp.Statuses[1].LimitRemaining < 3 {
+			t.Fatal(resp, failure)
+		}
+		if hold := d.call.Hold(); hold > 100*time.Millisecond {
+			t.Fatalf("held for %v", hold)
+		} else if hold > 0 {
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			d.Abandon(gone, &d.call)
+		}
+	}
+}
+
+// JSON holds its answers too.
+func TestHoldJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := deskOf(t, Options{}, queue)
+		post := func(ctx context.Context) (int, string) {
+			w := httptest.NewRecorder()
+			body := strings.NewReader(`{"domain":"api","descriptors":[{"entries":[{"key":"q","value":"1"}]}]}`)
+			d.JSON().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/json", body))
+			return w.Code, w.Body.String()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		for i, step := range []struct {
+			ctx   context.Context
+			took  time.Duration
+			empty bool
+		}{{t.Context(), 0, false}, {gone, 10 * time.Millisecond, true}, {t.Context(), 100 * time.Millisecond, false}} {
+			began := time.Now()
+			code, body := post(step.ctx)
+			if code != http.StatusOK || time.Since(began) != step.took || (body == "") != step.empty {
+				t.Errorf("step %d: %d %s after %v", i, code, body, time.Since(began))
+			}
+		}
+	})
+}
+
+// The rest of /json: what is no request, and what is none of ours.
+func TestJSONErrors(t *testing.T) {
+	d := deskOf(t, Options{}, queue)
+	for _, step := range []struct {
+		method, body string
+		status       int
+		says         string
+	}{
+		{"POST", ``, 400, "ends too early"},
+		{"POST", `{`, 400, "ends too early"},
+		{"POST", `{"domain":"api"`, 400, "ends too early"},
+		{"POST", `[]`, 400, "[ where an object belongs"},
+		{"POST", `{"domain":5}`, 400, "domain: 5 where a string belongs"},
+		{"POST", `{"domain":"api","extra":1}`, 400, `unknown field \"extra\"`},
+		{"POST", `{"domain":"api","descriptors":[{"entries":[{"key":"q","values":"1"}]}]}`, 400, `descriptors: [0]: entries: [0]: unknown field`},
+		{"POST", `{"domain":"api","hits_addend":-1}`, 400, "hits_addend: -1 is not a whole number from 0 to 4294967295"},
+		{"POST", `{"domain":"api","descriptors":[{"hitsAddend":"18446744073709551615"}]}`, 400, "the most is 4294967295"},
+		{"POST", `{"domain":"api","descriptors":[{"limit":{"unit":"FORTNIGHT"}}]}`, 400, "FORTNIGHT"},
+		{"POST", `{"domain":"","descriptors":[]}`, 400, "rate limit domain must not be empty"},
+		{"POST", `{"domain":"api"}`, 400, "rate limit descriptor list must not be empty"},
+		{"POST", `{"domain":"\ud800"}`, 400, "not valid UTF-8"},
+		{"POST", `{"domain":"api","descriptors":[{}]} x`, 400, "something follows"},
+		{"POST", `{"domain":"` + strings.Repeat("x", maxBody) + `"}`, 413, "larger than 1 MiB"},
+		{"GET", ``, 405, "use POST"},
+		{"POST", `{"domain":"api","descriptors":[{"entries":[{"key":"a","value":"\u00fc\ud83d\ude00"}],"hits_addend":"2"}],"hitsAddend":null}`, 200, `"limitRemaining":3`},
+	} {
+		w := httptest.NewRecorder()
+		d.JSON().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), step.method, "/json", strings.NewReader(step.body)))
+		if w.Code != step.status || !strings.Contains(w.Body.String(), step.says) || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s %.80s: %d %s, want %d and %q", step.method, step.body, w.Code, w.Body, step.status, step.says)
+		}
+	}
+}
+
+// More descriptors than one call may hold are refused before anything is charged.
+func TestManyDescriptors(t *testing.T) {
+	d := deskOf(t, Options{}, queue)
+	for n, want := range map[int]string{maxDescriptors: "", maxDescriptors + 1: "1001 descriptors; the most is 1000: send several requests"} {
+		var pairs []string
+		for range n {
+			pairs = append(pairs, "x", "1")
+		}
+		_, failure := d.ask(t.Context(), t, request(pairs...))
+		if got := failure.text(); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+// text is the message of an error, "" for none.
+func (e *Error) text() string {
+	if e == nil {
+		return ""
+	}
+	return e.Message
+}
+
+// Bytes that are no request.
+func TestMalformed(t *testing.T) {
+	d := deskOf(t, Options{}, queue)
+	for _, data := range []string{"\x0a", "\x0a\x05api", "\x12\x01", "\x12\x02\x0a\x05", "\xff", "\x0c"} {
+		_, err := d.Decide(t.Context(), &d.call, []byte(data))
+		failure, ok := errors.AsType[*Error](err)
+		if !ok || failure.Code != invalidArgument || !strings.HasPrefix(failure.Message, "malformed request") {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+	if got := d.Stats(); got.ServiceErrors != 6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What passes only in shadow mode for all is counted.
+func TestStats(t *testing.T) {
+	d := deskOf(t, Options{Shadow: true}, queue)
+	for range 3 {
+		if _, failure := d.ask(t.Context(), t, request("a", "1", "x", "1")); failure != nil {
+			t.Fatal(failure)
+		}
+	}
+	d.expect(t, "api hits=9: a=1", "OK: OVER 5/HOUR left=2 reset=1770")
+	if got := d.Stats(); got != (Stats{Shadowed: 1}) {
+		t.Errorf("%+v", got)
+	}
+}
