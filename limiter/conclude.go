@@ -27,6 +27,7 @@ func (v *Verdict) conclude() {
 		from = to
 	}
 	v.answerPools()
+	v.answerShared()
 	quotas, spent := v.quotas()
 	v.some, v.which = v.some[:0], v.which[:0]
 	for i := range v.Asked {

@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/rule"
+	"stint/rule/catalog"
 )
 
 // Descriptor is one description of a request and what it costs.
@@ -24,10 +25,13 @@ type Descriptor struct {
 	// always allowed, and done whatever becomes of the other descriptors.
 	Refund bool
 
+	// CatalogOnly asks the rules of the catalog and not those of the table.
+	CatalogOnly bool
+
 	// Limit is decided by in place of the rules, in a bucket of the descriptor and the
 	// period; nil: the rules. What no rule may be named by, such as a limit that is
-	// elastic or counts answers, it cannot be. Domains that the table has not are
-	// allowed all the same.
+	// elastic or counts answers, it cannot be. Domains that are not known are allowed all
+	// the same.
 	Limit *stint.Limit
 }
 
@@ -87,6 +91,10 @@ type Options struct {
 	// Observer is shown every decision; nil: nobody is.
 	Observer Observer
 
+	// Catalog has rules beside those of the table, which are decided as one with them.
+	// Nil: there are none.
+	Catalog *catalog.Catalog
+
 	// Load returns what a gauge shows, 1 being all there is, and whether that is fresh.
 	// Limits with `elastic: {from: load}` ask it on the path of each of their requests,
 	// so it must be quick. Nil: no gauge is ever fresh, and nobody gets anything extra.
@@ -100,6 +108,7 @@ type Limiter struct {
 	store    stint.Store
 	observer Observer
 	load     func(gauge string) (load float64, fresh bool)
+	catalog  *catalog.Catalog
 	measured atomic.Bool // whether any decision was
 	table    atomic.Pointer[rule.Table]
 }
@@ -107,13 +116,16 @@ type Limiter struct {
 // New returns a limiter that decides by table and keeps its counts in store. A nil
 // table matches nothing, which allows everything.
 func New(store stint.Store, table *rule.Table, options Options) *Limiter {
-	l := &Limiter{store: store, observer: options.Observer, load: options.Load}
+	l := &Limiter{store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog}
 	l.table.Store(table)
 	return l
 }
 
 // Table returns the table in force.
 func (l *Limiter) Table() *rule.Table { return l.table.Load() }
+
+// Catalog returns the rules beside those of the table, nil if there are none.
+func (l *Limiter) Catalog() *catalog.Catalog { return l.catalog }
 
 // Swap puts another table in force. Keys keep what they used.
 func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
@@ -122,8 +134,8 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 //
 // All limits that match any descriptor are decided as one: all are charged, or, if
 // one denies, none. Limits in shadow or quota mode, and all limits of a domain that
-// is not atomic, are decided each by itself. An unknown domain and a descriptor
-// that matches no rule are allowed. The error says that the store could not decide;
+// is not atomic, are decided each by itself. A domain that neither the table nor the
+// catalog knows and a descriptor that matches no rule are allowed. The error says that the store could not decide;
 // then v.Asked still lists the rules that were asked, and nothing else in v means
 // anything.
 //
@@ -135,8 +147,10 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
-	if domain := l.domain(req); domain != nil && !v.list(domain, req) {
-		v.match(domain, req, l.load)
+	if domain := l.domain(req); domain != nil && v.list(domain, req) {
+		// The list has decided.
+	} else if rules := l.rules(req); domain != nil || rules != nil {
+		v.match(domain, rules, req, l.load)
 	}
 	err := v.ask(ctx, l.store)
 	if err == nil {
@@ -210,6 +224,14 @@ func (l *Limiter) domain(req *Request) *rule.Domain {
 		return nil
 	}
 	return table.Domain(req.Domain)
+}
+
+// rules returns the catalog where it has rules of the domain that is asked.
+func (l *Limiter) rules(req *Request) *catalog.Catalog {
+	if l.catalog == nil || !l.catalog.Has(req.Domain) {
+		return nil
+	}
+	return l.catalog
 }
 
 // begin returns when the decision began if this is one that is measured.

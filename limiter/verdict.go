@@ -9,6 +9,7 @@ import (
 
 	"stint"
 	"stint/rule"
+	"stint/rule/catalog"
 )
 
 // Verdict is the answer to a request. The zero Verdict is ready to be decided
@@ -43,6 +44,9 @@ type Verdict struct {
 	some  []stint.Decision // scratch of conclude
 	which []*rule.Rule
 
+	matched catalog.Matched // what the catalog has
+	shared  []shared
+
 	leaned   []stint.Decision // of takes that others lean on; number n is ^n in taken
 	pools    []Asked          // those that were not asked because others lean on them
 	after    stint.Call       // what is given back or settled
@@ -70,6 +74,7 @@ type Asked struct {
 	stint.Decision
 
 	dropped bool // another one replaces it
+	matched int  // of a rule of the catalog: its number among those that matched, from 1
 }
 
 // Spaces of keys, so that a rule and a limit in a request never share a bucket.
@@ -77,6 +82,7 @@ const (
 	ruleSpace   = 'r'
 	inlineSpace = 'i'
 	ownSpace    = 'd' // of a limit that a descriptor brings
+	apiSpace    = 'a' // of a rule of the catalog
 	capSpace    = 'e' // what a key may take with all that an elastic limit lends it
 	closedSpace = 'c'
 )
@@ -90,7 +96,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
-	v.pools = v.pools[:0]
+	v.pools, v.shared = v.pools[:0], v.shared[:0]
 	v.reserved, v.undone, v.quota = false, false, req.Quota
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	for range req.Descriptors {
@@ -149,19 +155,28 @@ func holds(l *rule.Listed, req *Request) bool {
 	return false
 }
 
-// match finds the limits that apply and turns them into takes.
-func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (float64, bool)) {
+// match finds the limits that apply and turns them into takes. The table may lack the
+// domain, or the catalog.
+func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Request, load func(string) (float64, bool)) {
 	replacing, elastic := false, false
+	if rules != nil {
+		v.matched.Reset()
+	}
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
 		if d.Limit != nil {
 			v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: d.Cost, Decision: unmatched})
 			continue
 		}
-		for _, r := range domain.Match(d.Entries) {
-			replacing = replacing || len(r.Replaces) > 0
-			elastic = elastic || r.Elastic != nil
-			v.Asked = append(v.Asked, Asked{Descriptor: i, Rule: r, Cost: d.Cost, Decision: unmatched})
+		if domain != nil && !d.CatalogOnly {
+			for _, r := range domain.Match(d.Entries) {
+				replacing = replacing || len(r.Replaces) > 0
+				elastic = elastic || r.Elastic != nil
+				v.Asked = append(v.Asked, Asked{Descriptor: i, Rule: r, Cost: d.Cost, Decision: unmatched})
+			}
+		}
+		if rules != nil {
+			v.consult(rules, i, req)
 		}
 	}
 	if replacing {
@@ -170,7 +185,7 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 	if elastic && takes(req) {
 		v.dropPools(req)
 	}
-	each := req.Each || req.Quota || !domain.Atomic()
+	each := req.Each || req.Quota || domain != nil && !domain.Atomic()
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		d := &req.Descriptors[a.Descriptor]
@@ -181,20 +196,28 @@ func (v *Verdict) match(domain *rule.Domain, req *Request, load func(string) (fl
 		switch {
 		case a.Rule == nil:
 			t.Limit, t.OnFailure = d.Limit, req.OnFailure
-			v.takeOwn(i, t, domain.Name(), d)
+			v.takeOwn(i, t, req.Domain, d)
 		case a.Rule.Limit.Algorithm() != stint.Unlimited:
 			v.takeRule(i, t, d.Entries, load)
 		}
+	}
+	if rules != nil {
+		v.matched.Release()
 	}
 }
 
 // takeRule adds the take of Asked number i, which is for a rule.
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	r := v.Asked[i].Rule
-	v.keys = append(v.keys, ruleSpace)
-	v.keys = r.AppendKey(v.keys, entries)
 	t.Limit, t.OnFailure, t.Local = r.Stored, r.OnStoreFailure, r.Local
 	t.Apart = t.Apart || r.Shadow || r.Quota
+	if n := v.Asked[i].matched; n > 0 {
+		v.keys = v.matched.AppendKey(append(v.keys, apiSpace), n-1)
+		v.take(i, t)
+		return
+	}
+	v.keys = append(v.keys, ruleSpace)
+	v.keys = r.AppendKey(v.keys, entries)
 	t.Live = r.Answers != nil || r.Elastic != nil
 	if r.Elastic == nil {
 		v.takeAt(i, t, entries)

@@ -171,7 +171,7 @@ type Rule struct {
 	File string
 	Line int
 
-	// Index is the position in [Table.Rules].
+	// Index is the position in [Table.Rules]; -1 for a rule that stands in a catalog.
 	Index int
 }
 

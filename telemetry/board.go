@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"maps"
+	"strings"
 	"sync/atomic"
 
 	"stint"
@@ -29,6 +31,10 @@ type board struct {
 	gauges    []string    // the loads that rules ask
 	unmatched map[string]*atomic.Uint64
 }
+
+// catalogName is what all rules of a catalog are called together in a domain: a label
+// for each of a million would be too many.
+const catalogName = "catalog"
 
 type ruleName struct{ domain, name string }
 
@@ -75,11 +81,16 @@ func (b *board) of(r *rule.Rule) *counters {
 }
 
 // count counts the answer of one limit.
-func (b *board) count(a *limiter.Asked) {
+func (m *Metrics) count(b *board, a *limiter.Asked) {
 	if a.Rule == nil || a.Cost == 0 {
 		return
 	}
-	c := b.of(a.Rule)
+	var c *counters
+	if a.Rule.Index < 0 {
+		c = m.ofCatalog(b, a.Rule.Domain)
+	} else {
+		c = b.of(a.Rule)
+	}
 	if c != nil && a.Degraded {
 		c.degraded.Add(1)
 	}
@@ -98,6 +109,28 @@ func (b *board) count(a *limiter.Asked) {
 	default:
 		c.denied.Add(1)
 	}
+}
+
+// ofCatalog returns the counters of all rules of a domain that stand in a catalog. They
+// are those of the rule of that name, should a table have one.
+func (m *Metrics) ofCatalog(b *board, domain string) *counters {
+	if c := b.byName[ruleName{domain, catalogName}]; c != nil {
+		return c
+	}
+	if c := (*m.catalogs.Load())[domain]; c != nil {
+		return c
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := *m.catalogs.Load()
+	if c := all[domain]; c != nil {
+		return c
+	}
+	all = maps.Clone(all)
+	domain = strings.Clone(domain)
+	all[domain] = &counters{domain: domain, name: catalogName}
+	m.catalogs.Store(&all)
+	return all[domain]
 }
 
 // near says whether a fifth of the limit or less remains.

@@ -30,6 +30,9 @@ var (
 
 	tableDesc       = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
 	rulesDesc       = desc("rules", "Rules in force.")
+	catalogDesc     = desc("catalog_info", "1 for the rules per API in force, by the hash of them all.", "hash")
+	catalogLenDesc  = desc("catalog_rules", "Rules per API in force.")
+	catalogGenDesc  = desc("catalog_generation", "How often this process has put a change of the rules per API in force.")
 	reloadsDesc     = desc("reloads_total", "Tables that were put in force (success) or refused (failure), the first among them.", "result")
 	reloadedDesc    = desc("reload_last_success_timestamp_seconds", "When the table in force was loaded, in Unix time.")
 	reloadFailsDesc = desc("reload_last_failed", "1 if the last reload was refused and an older table stays in force.")
@@ -55,7 +58,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, ruleDegradedDesc, unmatchedDesc,
-		tableDesc, rulesDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
+		tableDesc, rulesDesc, catalogDesc, catalogLenDesc, catalogGenDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
 		storeAvailableDesc, storeFailuresDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
@@ -83,12 +86,13 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 func (m *Metrics) collectRules(out sink) {
 	b := m.current.Load()
 	for _, c := range b.all {
-		out.counter(ruleAllowedDesc, c.allowed.Load(), c.domain, c.name)
-		out.counter(ruleDeniedDesc, c.denied.Load(), c.domain, c.name)
-		out.counter(ruleShadowDesc, c.shadowDenied.Load(), c.domain, c.name)
-		out.counter(ruleNearLimitDesc, c.nearLimit.Load(), c.domain, c.name)
-		out.counter(ruleOverDesc, c.over.Load(), c.domain, c.name)
-		out.counter(ruleDegradedDesc, c.degraded.Load(), c.domain, c.name)
+		out.rule(c)
+	}
+	catalogs := *m.catalogs.Load()
+	for _, domain := range slices.Sorted(maps.Keys(catalogs)) {
+		if b.byName[ruleName{domain, catalogName}] == nil {
+			out.rule(catalogs[domain])
+		}
 	}
 	for _, domain := range slices.Sorted(maps.Keys(b.unmatched)) {
 		out.counter(unmatchedDesc, b.unmatched[domain].Load(), domain)
@@ -111,6 +115,12 @@ func (m *Metrics) collectState(out sink) {
 	out.gauge(reloadFailsDesc, one(m.reloads[0] > 0 && !m.reloadOK))
 	for _, name := range slices.Sorted(maps.Keys(m.listeners)) {
 		out.gauge(listenerDesc, one(m.listeners[name]), name)
+	}
+	if m.catalog != nil {
+		s := m.catalog()
+		out.gauge(catalogDesc, 1, s.Hash)
+		out.gauge(catalogLenDesc, float64(s.Rules))
+		out.gauge(catalogGenDesc, float64(s.Generation))
 	}
 	m.collectLoads(out)
 	out.counter(savesDesc, m.saves[0], "failure")
@@ -156,6 +166,16 @@ type sink chan<- prometheus.Metric
 
 func (out sink) counter(d *prometheus.Desc, value uint64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+}
+
+// rule writes the counters of a rule.
+func (out sink) rule(c *counters) {
+	out.counter(ruleAllowedDesc, c.allowed.Load(), c.domain, c.name)
+	out.counter(ruleDeniedDesc, c.denied.Load(), c.domain, c.name)
+	out.counter(ruleShadowDesc, c.shadowDenied.Load(), c.domain, c.name)
+	out.counter(ruleNearLimitDesc, c.nearLimit.Load(), c.domain, c.name)
+	out.counter(ruleOverDesc, c.over.Load(), c.domain, c.name)
+	out.counter(ruleDegradedDesc, c.degraded.Load(), c.domain, c.name)
 }
 
 func (out sink) gauge(d *prometheus.Desc, value float64, labels ...string) {

@@ -31,6 +31,11 @@ import (
 type Metrics struct {
 	reg     prometheus.Registerer
 	current atomic.Pointer[board]
+
+	// catalogs are the counters of rules that stand in no table, by domain. Their number
+	// is that of the domains in rules, whatever clients send.
+	catalogs atomic.Pointer[map[string]*counters]
+
 	latency histogram
 
 	allowed, denied, failed   atomic.Uint64 // whole requests
@@ -44,6 +49,7 @@ type Metrics struct {
 	listeners map[string]bool
 	store     func() StoreStats
 	shared    func() SharedStats
+	catalog   func() CatalogStats
 	load      func(gauge string) (load float64, fresh bool)
 
 	saves      [2]uint64 // failed, succeeded
@@ -62,6 +68,7 @@ var (
 func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{reg: reg, listeners: map[string]bool{}}
 	m.current.Store(newBoard(nil, nil))
+	m.catalogs.Store(&map[string]*counters{})
 	reg.MustRegister(m)
 	return m
 }
@@ -158,6 +165,20 @@ func (m *Metrics) Shared(read func() SharedStats) {
 	m.shared = read
 }
 
+// CatalogStats are the numbers of the rules that stand beside those of files.
+type CatalogStats struct {
+	Rules      int
+	Generation uint64 // how often this process has put a change in force
+	Hash       string // of all rules
+}
+
+// Catalog says where the numbers of the catalog are read from, whenever metrics are.
+func (m *Metrics) Catalog(read func() CatalogStats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.catalog = read
+}
+
 // Decided counts one decision; see limiter.Observer.
 func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	if took >= 0 {
@@ -192,7 +213,7 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 	b := m.current.Load()
 	for i := range v.Asked {
-		b.count(&v.Asked[i])
+		m.count(b, &v.Asked[i])
 	}
 	if len(v.Asked) < len(v.Results) {
 		m.countUnmatched(v)

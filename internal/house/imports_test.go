@@ -91,17 +91,17 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter"},
-		[]string{".", "rule", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
 		[]string{"limiter/*"},
-		[]string{".", "rule", "rule/denial", "limiter", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "rule/denial", "limiter", "internal/..."},
 		"what middlewares share stands above limiter and below them",
 	},
 	{
 		[]string{"telemetry"},
-		[]string{".", "rule", "limiter", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "limiter", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{

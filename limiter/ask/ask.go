@@ -4,8 +4,10 @@ package ask
 
 import (
 	"context"
+	"unsafe"
 
 	"stint"
+	"stint/internal/clientip"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -48,6 +50,7 @@ type Scratch struct {
 
 	described   []rule.Descriptor
 	descriptors []limiter.Descriptor
+	own         []rule.Entry // by which a catalog is asked
 	key         []byte
 	request     limiter.Request
 }
@@ -64,30 +67,60 @@ type Rules struct {
 // Ask decides a request into s.Verdict. The domain's http.rate_limits turn it into
 // descriptors, each at its cost. answers says that its answer will be told to
 // Limiter.Settle.
+//
+// Where the catalog has rules of the domain, it is asked by one descriptor more, so that
+// they hold whatever the rule file says: method, path, and the user and the plan of the
+// first descriptor that has them. In a domain without http.rate_limits the user is the
+// client's address, an IPv6 one by its /64. It costs one unit.
 func (b *Rules) Ask(ctx context.Context, a rule.Attributes, answers bool, s *Scratch) (Outcome, error) {
 	table := b.Limiter.Table()
-	if table == nil {
+	var domain *rule.Domain
+	if table != nil {
+		domain = table.Domain(b.Domain)
+	}
+	rules := b.Limiter.Catalog()
+	cataloged := rules != nil && rules.Has(b.Domain)
+	if domain == nil && !cataloged {
 		return Unasked, nil
 	}
-	domain := table.Domain(b.Domain)
-	if domain == nil {
-		return Unasked, nil
-	}
-	var err error
-	if s.described, err = domain.Describe(s.described[:0], a); err != nil {
-		return Misstated, err
-	}
-	if len(s.described) == 0 && len(domain.Lists()) == 0 {
-		return Unasked, nil
+	s.described = s.described[:0]
+	if domain != nil {
+		var err error
+		if s.described, err = domain.Describe(s.described, a); err != nil {
+			return Misstated, err
+		}
 	}
 	s.descriptors = s.descriptors[:0]
 	for _, d := range s.described {
 		s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 	}
+	if cataloged {
+		s.describe(a, domain == nil || !domain.HasHTTP())
+	}
+	if len(s.descriptors) == 0 && len(domain.Lists()) == 0 {
+		return Unasked, nil
+	}
 	s.request = limiter.Request{
 		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
 	}
 	return of(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// describe adds the descriptor by which a catalog is asked.
+func (s *Scratch) describe(a rule.Attributes, byAddress bool) {
+	s.own = append(s.own[:0], rule.Entry{Key: "method", Value: a.Method()}, rule.Entry{Key: "path", Value: a.Path()})
+	for i := range s.described {
+		for _, e := range s.described[i].Entries {
+			if e.Key == "user" || e.Key == "plan" {
+				s.own = append(s.own, e) // the first one counts
+			}
+		}
+	}
+	if client := clientip.Group(a.RemoteAddress(), 0); byAddress && client.IsValid() {
+		s.key = client.AppendTo(s.key[:0])
+		s.own = append(s.own, rule.Entry{Key: "user", Value: unsafe.String(&s.key[0], len(s.key))}) // until the next question
+	}
+	s.descriptors = append(s.descriptors, limiter.Descriptor{Entries: s.own, Cost: 1, CatalogOnly: true})
 }
 
 // Name returns how users call a limit that was asked, and its plain numbers.

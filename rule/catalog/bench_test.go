@@ -73,7 +73,10 @@ func requests(rules []Rule, random *rand.Rand, n int) [][]rule.Entry {
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
 	var rules []Rule
-	for r := range million(n) {
+	for r, err := range million(n) {
+		if err != nil {
+			b.Fatal(err)
+		}
 		rules = append(rules, r)
 	}
 	c := New(Options{Domain: "api"})

@@ -31,16 +31,21 @@ type Matched struct {
 
 // hit is a rule that applies, and to whom.
 type hit struct {
-	ref  uint32
-	user string // "" for all together
+	ref   uint32
+	user  string // "" for all together
+	first int    // the first one that is the same
 }
 
-// Reset forgets the request, and which version of the rules it was asked of.
+// Reset makes it ready for the next request.
 func (m *Matched) Reset() {
-	m.version = nil
+	m.Release()
 	clear(m.hits)
 	m.hits = m.hits[:0]
 }
+
+// Release lets go of the rules, so that a Matched which waits for its next request does
+// not keep them in memory. What Rule returned stays; no more can be asked.
+func (m *Matched) Release() { m.version = nil }
 
 // Len returns how many rules apply.
 func (m *Matched) Len() int { return len(m.hits) }
@@ -52,8 +57,7 @@ func (m *Matched) Len() int { return len(m.hits) }
 // any order; others are passed over. Without a path nothing applies, and without a
 // user only what is for all together. An empty value is as good as none, so that
 // strangers never share a bucket. A path may be spelled in any way, and may have a
-// query behind it. A bucket that several descriptors lead to is there once, for the
-// first.
+// query behind it. A bucket that several descriptors lead to is there for each, see First.
 //
 // Nothing is allocated once m has been used.
 func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) {
@@ -83,16 +87,20 @@ func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) {
 // add adds rules of one url and uid.
 func (m *Matched) add(first uint32, user string) {
 	for ref := first; ref != 0; ref = m.version.rules.at(ref).next {
-		one := hit{ref, user}
-		known := false
-		for _, h := range m.hits {
-			known = known || h == one
+		one := hit{ref: ref, user: user, first: len(m.hits)}
+		for i := range m.hits {
+			if h := &m.hits[i]; h.ref == ref && h.user == user {
+				one.first = h.first
+				break
+			}
 		}
-		if !known {
-			m.hits = append(m.hits, one)
-		}
+		m.hits = append(m.hits, one)
 	}
 }
+
+// First returns the number of the first rule of the same bucket, which is i itself
+// unless an earlier descriptor leads to it as well.
+func (m *Matched) First(i int) int { return m.hits[i].first }
 
 // search is one walk through the tree of a domain.
 type search struct {

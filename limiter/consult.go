@@ -1,0 +1,62 @@
+package limiter
+
+import (
+	"stint"
+	"stint/rule/catalog"
+)
+
+// shared is a descriptor that leads to a bucket of the catalog which another one before
+// it leads to as well. A call takes once from each, the most that one of them costs.
+type shared struct{ descriptor, matched int }
+
+// consult finds what the catalog has for a descriptor.
+func (v *Verdict) consult(rules *catalog.Catalog, descriptor int, req *Request) {
+	d := &req.Descriptors[descriptor]
+	from := v.matched.Len()
+	rules.Match(&v.matched, req.Domain, d.Entries)
+	for n := from; n < v.matched.Len(); n++ {
+		if first := v.matched.First(n); first != n && v.join(first+1, descriptor, req) {
+			continue
+		}
+		v.Asked = append(v.Asked, Asked{
+			Descriptor: descriptor, Rule: v.matched.Rule(n), Cost: d.Cost, Decision: unmatched, matched: n + 1,
+		})
+	}
+}
+
+// join lets a descriptor share what another one takes, unless one gives and the other
+// takes.
+func (v *Verdict) join(matched, descriptor int, req *Request) bool {
+	d := &req.Descriptors[descriptor]
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		if a.matched != matched || req.Descriptors[a.Descriptor].Refund != d.Refund {
+			continue
+		}
+		a.Cost = max(a.Cost, d.Cost)
+		v.shared = append(v.shared, shared{descriptor, matched})
+		return true
+	}
+	return false
+}
+
+// answerShared answers the descriptors that share what others took with that.
+func (v *Verdict) answerShared() {
+	for _, s := range v.shared {
+		for i := range v.Asked {
+			a := &v.Asked[i]
+			if a.matched != s.matched {
+				continue
+			}
+			result := &v.Results[s.descriptor]
+			if result.Rule == nil {
+				*result = Result{Rule: a.Rule, Decision: a.shown()}
+				continue
+			}
+			v.some = append(v.some[:0], result.Decision, a.shown())
+			if d, n := stint.Combine(v.some); n == 1 {
+				*result = Result{Rule: a.Rule, Decision: d}
+			}
+		}
+	}
+}
