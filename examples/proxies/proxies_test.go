@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { proxytest.Main(m) }
 
-// The proxies that ask by GET /v1/auth.
+// The proxies, most of which ask by GET /v1/auth.
 var askers = []asker{
 	{
 		name: "nginx", file: "nginx/%s.conf", headers: true, closed: 503,
@@ -56,9 +56,11 @@ var askers = []asker{
 			return proxytest.Command{Path: proxytest.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
 		},
 	},
+	{name: "envoy", file: "envoy/auth-%s.yaml", headers: true, body: true, closed: 503, adapt: envoyWords, start: startEnvoy},
+	{name: "envoy by gRPC", file: "envoy/ratelimit-%s.yaml", headers: true, rls: true, closed: 503, adapt: envoyWords, start: startEnvoy},
 }
 
-// asker is a proxy that asks by GET /v1/auth.
+// asker is a proxy that asks by GET /v1/auth, or by Envoy's rate limit service.
 type asker struct {
 	name  string
 	file  string // open or closed for %s
@@ -67,6 +69,12 @@ type asker struct {
 	// words are to be replaced beside the common ones: by what they are mapped to, with the
 	// port of the proxy for %s; or by a free address, or a name of which there is no other.
 	words map[string]string
+
+	// adapt writes the common words as the proxy does; nil: they are as they stand.
+	adapt func(words map[string]string) map[string]string
+
+	// rls: it asks by Envoy's rate limit service, which knows one status of refusals.
+	rls bool
 
 	// headers: the client gets the numbers of what passes. body: it gets the body of a
 	// refusal.
@@ -119,6 +127,14 @@ func start(t *testing.T, a asker, form string) *setup {
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8080": s.stint.HTTP, "127.0.0.1:9000": s.backend.Addr,
 		"100ms": deadline.String(), "wait=60ms": "wait=" + (deadline / 2).String(),
+	}
+	if a.rls {
+		delete(words, "127.0.0.1:8080")
+		delete(words, "wait=60ms")
+		words["127.0.0.1:8081"] = s.stint.GRPC
+	}
+	if a.adapt != nil {
+		words = a.adapt(words)
 	}
 	_, port, _ := strings.Cut(address, ":")
 	for word, other := range a.words {
@@ -215,11 +231,14 @@ func TestLimits(t *testing.T) {
 			s.checkSeen("/reports", fmt.Sprintf("left=%d", left), body)
 		}
 		a := s.get(one, "/reports")
-		if a.status != 429 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("RateLimit"), `"reports";r=0;t=`) {
+		if a.status != 429 || a.header.Get("Retry-After") == "" || !s.rls && !strings.HasPrefix(a.header.Get("RateLimit"), `"reports";r=0;t=`) {
 			t.Errorf("refused by %d %v", a.status, a.header)
 		}
 		want := `"code":"rate_limited"`
-		if s.body {
+		switch {
+		case s.rls:
+			want = ""
+		case s.body:
 			want = `"code": "too_many_reports", "limit": 5`
 		}
 		if !strings.Contains(a.body, want) {
@@ -257,7 +276,11 @@ func (s *setup) checkOwnStatus(client *http.Client) {
 		s.t.Errorf("the first export: %d %s", a.status, a.body)
 	}
 	a := s.get(client, "/export")
-	if a.status != 402 || s.body && a.header.Get("Link") != `</plans>; rel="payment"` {
+	want := 402
+	if s.rls {
+		want = 429
+	}
+	if a.status != want || s.body && a.header.Get("Link") != `</plans>; rel="payment"` {
 		s.t.Errorf("the second export: %d %v %s", a.status, a.header, a.body)
 	}
 }
