@@ -83,7 +83,7 @@ func (l level) dump(b *strings.Builder, indent string) {
 
 // Summary returns what the rule says in one line, for people and tests.
 func (r *Rule) Summary() string {
-	words := []string{describe(r.Limit)}
+	words := []string{LimitText(r.Limit)}
 	add := func(on bool, format string, args ...any) {
 		if on {
 			words = append(words, fmt.Sprintf(format, args...))
@@ -108,8 +108,8 @@ func (r *Rule) Summary() string {
 // String returns the part as a percentage.
 func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)*100/float64(Whole)) }
 
-// describe returns a limit in the words of a rule file.
-func describe(l *stint.Limit) string {
+// LimitText returns a limit in the words of a rule file, for people and tests.
+func LimitText(l *stint.Limit) string {
 	s := l.Spec()
 	if s.Algorithm == stint.Unlimited {
 		return "unlimited"

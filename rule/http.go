@@ -55,6 +55,9 @@ type HTTPLimit struct {
 // HTTP returns the elements of http.rate_limits. The slice must not be changed.
 func (d *Domain) HTTP() []HTTPLimit { return d.http }
 
+// Paths says how the paths of requests are read.
+func (d *Domain) Paths() action.Paths { return d.paths }
+
 // Describe appends to dst the descriptors of a request, one for each element of
 // http.rate_limits whose actions all have something to say, and for groups one for
 // each of them down to the first that has nothing. An attribute that is missing never

@@ -19,13 +19,15 @@ prints each fault with its place and a hint, then warnings and notes. If the rul
 says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
 NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
 against the file that it stands beside. Told where a service counts, it says what may
-pass when the servers change.
+pass when the servers change. With --against it says what the rules change for whom, in
+place of others.
 
 The status is 1 where there is a fault or a test fails, and where there is something that
 --fail-on names. docs/check.md lists all that may be found.
 
   stint check rules/
   stint check --fail-on warning --format json rules/
+  stint check --against /etc/stint/rules --fail-on looser,anew rules/
   stint check --print rules.yaml
   stint check --store redis://a,b,c rules.yaml`
 
@@ -47,6 +49,7 @@ type checkOptions struct {
 	format string
 	failOn []string
 	ignore []string
+	old    []string
 }
 
 func checkFlags(o *checkOptions) *pflag.FlagSet {
@@ -54,7 +57,8 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
-	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note or the id of a finding, several with commas")
+	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
+	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
 	return flags
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"stint/internal/strictyaml"
 	"stint/rule"
@@ -28,9 +29,16 @@ func (o *checkOptions) check() error {
 			return unknownFinding("--ignore", id, ids)
 		}
 	}
+	words := append(ids, "error", "warning", "note", "change")
+	for _, e := range audit.Effects {
+		words = append(words, string(e))
+	}
 	for _, what := range o.failOn {
-		if !slices.Contains([]string{"error", "warning", "note"}, what) && !slices.Contains(ids, what) {
-			return unknownFinding("--fail-on", what, append(ids, "error", "warning", "note"))
+		if !slices.Contains(words, what) {
+			return unknownFinding("--fail-on", what, words)
+		}
+		if i := slices.Index(words, "change"); len(o.old) == 0 && slices.Contains(words[i:], what) {
+			return &usageError{fmt.Sprintf("--fail-on %s without --against", what), "name the rules that these are to replace"}
 		}
 	}
 	return nil
@@ -51,6 +59,7 @@ type checkReport struct {
 	tests    int // that passed
 	findings []audit.Finding
 	away     []audit.Finding // what passes while the store is away, or changes
+	changes  []audit.Change
 }
 
 // read reads the rules, looks at them and runs their tests.
@@ -61,6 +70,13 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	}
 	if r.table, err = rule.Load(found.rules...); err != nil {
 		return err
+	}
+	if len(r.options.old) > 0 {
+		old, err := rule.Load(r.options.old...)
+		if err != nil {
+			return err
+		}
+		r.changes = audit.Compare(old, r.table)
 	}
 	r.findings = slices.DeleteFunc(audit.Table(r.table), func(f audit.Finding) bool { return slices.Contains(r.options.ignore, f.ID) })
 	tests, err := ruletest.Parse(found.tests...)
@@ -90,6 +106,11 @@ func (f *failedTests) Unwrap() error { return f.error }
 
 // fails says whether something was found that --fail-on names.
 func (r *checkReport) fails() bool {
+	if slices.ContainsFunc(r.changes, func(c audit.Change) bool {
+		return slices.ContainsFunc(c.Effects, func(e audit.Effect) bool { return slices.Contains(r.options.failOn, string(e)) })
+	}) || len(r.changes) > 0 && slices.Contains(r.options.failOn, "change") {
+		return true
+	}
 	return slices.ContainsFunc(r.findings, func(f audit.Finding) bool {
 		return slices.ContainsFunc(r.options.failOn, func(what string) bool {
 			switch what {
@@ -121,6 +142,16 @@ func (r *checkReport) print(s streams, err error) error {
 		}
 		fmt.Fprintf(s.out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
 	}
+	for _, c := range r.changes {
+		who := c.Domain
+		if c.Who != "" {
+			who += ": " + c.Who
+		}
+		fmt.Fprintf(s.out, "%s: %s: %s: %s\n", placeOf(c.File, c.Line), effects(c.Effects), who, c.Text)
+	}
+	if len(r.options.old) > 0 && len(r.changes) == 0 {
+		fmt.Fprintln(s.out, "nothing changes for anybody")
+	}
 	fmt.Fprintln(s.out, r.summary())
 	if r.fails() {
 		return errFailOn
@@ -131,6 +162,14 @@ func (r *checkReport) print(s streams, err error) error {
 // errFailOn ends a command with status 1 whose output says why.
 var errFailOn = errors.New("something was found that --fail-on names")
 
+func effects(all []audit.Effect) string {
+	words := make([]string, len(all))
+	for i, e := range all {
+		words[i] = string(e)
+	}
+	return strings.Join(words, ", ")
+}
+
 // summary says what was read, and how much was found.
 func (r *checkReport) summary() string {
 	text := fmt.Sprintf("ok: %s in %s", count(len(r.table.Rules()), "rule"), count(len(r.table.Domains()), "domain"))
@@ -139,6 +178,9 @@ func (r *checkReport) summary() string {
 	}
 	if r.tests > 0 {
 		text += fmt.Sprintf(", %s passed", count(r.tests, "test"))
+	}
+	if n := len(r.changes); n > 0 {
+		text += ", " + count(n, "change")
 	}
 	for _, severity := range []audit.Severity{audit.Warning, audit.Note} {
 		n := 0
@@ -169,7 +211,8 @@ func (r *checkReport) printJSON(out io.Writer, err error) error {
 		Domains  int             `json:"domains"`
 		Tests    int             `json:"tests"`
 		Findings []audit.Finding `json:"findings"`
-	}{OK: err == nil && !r.fails(), Tests: r.tests, Findings: []audit.Finding{}}
+		Changes  []audit.Change  `json:"changes,omitzero"`
+	}{OK: err == nil && !r.fails(), Tests: r.tests, Findings: []audit.Finding{}, Changes: r.changes}
 	if r.table != nil {
 		report.Rules, report.Domains = len(r.table.Rules()), len(r.table.Domains())
 	}

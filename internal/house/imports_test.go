@@ -45,7 +45,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/audit"},
-		[]string{".", "rule", "rule/action", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{

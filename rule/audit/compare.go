@@ -1,0 +1,375 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint"
+	"stint/rule"
+)
+
+// Effect is what a change means for those whom it concerns.
+type Effect string
+
+// The effects.
+const (
+	// Looser: more passes than before.
+	Looser Effect = "looser"
+	// Stricter: less passes than before.
+	Stricter Effect = "stricter"
+	// Anew: counts begin anew, so whoever has used a limit up has all of it again, once.
+	Anew Effect = "anew"
+	// Other: neither, or some of both.
+	Other Effect = "other"
+)
+
+// Effects are all effects.
+var Effects = []Effect{Looser, Stricter, Anew, Other}
+
+// Change is one thing that differs between two tables, and for whom.
+type Change struct {
+	Effects []Effect `json:"effects"`
+	Domain  string   `json:"domain"`
+	Who     string   `json:"who"`            // the descriptors, such as "user=vip*, path"; "" for all of the domain
+	Was     string   `json:"was,omitempty"`  // name of the rule that held before; "" for none
+	Rule    string   `json:"rule,omitempty"` // name of the rule that holds now; "" for none
+	File    string   `json:"file"`           // where it stands; what is gone, where it stood
+	Line    int      `json:"line,omitempty"`
+	Text    string   `json:"text"`
+}
+
+// Compare tells what changes for whom when one table takes the place of another. It
+// compares what the tables do with descriptors of every form that either of them
+// knows, and not how their files are written.
+func Compare(old, now *rule.Table) []Change {
+	all := []Change{}
+	for _, n := range now.Domains() {
+		o := old.Domain(n.Name())
+		if o == nil {
+			all = append(all, whole(n, now, Stricter, "a domain of its own now"))
+			continue
+		}
+		c := &comparison{old: o, now: n, pairs: map[[2]*rule.Rule]bool{}}
+		c.settings()
+		c.lists()
+		c.level(nil, nil, o.Nodes(), n.Nodes())
+		c.http()
+		all = append(all, c.changes...)
+	}
+	for _, o := range old.Domains() {
+		if now.Domain(o.Name()) == nil {
+			all = append(all, whole(o, old, Looser, "the domain is gone"))
+		}
+	}
+	return all
+}
+
+// whole is a domain that is there before or after alone.
+func whole(d *rule.Domain, t *rule.Table, effect Effect, text string) Change {
+	n := 0
+	for _, r := range t.Rules() {
+		if r.Domain == d.Name() {
+			n++
+		}
+	}
+	if n == 0 {
+		effect = Other
+	}
+	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d rules", text, n)}
+}
+
+// comparison compares two domains of one name.
+type comparison struct {
+	old, now *rule.Domain
+	pairs    map[[2]*rule.Rule]bool // that were compared
+	changes  []Change
+}
+
+// note adds a change that concerns the whole domain.
+func (c *comparison) note(effect Effect, line int, format string, args ...any) {
+	c.changes = append(c.changes, Change{Effects: []Effect{effect}, Domain: c.now.Name(), File: c.now.File(), Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// settings compares what is said for the whole domain.
+func (c *comparison) settings() {
+	if c.old.Atomic() != c.now.Atomic() {
+		c.note(Other, 0, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
+	}
+	if was, is := c.old.Paths().String(), c.now.Paths().String(); was != is {
+		c.note(Other, 0, "paths are read otherwise: %q -> %q", was, is)
+	}
+}
+
+// lists compares who is exempt and who is denied at once.
+func (c *comparison) lists() {
+	is := map[string]*rule.Listed{}
+	was := map[string]*rule.Listed{}
+	id := func(l *rule.Listed) string { return fmt.Sprint(l.Exempt, l.What(), l.Name) }
+	for _, l := range c.old.Lists() {
+		was[id(l)] = l
+	}
+	for _, l := range c.now.Lists() {
+		is[id(l)] = l
+		var before []string
+		if o := was[id(l)]; o != nil {
+			before = o.Elements()
+			if o.Status != l.Status {
+				c.note(Other, l.Line, "list %s: status %d -> %d", l.Name, o.Status, l.Status)
+			}
+		}
+		c.elements(l, before, l.Elements())
+	}
+	for _, l := range c.old.Lists() {
+		if is[id(l)] == nil {
+			c.elements(l, l.Elements(), nil)
+		}
+	}
+}
+
+// elements compares what is in a list, before and after.
+func (c *comparison) elements(l *rule.Listed, was, is []string) {
+	missing := func(from, in []string) (all []string) {
+		for _, e := range from {
+			if _, ok := slices.BinarySearch(in, e); !ok {
+				all = append(all, e)
+			}
+		}
+		return all
+	}
+	in, out, word := Stricter, Looser, "denied"
+	if l.Exempt {
+		in, out, word = Looser, Stricter, "exempt"
+	}
+	if more := missing(is, was); len(more) > 0 {
+		c.note(in, l.Line, "list %s: now %s by %s: %s", l.Name, word, l.What(), few(more))
+	}
+	if fewer := missing(was, is); len(fewer) > 0 {
+		c.note(out, l.Line, "list %s: no longer %s by %s: %s", l.Name, word, l.What(), few(fewer))
+	}
+}
+
+// candidate is a value of an entry that stands for all that the tables treat alike.
+type candidate struct {
+	value string
+	label string // for people
+}
+
+// level compares what becomes of descriptors whose next entry is one of the levels'.
+func (c *comparison) level(before []rule.Entry, labels []string, old, now []*rule.Node) {
+	for _, key := range keysOf(now, old) {
+		seen := map[[2]*rule.Node]bool{}
+		for _, v := range candidates(key, now, old) {
+			entries := append(slices.Clone(before), rule.Entry{Key: key, Value: v.value})
+			o, n := c.old.Find(entries), c.now.Find(entries)
+			if seen[[2]*rule.Node{o, n}] || o == nil && n == nil {
+				continue
+			}
+			seen[[2]*rule.Node{o, n}] = true
+			who := append(slices.Clone(labels), v.label)
+			c.node(entries, strings.Join(who, ", "), o, n)
+			c.level(entries, who, below(o), below(n))
+		}
+	}
+}
+
+func below(n *rule.Node) []*rule.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Below()
+}
+
+// keysOf returns the keys of the levels, each once.
+func keysOf(levels ...[]*rule.Node) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for _, n := range slices.Concat(levels...) {
+		if key := own(n).Key; !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// maxMixed is how many patterns of a key are also tried two at a time.
+const maxMixed = 50
+
+// candidates returns values of a key that come to every node of the levels, alone and
+// where patterns of both overlap.
+func candidates(key string, now, old []*rule.Node) []candidate {
+	var all []candidate
+	var wild [2][]rule.Level
+	any := false
+	for side, nodes := range [][]*rule.Node{now, old} {
+		for _, n := range nodes {
+			switch at := own(n); {
+			case at.Key != key:
+			case at.Value == "":
+				any = true
+			default:
+				all = append(all, candidate{witness(at), at.String()})
+				if at.Wildcard {
+					wild[side] = append(wild[side], at)
+				}
+			}
+		}
+	}
+	if any {
+		all = append(all, candidate{fresh, key})
+	}
+	if len(wild[0])+len(wild[1]) <= maxMixed {
+		for _, a := range wild[0] {
+			for _, b := range wild[1] {
+				if value, ok := mixed(a.Value, b.Value); ok {
+					all = append(all, candidate{value, fmt.Sprintf("%s and %s", a, b.Value)})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// mixed returns a value that two patterns match.
+func mixed(a, b string) (string, bool) {
+	firstA, lastA := a[:strings.IndexByte(a, '*')], a[strings.LastIndexByte(a, '*')+1:]
+	firstB, lastB := b[:strings.IndexByte(b, '*')], b[strings.LastIndexByte(b, '*')+1:]
+	first, last := firstA, lastA
+	if len(firstB) > len(first) {
+		first = firstB
+	}
+	if len(lastB) > len(last) {
+		last = lastB
+	}
+	middle := func(s, first, last string) string {
+		return strings.ReplaceAll(s[len(first):len(s)-len(last)], "*", fresh)
+	}
+	value := first + middle(a, firstA, lastA) + middle(b, firstB, lastB) + last
+	return value, matches(a, value) && matches(b, value)
+}
+
+// node compares the limits of two nodes, nil for none, to which the same descriptors
+// come.
+func (c *comparison) node(entries []rule.Entry, who string, old, now *rule.Node) {
+	var was, is []*rule.Rule
+	if old != nil {
+		was = slices.Clone(old.Rules)
+	}
+	if now != nil {
+		is = slices.Clone(now.Rules)
+	}
+	for _, same := range []func(a, b *rule.Rule) bool{
+		func(a, b *rule.Rule) bool {
+			return string(a.AppendKey(nil, entries)) == string(b.AppendKey(nil, entries))
+		},
+		func(a, b *rule.Rule) bool { return a.Given != "" && a.Given == b.Given },
+		func(a, b *rule.Rule) bool { return a.Limit.Algorithm() == b.Limit.Algorithm() },
+		func(a, b *rule.Rule) bool { return true },
+	} {
+		for i := 0; i < len(was); i++ {
+			if j := slices.IndexFunc(is, func(b *rule.Rule) bool { return same(was[i], b) }); j >= 0 {
+				c.pair(entries, who, was[i], is[j])
+				was, is = slices.Delete(was, i, i+1), slices.Delete(is, j, j+1)
+				i--
+			}
+		}
+	}
+	for _, r := range was {
+		c.pair(entries, who, r, nil)
+	}
+	for _, r := range is {
+		c.pair(entries, who, nil, r)
+	}
+}
+
+// pair compares a limit that held with the one that holds in its place; one of them
+// may be nil.
+func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) {
+	key := [2]*rule.Rule{was, is}
+	if c.pairs[key] && was != nil && is != nil {
+		return
+	}
+	c.pairs[key] = true
+	change := Change{Domain: c.now.Name(), Who: who}
+	switch {
+	case was == nil:
+		change.Rule, change.File, change.Line = is.Name, is.File, is.Line
+		change.Effects, change.Text = []Effect{denying(is, Stricter)}, fmt.Sprintf("now limited by %s: %s", is.Name, is.Summary())
+	case is == nil:
+		change.Was, change.File, change.Line = was.Name, was.File, was.Line
+		change.Effects, change.Text = []Effect{denying(was, Looser)}, fmt.Sprintf("no longer limited by %s: %s", was.Name, was.Summary())
+	default:
+		change.Was, change.Rule, change.File, change.Line = was.Name, is.Name, is.File, is.Line
+		d := difference{was: was, is: is}
+		d.compare(entries)
+		if len(d.texts) == 0 {
+			if was.Name == is.Name {
+				return
+			}
+			d.add(Other, "answers and metrics call it otherwise")
+		}
+		change.Effects, change.Text = d.all(), strings.Join(d.texts, "; ")
+		if was.Name != is.Name {
+			change.Text = fmt.Sprintf("by %s, and not by %s: %s", is.Name, was.Name, change.Text)
+		}
+	}
+	c.changes = append(c.changes, change)
+}
+
+// denying returns the effect of a rule that comes or goes: none where it denies
+// nobody.
+func denying(r *rule.Rule, effect Effect) Effect {
+	if r.Shadow || r.Limit.Algorithm() == stint.Unlimited {
+		return Other
+	}
+	return effect
+}
+
+// http compares how requests are described.
+func (c *comparison) http() {
+	lines := func(d *rule.Domain) map[string]int {
+		all := map[string]int{}
+		for _, h := range d.HTTP() {
+			all[h.Text] = h.Line
+		}
+		return all
+	}
+	was, is := lines(c.old), lines(c.now)
+	for _, h := range c.now.HTTP() {
+		if _, before := was[h.Text]; !before {
+			c.note(Other, h.Line, "requests are now described by %s", h.Text)
+		}
+	}
+	for _, h := range c.old.HTTP() {
+		if _, after := is[h.Text]; !after {
+			c.note(Other, h.Line, "requests are no longer described by %s", h.Text)
+			c.changes[len(c.changes)-1].File = c.old.File()
+		}
+	}
+	if c.old.HasHTTP() || c.now.HasHTTP() {
+		c.reach()
+	}
+}
+
+// reach compares to which limits the requests of the http section come, of those
+// that both tables have.
+func (c *comparison) reach() {
+	was, is := readSection(c.old), readSection(c.now)
+	reached := map[string]bool{}
+	known := map[string]bool{}
+	for _, n := range limited(c.old.Nodes()) {
+		known[pathOf(n)] = true
+		reached[pathOf(n)] = was.ends[n] != nil
+	}
+	for _, n := range limited(c.now.Nodes()) {
+		path := pathOf(n)
+		switch now := is.ends[n] != nil; {
+		case !known[path] || now == reached[path]:
+		case now:
+			c.note(Stricter, n.Line, "requests of the http section now come to %s: %s", path, names(n.Rules))
+		default:
+			c.note(Looser, n.Line, "requests of the http section no longer come to %s: %s", path, names(n.Rules))
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"stint"
+	"stint/rule"
+	"stint/rule/denial"
+)
+
+// difference is what differs between two rules of which one takes the other's place.
+type difference struct {
+	was, is *rule.Rule
+	effects []Effect
+	texts   []string
+}
+
+func (d *difference) add(effect Effect, format string, args ...any) {
+	d.effects = append(d.effects, effect)
+	d.texts = append(d.texts, fmt.Sprintf(format, args...))
+}
+
+// all returns the effects, each once, in the order of Effects; looser and stricter
+// together are other.
+func (d *difference) all() []Effect {
+	var all []Effect
+	for _, e := range Effects {
+		if slices.Contains(d.effects, e) {
+			all = append(all, e)
+		}
+	}
+	if len(all) > 1 && all[len(all)-1] == Other {
+		all = all[:len(all)-1] // said by the others
+	}
+	return all
+}
+
+// compare finds what differs for descriptors with these entries.
+func (d *difference) compare(entries []rule.Entry) {
+	d.numbers()
+	d.anew(entries)
+	d.modes()
+	d.failure()
+	d.rest()
+}
+
+// numbers compares how much passes.
+func (d *difference) numbers() {
+	was, is := effective(d.was), effective(d.is)
+	a, b := was.Spec(), is.Spec()
+	text := fmt.Sprintf("%s -> %s", limitOf(d.was), limitOf(d.is))
+	if limitOf(d.was) == limitOf(d.is) {
+		return
+	}
+	switch {
+	case a.Algorithm == stint.Unlimited:
+		d.add(Stricter, "%s", text)
+	case b.Algorithm == stint.Unlimited:
+		d.add(Looser, "%s", text)
+	default:
+		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Most()), float64(is.Most()))
+		effect := direction(rates, once)
+		if effect == Other && rates == 1 && once == 1 {
+			span := longer(&a, &b)
+			effect = direction(ratio(admits(&a, span), admits(&b, span)), 1)
+		}
+		var more []string
+		if rates != 1 && rates != 0 && !math.IsInf(rates, 1) {
+			more = append(more, fmt.Sprintf("%.3g times the rate", rates))
+		}
+		if once != 1 && once != 0 && !math.IsInf(once, 1) {
+			more = append(more, fmt.Sprintf("%.3g times at once", once))
+		}
+		if len(more) > 0 {
+			text += " (" + strings.Join(more, ", ") + ")"
+		}
+		d.add(effect, "%s", text)
+	}
+}
+
+// effective returns the limit up to which a key of a rule may go.
+func effective(r *rule.Rule) *stint.Limit {
+	if r.Elastic != nil {
+		return r.Elastic.Cap
+	}
+	return r.Stored
+}
+
+// limitOf returns the numbers of a rule as its summary begins.
+func limitOf(r *rule.Rule) string {
+	text := rule.LimitText(r.Limit)
+	if r.Soft > 0 {
+		text += fmt.Sprintf(" soft %v", r.Soft)
+	}
+	if r.Elastic != nil {
+		text += fmt.Sprintf(" elastic from %v", r.Elastic)
+	}
+	return text
+}
+
+func longer(a, b *stint.Spec) time.Duration {
+	_, x := lengths(a)
+	_, y := lengths(b)
+	return max(x, y)
+}
+
+// ratio returns how many times as much b is as a.
+func ratio(a, b float64) float64 {
+	switch {
+	case a == b:
+		return 1
+	case a == 0:
+		return math.Inf(1)
+	}
+	return b / a
+}
+
+// direction returns what two ratios mean together.
+func direction(x, y float64) Effect {
+	switch {
+	case x >= 1 && y >= 1 && (x > 1 || y > 1):
+		return Looser
+	case x <= 1 && y <= 1 && (x < 1 || y < 1):
+		return Stricter
+	}
+	return Other
+}
+
+// anew says whether the counts of a key are lost.
+func (d *difference) anew(entries []rule.Entry) {
+	if d.was.Limit.Algorithm() == stint.Unlimited || d.is.Limit.Algorithm() == stint.Unlimited {
+		return
+	}
+	most := d.is.Stored.Most()
+	switch {
+	case string(d.was.AppendKey(nil, entries)) != string(d.is.AppendKey(nil, entries)):
+		d.add(Anew, "counted under another key: each has up to %d again, once", most)
+	case d.was.Limit.Algorithm() != d.is.Limit.Algorithm():
+		d.add(Anew, "counted by another algorithm: each key has up to %d again, once", most)
+	}
+	if was, is := strings.Join(d.was.ShardBy, ", "), strings.Join(d.is.ShardBy, ", "); was != is {
+		d.add(Anew, "shard_by: [%s] -> [%s]: on several servers keys move, and begin anew", was, is)
+	}
+}
+
+// modes compares who is denied at all.
+func (d *difference) modes() {
+	d.flag("shadow_mode", d.was.Shadow, d.is.Shadow, Looser)
+	d.flag("quota_mode", d.was.Quota, d.is.Quota, Looser)
+	d.flag("overdraw", d.was.Limit.Spec().Overdraw, d.is.Limit.Spec().Overdraw, Stricter)
+	switch was, is := d.was.Answers, d.is.Answers; {
+	case sameAnswers(d.was, d.is):
+	case was == nil:
+		d.add(Looser, "count: requests -> responses: only those with its statuses are charged")
+	case is == nil:
+		d.add(Stricter, "count: responses -> requests: all are charged")
+	default:
+		more, fewer := false, false
+		for status := 100; status < 600; status++ {
+			more = more || is.Charges(status) && !was.Charges(status)
+			fewer = fewer || was.Charges(status) && !is.Charges(status)
+		}
+		effect := Other
+		if more != fewer {
+			effect = map[bool]Effect{true: Stricter, false: Looser}[more]
+		}
+		d.add(effect, "statuses: %v -> %v", was, is)
+	}
+}
+
+// flag compares a word that is on or off; when says what switching it on means.
+func (d *difference) flag(word string, was, is bool, when Effect) {
+	if was == is {
+		return
+	}
+	if !is {
+		when = map[Effect]Effect{Looser: Stricter, Stricter: Looser}[when]
+	}
+	d.add(when, "%s: %t -> %t", word, was, is)
+}
+
+// failure compares what answers while the store is away.
+func (d *difference) failure() {
+	passes := func(r *rule.Rule) float64 { // so much of the limit
+		switch r.OnStoreFailure {
+		case rule.Allow:
+			return math.Inf(1)
+		case rule.Local:
+			return float64(r.LocalShare) / float64(max(r.Nodes, 1))
+		}
+		return 0
+	}
+	says := func(r *rule.Rule) string {
+		if r.OnStoreFailure == rule.Local {
+			return fmt.Sprintf("local, %v over %d nodes", r.LocalShare, r.Nodes)
+		}
+		return r.OnStoreFailure.String()
+	}
+	if was, is := says(d.was), says(d.is); was != is {
+		d.add(direction(ratio(passes(d.was), passes(d.is)), 1), "while the store is away: %s -> %s", was, is)
+	}
+	if d.was.Coordination != d.is.Coordination {
+		d.add(Other, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
+	}
+}
+
+// rest compares what answers look like, and what else a rule says.
+func (d *difference) rest() {
+	if was, is := denialOf(d.was), denialOf(d.is); was != is {
+		d.add(Other, "denial: %s -> %s", was, is)
+	} else if bodyOf(d.was) != bodyOf(d.is) {
+		d.add(Other, "denial: another body")
+	}
+	for _, w := range []struct{ word, was, is string }{
+		{"headers", fmt.Sprint(d.was.Headers), fmt.Sprint(d.is.Headers)},
+		{"replaces", fmt.Sprint(d.was.Replaces), fmt.Sprint(d.is.Replaces)},
+		{"detailed_metric", fmt.Sprint(d.was.DetailedMetric), fmt.Sprint(d.is.DetailedMetric)},
+		{"metadata", fmt.Sprint(d.was.Metadata), fmt.Sprint(d.is.Metadata)},
+	} {
+		if w.was != w.is {
+			d.add(Other, "%s: %s -> %s", w.word, w.was, w.is)
+		}
+	}
+}
+
+func denialOf(r *rule.Rule) string {
+	if r.Denial == nil {
+		return "the ordinary one"
+	}
+	return r.Denial.String()
+}
+
+// bodyOf returns the body of a denial with some numbers.
+func bodyOf(r *rule.Rule) string {
+	if r.Denial == nil {
+		return ""
+	}
+	body, err := r.Denial.AppendBody(nil, denial.Numbers{Rule: "rule", Limit: 1, RetryAfter: time.Second, ResetAfter: time.Second})
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
+}
