@@ -21,6 +21,11 @@ const MaxHold = 10 * time.Minute
 // The Log of the state holds the reservations, oldest first, by the time of their
 // takes. Time never runs back behind the newest one.
 
+// reserve returns t at a time up to which so many units were kept from being refilled.
+func (l *Limit) reserve(t int64, at Instant, units int64) int64 {
+	return max(t, l.clock(at)+mulSat(units, l.charge))
+}
+
 // hold returns the bucket at now, those reservations that are too old counted as
 // settled when they became so: its t, with the units that are still reserved
 // unfilled, and the time up to which reservations are too old.
@@ -34,11 +39,11 @@ func (l *Limit) hold(st *State, now Instant) (t, old int64) {
 		if e.at > old {
 			return false
 		}
-		t = max(t, l.clock(Instant(e.at).Add(MaxHold))+mulSat(reserved, l.charge))
+		t = l.reserve(t, Instant(e.at).Add(MaxHold), reserved)
 		reserved -= int64(e.n)
 		return true
 	})
-	return max(t, l.clock(now)+mulSat(reserved, l.charge)), old
+	return l.reserve(t, now, reserved), old
 }
 
 // holdTime returns the time at which to decide what is asked at now.

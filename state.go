@@ -13,11 +13,15 @@ import "fmt"
 //	sliding_log     Log: (microsecond, units), T: time up to which it was pruned
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned
 //
+// Beside that it knows what is lent to nodes, see Limit.Lend.
+//
 // A State belongs to one goroutine at a time.
 type State struct {
 	T   int64
 	N   int64
 	Log *Log
+
+	lending *loans
 }
 
 // CopyTo makes dst a copy of the state that later changes of st leave as it is, and
@@ -26,6 +30,9 @@ type State struct {
 // the same time from then on. dst may be zero or hold an earlier copy.
 func (st *State) CopyTo(dst *State) {
 	dst.T, dst.N = st.T, st.N
+	if st != dst {
+		dst.lending = st.lending.copied()
+	}
 	switch {
 	case st == dst:
 	case st.Log != nil:
@@ -47,6 +54,8 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 		switch {
 		case l.spec.Hold && l.most > 0:
 			return l.holdTake(st, now, cost)
+		case st.lending != nil && l.smooth && l.most > 0:
+			return l.lentTake(st, now, cost)
 		case l.charge != 0:
 			st.T = int64(l.TakeWord(uint64(st.T), now, cost, &d))
 			return d
@@ -90,6 +99,8 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 		return l.none(now, cost)
 	case l.spec.Hold:
 		return l.holdTest(st, now, cost)
+	case l.smooth && st != nil && st.lending != nil:
+		return l.lentTest(st, now, cost)
 	case l.fits(st, now, cost):
 		return l.report(st, now)
 	}
@@ -128,10 +139,14 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 		return
 	}
 	used := min(old.used(st, now), old.most, l.most)
+	lending := st.lending
 	if old.spec.StartFull && old.Fresh(st, now) {
 		used = 0
 	}
 	*st = State{}
+	if l.Leasable() {
+		st.lending = lending
+	}
 	switch {
 	case used == 0:
 	case l.spec.StartFull: // what came before is known
@@ -150,6 +165,10 @@ func (l *Limit) Fresh(st *State, now Instant) bool { return l.Expiry(st) <= now 
 func (l *Limit) Expiry(st *State) Instant {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
+		if last := st.lending.last(); last > 0 {
+			t, _ := l.unlent(st, last)
+			return max(last, Instant(l.bucketExpiry(t)))
+		}
 		return Instant(l.bucketExpiry(l.holdExpiry(st)))
 	case FixedWindow:
 		if st.N == 0 {
@@ -214,7 +233,7 @@ func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 func (l *Limit) used(st *State, now Instant) int64 {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
-		t := st.T
+		t, _ := l.unlent(st, now)
 		if l.spec.Hold {
 			t, _ = l.hold(st, st.holdTime(now))
 		}
@@ -274,6 +293,7 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 			now = st.holdTime(now)
 			l.holdTidy(st, now)
 		}
+		l.writeOff(st, now)
 		st.T = l.bucketAdd(st.T, now, cost)
 	case FixedWindow:
 		l.windowAdd(st, int64(now), cost)

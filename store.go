@@ -84,6 +84,16 @@ type Take struct {
 	// only, and nobody may remember it. Stores that remember nothing do not look at it.
 	Live bool
 
+	// Leased says that units of the key may be lent to nodes, see package coord/lease,
+	// and AfterLoss that after the store lost what it knew the key starts full. Other
+	// stores look at neither.
+	Leased, AfterLoss bool
+
+	// Loan is what this node has to tell about what it was lent, and gets in answer. The
+	// store reads it before it decides, and lends after that. Nil: nothing, which stores
+	// that cannot lend take any Loan for.
+	Loan *Loan
+
 	// OnFailure says what answers where the store cannot, and Local how much may pass
 	// in this process meanwhile if OnFailure is Local. Stores look at neither: a guard
 	// around them does, see package guard. What others lean on falls with its leader.

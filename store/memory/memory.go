@@ -71,7 +71,8 @@ type Options struct {
 // that is not told to keeps nothing.
 type Store struct {
 	seed    fingerprint.Seed
-	shift   uint // shard of a fingerprint: its top bits
+	epoch   stint.Epoch // the store forgets nothing while it is there
+	shift   uint        // shard of a fingerprint: its top bits
 	budget  int64
 	clock   func() stint.Instant // nil: own
 	own     ownClock
@@ -101,6 +102,7 @@ func New(options Options) *Store {
 		budget: budget, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
 	}
 	s.own.start(time.Now())
+	s.epoch.Began = max(1, s.now(0))
 	s.calls.New = func() any { return new(call) }
 	s.scratch.New = func() any { return new([]entry) }
 	empty := new(table)
@@ -157,8 +159,8 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 			i += int(t.Leans)
 			continue
 		}
-		if t.Op != stint.Ask || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now}, &c.Results[i])
+		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now, loan: s.loan(t)}, &c.Results[i])
 		}
 	}
 	return nil
@@ -182,6 +184,7 @@ type query struct {
 	cost  uint64
 	now   stint.Instant
 	undo  *stint.Decision
+	loan  *stint.Loan // of a node that may hold something; nil for all others
 	op    stint.Op
 }
 
@@ -195,7 +198,7 @@ func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp = s.print(algorithm, key)
 	sh := s.shard(q.fp)
-	for q.limit.Packed() {
+	for q.limit.Packed() && q.loan == nil {
 		switch s.narrow(sh, q, d) {
 		case decided:
 			return
@@ -219,6 +222,23 @@ func (s *Store) print(algorithm stint.Algorithm, key stint.Key) uint64 {
 
 func (s *Store) shard(fp uint64) *shard { return &s.shards[fp>>s.shift] }
 
+// loan returns what a take has to tell about what a node was lent, nil for nothing.
+func (s *Store) loan(t *stint.Take) *stint.Loan {
+	if t.Loan == nil || t.Loan.Node != 0 && t.Op == stint.Ask {
+		return t.Loan
+	}
+	t.Loan.Answer(s.epoch)
+	return nil
+}
+
+// lend does what apply does for a node that tells what it was lent, and lends it more.
+func (q *query) lend(st *stint.State, at stint.Instant, e stint.Epoch) stint.Decision {
+	q.limit.Report(st, at, q.loan, e)
+	d := q.apply(st, at)
+	q.limit.Lend(st, at, q.loan, q.cost, &d)
+	return d
+}
+
 // apply does the query's operation to a state as it is at a time.
 func (q *query) apply(st *stint.State, at stint.Instant) stint.Decision {
 	switch q.op {
@@ -229,7 +249,7 @@ func (q *query) apply(st *stint.State, at stint.Instant) stint.Decision {
 	case stint.Settle:
 		return q.limit.Settle(st, at, q.cost, q.undo)
 	case stint.Reset:
-		*st = stint.State{}
+		st.Reset()
 		return q.limit.Test(st, at, 0)
 	}
 	return q.limit.Take(st, at, q.cost)

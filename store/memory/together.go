@@ -132,6 +132,11 @@ func (s *Store) part(w *call, t *stint.Take, leaned bool, now stint.Instant) (in
 		return 0, stint.ErrMixedLimits
 	}
 	p := &w.parts[n]
+	if t.Loan != nil {
+		if p.loan = s.loan(t); p.loan != nil {
+			p.id = 0 // what is lent lives in the map
+		}
+	}
 	switch {
 	case leaned:
 		p.leaned = true // what it is asked for is seen when the others are
@@ -261,6 +266,9 @@ func (s *Store) read(w *call, now stint.Instant) {
 			p.state = known.Unpack(p.word & stateMask)
 			p.limit.Carry(&p.state, known, now)
 		}
+		if p.loan != nil {
+			p.limit.Report(&p.state, p.at, p.loan, s.epoch)
+		}
 	}
 }
 
@@ -297,6 +305,9 @@ func (w *call) decide() {
 			}
 		default:
 			p.result = p.limit.Test(&p.state, p.at, 0)
+		}
+		if p.loan != nil {
+			p.limit.Lend(&p.state, p.at, p.loan, p.cost, &p.result)
 		}
 		p.late(p.at, &p.result)
 	}

@@ -26,7 +26,11 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	c, at := s.cellLocked(sh, q.fp, q.limit, q.now)
-	*d = q.apply(&c.state, at)
+	if q.loan == nil {
+		*d = q.apply(&c.state, at)
+	} else {
+		*d = q.lend(&c.state, at, s.epoch)
+	}
 	q.late(at, d)
 	s.keepLocked(sh, q.fp, c, q.now)
 }
@@ -102,7 +106,7 @@ func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 		sh.wide[fp] = c
 		sh.cells.Add(1)
 	}
-	grown := cellBytes + int64(c.state.Log.Size()) - c.bytes
+	grown := cellBytes + int64(c.state.Size()) - c.bytes
 	c.bytes += grown
 	if s.bytes.Add(grown) > s.budget && grown > 0 {
 		s.shrinkLocked(sh, fp, now)

@@ -1,0 +1,268 @@
+package stint
+
+import "time"
+
+// A limit whose units are lent to nodes, which then decide without asking. For a token
+// bucket the invariant is
+//
+//	tokens in the store + tokens lent and possibly unspent <= burst
+//
+// so the store refills only to burst minus what is lent. With t and charge as in the
+// plain bucket, and lent the units of all loans,
+//
+//	used = max(t - now, lent * charge)
+//
+// A loan is a take of its units: t grows by them. Those that are reported spent leave
+// lent, and are refilled from then on. Those that come home leave lent and t, as if they
+// had never been lent. Those of a node that is not heard of again count as spent when its
+// loan is written off, which is after the node itself has let them go.
+//
+// So in a window [s, s+T] nothing passes but tokens that were in the store at s, or lent
+// at s and unspent, or refilled since: at most burst + rate*T, on any number of nodes.
+//
+// In a fixed window what is lent counts as taken, and dies with the window.
+
+// Leasable says whether units of the limit can be lent: of a token_bucket that refills
+// steadily and a fixed_window, if they are large enough and no denied take changes them.
+func (l *Limit) Leasable() bool {
+	s := &l.spec
+	if s.Overdraw || s.Hold || s.Step || l.most < 2*LeasePart {
+		return false
+	}
+	return s.Algorithm == TokenBucket || s.Algorithm == FixedWindow
+}
+
+// unlent returns the t of a bucket at now with what is lent unfilled, and how many loans
+// were written off before.
+func (l *Limit) unlent(st *State, now Instant) (t int64, off int) {
+	t = st.T
+	if st.lending == nil || !l.smooth {
+		return t, 0
+	}
+	lent := st.lending.lent()
+	for i := range st.lending.list {
+		o := &st.lending.list[i]
+		if o.until() > now {
+			break
+		}
+		t = l.reserve(t, o.until(), lent)
+		lent -= o.lent
+		off++
+	}
+	return l.reserve(t, now, lent), off
+}
+
+// writeOff makes the state that of now: what is done to it begins with that.
+func (l *Limit) writeOff(st *State, now Instant) {
+	if st.lending == nil {
+		return
+	}
+	list := st.lending.list
+	off := 0
+	for off < len(list) && list[off].until() <= now {
+		off++
+	}
+	if l.smooth {
+		st.T, _ = l.unlent(st, now)
+	} else if start, _ := l.windowOf(st, int64(now)); st.N > 0 && start != st.T {
+		off = len(list) // the window is over
+	}
+	st.lending.list = append(list[:0], list[off:]...)
+}
+
+// Report tells a state what a node did with what it was lent, before anything else is
+// done to it. A state that the epoch does not know becomes one that may have been used.
+// It does nothing for limits that cannot be lent.
+func (l *Limit) Report(st *State, now Instant, a *Loan, e Epoch) {
+	a.Answer(e)
+	if !l.Leasable() {
+		return
+	}
+	l.enter(st, now, a, e)
+	l.writeOff(st, now)
+	o := st.lending.find(a.Node)
+	if o == nil || a.Node == 0 || a.Seq <= o.seq || a.Epoch != e.Began {
+		return
+	}
+	kept := min(int64(a.Kept), o.lent)
+	home := min(int64(a.Home), o.lent-kept)
+	o.lent = kept
+	if l.spec.Algorithm == FixedWindow {
+		st.N -= min(st.N, home)
+	} else {
+		st.T = max(0, st.T-mulSat(home, l.charge))
+	}
+}
+
+// enter brings a state into an epoch.
+func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
+	switch {
+	case st.lending != nil && st.lending.epoch == e.Began:
+		return
+	case e.Lost && !a.AfterLoss:
+		l.suspect(st, now, e.Began)
+	case st.lending == nil:
+		st.lending = new(loans)
+	}
+	st.lending.epoch = e.Began
+}
+
+// suspect makes the state that of a key of which nothing is known but that it may have
+// been used up when the epoch began, and that what may be lent of it may be unspent.
+func (l *Limit) suspect(st *State, now, began Instant) {
+	*st = State{lending: new(loans)}
+	if l.spec.Algorithm == TokenBucket {
+		st.T = l.clock(began) + l.full
+		st.lending.put(loan{lent: l.most / LeasePart, at: began})
+		return
+	}
+	l.windowAdd(st, int64(began), l.most)
+	if l.Fresh(st, now) {
+		st.T, st.N = 0, 0
+	}
+}
+
+// Lend lends what the loan asks for, after the take that came with it was decided as d.
+func (l *Limit) Lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) {
+	if !l.Leasable() || a.Node == 0 {
+		return
+	}
+	o := loan{node: a.Node}
+	if known := st.lending.find(a.Node); known != nil {
+		o = *known
+	}
+	room := l.most - l.used(st, now)
+	switch {
+	case a.Seq == o.seq:
+		a.Grant, a.Held = o.grant, uint32(max(0, o.lent-int64(o.grant)))
+	case a.Seq < o.seq:
+		return
+	default:
+		if !d.Allowed && cost > uint64(l.most/LeasePart/2) {
+			st.lending.called = now.Add(2 * LeasePause)
+		}
+		a.Held = uint32(o.lent)
+		if d.Allowed {
+			a.Grant = l.grant(st, now, a, room)
+		}
+		l.lendOut(st, now, &o, a)
+		if a.Grant > 0 {
+			after := l.Test(st, now, 0)
+			d.Remaining, d.ResetAfter = after.Remaining, after.ResetAfter
+		}
+	}
+	a.Recall = st.lending.called > now
+	a.Lease = l.lease(st, &o, now)
+	if a.Grant < a.Want && l.short(st, now, room) || a.Grant == 0 && a.Held == 0 && room <= 0 {
+		a.Empty = l.pause(st, now, room)
+	}
+}
+
+// short says whether there is less than may be lent, of a bucket that soon has enough for
+// each node. Then nodes ask now and then, and share what has come in meanwhile; if they
+// asked for each unit, nobody would get two at a time.
+func (l *Limit) short(st *State, now Instant, room int64) bool {
+	units := 2 * st.lending.active(now, 0)
+	return l.smooth && st.lending.called <= now && room < l.most/6 && units*l.charge <= l.pauses()
+}
+
+// pauses returns how long a bucket is left alone that is short, in microseconds: it shall
+// not be full meanwhile.
+func (l *Limit) pauses() int64 { return min(LeasePause.Microseconds(), l.full/8) }
+
+// grant returns how many units to lend: what is wanted, but no more than leaves half of
+// what is there if all nodes ask for as much, nor more than half of what may still be lent;
+// and none if that is too little to be worth it.
+func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
+	if st.lending.called > now {
+		return 0
+	}
+	lent := st.lending.lent()
+	if lost := st.lending.find(0); lost != nil {
+		lent -= lost.lent
+	}
+	g := min(int64(a.Want), (l.most/LeasePart-lent)/2, room/(2*(1+st.lending.active(now, a.Node))))
+	if g < 2 {
+		return 0
+	}
+	return uint32(g)
+}
+
+// lendOut writes down what a node has been lent.
+func (l *Limit) lendOut(st *State, now Instant, o *loan, a *Loan) {
+	o.seq, o.grant, o.at = a.Seq, a.Grant, now
+	o.lent += int64(a.Grant)
+	if a.Grant > 0 {
+		l.add(st, now, int64(a.Grant))
+	}
+	st.lending.put(*o)
+}
+
+// lease returns how long from now a loan may be spent, by clocks that run as much too slow
+// as the margin allows: no longer than its window.
+func (l *Limit) lease(st *State, o *loan, now Instant) time.Duration {
+	until := o.until()
+	if !l.smooth {
+		_, end := l.windowOf(st, int64(now))
+		until = min(until, Instant(end))
+	}
+	return max(0, until.Sub(now)) / time.Millisecond * LeaseTime / (lifeOfLoan / time.Millisecond)
+}
+
+// pause returns for how long nobody need ask, now that there is nothing to lend: until
+// there is a unit, and a little longer, but not so long that a bucket would be full.
+func (l *Limit) pause(st *State, now Instant, room int64) time.Duration {
+	retry := time.Duration(0)
+	if room <= 0 {
+		retry = l.Test(st, now, 1).RetryAfter
+	}
+	if l.smooth {
+		return max(retry, span(l.pauses()))
+	}
+	_, end := l.windowOf(st, int64(now))
+	if room <= 0 && st.lending.lent() == 0 {
+		return retry
+	}
+	return min(LeasePause, span(end-int64(now))/16) // some may come home
+}
+
+// lentTest is Test of a bucket of which something is lent.
+func (l *Limit) lentTest(st *State, now Instant, cost uint64) Decision {
+	t, off := l.unlent(st, now)
+	if cost == 0 || cost <= uint64(l.most) && l.bucketFits(t, now, int64(cost)) {
+		return l.bucketReport(t, now)
+	}
+	d := l.bucketReport(t, now)
+	d.Allowed, d.RetryAfter = false, Never
+	if cost <= uint64(l.most) {
+		d.RetryAfter = l.lentRetry(st.lending.list[off:], t, now, int64(cost))
+	}
+	return d
+}
+
+// lentRetry returns how long until cost units fit if no loan is heard of again.
+func (l *Limit) lentRetry(list []loan, t int64, now Instant, cost int64) time.Duration {
+	lent := int64(0)
+	for i := range list {
+		lent += list[i].lent
+	}
+	for i := range list {
+		ready := max(now, now.Add(l.bucketRetry(t, now, cost)))
+		if lent+cost <= l.most && ready < list[i].until() {
+			return ready.Sub(now)
+		}
+		t = l.reserve(t, list[i].until(), lent)
+		lent -= list[i].lent
+	}
+	return l.bucketRetry(t, now, cost)
+}
+
+// lentTake is Take of a bucket of which something is lent.
+func (l *Limit) lentTake(st *State, now Instant, cost uint64) Decision {
+	d := l.lentTest(st, now, cost)
+	if d.Allowed && cost > 0 {
+		l.add(st, now, int64(cost))
+		return l.lentTest(st, now, 0)
+	}
+	return d
+}

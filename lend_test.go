@@ -1,0 +1,324 @@
+package stint_test
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+var lentSpec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 300, Per: time.Second, Burst: 80}
+
+// lentModel is a bucket of which something is lent, in the plainest words: tokens come in
+// with time, as fractions, while they and what is lent are fewer than the burst.
+type lentModel struct {
+	charge, burst int64
+	tokens        *big.Rat
+	last          int64
+	loans         map[uint64]*lentLoan
+}
+
+type lentLoan struct {
+	seq, grant, lent, until int64
+}
+
+func (m *lentModel) lent() (n int64) {
+	for _, l := range m.loans {
+		n += l.lent
+	}
+	return n
+}
+
+// to moves the model to a time, past each loan that is written off on the way.
+func (m *lentModel) to(now int64) {
+	for {
+		var first *lentLoan
+		var who uint64
+		for node, l := range m.loans {
+			if l.until <= now && (first == nil || l.until < first.until) {
+				first, who = l, node
+			}
+		}
+		if first == nil {
+			m.fill(now)
+			return
+		}
+		m.fill(first.until)
+		delete(m.loans, who)
+	}
+}
+
+func (m *lentModel) fill(now int64) {
+	m.tokens.Add(m.tokens, big.NewRat(now-m.last, m.charge))
+	if most := big.NewRat(m.burst-m.lent(), 1); m.tokens.Cmp(most) > 0 {
+		m.tokens.Set(most)
+	}
+	m.last = now
+}
+
+func (m *lentModel) whole() int64 {
+	if m.tokens.Sign() < 0 {
+		return 0
+	}
+	return new(big.Int).Quo(m.tokens.Num(), m.tokens.Denom()).Int64()
+}
+
+func (m *lentModel) take(n int64) { m.tokens.Sub(m.tokens, big.NewRat(n, 1)) }
+
+// report and lend are the two halves of an ask.
+func (m *lentModel) report(a *stint.Loan) {
+	l := m.loans[a.Node]
+	if l == nil || int64(a.Seq) <= l.seq {
+		return
+	}
+	kept := min(int64(a.Kept), l.lent)
+	home := min(int64(a.Home), l.lent-kept)
+	l.lent = kept
+	m.take(-home)
+}
+
+func (m *lentModel) lend(now int64, a *stint.Loan, passed bool) (grant, held int64) {
+	l := m.loans[a.Node]
+	if l == nil {
+		l = &lentLoan{}
+	}
+	switch {
+	case int64(a.Seq) == l.seq:
+		return l.grant, max(0, l.lent-l.grant)
+	case int64(a.Seq) < l.seq:
+		return 0, 0
+	}
+	held = l.lent
+	nodes := int64(1)
+	for node, l := range m.loans {
+		if node != a.Node && l.until-2_000_000 > now {
+			nodes++
+		}
+	}
+	if grant = min(int64(a.Want), (m.burst/4-m.lent())/2, m.whole()/(2*nodes)); grant < 2 || !passed {
+		grant = 0
+	}
+	m.take(grant)
+	*l = lentLoan{int64(a.Seq), grant, l.lent + grant, now + 2_500_000}
+	m.loans[a.Node] = l
+	return grant, held
+}
+
+// A bucket lends as the model does, whatever nodes report, repeat, or never say.
+func TestLendModel(t *testing.T) {
+	limit := stint.MustLimit(lentSpec)
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var st stint.State
+		epoch := stint.Epoch{Began: zero}
+		now := int64(zero)
+		m := lentModel{charge: 3334, burst: 80, tokens: big.NewRat(80, 1), last: now, loans: map[uint64]*lentLoan{}}
+		var asks []stint.Loan
+		seq := map[uint64]uint64{}
+		for step := range 120 {
+			now += pick(r, 0, 1, 100, 3334, 3333, 20_000, r.Int64N(500_000)+1)
+			if r.IntN(40) == 0 {
+				now += 2_400_000
+			}
+			m.to(now)
+			cost := pick(r, int64(0), 0, 1, 2, 5) // no call for what is lent
+			var d stint.Decision
+			if r.IntN(3) == 0 { // somebody who holds nothing
+				d = limit.Take(&st, stint.Instant(now), uint64(cost))
+				if passed := m.whole() >= cost; d.Allowed != passed {
+					t.Fatalf("seed %d step %d: %+v, the model says %v", seed, step, d, passed)
+				} else if passed {
+					m.take(cost)
+				}
+			} else {
+				a := stint.Loan{Node: r.Uint64N(5) + 1, Epoch: zero, Kept: uint32(r.IntN(20)), Home: uint32(r.IntN(10)), Want: uint32(r.IntN(30))}
+				seq[a.Node]++
+				a.Seq = seq[a.Node]
+				if len(asks) > 0 && r.IntN(4) == 0 {
+					a = pick(r, asks...)
+				}
+				asks = append(asks, a)
+				limit.Report(&st, stint.Instant(now), &a, epoch)
+				m.report(&a)
+				d = limit.Take(&st, stint.Instant(now), uint64(cost))
+				passed := m.whole() >= cost
+				if passed {
+					m.take(cost)
+				}
+				limit.Lend(&st, stint.Instant(now), &a, uint64(cost), &d)
+				grant, held := m.lend(now, &a, passed)
+				if d.Allowed != passed || int64(a.Grant) != grant || int64(a.Held) != held {
+					t.Fatalf("seed %d step %d: %+v %+v, the model grants %d and %v", seed, step, d, a, grant, passed)
+				}
+			}
+			if units, _ := st.Lent(stint.Instant(now)); d.Remaining != m.whole() || units != m.lent() {
+				t.Fatalf("seed %d step %d: %+v and %d lent, the model has %d and %d", seed, step, d, units, m.whole(), m.lent())
+			}
+		}
+	}
+}
+
+// What is refused passes after exactly RetryAfter, if no loan is heard of again.
+func TestLendRetry(t *testing.T) {
+	limit := stint.MustLimit(lentSpec)
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		var st stint.State
+		now := zero
+		for node := range r.Uint64N(3) + 1 {
+			a := stint.Loan{Node: node + 1, Seq: 1, Want: uint32(r.IntN(30))}
+			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			d := limit.Take(&st, now, uint64(r.IntN(40)))
+			limit.Lend(&st, now, &a, 0, &d)
+			now = now.Add(time.Duration(r.IntN(100)) * time.Millisecond)
+		}
+		cost := uint64(r.IntN(80) + 1)
+		d := limit.Test(&st, now, cost)
+		if d.Allowed {
+			continue
+		}
+		if at := now.Add(d.RetryAfter); !limit.Test(&st, at, cost).Allowed || limit.Test(&st, at-1, cost).Allowed {
+			t.Fatalf("seed %d: %d units are told to come back in %v", seed, cost, d.RetryAfter)
+		}
+	}
+}
+
+// lentNode is a node that spends as late as it may.
+type lentNode struct {
+	seq  uint64
+	left uint32
+	till stint.Instant
+}
+
+// On any number of nodes that spend what they hold whenever they like, and report what
+// they like of that, no window sees more than the burst and what the rate adds.
+func TestLendNeverMore(t *testing.T) {
+	spec := lentSpec
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		spec.Requests, spec.Burst = uint32(pick(r, 10, 100, 1000)), uint32(pick(r, 8, 50, 400))
+		limit := stint.MustLimit(spec)
+		var st stint.State
+		nodes := make([]lentNode, 1+r.IntN(8))
+		now, level := zero, int64(0)
+		pass := func(n int64, after stint.Instant) { // units * microseconds of a second
+			level += n * 1_000_000
+			if over := level - int64(spec.Burst)*1_000_000; over > 0 {
+				t.Fatalf("seed %d: %d units too much at %v", seed, over/1_000_000, after)
+			}
+		}
+		for range 600 {
+			step := pick(r, 0, 10, 1000, r.Int64N(300_000))
+			now, level = now+stint.Instant(step), max(0, level-step*int64(spec.Requests))
+			i := r.IntN(len(nodes))
+			n := &nodes[i]
+			if now >= n.till {
+				n.left = 0
+			}
+			if n.left > 0 && r.IntN(3) > 0 {
+				spent := 1 + r.Uint32N(n.left)
+				n.left -= spent
+				pass(int64(spent), now)
+				continue
+			}
+			a := stint.Loan{Node: uint64(i) + 1, Seq: n.seq + 1, Epoch: zero, Want: r.Uint32N(200)}
+			a.Home = r.Uint32N(n.left + 1)
+			a.Kept = n.left - a.Home
+			n.seq, n.left = a.Seq, a.Kept
+			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			cost := r.Int64N(4)
+			d := limit.Take(&st, now, uint64(cost))
+			if limit.Lend(&st, now, &a, uint64(cost), &d); d.Allowed {
+				pass(cost, now)
+			}
+			if r.IntN(5) > 0 { // else the answer is lost
+				n.left, n.till = min(n.left, a.Held)+a.Grant, now.Add(a.Lease)
+			}
+		}
+	}
+}
+
+// In an epoch that follows a loss a key begins empty, with a quarter held back for those
+// who may still spend it, unless its rule says otherwise.
+func TestLendAfterLoss(t *testing.T) {
+	began := zero + 10_000_000
+	epoch := stint.Epoch{Began: began, Lost: true}
+	bucket := stint.MustLimit(lentSpec)
+	window := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute})
+	for _, step := range []struct {
+		name  string
+		limit *stint.Limit
+		after time.Duration
+		full  bool
+		want  int64
+	}{
+		{"a bucket", bucket, 0, false, 0},
+		{"a bucket refills", bucket, 100 * time.Millisecond, false, 29},
+		{"a bucket up to three quarters", bucket, 2499 * time.Millisecond, false, 60},
+		{"a bucket in full when loans are dead", bucket, 2500*time.Millisecond + 20*3334*time.Microsecond, false, 80},
+		{"a bucket that may start full", bucket, 0, true, 80},
+		{"the window that ran", window, time.Second, false, 0},
+		{"the next window", window, time.Minute, false, 100},
+		{"a window that may start full", window, 0, true, 100},
+	} {
+		var st stint.State
+		now := began + stint.Instant(step.after.Microseconds())
+		a := stint.Loan{AfterLoss: step.full}
+		step.limit.Report(&st, now, &a, epoch)
+		if d := step.limit.Take(&st, now, 0); d.Remaining != step.want || a.Began != began {
+			t.Errorf("%s: %+v, want %d remaining", step.name, d, step.want)
+		}
+	}
+}
+
+// Epochs begin when the store is new, forgets, or is another one.
+func TestEpochNext(t *testing.T) {
+	old, lost := stint.Epoch{Began: 100}, stint.Epoch{Began: 100, Lost: true}
+	for _, step := range []struct {
+		name  string
+		e     stint.Epoch
+		same  bool
+		known stint.Instant
+		want  stint.Epoch
+	}{
+		{"nobody knows one", stint.Epoch{}, true, 0, stint.Epoch{Began: 200}},
+		{"somebody knows one", stint.Epoch{}, true, 100, stint.Epoch{Began: 200, Lost: true}},
+		{"the same", old, true, 100, old},
+		{"a new node", old, true, 0, old},
+		{"another server", old, false, 0, stint.Epoch{Began: 200, Lost: true}},
+		{"began anew before an old node came", old, true, 50, stint.Epoch{Began: 200, Lost: true}},
+		{"an old node comes after the loss", lost, true, 50, lost},
+		{"the store went back", lost, true, 150, stint.Epoch{Began: 200, Lost: true}},
+	} {
+		if got := step.e.Next(200, step.same, step.known); got != step.want {
+			t.Errorf("%s: %+v, want %+v", step.name, got, step.want)
+		}
+	}
+}
+
+// A fixed window lends within itself, and a reset leaves what is lent.
+func TestLendWindow(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second})
+	var st stint.State
+	second := zero - zero%1_000_000
+	at := second.Add(700 * time.Millisecond)
+	ask := func(now stint.Instant, a stint.Loan, cost uint64) (stint.Decision, stint.Loan) {
+		limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+		d := limit.Take(&st, now, cost)
+		limit.Lend(&st, now, &a, cost, &d)
+		return d, a
+	}
+	d, a := ask(at, stint.Loan{Node: 1, Seq: 1, Want: 50}, 10)
+	if d.Remaining != 78 || a.Grant != 12 || a.Lease != 240*time.Millisecond {
+		t.Fatalf("%+v %+v", d, a)
+	}
+	st.Reset()
+	if d, a = ask(at, stint.Loan{Node: 1, Seq: 2, Epoch: zero, Kept: 5, Home: 4}, 0); d.Remaining != 92 || a.Held != 5 {
+		t.Fatalf("after a reset, with 5 kept, 4 given back and 5 spent: %+v %+v", d, a)
+	}
+	if d, a = ask(at+300_000, stint.Loan{Node: 1, Seq: 3, Epoch: zero, Kept: 5}, 0); d.Remaining != 100 || a.Held != 0 {
+		t.Fatalf("in the next window: %+v %+v", d, a)
+	}
+}

@@ -1,0 +1,202 @@
+package stint
+
+import (
+	"slices"
+	"time"
+)
+
+// Numbers of lending. Nodes and stores must agree on them, so they are not settings.
+const (
+	// LeaseTime is how long a node may spend what it was lent, from before it asked.
+	LeaseTime = 2 * time.Second
+
+	// LeaseMargin is how much later the store writes a loan off, for clocks of nodes
+	// that run up to a fifth slower than the store's.
+	LeaseMargin = 500 * time.Millisecond
+
+	// LeasePart is the part of a limit that is lent at most, one in so many.
+	LeasePart = 4
+
+	// LeasePause is for how long a store with nothing to lend is left alone, at most,
+	// beyond the time at which one unit is there again.
+	LeasePause = 75 * time.Millisecond
+)
+
+// active is for how long a node counts as one of those that ask.
+const active = 500 * time.Millisecond
+
+// lifeOfLoan is from when a loan was made until it is written off.
+const lifeOfLoan = LeaseTime + LeaseMargin
+
+// Loan is what a node and a store tell each other about a key of which units are lent.
+// The first fields are the node's: what became of what it holds, and what it wants. The
+// store fills in the others.
+//
+// A node numbers its asks. It says how many of its units are unspent; all else that it was
+// lent before is spent. So the store need not have heard every ask, and one that comes a
+// second time, or after a later one, changes nothing.
+type Loan struct {
+	// Node is who asks: a random number, another one after each start. 0 lends nothing
+	// and only looks at the epoch, for takes of keys that may be lent to others.
+	Node uint64
+	// Seq is the number of the ask, from 1, rising. The same number again is the same ask
+	// again, for a node that had no answer: it is granted the same units, once.
+	Seq uint64
+	// Epoch is the one in which the node was lent what it holds, 0 if it knows none.
+	Epoch Instant
+	// Kept units are unspent and stay with the node. Home units are given back with this.
+	Kept, Home uint32
+	// Want is how many more units the node could use.
+	Want uint32
+	// AfterLoss says that a key starts full after the store lost what it knew, not empty.
+	AfterLoss bool
+
+	// Grant is how many units are lent by this, and Held how many of those kept the store
+	// knows of: the node forgets any more, they are written off.
+	Grant, Held uint32
+	// Lease is how long the node may spend them all, from before it first asked.
+	Lease time.Duration
+	// Empty says that there is nothing to take for so long, so nobody need ask; 0: there is.
+	Empty time.Duration
+	// Recall asks the node to give back what it does not need at once: somebody waits for
+	// more units than are at home.
+	Recall bool
+	// Began is the epoch in force.
+	Began Instant
+}
+
+// Answer answers for a key of which nothing is lent, in an epoch.
+func (a *Loan) Answer(e Epoch) {
+	a.Grant, a.Held, a.Lease, a.Empty, a.Recall, a.Began = 0, 0, 0, 0, false, e.Began
+}
+
+// Epoch is a stretch of time in which a store forgot nothing. What it lent in an earlier
+// one it may not know.
+type Epoch struct {
+	// Began is when it began, by the store's clock, and its name. 0: there is none yet.
+	Began Instant
+	// Lost says that another one came before it, so that a key which this one does not
+	// know may have been used.
+	Lost bool
+}
+
+// Next returns the epoch in which an ask at now is answered: e itself, or a lost one that
+// begins now. same says that the server is the one that wrote e; known is the epoch that
+// the asker remembers, 0 for none.
+func (e Epoch) Next(now Instant, same bool, known Instant) Epoch {
+	switch {
+	case e.Began == 0:
+		return Epoch{now, known != 0}
+	case !same, known > e.Began, known != 0 && known != e.Began && !e.Lost:
+		return Epoch{max(now, e.Began+1), true}
+	}
+	return e
+}
+
+// loan is what a node was lent.
+type loan struct {
+	node, seq uint64
+	lent      int64   // possibly unspent
+	grant     uint32  // by seq
+	at        Instant // when it was asked for
+}
+
+// until returns when a loan is written off.
+func (o *loan) until() Instant { return o.at.Add(lifeOfLoan) }
+
+// loans are all loans of a key. Those of node 0 were made in an epoch that was lost.
+type loans struct {
+	epoch  Instant
+	called Instant // until then nothing is lent
+	list   []loan  // by at
+}
+
+// lent returns how many units of all loans are possibly unspent.
+func (o *loans) lent() (n int64) {
+	if o != nil {
+		for i := range o.list {
+			n += o.list[i].lent
+		}
+	}
+	return n
+}
+
+// last returns when the last loan is written off, 0 if there is none.
+func (o *loans) last() Instant {
+	if o == nil || len(o.list) == 0 {
+		return 0
+	}
+	return o.list[len(o.list)-1].until()
+}
+
+// active returns how many nodes have asked lately, but for one.
+func (o *loans) active(now Instant, but uint64) (n int64) {
+	for i := range o.list {
+		if l := &o.list[i]; l.node != 0 && l.node != but && l.at.Add(active) > now {
+			n++
+		}
+	}
+	return n
+}
+
+// find returns the loan of a node, nil if it has none.
+func (o *loans) find(node uint64) *loan {
+	for i := range o.list {
+		if o.list[i].node == node {
+			return &o.list[i]
+		}
+	}
+	return nil
+}
+
+// put puts a loan in the place that its time gives it.
+func (o *loans) put(l loan) {
+	o.list = slices.DeleteFunc(o.list, func(old loan) bool { return old.node == l.node })
+	at := len(o.list)
+	for at > 0 && o.list[at-1].at > l.at {
+		at--
+	}
+	o.list = slices.Insert(o.list, at, l)
+}
+
+// copied returns a copy.
+func (o *loans) copied() *loans {
+	if o == nil {
+		return nil
+	}
+	c := *o
+	c.list = slices.Clone(o.list)
+	return &c
+}
+
+// Size returns the bytes of heap that the state holds.
+func (st *State) Size() int {
+	n := st.Log.Size()
+	if st.lending != nil {
+		n += 48 + 40*cap(st.lending.list)
+	}
+	return n
+}
+
+// Reset makes the state that of an untouched key, but for what is lent of it.
+func (st *State) Reset() {
+	*st = State{T: st.T, N: min(st.N, st.lending.lent()), lending: st.lending}
+	if st.N == 0 {
+		st.T = 0
+	}
+}
+
+// Lent returns how many units are lent to nodes at now and not known to be spent, and to
+// how many nodes, for people who look.
+func (st *State) Lent(now Instant) (units int64, nodes int) {
+	if st.lending == nil {
+		return 0, 0
+	}
+	for i := range st.lending.list {
+		if l := &st.lending.list[i]; l.lent > 0 && l.until() > now {
+			units += l.lent
+			nodes++
+		}
+	}
+	return units, nodes
+}
