@@ -34,6 +34,11 @@ var layers = []layer{
 		"a helper that knows its users helps nobody else",
 	},
 	{
+		[]string{"coord/sim"},
+		[]string{".", "coord/lease", "internal/..."},
+		"the simulator drives the nodes that it judges, and is their store itself",
+	},
+	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
 		[]string{".", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",

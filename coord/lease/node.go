@@ -1,0 +1,480 @@
+package lease
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stint"
+)
+
+// DefaultAhead is how far ahead a node asks where Options are silent.
+const DefaultAhead = 200 * time.Millisecond
+
+// looksAhead is how many looks at all keys there are in the time that a node asks ahead.
+const looksAhead = 8
+
+// Node is what one process knows of what it was lent. It is safe for concurrent use, and
+// never blocks: who uses it asks the store for it, see Begin and Tick. The zero Node is
+// not usable; see NewNode.
+type Node struct {
+	id    uint64
+	ahead time.Duration
+	part  func(*stint.Take) int
+	keys  table
+	heat  heat
+	trips sync.Pool
+	seq   atomic.Uint64 // of asks
+	delay atomic.Int64  // of an answer of the store, nanoseconds
+	count counters
+	heard atomic.Int64 // when the store last answered, by the clock that nobody sets
+}
+
+// counters are what Stats shows.
+type counters struct{ asks, messages, repeated, lent, home atomic.Uint64 }
+
+// NewNode returns a node that holds nothing.
+func NewNode(o Options) *Node {
+	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part}
+	n.keys.init()
+	if n.id == 0 {
+		n.id = rand.Uint64N(1<<53-1) + 1 // which a script's number holds exactly
+	} else {
+		n.keys.seed = [4]uint64{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
+	}
+	n.trips.New = func() any { return new(Trip) }
+	return n
+}
+
+// Every is how often Tick is to be called.
+func (n *Node) Every() time.Duration { return n.ahead / looksAhead }
+
+// Trip is what a node asks the store: whoever gets one puts Call to it, and then hands
+// both to End.
+type Trip struct {
+	// Call is to be decided by the store.
+	Call stint.Call
+
+	whole *stint.Call // what the node was asked, nil for its own messages
+	of    []int       // which take of the whole each take of Call is
+	asks  []ask       // one for each take of Call
+	own   []reserved  // what was taken here
+	begun Moment
+}
+
+// ask is what a take of a trip tells the store of the node.
+type ask struct {
+	loan  stint.Loan
+	entry *entry // nil: of a key that is not busy
+	flies bool   // whether it tells what became of what the node holds
+}
+
+// reserved is a take that is decided here, if the store lets the others pass.
+type reserved struct {
+	take int
+	held *held
+	now  Moment
+}
+
+// leasable says whether units of a take's key can be lent, and this take be decided from
+// what was.
+func leasable(call *stint.Call, t *stint.Take) bool {
+	return t.Leased && call.At == 0 && t.Op == stint.Ask && t.Leans == 0 && !t.Live && t.Limit.Leasable()
+}
+
+// Begin answers a call from what the node holds, where it can: then trip and wait are nil.
+// Else it returns what to ask the store; or, to those who are patient, something to wait
+// for: another call about the key is on its way and may bring enough for both. Then the
+// call is begun once more, without patience.
+func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wait <-chan struct{}) {
+	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	if len(call.Takes) != 1 {
+		return n.beginSeveral(call, now), nil
+	}
+	t := &call.Takes[0]
+	if !leasable(call, t) {
+		return n.forward(call, now), nil
+	}
+	e := n.entry(t, now)
+	if e != nil {
+		if _, ok := e.decide(t, now, &call.Results[0]); ok {
+			return nil, nil
+		}
+		if wait := e.wait(now, patient); wait != nil {
+			return nil, wait
+		}
+	}
+	trip = n.trip(call, now)
+	trip.add(0, t, e)
+	n.fly(trip, now)
+	return trip, nil
+}
+
+// entry returns what is known of a take's key, nil for one that is not busy.
+func (n *Node) entry(t *stint.Take, now Moment) *entry {
+	fp := n.keys.print(t)
+	e := n.keys.find(fp, t)
+	if e != nil || t.Cost == 0 || n.heat.warm(fp, now, n.ahead) < 2 {
+		return e
+	}
+	e = newEntry(t, now)
+	if n.part != nil {
+		e.part = n.part(t)
+	}
+	if e = n.keys.add(fp, e); e.key != t.Key {
+		return nil // another key has its place
+	}
+	return e
+}
+
+// wait returns what to wait for instead of asking the store.
+func (e *entry) wait(now Moment, patient bool) <-chan struct{} {
+	if !patient {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.flight == nil || e.failed || !now.reached(e.strict) {
+		return nil
+	}
+	return e.flight
+}
+
+// forward asks the store for all of a call.
+func (n *Node) forward(call *stint.Call, now Moment) *Trip {
+	trip := n.trip(call, now)
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		trip.add(i, t, nil)
+		if t.Leased && t.Op != stint.Ask && t.Limit.Leasable() { // it may have more from now on
+			if e := n.keys.find(n.keys.print(t), t); e != nil {
+				e.quiet.Store(nil)
+			}
+		}
+	}
+	n.fly(trip, now)
+	return trip
+}
+
+// beginSeveral is Begin for calls of several takes: what can be is taken here first, then
+// the store is asked for the others.
+func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
+	trip := n.trip(call, now)
+	refused := false // together with others
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		if !leasable(call, t) || leanedOn(call, i) {
+			trip.add(i, t, nil)
+			continue
+		}
+		e := n.entry(t, now)
+		if e == nil {
+			trip.add(i, t, nil)
+			continue
+		}
+		h, ok := e.decide(t, now, &call.Results[i])
+		switch {
+		case !ok:
+			trip.add(i, t, e)
+		case h != nil:
+			trip.own = append(trip.own, reserved{i, h, now})
+		case t.Apart:
+		default:
+			refused = true
+			trip.add(i, t, e)
+		}
+	}
+	if len(trip.Call.Takes) > 0 && !(refused && n.knowsAll(trip)) {
+		n.fly(trip, now)
+		return trip
+	}
+	trip.conclude(!refused)
+	n.done(trip)
+	return nil
+}
+
+// leanedOn says whether a take is leaned on by one before it.
+func leanedOn(call *stint.Call, i int) bool {
+	for j := range i {
+		if j+int(call.Takes[j].Leans) >= i {
+			return true
+		}
+	}
+	return false
+}
+
+// knowsAll says whether everything that a trip would ask is refused here already.
+func (n *Node) knowsAll(trip *Trip) bool {
+	for i := range trip.of {
+		if d := &trip.whole.Results[trip.of[i]]; trip.asks[i].entry == nil || d.Allowed || d.RetryAfter == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// trip returns a trip that asks nothing yet.
+func (n *Node) trip(call *stint.Call, now Moment) *Trip {
+	trip := n.trips.Get().(*Trip)
+	trip.whole, trip.begun = call, now
+	if call != nil {
+		trip.Call.At = call.At
+		for i := range call.Results {
+			call.Results[i] = stint.Decision{}
+		}
+	}
+	return trip
+}
+
+// done keeps a trip for another one.
+func (n *Node) done(trip *Trip) {
+	clear(trip.Call.Takes)
+	clear(trip.asks)
+	clear(trip.own)
+	*trip = Trip{
+		Call: stint.Call{Takes: trip.Call.Takes[:0], Results: trip.Call.Results[:0]},
+		of:   trip.of[:0], asks: trip.asks[:0], own: trip.own[:0],
+	}
+	n.trips.Put(trip)
+}
+
+// add adds a take of the whole.
+func (trip *Trip) add(i int, t *stint.Take, e *entry) {
+	trip.Call.Takes = append(trip.Call.Takes, *t)
+	trip.of = append(trip.of, i)
+	trip.asks = append(trip.asks, ask{entry: e})
+}
+
+// fly completes a trip with what the node has to tell.
+func (n *Node) fly(trip *Trip, now Moment) {
+	n.count.asks.Add(1)
+	for i := range trip.asks {
+		a, t := &trip.asks[i], &trip.Call.Takes[i]
+		if !t.Leased {
+			continue
+		}
+		a.loan.AfterLoss = t.AfterLoss
+		if a.entry != nil {
+			a.entry.missed.Add(uint64(t.Cost))
+			a.flies = n.tell(a.entry, &a.loan, t, now)
+		}
+		t.Loan = &a.loan
+	}
+}
+
+// tell puts into a take's loan what the node has to say of the key, unless that is on its
+// way already, or the store does not lend it.
+func (n *Node) tell(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t.Cost == 0 || e.dead || e.flight != nil || !now.reached(e.strict) && e.held.Load() == nil {
+		return false
+	}
+	if limit := e.limit.Load(); limit != t.Limit && !limit.Same(t.Limit) {
+		e.limit.Store(t.Limit)
+		e.take.Limit = t.Limit
+	}
+	e.lookLocked(now, n.ahead)
+	home := int64(0)
+	if !e.unanswered {
+		home = e.takeHomeLocked()
+	}
+	e.flyLocked(a, n, home, max(e.rate*n.ahead.Seconds(), 4*float64(e.grant), 8), now)
+	return true
+}
+
+// End takes the store's answer to a trip, or the error instead of one, which it returns.
+func (n *Node) End(trip *Trip, now Moment, err error) error {
+	defer n.done(trip)
+	results := trip.Call.Results
+	if err == nil {
+		n.heard.Store(now.Mono)
+		n.delay.Store((7*n.delay.Load() + int64(now.since(trip.begun))) / 8)
+	}
+	pass := err == nil
+	for i := range trip.asks {
+		a, t := &trip.asks[i], &trip.Call.Takes[i]
+		if err == nil && trip.whole != nil {
+			trip.whole.Results[trip.of[i]] = results[i]
+			pass = pass && (t.Apart || results[i].Allowed)
+		}
+		if a.entry != nil {
+			n.land(a, t, trip.begun, now, results, i, err)
+		}
+	}
+	if trip.whole != nil {
+		trip.conclude(pass)
+	}
+	return err
+}
+
+// land takes the answer to what was asked about a key.
+func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.Decision, i int, err error) {
+	e := a.entry
+	answered := err == nil && !results[i].Degraded
+	if a.flies {
+		e.mu.Lock()
+		if answered {
+			n.count.lent.Add(uint64(a.loan.Grant))
+			n.count.home.Add(uint64(a.loan.Home))
+			e.landLocked(&a.loan, &results[i], n.ahead, now)
+		}
+		e.endLocked(answered)
+		e.mu.Unlock()
+	}
+	if answered {
+		e.deny(t, &results[i], begun, now)
+	}
+}
+
+// conclude gives back what was taken here, unless all that stands and falls together
+// passes.
+func (trip *Trip) conclude(pass bool) {
+	for _, r := range trip.own {
+		if t := &trip.whole.Takes[r.take]; !pass && !t.Apart {
+			r.held.giveBack(t.Cost)
+			r.held.show(r.held.now(), r.now, &trip.whole.Results[r.take])
+		}
+	}
+}
+
+// Tick returns the messages of a node about its keys: what runs low, what lies idle, and
+// what had no answer. Each holds keys of one part of the store.
+//
+// A node that did not ask for long looks at the store, as only those who knew it before can
+// tell that it was emptied.
+func (n *Node) Tick(now Moment) []*Trip {
+	trips := n.round(now, false)
+	if heard := n.heard.Load(); heard == 0 || now.Mono-heard > int64(stint.LeaseTime/2) {
+		trip := n.trip(nil, now)
+		trip.add(0, &look, nil)
+		trip.asks[0].loan = stint.Loan{}
+		trip.Call.Takes[0].Loan = &trip.asks[0].loan
+		trips = append(trips, trip)
+	}
+	return trips
+}
+
+// look is a take that changes nothing.
+var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Leased: true}
+
+// Release returns the messages that give everything back, for a node that stops.
+func (n *Node) Release(now Moment) []*Trip { return n.round(now, true) }
+
+// maxAsks is how many keys are in a message.
+const maxAsks = 64
+
+func (n *Node) round(now Moment, release bool) []*Trip {
+	var due []*entry
+	for fp, e := range n.keys.all {
+		if n.due(fp, e, now, release) {
+			due = append(due, e)
+		}
+	}
+	slices.SortFunc(due, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
+	var trips []*Trip
+	last := map[int]*Trip{}
+	for _, e := range due {
+		trip := last[e.part]
+		if trip == nil || len(trip.asks) == maxAsks {
+			trip = n.trip(nil, now)
+			trips, last[e.part] = append(trips, trip), trip
+		}
+		n.tellOf(trip, e, now, release)
+	}
+	for _, trip := range trips {
+		n.count.messages.Add(1)
+		for i := range trip.asks {
+			trip.Call.Takes[i].Loan = &trip.asks[i].loan
+		}
+	}
+	return trips
+}
+
+// due says whether there is anything to tell or to ask about a key. A key that nobody asks
+// for is forgotten.
+func (n *Node) due(fp uint64, e *entry, now Moment, release bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lookLocked(now, n.ahead)
+	if e.unanswered && now.since(e.asked) > stint.LeaseTime {
+		e.unanswered = false // whatever it was granted is written off
+	}
+	h, need := e.held.Load(), e.rate*n.ahead.Seconds()
+	left := float64(h.now())
+	switch {
+	case e.flight != nil:
+		return false
+	case e.unanswered:
+		return !release || left > 0
+	case h == nil && need < 0.1 && e.unused > 4*looksAhead:
+		e.dead = true
+		n.keys.drop(fp, e)
+		return false
+	case left > 0 && (release || e.recall || now.reached(h.until) || n.surplus(e, left) > 0):
+		return true
+	case release:
+		return false
+	case left > 0 && now.since(h.answered) > stint.LeaseTime/2:
+		return true
+	}
+	return need >= 2 && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
+}
+
+// mayAsk says whether the store may have something.
+func (n *Node) mayAsk(e *entry, now Moment) bool {
+	q := e.quiet.Load()
+	return q == nil || now.reached(q.until)
+}
+
+// lead is how long before it has used up what it holds a node asks for more, in seconds:
+// until the next look, and the store's answer to that.
+func (n *Node) lead() float64 {
+	return (n.Every()*3/2 + 2*time.Duration(n.delay.Load())).Seconds()
+}
+
+// surplus returns how many of the units that are left are not needed here.
+func (n *Node) surplus(e *entry, left float64) float64 {
+	need := e.rate * n.ahead.Seconds()
+	switch {
+	case left > 0 && (need < 1 || e.unused >= 2 && e.rate*n.Every().Seconds() > 1):
+		return left
+	case left > 2*need+2:
+		return left - need
+	}
+	return 0
+}
+
+// tellOf adds to a message what there is to say of a key.
+func (n *Node) tellOf(trip *Trip, e *entry, now Moment, release bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.flight != nil {
+		return
+	}
+	trip.add(0, &e.take, e)
+	a := &trip.asks[len(trip.asks)-1]
+	a.flies = true
+	if e.unanswered {
+		n.count.repeated.Add(1)
+		e.flyLocked(&a.loan, n, 0, 0, now)
+		return
+	}
+	h, home, want := e.held.Load(), int64(0), 0.0
+	left := h.now()
+	switch extra := int64(n.surplus(e, float64(left))); {
+	case h == nil:
+		want = e.rate * n.ahead.Seconds()
+	case left > 0 && (release || e.recall || extra >= left || now.reached(h.until)):
+		home = e.takeHomeLocked()
+	case extra > 0:
+		home = h.take(extra)
+		h.start -= home
+	default:
+		want = e.rate*n.ahead.Seconds() - float64(left)
+	}
+	e.flyLocked(&a.loan, n, home, want, now)
+}

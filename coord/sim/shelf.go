@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"time"
+
+	"stint"
+)
+
+// shelf is the store: a server, and the replica that would take over.
+type shelf struct {
+	ledger Ledger
+	states map[stint.Key]*stint.State
+	epoch  stint.Epoch
+	server int // which wrote the epoch
+	runs   int // which one runs
+	fresh  int // epochs that were begun by nodes that remembered none
+	ahead  time.Duration
+	past   []written // what was written lately, for a replica that does not know it yet
+}
+
+// written is a state before it was written.
+type written struct {
+	at    time.Duration
+	key   stint.Key
+	was   stint.State
+	epoch stint.Epoch
+}
+
+// lag is how far a replica lies behind at most.
+const lag = 200 * time.Millisecond
+
+func newShelf(o *Options) *shelf {
+	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}}
+	if s.ledger == nil {
+		s.ledger = Exact
+	}
+	return s
+}
+
+// decide answers a letter, all or none but for takes that are apart.
+func (s *shelf) decide(l *letter, now time.Duration) {
+	at := began.Add(now + s.ahead)
+	for i := range l.call.Takes {
+		s.enter(l, l.call.Takes[i].Loan, at)
+	}
+	l.call.Results = make([]stint.Decision, len(l.call.Takes))
+	pass := true
+	for i := range l.call.Takes {
+		if t := &l.call.Takes[i]; !t.Apart && len(l.call.Takes) > 1 {
+			l.call.Results[i] = s.test(t, at)
+			pass = pass && l.call.Results[i].Allowed
+		}
+	}
+	for i := range l.call.Takes {
+		t := &l.call.Takes[i]
+		cost := uint64(t.Cost)
+		if !pass && l.call.Results[i].Allowed {
+			cost = 0
+		}
+		st := s.state(t.Key)
+		s.remember(now, t.Key, st)
+		l.call.Results[i] = s.ledger(t.Limit, st, at, cost, t.Loan, s.epoch)
+	}
+}
+
+// test answers a take and changes nothing.
+func (s *shelf) test(t *stint.Take, at stint.Instant) stint.Decision {
+	var st stint.State
+	s.state(t.Key).CopyTo(&st)
+	loan := *t.Loan
+	return s.ledger(t.Limit, &st, at, uint64(t.Cost), &loan, s.epoch)
+}
+
+// enter sees to the epoch.
+func (s *shelf) enter(l *letter, a *stint.Loan, at stint.Instant) {
+	known := a.Epoch
+	if known == 0 {
+		known = l.known
+	}
+	if next := s.epoch.Next(at, s.server == s.runs, known); next != s.epoch {
+		s.epoch, s.server = next, s.runs
+		if !next.Lost {
+			s.fresh++
+		}
+	}
+}
+
+func (s *shelf) state(key stint.Key) *stint.State {
+	st := s.states[key]
+	if st == nil {
+		st = new(stint.State)
+		s.states[key] = st
+	}
+	return st
+}
+
+// remember notes what a key was before it is written.
+func (s *shelf) remember(now time.Duration, key stint.Key, st *stint.State) {
+	for len(s.past) > 0 && s.past[0].at < now-lag {
+		s.past = s.past[1:]
+	}
+	w := written{at: now, key: key, epoch: s.epoch}
+	st.CopyTo(&w.was)
+	s.past = append(s.past, w)
+}
+
+// flush forgets everything.
+func (s *shelf) flush() {
+	clear(s.states)
+	s.epoch, s.past = stint.Epoch{}, nil
+}
+
+// replace lets a replica take over that does not know what was written lately.
+func (s *shelf) replace(now, behind time.Duration) {
+	for len(s.past) > 0 {
+		last := s.past[len(s.past)-1]
+		if last.at < now-behind {
+			break
+		}
+		last.was.CopyTo(s.state(last.key))
+		s.past = s.past[:len(s.past)-1]
+	}
+	s.past = nil
+	s.runs++
+}

@@ -1,0 +1,187 @@
+package sim_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/coord/sim"
+)
+
+// busy is the load of the published figures: 10,000 a second may pass, on 20 nodes.
+var busy = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 10_000})
+
+// steady asks so often a second of all nodes alike, or, where jump is set, of one node
+// after the other.
+func steady(nodes int, rate float64, length, jump time.Duration) func(*rand.Rand, func(sim.Take)) {
+	return func(r *rand.Rand, ask func(sim.Take)) {
+		hot := 0
+		next := jump
+		for at := time.Duration(0); at < length; at += time.Duration(r.ExpFloat64() / rate * float64(time.Second)) {
+			node := r.IntN(nodes)
+			if jump > 0 {
+				if at >= next {
+					next += jump
+					hot = r.IntN(nodes)
+				}
+				node = hot
+			}
+			ask(sim.Take{At: at, Node: node, Cost: 1, With: -1})
+		}
+	}
+}
+
+// TestFigures are the figures of docs/coordination.md: on 20 nodes no window sees more than
+// it may, and few takes leave their node.
+func TestFigures(t *testing.T) {
+	length := 15 * time.Second
+	for _, row := range []struct {
+		name        string
+		rate        float64
+		jump        time.Duration
+		utilisation float64
+		left        float64
+	}{
+		{"half the rate", 5_000, 0, 0.98, 0.03},
+		{"the rate", 10_000, 0, 0.98, 0.02},
+		{"half as much again", 15_000, 0, 0.98, 0.02},
+		{"ten times the rate", 100_000, 0, 0.98, 0.02},
+		{"half the rate, jumping", 5_000, 300 * time.Millisecond, 0.95, 0.03},
+		{"the rate, jumping", 10_000, 300 * time.Millisecond, 0.95, 0.02},
+		{"half as much again, jumping", 15_000, 300 * time.Millisecond, 0.95, 0.02},
+	} {
+		if testing.Short() && row.rate != 10_000 {
+			continue
+		}
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			res := sim.Run(sim.Options{
+				Seed: 1, Nodes: 20, Limit: busy, Keys: 1, Length: length, Demand: steady(20, row.rate, length, row.jump),
+				Network: sim.Network{Least: 200 * time.Microsecond, Most: 800 * time.Microsecond},
+			})
+			t.Logf("E %d, utilisation %.2f %%, %.2f %% left the node: %d calls and %d messages for %d takes",
+				res.Over, 100*res.Utilisation(), 100*res.Left(), res.Calls, res.Messages, res.Asked)
+			if res.Over > 0 || res.Utilisation() < row.utilisation || res.Left() > row.left {
+				t.Errorf("want E 0, %.0f %% and %.0f %%", 100*row.utilisation, 100*row.left)
+			}
+		})
+	}
+}
+
+// What make long raises.
+var (
+	histories = flag.Int("sim.histories", 2000, "how many histories TestWeather goes through; a sixtieth of them in short mode")
+	takes     = flag.Int("sim.takes", 2000, "how many takes each has")
+	first     = flag.Uint64("sim.seed", 1, "seed of the first history")
+)
+
+// TestWeather: whatever becomes of nodes, messages, clocks and the store, nobody ever gets
+// more than the limit.
+func TestWeather(t *testing.T) {
+	n := *histories
+	if testing.Short() {
+		n /= 60
+	}
+	var next atomic.Int64
+	var admitted, central, local, asked, strangers atomic.Int64
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				o := sim.Weather(*first+uint64(i), *takes, int(i%7))
+				res := sim.Run(o)
+				admitted.Add(res.Admitted)
+				central.Add(res.Central)
+				local.Add(int64(res.Local))
+				asked.Add(int64(res.Asked))
+				strangers.Add(int64(min(1, res.Strangers)))
+				if res.Over > int64(res.Strangers)*o.Limit.Most() {
+					t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
+						res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d histories: %d takes, %d of them decided by nodes; %d units passed, %d would have passed one bucket; a stranger came first in %d",
+		n, asked.Load(), local.Load(), admitted.Load(), central.Load(), strangers.Load())
+	if strangers.Load() > int64(n/20) {
+		t.Errorf("the bound was not E = 0 in %d of %d histories", strangers.Load(), n)
+	}
+}
+
+// naive is a ledger that makes the usual mistake: what is lent was taken, and the bucket
+// refills all the same.
+func naive() sim.Ledger {
+	lent := map[*stint.State]map[uint64]uint64{} // the last ask of each node
+	return func(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, a *stint.Loan, e stint.Epoch) stint.Decision {
+		a.Answer(e)
+		d := limit.Take(st, now, cost)
+		if lent[st] == nil {
+			lent[st] = map[uint64]uint64{}
+		}
+		if last := lent[st][a.Node]; a.Node == 0 || a.Seq <= last {
+			return d
+		}
+		lent[st][a.Node] = a.Seq
+		if a.Home > 0 {
+			limit.Refund(st, now, uint64(a.Home), nil)
+		}
+		most := uint64(limit.Most()) / stint.LeasePart
+		if grant := min(uint64(a.Want), most, uint64(limit.Test(st, now, 0).Remaining)/4); grant >= 2 && d.Allowed {
+			limit.Take(st, now, grant)
+			a.Grant = uint32(grant)
+		}
+		a.Held, a.Lease = a.Kept, stint.LeaseTime
+		return d
+	}
+}
+
+// A ledger that refills whatever is lent is found out, without any fault, in a few of
+// those histories.
+func TestWeatherFindsNaive(t *testing.T) {
+	caught := 0
+	for seed := range uint64(30) {
+		o := sim.Weather(seed, 1000, 0)
+		o.Ledger = naive()
+		if o.Limit.Algorithm() == stint.TokenBucket && sim.Run(o).Over > 0 {
+			caught++
+		}
+	}
+	if caught == 0 {
+		t.Error("no history shows that the bucket refilled what was lent")
+	}
+	t.Logf("%d of 30 histories show it", caught)
+}
+
+// The same seed is the same history.
+func TestRunRepeats(t *testing.T) {
+	for seed := range uint64(10) {
+		if a, b := sim.Run(sim.Weather(seed, 500, 4)), sim.Run(sim.Weather(seed, 500, 4)); a != b {
+			t.Errorf("seed %d: %+v, and again %+v", seed, a, b)
+		}
+	}
+}
+
+// A store whose own clock leaps forward gives out what it believes to have come in
+// meanwhile, and what was lent besides: no more.
+func TestLeap(t *testing.T) {
+	for seed := range uint64(40) {
+		o := sim.Weather(seed, 1000, 0)
+		if o.Limit.Algorithm() != stint.TokenBucket {
+			continue
+		}
+		spec := o.Limit.Spec()
+		leap := time.Duration(seed+1) * 250 * time.Millisecond
+		o.Faults = []sim.Fault{{At: o.Length / 2, Kind: sim.Leap, For: leap}}
+		most := min(int64(spec.Burst), int64(leap.Seconds()*float64(spec.Requests))+1) + int64(spec.Burst)/stint.LeasePart
+		if res := sim.Run(o); res.Over > most {
+			t.Errorf("seed %d: a leap of %v let pass %d more, want %d at most", seed, leap, res.Over, most)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"stint"
+)
+
+// Weather returns a history that follows from its seed: some nodes, a limit, a network,
+// clients that are out for more than they may, and faults, the more the worse. It asks
+// about so many takes.
+func Weather(seed uint64, takes int, faults int) Options {
+	r := rand.New(rand.NewPCG(seed, 1))
+	o := Options{
+		Seed: seed, Nodes: pick(r, 2, 2, 3, 5, 8, 13, 20, 50, 100), Keys: pick(r, 1, 1, 1, 2, 3),
+		Length: time.Duration(pick(r, 1, 3, 10, 30)) * time.Second,
+	}
+	spec := stint.Spec{Algorithm: stint.TokenBucket, Per: time.Second}
+	spec.Requests = uint32(pick(r, 1, 10, 100, 300, 1000))
+	spec.Burst = uint32(pick(r, 8, 20, 100, 300, 1000))
+	if r.IntN(4) == 0 {
+		spec = stint.Spec{Requests: uint32(pick(r, 10, 100, 1000)), Per: time.Duration(pick(r, 100, 1000, 7000)) * time.Millisecond}
+	}
+	o.Limit = stint.MustLimit(spec)
+	o.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond}
+	o.Network.Most = o.Network.Least + time.Duration(pick(r, 0, 1, 5, 30))*time.Millisecond
+	o.Network.Lost, o.Network.Twice = pick(r, 0, 0, 0.01, 0.2), pick(r, 0, 0.05, 0.3)
+	o.Demand = func(r *rand.Rand, ask func(Take)) { adversary(&o, r, takes, ask) }
+	for range faults {
+		o.Faults = append(o.Faults, o.fault(r))
+	}
+	return o
+}
+
+// fault returns one that the bound has to outlast: all but leaps of the store's clock.
+func (o *Options) fault(r *rand.Rand) Fault {
+	f := Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: Kind(r.IntN(int(Leap))), Node: r.IntN(o.Nodes)}
+	f.For = time.Duration(pick(r, 5, 50, 500, 3000, 8000)) * time.Millisecond
+	f.Rate = pick(r, 0.9, 0.99, 1.01, 1.1)
+	if f.Kind == Set && r.IntN(2) == 0 {
+		f.For = -f.For
+	}
+	if f.Kind == Switch {
+		f.For = min(f.For, lag)
+	}
+	return f
+}
+
+// adversary asks in waves: all nodes at once or one after the other, in floods and single
+// takes, with pauses in which buckets fill up and leases run out.
+func adversary(o *Options, r *rand.Rand, takes int, ask func(Take)) {
+	at, node := time.Duration(0), 0
+	spread, gap := false, time.Duration(0)
+	for i := range takes {
+		if i%50 == 0 {
+			spread = r.IntN(3) == 0
+			gap = time.Duration(r.Int64N(int64(o.Length)/int64(takes)*pick[int64](r, 1, 1, 2)) + 1)
+			at += time.Duration(pick(r, 0, 0, 1, 20, 200, 1000)) * time.Millisecond * time.Duration(r.IntN(2))
+			node = r.IntN(o.Nodes)
+		}
+		if spread {
+			node = r.IntN(o.Nodes)
+		}
+		if at >= o.Length {
+			at = time.Duration(r.Int64N(int64(o.Length)))
+		}
+		t := Take{At: at, Node: node, Key: r.IntN(o.Keys), With: -1, Cost: 1}
+		switch r.IntN(30) {
+		case 0:
+			t.Cost = 1 + r.Uint32N(uint32(o.Limit.Most()))
+		case 1, 2:
+			t.Cost = 1 + r.Uint32N(5)
+		case 3:
+			t.With = r.IntN(o.Keys)
+		case 4:
+			t.Cost = 0
+		}
+		ask(t)
+		at += gap
+	}
+}
+
+func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
