@@ -57,7 +57,8 @@ func (m *Matched) Len() int { return len(m.hits) }
 // any order; others are passed over. Without a path nothing applies, and without a
 // user only what is for all together. An empty value is as good as none, so that
 // strangers never share a bucket. A path may be spelled in any way, and may have a
-// query behind it. A bucket that several descriptors lead to is there for each, see First.
+// query behind it; where servers read it in different ways, what applies to the widest
+// reading applies as well. A bucket that several descriptors lead to is there for each, see First.
 //
 // Nothing is allocated once m has been used.
 func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) {
@@ -74,18 +75,35 @@ func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) {
 	if path == "" || !s.all && !s.apart {
 		return
 	}
-	m.path = urlpath.Clean(m.path[:0], path, c.options.Paths)
+	s.methods = s.rank(method)
+	from := len(m.hits)
+	m.read(s, own.root, path, c.options.Paths, from)
+	if urlpath.Unclear(path) {
+		m.read(s, own.root, path, c.options.widest(), from)
+	}
+}
+
+// widest returns the widest reading of a path.
+func (o *Options) widest() Paths {
+	all := urlpath.All
+	all.Case, all.TrailingSlash = o.Paths.Case, o.Paths.TrailingSlash
+	return all
+}
+
+// read adds what applies to one reading of a path. from is where the hits of the
+// descriptor begin.
+func (m *Matched) read(s search, root uint32, path string, o Paths, from int) {
+	m.path = urlpath.Clean(m.path[:0], path, o)
 	if len(m.path) == 0 || m.path[0] != '/' {
 		return // the * of OPTIONS
 	}
-	s.methods = s.rank(method)
-	s.walk(own.root, unsafe.String(unsafe.SliceData(m.path), len(m.path))[1:]) // nobody keeps it
-	m.add(s.foundAll, "")
-	m.add(s.foundApart, s.user)
+	s.walk(root, unsafe.String(unsafe.SliceData(m.path), len(m.path))[1:]) // nobody keeps it
+	m.add(s.foundAll, "", from)
+	m.add(s.foundApart, s.user, from)
 }
 
 // add adds rules of one url and uid.
-func (m *Matched) add(first uint32, user string) {
+func (m *Matched) add(first uint32, user string, from int) {
 	for ref := first; ref != 0; ref = m.version.rules.at(ref).next {
 		one := hit{ref: ref, user: user, first: len(m.hits)}
 		for i := range m.hits {
@@ -94,7 +112,9 @@ func (m *Matched) add(first uint32, user string) {
 				break
 			}
 		}
-		m.hits = append(m.hits, one)
+		if one.first < from || one.first == len(m.hits) {
+			m.hits = append(m.hits, one)
+		}
 	}
 }
 
