@@ -30,6 +30,7 @@ type board struct {
 	all       []*counters // each once, in the order of the rules
 	gauges    []string    // the loads that rules ask
 	unmatched map[string]*atomic.Uint64
+	listed    map[listName]*atomic.Uint64 // what lists decided
 }
 
 // catalogName is what all rules of a catalog are called together in a domain: a label
@@ -38,9 +39,23 @@ const catalogName = "catalog"
 
 type ruleName struct{ domain, name string }
 
+// listName is what a list is known by over a reload.
+type listName struct {
+	domain, name string
+	exempt       bool
+}
+
+// word returns the word of rule files for what the list does.
+func (l listName) word() string {
+	if l.exempt {
+		return "exempt"
+	}
+	return "deny"
+}
+
 // newBoard returns the board of a table; what was there before keeps its counts.
 func newBoard(table *rule.Table, before *board) *board {
-	b := &board{table: table, byName: map[ruleName]*counters{}, unmatched: map[string]*atomic.Uint64{}}
+	b := &board{table: table, byName: map[ruleName]*counters{}, unmatched: map[string]*atomic.Uint64{}, listed: map[listName]*atomic.Uint64{}}
 	if before == nil {
 		before = b
 	}
@@ -53,6 +68,12 @@ func newBoard(table *rule.Table, before *board) *board {
 			n = new(atomic.Uint64)
 		}
 		b.unmatched[d.Name()] = n
+		for _, l := range d.Lists() {
+			name := listName{d.Name(), l.Name, l.Exempt}
+			if b.listed[name] = before.listed[name]; b.listed[name] == nil {
+				b.listed[name] = new(atomic.Uint64)
+			}
+		}
 	}
 	b.gauges = table.Gauges()
 	b.byIndex = make([]*counters, len(table.Rules()))

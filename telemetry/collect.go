@@ -16,7 +16,7 @@ var (
 	requestsDesc = desc("requests_total", "Requests that were decided, by verdict; error: the store could not decide.", "verdict")
 	degradedDesc = desc("degraded_total", "Requests that a failure policy answered because a limit could not be asked.")
 	overDesc     = desc("over_total", "Requests that passed above their plain limit, in a soft or elastic part.")
-	listedDesc   = desc("listed_total", "Requests that a list of their domain decided, so that no limit was asked.", "list")
+	listedDesc   = desc("listed_total", "Requests that a list of their domain decided, so that no limit was asked; list is exempt or deny.", "domain", "list", "name")
 	storeErrDesc = desc("store_errors_total", "Requests that the store failed to decide.")
 	latencyDesc  = desc("decision_seconds", "How long a decision took; one in 64 is measured.")
 
@@ -74,8 +74,6 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	out.counter(requestsDesc, m.failed.Load(), "error")
 	out.counter(degradedDesc, m.degraded.Load())
 	out.counter(overDesc, m.over.Load())
-	out.counter(listedDesc, m.exempted.Load(), "exempt")
-	out.counter(listedDesc, m.barred.Load(), "deny")
 	out.counter(storeErrDesc, m.failed.Load())
 	count, sum, below := m.latency.read()
 	ch <- prometheus.MustNewConstHistogram(latencyDesc, count, sum, below)
@@ -98,6 +96,9 @@ func (m *Metrics) collectRules(out sink) {
 		out.counter(unmatchedDesc, b.unmatched[domain].Load(), domain)
 	}
 	out.counter(unmatchedDesc, m.unmatched.Load(), "")
+	for l, n := range b.listed {
+		out.counter(listedDesc, n.Load(), l.domain, l.word(), l.name)
+	}
 	out.gauge(rulesDesc, float64(len(b.byIndex)))
 	if b.table != nil {
 		out.gauge(tableDesc, 1, b.table.Hash())

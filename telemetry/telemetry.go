@@ -23,8 +23,8 @@ import (
 // use.
 //
 // A decision costs a few atomic additions on counters that its rule already points
-// to; names and labels are put together only when someone reads them. Rules keep
-// their counts over a reload as long as a rule of the same domain and name is
+// to; names and labels are put together only when someone reads them. Rules and lists
+// keep their counts over a reload as long as one of the same domain and name is
 // there. Before the first [Metrics.Reloaded], rules are not counted.
 //
 // A peek (cost 0) counts for no rule: nothing was asked for.
@@ -40,7 +40,6 @@ type Metrics struct {
 
 	allowed, denied, failed   atomic.Uint64 // whole requests
 	degraded, over, unmatched atomic.Uint64 // unmatched: in domains that no table has
-	exempted, barred          atomic.Uint64 // by lists
 
 	mu        sync.Mutex // guards what follows
 	reloads   [2]uint64  // failed, succeeded
@@ -200,10 +199,8 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 		m.over.Add(1)
 	}
 	if v.Listed != nil {
-		if v.Listed.Exempt {
-			m.exempted.Add(1)
-		} else {
-			m.barred.Add(1)
+		if n := m.current.Load().listed[listName{v.Domain, v.Listed.Name, v.Listed.Exempt}]; n != nil {
+			n.Add(1)
 		}
 		return
 	}

@@ -225,18 +225,41 @@ descriptors:
 	s.expect(t, "stint_reload_last_failed 0")
 }
 
+// What a list decides is counted under its name, over a reload too.
+func TestLists(t *testing.T) {
+	const text = `
+domain: api
+exempt: [{key: user, values: [ops], name: operators}]
+deny: [{key: user, values: [eve]}]
+descriptors: [{key: user, rate_limit: {requests: 1, per: 1s}}]
+`
+	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{metrics: New(prometheus.NewRegistry())}
+	s.metrics.Reloaded(table, time.Unix(1767225600, 0))
+	lists := table.Domain("api").Lists()
+	for _, l := range []*rule.Listed{lists[0], lists[1], lists[0], {Name: "of no table"}} {
+		s.metrics.Decided(&limiter.Verdict{Domain: "api", Decision: stint.Decision{Allowed: l.Exempt}, Listed: l, Results: make([]limiter.Result, 1)}, -1, nil)
+	}
+	s.metrics.Reloaded(table, time.Unix(1767225700, 0))
+	s.expect(t, `
+		stint_listed_total{domain="api",list="exempt",name="operators"} 2
+		stint_listed_total{domain="api",list="deny",name="api/deny#1"} 1
+		stint_unmatched_total{domain="api"} 0
+		stint_requests_total{verdict="denied"} 2
+	`)
+}
+
 func TestErrors(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Decided(new(limiter.Verdict), -1, errors.New("no store"))
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Degraded: true}}, -1, nil)
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
 	m.Shared(func() SharedStats { return SharedStats{Away: true, Timeouts: 1, Errors: 2, Spared: 3} })
-	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true}, Listed: &rule.Listed{Exempt: true}, Results: make([]limiter.Result, 1)}, -1, nil)
-	m.Decided(&limiter.Verdict{Listed: new(rule.Listed)}, -1, nil)
 	s := &service{metrics: m}
 	s.expect(t, `
-		stint_listed_total{list="exempt"} 1
-		stint_listed_total{list="deny"} 1
 		stint_unmatched_total{domain=""} 0
 		stint_store_errors_total 1
 		stint_requests_total{verdict="error"} 1
