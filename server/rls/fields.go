@@ -11,9 +11,9 @@ import (
 )
 
 // LimitHeaders are the names of three header fields as envoyproxy/ratelimit sends them
-// where LIMIT_RESPONSE_HEADERS_ENABLED is set: the limit, what is left of it, and the
-// seconds until it is reset, of the descriptor that denied last or is nearest to it.
-// A field without a name is not sent.
+// where LIMIT_RESPONSE_HEADERS_ENABLED is set: the limit (requests or burst, whichever is
+// larger), what is left of it, and the seconds until it is reset, of the descriptor that
+// denied last or is nearest to it. A field without a name is not sent.
 type LimitHeaders struct{ Limit, Remaining, Reset string }
 
 // Reset is how X-RateLimit-Reset of the preset legacy is written, always rounded up.
@@ -77,7 +77,8 @@ func (f *fields) originals(names LimitHeaders, c *Call) {
 	}
 	s := &c.response.statuses[chosen]
 	f.names = names
-	for i, n := range [...]int64{int64(s.limit.requests), int64(s.remaining), s.reset} {
+	most := max(int64(s.limit.requests), c.verdict.Results[chosen].Limit)
+	for i, n := range [...]int64{most, int64(s.remaining), s.reset} {
 		f.text[i] = strconv.AppendInt(f.text[i][:0], n, 10)
 	}
 }

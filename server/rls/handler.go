@@ -44,8 +44,8 @@ type Options struct {
 	// less often; what it does not use until the quota ends is lost.
 	Grant uint32
 
-	// Shadow lets every request pass: the overall code is OK whatever the limits say,
-	// each of which is decided by itself.
+	// Shadow lets every request pass at once: the overall code is OK whatever the limits
+	// say, each of which is decided by itself.
 	Shadow bool
 
 	// Quota takes all limits for such in quota mode: a request is denied only if all
@@ -175,7 +175,10 @@ func (h *Handler) decide(ctx context.Context, c *Call) error {
 		return h.failed(ctx, err)
 	}
 	v := &c.verdict
-	if v.Allowed && v.Delay > 0 {
+	switch {
+	case h.options.Shadow:
+		v.Delay = 0
+	case v.Allowed && v.Delay > 0:
 		h.hold(ctx, c)
 	}
 	h.conclude(c)
@@ -257,10 +260,9 @@ func (h *Handler) hold(ctx context.Context, c *Call) {
 	undo, cancel := after(ctx)
 	defer cancel()
 	_ = h.limiter.Undo(undo, v) // what cannot be given back refills later
-	longest := true
 	for i := range v.Results {
 		r := &v.Results[i]
-		if r.Delay > 0 && (longest || time.Until(deadline) <= r.Delay+holdMargin) {
+		if r.Delay > 0 && (r.Delay == v.Delay || time.Until(deadline) <= r.Delay+holdMargin) {
 			r.Allowed, r.RetryAfter = false, r.Delay
 		}
 		if r.Limit != stint.NoLimit {

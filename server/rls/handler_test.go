@@ -3,12 +3,15 @@ package rls
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"stint"
 	"stint/internal/xtest"
@@ -89,6 +92,72 @@ func TestNoAllocations(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations for each request", n)
 	}
+}
+
+// One handler serves many callers, and counts each once.
+func TestManyCallers(t *testing.T) {
+	const callers, each = 8, 200
+	d := newDesk(t, perMinute, Options{Headers: []rule.Preset{rule.IETF, rule.Legacy}, Metadata: true})
+	data, err := proto.Marshal(request("user", "42", "x", "y"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range callers {
+		wait.Go(func() {
+			var c Call
+			for range each {
+				if _, err := d.Decide(t.Context(), &c, data); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	resp, failure := d.ask(t.Context(), t, request("user", "42"))
+	if failure != nil || resp.Statuses[0].LimitRemaining != 1_000_000-callers*each-1 {
+		t.Errorf("%v, %v", resp, failure)
+	}
+}
+
+// Whatever comes, there is an answer that the generated types read, or an error.
+func FuzzHandler(f *testing.F) {
+	const rules = perMinute + `
+    descriptors:
+      - key: path
+        value: "/a*"
+        quota_mode: true
+        metadata: {a: {b: [1, x]}}
+        rate_limit: {per: 90s, requests: 3, name: x, overdraw: true}
+  - key: team
+    shadow_mode: true
+    rate_limit: [{per: 1s, requests: 3, algorithm: leaky_bucket, burst: 2}, {unit: year, requests_per_unit: 7, replaces: [{name: x}]}]
+`
+	full := request("user", "42", "team", "x")
+	full.Descriptors[0].HitsAddend = wrapperspb.UInt64(2)
+	full.Descriptors[1].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: typev3.RateLimitUnit_HOUR, UnitMultiplier: wrapperspb.UInt32(2)}
+	full.Descriptors = append(full.Descriptors, &common.RateLimitDescriptor{IsNegativeHits: true, Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "42"}, {Key: "path", Value: "/abc"}}})
+	for _, req := range []*pb.RateLimitRequest{request("user", "42"), full} {
+		data, err := proto.Marshal(req)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	d := newDesk(f, rules, Options{Headers: []rule.Preset{rule.IETF, rule.Draft03}, LimitHeaders: LimitHeaders{"a", "b", "c"}, Metadata: true, Grant: 3})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		answer, err := d.Decide(t.Context(), &d.call, data)
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok || answer != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		resp := new(pb.RateLimitResponse)
+		if err := proto.Unmarshal(answer, resp); err != nil {
+			t.Fatalf("%x: %v", answer, err)
+		}
+	})
 }
 
 // BenchmarkDecide is the handler alone, from bytes to bytes.

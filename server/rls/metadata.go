@@ -10,13 +10,15 @@ import (
 )
 
 // metadata is the dynamic metadata of one answer, as an object of the values that rule
-// files have. envoyproxy/ratelimit has all of it but `rule`:
+// files have. envoyproxy/ratelimit has all of it but `rule`, `degraded` and `over`:
 //
 //	domain       of the request
 //	rule         the rule, or the list, that denied or is nearest to it
 //	descriptors  of the request: entries ("key=value"), limit, hitsAddend, and rule
 //	hitsAddend   of the request, where it is not 0
 //	metadata     that of the rules of the descriptors that passed, the first one first
+//	degraded     true where a limit could not be asked and its policy answered
+//	over         true where the request passed above a plain limit
 type metadata struct {
 	object map[string]any
 }
@@ -47,6 +49,12 @@ func (m *metadata) describe(c *Call) {
 	}
 	if len(merged) > 0 {
 		m.object["metadata"] = merged
+	}
+	if c.verdict.Degraded {
+		m.object["degraded"] = true
+	}
+	if c.verdict.Over {
+		m.object["over"] = true
 	}
 }
 
