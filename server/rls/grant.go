@@ -9,6 +9,7 @@ import (
 
 	"stint"
 	"stint/limiter"
+	"stint/rule"
 )
 
 // grant charges the limits of a request that passed for some more like it, see
@@ -63,10 +64,16 @@ func (h *Handler) grant(ctx context.Context, c *Call) {
 func (c *Call) bucket(i int) string {
 	d := &c.request.Descriptors[i]
 	sum := sha256.New()
-	if r := c.verdict.Results[i].Rule; r != nil {
-		sum.Write(r.AppendKey(nil, d.Entries))
-	} else {
+	switch r := c.verdict.Results[i].Rule; {
+	case r == nil:
 		sum.Write(limiter.AppendOwnKey(nil, c.request.Domain, d))
+	case len(r.Path) > 0:
+		sum.Write(r.AppendKey(nil, d.Entries))
+	default: // a rule per API, which does not tell whose bucket it is
+		sum.Write(rule.AppendEntry(nil, r.Domain, r.Name))
+		for _, e := range d.Entries {
+			sum.Write(rule.AppendEntry(nil, e.Key, e.Value))
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }

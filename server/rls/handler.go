@@ -203,7 +203,7 @@ func (h *Handler) ask(c *Call) error {
 		return &Error{Code: unknownCode, Message: "rate limit domain must not be empty"}
 	case len(m.descriptors) == 0:
 		return &Error{Code: unknownCode, Message: "rate limit descriptor list must not be empty"}
-	case h.limiter.Table() == nil:
+	case h.limiter.Table() == nil && h.limiter.Catalog() == nil:
 		return &Error{Code: unknownCode, Message: "no rate limit configuration loaded"}
 	case len(m.descriptors) > maxDescriptors:
 		return &Error{Code: invalidArgument, Message: fmt.Sprintf("%d descriptors; the most is %d: send several requests", len(m.descriptors), maxDescriptors)}
