@@ -8,7 +8,7 @@ import (
 	"stint/internal/proxytest"
 )
 
-func startEnvoy(t *testing.T, file string) proxytest.Command {
+func startEnvoy(t testing.TB, file string) proxytest.Command {
 	return proxytest.Command{
 		Path: proxytest.Binary(t, "envoy"),
 		Args: []string{"-c", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { proxytest.Main(m) }
 var askers = []asker{
 	{
 		name: "nginx", file: "nginx/%s.conf", headers: true, closed: 503,
-		start: func(t *testing.T, file string) proxytest.Command {
+		start: func(t testing.TB, file string) proxytest.Command {
 			args := []string{"-p", t.TempDir(), "-c", file}
 			if os.Getuid() == 0 { // nobody else may enter that folder
 				args = append(args, "-g", "user root;")
@@ -34,7 +34,7 @@ var askers = []asker{
 	{
 		name: "caddy", file: "caddy/%s.Caddyfile", headers: true, body: true, closed: 503,
 		words: map[string]string{"http://:8000": "http://:%s"},
-		start: func(t *testing.T, file string) proxytest.Command {
+		start: func(t testing.TB, file string) proxytest.Command {
 			home := t.TempDir()
 			return proxytest.Command{
 				Path: proxytest.Binary(t, "caddy"), Args: []string{"run", "--config", file, "--adapter", "caddyfile"},
@@ -45,14 +45,14 @@ var askers = []asker{
 	{
 		name: "haproxy", file: "haproxy/%s.cfg", headers: true, body: true, closed: 503,
 		words: map[string]string{"abns@stint-auth": ""},
-		start: func(t *testing.T, file string) proxytest.Command {
+		start: func(t testing.TB, file string) proxytest.Command {
 			return proxytest.Command{Path: proxytest.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
 		},
 	},
 	{
 		name: "traefik", file: "traefik/%s.yaml", body: true, closed: 504, stopped: 502,
 		words: map[string]string{"127.0.0.1:8001": ""},
-		start: func(t *testing.T, file string) proxytest.Command {
+		start: func(t testing.TB, file string) proxytest.Command {
 			return proxytest.Command{Path: proxytest.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
 		},
 	},
@@ -64,7 +64,7 @@ var askers = []asker{
 type asker struct {
 	name  string
 	file  string // open or closed for %s
-	start func(t *testing.T, file string) proxytest.Command
+	start func(t testing.TB, file string) proxytest.Command
 
 	// words are to be replaced beside the common ones: by what they are mapped to, with the
 	// port of the proxy for %s; or by a free address, or a name of which there is no other.
@@ -123,18 +123,30 @@ func eachForm(t *testing.T, forms []string, test func(t *testing.T, s *setup, op
 func start(t *testing.T, a asker, form string) *setup {
 	t.Helper()
 	s := &setup{asker: a, t: t, stint: proxytest.Stint(t, "--config", "stint.yaml"), backend: proxytest.NewBackend(t)}
-	address := proxytest.Address(t)
+	s.url = "http://" + a.run(t, form, s.stint, s.backend.Addr)
+	s.backend.Seen() // whether it is ready
+	return s
+}
+
+// run starts a proxy in front of a backend, with a Stint to ask, and returns where it
+// listens. Of each pair of words the first is replaced by the second.
+func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend string, pairs ...[2]string) (address string) {
+	t.Helper()
+	address = proxytest.Address(t)
 	words := map[string]string{
-		"127.0.0.1:8000": address, "127.0.0.1:8080": s.stint.HTTP, "127.0.0.1:9000": s.backend.Addr,
+		"127.0.0.1:8000": address, "127.0.0.1:8080": stint.HTTP, "127.0.0.1:9000": backend,
 		"100ms": deadline.String(), "wait=60ms": "wait=" + (deadline / 2).String(),
 	}
 	if a.rls {
 		delete(words, "127.0.0.1:8080")
 		delete(words, "wait=60ms")
-		words["127.0.0.1:8081"] = s.stint.GRPC
+		words["127.0.0.1:8081"] = stint.GRPC
 	}
 	if a.adapt != nil {
 		words = a.adapt(words)
+	}
+	for _, pair := range pairs {
+		words[pair[0]] = pair[1]
 	}
 	_, port, _ := strings.Cut(address, ":")
 	for word, other := range a.words {
@@ -150,13 +162,11 @@ func start(t *testing.T, a asker, form string) *setup {
 	}
 	command := a.start(t, proxytest.Adapt(t, fmt.Sprintf(a.file, form), words))
 	command.Ready = proxytest.Listens(address)
-	if a.name == "traefik" { // listens before it knows its routes
-		answers := proxytest.Answers("http://" + address + "/ready")
-		command.Ready = func() bool { answers(); return len(s.backend.Seen()) > 0 }
+	if a.name == "traefik" { // listens before it knows its routes, and has no other 404
+		command.Ready = proxytest.Passes("http://" + address + "/ready")
 	}
 	proxytest.Run(t, command)
-	s.url = "http://" + address
-	return s
+	return address
 }
 
 // answer is what a client got.
@@ -457,4 +467,46 @@ func TestBackendAway(t *testing.T) {
 			}
 		}
 	})
+}
+
+const deviceRules = `
+domain: device
+descriptors:
+  - key: device
+    rate_limit: {requests: 2, per: 1h}
+http:
+  rate_limits:
+    - actions: [{device: {cookie: {secret_file: secrets, secure: false}}}]
+`
+
+// A new device gets its cookie through the proxy, and is known by it.
+func TestCookie(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"device.yaml": deviceRules, "secrets": strings.Repeat("secret", 10) + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range askers {
+		if a.rls {
+			continue // that service says nothing of cookies
+		}
+		t.Run(a.name, func(t *testing.T) {
+			stint := proxytest.Stint(t, "--rules", filepath.Join(dir, "device.yaml"), "--trusted-proxies", "127.0.0.1")
+			backend := proxytest.NewBackend(t)
+			s := &setup{asker: a, t: t, stint: stint, backend: backend}
+			s.url = "http://" + a.run(t, "open", stint, backend.Addr, [2]string{"domain=web", "domain=device"})
+			client := proxytest.Client(t, "127.0.0.7")
+			first := s.get(client, "/")
+			cookie, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
+			if first.status != 200 || !strings.HasPrefix(cookie, "stint_device=") {
+				t.Fatalf("%d %v", first.status, first.header)
+			}
+			for i, want := range []int{200, 200, 429} {
+				if a := s.get(client, "/", "Cookie: "+cookie); a.status != want {
+					t.Errorf("request %d of the device: %d %s, want %d", i+1, a.status, a.body, want)
+				}
+			}
+		})
+	}
 }

@@ -91,7 +91,12 @@ func Address(t testing.TB) string {
 }
 
 // Answers returns whether a URL is answered by a status below 500.
-func Answers(url string) func() bool {
+func Answers(url string) func() bool { return answers(url, http.StatusInternalServerError-1) }
+
+// Passes returns whether a URL is answered by 200.
+func Passes(url string) func() bool { return answers(url, http.StatusOK) }
+
+func answers(url string, most int) func() bool {
 	client := http.Client{Timeout: time.Second}
 	return func() bool {
 		resp, err := client.Get(url)
@@ -99,7 +104,7 @@ func Answers(url string) func() bool {
 			return false
 		}
 		resp.Body.Close()
-		return resp.StatusCode < 500
+		return resp.StatusCode <= most
 	}
 }
 

@@ -1,4 +1,4 @@
--- Asks Stint whether a request may pass. In a frontend of HAProxy 2.5 or later:
+-- Asks Stint whether a request may pass. In a frontend of HAProxy 2.6 or later:
 --
 --   http-request lua.stint "/v1/auth?domain=web&wait=60ms"
 --
@@ -6,9 +6,9 @@
 -- timeouts are the deadline. A refusal is answered here, with the status, the headers and the
 -- body that Stint wants. Otherwise the variable txn.stint says "passes", or "away" where there
 -- was no answer in time, and the headers for the client stand in txn.stint_ratelimit,
--- txn.stint_policy, txn.stint_limit, txn.stint_remaining and txn.stint_reset. A request that
--- cannot be asked about, because its header leaves no room for the question, gets neither: a
--- client can bring that about, so it must not pass.
+-- txn.stint_policy, txn.stint_limit, txn.stint_remaining, txn.stint_reset and
+-- txn.stint_cookie. A request that cannot be asked about, because its header leaves no room
+-- for the question, gets neither: a client can bring that about, so it must not pass.
 
 -- What describes the request is written here; what a client sends of it is left out, with
 -- what belongs to its connection and its body.
@@ -24,7 +24,7 @@ local left_out = {
 local kept = {
   ["ratelimit"] = "txn.stint_ratelimit", ["ratelimit-policy"] = "txn.stint_policy",
   ["x-ratelimit-limit"] = "txn.stint_limit", ["x-ratelimit-remaining"] = "txn.stint_remaining",
-  ["x-ratelimit-reset"] = "txn.stint_reset",
+  ["x-ratelimit-reset"] = "txn.stint_reset", ["set-cookie"] = "txn.stint_cookie",
 }
 
 -- What HAProxy says for a server that is stopped, frozen or too slow. Stint says it with

@@ -1,0 +1,160 @@
+package proxies
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stint/internal/proxytest"
+)
+
+// silent says how a file is told not to ask.
+var silent = map[string][2]string{
+	"nginx":   {"auth_request /_stint;", "auth_request off;"},
+	"caddy":   {"reverse_proxy 127.0.0.1:8080 {", "reverse_proxy /never 127.0.0.1:8080 {"},
+	"haproxy": {`http-request lua.stint "/v1/auth?domain=web&wait=60ms"`, "http-request set-var(txn.stint) str(passes)"},
+	"traefik": {"middlewares: [strip, ask]", "middlewares: [strip]"},
+}
+
+const benchRules = `
+domain: bench
+descriptors:
+  - key: remote_address
+    rate_limit: {requests: 1000000, per: 1s, algorithm: token_bucket}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+`
+
+// BenchmarkAsk compares what a proxy passes on in a second with what it does where it
+// does not ask, by turns, as the client, the proxies, the backend and Stint share the
+// machine.
+func BenchmarkAsk(b *testing.B) {
+	rules := filepath.Join(b.TempDir(), "bench.yaml")
+	if err := os.WriteFile(rules, []byte(benchRules), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	stint := proxytest.Stint(b, "--rules", rules, "--trusted-proxies", "127.0.0.1")
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "ok") //nolint:errcheck // the client sees it
+	}))
+	defer backend.Close()
+	for _, a := range askers {
+		if silent[a.name] == [2]string{} {
+			continue
+		}
+		b.Run(a.name, func(b *testing.B) {
+			behind := backend.Listener.Addr().String()
+			silent := newCrowd(b, a.run(b, "open", stint, behind, silent[a.name]))
+			asking := newCrowd(b, a.run(b, "open", stint, behind, [2]string{"domain=web", "domain=bench"}))
+			var without, with time.Duration
+			for b.Loop() {
+				without += silent.send(b)
+				with += asking.send(b)
+			}
+			sent := float64(b.N * connections * each)
+			b.ReportMetric(sent/without.Seconds(), "silent/s")
+			b.ReportMetric(sent/with.Seconds(), "asking/s")
+			b.ReportMetric(without.Seconds()/with.Seconds(), "ratio")
+		})
+	}
+}
+
+// A crowd sends so many requests over so many connections at once.
+type crowd []client
+
+const connections, each = 8, 50
+
+func newCrowd(b *testing.B, address string) crowd {
+	c := make(crowd, connections)
+	for i := range c {
+		c[i].address = address
+		b.Cleanup(c[i].close)
+	}
+	return c
+}
+
+// send returns how long the requests took.
+func (c crowd) send(b *testing.B) time.Duration {
+	var group sync.WaitGroup
+	began := time.Now()
+	for i := range c {
+		group.Go(func() {
+			for range each {
+				if err := c[i].insist(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(began)
+}
+
+// client is one connection to a proxy.
+type client struct {
+	address string
+	conn    net.Conn // nil: none so far
+	answers *bufio.Reader
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// insist asks, and asks once more over a new connection: a proxy closes one after a
+// thousand requests or so.
+func (c *client) insist() error {
+	if c.ask() == nil {
+		return nil
+	}
+	c.close()
+	return c.ask()
+}
+
+// ask sends a request and reads the answer.
+func (c *client) ask() error {
+	if c.conn == nil {
+		conn, err := net.Dial("tcp", c.address)
+		if err != nil {
+			return err
+		}
+		c.conn, c.answers = conn, bufio.NewReader(conn)
+	}
+	if _, err := io.WriteString(c.conn, "GET /orders/7?full=1 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"); err != nil {
+		return err
+	}
+	length := 0
+	for n := 0; ; n++ {
+		line, err := c.answers.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if n == 0 && !strings.Contains(string(line), " 200 ") {
+			return fmt.Errorf("answer %q", line)
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if name, value, _ := strings.Cut(string(line), ":"); strings.EqualFold(name, "Content-Length") {
+			if _, err := fmt.Sscan(value, &length); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := c.answers.Discard(length)
+	return err
+}
