@@ -15,7 +15,9 @@ import (
 	"stint/load"
 	"stint/rule"
 	"stint/server/rls"
+	"stint/server/rls/transport"
 	"stint/telemetry"
+	"stint/telemetry/envoystats"
 )
 
 // sweepEvery is how often memory of expired keys is given back.
@@ -34,8 +36,10 @@ type App struct {
 	gauges    load.Gauges
 	rules     ruleset
 	keys      *rule.KeySets
-	listeners []*listener  // in the order in which they open
-	certs     *certs.Certs // of grpc; nil: it is not encrypted
+	listeners []*listener       // in the order in which they open
+	certs     *certs.Certs      // of grpc; nil: it is not encrypted
+	envoy     *envoystats.Stats // nil: nobody wants them
+	carrier   *transport.Server // of grpc; nil: it is not opened
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background
@@ -81,11 +85,11 @@ func New(config Config) (*App, error) {
 		a.metrics.Refusals(a.stores.refusalStats)
 	}
 	a.metrics.Load(a.gauges.Load)
-	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.metrics, Load: a.gauges.Load})
-	a.rls = rls.New(a.limiter, rls.Options{})
+	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.observer(), Load: a.gauges.Load})
+	a.rls = rls.New(a.limiter, config.RLS.options())
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
-	a.metrics.Reloaded(table, time.Now())
+	a.reloaded(table)
 	if err = a.loadCerts(); err != nil {
 		return nil, err
 	}
@@ -119,6 +123,7 @@ func (a *App) addListeners() {
 		}
 	}
 	add("admin", a.config.Admin, a.adminServer)
+	add("metrics", a.config.Stats.Metrics, a.metricsServer)
 	add("http", a.config.HTTP, a.trafficServer)
 	add("grpc", a.config.GRPC, a.rlsServer)
 }
@@ -153,6 +158,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.watch(background)
 	a.watchCerts(background)
+	a.sendStats(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 		l.server.Ready(true)
@@ -187,7 +193,11 @@ func (a *App) watch(ctx context.Context) {
 	if len(a.config.Rules) == 0 {
 		return
 	}
-	w, err := filewatch.New(a.config.Rules, a.log)
+	find := filewatch.New
+	if a.config.RulesFiles != filesYAML {
+		find = filewatch.NewTree
+	}
+	w, err := find(a.config.Rules, a.log)
 	if err != nil {
 		a.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "error", err)
 		return
@@ -243,7 +253,7 @@ func (a *App) end(ctx context.Context) {
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }
 
-// drain drains the listeners, all at once but for admin, which is the last.
+// drain drains the listeners, all at once but for those by which the end can be watched.
 func (a *App) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
 	defer cancel()
@@ -254,13 +264,13 @@ func (a *App) drain(ctx context.Context) {
 	}
 	var traffic sync.WaitGroup
 	for _, l := range a.listeners {
-		if l.setting != "admin" {
+		if !l.watches() {
 			traffic.Go(func() { end(l) })
 		}
 	}
 	traffic.Wait()
 	for _, l := range a.listeners {
-		if l.setting == "admin" {
+		if l.watches() {
 			end(l)
 		}
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -21,6 +22,12 @@ type Config struct {
 	// them changes. None, the default: only limits that stand in a request are
 	// decided, and every rule is unmatched.
 	Rules []string
+
+	// RulesFiles (rules-files) says which files of a folder of rules are such: yaml, the
+	// default, for *.yaml and *.yml but for rule tests and names that begin with a dot;
+	// visible for all but the latter; all for every file, as envoyproxy/ratelimit reads
+	// them.
+	RulesFiles string
 
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
@@ -132,6 +139,15 @@ type Config struct {
 	// warn or error.
 	LogLevel string
 
+	// Stats are the settings of statistics beside those of the admin address.
+	Stats Stats
+
+	// EnvoyEnv (envoy-env) reads the environment variables of envoyproxy/ratelimit too,
+	// such as PORT and REDIS_URL, and for those that are not set their defaults there, so
+	// that a deployment can swap the image; off by default. See package envoyenv. It is
+	// read by [Configure]; a program that sets it itself sets nothing else by it.
+	EnvoyEnv bool
+
 	// Output is where the log goes; nil means standard error.
 	Output io.Writer
 
@@ -144,6 +160,7 @@ type Config struct {
 // DefaultConfig returns the configuration of a service that nobody configured.
 func DefaultConfig() Config {
 	return Config{
+		RulesFiles:       filesYAML,
 		Store:            "memory",
 		Memory:           memory.DefaultBudget,
 		StoreTimeout:     10 * time.Millisecond,
@@ -154,6 +171,7 @@ func DefaultConfig() Config {
 		HTTP:             "127.0.0.1:8080",
 		GRPC:             "127.0.0.1:8081",
 		RLS:              defaultRLS(),
+		Stats:            defaultStats(),
 		Admin:            "127.0.0.1:8082",
 		RESP:             "127.0.0.1:6380",
 		DrainTimeout:     20 * time.Second,
@@ -198,7 +216,7 @@ func (c *Config) check() error {
 	if c.StoreTimeout == 0 {
 		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")
 	}
-	if err := c.RLS.check(c); err != nil {
+	if err := errors.Join(c.RLS.check(c), c.Stats.check(c)); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {

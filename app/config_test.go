@@ -136,7 +136,7 @@ func TestBadCombinations(t *testing.T) {
 		{"two tokens", func(c *Config) { c.AdminToken, c.AdminTokenFile = "secret", "f" }, "admin-token-file: admin-token is given too"},
 		{"a demo without a listener", func(c *Config) { c.HTTP, c.Demo = "", "x" }, "demo: there is no HTTP address"},
 		{"too long a wait", func(c *Config) { c.AuthWait = time.Minute }, "auth-wait: 1m0s is too long"},
-		{"the zero Config", func(c *Config) { *c = Config{} }, "store: unknown store"},
+		{"the zero Config", func(c *Config) { *c = Config{} }, "rules-files: unknown value"},
 		{"a value put there by a program", func(c *Config) { c.TrustedProxies = []string{"x"} }, "trusted-proxies: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

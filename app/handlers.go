@@ -59,7 +59,8 @@ func (a *App) trafficHandler() http.Handler {
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			OnError: func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
 		},
-		JSON: a.rls.JSON(),
+		JSON:    a.rls.JSON(),
+		Healthy: func() bool { return a.phase.Load() == running },
 	}).Handler()
 	if a.config.Demo == "" {
 		return traffic

@@ -45,6 +45,9 @@ func newListener(setting, address string, log *slog.Logger) *listener {
 	return &listener{setting: setting, address: address, log: log.With("listener", setting)}
 }
 
+// watches says whether the listener is for people and monitoring, and so closes last.
+func (l *listener) watches() bool { return l.setting == "admin" || l.setting == "metrics" }
+
 // open takes the address.
 func (l *listener) open(ctx context.Context, c *Config) error {
 	var config net.ListenConfig

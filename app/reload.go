@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"stint/internal/filetree"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -25,7 +27,11 @@ type ruleset struct {
 // load reads the rules of the configuration and checks everything about them that
 // could fail later.
 func (c *Config) load() (*rule.Table, error) {
-	table, err := rule.Load(c.Rules...)
+	files, err := c.ruleFiles()
+	if err != nil {
+		return nil, err
+	}
+	table, err := rule.Load(files...)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +45,29 @@ func (c *Config) load() (*rule.Table, error) {
 		}
 	}
 	return table, nil
+}
+
+// Which files of a folder are rules.
+const (
+	filesYAML    = "yaml"
+	filesVisible = "visible"
+	filesAll     = "all"
+)
+
+// ruleFiles returns what rules are loaded from: the files and folders that are configured,
+// or, where their names do not say what is a rule file, all files below those.
+func (c *Config) ruleFiles() ([]string, error) {
+	if c.RulesFiles == filesYAML {
+		return c.Rules, nil
+	}
+	files, err := filetree.List(c.Rules, c.RulesFiles == filesAll)
+	if err != nil {
+		return nil, c.at("rules", "cannot read the folder: "+err.Error(), "check the path, its permissions, and what links point to")
+	}
+	if len(files) == 0 && len(c.Rules) > 0 {
+		return nil, c.at("rules", "no file in "+strings.Join(c.Rules, ", "), "put rule files there")
+	}
+	return files, nil
 }
 
 // Reload reads the rules again and puts them in force, all or nothing: on an error
@@ -76,11 +105,19 @@ func (a *App) reload(why string, always bool) error {
 		a.stores.forget()
 	}
 	a.rules.generation.Add(1)
-	a.metrics.Reloaded(table, time.Now())
+	a.reloaded(table)
 	a.rules.set(nil)
 	a.log.Info("rules loaded", "why", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	return nil
+}
+
+// reloaded tells all who count that a table is in force.
+func (a *App) reloaded(table *rule.Table) {
+	a.metrics.Reloaded(table, time.Now())
+	if a.envoy != nil {
+		a.envoy.Reloaded(table)
+	}
 }
 
 // listFiles returns the files of lists that the rules name: those in force, and,
@@ -104,6 +141,9 @@ func (a *App) refuse(err error, why string, always bool) {
 		return
 	}
 	a.metrics.ReloadFailed()
+	if a.envoy != nil {
+		a.envoy.ReloadFailed()
+	}
 	a.rules.set(err)
 	for _, fault := range faults(err) {
 		a.log.Error("rules refused, the ones before stay", append([]any{"why", why}, fault...)...)

@@ -3,11 +3,16 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"stint/internal/certs"
 	"stint/internal/filewatch"
+	"stint/rule"
+	"stint/server/rls"
 	"stint/server/rls/transport"
 )
 
@@ -45,6 +50,31 @@ type RLS struct {
 	// they want.
 	MaxAge, MaxAgeGrace time.Duration
 
+	// Headers (rls-headers) are the header fields that answers bring for the response to
+	// the client, of limits whose rules name none: envoy, which are the three below, and
+	// the presets ietf, legacy and draft03. None by default.
+	Headers []string
+
+	// HeaderLimit, HeaderRemaining and HeaderReset (rls-header-limit, rls-header-remaining,
+	// rls-header-reset) are the names of the fields that envoy stands for: RateLimit-Limit,
+	// RateLimit-Remaining and RateLimit-Reset by default. One without a name is not sent.
+	HeaderLimit, HeaderRemaining, HeaderReset string
+
+	// Metadata (rls-metadata) puts the request and the rules that decided into the dynamic
+	// metadata of an answer; off by default. It costs a few microseconds.
+	Metadata bool
+
+	// Shadow (rls-shadow) lets every request pass, whatever the limits say; off by default.
+	Shadow bool
+
+	// Quota (rls-quota) takes all limits for such in quota mode: only all together deny a
+	// request; off by default.
+	Quota bool
+
+	// Grant (rls-grant) is how many requests a descriptor is granted at once, for clients
+	// that honour quotas; Envoy does not yet. 0, the default: no quotas.
+	Grant int64
+
 	// Reflection (grpc-reflection) tells clients that ask, such as grpcurl, what the
 	// service looks like; on by default. It tells nothing of the rules.
 	Reflection bool
@@ -55,6 +85,7 @@ func defaultRLS() RLS {
 	return RLS{
 		MaxStreams: transport.MaxStreams, MaxMessage: transport.MaxMessage,
 		Keepalive: 2 * time.Minute, KeepaliveTimeout: 20 * time.Second,
+		HeaderLimit: "RateLimit-Limit", HeaderRemaining: "RateLimit-Remaining", HeaderReset: "RateLimit-Reset",
 		Reflection: true,
 	}
 }
@@ -73,7 +104,48 @@ func (r *RLS) settings() []Setting {
 		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", &duration{&r.MaxAge}},
 		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", &duration{&r.MaxAgeGrace}},
 		{"grpc-reflection", "tell grpc clients that ask what the service looks like", &flag{&r.Reflection}},
+		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", &list{&r.Headers, checkFields, false}},
+		{"rls-header-limit", "`NAME` of the first of the fields envoy", &text{&r.HeaderLimit, checkFieldName}},
+		{"rls-header-remaining", "`NAME` of the second", &text{&r.HeaderRemaining, checkFieldName}},
+		{"rls-header-reset", "`NAME` of the third", &text{&r.HeaderReset, checkFieldName}},
+		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", &flag{&r.Metadata}},
+		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", &flag{&r.Shadow}},
+		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", &flag{&r.Quota}},
+		{"rls-grant", "`NUMBER` of requests that a descriptor is granted at once; 0: no quotas", &number{&r.Grant, 0, 1 << 30}},
 	}
+}
+
+// The header fields of envoyproxy/ratelimit, and none, beside the presets.
+const (
+	envoyFields = "envoy"
+	noFields    = "none"
+)
+
+func checkFields(name string) error {
+	return oneOf(noFields, envoyFields, rule.IETF.String(), rule.Legacy.String(), rule.Draft03.String())(name)
+}
+
+// checkFieldName accepts the name of a header field, and nothing at all.
+func checkFieldName(name string) error {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
+			return &hinted{fmt.Sprintf("%q is no name of a header field", name), "write letters, digits and dashes, such as RateLimit-Limit"}
+		}
+	}
+	return nil
+}
+
+// options are what the protocol's handler wants to know.
+func (r *RLS) options() rls.Options {
+	o := rls.Options{Metadata: r.Metadata, Shadow: r.Shadow, Quota: r.Quota, Grant: uint32(r.Grant)}
+	for _, name := range r.Headers {
+		if name == envoyFields {
+			o.LimitHeaders = rls.LimitHeaders{Limit: r.HeaderLimit, Remaining: r.HeaderRemaining, Reset: r.HeaderReset}
+		} else if preset, ok := rule.ParsePreset(name); ok && preset != rule.None {
+			o.Headers = append(o.Headers, preset)
+		}
+	}
+	return o
 }
 
 // check returns what no value shows by itself.
@@ -88,6 +160,8 @@ func (r *RLS) check(c *Config) error {
 		return c.at("grpc-tls-client-ca", "clients cannot be asked for certificates without encryption", both)
 	case r.TLSClientName != "" && r.TLSClientCA == "":
 		return c.at("grpc-tls-client-name", "clients are not asked for certificates", "give grpc-tls-client-ca too")
+	case len(r.Headers) > 1 && slices.Contains(r.Headers, noFields):
+		return c.at("rls-headers", "none stands beside others", "write none alone, or leave it out")
 	case r.Keepalive == 0 || r.KeepaliveTimeout == 0:
 		return c.at("grpc-keepalive", "no client answers in no time", "write times such as 2m and 20s")
 	}
@@ -154,5 +228,6 @@ func (a *App) rlsServer(log *slog.Logger) answerer {
 	if a.certs != nil {
 		options.TLS = a.certs.Config()
 	}
-	return transport.New(a.rls, options)
+	a.carrier = transport.New(a.rls, options)
+	return a.carrier
 }

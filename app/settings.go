@@ -40,7 +40,7 @@ func (s *Setting) Env() string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
-// Type names the kind of the value: string, list, bool, duration, number or size.
+// Type names the kind of the value: string, list, bool, duration, number, fraction or size.
 func (s *Setting) Type() string { return s.value.Type() }
 
 // String returns the present value as it would be given.
@@ -70,6 +70,7 @@ func (s *Setting) Check() error { return s.value.check() }
 func (c *Config) Settings() []Setting {
 	return slices.Concat([]Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
+		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", &text{&c.RulesFiles, oneOf(filesYAML, filesVisible, filesAll)}},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory, minMemory, 0, "a store", "; 64MiB hold about two million keys"}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},
@@ -96,7 +97,9 @@ func (c *Config) Settings() []Setting {
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", &duration{&c.DrainTimeout}},
 		{"log-format", "`FORMAT` of the log: text or json", &text{&c.LogFormat, oneOf("text", "json")}},
 		{"log-level", "least `LEVEL` to log: debug, info, warn or error", &text{&c.LogLevel, oneOf("debug", "info", "warn", "error")}},
-	}, c.RLS.settings())
+	}, c.RLS.settings(), c.Stats.settings(), []Setting{
+		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", &flag{&c.EnvoyEnv}},
+	})
 }
 
 // A hinted error is a problem with a hint what to do about it.

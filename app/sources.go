@@ -41,7 +41,8 @@ func Configure(flags []Given, environ []string) (Config, error) {
 		}
 	}
 	flags = slices.DeleteFunc(slices.Clone(flags), func(g Given) bool { return g.Name == "config" })
-	return c, errors.Join(c.apply(file), c.apply(env), c.apply(flags))
+	envoy, err := envoyEnvironment(&c, environ, file, env, flags)
+	return c, errors.Join(c.apply(file), err, c.apply(envoy), c.apply(env), c.apply(flags))
 }
 
 // configFile returns the name of the config file, "" for none.

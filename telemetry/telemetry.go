@@ -80,6 +80,9 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
+// Add adds more metrics, of somebody who knows how to register them.
+func (m *Metrics) Add(more interface{ Register(prometheus.Registerer) }) { more.Register(m.reg) }
+
 // Handler serves all metrics of the registry, in the format that the reader asks for.
 func (m *Metrics) Handler() http.Handler {
 	gatherer, ok := m.reg.(prometheus.Gatherer)

@@ -25,6 +25,9 @@ place of others.
 The status is 1 where there is a fault or a test fails, and where there is something that
 --fail-on names. docs/check.md lists all that may be found.
 
+With --env it says what becomes of the environment of envoyproxy/ratelimit, and the
+status is 1 where a value cannot be used; files are not needed then.
+
   stint check rules/
   stint check --fail-on warning --format json rules/
   stint check --against /etc/stint/rules --fail-on looser,anew rules/
@@ -44,6 +47,7 @@ func checkCommand() command {
 
 // checkOptions are the flags of check.
 type checkOptions struct {
+	env    bool
 	dump   bool
 	store  string
 	format string
@@ -54,6 +58,7 @@ type checkOptions struct {
 
 func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	flags.BoolVar(&o.env, "env", false, "say which variables of envoyproxy/ratelimit are used, and which are not and why")
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
@@ -68,6 +73,11 @@ func check(ctx context.Context, s streams, args []string) error {
 	flags := checkFlags(&o)
 	if err := parse(flags, args); err != nil {
 		return err
+	}
+	if o.env {
+		if err := checkEnv(s.out, os.Environ()); err != nil || flags.NArg() == 0 {
+			return err
+		}
 	}
 	if flags.NArg() == 0 {
 		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}

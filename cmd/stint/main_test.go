@@ -75,7 +75,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	flags := []string{"serve"}
 	env := []string{"PATH=" + ts.Getenv("PATH")}
 	for _, arg := range args {
-		if !strings.HasPrefix(arg, "-") && strings.HasPrefix(arg, "STINT_") {
+		if !strings.HasPrefix(arg, "-") {
 			env = append(env, arg)
 		} else {
 			flags = append(flags, arg)

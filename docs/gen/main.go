@@ -74,7 +74,9 @@ func generate(docs string) (map[string][]byte, error) {
 	for page, texts := range map[string]map[string]string{
 		"algorithms.md": tables,
 		"replay.md":     {"report": report},
-		"check.md":      {"findings": findingsTable()},
+
+		"coming-from-envoy-ratelimit.md": {"environment": environmentTable()},
+		"check.md":                       {"findings": findingsTable()},
 	} {
 		text, err := os.ReadFile(filepath.Join(docs, page))
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // places are the folders to watch for a set of paths: for each folder the names in
-// it that matter. A name of "*" stands for every file of rules.
+// it that matter. A name of "*" stands for every file of rules, "**" for every name.
 type places map[string][]string
 
 // watchPlaces returns where a change of the files and folders at paths shows.
@@ -28,6 +28,35 @@ func watchPlaces(paths []string) places {
 	return p
 }
 
+// watchTrees is watchPlaces for every name in the folders, and in those below them.
+func watchTrees(paths []string) places {
+	p := make(places)
+	for _, name := range paths {
+		if abs, err := filepath.Abs(name); err == nil {
+			p.followTree(abs)
+		}
+	}
+	return p
+}
+
+// followTree adds the places of an absolute path, and of all that is below it.
+func (p places) followTree(path string) {
+	end, found := p.resolve(path)
+	if !found || slices.Contains(p[end], "**") {
+		return
+	}
+	entries, err := os.ReadDir(end)
+	if err != nil {
+		return // it is no folder, or gone
+	}
+	p.add(end, "**")
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&os.ModeSymlink != 0 {
+			p.followTree(filepath.Join(end, e.Name()))
+		}
+	}
+}
+
 func (p places) add(dir, name string) {
 	if !slices.Contains(p[dir], name) {
 		p[dir] = append(p[dir], name)
@@ -38,7 +67,7 @@ func (p places) add(dir, name string) {
 func (p places) matter(name string) bool {
 	base := filepath.Base(name)
 	for _, known := range p[filepath.Dir(name)] {
-		if known == base || known == "*" && (isRules(base) || base == "..data") {
+		if known == base || known == "**" || known == "*" && (isRules(base) || base == "..data") {
 			return true
 		}
 	}

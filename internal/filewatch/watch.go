@@ -22,11 +22,13 @@ const (
 
 // Watcher tells when files or folders may have changed: by being written or
 // renamed over, by the swap of a symbolic link anywhere on the way to them, by
-// going and coming back. Of a folder, *.yaml and *.yml in it matter. It tells too
+// going and coming back. Of a folder, *.yaml and *.yml in it matter; of a tree, every
+// name in the folder and in those below it. It tells too
 // often rather than too seldom; whoever is told looks what has changed. A Watcher
 // belongs to one goroutine, that of Run.
 type Watcher struct {
 	paths    []string
+	find     func(paths []string) places
 	more     []string // named by the files at paths, as changed last said
 	notify   *fsnotify.Watcher
 	places   places
@@ -36,12 +38,19 @@ type Watcher struct {
 
 // New begins to watch paths. What cannot be watched is logged to log. Run must be
 // called, and ends it.
-func New(paths []string, log *slog.Logger) (*Watcher, error) {
+func New(paths []string, log *slog.Logger) (*Watcher, error) { return watch(paths, log, watchPlaces) }
+
+// NewTree is New for trees of files, whatever their names.
+func NewTree(paths []string, log *slog.Logger) (*Watcher, error) {
+	return watch(paths, log, watchTrees)
+}
+
+func watch(paths []string, log *slog.Logger, find func([]string) places) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watching files: %w", err)
 	}
-	w := &Watcher{paths: paths, notify: notify, watching: make(map[string]bool), log: log}
+	w := &Watcher{paths: paths, find: find, notify: notify, watching: make(map[string]bool), log: log}
 	w.look()
 	return w, nil
 }
@@ -49,7 +58,7 @@ func New(paths []string, log *slog.Logger) (*Watcher, error) {
 // look finds out anew where changes would show, because a change may have moved
 // that, and watches there.
 func (w *Watcher) look() {
-	w.places = watchPlaces(slices.Concat(w.paths, w.more))
+	w.places = w.find(slices.Concat(w.paths, w.more))
 	for dir := range w.places {
 		// Adding a folder again is free; one that was removed and made again needs it.
 		if err := w.notify.Add(dir); err != nil {

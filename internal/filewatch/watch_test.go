@@ -69,6 +69,28 @@ func TestWatchPlaces(t *testing.T) {
 	}
 }
 
+// Of a tree every name matters, in all folders below it and in those that links lead to.
+func TestWatchTrees(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for _, dir := range []string{"releases/1/config/deep", "elsewhere"} {
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(root, "releases/1/config/rules"), nil, 0o644))
+	for link, target := range map[string]string{"current": "releases/1", "releases/1/config/far": "../../../elsewhere", "elsewhere/loop": "."} {
+		must(t, os.Symlink(target, filepath.Join(root, link)))
+	}
+	p := watchTrees([]string{filepath.Join(root, "current/config")})
+	for name, want := range map[string]bool{
+		"current": true, "releases/1/config": true, "releases/1/config/rules": true, "releases/1/config/new": true,
+		"releases/1/config/deep/x": true, "elsewhere/any": true, "elsewhere/loop": true, "releases/2": false, "releases/1/other": false,
+	} {
+		if got := p.matter(filepath.Join(root, name)); got != want {
+			t.Errorf("%s matters: %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestPlacesMatter(t *testing.T) {
 	p := places{"/r": {"*"}, "/f": {"a.yaml"}}
 	for name, want := range map[string]bool{

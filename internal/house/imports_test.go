@@ -105,7 +105,7 @@ var layers = []layer{
 		"what middlewares share stands above limiter and below them",
 	},
 	{
-		[]string{"telemetry"},
+		[]string{"telemetry", "telemetry/*"},
 		[]string{".", "rule", "rule/catalog", "limiter", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
@@ -127,7 +127,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/audit", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "telemetry/*", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

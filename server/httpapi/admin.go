@@ -72,7 +72,7 @@ type admin struct {
 }
 
 // NewAdmin returns the handler of the admin listener over l: /v1/limits,
-// /v1/inspect, /v1/reset, /v1/load, /healthz, /readyz, /metrics and, switched on,
+// /v1/inspect, /v1/reset, /v1/load, /rlconfig, /healthz, /readyz, /metrics and, switched on,
 // /debug/pprof. Pages of other sites that a browser shows cannot make it change
 // anything.
 func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
@@ -88,6 +88,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
 	a.route(mux, "GET", "/v1/limits", a.guarded(a.limits))
+	a.route(mux, "GET", "/rlconfig", a.guarded(a.showConfig))
 	a.route(mux, "POST", "/v1/inspect", a.guarded(a.inspect))
 	a.route(mux, "POST", "/v1/reset", a.guarded(a.reset))
 	if options.Gauges != nil {

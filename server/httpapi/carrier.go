@@ -35,6 +35,10 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		t.json.ServeHTTP(w, r)
 		return
 	}
+	if t.healthy != nil && r.URL.Path == HealthPath {
+		healthy(w, r, t.healthy())
+		return
+	}
 	x := t.exchanges.Get().(*exchange)
 	defer func() {
 		if cap(x.body) <= maxKept && cap(x.resp.Body) <= maxKept {

@@ -64,6 +64,10 @@ type TrafficOptions struct {
 
 	// JSON answers JSONPath, over HTTP alone; nil: nothing is there.
 	JSON http.Handler
+
+	// Healthy says at HealthPath, over HTTP alone, whether calls are taken; nil: nothing
+	// is there.
+	Healthy func() bool
 }
 
 // Traffic answers the endpoints of the traffic listener: POST /v1/check and GET
@@ -72,6 +76,7 @@ type Traffic struct {
 	limiter   *limiter.Limiter
 	auth      *auth
 	json      http.Handler // of JSONPath
+	healthy   func() bool  // of HealthPath
 	maxBody   int
 	limits    limitCache
 	questions sync.Pool // of *work
@@ -86,7 +91,7 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, maxBody: options.MaxBody}
+	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}

@@ -48,6 +48,7 @@ type Server struct {
 	health    *health.Server
 	exchanges sync.Pool // of *exchange
 	inFlight  atomic.Int64
+	calls     atomic.Uint64
 
 	mu    sync.Mutex // guards what follows
 	conns []*conns
@@ -115,6 +116,9 @@ func (s *Server) Ready(yes bool) {
 	}
 }
 
+// Calls returns how many calls there were.
+func (s *Server) Calls() uint64 { return s.calls.Load() }
+
 // Serve answers the connections of l until Drain, which makes it return nil.
 func (s *Server) Serve(l net.Listener) error {
 	c := newConns(l)
@@ -171,6 +175,7 @@ func (s *Server) closeConns(end func(*conns)) {
 // shouldRateLimit answers one call.
 func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) { //nolint:revive // the order of grpc.MethodDesc
 	s := srv.(*Server)
+	s.calls.Add(1)
 	s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
 	defer s.survive(&answer, &err)

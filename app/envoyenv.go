@@ -1,0 +1,35 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"stint/internal/envoyenv"
+)
+
+// envoyEnvironment returns what the variables of envoyproxy/ratelimit give, if sources,
+// the last of which wins, switch that on.
+func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given, error) {
+	tried := DefaultConfig()
+	for _, source := range sources {
+		_ = tried.apply(source) // whoever applies it in earnest says what is wrong
+	}
+	if !tried.EnvoyEnv {
+		return nil, nil
+	}
+	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: tried.AdminToken != "" || tried.AdminTokenFile != ""})
+	given := make([]Given, 0, len(report.Values))
+	for _, v := range report.Values {
+		given = append(given, Given{v.Setting, v.Text, v.Where})
+	}
+	errs := make([]error, 0, len(report.Faults))
+	for _, f := range report.Faults {
+		errs = append(errs, &ConfigError{Where: f.Name, Problem: f.Problem, Hint: f.Hint})
+	}
+	for _, l := range report.Lines {
+		if l.Variable.Use == envoyenv.Ignored && l.Text != l.Variable.Default {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s=%s is ignored: %s", l.Variable.Name, l.Text, l.Variable.Note))
+		}
+	}
+	return given, errors.Join(errs...)
+}

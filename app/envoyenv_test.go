@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/envoyenv"
+	"stint/internal/rlstest"
+)
+
+// Every setting that a variable of envoyproxy/ratelimit becomes is one, and takes what it
+// becomes where nothing is set.
+func TestEnvoyEnvironmentNamesSettings(t *testing.T) {
+	config := DefaultConfig()
+	settings := config.Settings()
+	for _, v := range envoyenv.Variables() {
+		if v.Setting != "" && find(settings, v.Setting) == nil {
+			t.Errorf("%s becomes %s, which is no setting", v.Name, v.Setting)
+		}
+	}
+	config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, nil)
+	must(t, err)
+	if config.HTTP != "0.0.0.0:8080" || config.GRPC != "0.0.0.0:8081" || config.Admin != "127.0.0.1:6070" || config.Store != "memory" ||
+		!slices.Equal(config.Rules, []string{"/srv/runtime_data/current/config"}) || config.RLS.MaxAge != 24*time.Hour {
+		t.Errorf("%+v", config)
+	}
+}
+
+// Who wins: a flag, then STINT_ variables, then those of envoyproxy/ratelimit, then the
+// file; and without the switch nothing of theirs is read.
+func TestEnvoyEnvironmentOrder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stint.yaml")
+	write(t, file, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:1\nadmin: 127.0.0.1:1\ndemo: x\n")
+	theirs := []string{"STINT_CONFIG=" + file, "PORT=2", "GRPC_PORT=2", "DEBUG_PORT=2", "LOG_LEVEL=info"}
+	for _, test := range []struct {
+		name  string
+		flags []Given
+		env   []string
+		want  string // http grpc admin log-level
+	}{
+		{"off", nil, nil, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
+		{"on", nil, []string{"STINT_ENVOY_ENV=true"}, "0.0.0.0:2 0.0.0.0:2 127.0.0.1:2 info"},
+		{"with a token", nil, []string{"STINT_ENVOY_ENV=true", "STINT_ADMIN_TOKEN=x"}, "0.0.0.0:2 0.0.0.0:2 0.0.0.0:2 info"},
+		{"ours win", []Given{{"grpc", "127.0.0.1:4", "--grpc"}}, []string{"STINT_ENVOY_ENV=1", "STINT_HTTP=127.0.0.1:3", "STINT_GRPC=127.0.0.1:3"}, "127.0.0.1:3 127.0.0.1:4 127.0.0.1:2 info"},
+		{"a flag switches it off", []Given{{"envoy-env", "false", "--envoy-env"}}, []string{"STINT_ENVOY_ENV=1"}, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
+	} {
+		c, err := Configure(test.flags, slices.Concat(theirs, test.env))
+		must(t, err)
+		if got := strings.Join([]string{c.HTTP, c.GRPC, c.Admin, c.LogLevel}, " "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+	_, err := Configure(nil, []string{"STINT_ENVOY_ENV=1", "PORT=web"})
+	if fault, ok := err.(interface{ Unwrap() []error }); !ok || len(fault.Unwrap()) != 1 || err.Error() != `PORT: "web" is not a port between 0 and 65535` {
+		t.Errorf("error %v", err)
+	}
+	c, err := Configure(nil, []string{"STINT_ENVOY_ENV=1", "TRACING_ENABLED=true", "REDIS_PERSECOND=false"})
+	must(t, err)
+	if len(c.warnings) != 1 || !strings.HasPrefix(c.warnings[0], "TRACING_ENABLED=true is ignored: ") {
+		t.Errorf("warnings %q", c.warnings)
+	}
+}
+
+// release writes the rules of a release and points the link at it, as a deployment does.
+func release(t *testing.T, root, name, rules string) {
+	t.Helper()
+	write(t, filepath.Join(root, name, "ratelimit/config/limits"), rules)
+	link := filepath.Join(root, "next")
+	must(t, os.Symlink(name, link))
+	must(t, os.Rename(link, filepath.Join(root, "current")))
+}
+
+// A deployment of envoyproxy/ratelimit swaps the image and nothing else: its folder of
+// rules, the swap of its link, its health, its page of the limits, its statistics.
+func TestEnvoyImageSwap(t *testing.T) {
+	root := t.TempDir()
+	release(t, root, "1", rulesOf(3))
+	sink, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	defer sink.Close()
+	_, statsd, _ := net.SplitHostPort(sink.LocalAddr().String())
+	log := newSink()
+	config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, []string{
+		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "LOG_LEVEL=INFO",
+		"RUNTIME_ROOT=" + root + "/current", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true",
+		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PROTOCOL=udp", "STATSD_PORT=" + statsd, "STATS_FLUSH_INTERVAL=50ms", "EXTRA_TAGS=zone:a",
+		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-Reset",
+	})
+	must(t, err)
+	config.Output, config.RESP = log, ""
+	a, err := New(config)
+	must(t, err)
+	s := &service{App: a, t: t, log: log}
+	must(t, s.Start(t.Context()))
+	t.Cleanup(func() { s.Stop(context.Background()) })
+
+	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	answer, err := c.Ask(t.Context(), "api", "user=x")
+	must(t, err)
+	if answer.Statuses[0].Remaining != 2 || answer.Headers["RateLimit-Limit"] != "3" || answer.Headers["RateLimit-Remaining"] != "2" || answer.Headers["X-Reset"] == "" {
+		t.Errorf("%+v", answer)
+	}
+	if status, _, body := s.get("http", "/healthcheck"); status != http.StatusOK || body != "OK" {
+		t.Errorf("healthcheck: %d %q", status, body)
+	}
+	if _, _, body := s.get("admin", "/rlconfig"); !strings.HasPrefix(body, "api.user: unit=1h0m0s requests_per_unit=3, shadow_mode: false") {
+		t.Errorf("rlconfig: %s", body)
+	}
+	line := "ratelimit.service.rate_limit.api.user.total_hits.__zone=a:1|c\n"
+	must(t, sink.SetReadDeadline(time.Now().Add(patience)))
+	for buffer, seen := make([]byte, 64<<10), ""; !strings.Contains(seen, line); {
+		n, _, err := sink.ReadFrom(buffer)
+		if err != nil {
+			t.Fatalf("%v; so far came %s", err, seen)
+		}
+		seen += string(buffer[:n])
+	}
+	if _, _, body := s.get("metrics", "/metrics"); !strings.Contains(body, `ratelimit_service_rate_limit_total_hits{domain="api",key1="user",key2=""} 1`) {
+		t.Errorf("metrics: %s", body)
+	}
+
+	at := s.log.size()
+	release(t, root, "2", rulesOf(7))
+	s.log.await(t, at, "rules loaded", "files changed")
+	if answer, err = c.Ask(t.Context(), "api", "user=x"); err != nil || answer.Statuses[0].Limit != 7 || answer.Statuses[0].Remaining != 5 {
+		t.Errorf("after the swap: %+v, error %v", answer, err)
+	}
+	at = s.log.size()
+	write(t, filepath.Join(root, "2/ratelimit/config/deeper/more.txt"), "domain: more\ndescriptors: []\n")
+	s.log.await(t, at, "rules loaded", "domains=2")
+	at = s.log.size()
+	release(t, root, "3", badRules)
+	s.log.await(t, at, "rules refused, the ones before stay", "limits", "line=3")
+	if answer, err = c.Ask(t.Context(), "api", "user=x"); err != nil || answer.Statuses[0].Limit != 7 {
+		t.Errorf("after a bad release: %+v, error %v", answer, err)
+	}
+}
+
+// Where there are no rules the service does not start, and says what is missing.
+func TestRulesFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
+	write(t, filepath.Join(dir, "empty/.hidden/rules"), rulesOf(3))
+	for _, test := range []struct{ folder, files, want string }{
+		{"none", filesAll, "rules: cannot read the folder: "},
+		{"empty", filesVisible, "rules: no file in "},
+		{"empty", filesYAML, dir + "/empty: no rule file here"},
+		{"empty", filesAll, ""},
+	} {
+		config := DefaultConfig()
+		config.Rules, config.RulesFiles, config.Output = []string{filepath.Join(dir, test.folder)}, test.files, io.Discard
+		if _, err := New(config); (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s, %s: error %v, want %q", test.folder, test.files, err, test.want)
+		}
+	}
+}

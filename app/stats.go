@@ -1,0 +1,183 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/internal/statsd"
+	"stint/limiter"
+	"stint/server/httpapi"
+	"stint/telemetry/envoystats"
+)
+
+// Stats are the settings of statistics beside those of the admin address.
+type Stats struct {
+	// Metrics (metrics) is an address for the metrics alone, which asks for no token.
+	// Empty, the default: not opened; the admin address has them too.
+	Metrics string
+
+	// MetricsPath (metrics-path) is their path there; /metrics by default.
+	MetricsPath string
+
+	// Envoy (envoy-stats) counts under the names of envoyproxy/ratelimit too, and adds
+	// them to the metrics; off by default. It costs a few atomic additions a decision.
+	Envoy bool
+
+	// NearLimitRatio (near-limit-ratio) is the part of a limit above which the statistics
+	// of envoyproxy/ratelimit count requests as near it; 0.8 by default.
+	NearLimitRatio float64
+
+	// StatsD (statsd) is where the statistics of envoyproxy/ratelimit are sent to:
+	// udp://HOST:PORT, tcp://HOST:PORT, or dogstatsd://HOST:PORT for UDP with tags as
+	// DogStatsD writes them. Empty, the default: nowhere.
+	StatsD string
+
+	// StatsDInterval (statsd-interval) is the time between two sendings; 10 s by default.
+	StatsDInterval time.Duration
+
+	// StatsDTags (statsd-tags) are tags, NAME:VALUE, on everything that is sent. None by
+	// default.
+	StatsDTags []string
+}
+
+// metricsPath is where metrics are on every listener that has them.
+const metricsPath = "/metrics"
+
+// defaultStats returns the settings where nobody configured them.
+func defaultStats() Stats {
+	return Stats{MetricsPath: metricsPath, NearLimitRatio: 0.8, StatsDInterval: 10 * time.Second}
+}
+
+// settings are those of s.
+func (s *Stats) settings() []Setting {
+	return []Setting{
+		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", &text{&s.Metrics, checkAddress}},
+		{"metrics-path", "`PATH` of the metrics there", &text{&s.MetricsPath, checkPath}},
+		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", &flag{&s.Envoy}},
+		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", &fraction{&s.NearLimitRatio}},
+		{"statsd", "`URL` to send those to: udp://, tcp:// or dogstatsd://HOST:PORT", &text{&s.StatsD, checkStatsD}},
+		{"statsd-interval", "`TIME` between two sendings", &duration{&s.StatsDInterval}},
+		{"statsd-tags", "`NAME:VALUE` on everything that is sent; may be repeated", &list{&s.StatsDTags, checkTag, false}},
+	}
+}
+
+// check returns what no value shows by itself.
+func (s *Stats) check(c *Config) error {
+	if s.StatsDInterval == 0 {
+		return c.at("statsd-interval", "nothing can be sent all the time", "write a time such as 10s")
+	}
+	return nil
+}
+
+func checkPath(s string) error {
+	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, "?#{} ") {
+		return &hinted{fmt.Sprintf("%q is no path", s), "write one such as /metrics"}
+	}
+	return nil
+}
+
+func checkStatsD(s string) error {
+	if s == "" {
+		return nil
+	}
+	const hint = "write udp://HOST:PORT, tcp://HOST:PORT or dogstatsd://HOST:PORT, or nothing to send nothing"
+	u, err := url.Parse(s)
+	if err != nil || !slices.Contains(statsd.Schemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+		return &hinted{fmt.Sprintf("%q is no address of StatsD", s), hint}
+	}
+	if err := checkAddress(u.Host); err != nil {
+		return &hinted{err.Error(), hint}
+	}
+	return nil
+}
+
+func checkTag(s string) error {
+	if name, value, found := strings.Cut(s, ":"); !found || name == "" || value == "" || strings.ContainsAny(s, "|\n# ") {
+		return &hinted{fmt.Sprintf("%q is no tag", s), "write NAME:VALUE, such as cluster:a"}
+	}
+	return nil
+}
+
+// fraction is a part of a whole, between 0 and 1.
+type fraction struct{ field *float64 }
+
+func (v *fraction) Type() string   { return "fraction" }
+func (v *fraction) String() string { return strconv.FormatFloat(*v.field, 'g', -1, 64) }
+
+func (v *fraction) Set(s string) error {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return &hinted{fmt.Sprintf("%q is not a number", s), "write a number between 0 and 1, such as 0.8"}
+	}
+	*v.field = n
+	return v.check()
+}
+
+func (v *fraction) check() error {
+	if !(*v.field >= 0 && *v.field <= 1) {
+		return &hinted{fmt.Sprintf("%v is no part of a whole", *v.field), "write a number between 0 and 1, such as 0.8"}
+	}
+	return nil
+}
+
+// observers are shown what each other is.
+type observers []limiter.Observer
+
+// Decided is part of limiter.Observer.
+func (o observers) Decided(v *limiter.Verdict, took time.Duration, err error) {
+	for _, one := range o {
+		one.Decided(v, took, err)
+	}
+}
+
+// observer returns who is shown every decision.
+func (a *App) observer() limiter.Observer {
+	s := &a.config.Stats
+	if !s.Envoy && s.StatsD == "" {
+		return a.metrics
+	}
+	a.envoy = envoystats.New(s.NearLimitRatio, envoystats.Sources{
+		Calls: func() uint64 {
+			if a.carrier == nil {
+				return 0
+			}
+			return a.carrier.Calls()
+		},
+		Errors: func() (service, store, shadowed uint64) {
+			n := a.rls.Stats()
+			return n.ServiceErrors, n.StoreErrors, n.Shadowed
+		},
+	})
+	if s.Envoy {
+		a.metrics.Add(a.envoy)
+	}
+	return observers{a.metrics, a.envoy}
+}
+
+// metricsServer answers the address for metrics alone.
+func (a *App) metricsServer(log *slog.Logger) answerer {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+a.config.Stats.MetricsPath, a.metrics.Handler())
+	return newHTTPServer(mux, httpapi.Limits{}, log)
+}
+
+// sendStats sends the statistics of envoyproxy/ratelimit until ctx is done.
+func (a *App) sendStats(ctx context.Context) {
+	s := &a.config.Stats
+	if s.StatsD == "" {
+		return
+	}
+	sender := statsd.New(s.StatsD, s.StatsDTags, a.log)
+	a.group.Go(func() {
+		every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
+		sender.Send(context.WithoutCancel(ctx), a.envoy.Counters)
+		sender.Close()
+	})
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"stint/app"
+	"stint/internal/envoyenv"
+	"stint/store/redis"
+)
+
+// checkEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
+// and the settings that they make, as serve --envoy-env would read them. The error says
+// what is wrong with their values.
+func checkEnv(out io.Writer, environ []string) error {
+	config, err := app.Configure([]app.Given{{Name: "envoy-env", Value: "true", Where: "--env"}}, environ)
+	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: config.AdminToken != "" || config.AdminTokenFile != ""})
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, l := range report.Lines {
+		what := l.Variable.Note
+		if l.Variable.Setting != "" {
+			what = "--" + l.Variable.Setting + ": " + what
+		}
+		fmt.Fprintf(w, "%s\t%s=%s\t%s\n", l.Variable.Use, l.Variable.Name, l.Text, what)
+	}
+	w.Flush() //nolint:errcheck // as any other output
+	if len(report.Lines) == 0 {
+		fmt.Fprintln(out, "no variable of envoyproxy/ratelimit is set")
+	}
+	fmt.Fprintln(out, "\nThey make, with the defaults of envoyproxy/ratelimit:")
+	settings := config.Settings()
+	for _, v := range report.Values {
+		fmt.Fprintf(out, "  --%s\n", inForce(settings, v))
+	}
+	return err
+}
+
+// inForce is a setting as a flag, with the value in force, which a setting of ours may
+// have replaced; what it would have been is told then.
+func inForce(settings []app.Setting, v envoyenv.Value) string {
+	shown := func(text string) string {
+		if redis.IsURL(text) {
+			text = redis.Redact(text)
+		}
+		if strings.ContainsAny(text, " '") || text == "" {
+			return fmt.Sprintf("%q", text)
+		}
+		return text
+	}
+	for i := range settings {
+		s := &settings[i]
+		if s.Name != v.Setting {
+			continue
+		}
+		tried := app.DefaultConfig()
+		for _, t := range tried.Settings() {
+			if t.Name == v.Setting && t.Set(v.Text) == nil && t.String() != s.String() {
+				return fmt.Sprintf("%s=%s (%s would make it %s)", s.Name, shown(s.String()), v.Where, shown(t.String()))
+			}
+		}
+		return s.Name + "=" + shown(s.String())
+	}
+	return v.Setting + "=" + shown(v.Text)
+}

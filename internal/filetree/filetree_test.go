@@ -1,0 +1,63 @@
+package filetree
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The files of folders as people and orchestrators lay them out.
+func TestList(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{
+		"plain/b.yaml", "plain/a", "plain/deep/er/c.txt", "plain/.hidden", "plain/.git/config",
+		"volume/..2026_01/x.yaml", "volume/..2026_01/y.yaml", "elsewhere/z.yaml",
+	} {
+		path := filepath.Join(root, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, nil, 0o644))
+	}
+	for link, target := range map[string]string{
+		"volume/..data": "..2026_01", "volume/x.yaml": "..data/x.yaml", "volume/y.yaml": "..data/y.yaml",
+		"current": "plain", "plain/deep/loop": "..", "plain/far": "../elsewhere",
+	} {
+		must(t, os.Symlink(target, filepath.Join(root, link)))
+	}
+	for _, test := range []struct {
+		path   string
+		hidden bool
+		want   string
+	}{
+		{"plain", false, "plain/a plain/b.yaml plain/deep/er/c.txt plain/far/z.yaml"},
+		{"plain", true, "plain/a plain/b.yaml plain/deep/er/c.txt plain/far/z.yaml plain/.git/config plain/.hidden"},
+		{"current/deep", false, "current/deep/er/c.txt current/deep/loop/a current/deep/loop/b.yaml current/deep/loop/far/z.yaml"},
+		{"volume", false, "volume/x.yaml volume/y.yaml"},
+		{"volume", true, "volume/x.yaml volume/y.yaml"},
+		{"plain/.hidden", false, "plain/.hidden"},
+	} {
+		got, err := List([]string{filepath.Join(root, test.path)}, test.hidden)
+		must(t, err)
+		for i := range got {
+			got[i] = strings.TrimPrefix(got[i], root+"/")
+		}
+		if want := strings.Fields(test.want); !slices.Equal(got, want) {
+			t.Errorf("%s, hidden %v: %q, want %q", test.path, test.hidden, got, want)
+		}
+	}
+	if _, err := List([]string{filepath.Join(root, "none")}, true); !os.IsNotExist(err) {
+		t.Errorf("a missing folder: %v", err)
+	}
+	must(t, os.Symlink("nowhere", filepath.Join(root, "plain/broken")))
+	if _, err := List([]string{filepath.Join(root, "plain")}, true); !os.IsNotExist(err) {
+		t.Errorf("a broken link: %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

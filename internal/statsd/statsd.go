@@ -1,0 +1,149 @@
+// Package statsd sends counters to StatsD, as lines of text over UDP or TCP.
+//
+// The format is one line for each counter, NAME:DELTA|c, so there is nothing that a
+// client library would know better; what those add are timers, gauges and sampling, which
+// nobody here needs.
+package statsd
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schemes are the beginnings of a URL for New: UDP, TCP, and UDP with tags in the form
+// of DogStatsD.
+var Schemes = []string{"udp", "tcp", "dogstatsd"}
+
+const (
+	// packet is the most bytes that are sent at once over UDP: they fit into a frame of
+	// Ethernet.
+	packet = 1432
+
+	// patience is how long sending may take.
+	patience = 2 * time.Second
+)
+
+// Sender sends counters to one address. It belongs to one goroutine.
+//
+// Over TCP what could not be sent is part of the next sending: nothing is lost, and
+// little is counted twice, namely what a connection took before it broke. UDP tells
+// nobody whether anything arrived.
+type Sender struct {
+	network, address string
+	tags             []string // NAME:VALUE
+	dog              bool
+	log              *slog.Logger
+
+	conn   net.Conn
+	sent   map[string]uint64 // of each counter
+	failed bool              // the last time; it is logged once
+}
+
+// New returns a sender to a URL of one of the Schemes. It connects when it has something
+// to send. Tags, NAME:VALUE, stand on every counter: in StatsD as part of its name,
+// NAME.__TAG=VALUE, in DogStatsD behind it.
+func New(target string, tags []string, log *slog.Logger) *Sender {
+	s := &Sender{network: "udp", tags: tags, log: log, sent: make(map[string]uint64)}
+	if u, err := url.Parse(target); err == nil {
+		s.address, s.dog = u.Host, u.Scheme == "dogstatsd"
+		if u.Scheme == "tcp" {
+			s.network = "tcp"
+		}
+	}
+	return s
+}
+
+// Send sends by how much each counter has grown since it was last sent.
+func (s *Sender) Send(ctx context.Context, counters func(yield func(name string, total uint64))) {
+	var out bytes.Buffer
+	pending := make(map[string]uint64)
+	var err error
+	counters(func(name string, total uint64) {
+		before := s.sent[name]
+		if total <= before || err != nil {
+			return
+		}
+		line := s.line(name, total-before)
+		if s.network == "udp" && out.Len()+len(line) > packet {
+			err = s.write(ctx, &out, pending)
+		}
+		out.WriteString(line)
+		pending[name] = total
+	})
+	if err == nil && out.Len() > 0 {
+		err = s.write(ctx, &out, pending)
+	}
+	s.report(err)
+}
+
+// line is one counter.
+func (s *Sender) line(name string, delta uint64) string {
+	var b strings.Builder
+	b.WriteString(name)
+	for _, tag := range s.tags {
+		if key, value, _ := strings.Cut(tag, ":"); !s.dog {
+			b.WriteString(".__" + key + "=" + value)
+		}
+	}
+	b.WriteString(":" + strconv.FormatUint(delta, 10) + "|c")
+	if s.dog && len(s.tags) > 0 {
+		b.WriteString("|#" + strings.Join(s.tags, ","))
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// write sends what is in out, and notes that the counters in pending were.
+func (s *Sender) write(ctx context.Context, out *bytes.Buffer, pending map[string]uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var err error
+	if s.conn == nil {
+		var dialer net.Dialer
+		if s.conn, err = dialer.DialContext(ctx, s.network, s.address); err != nil {
+			s.conn = nil
+			return err
+		}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		err = s.conn.SetWriteDeadline(deadline)
+	}
+	if err == nil {
+		_, err = s.conn.Write(out.Bytes())
+	}
+	if err != nil {
+		s.Close()
+		return err
+	}
+	maps.Copy(s.sent, pending)
+	clear(pending)
+	out.Reset()
+	return nil
+}
+
+// report logs that nothing can be sent, or that it can be again, once.
+func (s *Sender) report(err error) {
+	switch {
+	case err != nil && !s.failed:
+		s.log.Warn("statistics cannot be sent to StatsD; it is tried again", "address", s.address, "network", s.network, "problem", err,
+			"hint", "check the setting statsd, or leave it empty")
+	case err == nil && s.failed:
+		s.log.Info("statistics are sent to StatsD again", "address", s.address)
+	}
+	s.failed = err != nil
+}
+
+// Close ends the connection.
+func (s *Sender) Close() {
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
+}

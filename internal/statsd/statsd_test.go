@@ -1,0 +1,116 @@
+package statsd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// counters are totals in their order.
+type counters []struct {
+	name  string
+	total uint64
+}
+
+func (c counters) each(yield func(string, uint64)) {
+	for _, one := range c {
+		yield(one.name, one.total)
+	}
+}
+
+// Over UDP counters are sent by how much they have grown, as many as fit in a packet.
+func TestUDP(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	receive := func() string {
+		buffer := make([]byte, 64<<10)
+		must(t, l.SetReadDeadline(time.Now().Add(10*time.Second)))
+		n, _, err := l.ReadFrom(buffer)
+		must(t, err)
+		return string(buffer[:n])
+	}
+	for _, test := range []struct {
+		scheme string
+		tags   []string
+		want   string
+	}{
+		{"udp", nil, "a.b:3|c\nc:1|c\n"},
+		{"udp", []string{"x:1", "y:2"}, "a.b.__x=1.__y=2:3|c\nc.__x=1.__y=2:1|c\n"},
+		{"dogstatsd", nil, "a.b:3|c\nc:1|c\n"},
+		{"dogstatsd", []string{"x:1", "y:2"}, "a.b:3|c|#x:1,y:2\nc:1|c|#x:1,y:2\n"},
+	} {
+		s := New(test.scheme+"://"+l.LocalAddr().String(), test.tags, slog.New(slog.DiscardHandler))
+		s.Send(t.Context(), counters{{"a.b", 3}, {"zero", 0}, {"c", 1}}.each)
+		if got := receive(); got != test.want {
+			t.Errorf("%s %v: %q, want %q", test.scheme, test.tags, got, test.want)
+		}
+		s.Send(t.Context(), counters{{"a.b", 3}, {"c", 1}}.each) // nothing is sent
+		s.Send(t.Context(), counters{{"a.b", 5}, {"c", 1}}.each)
+		if got := receive(); !strings.HasPrefix(got, "a.b") || !strings.Contains(got, ":2|c") || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: then %q", test.scheme, got)
+		}
+		s.Close()
+	}
+	var many counters
+	for i := range 100 {
+		many = append(many, struct {
+			name  string
+			total uint64
+		}{fmt.Sprintf("a.rather.long.name.of.a.counter.number.%d", i), 1})
+	}
+	s := New("udp://"+l.LocalAddr().String(), nil, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	s.Send(t.Context(), many.each)
+	for lines := 0; lines < len(many); {
+		got := receive()
+		if len(got) > packet || !strings.HasSuffix(got, "\n") {
+			t.Fatalf("a packet of %d bytes that ends in %q", len(got), got[len(got)-5:])
+		}
+		lines += strings.Count(got, "\n")
+	}
+}
+
+// Over TCP what could not be sent is sent later, and that is logged once.
+func TestTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := l.Addr().String()
+	must(t, l.Close())
+	var log bytes.Buffer
+	s := New("tcp://"+address, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		s.Send(t.Context(), counters{{"a", 3}}.each)
+	}
+	if n := strings.Count(log.String(), "statistics cannot be sent"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, log.String())
+	}
+	l, err = net.Listen("tcp", address)
+	must(t, err)
+	defer l.Close()
+	s.Send(t.Context(), counters{{"a", 4}}.each)
+	conn, err := l.Accept()
+	must(t, err)
+	s.Send(t.Context(), counters{{"a", 5}}.each)
+	s.Close()
+	got, err := io.ReadAll(conn)
+	must(t, err)
+	if string(got) != "a:4|c\na:1|c\n" {
+		t.Errorf("%q", got)
+	}
+	if !strings.Contains(log.String(), "are sent to StatsD again") {
+		t.Errorf("the log does not say that it is well again:\n%s", log.String())
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
