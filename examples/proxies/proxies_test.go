@@ -120,9 +120,11 @@ func eachForm(t *testing.T, forms []string, test func(t *testing.T, s *setup, op
 	}
 }
 
-func start(t *testing.T, a asker, form string) *setup {
+// start starts all of a setup; flags are for Stint.
+func start(t *testing.T, a asker, form string, flags ...string) *setup {
 	t.Helper()
-	s := &setup{asker: a, t: t, stint: proxytest.Stint(t, "--config", "stint.yaml"), backend: proxytest.NewBackend(t)}
+	flags = append([]string{"--config", "stint.yaml"}, flags...)
+	s := &setup{asker: a, t: t, stint: proxytest.Stint(t, flags...), backend: proxytest.NewBackend(t)}
 	s.url = "http://" + a.run(t, form, s.stint, s.backend.Addr)
 	s.backend.Seen() // whether it is ready
 	return s
@@ -153,7 +155,7 @@ func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend
 		kind, _, named := strings.Cut(word, "@")
 		switch {
 		case other != "":
-			words[word] = fmt.Sprintf(other, port)
+			words[word] = strings.ReplaceAll(other, "%s", port)
 		case named:
 			words[word] = kind + "@" + proxytest.Address(t)
 		default:
