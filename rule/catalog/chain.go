@@ -7,7 +7,7 @@ import (
 
 // first returns the first of the rules that are for the same users of a leaf.
 func (d *draft) first(r *record, name string) uint32 {
-	switch l := d.leaves.at(r.leaf); r.who {
+	switch l := d.leaf(r.leaf); r.who {
 	case everybody:
 		return l.all
 	case each:
@@ -22,7 +22,7 @@ func (d *draft) setFirst(leaf uint32, w who, name string, old, first uint32) {
 	if old == first {
 		return
 	}
-	l := d.leaves.edit(leaf, d.owner)
+	l := d.editLeaf(leaf)
 	switch w {
 	case everybody:
 		l.all = first
@@ -53,12 +53,12 @@ func (d *draft) setFirst(leaf uint32, w who, name string, old, first uint32) {
 func (d *draft) link(ref uint32, r *Rule) error {
 	one := d.rules.at(ref)
 	_, name := whose(r.UID)
-	per := d.terms[one.terms].per()
+	per := d.terms[one.terms].per
 	first := d.first(one, name)
 	before, after := uint32(0), first
 	for after != 0 {
 		other := d.rules.at(after)
-		p := d.terms[other.terms].per()
+		p := d.terms[other.terms].per
 		if p == per {
 			return d.same(r, d.rule(after))
 		}

@@ -105,7 +105,7 @@ func (d *draft) insert(r *Rule) (uint32, error) {
 	ref := take(&d.rules, &d.free.rules, func(r *record) uint32 { return r.next }, d.owner)
 	*d.rules.edit(ref, d.owner) = record{
 		mark: markOf(r.Domain, r.UID, r.URL), text: text, terms: terms, leaf: leaf, who: kind,
-		idLength: uint8(len(r.ID)), uidLength: uint8(len(r.UID)), urlLength: uint16(len(r.URL)),
+		idLength: uint8(len(r.ID)), uidLength: uint8(len(r.UID)),
 	}
 	if err := d.keepURL(ref, r.URL); err != nil {
 		return 0, r.fault("", err)

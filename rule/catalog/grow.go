@@ -14,16 +14,39 @@ func (d *draft) grow(r *Rule, p *pattern) (uint32, error) {
 			return 0, err
 		}
 	}
-	first := d.nodes.at(at).ends[p.end]
-	for i := first; i != 0; i = d.leaves.at(i).next {
-		if d.leaves.at(i).method == method {
-			return i, nil
+	return d.leafOf(at, method, p.end), nil
+}
+
+// leafOf returns the leaf of a node for a method, made if there is none.
+func (d *draft) leafOf(at uint32, method uint8, e end) uint32 {
+	n := d.nodes.at(at)
+	if !n.own.empty() && n.own.method == method && n.own.end == e {
+		return at
+	}
+	for i := n.more; i != 0; i = d.leaves.at(i).next {
+		if l := d.leaves.at(i); l.method == method && l.end == e {
+			return i | otherLeaf
 		}
 	}
-	i := take(&d.leaves, &d.free.leaves, func(l *leaf) uint32 { return l.next }, d.owner)
-	*d.leaves.edit(i, d.owner) = leaf{node: at, next: first, method: method, end: p.end}
-	d.nodes.edit(at, d.owner).ends[p.end] = i
-	return i, nil
+	n = d.nodes.edit(at, d.owner)
+	n.ends |= 1 << e
+	made := leaf{method: method, end: e}
+	if n.own.empty() {
+		n.own = made
+		return at
+	}
+	i := take(&d.leaves, &d.free.leaves, func(l *other) uint32 { return l.next }, d.owner)
+	*d.leaves.edit(i, d.owner) = other{leaf: made, node: at, next: n.more}
+	n.more = i
+	return i | otherLeaf
+}
+
+// editLeaf returns a leaf to be changed.
+func (d *draft) editLeaf(i uint32) *leaf {
+	if i < otherLeaf {
+		return &d.nodes.edit(i, d.owner).own
+	}
+	return &d.leaves.edit(i-otherLeaf, d.owner).leaf
 }
 
 // step returns the child of a node for a segment, made if there is none.
@@ -43,12 +66,13 @@ func (d *draft) step(of uint32, s *segment, url string) (uint32, error) {
 	if i := d.child(of, s.text); i != 0 {
 		return i, nil
 	}
-	text, err := d.literalText(s, url)
+	n, err := d.literalNode(s, url)
 	if err != nil {
 		return 0, err
 	}
-	i := d.newNode(node{parent: of, kind: literal, text: text, length: uint16(len(s.text))})
-	d.literal.put(d.hash(of, s.text), i, d.owner)
+	n.parent = of
+	i := d.newNode(n)
+	d.literal.put(d.hash(uint64(of), s.text), i, d.owner)
 	d.nodes.edit(of, d.owner).literals++
 	return i, nil
 }
@@ -60,7 +84,7 @@ func (d *draft) stepClass(of uint32, source string) uint32 {
 	before, after := uint32(0), d.nodes.at(of).classes
 	for after != 0 {
 		n := d.nodes.at(after)
-		order := cmp.Compare(d.classes[n.text].source, source)
+		order := cmp.Compare(d.classes[n.number()].source, source)
 		if order == 0 {
 			return after
 		}
@@ -69,7 +93,9 @@ func (d *draft) stepClass(of uint32, source string) uint32 {
 		}
 		before, after = after, n.sibling
 	}
-	i := d.newNode(node{parent: of, kind: class, text: number, sibling: after})
+	n := node{parent: of, kind: class, sibling: after}
+	n.setNumber(number)
+	i := d.newNode(n)
 	d.linkClass(of, before, i)
 	return i
 }
@@ -88,7 +114,7 @@ func (d *draft) writeURL(url string) (uint32, error) {
 	if d.wrote {
 		return d.url, nil
 	}
-	at, err := d.pool.write(url)
+	at, err := d.pool.write(string([]byte{byte(len(url) >> 8), byte(len(url))}), url)
 	if err != nil {
 		return 0, err
 	}
@@ -97,25 +123,30 @@ func (d *draft) writeURL(url string) (uint32, error) {
 	return at, nil
 }
 
-// literalText returns where the text of a segment is. Most often that is in the url.
-func (d *draft) literalText(s *segment, url string) (uint32, error) {
-	if s.text == "" {
-		return 0, nil
+// literalNode returns the node of a literal. The text of a long one is most often in
+// the url.
+func (d *draft) literalNode(s *segment, url string) (node, error) {
+	n := node{kind: literal, length: uint16(len(s.text))}
+	if len(s.text) <= shortText {
+		copy(n.text[:], s.text)
+		return n, nil
 	}
 	if s.raw >= 0 {
 		at, err := d.writeURL(url)
-		return at + uint32(s.raw), err
+		n.setNumber(at + 2 + uint32(s.raw))
+		return n, err
 	}
 	at, err := d.pool.write(s.text)
 	d.sync()
-	return at, err
+	n.setNumber(at)
+	return n, err
 }
 
 // keepURL keeps the url of a rule, once for all rules of a leaf that write it alike.
 func (d *draft) keepURL(ref uint32, url string) error {
 	r := d.rules.edit(ref, d.owner)
-	l := d.leaves.at(r.leaf)
-	if !l.empty() && d.text.at(l.url, int(l.length)) == url {
+	l := d.leaf(r.leaf)
+	if !l.empty() && d.version.url(l.url) == url {
 		r.url = l.url
 		return nil
 	}
@@ -125,8 +156,7 @@ func (d *draft) keepURL(ref uint32, url string) error {
 	}
 	r.url = at
 	if l.empty() {
-		l = d.leaves.edit(r.leaf, d.owner)
-		l.url, l.length = at, uint16(len(url))
+		d.editLeaf(r.leaf).url = at
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (s *search) walk(at uint32, path string) bool {
 	}
 	for i := n.classes; i != 0; {
 		c := v.nodes.at(i)
-		if v.classes[c.text].matches(segment) && s.enter(i, after, more) {
+		if v.classes[c.number()].matches(segment) && s.enter(i, after, more) {
 			return true
 		}
 		i = c.sibling
@@ -190,7 +190,7 @@ func (s *search) walk(at uint32, path string) bool {
 	if n.single != 0 && segment != "" && s.enter(n.single, after, more) {
 		return true
 	}
-	return n.ends[rest] != 0 && s.take(n.ends[rest])
+	return s.take(at, n, rest)
 }
 
 // enter goes on at a node that matched a segment.
@@ -201,21 +201,26 @@ func (s *search) enter(at uint32, after string, more bool) bool {
 		if s.walk(at, after) {
 			return true
 		}
-	case n.ends[here] != 0 && s.take(n.ends[here]):
+	case s.take(at, n, here):
 		return true
 	}
-	return n.ends[below] != 0 && s.take(n.ends[below])
+	return s.take(at, n, below)
 }
 
 // take takes what is still looked for from the leaves of an end, and says whether all
 // is found.
-func (s *search) take(first uint32) bool {
+func (s *search) take(at uint32, n *node, e end) bool {
+	if n.ends&(1<<e) == 0 {
+		return false
+	}
 	for _, method := range s.methods {
-		for i := first; i != 0; {
+		if n.own.end == e && n.own.method == method {
+			s.look(at, &n.own)
+		}
+		for i := n.more; i != 0; {
 			l := s.version.leaves.at(i)
-			if l.method == method {
-				s.look(i, l)
-				break
+			if l.end == e && l.method == method {
+				s.look(i|otherLeaf, &l.leaf)
 			}
 			i = l.next
 		}

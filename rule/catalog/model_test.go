@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"stint/rule"
 )
@@ -304,6 +305,12 @@ func isClean(t *testing.T, c *Catalog) {
 	}
 	for i := v.free.rules; i != 0; i = v.rules.at(i).next {
 		free[2]++
+	}
+	if size := unsafe.Sizeof(node{}); size != 64 {
+		t.Errorf("a node has %d bytes", size)
+	}
+	if size := unsafe.Sizeof(record{}); size != 32 {
+		t.Errorf("a rule has %d bytes", size)
 	}
 	if want := [3]uint32{v.nodes.n - 1, v.leaves.n - 1, v.rules.n - 1}; free != want {
 		t.Errorf("%v of %v nodes, leaves and rules are free", free, want)

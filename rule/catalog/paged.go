@@ -12,36 +12,30 @@ const (
 // change is made for an owner, a number that no other change has; what an owner has
 // copied once it changes in place.
 type paged[T any] struct {
-	pages []*page[T]
-	owner uint64 // of the list
-	n     uint32 // how many elements there are
-}
-
-type page[T any] struct {
-	owner uint64
-	items [pageLen]T
+	pages  []*[pageLen]T
+	owners []uint64 // of the pages
+	owner  uint64   // of the lists
+	n      uint32   // how many elements there are
 }
 
 // at returns an element to be read.
-func (p *paged[T]) at(i uint32) *T { return &p.pages[i>>pageBits].items[i%pageLen] }
+func (p *paged[T]) at(i uint32) *T { return &p.pages[i>>pageBits][i%pageLen] }
 
 // edit returns an element to be changed.
 func (p *paged[T]) edit(i uint32, owner uint64) *T {
-	one := p.pages[i>>pageBits]
-	if one.owner != owner {
+	n := i >> pageBits
+	if p.owners[n] != owner {
 		p.own(owner)
-		changed := *one
-		one = &changed
-		one.owner = owner
-		p.pages[i>>pageBits] = one
+		changed := *p.pages[n]
+		p.pages[n], p.owners[n] = &changed, owner
 	}
-	return &one.items[i%pageLen]
+	return &p.pages[n][i%pageLen]
 }
 
-// own makes the list of pages the owner's.
+// own makes the lists of pages the owner's.
 func (p *paged[T]) own(owner uint64) {
 	if p.owner != owner {
-		p.pages, p.owner = slices.Clone(p.pages), owner
+		p.pages, p.owners, p.owner = slices.Clone(p.pages), slices.Clone(p.owners), owner
 	}
 }
 
@@ -55,7 +49,7 @@ func (p *paged[T]) add(owner uint64) uint32 {
 func (p *paged[T]) resize(n uint32, owner uint64) {
 	for uint32(len(p.pages))<<pageBits < n {
 		p.own(owner)
-		p.pages = append(p.pages, &page[T]{owner: owner})
+		p.pages, p.owners = append(p.pages, new([pageLen]T)), append(p.owners, owner)
 	}
 	p.n = n
 }

@@ -6,16 +6,15 @@ func (d *draft) remove(ref uint32) {
 	d.account(&r, -1)
 	d.unlink(ref, &r)
 	one := d.rules.edit(ref, d.owner)
-	l := *d.leaves.at(one.leaf)
+	l := *d.leaf(one.leaf)
 	d.garbage += int(one.idLength) + int(one.uidLength)
 	if one.url != l.url || l.empty() {
-		d.garbage += int(one.urlLength)
+		d.garbage += 2 + len(r.URL)
 	}
 	leaf := one.leaf
 	one.next, d.free.rules = d.free.rules, ref
 	if l.empty() {
-		d.dropLeaf(leaf)
-		d.prune(l.node)
+		d.prune(d.dropLeaf(leaf))
 	}
 	if own := d.domains[r.Domain]; own.all == 0 && own.apart == 0 {
 		delete(d.domains, r.Domain)
@@ -39,21 +38,36 @@ func (d *draft) unlink(ref uint32, r *Rule) {
 	d.rules.edit(before, d.owner).next = one.next
 }
 
-// dropLeaf takes a leaf from its node.
-func (d *draft) dropLeaf(i uint32) {
-	l := *d.leaves.at(i)
-	first := d.nodes.at(l.node).ends[l.end]
-	if first == i {
-		d.nodes.edit(l.node, d.owner).ends[l.end] = l.next
+// dropLeaf takes an empty leaf from its node, and returns the node.
+func (d *draft) dropLeaf(i uint32) (at uint32) {
+	if at = i; i >= otherLeaf {
+		at = d.dropOther(i - otherLeaf)
+	}
+	n := d.nodes.edit(at, d.owner)
+	n.ends = 0
+	if !n.own.empty() {
+		n.ends = 1 << n.own.end
+	}
+	for j := n.more; j != 0; j = d.leaves.at(j).next {
+		n.ends |= 1 << d.leaves.at(j).end
+	}
+	return at
+}
+
+func (d *draft) dropOther(i uint32) (at uint32) {
+	gone := *d.leaves.at(i)
+	if first := d.nodes.at(gone.node).more; first == i {
+		d.nodes.edit(gone.node, d.owner).more = gone.next
 	} else {
 		before := first
 		for d.leaves.at(before).next != i {
 			before = d.leaves.at(before).next
 		}
-		d.leaves.edit(before, d.owner).next = l.next
+		d.leaves.edit(before, d.owner).next = gone.next
 	}
-	*d.leaves.edit(i, d.owner) = leaf{next: d.free.leaves}
+	*d.leaves.edit(i, d.owner) = other{next: d.free.leaves}
 	d.free.leaves = i
+	return gone.node
 }
 
 // prune takes out a node that no pattern goes through any more, and those above it.
@@ -65,7 +79,7 @@ func (d *draft) prune(i uint32) {
 		}
 		switch n.kind {
 		case literal:
-			d.literal.remove(d.hash(n.parent, d.text.at(n.text, int(n.length))), i, d.owner)
+			d.literal.remove(d.hash(uint64(n.parent), d.literalOf(&n)), i, d.owner)
 			d.nodes.edit(n.parent, d.owner).literals--
 		case single:
 			d.nodes.edit(n.parent, d.owner).single = 0

@@ -245,15 +245,13 @@ type terms struct {
 	domain, time, algorithm, policy string // as they are written
 	requests, burst                 uint64
 
-	unit           string // of the time, "" for a length
+	unit           string        // of the time, "" for a length
+	per            time.Duration // 0 for a rule that is unlimited
 	limit, stored  *stint.Limit
 	soft           rule.Ratio
 	shadow         bool
 	onStoreFailure rule.Failure
 }
-
-// per returns the period, 0 for a rule that is unlimited.
-func (t *terms) per() time.Duration { return t.limit.Spec().Per }
 
 // newTerms checks the numbers of a rule.
 func newTerms(r *Rule) (*terms, error) {
@@ -274,6 +272,7 @@ func newTerms(r *Rule) (*terms, error) {
 	if t.limit, err = stint.NewLimit(spec); err != nil {
 		return nil, r.refused(err)
 	}
+	t.per = spec.Per
 	if t.stored = t.limit; t.soft > 0 {
 		if t.stored, err = soften(t.limit, t.soft); err != nil {
 			return nil, r.fault("policy", err)
