@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,10 +21,10 @@ descriptors:
     rate_limit: {requests: 1000, per: 1s, algorithm: leaky_bucket, burst: 2000}
 `
 
-// TestDrainLosesNothing: a thousand calls in flight over a SIGTERM are all answered, and
-// the process ends with status 0.
+// TestDrainLosesNothing: a thousand calls in flight over a SIGTERM, some of them in JSON
+// over HTTP, are all answered, and the process ends with status 0.
 func TestDrainLosesNothing(t *testing.T) {
-	const calls, connections = 1000, 4
+	const calls, connections, jsonEvery = 1000, 4, 20
 	n := startNode(t, drainRules, "--resp=")
 	clients := make([]*rlstest.Client, connections)
 	for i := range clients {
@@ -34,6 +37,12 @@ func TestDrainLosesNothing(t *testing.T) {
 	failed := make(chan error, calls)
 	for i := range calls {
 		group.Go(func() {
+			if i%jsonEvery == 0 {
+				if err := n.askJSON(); err != nil {
+					failed <- err
+				}
+				return
+			}
 			answer, err := clients[i%connections].Ask(context.Background(), "api", "queue=x")
 			if err != nil || answer.Over {
 				failed <- fmt.Errorf("call %d: %+v: %w", i, answer, err)
@@ -58,6 +67,21 @@ func TestDrainLosesNothing(t *testing.T) {
 	case <-time.After(patience):
 		t.Errorf("no end:\n%s", n.log())
 	}
+}
+
+// askJSON asks about the queue at /json.
+func (n *node) askJSON() error {
+	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "queue", "value": "x"}]}]}`
+	resp, err := n.client.Post(n.http+"/json", "application/json", strings.NewReader(question))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("/json: status %d: %s", resp.StatusCode, body)
+	}
+	return err
 }
 
 // awaitMetric waits until a metric shows a number.

@@ -7,6 +7,9 @@
 //	stint version   print the version
 //	stint help      explain a command
 //
+// Called ratelimit and without arguments it is stint serve --envoy-env, so that an image
+// can stand where that of envoyproxy/ratelimit stood.
+//
 // It ends with status 0 where all went well, 1 where something it was given was
 // refused or could not be used, and 2 where it was called in a way it does not
 // know. Each error is one line that says where and what, followed by a line that
@@ -18,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"stint/internal/strictyaml"
 )
@@ -31,7 +35,20 @@ const (
 
 func main() {
 	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
-	os.Exit(run(context.Background(), s, os.Args[1:]))
+	os.Exit(run(context.Background(), s, arguments(os.Args)))
+}
+
+// imposed is the name under which deployments of envoyproxy/ratelimit start it, without
+// any argument.
+const imposed = "ratelimit"
+
+// arguments returns those behind the name of the program. Called by that other name, and
+// without any, it serves as what it stands in for.
+func arguments(args []string) []string {
+	if len(args) == 1 && filepath.Base(args[0]) == imposed {
+		return []string{"serve", "--envoy-env"}
+	}
+	return args[1:]
 }
 
 // streams are where a command reads and writes.

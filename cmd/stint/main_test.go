@@ -23,7 +23,7 @@ import (
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stint": main})
+	testscript.Main(m, map[string]func(){"stint": main, imposed: main})
 }
 
 // The command line, as it is typed. Beside the commands of testscript there are

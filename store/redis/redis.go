@@ -117,6 +117,7 @@ var _ stint.Store = (*Store)(nil)
 //	redis://USER:PASSWORD@HOST:PORT/DB           one server; all but HOST may be left out
 //	redis+sentinel://HOST,HOST/DB?master=NAME    the primary that Sentinels name
 //	redis+cluster://HOST,HOST                    a Cluster, by some of its nodes
+//	redis+unix:///PATH                           one server, by its Unix socket
 //
 // With rediss for redis the connection is encrypted, valkey and valkeys mean the same.
 // Parameters behind the question mark:
@@ -125,6 +126,9 @@ var _ stint.Store = (*Store)(nil)
 //	password_command=COMMAND   the same of what a command of the shell prints, within 5 s
 //	sentinel_user=, sentinel_password=   for the Sentinels themselves
 //	ca=PATH                 certificates, as PEM, that may sign the server's
+//	cert=PATH, key=PATH     the certificate to show the server, read for each connection, and its key
+//	verify=chain            take a certificate of any name, if it is signed by somebody trusted
+//	db=NUMBER               of a Unix socket, where the path is taken
 //	partitions=N            of a Cluster, before Options.Partitions
 func Open(url string, options Options) (*Store, error) {
 	if options.Namespace == "" {

@@ -50,7 +50,7 @@ func server(text string) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	if target.ForceSingleClient {
+	if target.ForceSingleClient && target.DialCtxFn == nil {
 		return Server{strings.ToLower(target.InitAddress[0]), text}, nil
 	}
 	return Server{Redact(text), text}, nil

@@ -28,6 +28,7 @@ func TestServers(t *testing.T) {
 			{"b:6379", "rediss://u:p,q@b/3?password_file=x,y"},
 		}},
 		{"valkey://a?password_file=x,y", servers{{"a:6379", "valkey://a?password_file=x,y"}}},
+		{"redis+unix:///run/redis.sock?db=2", servers{{"redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock?db=2"}}},
 		{"redis+cluster://a:1,b:2", servers{{"redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"}}},
 		{"redis+sentinel://:p@a:1,b:2?master=m", servers{{"redis+sentinel://:xxxxx@a:1,b:2", "redis+sentinel://:p@a:1,b:2?master=m"}}},
 	} {
@@ -41,6 +42,13 @@ func TestServers(t *testing.T) {
 		"redis://:secret@a,b:x":    "cannot be read",
 		"redis://:secret@a,b/nine": "number of a database",
 		"http://a,b":               "unknown kind",
+		"rediss+unix:///a":         "unknown kind",
+		"redis+unix://a":           "a socket without its path",
+		"redis+unix:///a?db=x":     "number of a database",
+		"redis://a?verify=chain":   "certificates without encryption",
+		"rediss://a?verify=no":     "verify=no",
+		"rediss://a?cert=x":        "a certificate without its key",
+		"rediss://a?cert=x&key=x":  "cannot be used",
 	} {
 		_, err := redis.Servers(url)
 		problem, ok := errors.AsType[*redis.ConfigError](err)

@@ -51,7 +51,12 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 
 // A connection is encrypted where the URL says so, and only to a server whose certificate
 // is trusted.
-func TestEncrypted(t *testing.T) {
+func TestEncrypted(t *testing.T) { testEncrypted(t, "no") }
+
+// A server may ask for a certificate of its own.
+func TestEncryptedBothWays(t *testing.T) { testEncrypted(t, "yes") }
+
+func testEncrypted(t *testing.T, clients string) {
 	cert, key := certificate(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,10 +64,16 @@ func TestEncrypted(t *testing.T) {
 	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
-	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", clients)
+	shown, anonymous := "&cert="+cert+"&key="+key, "?ca="+cert
+	refused := map[string]string{"no": "", "yes": " "}[clients] // in whatever words
 	for _, test := range []struct{ url, problem string }{
-		{"rediss://127.0.0.1:" + port + "?ca=" + cert, ""},
-		{"valkeys://127.0.0.1:" + port + "?ca=" + cert, ""},
+		{"rediss://127.0.0.1:" + port + anonymous, refused},
+		{"rediss://127.0.0.1:" + port + anonymous + shown, ""},
+		{"valkeys://127.0.0.1:" + port + anonymous + shown, ""},
+		{"rediss://localhost:" + port + anonymous + shown, "certificate"},
+		{"rediss://localhost:" + port + anonymous + shown + "&verify=chain", ""},
+		{"rediss://127.0.0.1:" + port + "?verify=chain" + shown, "certificate"},
 		{"rediss://127.0.0.1:" + port, "certificate"},
 		{"redis://127.0.0.1:" + port, "connection"},
 	} {
@@ -78,5 +89,19 @@ func TestEncrypted(t *testing.T) {
 		if test.problem == "certificate" && errors.Is(err, stint.ErrUnknown) {
 			t.Errorf("%s: %v: nothing was sent", test.url, err)
 		}
+	}
+}
+
+// A server may be reached by its socket.
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "redis.sock")
+	redistest.Start(t, "--unixsocket", path)
+	s, err := redis.Open("redis+unix://"+path+"?db=3", redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := attempt(t.Context(), s, "a"); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,12 +1,11 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -43,12 +42,16 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	}
 	scheme, form, _ := strings.Cut(u.Scheme, "+")
 	encrypted := scheme == "rediss" || scheme == "valkeys"
-	if !encrypted && scheme != "redis" && scheme != "valkey" || form != "" && form != "sentinel" && form != "cluster" {
-		return target, &ConfigError{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, and the same with valkey"}
+	known := form == "" || form == "sentinel" || form == "cluster" || form == "unix" && !encrypted
+	if !encrypted && scheme != "redis" && scheme != "valkey" || !known {
+		return target, &ConfigError{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
 	}
 	if u.User != nil {
 		target.Username = u.User.Username()
 		target.Password, _ = u.User.Password()
+	}
+	if form == "unix" {
+		return target, setSocket(&target, u)
 	}
 	port := serverPort
 	if form == "sentinel" {
@@ -70,6 +73,19 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		target.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	return target, setParameters(&target, u.RawQuery, form)
+}
+
+// setSocket makes the path of a URL that of a Unix socket.
+func setSocket(target *rueidis.ClientOption, u *url.URL) error {
+	if u.Host != "" || len(u.Path) < 2 {
+		return &ConfigError{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
+	}
+	target.InitAddress = []string{u.Path}
+	target.ForceSingleClient = true
+	target.DialCtxFn = func(ctx context.Context, path string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", path)
+	}
+	return setParameters(target, u.RawQuery, "unix")
 }
 
 // addresses reads a list of hosts with and without ports.
@@ -119,12 +135,11 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 			target.AuthCredentialsFn = credentials(target.Username, fromFile(value[0]))
 		case name == "password_command":
 			target.AuthCredentialsFn = credentials(target.Username, fromCommand(value[0]))
-		case name == "ca" && target.TLSConfig != nil:
-			if err := trust(target.TLSConfig, value[0]); err != nil {
+		case encryption[name]: // below
+		case form == "unix" && name == "db":
+			if err := setDatabase(target, value[0], form); err != nil {
 				return err
 			}
-		case name == "ca":
-			return &ConfigError{Problem: "certificates without encryption", Hint: "use rediss://, or leave ca out"}
 		case form == "cluster" && name == "partitions":
 			if _, err := partitionsIn(values); err != nil {
 				return err
@@ -136,8 +151,11 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		case form == "sentinel" && name == "sentinel_password":
 			target.Sentinel.Password = value[0]
 		default:
-			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command and ca, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
+			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command, with rediss:// ca, cert, key and verify, with redis+unix:// db, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
 		}
+	}
+	if err := setEncryption(target.TLSConfig, values); err != nil {
+		return err
 	}
 	if form == "sentinel" {
 		if target.Sentinel.MasterSet == "" {
@@ -161,19 +179,6 @@ func partitionsIn(values url.Values) (int, error) {
 		return 0, &ConfigError{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
 	return n, nil
-}
-
-// trust makes the certificates of a file those that may sign the server's.
-func trust(config *tls.Config, path string) error {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return &ConfigError{Problem: "certificates cannot be read: " + err.Error(), Hint: "check the path behind ca="}
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return &ConfigError{Problem: "no certificate in " + path, Hint: "ca= names a file of certificates as PEM"}
-	}
-	return nil
 }
 
 // CheckURL says what is wrong with a URL for Open, nil for nothing. The error shows no
