@@ -65,7 +65,7 @@ bench-test: ## build the other modules and run their tests
 examples: ## compile and run the examples, and check their rule files
 	go vet ./examples/...
 	go test $(GOTESTFLAGS) ./examples/...
-	go run ./cmd/stint check examples/rules/*.yaml
+	go run ./cmd/stint check examples/rules/*.yaml examples/catalog/*
 
 test-api: ## run schemathesis with docs/openapi.yaml against a running server
 	scripts/test-api.sh

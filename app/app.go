@@ -14,6 +14,7 @@ import (
 	"stint/limiter"
 	"stint/load"
 	"stint/rule"
+	"stint/rule/catalog/book"
 	"stint/server/rls"
 	"stint/server/rls/transport"
 	"stint/telemetry"
@@ -40,6 +41,8 @@ type App struct {
 	certs     *certs.Certs      // of grpc; nil: it is not encrypted
 	envoy     *envoystats.Stats // nil: nobody wants them
 	carrier   *transport.Server // of grpc; nil: it is not opened
+	book      *book.Book
+	catalog   catalogState
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background
@@ -76,6 +79,10 @@ func New(config Config) (*App, error) {
 	if err = a.openStore(); err != nil {
 		return nil, err
 	}
+	if a.book, err = a.openBook(); err != nil {
+		a.stores.close()
+		return nil, err
+	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Store(a.stores.stats)
 	if len(a.stores.servers) > 0 {
@@ -85,7 +92,10 @@ func New(config Config) (*App, error) {
 		a.metrics.Refusals(a.stores.refusalStats)
 	}
 	a.metrics.Load(a.gauges.Load)
-	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{Observer: a.observer(), Load: a.gauges.Load})
+	a.metrics.Catalog(a.catalogStats)
+	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{
+		Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
+	})
 	a.rls = rls.New(a.limiter, config.RLS.options())
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
@@ -141,6 +151,7 @@ func (a *App) Start(ctx context.Context) error {
 				opened.net.Close()
 			}
 			a.stores.close()
+			a.closeBook()
 			return err
 		}
 	}
@@ -159,6 +170,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.watch(background)
 	a.watchCerts(background)
 	a.sendStats(background)
+	a.watchCatalog(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 		l.server.Ready(true)
@@ -177,10 +189,11 @@ func (a *App) greet() {
 	table := a.limiter.Table()
 	a.log.Info("rules loaded", "why", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
+	a.greetCatalog()
 	for _, text := range a.config.warnings {
 		a.log.Warn(text)
 	}
-	if len(a.config.Rules) == 0 {
+	if len(a.config.Rules)+len(a.config.Catalog) == 0 && a.config.CatalogDB == "" {
 		a.log.Warn("no rules are given: only limits that stand in a request are decided", "hint", "give --rules FILE")
 	}
 	if a.config.RESP != "" {
@@ -249,6 +262,7 @@ func (a *App) end(ctx context.Context) {
 		a.save(slog.LevelInfo) // nobody decides any more
 	}
 	a.stores.close()
+	a.closeBook()
 	a.phase.Store(stopped)
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }

@@ -29,6 +29,21 @@ type Config struct {
 	// them.
 	RulesFiles string
 
+	// Catalog (catalog) are files of rules per API, up to millions of them: CSV, JSON
+	// Lines, or those of ratelimiter4j; see docs/catalog.md. They are read again when one
+	// of them changes. None by default.
+	Catalog []string
+
+	// CatalogDB (catalog-db) is a file that keeps rules per API on disk, where /v1/rules
+	// of the admin listener changes them while the service runs. It is made where there is
+	// none, in a folder that must be there; one service at a time may use it. Empty, the
+	// default: there is none. It cannot stand beside Catalog.
+	CatalogDB string
+
+	// CatalogDomain (catalog-domain) is the domain of rules per API that name none; api by
+	// default.
+	CatalogDomain string
+
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
 	// as redis://HOST:PORT, or of several that share out the keys, redis://HOST,HOST; see
@@ -161,6 +176,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		RulesFiles:       filesYAML,
+		CatalogDomain:    "api",
 		Store:            "memory",
 		Memory:           memory.DefaultBudget,
 		StoreTimeout:     10 * time.Millisecond,
@@ -212,6 +228,13 @@ func (c *Config) check() error {
 		if err := s.Check(); err != nil {
 			return c.at(s.Name, err.Error(), hintOf(err))
 		}
+	}
+	if c.CatalogDomain == "" {
+		return c.at("catalog-domain", "empty", "name the domain of rules per API that name none, such as api")
+	}
+	if c.CatalogDB != "" && len(c.Catalog) > 0 {
+		return c.at("catalog-db", "catalog is given too: rules per API are kept in files or in a store, not in both",
+			"give one of the two; POST /v1/rules brings the rules of a file into the store")
 	}
 	if c.StoreTimeout == 0 {
 		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")

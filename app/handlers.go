@@ -8,6 +8,7 @@ import (
 
 	"stint/httplimit"
 	"stint/server/httpapi"
+	"stint/server/ruleapi"
 )
 
 // profileTime leaves room for a profile or trace of /debug/pprof, which are of 30 s
@@ -25,6 +26,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
 		Gauges:  &a.gauges,
+		Rules:   ruleapi.New(a.book, a.log),
 		Pprof:   a.config.Pprof,
 		Log:     a.log,
 	}), limits, log)
@@ -37,6 +39,7 @@ func (a *App) status() httpapi.Status {
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
 	}
+	s.Catalog = a.catalogStatus()
 	s.StoreError = a.stores.problem()
 	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()

@@ -74,11 +74,12 @@ func (c *Config) ruleFiles() ([]string, error) {
 // the rules before stay, and the log, a metric and /readyz say so until a reload
 // succeeds. why is for the log. It is safe for concurrent use.
 //
-// Keys keep what they used. The certificates of grpc are read again too; what is wrong
-// with them is logged, and those before stay. Nothing else is.
+// Keys keep what they used. Rules per API are another such set: one of the two may be
+// refused and the other put in force. The certificates of grpc are read again too; what
+// is wrong with them is logged, and those before stay. Nothing else is.
 func (a *App) Reload(why string) error {
 	a.renew(why)
-	return a.reload(why, true)
+	return errors.Join(a.reload(why, true), a.reloadCatalog(why, true))
 }
 
 // reload does nothing where the same was loaded, or failed to be, before, unless

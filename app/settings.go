@@ -71,6 +71,9 @@ func (c *Config) Settings() []Setting {
 	return slices.Concat([]Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", &list{&c.Rules, nil, true}},
 		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", &text{&c.RulesFiles, oneOf(filesYAML, filesVisible, filesAll)}},
+		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", &list{&c.Catalog, nil, true}},
+		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", &path{&c.CatalogDB}},
+		{"catalog-domain", "`DOMAIN` of rules per API that name none", &text{&c.CatalogDomain, nil}},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory, minMemory, 0, "a store", "; 64MiB hold about two million keys"}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},

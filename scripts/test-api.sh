@@ -33,7 +33,7 @@ EOF
 
 go build -o "$work/stint" ./cmd/stint
 "$work/stint" serve --config examples/stint.yaml --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
-  --grpc "" --resp "" --trusted-proxies 127.0.0.1 >"$work/log" 2>&1 &
+  --grpc "" --resp "" --trusted-proxies 127.0.0.1 --catalog "" --catalog-db "$work/rules.db" >"$work/log" 2>&1 &
 pid=$!
 
 fail() {
@@ -53,7 +53,7 @@ done
 # It runs in the work folder: the example database of hypothesis stays out of the tree.
 run() {
   echo "== $1: ${*:3}"
-  (cd "$work" && "$root/$schemathesis" run "$root/$spec" --url "http://127.0.0.1:$2" --seed 1 \
+  (cd "$work" && SCHEMATHESIS_HOOKS="$root/scripts/schemathesis_hooks.py" PYTHONDONTWRITEBYTECODE=1 "$root/$schemathesis" run "$root/$spec" --url "http://127.0.0.1:$2" --seed 1 \
     --max-examples "${EXAMPLES:-50}" --output-sanitize false --no-color "${@:3}" | cut -c 1-2000) ||
     fail "schemathesis found a fault"
 }

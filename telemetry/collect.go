@@ -28,15 +28,17 @@ var (
 	ruleDegradedDesc  = desc("rule_degraded_total", "Answers of a rule that its on_store_failure gave because the store could not.", "domain", "rule")
 	unmatchedDesc     = desc("unmatched_total", "Descriptors that no rule matched, by domain; empty: domains that no rule file has.", "domain")
 
-	tableDesc       = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
-	rulesDesc       = desc("rules", "Rules in force.")
-	catalogDesc     = desc("catalog_info", "1 for the rules per API in force, by the hash of them all.", "hash")
-	catalogLenDesc  = desc("catalog_rules", "Rules per API in force.")
-	catalogGenDesc  = desc("catalog_generation", "How often this process has put a change of the rules per API in force.")
-	reloadsDesc     = desc("reloads_total", "Tables that were put in force (success) or refused (failure), the first among them.", "result")
-	reloadedDesc    = desc("reload_last_success_timestamp_seconds", "When the table in force was loaded, in Unix time.")
-	reloadFailsDesc = desc("reload_last_failed", "1 if the last reload was refused and an older table stays in force.")
-	listenerDesc    = desc("listener_open", "1 for a listener that accepts calls.", "listener")
+	tableDesc          = desc("table_info", "1 for the table in force, by the hash of its rule files.", "hash")
+	rulesDesc          = desc("rules", "Rules in force.")
+	catalogDesc        = desc("catalog_info", "1 for the rules per API in force, by the hash of them all.", "hash")
+	catalogLenDesc     = desc("catalog_rules", "Rules per API in force.")
+	catalogRefusedDesc = desc("catalog_reload_failures_total", "Loads of the files of rules per API that were refused.")
+	catalogFailedDesc  = desc("catalog_reload_last_failed", "1 if the last load of those files was refused and older rules stay in force.")
+	catalogGenDesc     = desc("catalog_generation", "How often this process has put a change of the rules per API in force.")
+	reloadsDesc        = desc("reloads_total", "Tables that were put in force (success) or refused (failure), the first among them.", "result")
+	reloadedDesc       = desc("reload_last_success_timestamp_seconds", "When the table in force was loaded, in Unix time.")
+	reloadFailsDesc    = desc("reload_last_failed", "1 if the last reload was refused and an older table stays in force.")
+	listenerDesc       = desc("listener_open", "1 for a listener that accepts calls.", "listener")
 
 	loadDesc      = desc("load", "What a gauge that rules ask shows, 1 being all there is; only while it is fresh.", "gauge")
 	loadFreshDesc = desc("load_fresh", "1 while a gauge that rules ask is fresh; 0: its limits give nothing extra.", "gauge")
@@ -58,7 +60,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, ruleDegradedDesc, unmatchedDesc,
-		tableDesc, rulesDesc, catalogDesc, catalogLenDesc, catalogGenDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
+		tableDesc, rulesDesc, catalogDesc, catalogLenDesc, catalogGenDesc, catalogRefusedDesc, catalogFailedDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
 		storeAvailableDesc, storeFailuresDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
@@ -122,6 +124,8 @@ func (m *Metrics) collectState(out sink) {
 		out.gauge(catalogDesc, 1, s.Hash)
 		out.gauge(catalogLenDesc, float64(s.Rules))
 		out.gauge(catalogGenDesc, float64(s.Generation))
+		out.counter(catalogRefusedDesc, s.Refused)
+		out.gauge(catalogFailedDesc, one(s.LastFailed))
 	}
 	m.collectLoads(out)
 	out.counter(savesDesc, m.saves[0], "failure")

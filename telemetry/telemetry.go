@@ -172,6 +172,8 @@ type CatalogStats struct {
 	Rules      int
 	Generation uint64 // how often this process has put a change in force
 	Hash       string // of all rules
+	Refused    uint64 // loads of their files that were refused
+	LastFailed bool   // the last one was
 }
 
 // Catalog says where the numbers of the catalog are read from, whenever metrics are.

@@ -18,9 +18,10 @@ const checkText = `Checks files and folders of rules, all together as the servic
 prints each fault with its place and a hint, then warnings and notes. If the rules are good it
 says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
 NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
-against the file that it stands beside. Told where a service counts, it says what may
-pass when the servers change. With --against it says what the rules change for whom, in
-place of others.
+against the file that it stands beside. Files of rules per API (.csv, .jsonl, and those of
+ratelimiter4j) are checked all together as well, and their hash is printed. Told where a
+service counts, it says what may pass when the servers change. With --against it says what
+the rules change for whom, in place of others.
 
 The status is 1 where there is a fault or a test fails, and where there is something that
 --fail-on names. docs/check.md lists all that may be found.
@@ -32,6 +33,7 @@ status is 1 where a value cannot be used; files are not needed then.
   stint check --fail-on warning --format json rules/
   stint check --against /etc/stint/rules --fail-on looser,anew rules/
   stint check --print rules.yaml
+  stint check shop.csv
   stint check --store redis://a,b,c rules.yaml`
 
 func checkCommand() command {

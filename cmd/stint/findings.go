@@ -56,14 +56,23 @@ func unknownFinding(flag, id string, known []string) error {
 type checkReport struct {
 	options  *checkOptions
 	table    *rule.Table
-	tests    int // that passed
+	catalog  *checkedCatalog // nil: no rules per API were given
+	tests    int             // that passed
 	findings []audit.Finding
 	away     []audit.Finding // what passes while the store is away, or changes
 	changes  []audit.Change
+
+	catalogOnly bool // no other rules were
 }
 
 // read reads the rules, looks at them and runs their tests.
 func (r *checkReport) read(ctx context.Context, names []string) error {
+	names, catalogs := splitCatalogs(names)
+	var err error
+	if r.catalog, err = checkCatalogs(catalogs); err != nil {
+		return err
+	}
+	r.catalogOnly = len(names) == 0
 	found, err := findRules(names)
 	if err != nil {
 		return err
@@ -152,7 +161,12 @@ func (r *checkReport) print(s streams, err error) error {
 	if len(r.options.old) > 0 && len(r.changes) == 0 {
 		fmt.Fprintln(s.out, "nothing changes for anybody")
 	}
-	fmt.Fprintln(s.out, r.summary())
+	if r.catalog != nil {
+		fmt.Fprintln(s.out, r.catalog)
+	}
+	if !r.catalogOnly {
+		fmt.Fprintln(s.out, r.summary())
+	}
 	if r.fails() {
 		return errFailOn
 	}
@@ -212,7 +226,8 @@ func (r *checkReport) printJSON(out io.Writer, err error) error {
 		Tests    int             `json:"tests"`
 		Findings []audit.Finding `json:"findings"`
 		Changes  []audit.Change  `json:"changes,omitzero"`
-	}{OK: err == nil && !r.fails(), Tests: r.tests, Findings: []audit.Finding{}, Changes: r.changes}
+		Catalog  *checkedCatalog `json:"catalog,omitempty"`
+	}{OK: err == nil && !r.fails(), Tests: r.tests, Findings: []audit.Finding{}, Changes: r.changes, Catalog: r.catalog}
 	if r.table != nil {
 		report.Rules, report.Domains = len(r.table.Rules()), len(r.table.Domains())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"stint/app"
 	"stint/rule"
+	"stint/rule/catalog/source"
 	"stint/rule/ruletest"
 )
 
@@ -92,13 +93,17 @@ func TestYAML(t *testing.T) {
 
 // readYAML reads a file as what its words say it is.
 func readYAML(name, text string) error {
-	source := rule.Source{Name: name, Data: []byte(text)}
+	file := rule.Source{Name: name, Data: []byte(text)}
 	var err error
 	switch lines := "\n" + text; {
 	case strings.Contains(lines, "\ndomain:"):
-		_, err = rule.Parse(source)
+		_, err = rule.Parse(file)
 	case strings.Contains(lines, "\ntests:"):
-		_, err = ruletest.Parse(source)
+		_, err = ruletest.Parse(file)
+	case strings.Contains(lines, "\nconfigs:"):
+		for _, fault := range source.Read(name, source.RateLimiter4j, strings.NewReader(text)) {
+			err = fault
+		}
 	default:
 		_, err = app.ParseConfig(name, []byte(text))
 	}

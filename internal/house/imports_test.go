@@ -115,6 +115,11 @@ var layers = []layer{
 		"what carries a protocol knows bytes and connections, and not what they mean",
 	},
 	{
+		[]string{"server/ruleapi"},
+		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
+		"rules are shown and changed without knowing how they are asked",
+	},
+	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
 		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
@@ -127,7 +132,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "telemetry/*", "dashboard",
+			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "telemetry/*", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -135,7 +140,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",

@@ -29,9 +29,24 @@ type Status struct {
 	// process stays ready with the table it has.
 	ReloadError string
 
+	// Catalog is the rules per API; nil: there can be none.
+	Catalog *CatalogStatus
+
 	// Store names the kind of store, such as "memory". StoreError is why it cannot
 	// be used at present; "" while it can.
 	Store, StoreError string
+}
+
+// CatalogStatus is what the process says of its rules per API. Two processes with the
+// same hash have the same rules.
+type CatalogStatus struct {
+	Rules      int    `json:"rules"`
+	Generation uint64 `json:"generation"` // counts the changes since the start
+	Hash       string `json:"hash"`
+
+	// ReloadError is why the last reload of their files was refused; "" since one
+	// succeeded.
+	ReloadError string `json:"reload_error"`
 }
 
 // AdminOptions are the settings of the admin listener.
@@ -51,6 +66,10 @@ type AdminOptions struct {
 	// Gauges are what PUT /v1/load/NAME sets, for limits that give more at a low load;
 	// nil: there is no such path.
 	Gauges *load.Gauges
+
+	// Rules answers /v1/rules and all below it; nil: there are no such paths. It is given
+	// paths as they were sent.
+	Rules http.Handler
 
 	// Pprof switches on /debug/pprof. Whoever reaches it can slow the process down.
 	Pprof bool
@@ -72,7 +91,7 @@ type admin struct {
 }
 
 // NewAdmin returns the handler of the admin listener over l: /v1/limits,
-// /v1/inspect, /v1/reset, /v1/load, /rlconfig, /healthz, /readyz, /metrics and, switched on,
+// /v1/inspect, /v1/reset, /v1/load, /v1/rules, /rlconfig, /healthz, /readyz, /metrics and, switched on,
 // /debug/pprof. Pages of other sites that a browser shows cannot make it change
 // anything.
 func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
@@ -112,7 +131,23 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	mux.HandleFunc("/", a.unknown)
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(a.crossSite))
-	return sameSite.Handler(mux)
+	return sameSite.Handler(a.withRules(mux))
+}
+
+// withRules sends the paths of rules to what answers them, past the mux, which would
+// clean the ids in them.
+func (a *admin) withRules(others http.Handler) http.Handler {
+	if a.options.Rules == nil {
+		return others
+	}
+	rules := a.guarded(a.options.Rules.ServeHTTP)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/rules" || strings.HasPrefix(r.URL.Path, "/v1/rules/") {
+			rules(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
 
 // route serves one method of a path; all others are answered by 405.
@@ -193,6 +228,8 @@ type readyAnswer struct {
 	Reason string     `json:"reason"`
 	Rules  readyRules `json:"rules"`
 	Store  readyStore `json:"store"`
+
+	Catalog *CatalogStatus `json:"catalog,omitempty"`
 }
 
 type readyRules struct {
@@ -212,7 +249,7 @@ func (a *admin) ready(w http.ResponseWriter, _ *http.Request) {
 	answer := readyAnswer{
 		Ready: s.Ready, Reason: s.Reason,
 		Rules: readyRules{Generation: s.Generation, ReloadError: s.ReloadError},
-		Store: readyStore{s.Store, s.StoreError},
+		Store: readyStore{s.Store, s.StoreError}, Catalog: s.Catalog,
 	}
 	if table := a.limiter.Table(); table != nil {
 		answer.Rules.Hash, answer.Rules.Count = table.Hash(), len(table.Rules())

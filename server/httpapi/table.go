@@ -15,6 +15,7 @@ type tableAnswer struct {
 	Generation uint64         `json:"generation"`
 	Rules      int            `json:"rules"`
 	Domains    []domainAnswer `json:"domains"`
+	Catalog    *CatalogStatus `json:"catalog,omitempty"`
 }
 
 type domainAnswer struct {
@@ -57,7 +58,8 @@ type limitAnswer struct {
 }
 
 func (a *admin) limits(w http.ResponseWriter, _ *http.Request) {
-	answer := tableAnswer{Domains: []domainAnswer{}, Generation: a.status().Generation}
+	status := a.status()
+	answer := tableAnswer{Domains: []domainAnswer{}, Generation: status.Generation, Catalog: status.Catalog}
 	if table := a.limiter.Table(); table != nil {
 		answer.fill(table)
 	}

@@ -19,7 +19,8 @@ type Import struct {
 // span is where a rule of an Import stands in its bytes.
 type span struct{ id, value, end int }
 
-// Gather takes rules for an import. The error is the first that rules yields.
+// Gather takes rules for an import. The error is the first that rules yields, or a
+// [*catalog.Error] about two of one id.
 func Gather(rules iter.Seq2[catalog.Rule, error]) (*Import, error) {
 	i := new(Import)
 	for r, err := range rules {
@@ -37,6 +38,11 @@ func Gather(rules iter.Seq2[catalog.Rule, error]) (*Import, error) {
 	slices.SortFunc(i.rules, func(a, b span) int {
 		return bytes.Compare(i.bytes[a.id:a.value], i.bytes[b.id:b.value])
 	})
+	for n := 1; n < len(i.rules); n++ {
+		if id := i.id(n); bytes.Equal(id, i.id(n-1)) {
+			return nil, &catalog.Error{ID: string(id), Field: "id", Problem: "two rules have it", Hint: "give one of them another"}
+		}
+	}
 	return i, nil
 }
 

@@ -145,38 +145,6 @@ func (s *Store) Rules() iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-// Get returns a rule; ok is false where there is none of that id.
-func (s *Store) Get(id string) (r catalog.Rule, ok bool, err error) {
-	err = s.read(func(rules *bolt.Bucket, _ func(func())) (err error) {
-		if value := rules.Get([]byte(id)); value != nil {
-			ok = true
-			r, err = s.decode([]byte(id), value)
-		}
-		return err
-	})
-	return r, ok && err == nil, err
-}
-
-// After calls each for the rules whose ids come after one, in the order of ids, until it
-// returns false. The rules that it is given stay valid.
-func (s *Store) After(id string, each func(catalog.Rule) bool) error {
-	return s.read(func(rules *bolt.Bucket, give func(func())) error {
-		c := rules.Cursor()
-		key, value := c.Seek([]byte(id))
-		if string(key) == id {
-			key, value = c.Next()
-		}
-		for more := true; key != nil && more; key, value = c.Next() {
-			r, err := s.decode(key, value)
-			if err != nil {
-				return err
-			}
-			give(func() { more = each(r) })
-		}
-		return nil
-	})
-}
-
 // Put writes a rule, in the place of one with its id. It is on the disk once Put has
 // returned nil.
 func (s *Store) Put(r catalog.Rule) error {

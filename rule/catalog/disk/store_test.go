@@ -108,23 +108,26 @@ func TestStore(t *testing.T) {
 	check("Replace by nothing")
 }
 
-func TestGetAndAfter(t *testing.T) {
+func TestMerged(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	must(t, s.Merge(gather(t, sample("3", 3), sample("10", 10), sample("2", 2), sample("1", 1))))
-	for id, there := range map[string]bool{"1": true, "10": true, "4": false, "": false} {
-		r, ok, err := s.Get(id)
-		if err != nil || ok != there || ok && !reflect.DeepEqual(r, sample(id, int(r.Requests))) {
-			t.Errorf("Get(%q) = %v, %v, %v", id, r, ok, err)
+	must(t, s.Replace(gather(t, sample("b", 1), sample("d", 1), sample("f", 1))))
+	for _, ids := range []string{"", "a", "b", "c d", "f g", "a b c d e f g", "g h"} {
+		var rules []catalog.Rule
+		want := all(t, s)
+		for id := range strings.FieldsSeq(ids) {
+			rules = append(rules, sample(id, 2))
+			want[id] = sample(id, 2)
 		}
-	}
-	for after, want := range map[string]string{"": "1 10 2 3", "1": "10 2 3", "11": "2 3", "3": "", "2": "3"} {
-		var ids []string
-		must(t, s.After(after, func(r catalog.Rule) bool {
-			ids = append(ids, r.ID)
-			return true
-		}))
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("after %q come %q, want %q", after, got, want)
+		got, last := map[string]catalog.Rule{}, ""
+		for r, err := range s.Merged(gather(t, rules...)) {
+			must(t, err)
+			if r.ID <= last {
+				t.Errorf("with %q: %q comes after %q", ids, r.ID, last)
+			}
+			got[r.ID], last = r, r.ID
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("with %q: %v, want %v", ids, got, want)
 		}
 	}
 }
@@ -209,6 +212,9 @@ func TestGatherStopsAtAnError(t *testing.T) {
 		_ = yield(sample("a", 1), nil) && yield(catalog.Rule{}, wrong)
 	})
 	if !errors.Is(err, wrong) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Gather(each(sample("a", 1), sample("b", 1), sample("a", 2))); err == nil || !strings.Contains(err.Error(), "two rules have it") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -155,7 +157,7 @@ func (s *lineScanner) value(field int, r *catalog.Rule) (problem, hint string) {
 	case value == "" || !isNumber && field != id:
 		s.pos = start
 		problem, hint = s.unexpected("a text in double quotes")
-	case len(value) > 1 && value[0] == '0':
+	case len(value) > 1 && value[0] == '0' && value[1] >= '0' && value[1] <= '9':
 		return names[field] + ": " + quote(value) + " begins with a zero", "write the number without it"
 	case field == id:
 		if _, problem, hint = number(id, value); problem == "" {
@@ -163,9 +165,21 @@ func (s *lineScanner) value(field int, r *catalog.Rule) (problem, hint string) {
 		}
 		return problem, hint
 	default:
-		return set(r, field, value)
+		return set(r, field, whole(value))
 	}
 	return names[field] + ": " + problem, hint
+}
+
+// whole writes a whole number in digits that is written another way, such as 1e3.
+func whole(number string) string {
+	if !strings.ContainsAny(number, ".eE") {
+		return number
+	}
+	const exact = 1 << 53
+	if f, err := strconv.ParseFloat(number, 64); err == nil && f >= 0 && f <= exact && f == math.Trunc(f) && json.Valid([]byte(number)) {
+		return strconv.FormatUint(uint64(f), 10)
+	}
+	return number
 }
 
 // string reads a string.

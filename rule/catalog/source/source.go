@@ -56,6 +56,23 @@ func Files(names ...string) iter.Seq2[catalog.Rule, error] {
 	}
 }
 
+// At returns a fault of a rule in files, as a catalog finds it that has taken others
+// already, with the place where the rule stands.
+func At(fault *catalog.Error, names ...string) error {
+	at := &rule.Error{Problem: "rule " + fault.ID + ": " + fault.Problem, Hint: fault.Hint}
+	c := newCollector(func(catalog.Rule, error) bool { return true })
+	c.looked = func(line int, id string) {
+		if id == fault.ID && at.File == "" {
+			at.File, at.Line = c.name, line
+		}
+	}
+	for _, name := range names {
+		c.name = name
+		c.open(name)
+	}
+	return &rule.Errors{List: []*rule.Error{at}}
+}
+
 // Read returns the rules that r holds; name stands for it in errors. Where anything is
 // wrong with them, the last that it yields is an error: an [*rule.Errors], or that of
 // r, wrapped. It can be used once.
@@ -78,6 +95,7 @@ var errStopped = errors.New("stopped")
 type collector struct {
 	name   string // of the file that is being read
 	yield  func(catalog.Rule, error) bool
+	looked func(line int, id string) // where wanted, told of every rule
 	faults rule.Errors
 	more   int // faults above MaxFaults
 	ended  bool
@@ -121,6 +139,9 @@ func (c *collector) read(format Format, r io.Reader) error {
 
 // rule takes a rule of a line. The error tells the reader to stop.
 func (c *collector) rule(line int, r catalog.Rule) error {
+	if c.looked != nil {
+		c.looked(line, r.ID)
+	}
 	if err := r.Check(); err != nil {
 		c.wrong(line, err)
 		return nil

@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 		{
 			"lines", JSONLines,
 			`{"id":"7","uid":"all","url":"/v1/orders/{id}","time":"minute","requests":5}` + "\r\n\n" +
-				` { "requests" : 100, "burst":20 ,"algorithm":"token_bucket", "domain":"shop","policy":"","time":"10s","url":"GET /v1/items/","uid":"*","id":8}`, both,
+				` { "requests" : 1.0e2, "burst":20 ,"algorithm":"token_bucket", "domain":"shop","policy":"","time":"10s","url":"GET /v1/items/","uid":"*","id":8}`, both,
 		},
 		{
 			"escapes", JSONLines, `{"id":"\u00e4\"\\\/","url":"/x\ud83d\ude00","time":"minute","requests":0}`,
@@ -128,7 +128,7 @@ func TestFaults(t *testing.T) {
 		{JSONLines, `{"id":"7","id":"7"}`, "1: id stands twice; keep one of the two"},
 		{JSONLines, `{"Id":"7"}`, `1: unknown field "Id"; is id meant? Known are id, uid, url, time, requests, algorithm, burst, domain, policy`},
 		{JSONLines, `{"requests":"5"}`, "1: requests: a text instead of a number; write it without quotes"},
-		{JSONLines, `{"requests":5.0}`, `1: requests: "5.0" is no whole number; write digits only, without sign, fraction, unit or commas between them`},
+		{JSONLines, `{"requests":5.5}`, `1: requests: "5.5" is no whole number; write digits only, without sign, fraction, unit or commas between them`},
 		{JSONLines, `{"requests":05}`, `1: requests: "05" begins with a zero; write the number without it`},
 		{JSONLines, `{"requests":}`, `1: requests: expected a number, found "}"; write one JSON object in each line`},
 		{JSONLines, `{"uid":5}`, `1: uid: expected a text in double quotes, found "5}"; write one JSON object in each line`},

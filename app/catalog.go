@@ -1,0 +1,174 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"stint/internal/filewatch"
+	"stint/rule/catalog"
+	"stint/rule/catalog/book"
+	"stint/rule/catalog/disk"
+	"stint/server/httpapi"
+	"stint/telemetry"
+)
+
+// catalogState is what became of the last tries to load the files of rules per API.
+type catalogState struct {
+	mu     sync.Mutex // held for the whole of a load: one at a time
+	loaded string     // what the files looked like when they were last read
+
+	stateMu  sync.Mutex // guards what follows; never held for long
+	failure  error      // of the last load; nil: it succeeded
+	failed   time.Time
+	failures uint64
+}
+
+// openBook returns the rules per API of the configuration, in force.
+func (a *App) openBook() (*book.Book, error) {
+	options := catalog.Options{Domain: a.config.CatalogDomain}
+	if a.config.CatalogDB != "" {
+		b, err := book.Open(a.config.CatalogDB, options)
+		if wrong, ok := errors.AsType[*disk.Error](err); ok {
+			fault := a.config.at("catalog-db", wrong.Error(), wrong.Hint)
+			fault.Err = err
+			return nil, fault
+		}
+		return b, err
+	}
+	b := book.New(options)
+	if len(a.config.Catalog) == 0 {
+		return b, nil
+	}
+	a.catalog.loaded = looks(a.config.Catalog)
+	return b, b.Load(a.config.Catalog...)
+}
+
+// closeBook lets go of the rules on disk.
+func (a *App) closeBook() {
+	if err := a.book.Close(); err != nil {
+		a.log.Error("rules per API not closed", "problem", err)
+	}
+}
+
+// greetCatalog logs which rules per API are in force at the start.
+func (a *App) greetCatalog() {
+	if len(a.config.Catalog) > 0 || a.config.CatalogDB != "" {
+		a.sayCatalog("start")
+	}
+}
+
+func (a *App) sayCatalog(why string) {
+	c := a.book.Catalog()
+	a.log.Info("catalog loaded", "why", why, "rules", c.Len(), "generation", c.Generation(), "hash", c.Hash())
+}
+
+// watchCatalog begins to look for changes of the files of rules per API.
+func (a *App) watchCatalog(ctx context.Context) {
+	if len(a.config.Catalog) == 0 {
+		return
+	}
+	w, err := filewatch.New(a.config.Catalog, a.log)
+	if err != nil {
+		a.log.Warn("cannot watch for changes of the catalog; send SIGHUP after a change", "error", err)
+		return
+	}
+	a.group.Go(func() {
+		w.Run(ctx, func() []string {
+			// The error has been logged, and the old rules stay.
+			_ = a.reloadCatalog("files changed", false)
+			return nil
+		})
+	})
+}
+
+// reloadCatalog reads the files of rules per API again and puts them in force, all or
+// nothing. It does nothing where they look as they did, unless it is told to.
+func (a *App) reloadCatalog(why string, always bool) error {
+	if len(a.config.Catalog) == 0 {
+		return nil
+	}
+	s := &a.catalog
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := looks(a.config.Catalog)
+	if now == s.loaded && now != "" && !always {
+		return nil
+	}
+	s.loaded = "" // what is refused is read again whatever it looks like
+	before := a.book.Catalog().Hash()
+	_, failed := s.last()
+	if err := a.book.Load(a.config.Catalog...); err != nil {
+		s.set(err)
+		if always || failed == nil || failed.Error() != err.Error() {
+			for _, fault := range faults(err) {
+				a.log.Error("catalog refused, the one before stays", append([]any{"why", why}, fault...)...)
+			}
+		}
+		return err
+	}
+	s.loaded = now
+	s.set(nil)
+	if always || failed != nil || a.book.Catalog().Hash() != before {
+		a.sayCatalog(why)
+	}
+	return nil
+}
+
+// settled is how old a file must be before its time tells that it has not changed: a
+// second write may leave the time of the first.
+const settled = 2 * time.Second
+
+// looks is what tells that files have changed without reading them; "" where that
+// cannot be told.
+func looks(files []string) string {
+	var b strings.Builder
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil || time.Since(info.ModTime()) < settled {
+			return ""
+		}
+		fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano())
+	}
+	return b.String()
+}
+
+func (s *catalogState) set(failure error) {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	if s.failure, s.failed = failure, time.Now(); failure != nil {
+		s.failures++
+	}
+}
+
+// last returns when the last load was, and what became of it.
+func (s *catalogState) last() (at time.Time, failure error) {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	return s.failed, s.failure
+}
+
+// catalogStatus is what /readyz and /v1/limits say of rules per API.
+func (a *App) catalogStatus() *httpapi.CatalogStatus {
+	c := a.book.Catalog()
+	s := &httpapi.CatalogStatus{Rules: c.Len(), Generation: c.Generation(), Hash: c.Hash()}
+	if at, failure := a.catalog.last(); failure != nil {
+		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
+	}
+	return s
+}
+
+// catalogStats is what metrics say of them.
+func (a *App) catalogStats() telemetry.CatalogStats {
+	c := a.book.Catalog()
+	a.catalog.stateMu.Lock()
+	defer a.catalog.stateMu.Unlock()
+	return telemetry.CatalogStats{
+		Rules: c.Len(), Generation: c.Generation(), Hash: c.Hash(),
+		Refused: a.catalog.failures, LastFailed: a.catalog.failure != nil,
+	}
+}

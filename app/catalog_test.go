@@ -1,0 +1,114 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stint/rule"
+)
+
+// standing returns what /v1/limits says of the rules per API.
+func (s *service) standing() string {
+	s.t.Helper()
+	_, _, body := s.get("admin", "/v1/limits")
+	return regexp.MustCompile(`"catalog":\{.*?\}`).FindString(body)
+}
+
+// Rules per API come from files, which may change; a bad one leaves those before.
+func TestCatalogFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.csv")
+	write(t, file, "7,all,/v1/orders/{id},minute,5\n")
+	s := start(t, func(c *Config) { c.Catalog = []string{file} })
+	at := s.log.await(t, 0, "catalog loaded", "why=start", "rules=1", "hash=")
+	hash := s.book.Catalog().Hash()
+	if got := s.standing(); !strings.HasPrefix(got, `"catalog":{"rules":1,`) || !strings.HasSuffix(got, fmt.Sprintf(`,"hash":"%s","reload_error":""}`, hash)) {
+		t.Errorf("/v1/limits says %s", got)
+	}
+	if _, _, body := s.get("admin", "/v1/rules/7"); !strings.Contains(body, `"url":"/v1/orders/{id}","time":"minute","requests":5,"domain":"api"`) {
+		t.Errorf("the rule is %s", body)
+	}
+	if status, _, body := s.do(http.MethodDelete, "admin", "/v1/rules/7", ""); status != http.StatusConflict {
+		t.Errorf("status %d: %s", status, body)
+	}
+
+	write(t, file, "7,all,/v1/orders/{id},minute\n")
+	at = s.log.await(t, at, "level=ERROR", "catalog refused, the one before stays", "line=1", "hint=")
+	if _, _, body := s.get("admin", "/readyz"); !strings.Contains(body, "4 values instead of 5 to 9") || !strings.Contains(body, hash) {
+		t.Errorf("/readyz says %s", body)
+	}
+	if n := s.metric("stint_catalog_reload_last_failed"); n != 1 {
+		t.Errorf("metric %v", n)
+	}
+
+	write(t, file, "7,all,/v1/orders/{id},minute,6\n8,*,/v1/items/,day,100\n")
+	at = s.log.await(t, at, "catalog loaded", "files changed", "rules=2")
+	if s.metric("stint_catalog_rules") != 2 || s.metric("stint_catalog_reload_last_failed") != 0 ||
+		s.metric(`stint_catalog_info{hash="`+s.book.Catalog().Hash()+`"}`) != 1 || s.metric("stint_catalog_generation") < 2 {
+		t.Error("the metrics say something else")
+	}
+	must(t, s.Reload("SIGHUP"))
+	s.log.await(t, at, "catalog loaded", "SIGHUP")
+	write(t, file, "x")
+	if faults, ok := errors.AsType[*rule.Errors](s.Reload("SIGHUP")); !ok || faults.List[0].File != file {
+		t.Errorf("error %v", faults)
+	}
+}
+
+// Rules per API on disk are changed while the service runs, and are there after it.
+func TestCatalogDB(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.db")
+	with := func(c *Config) { c.CatalogDB = file }
+	first := start(t, with)
+	if status, _, body := first.do(http.MethodPut, "admin", "/v1/rules/7", `{"uid":"all","url":"/v1/orders/{id}","time":"minute","requests":5}`); status != http.StatusCreated {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	want := fmt.Sprintf(`"catalog":{"rules":1,"generation":2,"hash":"%s","reload_error":""}`, first.book.Catalog().Hash())
+	if got := first.standing(); got != want {
+		t.Errorf("/v1/limits says %s, want %s", got, want)
+	}
+
+	config := DefaultConfig()
+	config.Output = io.Discard
+	with(&config)
+	_, err := New(config)
+	if fault, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(fault.Problem, "in use by another process") || fault.Hint == "" {
+		t.Errorf("a second service: %v", err)
+	}
+	first.Stop(t.Context())
+
+	second := start(t, with)
+	second.log.await(t, 0, "catalog loaded", "why=start", "rules=1")
+	if got := second.standing(); got != strings.Replace(want, ":2,", ":1,", 1) {
+		t.Errorf("after a restart /v1/limits says %s, want the hash of %s", got, want)
+	}
+}
+
+func TestCatalogConfig(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.db")
+	must(t, os.WriteFile(bad, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	for _, tt := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Catalog, c.CatalogDB = []string{"a.csv"}, "b.db" }, "catalog-db: catalog is given too"},
+		{func(c *Config) { c.CatalogDomain = "" }, "catalog-domain: empty"},
+		{func(c *Config) { c.CatalogDB = bad }, "catalog-db: " + bad + ": damaged"},
+		{func(c *Config) { c.CatalogDB = filepath.Join(dir, "no", "rules.db") }, "its folder is not there"},
+		{func(c *Config) { c.Catalog = []string{filepath.Join(dir, "no.csv")} }, "no.csv: cannot read it"},
+	} {
+		config := DefaultConfig()
+		config.Output = io.Discard
+		tt.change(&config)
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("error %v, want %q", err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"stint/app"
+	"stint/internal/strictyaml"
+	"stint/rule/catalog"
+	"stint/rule/catalog/book"
+	"stint/rule/catalog/source"
+)
+
+// splitCatalogs takes the files of rules per API out of the arguments of check: by the
+// end of their names, and those of ratelimiter4j by what they hold.
+func splitCatalogs(names []string) (others, catalogs []string) {
+	for _, name := range names {
+		if isCatalog(name) {
+			catalogs = append(catalogs, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return others, catalogs
+}
+
+func isCatalog(name string) bool {
+	format, ok := source.FormatOf(name)
+	if !ok || format != source.RateLimiter4j {
+		return ok
+	}
+	data, err := os.ReadFile(name)
+	if err != nil || !strings.Contains(string(data), "configs") {
+		return false
+	}
+	doc := strictyaml.Parse(data)
+	if doc.Empty() || !doc.Root().IsObject() {
+		return false
+	}
+	configs := false
+	for _, f := range doc.Root().Fields() {
+		switch f.Name {
+		case "configs":
+			configs = true
+		case "domain", "descriptors":
+			return false
+		}
+	}
+	return configs
+}
+
+// checkedCatalog is what check says of good rules per API.
+type checkedCatalog struct {
+	Rules int    `json:"rules"`
+	Files int    `json:"files"`
+	Hash  string `json:"hash"` // that a service with them shows
+}
+
+// String is the line of the report for people.
+func (c *checkedCatalog) String() string {
+	return fmt.Sprintf("ok: %s per API in %s, hash %s", count(c.Rules, "rule"), count(c.Files, "file"), c.Hash)
+}
+
+// checkCatalogs checks files of rules per API, all together as the service would load
+// them; nil for no files.
+func checkCatalogs(names []string) (*checkedCatalog, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	b := book.New(catalog.Options{Domain: app.DefaultConfig().CatalogDomain})
+	if err := b.Load(names...); err != nil {
+		return nil, err
+	}
+	c := b.Catalog()
+	return &checkedCatalog{c.Len(), len(names), c.Hash()}, nil
+}

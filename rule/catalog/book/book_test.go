@@ -1,0 +1,178 @@
+package book
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"stint/rule"
+	"stint/rule/catalog"
+	"stint/rule/catalog/disk"
+	"stint/rule/catalog/source"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sample(id string, n int) catalog.Rule {
+	return catalog.Rule{ID: id, UID: "all", URL: "/v1/" + id, Time: "minute", Requests: uint64(n)}
+}
+
+func open(t *testing.T, path string) *Book {
+	t.Helper()
+	b, err := Open(path, catalog.Options{Domain: "api"})
+	must(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// show lists the rules in force, as ID=REQUESTS.
+func show(b *Book) string {
+	var list []string
+	for _, r := range b.Catalog().List("", 1000) {
+		list = append(list, fmt.Sprint(r.ID, "=", r.Requests))
+	}
+	return strings.Join(list, " ")
+}
+
+func rows(text string) string { return strings.ReplaceAll(text, " ", "\n") }
+
+// Each change is in force at once, and after the file was opened again.
+func TestChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.db")
+	b := open(t, path)
+	is := func(present catalog.Rule, exists bool) bool { return exists && present.Requests == 2 }
+	none := func(_ catalog.Rule, exists bool) bool { return !exists }
+	put := func(r catalog.Rule, must Precondition) func() (string, error) {
+		return func() (string, error) {
+			created, err := b.Put(r, must)
+			return fmt.Sprint(created), err
+		}
+	}
+	remove := func(id string, must Precondition) func() (string, error) {
+		return func() (string, error) {
+			there, err := b.Delete(id, must)
+			return fmt.Sprint(there), err
+		}
+	}
+	load := func(text string, how Import) func() (string, error) {
+		return func() (string, error) {
+			n, err := b.Import(source.Read("body", source.CSV, strings.NewReader(rows(text))), how)
+			return fmt.Sprint(n), err
+		}
+	}
+	hash := ""
+	for _, step := range []struct {
+		name         string
+		do           func() (string, error)
+		answer, want string
+		fault        string
+	}{
+		{"the first", put(sample("a", 1), nil), "true", "a=1", ""},
+		{"another", put(sample("b", 1), none), "true", "a=1 b=1", ""},
+		{"the same", put(sample("b", 1), nil), "false", "a=1 b=1", ""},
+		{"changed", put(sample("b", 2), nil), "false", "a=1 b=2", ""},
+		{"there already", put(sample("b", 3), none), "false", "a=1 b=2", `the rule "b" is not what it was taken for`},
+		{"not there", put(sample("c", 3), is), "false", "a=1 b=2", "there is no such rule"},
+		{"as it was taken for", put(sample("b", 3), is), "false", "a=1 b=3", ""},
+		{"no rule", put(catalog.Rule{ID: "c", URL: "/x"}, nil), "false", "a=1 b=3", "time"},
+		{"delete another", remove("b", is), "false", "a=1 b=3", `the rule "b" is not what it was taken for`},
+		{"delete", remove("b", nil), "true", "a=1", ""},
+		{"delete nothing", remove("b", nil), "false", "a=1", ""},
+		{"merge", load("a,,/v1/a,minute,5 c,,/v1/c,minute,6", Import{}), "2", "a=5 c=6", ""},
+		{"merge with a fault", load("d,,/v1/d,minute,5 a,,/v1/a,never,6", Import{}), "0", "a=5 c=6", "body:2: time"},
+		{"replace", load("e,,/v1/e,minute,5 d,,/v1/d,minute,6", Import{Replace: true}), "2", "d=6 e=5", ""},
+		{"for others", load("f,,/v1/f,minute,5", Import{Hash: "stale"}), "0", "d=6 e=5", "have the hash"},
+		{"replace by nothing", load("", Import{Replace: true}), "0", "", ""},
+	} {
+		answer, err := step.do()
+		if answer != step.answer || show(b) != step.want || (err == nil) != (step.fault == "") || err != nil && !strings.Contains(err.Error(), step.fault) {
+			t.Fatalf("%s: %s, %v, in force %q; want %s, %q, %q", step.name, answer, err, show(b), step.answer, step.fault, step.want)
+		}
+		hash = b.Catalog().Hash()
+		must(t, b.Close())
+		if b = open(t, path); show(b) != step.want || b.Catalog().Hash() != hash {
+			t.Fatalf("%s: opened again %q %s, want %q %s", step.name, show(b), b.Catalog().Hash(), step.want, hash)
+		}
+	}
+}
+
+// A change that cannot be written is taken back.
+func TestUnwritable(t *testing.T) {
+	b := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	_, err := b.Put(sample("a", 1), nil)
+	must(t, err)
+	must(t, b.disk.Close()) // it takes nothing any more
+	for name, change := range map[string]func() error{
+		"put":    func() error { _, err := b.Put(sample("a", 2), nil); return err },
+		"create": func() error { _, err := b.Put(sample("b", 2), nil); return err },
+		"delete": func() error { _, err := b.Delete("a", nil); return err },
+	} {
+		err := change()
+		if _, ok := errors.AsType[*disk.Error](err); !ok || show(b) != "a=1" {
+			t.Errorf("%s: %v, in force %q", name, err, show(b))
+		}
+	}
+}
+
+// Rules of files are loaded all or none, and not changed otherwise.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
+	must(t, os.WriteFile(good, []byte("a,,/v1/a,minute,1\n"), 0o600))
+	must(t, os.WriteFile(bad, []byte("b,,/v1/b,minute\n"), 0o600))
+	b := New(catalog.Options{})
+	must(t, b.Load(good))
+	err := b.Load(good, bad)
+	if faults, ok := errors.AsType[*rule.Errors](err); !ok || len(faults.List) != 1 || faults.List[0].File != bad {
+		t.Errorf("error %v", err)
+	}
+	must(t, os.WriteFile(bad, []byte("# b\nb,,/v1/a,60s,1\n"), 0o600))
+	if err := b.Load(good, bad); err == nil || !strings.HasPrefix(err.Error(), bad+":2: rule b: /v1/a for uid \"\" per 60s is what rule a already limits") {
+		t.Errorf("error %v", err)
+	}
+	_, err = b.Put(sample("a", 2), nil)
+	_, errDelete := b.Delete("a", nil)
+	_, errImport := b.Import(nil, Import{})
+	for _, err := range []error{err, errDelete, errImport} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if b.OnDisk() || show(b) != "a=1" {
+		t.Errorf("in force %q", show(b))
+	}
+	must(t, b.Close())
+}
+
+// A store whose rules are refused by this version says so.
+func TestRefusedByThisVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.db")
+	s, err := disk.Open(path)
+	must(t, err)
+	must(t, s.Put(catalog.Rule{ID: "a", URL: "/x", Time: "blink"}))
+	must(t, s.Close())
+	_, err = Open(path, catalog.Options{Domain: "api"})
+	if fault, ok := errors.AsType[*disk.Error](err); !ok || !strings.Contains(fault.Problem, "a rule in it is refused") {
+		t.Errorf("error %v", err)
+	}
+	if s, err = disk.Open(path); err != nil {
+		t.Fatalf("the file is still held: %v", err)
+	}
+	must(t, s.Close())
+	for _, wrong := range []string{path + "/no/rules.db", filepath.Dir(path)} {
+		if _, err := Open(wrong, catalog.Options{Domain: "api"}); err == nil {
+			t.Errorf("%s opened", wrong)
+		}
+	}
+	if err := open(t, path+"2").Load(path); err == nil {
+		t.Error("a book with a store has loaded a file")
+	}
+}

@@ -1,0 +1,251 @@
+package ruleapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"stint/rule/catalog"
+	"stint/rule/catalog/book"
+	"stint/rule/catalog/source"
+)
+
+// Path is where the API lives: it answers this path and all below.
+const Path = "/v1/rules"
+
+// Bounds of bodies, in bytes.
+const (
+	maxRule   = 16 << 10
+	maxImport = 1 << 30
+)
+
+// api answers the paths.
+type api struct {
+	book *book.Book
+	log  *slog.Logger
+}
+
+// New returns the handler of [Path] and all below it. Each change is noted in log; nil:
+// nobody does. Its caller sees to it that strangers cannot reach it.
+func New(b *book.Book, log *slog.Logger) http.Handler {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &api{book: b, log: log}
+}
+
+// ServeHTTP answers a request. The id is taken from the path as it was sent, so that any
+// id can be written: nothing in it is resolved but its escapes.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
+	if rest == "" {
+		a.all(w, r)
+		return
+	}
+	id, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
+	if err != nil || id == "" || rest[0] != '/' {
+		notFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").write(w)
+		return
+	}
+	a.one(w, r, id)
+}
+
+// all answers the path of all rules.
+func (a *api) all(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		a.list(w, r)
+	case http.MethodPost:
+		a.load(w, r)
+	default:
+		refuse(w, r, "GET", "HEAD", "POST")
+	}
+}
+
+// one answers the path of one rule.
+func (a *api) one(w http.ResponseWriter, r *http.Request, id string) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		a.show(w, r, id)
+	case http.MethodPut:
+		a.put(w, r, id)
+	case http.MethodDelete:
+		a.remove(w, r, id)
+	default:
+		refuse(w, r, "GET", "HEAD", "PUT", "DELETE")
+	}
+}
+
+// ruleAnswer is a rule as it is shown; PUT and imports take the same.
+type ruleAnswer struct {
+	ID        string  `json:"id"`
+	UID       string  `json:"uid"`
+	URL       string  `json:"url"`
+	Time      string  `json:"time,omitempty"`
+	Requests  *uint64 `json:"requests,omitempty"` // nil for an unlimited one
+	Algorithm string  `json:"algorithm,omitempty"`
+	Burst     uint64  `json:"burst,omitempty"`
+	Domain    string  `json:"domain,omitempty"`
+	Policy    string  `json:"policy,omitempty"`
+}
+
+func shown(r *catalog.Rule) ruleAnswer {
+	answer := ruleAnswer{
+		ID: r.ID, UID: r.UID, URL: r.URL, Time: r.Time,
+		Algorithm: r.Algorithm, Burst: r.Burst, Domain: r.Domain, Policy: r.Policy,
+	}
+	if r.Time != "" {
+		answer.Requests = &r.Requests
+	}
+	return answer
+}
+
+// tag returns the entity tag of a rule, which differs where anything in it does.
+func tag(r *catalog.Rule) string {
+	text, _ := json.Marshal(shown(r)) // of texts and numbers: it cannot fail
+	sum := sha256.Sum256(text)
+	return `"` + hex.EncodeToString(sum[:8]) + `"`
+}
+
+func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
+	found, ok := a.book.Catalog().Get(id)
+	if !ok {
+		missing(id).write(w)
+		return
+	}
+	w.Header().Set("ETag", tag(&found))
+	if matches(r.Header.Values("If-None-Match"), &found, true) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeJSON(w, http.StatusOK, shown(&found))
+}
+
+func missing(id string) *fault {
+	return notFound("there is no rule "+quote(id), "see GET "+Path+" for those there are")
+}
+
+func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
+	rule, f := readRule(w, r, id)
+	if f != nil {
+		f.write(w)
+		return
+	}
+	must, f := precondition(r)
+	if f != nil {
+		f.write(w)
+		return
+	}
+	created, err := a.book.Put(rule, must)
+	if err != nil {
+		a.failed(w, r, err)
+		return
+	}
+	rule, _ = a.book.Catalog().Get(id) // with its domain
+	a.log.Info("rule put", "id", id, "created", created, "from", r.RemoteAddr, "rules", a.book.Catalog().Len())
+	w.Header().Set("ETag", tag(&rule))
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	writeJSON(w, status, shown(&rule))
+}
+
+// readRule reads the body of a PUT.
+func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, *fault) {
+	if f := mustBeJSON(r); f != nil {
+		return catalog.Rule{}, f
+	}
+	body, f := readAll(w, r)
+	if f != nil {
+		return catalog.Rule{}, f
+	}
+	rule, err := source.One(body, id)
+	if err != nil {
+		return rule, faultOf(err)
+	}
+	if rule.ID != id {
+		return rule, bad("id", quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
+	}
+	return rule, nil
+}
+
+func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
+	must, f := precondition(r)
+	if f != nil {
+		f.write(w)
+		return
+	}
+	there, err := a.book.Delete(id, must)
+	switch {
+	case err != nil:
+		a.failed(w, r, err)
+	case !there:
+		missing(id).write(w)
+	default:
+		a.log.Info("rule deleted", "id", id, "from", r.RemoteAddr, "rules", a.book.Catalog().Len())
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// failed answers a change that was not made.
+func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
+	f := faultOf(err)
+	if f.status >= http.StatusInternalServerError {
+		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "problem", f.problem, "hint", f.hint)
+	}
+	f.write(w)
+}
+
+// tags is a list of entity tags, or a star.
+var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
+
+// precondition returns what the header of a change asks of the rule that is there.
+func precondition(r *http.Request) (book.Precondition, *fault) {
+	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
+	if match == nil && noneMatch == nil {
+		return nil, nil
+	}
+	for _, list := range match {
+		if !tags.MatchString(list) {
+			return nil, bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
+		}
+	}
+	for _, list := range noneMatch {
+		if strings.TrimSpace(list) != "*" {
+			return nil, bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
+		}
+	}
+	return func(present catalog.Rule, exists bool) bool {
+		if match != nil && !(exists && matches(match, &present, false)) {
+			return false
+		}
+		return noneMatch == nil || !exists
+	}, nil
+}
+
+// matches says whether a list of entity tags has that of a rule, or a star. weak lets
+// tags count that are marked as weak.
+func matches(lists []string, r *catalog.Rule, weak bool) bool {
+	own := ""
+	for _, list := range lists {
+		for item := range strings.SplitSeq(list, ",") {
+			item = strings.TrimSpace(item)
+			if weak {
+				item = strings.TrimPrefix(item, "W/")
+			}
+			if own == "" {
+				own = tag(r)
+			}
+			if item == "*" || item == own {
+				return true
+			}
+		}
+	}
+	return false
+}

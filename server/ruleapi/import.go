@@ -1,0 +1,130 @@
+package ruleapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"stint/rule/catalog"
+	"stint/rule/catalog/book"
+	"stint/rule/catalog/source"
+)
+
+// importTime is how long the body of an import may take to arrive, and the answer to be
+// written after it.
+const importTime = 10 * time.Minute
+
+// formats are the media types of an import.
+var formats = map[string]source.Format{
+	"text/csv":                  source.CSV,
+	"application/jsonl":         source.JSONLines,
+	"application/x-ndjson":      source.JSONLines,
+	"application/x-jsonlines":   source.JSONLines,
+	"application/json-lines":    source.JSONLines,
+	"application/jsonlines":     source.JSONLines,
+	"application/ndjson":        source.JSONLines,
+	"application/x-json-stream": source.JSONLines,
+}
+
+const formatHint = "send text/csv or application/jsonl"
+
+// importAnswer says what an import has done.
+type importAnswer struct {
+	Imported int `json:"imported"`
+	standing
+}
+
+// load imports the rules of a body.
+func (a *api) load(w http.ResponseWriter, r *http.Request) {
+	query, f := readQuery(r, "mode")
+	if f != nil {
+		f.write(w)
+		return
+	}
+	var how book.Import
+	switch mode := query.Get("mode"); {
+	case mode == "replace":
+		how.Replace = true
+	case mode != "merge" && query.Has("mode"):
+		bad("mode", quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").write(w)
+		return
+	}
+	if how.Hash, f = ifMatch(r); f != nil {
+		f.write(w)
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	format, ok := formats[kind]
+	if !ok {
+		wrongType(kind, formatHint).write(w)
+		return
+	}
+	until := time.Now().Add(importTime)
+	control := http.NewResponseController(w)
+	// Connections that have no deadlines need none moved.
+	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
+	body := http.MaxBytesReader(w, r.Body, maxImport)
+	n, err := a.book.Import(source.Read("body", format, body), how)
+	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
+		bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).write(w)
+		return
+	}
+	if err != nil {
+		a.failed(w, r, err)
+		return
+	}
+	answer := importAnswer{n, a.standing()}
+	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "from", r.RemoteAddr,
+		"rules", answer.Count, "generation", answer.Generation, "hash", answer.Hash)
+	w.Header().Set("ETag", `"`+answer.Hash+`"`)
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// ifMatch returns the hash that an import is made for, "" for any.
+func ifMatch(r *http.Request) (string, *fault) {
+	given := r.Header.Values("If-Match")
+	if len(given) == 0 {
+		return "", nil
+	}
+	hash, opened := strings.CutPrefix(given[0], `"`)
+	hash, closed := strings.CutSuffix(hash, `"`)
+	if len(given) > 1 || !opened || !closed || hash == "" || strings.Contains(hash, `"`) {
+		return "", bad("If-Match", "not one hash in double quotes", "send the ETag of GET "+Path+" as it is, or leave the header out")
+	}
+	return hash, nil
+}
+
+// mustBeJSON refuses a body of another media type. One without a type is taken, and one
+// with that which curl gives when it is not told.
+func mustBeJSON(r *http.Request) *fault {
+	given := r.Header.Get("Content-Type")
+	switch kind, _, _ := mime.ParseMediaType(given); {
+	case given == "", kind == "application/json", kind == "application/x-www-form-urlencoded":
+		return nil
+	}
+	return wrongType(given, "send application/json")
+}
+
+func wrongType(given, hint string) *fault {
+	problem := "a body of the type " + quote(given)
+	if given == "" {
+		problem = "a body without a type"
+	}
+	return &fault{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", problem: problem, hint: hint}
+}
+
+// readAll reads the body of one rule.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, *fault) {
+	if r.ContentLength > maxRule {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRule))
+	if err != nil {
+		return nil, faultOf(fmt.Errorf("reading a rule: %w", err))
+	}
+	return body, nil
+}

@@ -1,0 +1,114 @@
+package ruleapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stint/rule/catalog"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+
+	// maxScan is the most rules that are looked at for one page: one that filters out
+	// nearly all of them ends early, and says where to go on.
+	maxScan = 50_000
+
+	// maxText is the longest id, uid or domain.
+	maxText = catalog.MaxID
+
+	// step is how many rules are asked of the catalog at a time.
+	step = 1000
+)
+
+// listAnswer is a page of rules.
+type listAnswer struct {
+	Rules []ruleAnswer `json:"rules"`
+
+	// Next is what to send as after for the next page; null after the last.
+	Next *string `json:"next"`
+
+	standing
+}
+
+// standing is what is in force.
+type standing struct {
+	Count      int    `json:"count"`
+	Generation uint64 `json:"generation"`
+	Hash       string `json:"hash"`
+}
+
+func (a *api) standing() standing {
+	c := a.book.Catalog()
+	return standing{c.Len(), c.Generation(), c.Hash()}
+}
+
+func (a *api) list(w http.ResponseWriter, r *http.Request) {
+	query, f := readQuery(r, "after", "limit", "uid", "domain")
+	if f != nil {
+		f.write(w)
+		return
+	}
+	limit := defaultLimit
+	if text := query.Get("limit"); query.Has("limit") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxLimit {
+			bad("limit", quote(text)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).write(w)
+			return
+		}
+		limit = n
+	}
+	answer := listAnswer{Rules: []ruleAnswer{}, standing: a.standing()}
+	a.page(&answer, query, limit)
+	w.Header().Set("ETag", `"`+answer.Hash+`"`)
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// page fills a page by the parameters of its query.
+func (a *api) page(answer *listAnswer, query url.Values, limit int) {
+	last := query.Get("after")
+	for range maxScan / step {
+		rules := a.book.Catalog().List(last, step)
+		for i := range rules {
+			r := &rules[i]
+			if query.Has("uid") && r.UID != query.Get("uid") || query.Has("domain") && r.Domain != query.Get("domain") {
+				last = r.ID
+				continue
+			}
+			if len(answer.Rules) == limit {
+				answer.Next = &last
+				return
+			}
+			last = r.ID
+			answer.Rules = append(answer.Rules, shown(r))
+		}
+		if len(rules) < step {
+			return
+		}
+	}
+	answer.Next = &last
+}
+
+// readQuery reads the parameters of a request, each of which may stand once.
+func readQuery(r *http.Request, known ...string) (url.Values, *fault) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, bad("", "unknown parameter "+quote(name), "known here are "+strings.Join(known, ", "))
+		case len(values) > 1:
+			return nil, bad(name, "given twice", "give it once")
+		case len(values[0]) > maxText:
+			return nil, bad(name, fmt.Sprintf("longer than %d bytes", maxText), "no rule has it")
+		}
+	}
+	return query, nil
+}
