@@ -60,7 +60,8 @@ func (a *App) trafficHandler() http.Handler {
 	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
-			OnError: func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
+			OnError:  func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
+			OnMisuse: (&misuses{log: a.log}).tell,
 		},
 		JSON:    a.rls.JSON(),
 		Healthy: func() bool { return a.phase.Load() == running },

@@ -43,7 +43,13 @@ func (r *Request) Target() string {
 }
 
 // Error says that a proxy does not say what was asked.
-type Error struct{ Problem, Hint string }
+type Error struct {
+	Problem, Hint string
+
+	// Missing: the proxy says nothing of it. False: what it says is no request, or
+	// contradicts itself, which its client can bring about.
+	Missing bool
+}
 
 // Error returns the problem. The hint stands apart.
 func (e *Error) Error() string { return e.Problem }
@@ -62,10 +68,10 @@ func Read(h Header) (Request, error) {
 		return r, err
 	}
 	if uri == "" {
-		return r, &Error{"no header says what was asked for", "let the proxy set X-Original-URI or X-Forwarded-Uri"}
+		return r, &Error{"no header says what was asked for", "let the proxy set X-Original-URI or X-Forwarded-Uri", true}
 	}
 	if r.Method == "" {
-		return r, &Error{"no header says by which method", "let the proxy set X-Original-Method or X-Forwarded-Method"}
+		return r, &Error{"no header says by which method", "let the proxy set X-Original-Method or X-Forwarded-Method", true}
 	}
 	if strings.Contains(r.Host, ",") {
 		return r, contradiction(ForwardedHost, "")
@@ -75,7 +81,7 @@ func Read(h Header) (Request, error) {
 		r.Path = "/"
 	}
 	if r.Path[0] != '/' && r.Path != "*" {
-		return r, &Error{"what was asked for is no path", "let the proxy send path and query, such as /orders/7?full=1"}
+		return r, &Error{"what was asked for is no path", "let the proxy send path and query, such as /orders/7?full=1", false}
 	}
 	return r, nil
 }
@@ -105,7 +111,7 @@ func contradiction(name, other string) error {
 	if other != "" {
 		names += " or " + other
 	}
-	return &Error{names + " is there twice, with different values", "let the proxy overwrite what its clients send of them"}
+	return &Error{names + " is there twice, with different values", "let the proxy overwrite what its clients send of them", false}
 }
 
 // cutOrigin cuts the scheme and the authority off a URI that has them.

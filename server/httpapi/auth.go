@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -67,6 +68,11 @@ type AuthOptions struct {
 	// OnError is told of every request that the store could not decide. It must not
 	// block. Nil: nobody is told.
 	OnError func(error)
+
+	// OnMisuse is told of every question that is wrong whatever the client does: by a peer
+	// that is not trusted, with wrong parameters, or without what has to be said. It must
+	// not block. Nil: nobody is told but the proxy, which rarely shows it.
+	OnMisuse func(peer netip.Addr, problem, hint string)
 }
 
 // auth answers the questions of proxies.
@@ -108,7 +114,7 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 	}
 	q, f := a.parse(req.Query)
 	if f != nil {
-		return f
+		return a.misused(req.Peer, f)
 	}
 	w := a.works.Get().(*authWork)
 	if f = a.decide(ctx, req, &q, w, resp); f != nil {
@@ -137,15 +143,19 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 // may let it pass.
 func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *fault {
 	if !a.finder.Trusts(req.Peer) {
-		return &fault{
+		return a.misused(req.Peer, &fault{
 			status: http.StatusForbidden, code: codeForbidden, offset: -1,
 			problem: req.Peer.String() + " is no trusted proxy, so what it says of a request is not believed",
 			hint:    "name it in --trusted-proxies",
-		}
+		})
 	}
 	asked, err := original.Read(req.Header)
-	if err != nil {
-		return bad(-1, err.Error(), hintOf(err))
+	if e, ok := errors.AsType[*original.Error](err); ok {
+		f := bad(-1, e.Problem, e.Hint)
+		if e.Missing {
+			f = a.misused(req.Peer, f)
+		}
+		return f
 	}
 	w.request = proxied{line: asked, header: req.Header, peer: req.Peer, finder: a.finder}
 	rules := ask.Rules{Limiter: a.limiter, Domain: q.domain}
@@ -229,6 +239,14 @@ func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
 	w.fields.Wait(answer.RetryUnavailable)
 	resp.setAll(&w.fields)
 	a.refuser.Unavailable(&w.refusal, accept)
+}
+
+// misused tells of a question that is wrong.
+func (a *auth) misused(peer netip.Addr, f *fault) *fault {
+	if a.options.OnMisuse != nil {
+		a.options.OnMisuse(peer, f.problemAt(), f.hint)
+	}
+	return f
 }
 
 func (a *auth) report(err error) {

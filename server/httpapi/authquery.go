@@ -1,13 +1,10 @@
 package httpapi
 
 import (
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"stint/internal/original"
 )
 
 // authQuery is what the query of a call says, or else the settings.
@@ -59,12 +56,4 @@ func (a *auth) parse(raw string) (authQuery, *fault) {
 		return q, bad(-1, "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").at("domain")
 	}
 	return q, nil
-}
-
-// hintOf returns what to do about an error of what a proxy says.
-func hintOf(err error) string {
-	if e, ok := errors.AsType[*original.Error](err); ok {
-		return e.Hint
-	}
-	return ""
 }

@@ -57,12 +57,14 @@ func (f *fault) atIndex(i int) *fault {
 }
 
 // message is the whole sentence for people: where, what, what to do.
-func (f *fault) message() string {
-	text := f.problem + "; " + f.hint
+func (f *fault) message() string { return f.problemAt() + "; " + f.hint }
+
+// problemAt says where and what, without what to do.
+func (f *fault) problemAt() string {
 	if f.field != "" {
-		text = f.field + ": " + text
+		return f.field + ": " + f.problem
 	}
-	return text
+	return f.problem
 }
 
 // appendJSON appends the error envelope.

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// askAuth asks as a proxy does, and returns the status.
+func (s *service) askAuth(query string, header http.Header) int {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/v1/auth"+query, nil)
+	must(s.t, err)
+	req.Header = header
+	resp, err := client.Do(req)
+	must(s.t, err)
+	must(s.t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+// TestAuth: proxies ask by the settings.
+func TestAuth(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "demo.yaml")
+	write(t, rules, demoRules)
+	s := start(t, func(c *Config) {
+		c.Rules, c.TrustedProxies = []string{rules}, []string{"127.0.0.0/8"}
+		c.AuthDomain, c.AuthDeny = "demo", 403
+	})
+	question := http.Header{"X-Original-Uri": {"/"}, "X-Original-Method": {"GET"}, "X-Forwarded-For": {"192.0.2.7"}}
+	for i, test := range []struct {
+		query string
+		want  int
+	}{{"", 200}, {"", 200}, {"", 403}, {"?deny=401", 401}, {"?domain=other", 200}} {
+		if got := s.askAuth(test.query, question); got != test.want {
+			t.Errorf("question %d: %d, want %d", i, got, test.want)
+		}
+	}
+	s.askAuth("", http.Header{})
+	s.log.await(t, 0, "level=WARN", "wrong question of a proxy", "peer=127.0.0.1", "let the proxy set X-Original-URI")
+}
+
+// TestMisuses: each peer is warned of once, and a flood of them does not flood the log.
+func TestMisuses(t *testing.T) {
+	var log strings.Builder
+	m := misuses{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		for i := range 100 {
+			m.tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != mostWarned {
+		t.Errorf("%d warnings, want %d", n, mostWarned)
+	}
+}
