@@ -70,6 +70,15 @@ func (l *Limit) writeOff(st *State, now Instant) {
 	st.lending.list = append(list[:0], list[off:]...)
 }
 
+// Reset makes the state that of an untouched key, but for what is lent of it.
+func (l *Limit) Reset(st *State, now Instant) {
+	l.writeOff(st, now)
+	*st = State{T: st.T, N: min(st.N, st.lending.lent()), lending: st.lending}
+	if st.N == 0 {
+		st.T = 0
+	}
+}
+
 // Report tells a state what a node did with what it was lent, before anything else is
 // done to it. A state that the epoch does not know becomes one that may have been used.
 // It does nothing for limits that cannot be lent.
@@ -80,6 +89,9 @@ func (l *Limit) Report(st *State, now Instant, a *Loan, e Epoch) {
 	}
 	l.enter(st, now, a, e)
 	l.writeOff(st, now)
+	if st.lending == nil {
+		return
+	}
 	o := st.lending.find(a.Node)
 	if o == nil || a.Node == 0 || a.Seq <= o.seq || a.Epoch != e.Began {
 		return
@@ -101,6 +113,8 @@ func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 		return
 	case e.Lost && !a.AfterLoss:
 		l.suspect(st, now, e.Began)
+	case st.lending == nil && a.Node == 0 && !e.Lost:
+		return // nothing is lent, and nothing forgotten
 	case st.lending == nil:
 		st.lending = new(loans)
 	}
@@ -223,7 +237,7 @@ func (l *Limit) pause(st *State, now Instant, room int64) time.Duration {
 	if room <= 0 && st.lending.lent() == 0 {
 		return retry
 	}
-	return min(LeasePause, span(end-int64(now))/16) // some may come home
+	return min(LeasePause, span((end-int64(now))/16)) // some may come home
 }
 
 // lentTest is Test of a bucket of which something is lent.

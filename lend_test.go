@@ -314,7 +314,7 @@ func TestLendWindow(t *testing.T) {
 	if d.Remaining != 78 || a.Grant != 12 || a.Lease != 240*time.Millisecond {
 		t.Fatalf("%+v %+v", d, a)
 	}
-	st.Reset()
+	limit.Reset(&st, at)
 	if d, a = ask(at, stint.Loan{Node: 1, Seq: 2, Epoch: zero, Kept: 5, Home: 4}, 0); d.Remaining != 92 || a.Held != 5 {
 		t.Fatalf("after a reset, with 5 kept, 4 given back and 5 spent: %+v %+v", d, a)
 	}

@@ -178,14 +178,6 @@ func (st *State) Size() int {
 	return n
 }
 
-// Reset makes the state that of an untouched key, but for what is lent of it.
-func (st *State) Reset() {
-	*st = State{T: st.T, N: min(st.N, st.lending.lent()), lending: st.lending}
-	if st.N == 0 {
-		st.T = 0
-	}
-}
-
 // Lent returns how many units are lent to nodes at now and not known to be spent, and to
 // how many nodes, for people who look.
 func (st *State) Lent(now Instant) (units int64, nodes int) {

@@ -144,15 +144,15 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 		used = 0
 	}
 	*st = State{}
-	if l.Leasable() {
-		st.lending = lending
-	}
 	switch {
 	case used == 0:
 	case l.spec.StartFull: // what came before is known
 		st.log().push(int64(now)/l.block, uint64(used))
 	default:
 		l.add(st, now, used)
+	}
+	if l.Leasable() {
+		st.lending = lending
 	}
 }
 
@@ -296,6 +296,7 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 		l.writeOff(st, now)
 		st.T = l.bucketAdd(st.T, now, cost)
 	case FixedWindow:
+		l.writeOff(st, now)
 		l.windowAdd(st, int64(now), cost)
 	case SlidingLog:
 		l.logAdd(st, now, cost)

@@ -314,7 +314,7 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 // land takes the answer to what was asked about a key.
 func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.Decision, i int, err error) {
 	e := a.entry
-	answered := err == nil && !results[i].Degraded
+	answered := err == nil && !results[i].Degraded && (!a.flies || a.loan.Began != 0) // 0: nobody looked at it
 	if a.flies {
 		e.mu.Lock()
 		if answered {

@@ -249,7 +249,7 @@ func (q *query) apply(st *stint.State, at stint.Instant) stint.Decision {
 	case stint.Settle:
 		return q.limit.Settle(st, at, q.cost, q.undo)
 	case stint.Reset:
-		st.Reset()
+		q.limit.Reset(st, at)
 		return q.limit.Test(st, at, 0)
 	}
 	return q.limit.Take(st, at, q.cost)

@@ -10,6 +10,7 @@ import (
 
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
-		New: func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
+		New:   func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
+		Lends: true,
 	})
 }

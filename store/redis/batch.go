@@ -30,6 +30,7 @@ type batch struct {
 	more    kindSet // of states that were found
 	keys    []string
 	args    []string
+	epoch   string // the key of the epoch, where something may be lent
 }
 
 // mode says what a group is asked for, see lua/decide.lua.
@@ -58,6 +59,9 @@ type part struct {
 	partition int
 	op        stint.Op
 	undo      *stint.Decision
+	loan      *stint.Loan
+	known     stint.Instant // the epoch that this store remembers
+	epoch     string        // the name of the key of the epoch there
 	cost      uint64
 	lends     uint8 // Take.Leans
 	held      bool  // others lean on it
@@ -139,6 +143,10 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 		return 0, stint.ErrMixedLimits
 	}
 	p := &b.parts[n]
+	if t.Loan != nil && p.loan == nil && p.name != "" {
+		p.loan, p.epoch = t.Loan, s.where(p.partition)+"epoch"
+		p.known = stint.Instant(s.epochs[p.partition].Load())
+	}
 	if leaned {
 		p.held = true
 	} else {
@@ -153,20 +161,28 @@ const maxText = 128
 
 // name returns the name of a key in Redis, and the partition it lies in.
 func (s *Store) name(t *stint.Take) (name string, partition int) {
-	where, algorithm, key := s.namespace+":", t.Limit.Algorithm(), t.Key
+	algorithm, key := t.Limit.Algorithm(), t.Key
 	if s.tags != nil {
 		place := t.Place
 		if place == "" {
 			place = key
 		}
 		partition = partitionOf(string(place), len(s.tags))
-		where += "{" + s.tags[partition] + "}:"
 	}
+	where := s.where(partition)
 	if len(key) <= maxText {
 		return where + algorithm.String() + ":" + string(key), partition
 	}
 	sum := sha256.Sum256([]byte(key))
 	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+}
+
+// where returns what the names of all keys of a partition begin with.
+func (s *Store) where(partition int) string {
+	if s.tags == nil {
+		return s.namespace + ":"
+	}
+	return s.namespace + ":{" + s.tags[partition] + "}:"
 }
 
 // where returns the partition of the groups that are to be written.
@@ -214,7 +230,7 @@ const maxCost = 1 << 48
 // write puts the groups that are not done into words for the script; false if there
 // are none. Windows of a calendar are those around now.
 func (b *batch) write(now stint.Instant) bool {
-	b.keys, b.args, b.kinds, b.now, b.written, b.size = b.keys[:0], b.args[:0], b.more, now, 0, 0
+	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch = b.keys[:0], b.args[:0], b.more, now, 0, 0, ""
 	for i := range b.groups {
 		g := &b.groups[i]
 		if !g.done && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
@@ -260,6 +276,10 @@ func (b *batch) writeGroup(g *group, follows bool) {
 	for i := g.first; i < g.end; i++ {
 		p := &b.parts[i]
 		b.kinds |= p.kinds
+		if p.loan != nil {
+			b.kinds |= lendKind
+			b.epoch = p.epoch
+		}
 		b.writePart(p)
 		if p.name != "" {
 			b.keys = append(b.keys, p.name)
@@ -293,6 +313,9 @@ func (b *batch) writePart(p *part) {
 			b.number(int64(l.cost))
 		}
 	}
+	if p.loan != nil {
+		b.writeLoan(p.loan, p.known)
+	}
 }
 
 // scriptFlags returns the flags of a part.
@@ -309,6 +332,9 @@ func (p *part) scriptFlags() int64 {
 	}
 	if p.lends > 0 {
 		flags |= flagLeans
+	}
+	if p.loan != nil {
+		flags |= flagLoan
 	}
 	return flags
 }
@@ -390,12 +416,23 @@ const fields = 7
 // readGroup reads the answers about the parts of a group.
 func (b *batch) readGroup(g *group, answer message) error {
 	numbers, err := answer.AsIntSlice()
-	if err != nil || len(numbers) != 1+fields*(g.end-g.first) {
+	want := 1 + fields*(g.end-g.first)
+	for i := g.first; i < g.end; i++ {
+		if b.parts[i].loan != nil {
+			want += loanFields
+		}
+	}
+	if err != nil || len(numbers) != want {
 		return errReply
 	}
-	at := stint.Instant(numbers[0])
+	at, next := stint.Instant(numbers[0]), numbers[1:]
 	for i := g.first; i < g.end; i++ {
-		p, n := &b.parts[i], numbers[1+fields*(i-g.first):]
+		p, n := &b.parts[i], next
+		next = next[fields:]
+		if p.loan != nil {
+			readLoan(p.loan, next)
+			next = next[loanFields:]
+		}
 		p.result = stint.Decision{
 			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: n[1],
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),

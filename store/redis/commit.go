@@ -195,14 +195,19 @@ func fly(ctx context.Context, client rueidis.Client, group []*passenger) {
 // execDecide has batches decided by decide.lua.
 func execDecide(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
 	first := group[0].batch
-	if len(group) == 1 {
+	if len(group) == 1 && first.epoch == "" {
 		return scripts[first.kinds].Exec(ctx, client, first.keys, first.args)
 	}
 	var kinds kindSet
 	var keys, args []string
+	epoch := ""
 	for _, p := range group {
 		kinds |= p.batch.kinds
+		epoch = max(epoch, p.batch.epoch)
 		keys, args = append(keys, p.batch.keys...), append(args, p.batch.args...)
+	}
+	if epoch != "" {
+		keys = append(keys, epoch)
 	}
 	return scripts[kinds].Exec(ctx, client, keys, args)
 }

@@ -31,6 +31,7 @@ const (
 	flagOnly
 	flagUndo
 	flagLeans
+	flagLoan
 )
 
 // forms remembers the forms of limits. It is emptied when it holds maxForms, for
@@ -129,6 +130,8 @@ func kindsOf(head string) kindSet {
 		return logKind
 	case "1k", "1m":
 		return slidingKind
+	case "~": // what stands behind a state of which something is lent
+		return lendKind
 	}
 	return 0
 }

@@ -76,7 +76,7 @@ func (b *batch) isQuick() bool {
 		return false
 	}
 	for i := range b.parts {
-		if p := &b.parts[i]; p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held {
+		if p := &b.parts[i]; p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held || p.loan != nil {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -90,6 +91,14 @@ type Options struct {
 // two steps the error wraps stint.ErrUnknown. The decisions of one call carry the times of
 // their servers.
 //
+// # What is lent
+//
+// Where units of a key are lent to nodes (see [stint.Loan]) its state says so, and lives
+// until the last loan is written off. NAMESPACE:epoch, in a Cluster one for each partition,
+// says since when the server forgot nothing; it is the one key that never expires. A server
+// that did not write it itself, or has none though this Store remembers one, has lost writes
+// and begins another epoch. Calls whose takes lie in several partitions lend nothing.
+//
 // # When it fails
 //
 // An error means that the call was not decided. It wraps [stint.ErrUnknown] where the
@@ -104,6 +113,7 @@ type Store struct {
 	side      link        // for what is not a decision, so that it delays none
 	commits   []committer // of each partition
 	forms     forms
+	epochs    []atomic.Int64 // that each partition was last known to be in
 	general   bool           // decide.lua decides everything, for tests
 	batches   sync.Pool      // *batch
 	behind    sync.WaitGroup // what is given back behind the backs of callers
@@ -154,6 +164,7 @@ func Open(url string, options Options) (*Store, error) {
 		s.tags = tags(n)
 	}
 	s.commits = make([]committer, max(1, len(s.tags)))
+	s.epochs = make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -215,6 +226,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	for i, p := range b.of {
 		c.Results[i] = b.parts[p].result
 	}
+	s.rememberEpochs(b)
 	return nil
 }
 

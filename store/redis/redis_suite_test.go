@@ -30,6 +30,7 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return open(t, server) },
 		Backwards: true,
+		Lends:     true,
 		Slow:      true,
 	})
 }
@@ -44,6 +45,7 @@ func TestSuiteGeneral(t *testing.T) {
 			return s
 		},
 		Backwards: true,
+		Lends:     true,
 		Slow:      true,
 	})
 }

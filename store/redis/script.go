@@ -19,6 +19,7 @@ const (
 	windowKind
 	logKind
 	slidingKind
+	lendKind
 	allKinds kindSet = 1<<iota - 1
 )
 
@@ -41,6 +42,7 @@ func (set kindSet) text() string {
 		{windowKind, "window"},
 		{logKind, "log"},
 		{slidingKind, "sliding"},
+		{lendKind, "lend"},
 	} {
 		if set&f.kind != 0 {
 			files = append(files, f.name)

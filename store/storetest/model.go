@@ -226,7 +226,7 @@ func (p *part) do(st *stint.State, now stint.Instant) {
 	case stint.Settle:
 		p.result = p.Limit.Settle(st, now, p.cost, p.Undo)
 	case stint.Reset:
-		st.Reset()
+		p.Limit.Reset(st, now)
 		p.result = p.Limit.Test(st, now, 0)
 	default:
 		p.result = p.Limit.Take(st, now, p.cost)

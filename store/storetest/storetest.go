@@ -44,6 +44,9 @@ type Options struct {
 	// also for the debt of that denial.
 	Scattered bool
 
+	// Lends says that the store lends units of keys to nodes, see stint.Loan.
+	Lends bool
+
 	// Slow says that a decision leaves the process: contention and random histories
 	// are a tenth as long.
 	Slow bool
@@ -66,6 +69,7 @@ func Run(t *testing.T, o Options) {
 		{"Ops", ops},
 		{"Reservations", reservations},
 		{"Leans", leans},
+		{"Loans", loans},
 		{"Edges", edges},
 		{"Expiry", expiry},
 		{"Carry", carry},

@@ -96,7 +96,7 @@ kinds.b = {
     return { t = tonumber(text) or foreign(text) }
   end,
   save = function(key, st, l, ttl)
-    call('SET', key, l.head .. '|' .. int(st.t), 'PX', ttl)
+    call('SET', key, l.head .. '|' .. int(st.t) .. suffix(st), 'PX', ttl)
   end,
   untouched = function(st)
     return st.t == 0

@@ -31,6 +31,9 @@ local UNITS = 2 ^ 47 -- no more units than these are debited at once
 --   untouched(st)            says whether nothing has to be remembered
 local kinds = {}
 
+-- lending are the functions of lend.lua, none where that is not part of the script.
+local lending = {}
+
 -- int writes a whole number, which tostring would round to 14 digits.
 local function int(x)
   return format('%.0f', x)
@@ -74,6 +77,11 @@ local function muldiv(a, b, c)
     bit = bit / 2
   end
   return q, r
+end
+
+-- suffix returns what a state that is lent ends with.
+local function suffix(st)
+  return st.loans and lending.text(st.loans) or ''
 end
 
 -- The head of every state says under which numbers it was written:

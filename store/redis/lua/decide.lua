@@ -17,7 +17,7 @@
 --             a debt of no more than the limit
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others lean on it, 8 and nobody
---             asks it, 16 it has an undo, 32 it leans
+--             asks it, 16 it has an undo, 32 it leans, 64 it has a loan
 --   wait      max_wait or min_interval in microseconds, -1 for none
 --   bounds    calendar windows only: how many, and so many microseconds in order,
 --             where windows around the time of the call begin
@@ -25,13 +25,19 @@
 --             after it, both in microseconds, and limit less remaining
 --   leans     if it leans: on how many, and of each the place in the group, from 1,
 --             and the units
+--   loan      if it has one: node, seq, epoch, kept, home, want, 1 if the key starts full
+--             after a loss, else 0, and the epoch that this client remembers
 --
 -- It returns for each group a list: the time, and of each take
 --
 --   allowed, remaining, retry_after, reset_after, delay, over, ahead
 --
 -- with times in microseconds and -1 for never; ahead is how much later than the time
--- of the group the take counts, where its key has seen later ones. Or it is an error text instead: a state that
+-- of the group the take counts, where its key has seen later ones. A take with a loan adds
+--
+--   grant, held, lease, empty, recall, began
+--
+-- Or it is an error text instead: a state that
 -- cannot be read; "STINT-WINDOW now" where now is outside the bounds; or "STINT-NEEDS
 -- head" where a state was written under a kind of limit that is not part of this
 -- script; "STINT-AFTER" where it follows one that was not decided. Then nothing of the
@@ -97,8 +103,9 @@ local function next_take()
   local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
   argument = argument + 5
   local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
-  local has_undo, leans = false, false
+  local has_undo, leans, has_loan = false, false, false
   if flags > 0 then
+    has_loan, flags = flag(flags, 64)
     leans, flags = flag(flags, 32)
     has_undo, flags = flag(flags, 16)
     p.only, flags = flag(flags, 8)
@@ -117,6 +124,13 @@ local function next_take()
     for i = 1, number() do
       p.on[i], p.costs[i] = number(), number()
     end
+  end
+  if has_loan then
+    local a = numbers(8)
+    p.loan = {
+      node = a[1], seq = a[2], epoch = a[3], kept = a[4], home = a[5], want = a[6], after_loss = a[7] == 1, known = a[8],
+      grant = 0, held = 0, lease = 0, empty = 0, recall = false, began = 0,
+    }
   end
   if p.letter ~= 'u' then
     key = key + 1
@@ -142,6 +156,8 @@ local function answer(p, now, cost, allowed)
   end
   if cost > p.most then
     p.retry = huge
+  elseif p.st.loans then
+    p.retry = lending.retry(p, p.st, now, cost)
   else
     p.retry = p.kind.retry(p, p.st, now, cost)
   end
@@ -190,7 +206,14 @@ local function take(p, now, cost)
   answer(p, now, cost, false)
 end
 
-local function reset(p)
+local function expiry(p)
+  return (p.st.loans and lending or p.kind).expiry(p, p.st)
+end
+
+local function reset(p, now)
+  if p.st.loans then
+    return lending.reset(p, now)
+  end
   call('DEL', p.key)
   p.st = p.kind.blank(p.key)
   p.found = false
@@ -218,10 +241,10 @@ local function act(p, now)
     return owe(p, now, p.cost)
   elseif not p.key then -- no limit: nothing to change
   elseif p.op == RESET then
-    reset(p)
+    reset(p, now)
   elseif p.op == FORCE and charges then
     add(p, now, min(p.cost, UNITS))
-  elseif p.op == BACK and charges and p.kind.expiry(p, p.st) > now then
+  elseif p.op == BACK and charges and expiry(p) > now then
     p.kind.sub(p, p.st, now, min(p.cost, UNITS), p.undo)
     p.st.dirty = true
   elseif p.op == SETTLE and charges and p.kind.settle and p.undo then
@@ -242,16 +265,32 @@ local function carry(p, now)
       used = 0
     end
   end
-  reset(p)
-  if used == 0 then
-    return
-  end
-  if p.letter == 'm' then
+  local loans = p.st.loans
+  p.st.loans = nil
+  reset(p, now)
+  if used > 0 and p.letter == 'm' then
     p.kind.carried(p, p.st, now, used)
     p.st.dirty = true
-  else
+  elseif used > 0 then
     add(p, now, used)
   end
+  if loans then
+    lending.carried(p, loans)
+  end
+end
+
+-- decode returns the state of a limit that a text says, as it is now.
+local function decode(l, text, now)
+  local bar = string.find(text, '~', 1, true)
+  if not bar then
+    return l.kind.decode(text)
+  elseif not lending.read then
+    error('STINT-NEEDS ~', 0)
+  end
+  local st = l.kind.decode(string.sub(text, 1, bar - 1))
+  st.loans = lending.read(string.sub(text, bar + 1))
+  lending.tidy(l, st, now)
+  return st
 end
 
 local function load(p, now)
@@ -275,11 +314,11 @@ local function load(p, now)
   local head, rest = parse(value)
   p.found = true
   if head == p.head then
-    p.st = p.kind.decode(rest)
+    p.st = decode(p, rest, now)
     return
   end
   p.old = read(head, {})
-  p.st = p.old.kind.decode(rest)
+  p.st = decode(p.old, rest, now)
 end
 
 -- save writes a state that was changed, and gives a key that lives for ever, which
@@ -288,12 +327,12 @@ local function save(p, now, spare)
   if not p.key then
     return
   end
-  local ttl = spare + ceildiv(max(0, p.kind.expiry(p, p.st) - now), 1000)
+  local ttl = spare + ceildiv(max(0, expiry(p) - now), 1000)
   if not p.st.dirty then
     if p.found and call('PTTL', p.key) == -1 then
       call('PEXPIRE', p.key, ttl)
     end
-  elseif not p.kind.untouched(p.st) then
+  elseif not p.kind.untouched(p.st) or p.st.loans and #p.st.loans > 0 then
     p.kind.save(p.key, p.st, p, ttl)
     written = true
   else
@@ -368,6 +407,11 @@ local function decide(group, now, spare, mode)
       carry(p, now)
     end
   end
+  for _, p in ipairs(group) do
+    if p.loan then
+      lending.report(p, now)
+    end
+  end
   local pass = test(group, now) and mode ~= DENIED
   local result = { now }
   for _, p in ipairs(group) do
@@ -376,11 +420,19 @@ local function decide(group, now, spare, mode)
     else
       conclude(p, pass, now)
     end
+    if p.loan then
+      lending.lend(p, now)
+    end
     save(p, now, spare)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset
     result[i + 5], result[i + 6], result[i + 7] = p.delay, p.over and 1 or 0, (p.at or now) - now
+    local a = p.loan
+    if a then
+      result[i + 8], result[i + 9], result[i + 10], result[i + 11] = a.grant, a.held, a.lease, a.empty
+      result[i + 12], result[i + 13] = a.recall and 1 or 0, a.began
+    end
   end
   return result
 end

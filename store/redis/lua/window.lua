@@ -78,7 +78,7 @@ kinds.w = {
     if st.stop then
       text = text .. ' ' .. int(st.stop)
     end
-    call('SET', key, text, 'PX', ttl)
+    call('SET', key, text .. suffix(st), 'PX', ttl)
   end,
   untouched = function(st)
     return st.n == 0

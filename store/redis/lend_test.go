@@ -1,0 +1,106 @@
+package redis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// lent refills 80 units in 800 seconds.
+var lent = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 80})
+
+// lend asks for one unit and a loan.
+func lend(t testing.TB, s stint.Store, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
+	t.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Leased: true, Loan: &a}}}
+	if err := s.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	return call.Results[0], a
+}
+
+// A server that lost what it knew, and is told so by whoever knew it before, lets nobody
+// take what others may hold; one that nobody remembers is new.
+func TestEpochs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		lose       func(*redistest.Server)
+		stranger   bool
+		full       bool
+		wantLost   bool
+		wantPassed bool
+	}{
+		{"nothing happens", func(*redistest.Server) {}, false, false, false, true},
+		{"it is emptied", func(s *redistest.Server) { s.Do("FLUSHALL") }, false, false, true, false},
+		{"it starts again", (*redistest.Server).Restart, false, false, true, false},
+		{"it starts again, for a rule that starts full", (*redistest.Server).Restart, false, true, true, true},
+		{"it is emptied, and a stranger comes first", func(s *redistest.Server) { s.Do("FLUSHALL") }, true, false, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := redistest.Start(t)
+			known, stranger := openIn(t, server, "epoch"), openIn(t, server, "epoch")
+			d, first := lend(t, known, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
+			if !d.Allowed || first.Grant != 10 || first.Lease < time.Second || first.Began == 0 {
+				t.Fatalf("%+v %+v", d, first)
+			}
+			test.lose(server)
+			asked := known
+			if test.stranger {
+				asked = stranger
+			}
+			var next stint.Loan
+			redistest.Until(t, "the server answers", func() bool {
+				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Loan: &stint.Loan{AfterLoss: test.full}}}}
+				if err := asked.Decide(context.Background(), &call); err != nil {
+					return false
+				}
+				d, next = call.Results[0], *call.Takes[0].Loan
+				return true
+			})
+			if lost := next.Began != first.Began && !test.stranger; lost != test.wantLost || d.Allowed != test.wantPassed {
+				t.Errorf("epoch %d then %d, and another key is told %+v", first.Began, next.Began, d)
+			}
+		})
+	}
+}
+
+// What is lent of a key that nobody has heard of again goes with the key.
+func TestLentExpires(t *testing.T) {
+	s := openIn(t, redistest.Start(t), "lent")
+	lend(t, s, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
+	lend(t, s, "a", stint.Loan{Node: 8, Seq: 1, Want: 3})
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 0}}}
+	if err := s.Decide(context.Background(), &call); err != nil || call.Results[0].Remaining != 65 {
+		t.Fatalf("%+v, %v", call.Results, err)
+	}
+}
+
+// On a Cluster each partition lends for itself, and a take of several partitions lends
+// nothing.
+func TestLendOnCluster(t *testing.T) {
+	t.Parallel()
+	s := openCluster(t, redistest.StartCluster(t, 3))
+	parts := map[int]bool{}
+	for _, key := range []stint.Key{"a", "b", "c", "d", "e", "f"} {
+		parts[s.Part(&stint.Take{Key: key, Limit: lent})] = true
+		if d, a := lend(t, s, key, stint.Loan{Node: 7, Seq: 1, Want: 10}); !d.Allowed || a.Grant != 10 {
+			t.Errorf("%s: %+v %+v", key, d, a)
+		}
+	}
+	if len(parts) < 3 {
+		t.Fatalf("all keys lie in %d partitions", len(parts))
+	}
+	loans := make([]stint.Loan, 2)
+	loans[0], loans[1] = stint.Loan{Node: 7, Seq: 2, Want: 10}, stint.Loan{Node: 7, Seq: 2, Want: 10}
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: &loans[0]}, {Key: "b", Limit: lent, Cost: 1, Loan: &loans[1]}}}
+	if err := s.Decide(context.Background(), &call); err != nil || loans[0].Began != 0 || loans[1].Began != 0 {
+		t.Errorf("%+v %+v, %v", call.Results, loans, err)
+	}
+}
+
+var _ interface{ Part(*stint.Take) int } = (*redis.Store)(nil)

@@ -1,0 +1,331 @@
+-- Lends units of a token bucket that fills steadily, or of a fixed window, to nodes. A
+-- state of which something is lent goes on behind a tilde:
+--
+--   1b 100 60000000 100|1767225600123456~1767225500000000 0 42 7 20 20 1767225600100000
+--
+-- with the epoch it is known in, the time up to which nothing is lent, and of each loan, by
+-- age: the node (0: of an epoch that was lost), the number of its last ask, units possibly
+-- unspent, units granted by that ask, its time. As in lend.go,
+--
+--   used = max(t - now, lent * charge)
+--
+-- which load brings into t, so that everything else counts as ever. Times are microseconds.
+-- The last of KEYS is the epoch's, whose value is
+--
+--   1767225500000000 0 2f11c6480911d74e      when it began, 1 if one before it was lost,
+--                                            and the server that wrote it
+
+local LIFE = 2500000 -- from an ask until its loan is written off
+local SPENT = 0.8 -- the part of that in which the node may spend
+local PART = 4 -- one in so many is lent at most
+local PAUSE = 75000 -- how long to leave a key alone that is used up
+local ACTIVE = 500000 -- how long a node counts that asked
+
+function lending.read(text)
+  local began, called, rest = match(text, '^(%d+) (%d+)(.*)$')
+  if not began then
+    foreign(text)
+  end
+  local loans = { began = tonumber(began), called = tonumber(called) }
+  for node, seq, lent, grant, at in string.gmatch(rest, ' (%d+) (%d+) (%d+) (%d+) (%d+)') do
+    loans[#loans + 1] = {
+      node = tonumber(node), seq = tonumber(seq), lent = tonumber(lent), grant = tonumber(grant), at = tonumber(at),
+    }
+  end
+  return loans
+end
+
+function lending.text(loans)
+  local words = { '~' .. int(loans.began), int(loans.called) }
+  for _, o in ipairs(loans) do
+    words[#words + 1] = table.concat({ int(o.node), int(o.seq), int(o.lent), int(o.grant), int(o.at) }, ' ')
+  end
+  return table.concat(words, ' ')
+end
+
+local function lent_of(loans)
+  local sum = 0
+  for _, o in ipairs(loans) do
+    sum = sum + o.lent
+  end
+  return sum
+end
+
+local function loan_of(loans, node)
+  for i, o in ipairs(loans) do
+    if o.node == node then
+      return o, i
+    end
+  end
+end
+
+local function put(loans, loan)
+  local _, i = loan_of(loans, loan.node)
+  if i then
+    table.remove(loans, i)
+  end
+  i = #loans + 1
+  while i > 1 and loans[i - 1].at > loan.at do
+    i = i - 1
+  end
+  table.insert(loans, i, loan)
+end
+
+local function smooth(l)
+  return l.letter == 'b'
+end
+
+local function leasable(p)
+  return not p.overdraw and p.most >= 2 * PART and (smooth(p) or p.kind == kinds.w)
+end
+
+-- tidy makes a state that of now: what is older is written off.
+function lending.tidy(l, st, now)
+  local loans, off = st.loans, 0
+  if smooth(l) then
+    local lent = lent_of(loans)
+    while loans[off + 1] and loans[off + 1].at + LIFE <= now do
+      off = off + 1
+      st.t = max(st.t, loans[off].at + LIFE + lent * l.charge)
+      lent = lent - loans[off].lent
+    end
+    if l.most > 0 then
+      st.t = max(st.t, now + lent * l.charge)
+    end
+  else
+    while loans[off + 1] and loans[off + 1].at + LIFE <= now do
+      off = off + 1
+    end
+    if st.n > 0 and (st.stop and now >= st.stop or not st.stop and window_of(l, st, now) ~= st.t) then
+      off = #loans
+    end
+  end
+  for _ = 1, off do
+    table.remove(loans, 1)
+  end
+end
+
+-- retry is when cost units fit if no loan is heard of again.
+function lending.retry(l, st, now, cost)
+  if not smooth(l) then
+    return l.kind.retry(l, st, now, cost)
+  end
+  local t, lent = st.t, lent_of(st.loans)
+  for _, o in ipairs(st.loans) do
+    local ready = now + bucket_retry(l, t, now, cost)
+    if lent + cost <= l.most and ready < o.at + LIFE then
+      return ready - now
+    end
+    t = max(t, o.at + LIFE + lent * l.charge)
+    lent = lent - o.lent
+  end
+  return bucket_retry(l, t, now, cost)
+end
+
+function lending.expiry(l, st)
+  local last = st.loans[#st.loans]
+  if not last or not smooth(l) then
+    return l.kind.expiry(l, st)
+  end
+  local t, lent = st.t, lent_of(st.loans)
+  for _, o in ipairs(st.loans) do
+    t = max(t, o.at + LIFE + lent * l.charge)
+    lent = lent - o.lent
+  end
+  return max(last.at + LIFE, t)
+end
+
+-- reset makes a state that of an untouched key, but for what is lent.
+function lending.reset(p, now)
+  local old = p.st
+  p.st = p.kind.blank(p.key)
+  p.st.loans, p.st.dirty = old.loans, true
+  if not smooth(p) then
+    p.st.n = min(old.n, lent_of(old.loans))
+    if p.st.n > 0 then
+      p.st.t, p.st.stop = old.t, old.stop
+    end
+  end
+  lending.tidy(p, p.st, now)
+end
+
+function lending.carried(p, loans)
+  if leasable(p) then
+    p.st.loans, p.st.dirty = loans, true
+  end
+end
+
+local epoch
+
+-- enter_epoch returns the epoch in which an ask is answered whose node knows another one.
+local function enter_epoch(now, known)
+  if not epoch then
+    local began, lost, run = match(call('GET', KEYS[#KEYS]) or '', '^(%d+) (%d) (%w+)$')
+    epoch = { began = tonumber(began or 0), lost = lost == '1', run = run }
+    epoch.here = match(call('INFO', 'server'), 'run_id:(%w+)')
+  end
+  local begins, lost = nil, true
+  if epoch.began == 0 then
+    begins, lost = now, known > 0
+  elseif epoch.run ~= epoch.here or known > epoch.began or known > 0 and known ~= epoch.began and not epoch.lost then
+    begins = max(now, epoch.began + 1)
+  end
+  if begins then
+    epoch.began, epoch.lost, epoch.run = begins, lost, epoch.here
+    call('SET', KEYS[#KEYS], int(begins) .. (lost and ' 1 ' or ' 0 ') .. epoch.here)
+  end
+  return epoch
+end
+
+-- suspect makes the state that of a key which may have been used up when the epoch began,
+-- and of which all that may be lent may be unspent.
+local function suspect(p, now, began)
+  p.st = p.kind.blank(p.key)
+  p.st.loans = { called = 0 }
+  if smooth(p) then
+    p.st.t = began + p.full
+    put(p.st.loans, { node = 0, seq = 0, lent = floor(p.most / PART), grant = 0, at = began })
+    return
+  end
+  p.kind.add(p, p.st, began, p.most)
+  if p.kind.expiry(p, p.st) <= now then
+    p.st.t, p.st.n, p.st.stop = 0, 0, nil
+  end
+end
+
+-- report tells a state what a node did with what it was lent.
+function lending.report(p, now)
+  local a = p.loan
+  local e = enter_epoch(now, a.known)
+  a.began = e.began
+  if not leasable(p) then
+    return
+  end
+  local st = p.st
+  if not st.loans or st.loans.began ~= e.began then
+    if e.lost and not a.after_loss then
+      suspect(p, now, e.began)
+      st = p.st
+    elseif not st.loans and a.node == 0 and not e.lost then
+      return -- nothing is lent, and nothing forgotten
+    elseif not st.loans then
+      st.loans = { called = 0 }
+    end
+    st.loans.began = e.began
+    st.dirty = true
+  end
+  lending.tidy(p, st, now)
+  local o = loan_of(st.loans, a.node)
+  if not o or a.node == 0 or a.seq <= o.seq or a.epoch ~= e.began then
+    return
+  end
+  local kept = min(a.kept, o.lent)
+  local home = min(a.home, o.lent - kept)
+  o.lent = kept
+  st.dirty = true
+  if smooth(p) then
+    st.t = max(0, st.t - home * p.charge)
+  else
+    st.n = st.n - min(st.n, home)
+  end
+end
+
+local function active(loans, now, but)
+  local n = 0
+  for _, o in ipairs(loans) do
+    if o.node ~= 0 and o.node ~= but and o.at + ACTIVE > now then
+      n = n + 1
+    end
+  end
+  return n
+end
+
+-- left returns the units that could be taken now.
+local function left(p, now)
+  return p.most - p.kind.used(p, p.st, now)
+end
+
+local function pauses(p)
+  return min(PAUSE, floor(p.full / 8))
+end
+
+local function short(p, now, units)
+  local loans = p.st.loans
+  return smooth(p) and loans.called <= now and units < floor(p.most / 6)
+    and 2 * active(loans, now, 0) * p.charge <= pauses(p)
+end
+
+local function window_end(p, now)
+  local _, stop = window_of(p, p.st, now)
+  return stop
+end
+
+local function pause(p, now, units)
+  local retry = 0
+  if units <= 0 then
+    retry = lending.retry(p, p.st, now, 1)
+  end
+  if smooth(p) then
+    return max(retry, pauses(p))
+  end
+  if units <= 0 and lent_of(p.st.loans) == 0 then
+    return retry
+  end
+  return min(PAUSE, floor((window_end(p, now) - now) / 16))
+end
+
+local function grant(p, now, units)
+  local loans, a = p.st.loans, p.loan
+  if loans.called > now then
+    return 0
+  end
+  local lost, lent = loan_of(loans, 0), lent_of(loans)
+  if lost then
+    lent = lent - lost.lent
+  end
+  local may = floor(p.most / PART) - lent
+  local n = min(a.want, floor(may / 2), floor(units / (2 * (1 + active(loans, now, a.node)))))
+  return n >= 2 and n or 0
+end
+
+local function how_long(p, o, now)
+  local ends = o.at + LIFE
+  if not smooth(p) then
+    ends = min(ends, window_end(p, now))
+  end
+  return floor(max(0, ends - now) / 1000) * 1000 * SPENT
+end
+
+-- lend lends what a take's loan asks for, after the take was decided.
+function lending.lend(p, now)
+  local a, loans = p.loan, p.st.loans
+  if not leasable(p) or a.node == 0 then
+    return
+  end
+  local o = loan_of(loans, a.node) or { node = a.node, seq = 0, lent = 0, grant = 0 }
+  local units = left(p, now)
+  if a.seq < o.seq then
+    return
+  elseif a.seq == o.seq then
+    a.grant, a.held = o.grant, max(0, o.lent - o.grant)
+  else
+    if not p.allowed and p.cost > floor(floor(p.most / PART) / 2) then
+      loans.called = now + 2 * PAUSE
+    end
+    a.held, a.grant = o.lent, p.allowed and grant(p, now, units) or 0
+    o.seq, o.grant, o.at, o.lent = a.seq, a.grant, now, o.lent + a.grant
+    if a.grant > 0 then
+      p.kind.add(p, p.st, now, a.grant)
+    end
+    put(loans, o)
+    p.st.dirty = true
+    if a.grant > 0 then
+      p.remaining, p.reset = p.kind.report(p, p.st, now)
+    end
+  end
+  a.recall = loans.called > now
+  a.lease = how_long(p, o, now)
+  if a.grant < a.want and short(p, now, units) or a.grant == 0 and a.held == 0 and units <= 0 then
+    a.empty = pause(p, now, units)
+  end
+end

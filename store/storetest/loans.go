@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// loans: a store lends as a state does whose limit is told the same, whatever nodes report,
+// repeat and leave out, alone and in calls of several takes; and what is lent is respected
+// by takes that know nothing of it.
+func loans(t *testing.T, o Options) {
+	if !o.Lends {
+		return
+	}
+	for _, limit := range []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 300, Per: time.Second, Burst: 80}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 10_000}),
+		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second}),
+		stint.MustLimit(stint.Spec{Requests: 500, Calendar: stint.Day}),
+		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second, FromFirst: true}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 20, Per: time.Second}), // never lent
+	} {
+		t.Run(name(limit), func(t *testing.T) {
+			r := random(t)
+			rounds := 20
+			if o.Slow {
+				rounds /= 4
+			}
+			for range rounds {
+				lendRound(start(t, o), r, limit)
+			}
+		})
+	}
+}
+
+// borrower is a history of loans of one key, and the state that it should be in.
+type borrower struct {
+	r     *rand.Rand
+	limit *stint.Limit
+	state stint.State
+	began stint.Instant // the store's epoch
+	asks  []stint.Loan
+	seq   map[uint64]uint64
+}
+
+func lendRound(s tester, r *rand.Rand, limit *stint.Limit) {
+	s.Helper()
+	b := &borrower{r: r, limit: limit, seq: map[uint64]uint64{}}
+	idle := stint.MustLimit(stint.Spec{Requests: 1_000_000, Per: time.Hour})
+	now := noon
+	for step := range 60 {
+		now += stint.Instant(pick(r, 0, 1, 3334, 20_000, r.IntN(300_000), r.IntN(300_000)))
+		if r.IntN(20) == 0 {
+			now += 2_400_000
+		}
+		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40)))
+		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Apart: r.IntN(2) == 0}
+		if r.IntN(4) == 0 {
+			want := limit.Take(&b.state, now, uint64(cost))
+			if got := s.decide(now, take)[0]; got != want {
+				s.Fatalf("step %d: a take of %d is told %+v, want %+v", step, cost, got, want)
+			}
+			continue
+		}
+		a := b.ask()
+		told := a
+		take.Loan, take.Leased = &told, true
+		takes := []stint.Take{take}
+		if r.IntN(3) == 0 {
+			takes = append(takes, stint.Take{Key: "idle", Limit: idle, Cost: 1})
+		}
+		got := s.decide(now, takes...)[0]
+		b.began = told.Began
+		epoch := stint.Epoch{Began: told.Began}
+		limit.Report(&b.state, now, &a, epoch)
+		want := limit.Take(&b.state, now, uint64(cost))
+		limit.Lend(&b.state, now, &a, uint64(cost), &want)
+		if got != want || told != a || told.Began == 0 {
+			s.Fatalf("step %d: a take of %d is told %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
+		}
+	}
+	reset := s.decide(now, stint.Take{Key: "k", Limit: limit, Op: stint.Reset})[0]
+	limit.Reset(&b.state, now)
+	if want := limit.Test(&b.state, now, 0); reset != want {
+		s.Fatalf("a reset leaves %+v, want %+v", reset, want)
+	}
+}
+
+// ask is what a node says next: something new, or what one said before.
+func (b *borrower) ask() stint.Loan {
+	if len(b.asks) > 0 && b.r.IntN(5) == 0 {
+		return pick(b.r, b.asks...)
+	}
+	a := stint.Loan{
+		Node: b.r.Uint64N(4), Epoch: b.began,
+		Kept: uint32(b.r.IntN(20)), Home: uint32(b.r.IntN(10)), Want: uint32(b.r.IntN(60)),
+	}
+	b.seq[a.Node]++
+	a.Seq = b.seq[a.Node]
+	b.asks = append(b.asks, a)
+	return a
+}
