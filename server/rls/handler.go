@@ -88,6 +88,7 @@ type Call struct {
 	response response
 	fields   fields
 	metadata metadata
+	held     time.Duration // how long the answer is to be held
 	left     time.Duration // how long it should have been held, where there was no time
 	more     *limiter.Verdict
 	out      []byte
@@ -96,12 +97,7 @@ type Call struct {
 // Hold returns how long the answer is to be held back before it is sent, 0 for nearly
 // all: a leaky_bucket lets requests go one by one. It is never beyond the deadline of
 // the context that Decide got.
-func (c *Call) Hold() time.Duration {
-	if c.left > 0 || !c.verdict.Allowed {
-		return 0
-	}
-	return c.verdict.Delay
-}
+func (c *Call) Hold() time.Duration { return c.held }
 
 // The codes of gRPC that errors carry.
 const (
@@ -135,6 +131,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Where the answer is to be held, see [Call.Hold], and ctx ends before that, the
 // request is denied, and nothing of it is charged.
 func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, error) {
+	c.held = 0
 	if !c.message.decode(request) {
 		h.stats.service.Add(1)
 		return nil, &Error{Code: invalidArgument, Message: "malformed request: these bytes are no RateLimitRequest; send one of envoy.service.ratelimit.v3"}
@@ -151,7 +148,11 @@ func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, 
 }
 
 // Abandon gives back what a call took whose caller has gone while its answer was held.
+// What was not held stays as it is.
 func (h *Handler) Abandon(ctx context.Context, c *Call) {
+	if c.held == 0 {
+		return
+	}
 	undo, cancel := after(ctx)
 	defer cancel()
 	_ = h.limiter.Undo(undo, &c.verdict) // what cannot be given back refills later
@@ -165,7 +166,7 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // decide answers the message of c into its response.
 func (h *Handler) decide(ctx context.Context, c *Call) error {
-	c.left = 0
+	c.held, c.left = 0, 0
 	c.fields.forget()
 	if err := h.ask(c); err != nil {
 		h.stats.service.Add(1)
@@ -175,10 +176,7 @@ func (h *Handler) decide(ctx context.Context, c *Call) error {
 		return h.failed(ctx, err)
 	}
 	v := &c.verdict
-	switch {
-	case h.options.Shadow:
-		v.Delay = 0
-	case v.Allowed && v.Delay > 0:
+	if v.Allowed && v.Delay > 0 && !h.options.Shadow {
 		h.hold(ctx, c)
 	}
 	h.conclude(c)
@@ -248,12 +246,13 @@ func (h *Handler) failed(ctx context.Context, err error) error {
 	return &Error{Code: unknownCode, Message: message, Err: err}
 }
 
-// hold denies a request that is to be held for longer than its caller waits, and gives
-// back what it took.
+// hold says how long the answer is to be held. A request whose caller does not wait so
+// long is denied, and what it took is given back.
 func (h *Handler) hold(ctx context.Context, c *Call) {
 	v := &c.verdict
 	deadline, ok := ctx.Deadline()
 	if !ok || time.Until(deadline) > v.Delay+holdMargin {
+		c.held = v.Delay
 		return
 	}
 	c.left = v.Delay

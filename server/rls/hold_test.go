@@ -86,6 +86,37 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
+// A call that is used again knows nothing of the one before.
+func TestHoldIsForgotten(t *testing.T) {
+	d := deskOf(t, Options{}, queue)
+	for range 2 {
+		if _, failure := d.ask(t.Context(), t, request("q", "1", "a", "1")); failure != nil {
+			t.Fatal(failure)
+		}
+	}
+	if d.call.Hold() != 100*time.Millisecond {
+		t.Fatalf("held for %v", d.call.Hold())
+	}
+	if _, err := d.Decide(t.Context(), &d.call, []byte("\xff")); err == nil || d.call.Hold() != 0 {
+		t.Errorf("%v, held for %v", err, d.call.Hold())
+	}
+	d.Abandon(t.Context(), &d.call)
+	d.expect(t, "api: a=1", "OK: OK 5/HOUR left=2 reset=1770")
+	d.Abandon(t.Context(), &d.call)
+	d.expect(t, "api: a=1", "OK: OK 5/HOUR left=1 reset=1770")
+}
+
+// In shadow mode for all nobody waits.
+func TestShadowDoesNotHold(t *testing.T) {
+	d := deskOf(t, Options{Shadow: true}, queue)
+	for range 6 {
+		resp, failure := d.ask(t.Context(), t, request("q", "1"))
+		if failure != nil || resp.OverallCode != pb.RateLimitResponse_OK || d.call.Hold() != 0 {
+			t.Fatalf("%v, %v, held for %v", resp, failure, d.call.Hold())
+		}
+	}
+}
+
 // JSON holds its answers too.
 func TestHoldJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
