@@ -1,0 +1,353 @@
+// Package sticky tests the configurations of this folder with the real proxies, in front
+// of nodes that each count by themselves.
+package sticky
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/httplimit"
+	"stint/internal/proxytest"
+	"stint/store/memory"
+)
+
+func TestMain(m *testing.M) { proxytest.Main(m) }
+
+// balancers are the proxies.
+var balancers = []balancer{
+	{name: "nginx", file: "nginx.conf", start: func(t *testing.T, file string) proxytest.Command {
+		args := []string{"-p", t.TempDir(), "-c", file}
+		if os.Getuid() == 0 { // nobody else may enter that folder
+			args = append(args, "-g", "user root;")
+		}
+		return proxytest.Command{Path: proxytest.Binary(t, "nginx"), Args: args}
+	}},
+	{name: "haproxy", file: "haproxy.cfg", start: func(t *testing.T, file string) proxytest.Command {
+		return proxytest.Command{Path: proxytest.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
+	}},
+	{name: "envoy", file: "envoy.yaml", start: startEnvoy, moves: 0.05},
+	{name: "envoy with a ring", file: "envoy.yaml", start: startEnvoy, moves: 0.4, words: map[string]string{"lb_policy: MAGLEV": "lb_policy: RING_HASH"}},
+}
+
+func startEnvoy(t *testing.T, file string) proxytest.Command {
+	return proxytest.Command{
+		Path: proxytest.Binary(t, "envoy"),
+		Args: []string{"-c", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"},
+	}
+}
+
+type balancer struct {
+	name  string
+	file  string
+	start func(t *testing.T, file string) proxytest.Command
+	words map[string]string // to be replaced beside the addresses
+	moves float64           // the share of clients that may move beside those that must
+}
+
+// perClient is what the limit lets each client have; the tests take less than the hours
+// in which it would have more.
+const perClient = 10
+
+// node is a server that limits by itself.
+type node struct {
+	*httptest.Server
+	id    string
+	asked atomic.Int64
+}
+
+// cluster is some nodes, and clients that know only a proxy in front of them.
+type cluster struct {
+	t     *testing.T
+	nodes []*node
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t}
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 24 * time.Hour, Burst: perClient})
+	for i := range 4 {
+		n := &node{id: fmt.Sprint(i + 1)}
+		limited := httplimit.Limit(memory.New(memory.Options{Budget: 1 << 20}), limit, httplimit.Options{
+			Key: func(r *http.Request) (string, bool) { key := r.Header.Get("X-Api-Key"); return key, key != "" },
+		})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		n.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n.asked.Add(1)
+			w.Header().Set("X-Node", n.id)
+			limited.ServeHTTP(w, r)
+		}))
+		t.Cleanup(n.Close)
+		c.nodes = append(c.nodes, n)
+	}
+	return c
+}
+
+// proxy starts a proxy in front of all nodes but one (0: of all), and returns its URL.
+func (c *cluster) proxy(b balancer, without int) string {
+	c.t.Helper()
+	address := proxytest.Address(c.t)
+	words := map[string]string{}
+	put := func(port int, to string) {
+		from := fmt.Sprintf("127.0.0.1:%d", port)
+		if strings.HasSuffix(b.file, ".yaml") { // Envoy has the port apart
+			from, to = fmt.Sprintf("port_value: %d", port), "port_value: "+strings.TrimPrefix(to, "127.0.0.1:")
+		}
+		words[from] = to
+	}
+	put(8000, address)
+	for i, n := range c.nodes {
+		put(9001+i, n.Listener.Addr().String())
+	}
+	maps.Copy(words, b.words)
+	file := proxytest.Adapt(c.t, b.file, words)
+	if without > 0 {
+		_, port, _ := strings.Cut(c.nodes[without-1].Listener.Addr().String(), ":")
+		c.leaveOut(file, port)
+	}
+	command := b.start(c.t, file)
+	command.Ready = proxytest.Answers("http://" + address)
+	proxytest.Run(c.t, command)
+	return "http://" + address
+}
+
+// leaveOut takes the line of a node out of a file.
+func (c *cluster) leaveOut(file, port string) {
+	c.t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if !strings.Contains(line, port) {
+			kept.WriteString(line)
+		}
+	}
+	if err := os.WriteFile(file, []byte(kept.String()), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ask sends a request of a client, who has a key, and returns which node answered what.
+func ask(client *http.Client, url, key string) (node string, status int, err error) {
+	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", 0, err
+	}
+	if key != "" {
+		req.Header.Set("X-Api-Key", key)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return resp.Header.Get("X-Node"), resp.StatusCode, err
+}
+
+// crowd sends requests of each of some clients, who are called name-0 and so on. It returns the node of each, and how
+// many requests passed; one client at two nodes is a failure.
+func (c *cluster) crowd(url, name string, clients, each int) (at []string, passed int) {
+	c.t.Helper()
+	client := proxytest.Client(c.t, "127.0.0.1")
+	at = make([]string, clients)
+	for i := range at {
+		for n := range each {
+			node, status, err := ask(client, url, fmt.Sprintf("%s-%d", name, i))
+			if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests {
+				c.t.Fatalf("client %d: status %d, %v", i, status, err)
+			}
+			if n > 0 && node != at[i] {
+				c.t.Fatalf("client %d came to node %s and to node %s", i, at[i], node)
+			}
+			if at[i] = node; status == http.StatusOK {
+				passed++
+			}
+		}
+	}
+	return at, passed
+}
+
+// One client always comes to one node. A node that leaves or joins moves its own clients,
+// and these alone have their limit once more; who comes back to a node has nothing more.
+func TestJoinAndLeave(t *testing.T) {
+	clients := 200
+	if testing.Short() {
+		clients = 60
+	}
+	for _, b := range balancers {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			four, three := c.proxy(b, 0), c.proxy(b, 2)
+			at, passed := c.crowd(four, "early", clients, perClient+1)
+			if passed != clients*perClient {
+				t.Errorf("%d passed, want %d for each of %d", passed, perClient, clients)
+			}
+			share := map[string]int{}
+			for _, node := range at {
+				share[node]++
+			}
+			for _, n := range c.nodes {
+				if part := float64(share[n.id]) / float64(clients); part < 0.08 || part > 0.5 {
+					t.Errorf("node %s has %d of %d clients", n.id, share[n.id], clients)
+				}
+			}
+			c.change(b, "early", "leaves", at, three)
+			if back, again := c.crowd(four, "early", clients, perClient+1); again != 0 || !slices.Equal(at, back) {
+				t.Errorf("node 2 comes back: %d more passed, clients at %v after %v", again, back, at)
+			}
+			at, _ = c.crowd(three, "late", clients, perClient+1)
+			c.change(b, "late", "joins", at, four)
+			t.Logf("%s: the shares of the nodes are %v of %d", b.name, share, clients)
+		})
+	}
+}
+
+// change lets clients ask, who have used their limits up, where node 2 has left or
+// joined, and compares who has moved and what they got.
+func (c *cluster) change(b balancer, name, what string, at []string, url string) {
+	c.t.Helper()
+	now, extra := c.crowd(url, name, len(at), perClient+1)
+	moved, others, stayed := 0, 0, 0
+	for i := range at {
+		switch {
+		case at[i] == "2" || now[i] == "2":
+			moved++
+		case now[i] == at[i]:
+			stayed++
+		default:
+			others++
+		}
+	}
+	if slices.Contains(now, "2") == (what == "leaves") || moved == 0 || float64(others) > b.moves*float64(len(at)) {
+		c.t.Errorf("node 2 %s: %d clients moved, and %d between other nodes", what, moved, others)
+	}
+	if extra != (moved+others)*perClient {
+		c.t.Errorf("node 2 %s: %d more passed, want %d for each of the %d who moved", what, extra, perClient, moved+others)
+	}
+	c.t.Logf("%s: node 2 %s: %.0f%% of the clients move, %.0f%% of those that it does not concern; %.0f%% more pass than before, once",
+		b.name, what, percent(moved+others, len(at)), percent(others, others+stayed), percent(extra, len(at)*perClient))
+}
+
+func percent(part, whole int) float64 { return 100 * float64(part) / float64(whole) }
+
+// A node that dies is noticed, and its clients come to others; nobody else moves.
+func TestNodeDies(t *testing.T) {
+	for _, b := range balancers {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			url := c.proxy(b, 0)
+			const clients = 100
+			at, _ := c.crowd(url, "client", clients, 1)
+			dead := c.nodes[1]
+			dead.Close()
+			client := proxytest.Client(t, "127.0.0.1")
+			patient := time.Now().Add(20 * time.Second)
+			for i := range at {
+				for {
+					node, status, err := ask(client, url, fmt.Sprintf("client-%d", i))
+					if err == nil && status == http.StatusOK && node != dead.id {
+						if at[i] != dead.id && node != at[i] && b.moves == 0 {
+							t.Errorf("client %d of node %s came to node %s", i, at[i], node)
+						}
+						break
+					}
+					if at[i] != dead.id && status != http.StatusOK || time.Now().After(patient) {
+						t.Fatalf("client %d of node %s: status %d, %v", i, at[i], status, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Who sends no key is told by the address, and comes to one node too.
+func TestAddresses(t *testing.T) {
+	for _, b := range balancers {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			url := c.proxy(b, 0)
+			nodes := map[string]bool{}
+			for i := range 32 {
+				client := proxytest.Client(t, fmt.Sprintf("127.0.%d.%d", 3*i, 7*i+2))
+				first := ""
+				for range 3 {
+					node, status, err := ask(client, url, "")
+					if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests || first != "" && node != first {
+						t.Fatalf("address %d: node %q after %q, status %d, %v", i, node, first, status, err)
+					}
+					first = node
+				}
+				nodes[first] = true
+			}
+			if len(nodes) < 3 {
+				t.Errorf("32 addresses came to nodes %v alone", nodes)
+			}
+		})
+	}
+}
+
+// A client that floods has one node and its limit there, and keeps nobody from theirs.
+func TestHotClient(t *testing.T) {
+	const callers, each = 16, 200
+	for _, b := range balancers {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			url := c.proxy(b, 0)
+			for _, n := range c.nodes {
+				n.asked.Store(0)
+			}
+			client := proxytest.Client(t, "127.0.0.1")
+			client.Transport.(*http.Transport).MaxIdleConnsPerHost = callers
+			var passed atomic.Int64
+			var wg sync.WaitGroup
+			began := time.Now()
+			for range callers {
+				wg.Go(func() {
+					for range each {
+						_, status, err := ask(client, url, "hot")
+						if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests {
+							t.Errorf("status %d, %v", status, err)
+							return
+						}
+						if status == http.StatusOK {
+							passed.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			took := time.Since(began)
+			busy := 0
+			for _, n := range c.nodes {
+				if asked := n.asked.Load(); asked == callers*each {
+					busy++
+				} else if asked != 0 {
+					t.Errorf("node %s was asked %d times", n.id, asked)
+				}
+			}
+			if passed.Load() != perClient || busy != 1 {
+				t.Errorf("%d passed, want %d; %d nodes had all", passed.Load(), perClient, busy)
+			}
+			if _, others := c.crowd(url, "other", 40, perClient); others != 40*perClient {
+				t.Errorf("%d of others passed, want %d", others, 40*perClient)
+			}
+			t.Logf("%s: %d requests of one client in %v (%.0f/s), %d passed", b.name, callers*each, took.Round(time.Millisecond), callers*each/took.Seconds(), passed.Load())
+		})
+	}
+}
