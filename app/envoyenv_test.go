@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint/internal/envoyenv"
+	"stint/internal/redistest"
 	"stint/internal/rlstest"
 )
 
@@ -141,6 +142,30 @@ func TestEnvoyImageSwap(t *testing.T) {
 	s.log.await(t, at, "rules refused, the ones before stay", "limits", "line=3")
 	if answer, err = c.Ask(t.Context(), "api", "user=x"); err != nil || answer.Statuses[0].Limit != 7 {
 		t.Errorf("after a bad release: %+v, error %v", answer, err)
+	}
+}
+
+// The names of Redis lead to the server that they mean, with its password.
+func TestEnvoyEnvironmentRedis(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "a:b/c")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	redistest.Start(t, "--unixsocket", socket)
+	for _, names := range [][]string{
+		{"REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL=" + server.Addr, "REDIS_AUTH=default:a:b/c"},
+		{"REDIS_URL=" + socket},
+	} {
+		root := t.TempDir()
+		release(t, root, "1", rulesOf(3))
+		config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, append(names, "RUNTIME_ROOT="+root+"/current", "RUNTIME_SUBDIRECTORY=ratelimit", "USE_STATSD=false"))
+		must(t, err)
+		s := start(t, func(c *Config) {
+			log := c.Output
+			*c = config
+			c.HTTP, c.GRPC, c.Admin, c.RESP, c.Output, c.StoreTimeout = "127.0.0.1:0", "", "127.0.0.1:0", "", log, patient
+		})
+		if body := s.ask(t, "user=x"); !strings.Contains(body, `"remaining":2`) || strings.Contains(body, `"degraded":true`) {
+			t.Errorf("%q: %s", names, body)
+		}
 	}
 }
 
