@@ -40,7 +40,7 @@ var Kinds = []Kind{
 	{"uncounted-request", Note, "All that the http section counts by, a client may leave out; such a request passes uncounted.", "Add an element that every request has, such as `remote_address`, unless what stands in front lets nobody through without it."},
 	{"claimed-key", Note, "A limit has a bucket for each value that a client says of itself, and no limit beside it bounds who makes up new ones.", "Put a limit by address beside it, unless what signs users in stands in front."},
 	{"outside-http", Note, "The http section never describes a request so that these limits are asked; who brings descriptors (`/v1/check`, Envoy) may.", "Add elements for them if requests of the middleware should count."},
-	{"overdraw-peek", Note, "A look (0 hits) at a limit in debt is OVER_LIMIT in Envoy's protocol, and allowed everywhere else.", "Know it where you read the answers of both."},
+	{"overdraw-peek", Note, "A look (0 hits) at an overdrawn limit is OVER_LIMIT in Envoy's protocol, and allowed everywhere else.", "Know it where you read the answers of both."},
 	{"while-away", Note, "What passes beyond a limit while the store is away.", "Lower `local_share`, or accept it."},
 	{"moved-keys", Note, "What passes beyond a limit when the servers of the store change.", "Change them when it is quiet."},
 }

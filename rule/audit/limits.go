@@ -79,7 +79,7 @@ func (a *auditor) policies(r *rule.Rule) {
 		a.find("denial-in-shadow", r.Line, r.Name, "it has a denial, and in shadow mode it denies nobody", "leave one of the two out, unless the mode is to end soon")
 	}
 	if r.Limit.Spec().Overdraw {
-		a.find("overdraw-peek", r.Line, r.Name, "while it is in debt, a descriptor of 0 hits is OVER_LIMIT over Envoy's protocol, as there; /v1/check and the middlewares allow a look at any time",
+		a.find("overdraw-peek", r.Line, r.Name, "while nothing of it is left, a descriptor of 0 hits is OVER_LIMIT over Envoy's protocol; /v1/check and the middlewares allow a look at any time",
 			"read `remaining`, which is 0 in both")
 	}
 }
