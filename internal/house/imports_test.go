@@ -59,7 +59,7 @@ var layers = []layer{
 		"a million rules are rules; those of files know nothing of them",
 	},
 	{
-		[]string{"rule/catalog/source", "rule/catalog/disk"},
+		[]string{"rule/catalog/source", "rule/catalog/disk", "rule/catalog/catalogtest"},
 		[]string{".", "rule", "rule/catalog", "internal/..."},
 		"where rules per API come from is not known where they are matched",
 	},

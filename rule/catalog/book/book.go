@@ -84,7 +84,7 @@ func (b *Book) Load(files ...string) error {
 	}
 	err := b.catalog.Replace(source.Files(files...))
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
-		return source.At(wrong, files...)
+		return source.Explain(wrong, files...)
 	}
 	return err
 }

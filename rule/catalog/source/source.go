@@ -40,36 +40,50 @@ func FormatOf(name string) (Format, bool) {
 	return 0, false
 }
 
-// Files returns the rules of files, in their order. Where anything is wrong with any
-// of them, the last that it yields is an error, an [*rule.Errors]. Each use of it reads the
-// files anew.
+// Files returns the rules of files, in their order. Where they cannot be read, the last
+// that it yields is an error, an [*rule.Errors]. Each use of it reads the files anew.
+//
+// It is made for a catalog, and leaves to it whether each rule is right and no id stands
+// twice: [Explain] says where. That halves the time of a million rules.
 func Files(names ...string) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		c := newCollector(yield)
-		for _, name := range names {
-			c.name = name
-			if !c.open(name) {
-				return
-			}
+		c.trusting = true
+		c.openAll(names)
+		if len(c.faults.List) == 0 {
+			return
 		}
-		c.finish()
+		if all := checked(names); len(all.List) > 0 { // else they have been mended just now
+			c.faults = *all
+		}
+		c.yieldError(&c.faults)
 	}
 }
 
-// At returns a fault of a rule in files, as a catalog finds it that has taken others
-// already, with the place where the rule stands.
-func At(fault *catalog.Error, names ...string) error {
-	at := &rule.Error{Problem: "rule " + fault.ID + ": " + fault.Problem, Hint: fault.Hint}
+// checked returns all that is wrong with the rules of files, each by itself.
+func checked(names []string) *rule.Errors {
 	c := newCollector(func(catalog.Rule, error) bool { return true })
+	c.openAll(names)
+	c.count()
+	return &c.faults
+}
+
+// Explain returns all that is wrong with the rules of files, with the place of each, where
+// a catalog has refused one of them: that, if it is right by itself and only clashes with
+// another one. The error is an [*rule.Errors].
+func Explain(refused *catalog.Error, names ...string) error {
+	if all := checked(names); len(all.List) > 0 {
+		return all
+	}
+	at := &rule.Error{Problem: "rule " + refused.ID + ": " + refused.Problem, Hint: refused.Hint}
+	c := newCollector(func(catalog.Rule, error) bool { return true })
+	c.trusting = true
 	c.looked = func(line int, id string) {
-		if id == fault.ID && at.File == "" {
+		if id == refused.ID && at.File == "" {
 			at.File, at.Line = c.name, line
 		}
 	}
-	for _, name := range names {
-		c.name = name
-		c.open(name)
-	}
+	c.openAll(names)
 	return &rule.Errors{List: []*rule.Error{at}}
 }
 
@@ -84,7 +98,10 @@ func Read(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, error
 			c.yieldError(fmt.Errorf("reading rules: %w", err))
 			return
 		}
-		c.finish()
+		c.count()
+		if len(c.faults.List) > 0 {
+			c.yieldError(&c.faults)
+		}
 	}
 }
 
@@ -96,6 +113,10 @@ type collector struct {
 	name   string // of the file that is being read
 	yield  func(catalog.Rule, error) bool
 	looked func(line int, id string) // where wanted, told of every rule
+
+	// trusting leaves it to others to check rules, and stops at the first fault.
+	trusting bool
+
 	faults rule.Errors
 	more   int // faults above MaxFaults
 	ended  bool
@@ -104,6 +125,16 @@ type collector struct {
 
 func newCollector(yield func(catalog.Rule, error) bool) *collector {
 	return &collector{yield: yield, ids: newSeen()}
+}
+
+// openAll reads files.
+func (c *collector) openAll(names []string) {
+	for _, name := range names {
+		c.name = name
+		if !c.open(name) {
+			return
+		}
+	}
 }
 
 // open reads a file. It returns false once nobody wants more rules.
@@ -119,10 +150,10 @@ func (c *collector) open(name string) bool {
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	if err := c.read(format, f); err != nil && !c.ended {
+	if err := c.read(format, f); err != nil && !errors.Is(err, errStopped) {
 		c.fail(0, "cannot read it: "+cause(err), "name a file that this user may read, not a folder")
 	}
-	return !c.ended
+	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
 }
 
 // read reads rules in a format. The error is that of r.
@@ -142,6 +173,9 @@ func (c *collector) rule(line int, r catalog.Rule) error {
 	if c.looked != nil {
 		c.looked(line, r.ID)
 	}
+	if c.trusting {
+		return c.hand(r)
+	}
 	if err := r.Check(); err != nil {
 		c.wrong(line, err)
 		return nil
@@ -150,7 +184,18 @@ func (c *collector) rule(line int, r catalog.Rule) error {
 		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", quote(r.ID), before), "give each rule an id of its own")
 		return nil
 	}
-	if len(c.faults.List) == 0 && !c.yield(r, nil) {
+	return c.hand(r)
+}
+
+// hand hands a rule on.
+func (c *collector) hand(r catalog.Rule) error {
+	if len(c.faults.List) > 0 {
+		if c.trusting { // what else is wrong is found by looking at all of it
+			return errStopped
+		}
+		return nil
+	}
+	if !c.yield(r, nil) {
 		c.ended = true
 		return errStopped
 	}
@@ -177,17 +222,13 @@ func (c *collector) fail(line int, problem, hint string) {
 	c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Line: line, Problem: problem, Hint: hint})
 }
 
-// finish reports the faults.
-func (c *collector) finish() {
-	if len(c.faults.List) == 0 {
-		return
-	}
+// count says how many faults there are beside those that are listed.
+func (c *collector) count() {
 	if c.more > 0 {
 		c.faults.List = append(c.faults.List, &rule.Error{
 			File: c.name, Problem: fmt.Sprintf("and %d more faults", c.more), Hint: "mend those above and look again",
 		})
 	}
-	c.yieldError(&c.faults)
 }
 
 func (c *collector) yieldError(err error) {

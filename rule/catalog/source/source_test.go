@@ -176,7 +176,9 @@ func TestFiles(t *testing.T) {
 	}{
 		{nil, "", ""},
 		{[]string{rows, lines}, "7 8 ", ""},
-		{[]string{rows, lines, put("c.csv", "1,all,/x,minute,5\n8,all,/x,minute,5\n")}, "7 8 1 ", "c.csv:2: the rule \"8\" stands twice, first in b.jsonl:1\n  hint: give each rule an id of its own"},
+		{[]string{rows, lines, put("c.csv", "1,all,/x,minute\n8,all,/x,minute,5\n")}, "7 8 ", "c.csv:1: 4 values instead of 5 to 9\n" +
+			"  hint: write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes\n" +
+			"c.csv:2: the rule \"8\" stands twice, first in b.jsonl:1\n  hint: give each rule an id of its own"},
 		{[]string{put("rules.txt", "")}, "", "rules.txt: not known how to read this file\n  hint: its name must end in .csv, .jsonl, or .yaml, .yml or .json for the files of ratelimiter4j"},
 		{
 			[]string{filepath.Join(dir, "no.csv"), rows},
@@ -186,6 +188,31 @@ func TestFiles(t *testing.T) {
 	} {
 		if got, faults := ids(tt.names...); got != tt.want || faults != tt.faults {
 			t.Errorf("%q: %q %q, want %q %q", tt.names, got, faults, tt.want, tt.faults)
+		}
+	}
+}
+
+// What a catalog refuses is explained by all that is wrong with each rule, or by the place
+// of one that clashes with another.
+func TestExplain(t *testing.T) {
+	for text, want := range map[string]string{
+		"1,all,/x,minute,5\n1,all,/y,minute,5\n":                     `2: the rule "1" stands twice, first in FILE:1; give each rule an id of its own`,
+		"1,all,/x,blink,5\n2,all,/y,minute,5\n3,all,/y,minute\n":     "1: time: \"blink\" is no time: no duration; write sec, minute, hour, day, or a length such as 15m\n3: 4 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes",
+		"1,all,/x,minute,5\n# the same\n2,all,/x,60s,6\n3,,/z,s,1\n": "3: rule 2: /x for uid \"all\" per 60s is what rule 1 already limits: /x for uid \"all\" per minute; delete one of the two, or give it another url, uid or time",
+	} {
+		file := filepath.Join(t.TempDir(), "rules.csv")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := catalog.New(catalog.Options{}).Replace(Files(file))
+		refused, ok := errors.AsType[*catalog.Error](err)
+		if !ok {
+			t.Errorf("%q: error %v", text, err)
+			continue
+		}
+		err = Explain(refused, file)
+		if got := strings.ReplaceAll(show(err), file, "FILE"); got != want {
+			t.Errorf("%q:\n%s\nwant\n%s", text, got, want)
 		}
 	}
 }

@@ -1,0 +1,149 @@
+package book
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"stint/rule"
+	"stint/rule/catalog"
+	"stint/rule/catalog/catalogtest"
+	"stint/rule/catalog/disk"
+)
+
+// median returns the time in the middle: other work of the machine does not move it.
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// busyTime returns how long this process has been computing.
+func busyTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// BenchmarkMillion prints what a million rules cost: load-s, the time from the file on
+// disk to the rules in force (load-cpu-s, of it computing, which is what counts on a busy
+// machine); B/rule, what they take of the heap in all; ns/match and
+// allocs/match, a request that rules apply to; and change-ms, the time until a changed
+// rule is on the disk and in force.
+//
+//	go test ./rule/catalog/book -run '^$' -bench Million -benchtime 1x
+func BenchmarkMillion(b *testing.B) {
+	const n = 1_000_000
+	path := filepath.Join(b.TempDir(), "rules.db")
+	writeRules(b, path, n)
+	for b.Loop() {
+		before, busy := heap(), busyTime(b)
+		began = time.Now()
+		book, err := Open(path, catalog.Options{Domain: "api"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(time.Since(began).Seconds(), "load-s")
+		b.ReportMetric((busyTime(b) - busy).Seconds(), "load-cpu-s")
+		b.ReportMetric(float64(heap()-before)/n, "B/rule")
+		measureMatch(b, book)
+		measureChange(b, book)
+		if err := book.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// writeRules makes a file of n rules.
+func writeRules(b *testing.B, path string, n int) {
+	store, err := disk.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch, err := disk.Gather(catalogtest.Rules(n, 1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Replace(batch); err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// measureMatch asks for rules from all over the catalog, so that they are in no cache.
+func measureMatch(b *testing.B, book *Book) {
+	const batch = 500
+	rules := make([]catalog.Rule, 0, 200*batch)
+	for i := range cap(rules) {
+		r, ok := book.Catalog().Get(fmt.Sprint("r", i*7919%book.Catalog().Len()))
+		if !ok {
+			b.Fatal("a rule is missing")
+		}
+		rules = append(rules, r)
+	}
+	var m catalog.Matched
+	var times []time.Duration
+	for some := range slices.Chunk(rules, batch) {
+		asked := make([][]rule.Entry, len(some))
+		for i := range some {
+			asked[i] = catalogtest.Asking(&some[i])
+		}
+		began := time.Now()
+		for _, entries := range asked {
+			m.Reset()
+			book.Catalog().Match(&m, "api", entries)
+			if m.Len() == 0 {
+				b.Fatalf("nothing applies to %v", entries)
+			}
+		}
+		times = append(times, time.Since(began)/batch)
+	}
+	b.ReportMetric(float64(median(times).Nanoseconds()), "ns/match")
+	one := catalogtest.Asking(&rules[0])
+	b.ReportMetric(testing.AllocsPerRun(1000, func() {
+		m.Reset()
+		book.Catalog().Match(&m, "api", one)
+	}), "allocs/match")
+}
+
+// measureChange changes rules, and sees each time that the change is in force.
+func measureChange(b *testing.B, book *Book) {
+	var times []time.Duration
+	var m catalog.Matched
+	for i := range 50 {
+		r, _ := book.Catalog().Get(fmt.Sprint("r", i*19937))
+		r.Requests++
+		began := time.Now()
+		if _, err := book.Put(r, nil); err != nil {
+			b.Fatal(err)
+		}
+		m.Reset()
+		book.Catalog().Match(&m, "api", catalogtest.Asking(&r))
+		found := false
+		for k := range m.Len() {
+			one := m.Rule(k)
+			found = found || one.Name == r.ID && uint64(one.Limit.Spec().Requests) == r.Requests
+		}
+		if !found {
+			b.Fatalf("%+v is not in force", r)
+		}
+		times = append(times, time.Since(began))
+	}
+	b.ReportMetric(float64(median(times).Microseconds())/1e3, "change-ms")
+	b.ReportMetric(float64(slices.Max(times).Microseconds())/1e3, "worst-change-ms")
+}
