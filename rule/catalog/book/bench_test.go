@@ -51,7 +51,7 @@ func BenchmarkMillion(b *testing.B) {
 	writeRules(b, path, n)
 	for b.Loop() {
 		before, busy := heap(), busyTime(b)
-		began = time.Now()
+		began := time.Now()
 		book, err := Open(path, catalog.Options{Domain: "api"})
 		if err != nil {
 			b.Fatal(err)
