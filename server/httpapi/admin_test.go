@@ -260,7 +260,7 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{CheckPath, "/v1/limits", "/v1/inspect", "/v1/reset", "/healthz", "/readyz", "/metrics"} {
+	for _, path := range []string{CheckPath, JSONPath, "/v1/limits", "/v1/inspect", "/v1/reset", "/healthz", "/readyz", "/metrics"} {
 		if !bytes.Contains(text, []byte("\n  "+path+":\n")) {
 			t.Errorf("%s is not described", path)
 		}

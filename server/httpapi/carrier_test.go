@@ -241,3 +241,15 @@ func TestNetHeaders(t *testing.T) {
 		}
 	}
 }
+
+// /json is somebody else's, and nothing is there where nobody is.
+func TestJSONPath(t *testing.T) {
+	l, _ := newLimiter(t)
+	other := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	for want, options := range map[int]TrafficOptions{http.StatusTooManyRequests: {JSON: other}, http.StatusNotFound: {}} {
+		traffic := NewTraffic(l, options).Handler()
+		if status, answer, _ := call(t, traffic, "POST", JSONPath, "{}"); status != want {
+			t.Errorf("status %d, %s, want %d", status, answer, want)
+		}
+	}
+}
