@@ -44,13 +44,14 @@ var healthNames = [...]string{"", "ratelimit", service}
 type Server struct {
 	handler   *rls.Handler
 	options   Options
-	grpc      *grpc.Server
 	health    *health.Server
 	exchanges sync.Pool // of *exchange
 	inFlight  atomic.Int64
 	calls     atomic.Uint64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex   // guards what follows
+	grpc  *grpc.Server // once somebody serves
+	ended bool         // Drain was called
 	conns []*conns
 }
 
@@ -69,19 +70,24 @@ const maxKept = 64 << 10
 func New(h *rls.Handler, options Options) *Server {
 	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer()}
 	s.exchanges.New = func() any { return &exchange{server: s} }
-	s.grpc = grpc.NewServer(s.serverOptions()...)
-	s.grpc.RegisterService(&grpc.ServiceDesc{
+	s.Ready(false)
+	return s
+}
+
+// newServer returns grpc-go's server, whose workers run from now on.
+func (s *Server) newServer() *grpc.Server {
+	g := grpc.NewServer(s.serverOptions()...)
+	g.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: shouldRateLimit}},
 		Metadata:    "envoy/service/ratelimit/v3/rls.proto",
 	}, s)
-	s.Ready(false)
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	healthpb.RegisterHealthServer(g, s.health)
 	if s.options.Reflection {
-		reflection.Register(s.grpc)
+		reflection.Register(g)
 	}
-	return s
+	return g
 }
 
 func (s *Server) serverOptions() []grpc.ServerOption {
@@ -91,6 +97,7 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.ConnectionTimeout(handshake),
+		grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: o.Keepalive, Timeout: o.KeepaliveTimeout,
 			MaxConnectionAge: o.MaxAge, MaxConnectionAgeGrace: o.MaxAgeGrace,
@@ -122,13 +129,36 @@ func (s *Server) Calls() uint64 { return s.calls.Load() }
 // Serve answers the connections of l until Drain, which makes it return nil.
 func (s *Server) Serve(l net.Listener) error {
 	c := newConns(l)
-	s.mu.Lock()
-	s.conns = append(s.conns, c)
-	s.mu.Unlock()
-	if err := s.grpc.Serve(c); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	g := s.begin(c)
+	if g == nil {
+		return l.Close()
+	}
+	if err := g.Serve(c); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil
+}
+
+// begin notes that connections are accepted; nil: it is too late.
+func (s *Server) begin(c *conns) *grpc.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	if s.grpc == nil {
+		s.grpc = s.newServer()
+	}
+	s.conns = append(s.conns, c)
+	return s.grpc
+}
+
+// end notes that the end has begun, and returns what has to be ended, nil for nothing.
+func (s *Server) end() *grpc.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	return s.grpc
 }
 
 // Drain accepts no more connections, asks the clients of those there are to go away and
@@ -136,10 +166,14 @@ func (s *Server) Serve(l net.Listener) error {
 // have not said hello are gone at silent, and those that do not go away a second later.
 func (s *Server) Drain(ctx context.Context, silent time.Time) (cut bool) {
 	s.health.Shutdown()
+	g := s.end()
+	if g == nil {
+		return false
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.grpc.GracefulStop()
+		g.GracefulStop()
 	}()
 	patience := time.NewTimer(time.Until(silent))
 	defer patience.Stop()
@@ -157,7 +191,7 @@ func (s *Server) Drain(ctx context.Context, silent time.Time) (cut bool) {
 			patience.Reset(deaf)
 		case <-ctx.Done():
 			s.closeConns((*conns).closeAll)
-			s.grpc.Stop()
+			g.Stop()
 			<-done
 			return true
 		}

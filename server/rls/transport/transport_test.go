@@ -95,3 +95,21 @@ func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 		})
 	}
 }
+
+// A server that nobody served ends at once, and serves nobody afterwards.
+func TestDrainBeforeServe(t *testing.T) {
+	s := New(rls.New(nil, rls.Options{}), Options{})
+	if s.Drain(t.Context(), time.Now()) {
+		t.Error("calls were cut")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); err != nil {
+		t.Errorf("serving: %v", err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("the listener is left open")
+	}
+}
