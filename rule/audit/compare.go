@@ -157,9 +157,10 @@ type candidate struct {
 
 // level compares what becomes of descriptors whose next entry is one of the levels'.
 func (c *comparison) level(before []rule.Entry, labels []string, old, now []*rule.Node) {
-	for _, key := range keysOf(now, old) {
+	keys, nodes := byKey(now, old)
+	for _, key := range keys {
 		seen := map[[2]*rule.Node]bool{}
-		for _, v := range candidates(key, now, old) {
+		for _, v := range candidates(key, nodes[key]) {
 			entries := append(slices.Clone(before), rule.Entry{Key: key, Value: v.value})
 			o, n := c.old.Find(entries), c.now.Find(entries)
 			if seen[[2]*rule.Node{o, n}] || o == nil && n == nil {
@@ -180,32 +181,35 @@ func below(n *rule.Node) []*rule.Node {
 	return n.Below()
 }
 
-// keysOf returns the keys of the levels, each once.
-func keysOf(levels ...[]*rule.Node) []string {
-	var keys []string
-	seen := map[string]bool{}
-	for _, n := range slices.Concat(levels...) {
-		if key := own(n).Key; !seen[key] {
-			seen[key] = true
-			keys = append(keys, key)
+// byKey returns the nodes of two levels by their keys, and the keys in their order.
+func byKey(now, old []*rule.Node) (keys []string, nodes map[string][2][]*rule.Node) {
+	nodes = map[string][2][]*rule.Node{}
+	for side, level := range [2][]*rule.Node{now, old} {
+		for _, n := range level {
+			key := own(n).Key
+			both, known := nodes[key]
+			if !known {
+				keys = append(keys, key)
+			}
+			both[side] = append(both[side], n)
+			nodes[key] = both
 		}
 	}
-	return keys
+	return keys, nodes
 }
 
 // maxMixed is how many patterns of a key are also tried two at a time.
 const maxMixed = 50
 
-// candidates returns values of a key that come to every node of the levels, alone and
+// candidates returns values of a key that come to every node of two levels, alone and
 // where patterns of both overlap.
-func candidates(key string, now, old []*rule.Node) []candidate {
+func candidates(key string, nodes [2][]*rule.Node) []candidate {
 	var all []candidate
 	var wild [2][]rule.Level
 	any := false
-	for side, nodes := range [][]*rule.Node{now, old} {
-		for _, n := range nodes {
+	for side, level := range nodes {
+		for _, n := range level {
 			switch at := own(n); {
-			case at.Key != key:
 			case at.Value == "":
 				any = true
 			default:

@@ -39,13 +39,14 @@ func own(n *rule.Node) rule.Level { return n.Path[len(n.Path)-1] }
 // nodes looks for nodes that can never limit anything, and for those that keep
 // others from it.
 func (a *auditor) nodes(level []*rule.Node) {
-	var wide []*rule.Node // those of several values
+	several := map[string][]*rule.Node{} // those of several values, by key
 	for _, n := range level {
 		if at := own(n); at.Value == "" || at.Wildcard {
-			wide = append(wide, n)
+			several[at.Key] = append(several[at.Key], n)
 		}
 	}
 	for _, n := range level {
+		wide := several[own(n).Key]
 		if by := a.domain.Find(witnesses(n.Path)); by != n {
 			a.unreachable(n, by)
 			continue // and so is all below

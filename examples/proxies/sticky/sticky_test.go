@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -95,12 +96,15 @@ func newCluster(t *testing.T) *cluster {
 // proxy starts a proxy in front of all nodes but one (0: of all), and returns its URL.
 func (c *cluster) proxy(b balancer, without int) string {
 	c.t.Helper()
-	address := proxytest.Address(c.t)
+	// An address of its own, because Envoy shares a port with whoever else asks for it.
+	_, port, _ := strings.Cut(proxytest.Address(c.t), ":")
+	address := fmt.Sprintf("127.%d.%d.%d:%s", 1+rand.IntN(250), 1+rand.IntN(250), 1+rand.IntN(250), port)
 	words := map[string]string{}
 	put := func(port int, to string) {
 		from := fmt.Sprintf("127.0.0.1:%d", port)
 		if strings.HasSuffix(b.file, ".yaml") { // Envoy has the port apart
-			from, to = fmt.Sprintf("port_value: %d", port), "port_value: "+strings.TrimPrefix(to, "127.0.0.1:")
+			host, port, _ := strings.Cut(to, ":")
+			from, to = strings.Replace(from, ":", ", port_value: ", 1), host+", port_value: "+port
 		}
 		words[from] = to
 	}
