@@ -87,6 +87,7 @@ func New(config Config) (*App, error) {
 	a.metrics.Store(a.stores.stats)
 	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
+		a.metrics.Leases(a.stores.leaseStats)
 	}
 	if len(a.stores.servers) > 0 && config.RememberRefusals {
 		a.metrics.Refusals(a.stores.refusalStats)
@@ -163,6 +164,7 @@ func (a *App) Start(ctx context.Context) error {
 		if s.recall != nil {
 			a.group.Go(func() { s.recall.Run(background) })
 		}
+		a.group.Go(func() { s.leases.Run(background) })
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/coord/lease"
 	"stint/guard"
 	"stint/store/redis"
 	"stint/store/refusals"
@@ -27,6 +28,7 @@ type server struct {
 	shared  *redis.Store
 	guarded *guard.Store
 	recall  *refusals.Store // remembers what that refuses; nil: nothing does
+	leases  *lease.Store    // decides busy keys of leased rules from what that lends
 	state   serverState
 }
 
@@ -52,11 +54,15 @@ func (a *App) openServer(s *server, url string) (err error) {
 	if a.config.RememberRefusals {
 		s.recall = a.remember(s)
 	}
+	s.leases = lease.New(s.lender(), lease.Options{Part: s.shared.Part})
 	return nil
 }
 
 // asked returns the store that decides for the server's keys.
-func (s *server) asked() stint.Store {
+func (s *server) asked() stint.Store { return s.leases }
+
+// lender returns the store that lends, and decides what is not lent.
+func (s *server) lender() stint.Store {
 	if s.recall != nil {
 		return s.recall
 	}

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -19,6 +20,11 @@ type policy struct {
 	saysNodes    bool
 	failureSaid  *strictyaml.Value
 	shareOrNodes *strictyaml.Value
+
+	coordination Coordination
+	startsFull   bool // after a loss
+	coordinated  *strictyaml.Value
+	afterLoss    *strictyaml.Value
 }
 
 // words adds the words of a policy to those of the object it stands in.
@@ -38,21 +44,32 @@ func (p *policy) words(words strictyaml.Words) {
 	}
 	words["coordination"] = func(v strictyaml.Value) {
 		switch v.Text() {
-		case "leased", "eventual", "gossip", "sticky":
-			v.Fail(fmt.Sprintf("coordination: %s is not in this version, which decides strict only", v.Text()), "leave it out, or write strict")
+		case "eventual", "gossip", "sticky":
+			v.Fail(fmt.Sprintf("coordination: %s is not in this version", v.Text()), "write strict or leased")
 		default:
-			v.OneOf("strict")
+			i, _ := v.OneOf("strict", "leased")
+			p.coordinated, p.coordination = &v, Coordination(i)
 		}
+	}
+	words["after_loss"] = func(v strictyaml.Value) {
+		i, _ := v.OneOf("empty", "full")
+		p.afterLoss, p.startsFull = &v, i == 1
 	}
 }
 
 // inherit returns the policy that a rule has before it says anything itself.
 func (p *policy) inherit() policy {
-	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes}
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull}
 }
 
 // check reports what does not fit together.
 func (p *policy) check() {
+	if p.coordination != Leased && p.afterLoss != nil {
+		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
+	}
+	if said := cmp.Or(p.coordinated, p.failureSaid); p.coordination == Leased && p.failure == Local && said != nil {
+		said.Fail("coordination: leased with on_store_failure: local is not in this version", "write on_store_failure: deny or allow, or coordination: strict")
+	}
 	switch {
 	case p.failure != Local && p.shareOrNodes != nil:
 		p.shareOrNodes.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")

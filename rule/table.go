@@ -155,8 +155,10 @@ type Rule struct {
 	// several servers, see AppendPlace; nil: the whole key does.
 	ShardBy []string
 
-	// Coordination is how the nodes agree.
+	// Coordination is how the nodes agree. AfterLoss says that a key of a leased rule
+	// starts full, not empty, when the store lost what it knew.
 	Coordination Coordination
+	AfterLoss    bool
 
 	// Headers are the presets of the answer's headers; nil where the rule is silent.
 	Headers []Preset
@@ -206,11 +208,23 @@ const (
 // Coordination is how the nodes of a fleet agree on a limit.
 type Coordination uint8
 
-// Strict asks the store for every take. It is the only mode of this version.
-const Strict Coordination = 0
+// The modes of coordination.
+const (
+	// Strict asks the store for every take.
+	Strict Coordination = iota
+	// Leased lets each node decide busy keys from what the store lends it, see
+	// [Rule.Lends].
+	Leased
+)
 
 // String returns the word of the rule file.
-func (Coordination) String() string { return "strict" }
+func (c Coordination) String() string { return [...]string{"strict", "leased"}[c] }
+
+// Lends says whether units of the rule's keys are lent to nodes. A leased rule whose limit
+// cannot be is decided as a strict one.
+func (r *Rule) Lends() bool {
+	return r.Coordination == Leased && r.Elastic == nil && r.Answers == nil && r.Stored.Leasable()
+}
 
 // Preset is a family of response headers.
 type Preset uint8

@@ -348,7 +348,7 @@ func (trip *Trip) conclude(pass bool) {
 // tell that it was emptied.
 func (n *Node) Tick(now Moment) []*Trip {
 	trips := n.round(now, false)
-	if heard := n.heard.Load(); heard == 0 || now.Mono-heard > int64(stint.LeaseTime/2) {
+	if n.count.asks.Load() > 0 && now.Mono-n.heard.Load() > int64(stint.LeaseTime/2) {
 		trip := n.trip(nil, now)
 		trip.add(0, &look, nil)
 		trip.asks[0].loan = stint.Loan{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,6 +81,9 @@ func New(inner stint.Store, o Options) *Store {
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Leased }) {
+		return s.inner.Decide(ctx, call)
 	}
 	for waits := 0; ; waits++ {
 		trip, wait := s.node.Begin(call, s.clock(), waits < maxWaits)

@@ -29,12 +29,12 @@ var places = map[string]string{
 	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
-	"local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
+	"after_loss": "beside coordination: leased", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
 }
 
 // later versions bring these words; reading over them would change what a file means.
 var notYet = map[string]bool{
-	"after_loss": true, "cache": true,
+	"cache": true,
 }
 
 // foreignLimit are words of other tools for what stands in a rate_limit.
