@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"stint/internal/filewatch"
+	"stint/internal/strictyaml"
+	"stint/internal/urlpath"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/disk"
@@ -30,7 +33,7 @@ type catalogState struct {
 
 // openBook returns the rules per API of the configuration, in force.
 func (a *App) openBook() (*book.Book, error) {
-	options := catalog.Options{Domain: a.config.CatalogDomain}
+	options := catalog.Options{Domain: a.config.CatalogDomain, Paths: a.config.folds()}
 	if a.config.CatalogDB != "" {
 		b, err := book.Open(a.config.CatalogDB, options)
 		if wrong, ok := errors.AsType[*disk.Error](err); ok {
@@ -46,6 +49,33 @@ func (a *App) openBook() (*book.Book, error) {
 	}
 	a.catalog.loaded = looks(a.config.Catalog)
 	return b, b.Load(a.config.Catalog...)
+}
+
+// checkFold accepts a word for spellings of a path.
+func checkFold(word string) error {
+	var known []string
+	for _, w := range urlpath.Words {
+		if w.Name == word {
+			return nil
+		}
+		known = append(known, w.Name)
+	}
+	hint := "use " + strings.Join(known, ", ")
+	if near := strictyaml.Nearest(word, known); near != "" {
+		hint = "is " + near + " meant?"
+	}
+	return &hinted{fmt.Sprintf("unknown word %q", word), hint}
+}
+
+// folds returns what CatalogFold says. It has been checked.
+func (c *Config) folds() catalog.Paths {
+	var o catalog.Paths
+	for _, w := range urlpath.Words {
+		if slices.Contains(c.CatalogFold, w.Name) {
+			w.Set(&o)
+		}
+	}
+	return o
 }
 
 // closeBook lets go of the rules on disk.

@@ -90,6 +90,19 @@ func TestCatalogDB(t *testing.T) {
 	}
 }
 
+// What --catalog-fold names is one path.
+func TestCatalogFold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.csv")
+	write(t, file, "7,all,/v1/orders,year,2\n")
+	s := start(t, func(c *Config) { c.Catalog, c.CatalogFold = []string{file}, []string{"case", "trailing_slash"} })
+	for i, path := range []string{"/v1/orders", "/V1/Orders", "/v1/orders/"} {
+		_, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain":"api","descriptors":[{"entries":[{"key":"path","value":"`+path+`"}]}]}`)
+		if want := fmt.Sprintf(`"allowed":%v,"rule":"7"`, i < 2); !strings.Contains(body, want) {
+			t.Errorf("%s: %s, want %s", path, body, want)
+		}
+	}
+}
+
 func TestCatalogConfig(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.db")
@@ -100,6 +113,7 @@ func TestCatalogConfig(t *testing.T) {
 	}{
 		{func(c *Config) { c.Catalog, c.CatalogDB = []string{"a.csv"}, "b.db" }, "catalog-db: catalog is given too"},
 		{func(c *Config) { c.CatalogDomain = "" }, "catalog-domain: empty"},
+		{func(c *Config) { c.CatalogFold = []string{"case", "slash"} }, `catalog-fold: unknown word "slash"`},
 		{func(c *Config) { c.CatalogDB = bad }, "catalog-db: " + bad + ": damaged"},
 		{func(c *Config) { c.CatalogDB = filepath.Join(dir, "no", "rules.db") }, "its folder is not there"},
 		{func(c *Config) { c.Catalog = []string{filepath.Join(dir, "no.csv")} }, "no.csv: cannot read it"},

@@ -44,6 +44,11 @@ type Config struct {
 	// default.
 	CatalogDomain string
 
+	// CatalogFold (catalog-fold) are the words for spellings of a path that the servers
+	// behind take for one, as in the http section of a rule file: case, trailing_slash,
+	// escaped_slash, backslash, escapes, parameters, endings, dots_first. None by default.
+	CatalogFold []string
+
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
 	// as redis://HOST:PORT, or of several that share out the keys, redis://HOST,HOST; see

@@ -74,6 +74,10 @@ func (c *Config) Settings() []Setting {
 		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", &list{&c.Catalog, nil, true}},
 		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", &path{&c.CatalogDB}},
 		{"catalog-domain", "`DOMAIN` of rules per API that name none", &text{&c.CatalogDomain, nil}},
+		{
+			"catalog-fold", "`WORD` for spellings of a path that rules per API take for one: case, trailing_slash, ...; may be repeated",
+			&list{&c.CatalogFold, checkFold, false},
+		},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory, minMemory, 0, "a store", "; 64MiB hold about two million keys"}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},

@@ -18,34 +18,19 @@ type Paths struct {
 	once bool // a path that some servers read otherwise is not read again
 }
 
-// folds are the words for what a server may take for one.
-var folds = []struct {
-	word string
-	set  func(*urlpath.Options)
-}{
-	{"case", func(o *urlpath.Options) { o.Case = true }},
-	{"trailing_slash", func(o *urlpath.Options) { o.TrailingSlash = true }},
-	{"escaped_slash", func(o *urlpath.Options) { o.EscapedSlash = true }},
-	{"backslash", func(o *urlpath.Options) { o.Backslash = true }},
-	{"escapes", func(o *urlpath.Options) { o.Escapes = true }},
-	{"parameters", func(o *urlpath.Options) { o.Parameters = true }},
-	{"endings", func(o *urlpath.Options) { o.Endings = true }},
-	{"dots_first", func(o *urlpath.Options) { o.DotsFirst = true }},
-}
-
 // ReadPaths compiles `path` of the http section. What is wrong with it is reported to
 // its document.
 func ReadPaths(v strictyaml.Value) Paths {
 	var p Paths
 	v.Object("path", strictyaml.Words{
 		"fold": func(v strictyaml.Value) {
-			words := make([]string, len(folds))
-			for i, f := range folds {
-				words[i] = f.word
+			words := make([]string, len(urlpath.Words))
+			for i, f := range urlpath.Words {
+				words[i] = f.Name
 			}
 			for _, element := range v.List() {
 				if i, ok := element.OneOf(words...); ok {
-					folds[i].set(&p.fold)
+					urlpath.Words[i].Set(&p.fold)
 				}
 			}
 		},
@@ -54,8 +39,8 @@ func ReadPaths(v strictyaml.Value) Paths {
 			p.once = i == 1
 		},
 	}, func(word string) string {
-		for _, f := range folds {
-			if word == f.word {
+		for _, f := range urlpath.Words {
+			if word == f.Name {
 				return fmt.Sprintf("write fold: [%s]", word)
 			}
 		}
@@ -67,9 +52,9 @@ func ReadPaths(v strictyaml.Value) Paths {
 // String returns what is folded, for people and tests; "" for the zero Paths.
 func (p Paths) String() string {
 	var words []string
-	for _, f := range folds {
-		if o := p.fold; func() bool { f.set(&o); return o == p.fold }() {
-			words = append(words, f.word)
+	for _, f := range urlpath.Words {
+		if o := p.fold; func() bool { f.Set(&o); return o == p.fold }() {
+			words = append(words, f.Name)
 		}
 	}
 	text := strings.Join(words, " ")
