@@ -23,6 +23,9 @@ var silent = map[string][2]string{
 	"caddy":   {"reverse_proxy 127.0.0.1:8080 {", "reverse_proxy /never 127.0.0.1:8080 {"},
 	"haproxy": {`http-request lua.stint "/v1/auth?domain=web&wait=60ms"`, "http-request set-var(txn.stint) str(passes)"},
 	"traefik": {"middlewares: [strip, ask]", "middlewares: [strip]"},
+
+	"envoy":         {"- name: envoy.filters.http.ext_authz", "- disabled: true\n                    name: envoy.filters.http.ext_authz"},
+	"envoy by gRPC": {"- name: envoy.filters.http.ratelimit", "- disabled: true\n                    name: envoy.filters.http.ratelimit"},
 }
 
 const benchRules = `
@@ -55,7 +58,11 @@ func BenchmarkAsk(b *testing.B) {
 		b.Run(a.name, func(b *testing.B) {
 			behind := backend.Listener.Addr().String()
 			silent := newCrowd(b, a.run(b, "open", stint, behind, silent[a.name]))
-			asking := newCrowd(b, a.run(b, "open", stint, behind, [2]string{"domain=web", "domain=bench"}))
+			domain := [2]string{"domain=web", "domain=bench"}
+			if a.rls {
+				domain = [2]string{"domain: web", "domain: bench"}
+			}
+			asking := newCrowd(b, a.run(b, "open", stint, behind, domain))
 			var without, with time.Duration
 			for b.Loop() {
 				without += silent.send(b)
