@@ -226,6 +226,39 @@ func TestEnvoyCostAfterwards(t *testing.T) {
 	}
 }
 
+// What the examples of envoyproxy/ratelimit do behind Envoy, files in its words do here:
+// a limit that replaces others leaves their counts alone, and quotas deny only together.
+func TestEnvoyAsThePeer(t *testing.T) {
+	t.Parallel()
+	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
+	client := proxytest.Client(t, "127.0.0.7")
+	for _, tt := range []struct {
+		header []string
+		want   []int
+	}{
+		{[]string{"X-Source: a"}, []int{200, 429}},
+		{[]string{"X-Source: a", "X-Target: x"}, []int{429}},
+		{[]string{"X-Target: x"}, []int{200, 200, 429}}, // what was denied was not counted
+		{[]string{"X-Source: b", "X-Vip: silver"}, []int{200, 200, 200, 429}},
+		{[]string{"X-Source: b"}, []int{200, 429}}, // untouched until now
+		{[]string{"X-Source: c", "X-Target: y", "X-Vip: gold"}, []int{200, 200, 200, 200, 429}},
+		{[]string{"X-Source: c", "X-Target: y"}, []int{200, 429}},
+		{[]string{"X-Source: c", "X-Target: y", "X-Vip: allowed"}, []int{200, 200, 200, 200, 200, 200}},
+		{[]string{"X-Small: k", "X-Large: k"}, []int{200, 200, 200, 429}},
+		{[]string{"X-Small: k"}, []int{429}},
+		{[]string{"X-Small: k", "X-Large: l"}, []int{200}},
+		{[]string{"X-Unknown: k"}, []int{200, 200}},
+	} {
+		var got []int
+		for range tt.want {
+			got = append(got, s.get(client, "/", tt.header...).status)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %v, want %v", tt.header, got, tt.want)
+		}
+	}
+}
+
 // Rules are read again and again under load, files with faults among them: every answer
 // is one of the rules before or of those after, and every request is counted once.
 func TestEnvoyReload(t *testing.T) {
