@@ -49,6 +49,10 @@ type Config struct {
 	// escaped_slash, backslash, escapes, parameters, endings, dots_first. None by default.
 	CatalogFold []string
 
+	// RulesMerge (rules-merge) lets several files hold descriptors of one domain; off by
+	// default: a domain that stands in two files is refused.
+	RulesMerge bool
+
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
 	// as redis://HOST:PORT, or of several that share out the keys, redis://HOST,HOST; see

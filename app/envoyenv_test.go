@@ -187,3 +187,21 @@ func TestRulesFiles(t *testing.T) {
 		}
 	}
 }
+
+// A domain may stand in several files where that is asked for.
+func TestRulesMerge(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))
+	write(t, filepath.Join(dir, "b.yaml"), strings.Replace(rulesOf(5), "user", "app", 1))
+	for _, merge := range []bool{true, false} {
+		config := DefaultConfig()
+		config.Rules, config.RulesMerge, config.Output = []string{dir}, merge, io.Discard
+		a, err := New(config)
+		switch {
+		case !merge && (err == nil || !strings.Contains(err.Error(), "stands in two files")):
+			t.Errorf("error %v", err)
+		case merge && (err != nil || len(a.limiter.Table().Domain("api").Nodes()) != 2):
+			t.Errorf("merged: error %v", err)
+		}
+	}
+}

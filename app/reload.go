@@ -31,7 +31,11 @@ func (c *Config) load() (*rule.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := rule.Load(files...)
+	load := rule.Load
+	if c.RulesMerge {
+		load = rule.LoadMerged
+	}
+	table, err := load(files...)
 	if err != nil {
 		return nil, err
 	}

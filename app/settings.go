@@ -78,6 +78,7 @@ func (c *Config) Settings() []Setting {
 			"catalog-fold", "`WORD` for spellings of a path that rules per API take for one: case, trailing_slash, ...; may be repeated",
 			&list{&c.CatalogFold, checkFold, false},
 		},
+		{"rules-merge", "let several files hold descriptors of one domain", &flag{&c.RulesMerge}},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", &text{&c.Store, checkStore}},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", &size{&c.Memory, minMemory, 0, "a store", "; 64MiB hold about two million keys"}},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", &duration{&c.StoreTimeout}},

@@ -49,6 +49,9 @@ type fileCompiler struct {
 	refused   bool            // a rule, which may be one that others name
 	names     map[string]bool // of rules, as users see them
 	nodes     int             // so far
+	compiler  *compiler
+	merge     bool
+	first     *Domain // what the file adds to; nil: it begins its domain
 	warnings  []Warning
 	folder    string   // of the files that the rules name
 	files     []Source // of lists, as they were read
@@ -58,14 +61,15 @@ type fileCompiler struct {
 // file compiles one file into the table.
 func (c *compiler) file(src Source) {
 	f := &fileCompiler{
-		doc:    strictyaml.Parse(src.Data),
-		domain: &Domain{file: src.Name, atomic: true},
-		names:  map[string]bool{},
-		folder: src.Folder,
+		doc:      strictyaml.Parse(src.Data),
+		domain:   &Domain{file: src.Name, atomic: true},
+		names:    map[string]bool{},
+		folder:   src.Folder,
+		compiler: c, merge: src.Merge,
 	}
 	if len(f.doc.Faults()) == 0 {
 		f.top()
-		if first := c.table.byName[f.domain.name]; first != nil {
+		if first := c.table.byName[f.domain.name]; first != nil && f.first == nil {
 			f.doc.Fail(f.domain.line, fmt.Sprintf("domain %q stands in two files; the other is %s", f.domain.name, place(first.file, first.line)),
 				"put all descriptors of a domain into one file, or name one of the domains otherwise")
 		}
@@ -81,11 +85,42 @@ func (c *compiler) file(src Source) {
 		}
 		return
 	}
-	c.table.domains = append(c.table.domains, f.domain)
-	c.table.byName[f.domain.name] = f.domain
+	if f.first == nil {
+		c.table.domains = append(c.table.domains, f.domain)
+		c.table.byName[f.domain.name] = f.domain
+		f.first = f.domain
+	}
+	f.first.named, f.first.count = f.names, f.nodes
 	c.table.rules = append(c.table.rules, f.rules...)
 	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return a.Line - b.Line })
 	c.table.warnings = append(c.table.warnings, f.warnings...)
+}
+
+// join lets the file add to a domain that an earlier file has begun, if it may. What
+// concerns the whole domain stands in that one.
+func (f *fileCompiler) join(whole ...*strictyaml.Value) {
+	f.domain.root = level{}
+	first := f.compiler.table.byName[f.domain.name]
+	if !f.merge || first == nil {
+		return
+	}
+	f.first = first
+	if first.root == nil {
+		first.root = level{} // of a file with faults
+	}
+	f.domain.root, f.nodes = first.root, first.count
+	if first.named != nil {
+		f.names = first.named
+	}
+	if !f.domain.atomic {
+		whole = append(whole, new(f.doc.Root()))
+	}
+	for _, v := range whole {
+		if v != nil {
+			v.Fail(fmt.Sprintf("http, exempt, deny and atomic are for the whole domain %q, which begins in %s", f.domain.name, place(first.file, first.line)),
+				"put them there")
+		}
+	}
 }
 
 // top reads the outermost words. The defaults may stand below what they are for.
@@ -113,6 +148,7 @@ func (f *fileCompiler) top() {
 		f.doc.Fail(f.domain.line, "the file names no domain", "begin it with a line such as `domain: api`")
 	}
 	f.defaults.check()
+	f.join(http, exempt, deny)
 	if exempt != nil {
 		f.lists(*exempt, true)
 	}
@@ -120,7 +156,7 @@ func (f *fileCompiler) top() {
 		f.lists(*deny, false)
 	}
 	if descriptors != nil {
-		f.domain.root = f.level(*descriptors, nil)
+		f.level(*descriptors, nil, f.domain.root)
 	}
 	f.lend()
 	if http != nil {

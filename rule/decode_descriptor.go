@@ -21,9 +21,9 @@ type descriptor struct {
 	metadata       map[string]any
 }
 
-// level compiles a list of descriptors that stand below path.
-func (f *fileCompiler) level(v strictyaml.Value, path []Level) level {
-	nodes := level{}
+// level compiles a list of descriptors that stand below path into nodes, which it
+// returns, nil where there are none.
+func (f *fileCompiler) level(v strictyaml.Value, path []Level, nodes level) level {
 	for _, element := range v.List() {
 		f.descriptor(element, path, nodes)
 	}
@@ -50,7 +50,7 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 	f.nodes++
 	n := &Node{Path: append(slices.Clone(path), d.level), Line: v.Line(), order: f.nodes}
 	if first := nodes.put(n); first != nil {
-		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in line %d", d.level, first.Line), "put what both say into one; rate_limit may be a list of several limits")
+		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in %s", d.level, f.where(first)), "put what both say into one; rate_limit may be a list of several limits")
 	}
 	if d.limits != nil {
 		f.limits(&d, n)
@@ -58,8 +58,16 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 		f.warn("mode-without-limit", v.Line(), "", fmt.Sprintf("shadow_mode or quota_mode on %s, which has no rate_limit", d.level), "it concerns the limits of this descriptor alone, not those below it")
 	}
 	if d.children != nil {
-		n.children = f.level(*d.children, n.Path)
+		n.children = f.level(*d.children, n.Path, level{})
 	}
+}
+
+// where says where a node stands, with its file if that may be another one.
+func (f *fileCompiler) where(n *Node) string {
+	if f.first == nil {
+		return fmt.Sprintf("line %d", n.Line)
+	}
+	return fmt.Sprintf("line %d of this file or of one before", n.Line)
 }
 
 func (d *descriptor) words() strictyaml.Words {

@@ -16,6 +16,10 @@ type Source struct {
 	// Folder is where files are looked for that the rules name, lists and keys. "":
 	// rules that name files are refused.
 	Folder string
+
+	// Merge lets the file add descriptors to a domain that an earlier one has begun.
+	// Otherwise a domain stands in one file.
+	Merge bool
 }
 
 // Parse compiles rule files to a table. On any fault it returns no table and an
@@ -38,7 +42,13 @@ func Parse(sources ...Source) (*Table, error) {
 // tests (*_test.yaml) and names that begin with a dot. Links are followed, and what
 // is reached twice is read once, so a mounted Kubernetes volume can be named as it
 // stands.
-func Load(paths ...string) (*Table, error) {
+func Load(paths ...string) (*Table, error) { return load(paths, false) }
+
+// LoadMerged is Load where several files may hold descriptors of one domain, see
+// Source.Merge.
+func LoadMerged(paths ...string) (*Table, error) { return load(paths, true) }
+
+func load(paths []string, merge bool) (*Table, error) {
 	f := &finder{seen: map[string]bool{}, folders: map[string]bool{}}
 	for _, path := range paths {
 		f.found = false
@@ -49,6 +59,9 @@ func Load(paths ...string) (*Table, error) {
 	}
 	if err := f.errors.orNil(); err != nil {
 		return nil, err
+	}
+	for i := range f.sources {
+		f.sources[i].Merge = merge
 	}
 	return Parse(f.sources...)
 }

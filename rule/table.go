@@ -72,6 +72,9 @@ type Domain struct {
 	http   []HTTPLimit
 	paths  action.Paths
 	lists  []*Listed
+
+	named map[string]bool // its rules, for files that add to it
+	count int             // of its nodes, for the same
 }
 
 // Name returns the name of the domain.

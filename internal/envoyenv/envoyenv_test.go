@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 	want := map[string]string{
 		"http": "0.0.0.0:8080", "grpc": "0.0.0.0:8081", "admin": "127.0.0.1:6070",
 		"grpc-max-age": "24h", "grpc-max-age-grace": "1h", "log-level": "warn", "log-format": "text",
-		"rules": "/srv/runtime_data/current/config", "rules-files": "all",
+		"rules": "/srv/runtime_data/current/config", "rules-files": "all", "rules-merge": "false",
 		"rls-headers": "none", "rls-header-limit": "RateLimit-Limit", "rls-header-remaining": "RateLimit-Remaining", "rls-header-reset": "RateLimit-Reset",
 		"rls-shadow": "false", "rls-quota": "false", "rls-metadata": "false",
 		"near-limit-ratio": "0.8", "statsd": "tcp://localhost:8125", "statsd-interval": "10s", "statsd-tags": "",
@@ -89,6 +89,7 @@ func TestRead(t *testing.T) {
 		{"LOG_LEVEL=Warning", "log-level", "warn"},
 		{"RUNTIME_ROOT=/data/ RUNTIME_SUBDIRECTORY=ratelimit", "rules", "/data/ratelimit/config"},
 		{"RUNTIME_IGNOREDOTFILES=true", "rules-files", "visible"},
+		{"MERGE_DOMAIN_CONFIG=true", "rules-merge", "true"},
 		{"USE_STATSD=false", "statsd", "-"},
 		{"DISABLE_STATS=true", "statsd", ""},
 		{"USE_PROMETHEUS=true", "statsd", "-"},

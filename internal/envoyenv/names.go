@@ -99,7 +99,7 @@ var variables = []Variable{
 	{"RUNTIME_APPDIRECTORY", "config", Used, "rules", "part of that folder", text},
 	{"RUNTIME_IGNOREDOTFILES", "false", Used, "rules-files", "visible where it is true, else all; a file that links reach twice is read once", boolean},
 	{"RUNTIME_WATCH_ROOT", "true", Needless, "", "a swap of a link and a change in the folder are both noticed", boolean},
-	{"MERGE_DOMAIN_CONFIG", "false", Ignored, "", "a domain stands in one file; one that stands in two is refused with both places", boolean},
+	{"MERGE_DOMAIN_CONFIG", "false", Used, "rules-merge", "the same", boolean},
 
 	{"USE_DOG_STATSD", "false", Used, "statsd", "dogstatsd://STATSD_HOST:STATSD_PORT, over UDP", boolean},
 	{"USE_DOG_STATSD_MOGRIFIERS", "", Ignored, "", "names are sent as they are; rename them where they arrive", text},

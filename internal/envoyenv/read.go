@@ -189,6 +189,7 @@ func (r *reader) rules() {
 		which = "visible"
 	}
 	r.set("rules-files", which, "RUNTIME_IGNOREDOTFILES")
+	r.set("rules-merge", fmt.Sprint(r.is("MERGE_DOMAIN_CONFIG")), "MERGE_DOMAIN_CONFIG")
 }
 
 func (r *reader) protocol() {
