@@ -98,23 +98,31 @@ func (m *Matched) read(s search, root uint32, path string, o Paths, from int) {
 		return // the * of OPTIONS
 	}
 	s.walk(root, unsafe.String(unsafe.SliceData(m.path), len(m.path))[1:]) // nobody keeps it
-	m.add(s.foundAll, "", from)
-	m.add(s.foundApart, s.user, from)
+	if s.foundAll != 0 {
+		m.add(s.foundAll, "", from)
+		m.addAll(s.nextAll, "", from)
+	}
+	m.addAll(s.foundApart, s.user, from)
 }
 
-// add adds rules of one url and uid.
-func (m *Matched) add(first uint32, user string, from int) {
+// addAll adds rules of one url and uid.
+func (m *Matched) addAll(first uint32, user string, from int) {
 	for ref := first; ref != 0; ref = m.version.rules.at(ref).next {
-		one := hit{ref: ref, user: user, first: len(m.hits)}
-		for i := range m.hits {
-			if h := &m.hits[i]; h.ref == ref && h.user == user {
-				one.first = h.first
-				break
-			}
+		m.add(ref, user, from)
+	}
+}
+
+// add adds a rule, unless the descriptor has it.
+func (m *Matched) add(ref uint32, user string, from int) {
+	found := hit{ref: ref, user: user, first: len(m.hits)}
+	for i := range m.hits {
+		if h := &m.hits[i]; h.ref == ref && h.user == user {
+			found.first = h.first
+			break
 		}
-		if one.first < from || one.first == len(m.hits) {
-			m.hits = append(m.hits, one)
-		}
+	}
+	if found.first < from || found.first == len(m.hits) {
+		m.hits = append(m.hits, found)
 	}
 }
 
@@ -130,6 +138,7 @@ type search struct {
 
 	all, apart           bool // still looked for
 	foundAll, foundApart uint32
+	nextAll              uint32 // behind foundAll
 }
 
 // read takes what is looked at from the entries.
@@ -187,8 +196,10 @@ func (s *search) walk(at uint32, path string) bool {
 		}
 		i = c.sibling
 	}
-	if n.single != 0 && segment != "" && s.enter(n.single, after, more) {
-		return true
+	if segment != "" {
+		if !more && s.take(at, n, one) || n.single != 0 && s.enter(n.single, after, more) {
+			return true
+		}
 	}
 	return s.take(at, n, rest)
 }
@@ -234,7 +245,8 @@ func (s *search) take(at uint32, n *node, e end) bool {
 // look takes it from one leaf.
 func (s *search) look(i uint32, l *leaf) {
 	if s.all && l.all != 0 {
-		s.foundAll, s.all = l.all, false
+		// What follows it is read here, so that it is under way while the user is looked for.
+		s.foundAll, s.all, s.nextAll = l.all, false, s.version.rules.at(l.all).next
 	}
 	if !s.apart {
 		return

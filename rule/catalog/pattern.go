@@ -24,6 +24,7 @@ type end uint8
 
 const (
 	here  end = iota // with its last segment
+	one              // with one more segment, which is any: {name}
 	rest             // with all that follows a slash: {name...}, or the slash alone
 	below            // with its last segment or anything below it: {/...}
 )
@@ -98,6 +99,9 @@ func (p *pattern) parse(url string) error {
 	}
 	if p.paths.TrailingSlash {
 		p.unslash()
+	}
+	if n := len(p.segments); p.end == here && p.segments[n-1].kind == single {
+		p.segments, p.end = p.segments[:n-1], one
 	}
 	return nil
 }
