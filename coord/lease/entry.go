@@ -13,6 +13,7 @@ import (
 // entry is what a node knows of a busy key. Takes that it can answer look at held and
 // quiet and nothing else.
 type entry struct {
+	fp        uint64
 	key       stint.Key
 	algorithm stint.Algorithm
 	part      int // of the store
@@ -43,8 +44,8 @@ type entry struct {
 	grant   uint32  // by the last answer that granted anything
 }
 
-func newEntry(t *stint.Take, now Moment) *entry {
-	e := &entry{key: stint.Key(strings.Clone(string(t.Key))), algorithm: t.Limit.Algorithm(), looked: now}
+func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
+	e := &entry{fp: fp, key: stint.Key(strings.Clone(string(t.Key))), algorithm: t.Limit.Algorithm(), looked: now}
 	e.limit.Store(t.Limit)
 	e.take = *t
 	e.take.Key = e.key

@@ -48,11 +48,12 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 // show answers a take that passed, or a peek, with so many units left here. Remaining is
 // an estimate: what the store had when it last answered, and what is here.
 func (h *held) show(left int64, now Moment, d *stint.Decision) {
-	ago := now.since(h.answered).Truncate(time.Microsecond)
+	ago := max(0, now.Mono-h.answered.Mono) / 1000 // microseconds
 	d.Allowed, d.Degraded, d.Over = true, false, false
 	d.Limit, d.Remaining = h.limit.Most(), min(h.limit.Most(), h.said.Remaining+left)
 	d.RetryAfter, d.Delay = 0, 0
-	d.ResetAfter, d.At = max(0, h.said.ResetAfter-ago), h.said.At.Add(ago)
+	d.ResetAfter = max(0, h.said.ResetAfter-time.Duration(ago)*time.Microsecond)
+	d.At = h.said.At + stint.Instant(ago)
 }
 
 // giveBack undoes a spend. What was reported meanwhile, or replaced, counts as spent and

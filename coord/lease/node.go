@@ -90,7 +90,10 @@ func leasable(call *stint.Call, t *stint.Take) bool {
 // for: another call about the key is on its way and may bring enough for both. Then the
 // call is begun once more, without patience.
 func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wait <-chan struct{}) {
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	if cap(call.Results) < len(call.Takes) {
+		call.Results = make([]stint.Decision, len(call.Takes))
+	}
+	call.Results = call.Results[:len(call.Takes)]
 	if len(call.Takes) != 1 {
 		return n.beginSeveral(call, now), nil
 	}
@@ -120,14 +123,11 @@ func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	if e != nil || t.Cost == 0 || n.heat.warm(fp, now, n.ahead) < 2 {
 		return e
 	}
-	e = newEntry(t, now)
+	e = newEntry(fp, t, now)
 	if n.part != nil {
 		e.part = n.part(t)
 	}
-	if e = n.keys.add(fp, e); e.key != t.Key {
-		return nil // another key has its place
-	}
-	return e
+	return n.keys.add(e, t)
 }
 
 // wait returns what to wait for instead of asking the store.
@@ -369,8 +369,8 @@ const maxAsks = 64
 
 func (n *Node) round(now Moment, release bool) []*Trip {
 	var due []*entry
-	for fp, e := range n.keys.all {
-		if n.due(fp, e, now, release) {
+	for e := range n.keys.all {
+		if n.due(e, now, release) {
 			due = append(due, e)
 		}
 	}
@@ -396,7 +396,7 @@ func (n *Node) round(now Moment, release bool) []*Trip {
 
 // due says whether there is anything to tell or to ask about a key. A key that nobody asks
 // for is forgotten.
-func (n *Node) due(fp uint64, e *entry, now Moment, release bool) bool {
+func (n *Node) due(e *entry, now Moment, release bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lookLocked(now, n.ahead)
@@ -412,7 +412,7 @@ func (n *Node) due(fp uint64, e *entry, now Moment, release bool) bool {
 		return !release || left > 0
 	case h == nil && need < 0.1 && e.unused > 4*looksAhead:
 		e.dead = true
-		n.keys.drop(fp, e)
+		n.keys.drop(e)
 		return false
 	case left > 0 && (release || e.recall || now.reached(h.until) || n.surplus(e, left) > 0):
 		return true

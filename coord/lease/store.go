@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +81,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Leased }) {
+	if !leases(call) {
 		return s.inner.Decide(ctx, call)
 	}
 	for waits := 0; ; waits++ {
@@ -99,6 +98,16 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 			return fmt.Errorf("lease: not decided, an answer about the key was on its way: %w", ctx.Err())
 		}
 	}
+}
+
+// leases says whether any take is of a key of which units may be lent.
+func leases(call *stint.Call) bool {
+	for i := range call.Takes {
+		if call.Takes[i].Leased {
+			return true
+		}
+	}
+	return false
 }
 
 // maxWaits is how many answers to others a call waits for, before it asks by itself.
@@ -167,7 +176,7 @@ func (n *Node) Stats() Stats {
 		Keys: n.keys.n.Load(), Asks: n.count.asks.Load(), Messages: n.count.messages.Load(),
 		Repeated: n.count.repeated.Load(), Lent: n.count.lent.Load(), Home: n.count.home.Load(),
 	}
-	for _, e := range n.keys.all {
+	for e := range n.keys.all {
 		left := e.held.Load().now()
 		st.Held += left
 		e.mu.Lock()

@@ -1,7 +1,7 @@
 package lease
 
 import (
-	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -9,7 +9,7 @@ import (
 	"stint/internal/fingerprint"
 )
 
-// shards is how many parts a table has. A key is added or dropped by copying its part.
+// shards is how many parts a table has. A key is added or dropped by making its part anew.
 const shards = 256
 
 // table finds the entries of busy keys without a lock. The zero table is not usable.
@@ -18,14 +18,42 @@ type table struct {
 	n    atomic.Int64
 	part [shards]struct {
 		mu  sync.Mutex // of who changes it
-		now atomic.Pointer[map[uint64]*entry]
+		now atomic.Pointer[places]
 	}
+}
+
+// places are entries, each at its fingerprint or as near behind it as there was room. There
+// is always room; their number is a power of two.
+type places []*entry
+
+// placed returns the places of entries.
+func placed(list []*entry) *places {
+	n := 4
+	for n < 2*len(list) {
+		n *= 2
+	}
+	all := make(places, n)
+	for _, e := range list {
+		i := all.home(e.fp)
+		for all[i] != nil {
+			i = (i + 1) & (n - 1)
+		}
+		all[i] = e
+	}
+	return &all
+}
+
+func (p places) home(fp uint64) int { return int(fp>>32) & (len(p) - 1) }
+
+// entries returns all entries.
+func (p places) entries() []*entry {
+	return slices.DeleteFunc(slices.Clone(p), func(e *entry) bool { return e == nil })
 }
 
 func (t *table) init() {
 	t.seed = fingerprint.NewSeed()
 	for i := range t.part {
-		t.part[i].now.Store(&map[uint64]*entry{})
+		t.part[i].now.Store(placed(nil))
 	}
 }
 
@@ -36,54 +64,46 @@ func (t *table) print(take *stint.Take) uint64 {
 
 // find returns the entry of a take's key, nil if there is none.
 func (t *table) find(fp uint64, take *stint.Take) *entry {
-	e := (*t.part[fp%shards].now.Load())[fp]
-	if e == nil || e.key != take.Key || e.algorithm != take.Limit.Algorithm() {
-		return nil
+	p := *t.part[fp%shards].now.Load()
+	for i := p.home(fp); p[i] != nil; i = (i + 1) & (len(p) - 1) {
+		if e := p[i]; e.fp == fp && e.key == take.Key && e.algorithm == take.Limit.Algorithm() {
+			return e
+		}
 	}
-	return e
+	return nil
 }
 
-// add adds an entry; where another key has its fingerprint it changes nothing. It returns
-// whoever is there then.
-func (t *table) add(fp uint64, e *entry) *entry {
-	p := &t.part[fp%shards]
+// add adds an entry, and returns the one that is there for its key then.
+func (t *table) add(e *entry, take *stint.Take) *entry {
+	p := &t.part[e.fp%shards]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := *p.now.Load()
-	if there := old[fp]; there != nil {
+	if there := t.find(e.fp, take); there != nil {
 		return there
 	}
-	next := maps.Clone(old)
-	next[fp] = e
-	p.now.Store(&next)
+	p.now.Store(placed(append(p.now.Load().entries(), e)))
 	t.n.Add(1)
 	return e
 }
 
 // drop takes an entry out.
-func (t *table) drop(fp uint64, e *entry) {
-	p := &t.part[fp%shards]
+func (t *table) drop(e *entry) {
+	p := &t.part[e.fp%shards]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := *p.now.Load()
-	if old[fp] != e {
-		return
-	}
-	next := maps.Clone(old)
-	delete(next, fp)
-	p.now.Store(&next)
+	rest := slices.DeleteFunc(p.now.Load().entries(), func(other *entry) bool { return other == e })
+	p.now.Store(placed(rest))
 	t.n.Add(-1)
 }
 
 // all yields all entries.
-func (t *table) all(yield func(fp uint64, e *entry) bool) {
+func (t *table) all(yield func(e *entry) bool) {
+	if t.n.Load() == 0 {
+		return
+	}
 	for i := range t.part {
-		now := *t.part[i].now.Load()
-		if len(now) == 0 {
-			continue
-		}
-		for fp, e := range now {
-			if !yield(fp, e) {
+		for _, e := range *t.part[i].now.Load() {
+			if e != nil && !yield(e) {
 				return
 			}
 		}
