@@ -42,7 +42,6 @@ type App struct {
 	envoy     *envoystats.Stats // nil: nobody wants them
 	carrier   *transport.Server // of grpc; nil: it is not opened
 	book      *book.Book
-	catalog   catalogState
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends what runs in the background

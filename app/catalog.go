@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"stint/internal/filewatch"
@@ -19,17 +17,6 @@ import (
 	"stint/server/httpapi"
 	"stint/telemetry"
 )
-
-// catalogState is what became of the last tries to load the files of rules per API.
-type catalogState struct {
-	mu     sync.Mutex // held for the whole of a load: one at a time
-	loaded string     // what the files looked like when they were last read
-
-	stateMu  sync.Mutex // guards what follows; never held for long
-	failure  error      // of the last load; nil: it succeeded
-	failed   time.Time
-	failures uint64
-}
 
 // openBook returns the rules per API of the configuration, in force.
 func (a *App) openBook() (*book.Book, error) {
@@ -47,7 +34,6 @@ func (a *App) openBook() (*book.Book, error) {
 	if len(a.config.Catalog) == 0 {
 		return b, nil
 	}
-	a.catalog.loaded = looks(a.config.Catalog)
 	return b, b.Load(a.config.Catalog...)
 }
 
@@ -122,83 +108,33 @@ func (a *App) reloadCatalog(why string, always bool) error {
 	if len(a.config.Catalog) == 0 {
 		return nil
 	}
-	s := &a.catalog
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := looks(a.config.Catalog)
-	if now == s.loaded && now != "" && !always {
-		return nil
-	}
-	s.loaded = "" // what is refused is read again whatever it looks like
-	before := a.book.Catalog().Hash()
-	_, failed := s.last()
-	if err := a.book.Load(a.config.Catalog...); err != nil {
-		s.set(err)
-		if always || failed == nil || failed.Error() != err.Error() {
-			for _, fault := range faults(err) {
-				a.log.Error("catalog refused, the one before stays", append([]any{"why", why}, fault...)...)
-			}
+	news, err := a.book.Reload(always, a.config.Catalog...)
+	switch {
+	case err != nil && news:
+		for _, fault := range faults(err) {
+			a.log.Error("catalog refused, the one before stays", append([]any{"why", why}, fault...)...)
 		}
-		return err
-	}
-	s.loaded = now
-	s.set(nil)
-	if always || failed != nil || a.book.Catalog().Hash() != before {
+	case news:
 		a.sayCatalog(why)
 	}
-	return nil
-}
-
-// settled is how old a file must be before its time tells that it has not changed: a
-// second write may leave the time of the first.
-const settled = 2 * time.Second
-
-// looks is what tells that files have changed without reading them; "" where that
-// cannot be told.
-func looks(files []string) string {
-	var b strings.Builder
-	for _, name := range files {
-		info, err := os.Stat(name)
-		if err != nil || time.Since(info.ModTime()) < settled {
-			return ""
-		}
-		fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano())
-	}
-	return b.String()
-}
-
-func (s *catalogState) set(failure error) {
-	s.stateMu.Lock()
-	defer s.stateMu.Unlock()
-	if s.failure, s.failed = failure, time.Now(); failure != nil {
-		s.failures++
-	}
-}
-
-// last returns when the last load was, and what became of it.
-func (s *catalogState) last() (at time.Time, failure error) {
-	s.stateMu.Lock()
-	defer s.stateMu.Unlock()
-	return s.failed, s.failure
+	return err
 }
 
 // catalogStatus is what /readyz and /v1/limits say of rules per API.
 func (a *App) catalogStatus() *httpapi.CatalogStatus {
 	c := a.book.Catalog()
 	s := &httpapi.CatalogStatus{Rules: c.Len(), Generation: c.Generation(), Hash: c.Hash()}
-	if at, failure := a.catalog.last(); failure != nil {
-		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
+	if last := a.book.Loads(); last.Failure != nil {
+		s.ReloadError = last.At.UTC().Format(time.RFC3339) + ": " + last.Failure.Error()
 	}
 	return s
 }
 
 // catalogStats is what metrics say of them.
 func (a *App) catalogStats() telemetry.CatalogStats {
-	c := a.book.Catalog()
-	a.catalog.stateMu.Lock()
-	defer a.catalog.stateMu.Unlock()
+	c, loads := a.book.Catalog(), a.book.Loads()
 	return telemetry.CatalogStats{
 		Rules: c.Len(), Generation: c.Generation(), Hash: c.Hash(),
-		Refused: a.catalog.failures, LastFailed: a.catalog.failure != nil,
+		Refused: loads.Refused, LastFailed: loads.Failure != nil,
 	}
 }

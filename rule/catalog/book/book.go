@@ -25,7 +25,11 @@ type Book struct {
 	catalog *catalog.Catalog
 	disk    *disk.Store // nil: the rules come from files
 
-	mu sync.Mutex // held for the whole of a change
+	mu     sync.Mutex // held for the whole of a change
+	looked string     // what the files looked like when they were last read
+
+	loadsMu sync.Mutex // guards what follows; never held for long
+	loads   Loads
 }
 
 // New returns a book of files that holds no rule so far.
@@ -82,10 +86,12 @@ func (b *Book) Load(files ...string) error {
 	if b.disk != nil {
 		return errors.New("a book with a store on disk takes its rules from there")
 	}
+	looked := looks(files)
 	err := b.catalog.Replace(source.Files(files...))
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
-		return source.Explain(wrong, files...)
+		err = source.Explain(wrong, files...)
 	}
+	b.note(looked, err)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"stint/rule"
 	"stint/rule/catalog"
@@ -174,5 +175,53 @@ func TestRefusedByThisVersion(t *testing.T) {
 	}
 	if err := open(t, path+"2").Load(path); err == nil {
 		t.Error("a book with a store has loaded a file")
+	}
+}
+
+// Files are read again where they look other than before, cannot be told apart from
+// that, or were refused; there is news where that changed anything.
+func TestReload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.csv")
+	at := time.Now().Add(-time.Hour)
+	put := func(text string) {
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+		at = at.Add(time.Second)
+		must(t, os.Chtimes(file, at, at))
+	}
+	b := New(catalog.Options{})
+	put("a,,/v1/a,minute,1\n")
+	must(t, b.Load(file))
+	for _, step := range []struct {
+		name   string
+		do     func()
+		always bool
+		news   bool
+		fault  bool
+		reads  bool // seen by the generation, where it is no fault
+		want   string
+	}{
+		{"as it was", func() {}, false, false, false, false, "a=1"},
+		{"asked for", func() {}, true, true, false, true, "a=1"},
+		{"the same, written anew", func() { put("a,,/v1/a,minute,1\n") }, false, false, false, true, "a=1"},
+		{"another", func() { put("a,,/v1/a,minute,2\n") }, false, true, false, true, "a=2"},
+		{"a fault", func() { put("a,,/v1/a,minute\n") }, false, true, true, false, "a=2"},
+		{"the same fault", func() {}, false, false, true, false, "a=2"},
+		{"the same fault, asked for", func() {}, true, true, true, false, "a=2"},
+		{"mended", func() { put("a,,/v1/a,minute,2\n") }, false, true, false, true, "a=2"},
+		{"too young to tell", func() { at = time.Now(); put("a,,/v1/a,minute,2\n") }, false, false, false, true, "a=2"},
+		{"still", func() {}, false, false, false, true, "a=2"},
+	} {
+		step.do()
+		before := b.Catalog().Generation()
+		news, err := b.Reload(step.always, file)
+		if news != step.news || (err != nil) != step.fault || b.Catalog().Generation() > before != step.reads || show(b) != step.want {
+			t.Errorf("%s: news %v, error %v, generation %d after %d, in force %s", step.name, news, err, b.Catalog().Generation(), before, show(b))
+		}
+		if last := b.Loads(); (last.Failure != nil) != step.fault {
+			t.Errorf("%s: the last failure is %v", step.name, last.Failure)
+		}
+	}
+	if n := b.Loads().Refused; n != 3 {
+		t.Errorf("%d loads were refused", n)
 	}
 }
