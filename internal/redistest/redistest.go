@@ -47,6 +47,32 @@ func Start(t testing.TB, args ...string) *Server {
 	return run(t, &Server{t: t, args: args})
 }
 
+// Version returns the first two numbers of the server's version, such as 7.0; 6.2 is the
+// oldest that is tested.
+func Version(t testing.TB) float64 {
+	t.Helper()
+	out, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		xtest.SkipOrFail(t, "no "+program+"; scripts/install-test-deps.sh installs it")
+	}
+	_, rest, _ := strings.Cut(string(out), "v=")
+	var version float64
+	if _, err := fmt.Sscanf(rest, "%f", &version); err != nil {
+		t.Fatalf("%s --version: %q: %v", program, out, err)
+	}
+	return version
+}
+
+// HasTLS says whether the server was built with encryption; that of PyPI, which is Redis
+// 6.2, was not.
+func HasTLS() bool {
+	// It complains of the first line that it does not know.
+	cmd := exec.Command(program, "-")
+	cmd.Stdin = strings.NewReader("tls-port 0\nport none\n")
+	out, err := cmd.CombinedOutput()
+	return err == nil || !strings.Contains(string(out), "tls-port")
+}
+
 // run starts a server that is all made up.
 func run(t testing.TB, s *Server) *Server {
 	t.Helper()

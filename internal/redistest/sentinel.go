@@ -25,7 +25,7 @@ func StartSentinels(t testing.TB, replicas int) *Sentinels {
 	s := &Sentinels{t: t, Servers: []*Server{Start(t, "--repl-diskless-sync-delay", "0")}}
 	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
 	for range replicas {
-		s.Servers = append(s.Servers, Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0"))
+		s.Servers = append(s.Servers, Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0"))
 	}
 	for range 3 {
 		file := filepath.Join(t.TempDir(), "sentinel.conf")

@@ -32,16 +32,19 @@ func untilProblem(t *testing.T, s *redis.Store, problem string) {
 // A server that somebody else's script keeps busy, or that reads its data, decides again
 // when that is over.
 func TestServerIsBusy(t *testing.T) {
-	server := redistest.Start(t, "--enable-debug-command", "yes", "--lua-time-limit", "50", "--key-load-delay", "0", "--loading-process-events-interval-bytes", "1024")
+	problems := map[string][]string{"BUSY": {"EVAL", "while true do end", "0"}}
+	args := []string{"--lua-time-limit", "50", "--key-load-delay", "0"}
+	if redistest.Version(t) >= 7 { // before, it reads so little without answering between
+		problems["LOADING"] = []string{"DEBUG", "RELOAD", "NOSAVE"}
+		args = append(args, "--loading-process-events-interval-bytes", "1024", "--enable-debug-command", "yes")
+	}
+	server := redistest.Start(t, args...)
 	s := openIn(t, server, "busy")
 	for i := range 300 {
 		take(t, s, stint.Key(fmt.Sprint("key", i)), forms[4], 1)
 	}
 	var other sync.WaitGroup
-	for problem, command := range map[string][]string{
-		"BUSY":    {"EVAL", "while true do end", "0"},
-		"LOADING": {"DEBUG", "RELOAD", "NOSAVE"},
-	} {
+	for problem, command := range problems {
 		server.Do("SAVE")
 		server.Do("CONFIG", "SET", "key-load-delay", "10000")
 		other.Go(func() { server.Do(command...) })
