@@ -22,10 +22,10 @@ import (
 type Catalog struct {
 	options Options
 	current atomic.Pointer[version]
+	drafts  atomic.Uint64 // how many there were
 
 	mu       sync.Mutex // guards what follows, and is held by whoever makes a version
 	pool     *pool
-	drafts   uint64
 	clearing *draft   // what the rules in force are compiled to anew
 	missed   []change // since that began
 }
@@ -54,7 +54,7 @@ type Paths = urlpath.Options
 func New(o Options) *Catalog {
 	c := &Catalog{options: o}
 	c.pool = c.newPool()
-	c.current.Store(c.empty(c.pool, 0).publish())
+	c.current.Store(c.empty(c.pool).publish())
 	return c
 }
 
@@ -65,22 +65,19 @@ func (c *Catalog) newPool() *pool {
 }
 
 // empty returns a draft without rules.
-func (c *Catalog) empty(p *pool, generation uint64) *draft {
-	c.drafts++
-	d := &draft{owner: c.drafts, pool: p, ownsDomains: true, ownsMethods: true}
+func (c *Catalog) empty(p *pool) *draft {
+	d := &draft{owner: c.drafts.Add(1), pool: p, ownsDomains: true, ownsMethods: true}
 	d.seed = maphash.MakeSeed()
 	d.domains, d.methods = map[string]domain{}, map[string]uint8{}
 	d.nodes.add(d.owner) // number 0 is none
 	d.leaves.add(d.owner)
 	d.rules.add(d.owner)
-	d.generation = generation
 	return d
 }
 
 // next returns a draft of what follows the version in force.
 func (c *Catalog) next() *draft {
-	c.drafts++
-	d := &draft{version: *c.current.Load(), owner: c.drafts, pool: c.pool}
+	d := &draft{version: *c.current.Load(), owner: c.drafts.Add(1), pool: c.pool}
 	d.sync()
 	return d
 }
@@ -89,14 +86,18 @@ func (c *Catalog) next() *draft {
 // is refused, or the sequence yields an error, the rules before stay, and the error
 // says why: that of the sequence as it is, or an [*Error], for two rules of one id with
 // the positions in the sequence, from 0, of both.
+//
+// Other changes do not wait while the set is compiled. They are in force until the set
+// is, which replaces them too.
 func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	d, err := c.compile(rules)
 	if err != nil {
 		return err
 	}
 	// The point of no return: all that can fail is done.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.generation = c.current.Load().generation + 1
 	c.pool = d.pool
 	c.clearing, c.missed = nil, nil
 	c.current.Store(d.publish())
@@ -105,7 +106,7 @@ func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
 
 // compile returns a draft of all rules of a sequence.
 func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
-	d := c.empty(c.newPool(), c.current.Load().generation+1)
+	d := c.empty(c.newPool())
 	for r, err := range rules {
 		if err != nil {
 			return nil, err
@@ -175,7 +176,7 @@ func (c *Catalog) commit(d *draft, by change) {
 		by.rule = by.rule.clone()
 		c.missed = append(c.missed, by)
 	case d.wasteful():
-		c.clearing = c.empty(c.newPool(), 0)
+		c.clearing = c.empty(c.newPool())
 		go c.clear(c.clearing, c.current.Load())
 	}
 }

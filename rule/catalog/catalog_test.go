@@ -155,6 +155,20 @@ func TestMatchWhileRulesChange(t *testing.T) {
 	wg.Wait()
 }
 
+// A change that comes while a set is compiled does not wait for it.
+func TestReplaceKeepsNobodyWaiting(t *testing.T) {
+	c := New(Options{})
+	err := c.Replace(func(yield func(Rule, error) bool) {
+		if err := c.Put(Rule{ID: "meanwhile", URL: "/a", Time: "sec"}); err != nil || c.Len() != 1 {
+			t.Errorf("error %v, %d rules", err, c.Len())
+		}
+		yield(Rule{ID: "1", URL: "/a", Time: "sec"}, nil)
+	})
+	if _, ok := c.Get("meanwhile"); err != nil || ok || c.Len() != 1 || c.Generation() != 2 {
+		t.Errorf("error %v, %d rules, generation %d", err, c.Len(), c.Generation())
+	}
+}
+
 // What changed rules leave behind is cleared away, with no change lost.
 func TestClear(t *testing.T) {
 	c := New(Options{})
