@@ -200,6 +200,8 @@ func TestCatalogOperations(t *testing.T) {
 
 // However many ask at once while the rule is raised step by step, as many pass as it
 // allows in the end.
+// A rule whose policy changes all the time, beside others that come and go, lets pass
+// what it says, and so it does when its numbers are raised.
 func TestCatalogIsExactWhileItChanges(t *testing.T) {
 	l, c := cataloged(t, "", "1,all,/a/{x},hour,201")
 	var passed atomic.Int64
@@ -221,18 +223,27 @@ func TestCatalogIsExactWhileItChanges(t *testing.T) {
 		})
 	}
 	wg.Go(func() {
-		for i := range 200 {
-			if err := c.Put(ruleOf(t, fmt.Sprintf("1,all,/a/{x},hour,%d", 201+i))); err != nil {
-				t.Error(err)
+		for i := range 100 {
+			policy := []string{"deny", "allow"}[i%2]
+			for _, line := range []string{"1,all,/a/{x},hour,201,," + policy, fmt.Sprintf("other%d,all,/b/%d,hour,1", i%10, i)} {
+				if err := c.Put(ruleOf(t, line)); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 	})
 	wg.Wait()
+	if n := passed.Load(); n != 201 {
+		t.Errorf("%d passed", n)
+	}
+	if err := c.Put(ruleOf(t, "1,all,/a/{x},hour,400")); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 400 {
 		ask(new(Verdict), i)
 	}
 	if n := passed.Load(); n != 400 {
-		t.Errorf("%d passed", n)
+		t.Errorf("%d passed once the limit was raised", n)
 	}
 }
 
