@@ -51,23 +51,17 @@ func (a *App) openServer(s *server, url string) (err error) {
 	s.guarded = guard.New(s.shared, guard.Options{
 		Timeout: a.config.StoreTimeout, Local: a.stores.memory, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
 	})
+	var lender stint.Store = s.guarded
 	if a.config.RememberRefusals {
 		s.recall = a.remember(s)
+		lender = s.recall
 	}
-	s.leases = lease.New(s.lender(), lease.Options{Part: s.shared.Part})
+	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
 	return nil
 }
 
 // asked returns the store that decides for the server's keys.
 func (s *server) asked() stint.Store { return s.leases }
-
-// lender returns the store that lends, and decides what is not lent.
-func (s *server) lender() stint.Store {
-	if s.recall != nil {
-		return s.recall
-	}
-	return s.guarded
-}
 
 // serverChanged notes that a server does not answer any more, so that rules decide
 // without it, or that it does. To log that it is back is left to look, so that one which

@@ -100,20 +100,12 @@ func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	return sum
 }
 
-// leaseStats are the numbers of what all servers lent to this process, as metrics show
-// them.
-func (s *stores) leaseStats() (sum telemetry.LeaseStats) {
+// leaseStats are the numbers of what each server lent to this process.
+func (s *stores) leaseStats() (all []telemetry.LeaseStats) {
 	for _, one := range s.servers {
-		n := one.leases.Stats()
-		sum.Keys += n.Keys
-		sum.Held += n.Held
-		sum.Idle += n.Idle
-		sum.Lent += n.Lent
-		sum.Home += n.Home
-		sum.Asks += n.Asks
-		sum.Messages += n.Messages
+		all = append(all, telemetry.LeaseStats(one.leases.Stats()))
 	}
-	return sum
+	return all
 }
 
 // redisHint says what to do about an error of the store.

@@ -10,6 +10,30 @@ import (
 	"stint/rule/audit"
 )
 
+// leased says of each leased rule what passes beyond its limit, and when the store is away.
+func leased(table *rule.Table) (all []audit.Finding) {
+	for _, r := range table.Rules() {
+		if r.Coordination != rule.Leased || r.Limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
+		away := map[rule.Failure]string{rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes"}[r.OnStoreFailure]
+		switch {
+		case !r.Lends():
+			f.Text = "leased is decided strict here: every take asks the store"
+			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
+		case r.AfterLoss:
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0), but %d once where the store loses what it knew; while the store is away nodes use up what they hold, %s", r.Stored.Most(), away)
+			f.Hint = "write after_loss: empty if nothing may"
+		default:
+			f.Text = "leased: nothing passes beyond the limit (E = 0), also where the store loses what it knew; while the store is away nodes use up what they hold, " + away
+			f.Hint = "on_store_failure says what comes after that"
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // whileAway says what may pass beyond each limit that falls back to a share of its
 // own in each process: a store on the network that comes back knows nothing of it.
 func whileAway(table *rule.Table) (all []audit.Finding) {
