@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint/httplimit"
+	"stint/internal/httpdrain"
 	"stint/server/httpapi"
 	"stint/server/ruleapi"
 )
@@ -14,6 +15,14 @@ import (
 // profileTime leaves room for a profile or trace of /debug/pprof, which are of 30 s
 // unless the caller says otherwise.
 const profileTime = 2 * time.Minute
+
+// newHTTPServer returns what answers by a handler, with bounds on what a client may hold
+// on to.
+func newHTTPServer(handler http.Handler, limits httpapi.Limits, log *slog.Logger) answerer {
+	s := httpapi.NewServer(handler, limits)
+	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	return httpdrain.New(s)
+}
 
 // adminServer answers the admin address.
 func (a *App) adminServer(log *slog.Logger) answerer {
