@@ -87,7 +87,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		}
 		r.changes = audit.Compare(old, r.table)
 	}
-	r.findings = slices.DeleteFunc(audit.Table(r.table), func(f audit.Finding) bool { return slices.Contains(r.options.ignore, f.ID) })
+	r.findings = slices.DeleteFunc(audit.Table(r.table), r.ignored)
 	tests, err := ruletest.Parse(found.tests...)
 	if err != nil {
 		return err
@@ -104,8 +104,12 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		}
 		r.away = append(r.away, moved...)
 	}
+	r.away = slices.DeleteFunc(r.away, r.ignored)
 	return nil
 }
+
+// ignored says whether --ignore names a finding.
+func (r *checkReport) ignored(f audit.Finding) bool { return slices.Contains(r.options.ignore, f.ID) }
 
 // failedTests holds the tests that failed, as a [*rule.Errors].
 type failedTests struct{ error }

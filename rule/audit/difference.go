@@ -206,6 +206,7 @@ func (d *difference) failure() {
 	if d.was.Coordination != d.is.Coordination {
 		d.add(Other, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
 	}
+	d.flag("full where the store has lost what it knew", d.was.AfterLoss, d.is.AfterLoss, Looser)
 }
 
 // rest compares what answers look like, and what else a rule says.
