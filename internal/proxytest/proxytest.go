@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -73,14 +74,24 @@ func Stint(t testing.TB, flags ...string) *Service {
 	return s
 }
 
+const leastPort, ports = 20000, 10000
+
+// Ports are tried one after the other, from anywhere on, so that processes do not try
+// the same ones in step.
+var (
+	firstPort = rand.Uint32N(ports)
+	nextPort  atomic.Uint32
+)
+
 // Address returns a free address of the loopback interface. Its port is below those
 // that the kernel gives to whoever asks for any, so that nobody has it by the time it
-// is used.
+// is used; and no two calls of one process return the same before all were returned.
 func Address(t testing.TB) string {
 	t.Helper()
-	const least, most, attempts = 20000, 29999, 100
+	const attempts = 100
 	for range attempts {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(least+rand.IntN(most-least)))
+		port := leastPort + int((firstPort+nextPort.Add(1))%ports)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
 			return address
