@@ -66,6 +66,9 @@ func (p *pattern) parse(url string) error {
 		if p.method == "" || strings.ContainsFunc(p.method, notInToken) {
 			return &hinted{fmt.Sprintf("%q is no method", p.method), "write one such as GET, a blank, and the path"}
 		}
+		if upper := strings.ToUpper(p.method); upper != p.method {
+			return &hinted{fmt.Sprintf("the method %q is not in capitals, so no request has it", p.method), "write " + upper}
+		}
 	}
 	if path == "" || path[0] != '/' {
 		return &hinted{fmt.Sprintf("%q does not begin with a slash, or a method and a slash", url), "write a path such as /v1/orders/{id}; hosts are told apart by the domain"}

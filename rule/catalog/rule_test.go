@@ -49,6 +49,7 @@ func TestCheckRefuses(t *testing.T) {
 		{func(r *Rule) { r.URL = "/a/x{id}" }, "url", "partly"},
 		{func(r *Rule) { r.URL = "/a/{id}.json" }, "url", "partly"},
 		{func(r *Rule) { r.URL = "/a/{" }, "url", "partly"},
+		{func(r *Rule) { r.URL = "get /a" }, "url", "capitals"},
 		{func(r *Rule) { r.URL = "/a/{}" }, "url", "without a name"},
 		{func(r *Rule) { r.URL = "/a/{1}" }, "url", "no name"},
 		{func(r *Rule) { r.URL = "/a/{a b}" }, "url", "no name"},

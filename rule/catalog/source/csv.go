@@ -52,7 +52,9 @@ func readCSV(c *collector, r io.Reader) error {
 	}
 }
 
-// text returns r without its byte order mark; nil if it is no text.
+// text returns r without its byte order mark; nil if it is no text. Without one byte it
+// is none: a file is empty for a moment when another one is written over it, and its
+// rules are not gone.
 func text(c *collector, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, buffered)
 	start, err := in.Peek(3)
@@ -60,6 +62,9 @@ func text(c *collector, r io.Reader) (*bufio.Reader, error) {
 		return nil, err
 	}
 	switch {
+	case len(start) == 0:
+		c.fail(0, "nothing is in it", "where there are to be no rules, write an empty line")
+		return nil, nil
 	case string(start) == "\ufeff":
 		_, _ = in.Discard(len(start)) // they have been peeked at
 	case strings.HasPrefix(string(start), "\xff\xfe"), strings.HasPrefix(string(start), "\xfe\xff"):

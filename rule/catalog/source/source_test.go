@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 		text   string
 		want   []catalog.Rule
 	}{
-		{"nothing", CSV, "", nil},
+		{"nothing", CSV, "\n", nil},
 		{"comments alone", CSV, "# none\n\n#\n", nil},
 		{"columns in their order", CSV, "7,all,/v1/orders/{id},minute,5\n8,*,GET /v1/items/,10s,100,token_bucket,20,shop\n", both},
 		{"all columns", CSV, "7,all,/v1/orders/{id},minute,5,,,,\n8,*,GET /v1/items/,10s,100,token_bucket,20,shop,\n", both},
@@ -99,6 +99,8 @@ func TestFaults(t *testing.T) {
 		text   string
 		want   string
 	}{
+		{CSV, "", "0: nothing is in it; where there are to be no rules, write an empty line"},
+		{JSONLines, "", "0: nothing is in it; where there are to be no rules, write an empty line"},
 		{CSV, "7,all,/x,minute\n8,all,/x,minute,5,a,1,d,p,more\n", "1: 4 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes\n" +
 			"2: 10 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes"},
 		{CSV, "7;all;/x;minute;5\n", "1: 1 values instead of 5 to 9; separate the values with commas, not with semicolons or tabs"},
