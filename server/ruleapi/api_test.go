@@ -229,7 +229,8 @@ func TestRefused(t *testing.T) {
 		{"POST", "/v1/rules", "a\nb\n", "Content-Type: text/csv", 400, `"context":{"faults":[{"line":1,"problem":"1 values instead of 5 to 9","hint":"`},
 		{"POST", "/v1/rules", "8,all,/v1/orders/{x},60s,6\n", "Content-Type: text/csv", 400, `"rule 8: /v1/orders/{x} for uid \"all\" per 60s is what rule 7 already limits`},
 		{"POST", "/v1/rules", "", "Content-Type: text/csv\nIf-Match: abc", 400, `If-Match: not one hash in double quotes`},
-		{"POST", "/v1/rules", "", "Content-Type: text/csv\nIf-Match: \"abc\"", 412, `"context":{"hash":"` + b.Catalog().Hash() + `"}`},
+		{"POST", "/v1/rules?mode=replace", "", "Content-Type: text/csv", 400, `nothing is in it; where there are to be no rules`},
+		{"POST", "/v1/rules", "\n", "Content-Type: text/csv\nIf-Match: \"abc\"", 412, `"context":{"hash":"` + b.Catalog().Hash() + `"}`},
 	} {
 		w := call(api, tt.method, tt.path, tt.body, strings.Split(tt.header, "\n")...)
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
