@@ -7,6 +7,8 @@ import (
 
 	"stint/app"
 	"stint/internal/strictyaml"
+	"stint/rule"
+	"stint/rule/audit"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
@@ -74,4 +76,35 @@ func checkCatalogs(names []string) (*checkedCatalog, error) {
 	}
 	c := b.Catalog()
 	return &checkedCatalog{c.Len(), len(names), c.Hash()}, nil
+}
+
+// compare finds what changes when the rules that were read take the place of those of
+// --against. Rules per API are compared as a whole, by their hashes; catalogs are the
+// files of those that were read.
+func (r *checkReport) compare(catalogs []string) error {
+	names, oldCatalogs := splitCatalogs(r.options.old)
+	before, err := checkCatalogs(oldCatalogs)
+	if err != nil {
+		return err
+	}
+	old, err := rule.Load(names...)
+	if err != nil {
+		return err
+	}
+	r.changes = audit.Compare(old, r.table)
+	if was, is := before.brief(), r.catalog.brief(); was != is {
+		r.changes = append(r.changes, audit.Change{
+			Effects: []audit.Effect{audit.Other}, File: append(catalogs, oldCatalogs...)[0],
+			Text: fmt.Sprintf("rules per API, which are not compared one by one: %s -> %s", was, is),
+		})
+	}
+	return nil
+}
+
+// brief says which rules these are, for a comparison; c may be nil.
+func (c *checkedCatalog) brief() string {
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s, hash %s", count(c.Rules, "rule"), c.Hash)
 }

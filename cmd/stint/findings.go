@@ -81,11 +81,9 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return err
 	}
 	if len(r.options.old) > 0 {
-		old, err := rule.Load(r.options.old...)
-		if err != nil {
+		if err := r.compare(catalogs); err != nil {
 			return err
 		}
-		r.changes = audit.Compare(old, r.table)
 	}
 	r.findings = slices.DeleteFunc(audit.Table(r.table), r.ignored)
 	tests, err := ruletest.Parse(found.tests...)
@@ -160,7 +158,10 @@ func (r *checkReport) print(s streams, err error) error {
 		if c.Who != "" {
 			who += ": " + c.Who
 		}
-		fmt.Fprintf(s.out, "%s: %s: %s: %s\n", placeOf(c.File, c.Line), effects(c.Effects), who, c.Text)
+		if who != "" {
+			who += ": "
+		}
+		fmt.Fprintf(s.out, "%s: %s: %s%s\n", placeOf(c.File, c.Line), effects(c.Effects), who, c.Text)
 	}
 	if len(r.options.old) > 0 && len(r.changes) == 0 {
 		fmt.Fprintln(s.out, "nothing changes for anybody")

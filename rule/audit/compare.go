@@ -76,7 +76,11 @@ func whole(d *rule.Domain, t *rule.Table, effect Effect, text string) Change {
 	if n == 0 {
 		effect = Other
 	}
-	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d rules", text, n)}
+	noun := "rules"
+	if n == 1 {
+		noun = "rule"
+	}
+	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d %s", text, n, noun)}
 }
 
 // comparison compares two domains of one name.

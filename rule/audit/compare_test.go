@@ -147,6 +147,7 @@ func TestCompareDomains(t *testing.T) {
 	}{
 		"gone":   {"domain: d\n" + rest, "domain: e\n", []string{"other: a domain of its own now, with 0 rules", "looser: the domain is gone, with 2 rules"}},
 		"new":    {"domain: d\n", "domain: e\n" + rest, []string{"stricter: a domain of its own now, with 2 rules", "other: the domain is gone, with 0 rules"}},
+		"one":    {"domain: d\ndescriptors: [{key: a, rate_limit: {requests: 5, per: 1m}}]\n", "domain: e\n", []string{"other: a domain of its own now, with 0 rules", "looser: the domain is gone, with 1 rule"}},
 		"atomic": {"domain: d\n" + rest, "domain: d\natomic: false\n" + rest, []string{"other: atomic: true -> false"}},
 		"lists": {
 			"domain: d\nexempt: [{cidrs: [10.0.0.0/8, 192.0.2.1], name: us}]\ndeny: [{key: u, values: [a], name: bad}]\n" + rest,
