@@ -251,5 +251,9 @@ func TestJSONPath(t *testing.T) {
 		if status, answer, _ := call(t, traffic, "POST", JSONPath, "{}"); status != want {
 			t.Errorf("status %d, %s, want %d", status, answer, want)
 		}
+		_, answer, _ := call(t, traffic, "POST", "/v2", "{}")
+		if told := strings.Contains(answer, "POST "+JSONPath); told != (options.JSON != nil) {
+			t.Errorf("elsewhere: %s", answer)
+		}
 	}
 }

@@ -126,7 +126,11 @@ func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 
 func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *fault {
 	if req.Path != CheckPath {
-		return unknownPath(req.Path, "the questions are POST "+CheckPath+" and GET "+AuthPath)
+		questions := "POST " + CheckPath
+		if t.json != nil {
+			questions += ", POST " + JSONPath
+		}
+		return unknownPath(req.Path, "the questions are "+questions+" and GET "+AuthPath)
 	}
 	if req.Method != "POST" {
 		resp.set("Allow", "POST")
