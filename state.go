@@ -160,7 +160,8 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 // may forget it.
 func (l *Limit) Fresh(st *State, now Instant) bool { return l.Expiry(st) <= now }
 
-// Expiry returns the instant from which the state is that of an untouched key, 0
+// Expiry returns the instant from which the state is that of an untouched key, of which
+// no node is known either, 0
 // for one that is untouched already.
 func (l *Limit) Expiry(st *State) Instant {
 	switch l.spec.Algorithm {
@@ -172,7 +173,7 @@ func (l *Limit) Expiry(st *State) Instant {
 		return Instant(l.bucketExpiry(l.holdExpiry(st)))
 	case FixedWindow:
 		if st.N == 0 {
-			return 0
+			return st.lending.last()
 		}
 		return Instant(l.windowEnd(st.T))
 	case SlidingLog:
