@@ -129,7 +129,7 @@ func (s *status) appendJSON(dst []byte) []byte {
 		}
 		dst = appendNumber(dst, `,"requestsPerUnit":`, uint64(s.limit.requests))
 		if s.limit.unit != unknownUnit {
-			dst = appendString(append(dst, `,"unit":`...), unitNames[s.limit.unit])
+			dst = appendString(append(dst, `,"unit":`...), units[s.limit.unit].name)
 		}
 		dst = appendNumber(dst, `,"unitMultiplier":`, uint64(s.limit.multiplier))
 		if len(dst) > begin { // without the first comma

@@ -89,8 +89,8 @@ func (o *override) decodeJSON(r jsonReader, token json.Token) error {
 // readUnit reads a unit by its name or number.
 func (o *override) readUnit(token json.Token) error {
 	if name, ok := token.(string); ok {
-		for n, known := range unitNames[:week] {
-			if name == known {
+		for n, known := range units[:week] {
+			if name == known.name {
 				o.unit = int32(n)
 				return nil
 			}

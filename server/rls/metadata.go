@@ -82,7 +82,7 @@ func (o *override) text() string {
 	if o.requests > 0 {
 		words = append(words, "requests_per_unit:"+strconv.FormatUint(uint64(o.requests), 10))
 	}
-	words = append(words, "unit:"+unitNames[o.unit])
+	words = append(words, "unit:"+units[o.unit].name)
 	if o.scaled {
 		words = append(words, "unit_multiplier:{value:"+strconv.FormatUint(uint64(o.multiplier), 10)+"}")
 	}

@@ -36,17 +36,12 @@ func (o *overrides) limit(from *override) (*stint.Limit, error) {
 	return limit, nil
 }
 
-var lengths = map[unit]time.Duration{
-	second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour,
-	month: 30 * 24 * time.Hour, year: 365 * 24 * time.Hour,
-}
-
 // build makes the limit.
 func (o *override) build() (*stint.Limit, error) {
-	per, ok := lengths[unit(max(0, min(o.unit, 255)))]
-	if !ok {
+	if o.unit < int32(second) || o.unit > int32(year) {
 		return nil, fmt.Errorf("unit %d is not known: use SECOND (1), MINUTE (2), HOUR (3), DAY (4), MONTH (5) or YEAR (6)", o.unit)
 	}
+	per := units[o.unit].per
 	if o.scaled {
 		if o.multiplier == 0 || time.Duration(o.multiplier) > stint.MaxPer/per {
 			return nil, fmt.Errorf("unit_multiplier %d: a period is at least one unit and at most 366 days; leave it out for one unit", o.multiplier)

@@ -27,14 +27,25 @@ const (
 	week        unit = 7
 )
 
-var unitNames = [...]string{"UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"}
-
-// units are the lengths of the units, the longest first, as far as a period is told in
-// them where the file does not name one.
+// units are the units by their numbers: the name in the protocol, the word in rule files,
+// and the length.
 var units = [...]struct {
-	unit unit
-	per  time.Duration
-}{{week, 7 * 24 * time.Hour}, {day, 24 * time.Hour}, {hour, time.Hour}, {minute, time.Minute}, {second, time.Second}}
+	name, word string
+	per        time.Duration
+}{
+	unknownUnit: {name: "UNKNOWN"},
+	second:      {"SECOND", "second", time.Second},
+	minute:      {"MINUTE", "minute", time.Minute},
+	hour:        {"HOUR", "hour", time.Hour},
+	day:         {"DAY", "day", 24 * time.Hour},
+	month:       {"MONTH", "month", 30 * 24 * time.Hour},
+	year:        {"YEAR", "year", 365 * 24 * time.Hour},
+	week:        {"WEEK", "week", 7 * 24 * time.Hour},
+}
+
+// told are the units in which a period is told that the file gives as a length, the
+// longest first.
+var told = [...]unit{week, day, hour, minute, second}
 
 // response is a RateLimitResponse but for what is rendered in its own way: header
 // fields and metadata.
@@ -79,35 +90,26 @@ type grant struct {
 func shapeOf(r *rule.Rule) shape {
 	spec := r.Limit.Spec()
 	s := shape{name: r.Given, requests: spec.Requests}
-	switch r.Unit {
-	case "":
+	if r.Unit == "" {
 		s.unit, s.multiplier = period(spec.Per)
-	case "second":
-		s.unit = second
-	case "minute":
-		s.unit = minute
-	case "hour":
-		s.unit = hour
-	case "day":
-		s.unit = day
-	case "week":
-		s.unit = week
-	case "month":
-		s.unit = month
-	case "year":
-		s.unit = year
+		return s
+	}
+	for u := second; u <= week; u++ {
+		if units[u].word == r.Unit {
+			s.unit = u
+		}
 	}
 	return s
 }
 
 // period returns a period in the largest unit that divides it, and how many of them.
 func period(per time.Duration) (unit, uint32) {
-	for _, u := range units {
-		if per >= u.per && per%u.per == 0 {
-			if n := uint32(per / u.per); n > 1 {
-				return u.unit, n
+	for _, u := range told {
+		if one := units[u].per; per >= one && per%one == 0 {
+			if n := uint32(per / one); n > 1 {
+				return u, n
 			}
-			return u.unit, 0
+			return u, 0
 		}
 	}
 	return unknownUnit, 0
