@@ -84,10 +84,11 @@ type Take struct {
 	// only, and nobody may remember it. Stores that remember nothing do not look at it.
 	Live bool
 
-	// Leased says that units of the key may be lent to nodes, see package coord/lease,
-	// and AfterLoss that after the store lost what it knew the key starts full. Other
-	// stores look at neither.
-	Leased, AfterLoss bool
+	// Coordination is how the nodes agree on the key: whoever stands between the caller
+	// and the store looks at it. AfterLoss says that a Leased key starts full after the
+	// store lost what it knew.
+	Coordination Coordination
+	AfterLoss    bool
 
 	// Loan is what this node has to tell about what it was lent, and gets in answer. The
 	// store reads it before it decides, and lends after that. Nil: nothing, which stores

@@ -209,24 +209,27 @@ const (
 )
 
 // Coordination is how the nodes of a fleet agree on a limit.
-type Coordination uint8
+type Coordination = stint.Coordination
 
 // The modes of coordination.
 const (
 	// Strict asks the store for every take.
-	Strict Coordination = iota
-	// Leased lets each node decide busy keys from what the store lends it, see
-	// [Rule.Lends].
-	Leased
+	Strict = stint.Strict
+	// Leased lets each node decide busy keys from what the store lends it.
+	Leased = stint.Leased
+	// Eventual lets each node decide by itself, and tells the store afterwards.
+	Eventual = stint.Eventual
+	// Gossip lets each node decide by itself, and has nodes tell each other.
+	Gossip = stint.Gossip
 )
 
-// String returns the word of the rule file.
-func (c Coordination) String() string { return [...]string{"strict", "leased"}[c] }
-
-// Lends says whether units of the rule's keys are lent to nodes. A leased rule whose limit
-// cannot be is decided as a strict one.
-func (r *Rule) Lends() bool {
-	return r.Coordination == Leased && r.Elastic == nil && r.Answers == nil && r.Stored.Leasable()
+// Mode returns the coordination that is in force: strict where the limit does not go with
+// what the rule asks for.
+func (r *Rule) Mode() Coordination {
+	if r.Elastic != nil || r.Answers != nil || !r.Stored.Leasable() {
+		return Strict
+	}
+	return r.Coordination
 }
 
 // Preset is a family of response headers.

@@ -19,7 +19,7 @@ func leased(table *rule.Table) (all []audit.Finding) {
 		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
 		away := map[rule.Failure]string{rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes"}[r.OnStoreFailure]
 		switch {
-		case !r.Lends():
+		case r.Mode() != rule.Leased:
 			f.Text = "leased is decided strict here: every take asks the store"
 			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
 		case r.AfterLoss:

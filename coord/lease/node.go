@@ -82,7 +82,7 @@ type reserved struct {
 // leasable says whether units of a take's key can be lent, and this take be decided from
 // what was.
 func leasable(call *stint.Call, t *stint.Take) bool {
-	return t.Leased && call.At == 0 && t.Op == stint.Ask && t.Leans == 0 && !t.Live && t.Limit.Leasable()
+	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Leans == 0 && !t.Live && t.Limit.Leasable()
 }
 
 // Begin answers a call from what the node holds, where it can: then trip and wait are nil.
@@ -149,7 +149,7 @@ func (n *Node) forward(call *stint.Call, now Moment) *Trip {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		trip.add(i, t, nil)
-		if t.Leased && t.Op != stint.Ask && t.Limit.Leasable() { // it may have more from now on
+		if t.Coordination == stint.Leased && t.Op != stint.Ask && t.Limit.Leasable() { // it may have more from now on
 			if e := n.keys.find(n.keys.print(t), t); e != nil {
 				e.quiet.Store(nil)
 			}
@@ -253,7 +253,7 @@ func (n *Node) fly(trip *Trip, now Moment) {
 	n.count.asks.Add(1)
 	for i := range trip.asks {
 		a, t := &trip.asks[i], &trip.Call.Takes[i]
-		if !t.Leased {
+		if t.Coordination != stint.Leased {
 			continue
 		}
 		a.loan.AfterLoss = t.AfterLoss
@@ -359,7 +359,7 @@ func (n *Node) Tick(now Moment) []*Trip {
 }
 
 // look is a take that changes nothing.
-var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Leased: true}
+var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Coordination: stint.Leased}
 
 // Release returns the messages that give everything back, for a node that stops.
 func (n *Node) Release(now Moment) []*Trip { return n.round(now, true) }

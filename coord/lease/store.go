@@ -103,7 +103,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 // leases says whether any take is of a key of which units may be lent.
 func leases(call *stint.Call) bool {
 	for i := range call.Takes {
-		if call.Takes[i].Leased {
+		if call.Takes[i].Coordination == stint.Leased {
 			return true
 		}
 	}

@@ -59,7 +59,7 @@ func start(t *testing.T, n int) *fleet {
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
-	return stint.Take{Key: key, Limit: limit, Cost: cost, Leased: true}
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased}
 }
 
 // decide asks a node.
@@ -347,7 +347,7 @@ func ExampleStore() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour})
 	passed := 0
 	for range 1000 {
-		call := stint.Call{Takes: []stint.Take{{Key: "api/user=42", Limit: limit, Cost: 1, Leased: true}}}
+		call := stint.Call{Takes: []stint.Take{{Key: "api/user=42", Limit: limit, Cost: 1, Coordination: stint.Leased}}}
 		if err := node.Decide(ctx, &call); err == nil && call.Results[0].Allowed {
 			passed++
 		}

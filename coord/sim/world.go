@@ -233,7 +233,7 @@ func (w *world) ask(q *request) {
 }
 
 func (w *world) take(key int, cost uint32) stint.Take {
-	return stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost, Leased: true}
+	return stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost, Coordination: stint.Leased}
 }
 
 func keyOf(n int) stint.Key { return stint.Key(fmt.Sprint("key", n)) }

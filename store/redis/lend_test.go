@@ -16,7 +16,7 @@ var lent = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1,
 // lend asks for one unit and a loan.
 func lend(t testing.TB, s stint.Store, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
 	t.Helper()
-	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Leased: true, Loan: &a}}}
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Coordination: stint.Leased, Loan: &a}}}
 	if err := s.Decide(context.Background(), &call); err != nil {
 		t.Fatal(err)
 	}

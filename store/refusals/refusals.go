@@ -69,7 +69,7 @@ type Options struct {
 //
 // # What is not
 //
-// Calls with Take.Live, Take.Leased, Take.Leans, Call.At or any operation but Ask; limits that a
+// Calls with Take.Live, Take.Coordination, Take.Leans, Call.At or any operation but Ask; limits that a
 // refused take changes or that more than time moves: overdraw, count_denied, start: full,
 // count: responses (Spec.Hold), and leaky_bucket. All of these ask the store.
 //
@@ -185,7 +185,7 @@ func rememberable(call *stint.Call) bool {
 	asks := false
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if t.Op != stint.Ask || t.Leans > 0 || t.Live || t.Leased || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
+		if t.Op != stint.Ask || t.Leans > 0 || t.Live || t.Coordination != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
 			return false
 		}
 		for j := range i {

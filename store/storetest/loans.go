@@ -67,7 +67,7 @@ func lendRound(s tester, r *rand.Rand, limit *stint.Limit) {
 		}
 		a := b.ask()
 		told := a
-		take.Loan, take.Leased = &told, true
+		take.Loan, take.Coordination = &told, stint.Leased
 		takes := []stint.Take{take}
 		if r.IntN(3) == 0 {
 			takes = append(takes, stint.Take{Key: "idle", Limit: idle, Cost: 1})
