@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/certs"
 	"stint/internal/filewatch"
+	"stint/internal/wording"
 	"stint/limiter"
 	"stint/load"
 	"stint/rule"
@@ -114,7 +115,7 @@ func (c *Config) readToken() error {
 	}
 	data, err := os.ReadFile(c.AdminTokenFile)
 	if err != nil {
-		return c.at("admin-token-file", "cannot read the token: "+cause(err), "check the path and its permissions")
+		return c.at("admin-token-file", "cannot read the token: "+wording.Cause(err), "check the path and its permissions")
 	}
 	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
 		return c.at("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")

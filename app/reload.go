@@ -66,7 +66,7 @@ func (c *Config) ruleFiles() ([]string, error) {
 	}
 	files, err := filetree.List(c.Rules, c.RulesFiles == filesAll)
 	if err != nil {
-		return nil, c.at("rules", "cannot read the folder: "+err.Error(), "check the path, its permissions, and what links point to")
+		return nil, c.at("rules", err.Error(), "check the path, its permissions, and what links point to")
 	}
 	if len(files) == 0 && len(c.Rules) > 0 {
 		return nil, c.at("rules", "no file in "+strings.Join(c.Rules, ", "), "put rule files there")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/wording"
 )
 
 // A Given is a value that somebody gave to a setting.
@@ -32,7 +33,7 @@ func Configure(flags []Given, environ []string) (Config, error) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return c, &ConfigError{
-				Where: name, Problem: "cannot read the config file: " + cause(err),
+				Where: name, Problem: "cannot read the config file: " + wording.Cause(err),
 				Hint: "check the path that --config or STINT_CONFIG gives", Err: err,
 			}
 		}
@@ -59,14 +60,6 @@ func configFile(flags []Given, environ []string) string {
 		}
 	}
 	return name
-}
-
-// cause is an error of the file system without the operation and the path.
-func cause(err error) string {
-	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
-		return pathErr.Err.Error()
-	}
-	return err.Error()
 }
 
 // apply sets what one source gives. The first value of a list replaces what an

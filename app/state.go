@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"stint/internal/wording"
 	"stint/store/memory"
 )
 
@@ -33,11 +34,11 @@ func newStore(c *Config, log *slog.Logger) (*memory.Store, error) {
 		log.Info("no counts to load, they begin anew", "file", c.State)
 		return memory.New(options), nil
 	case !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrNewer):
-		return nil, c.at("state", "cannot read "+c.State+": "+cause(err), "name a file that this user may read, or one that is not there yet")
+		return nil, c.at("state", "cannot read "+c.State+": "+wording.Cause(err), "name a file that this user may read, or one that is not there yet")
 	}
 	aside, failed := memory.SetAside(c.State)
 	if failed != nil {
-		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+cause(failed), "move the file away, or name another one")
+		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+wording.Cause(failed), "move the file away, or name another one")
 	}
 	log.Error("counts cannot be used, they begin anew", "file", c.State, "problem", err, "aside", aside, "hint", stateHint(err))
 	return memory.New(options), nil
@@ -60,7 +61,7 @@ func (c *Config) tryFolder() error {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	}
 	if err != nil {
-		return c.at("state", "cannot write in the folder "+folder+": "+cause(err), "make the folder, and let this user write in it")
+		return c.at("state", "cannot write in the folder "+folder+": "+wording.Cause(err), "make the folder, and let this user write in it")
 	}
 	return nil
 }

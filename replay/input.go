@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"stint/internal/wording"
 )
 
 // Input is one log, or one part of a log that was rotated.
@@ -41,11 +43,7 @@ func File(path string) (Input, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		problem := err
-		if wrapped := (*os.PathError)(nil); errors.As(err, &wrapped) {
-			problem = wrapped.Err
-		}
-		return Input{}, &InputError{Name: path, Problem: problem.Error(), Hint: "name a log file, or - for standard input", Err: err}
+		return Input{}, &InputError{Name: path, Problem: wording.Cause(err), Hint: "name a log file, or - for standard input", Err: err}
 	case info.IsDir():
 		return Input{}, &InputError{Name: path, Problem: "is a folder", Hint: "name the log files in it, oldest first"}
 	}

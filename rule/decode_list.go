@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"stint/internal/strictyaml"
+	"stint/internal/wording"
 	"stint/rule/action"
 	"stint/rule/hint"
 	"stint/rule/list"
@@ -143,7 +144,7 @@ func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		f.errors = append(f.errors, &Error{
-			File: name, Problem: "cannot read it: " + reason(err),
+			File: name, Problem: "cannot read it: " + wording.Cause(err),
 			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
 		})
 		return nil, false

@@ -7,10 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"stint/internal/wording"
 )
 
 // Files name what a server shows and whom it lets in.
@@ -70,7 +71,7 @@ func (c *Certs) Reload() (changed bool, err error) {
 	next := new(contents)
 	for i, name := range c.Paths() {
 		if next.bytes[i], err = os.ReadFile(name); err != nil {
-			return false, &Error{name, "cannot read it: " + reason(err), "check the path and its permissions", err}
+			return false, &Error{name, "cannot read it: " + wording.Cause(err), "check the path and its permissions", err}
 		}
 	}
 	if before := c.current.Load(); before != nil {
@@ -136,12 +137,4 @@ func (c *Certs) Paths() []string {
 		paths = append(paths, c.files.ClientCA)
 	}
 	return paths
-}
-
-// reason is an error of the file system without the operation and the path.
-func reason(err error) string {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err.Error()
-	}
-	return fmt.Sprint(err)
 }

@@ -1,6 +1,8 @@
 package filetree
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,11 +48,11 @@ func TestList(t *testing.T) {
 			t.Errorf("%s, hidden %v: %q, want %q", test.path, test.hidden, got, want)
 		}
 	}
-	if _, err := List([]string{filepath.Join(root, "none")}, true); !os.IsNotExist(err) {
+	if _, err := List([]string{filepath.Join(root, "none")}, true); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
 	}
 	must(t, os.Symlink("nowhere", filepath.Join(root, "plain/broken")))
-	if _, err := List([]string{filepath.Join(root, "plain")}, true); !os.IsNotExist(err) {
+	if _, err := List([]string{filepath.Join(root, "plain")}, true); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a broken link: %v", err)
 	}
 }
@@ -59,5 +61,42 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A finder goes on where something cannot be read, keeps what it is told to, and says of
+// a path that was there already that it was found.
+func TestFinder(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.txt", "sub/c.yaml", "none/d.txt"} {
+		path := filepath.Join(root, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, nil, 0o644))
+	}
+	must(t, os.Symlink("nowhere", filepath.Join(root, "sub/broken")))
+	f := Finder{Keep: func(path string) bool { return filepath.Ext(path) == ".yaml" }}
+	for _, test := range []struct {
+		path, want string
+		found      bool
+		wrong      string
+	}{
+		{"sub", "sub/c.yaml", true, "sub/broken"},
+		{".", "a.yaml", true, "sub/broken"},
+		{"a.yaml", "", true, ""},
+		{"none", "", false, ""},
+		{"none/d.txt", "none/d.txt", true, ""}, // given itself
+		{"missing", "", false, "missing"},
+	} {
+		files, found, errs := f.Find(filepath.Join(root, test.path))
+		for i := range files {
+			files[i] = strings.TrimPrefix(files[i], root+"/")
+		}
+		wrong := ""
+		for _, err := range errs {
+			wrong = strings.TrimPrefix(err.Path, root+"/")
+		}
+		if got := strings.Join(files, " "); got != test.want || found != test.found || wrong != test.wrong || len(errs) > 1 {
+			t.Errorf("%s: %q, %v, %v", test.path, got, found, errs)
+		}
 	}
 }

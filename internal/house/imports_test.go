@@ -30,7 +30,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/*", "internal/*/*"},
-		[]string{".", "internal/xtest", "internal/*/*"},
+		[]string{".", "internal/xtest", "internal/wording", "internal/*/*"},
 		"a helper that knows its users helps nobody else",
 	},
 	{

@@ -132,12 +132,3 @@ func syntaxFault(err error, data []byte) Fault {
 	f.Problem = "not YAML: " + f.Problem
 	return f
 }
-
-// quote shows what a file says, cut where it is long.
-func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return fmt.Sprintf("%q", s)
-}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"stint/internal/wording"
 )
 
 // Value is one value of a document. The methods that read it report a fault where
@@ -123,7 +125,7 @@ func (v Value) OneOf(known ...string) (int, bool) {
 	if near := Nearest(text, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	v.Fail(fmt.Sprintf("%sunknown word %s", v.prefix(), quote(text)), hint)
+	v.Fail(fmt.Sprintf("%sunknown word %s", v.prefix(), wording.Quote(text)), hint)
 	return 0, false
 }
 
@@ -179,7 +181,7 @@ func (v Value) Any() any {
 	}
 	var plain any
 	if err := v.node.Decode(&plain); err != nil {
-		v.Fail("unreadable value "+quote(v.node.Value), "put it in quotes")
+		v.Fail("unreadable value "+wording.Quote(v.node.Value), "put it in quotes")
 	}
 	if f, ok := plain.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		v.Fail("expected a number, found "+v.node.Value, "put it in quotes, or write a finite number")
@@ -233,13 +235,13 @@ func (v Value) kind() string {
 	}
 	switch v.node.ShortTag() {
 	case "!!str":
-		return "the text " + quote(v.node.Value)
+		return "the text " + wording.Quote(v.node.Value)
 	case "!!bool":
 		return "the boolean " + v.node.Value
 	case "!!int", "!!float":
-		return "the number " + quote(v.node.Value)
+		return "the number " + wording.Quote(v.node.Value)
 	}
-	return quote(v.node.Value)
+	return wording.Quote(v.node.Value)
 }
 
 // Field is one word of an object and its value.
@@ -275,7 +277,7 @@ func (v Value) Fields() []Field {
 		case name.node.Kind != yaml.ScalarNode:
 			name.expected("a word", "write `word: value`")
 		case at[name.node.Value] > 0:
-			name.Fail(fmt.Sprintf("%s stands twice, first in line %d", quote(name.node.Value), at[name.node.Value]), "keep one of the two")
+			name.Fail(fmt.Sprintf("%s stands twice, first in line %d", wording.Quote(name.node.Value), at[name.node.Value]), "keep one of the two")
 		default:
 			at[name.node.Value] = name.Line()
 			value.word = name.node.Value
@@ -316,7 +318,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 		if hint == "" {
 			hint = nearestHint(f.Name, words)
 		}
-		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", quote(f.Name), what), hint)
+		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", wording.Quote(f.Name), what), hint)
 	}
 	return all
 }

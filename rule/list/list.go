@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/gaissmai/bart"
+
+	"stint/internal/wording"
 )
 
 // Set is a list: Add fills it, and Has and Holds ask.
@@ -82,7 +84,7 @@ func (n *Networks) Add(text string) error {
 		addr, err := netip.ParseAddr(text)
 		if err != nil || addr.Zone() != "" {
 			return &Fault{
-				Problem: fmt.Sprintf("%s is no network and no address", quote(text)),
+				Problem: fmt.Sprintf("%s is no network and no address", wording.Quote(text)),
 				Hint:    "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
 			}
 		}
@@ -91,7 +93,7 @@ func (n *Networks) Add(text string) error {
 	prefix = unmap(prefix)
 	if prefix != prefix.Masked() {
 		return &Fault{
-			Problem: fmt.Sprintf("%s is an address inside a network", quote(text)),
+			Problem: fmt.Sprintf("%s is an address inside a network", wording.Quote(text)),
 			Hint:    fmt.Sprintf("write %s for the network, or %s for the one address", prefix.Masked(), prefix.Addr()),
 		}
 	}
@@ -164,12 +166,3 @@ func (t Texts) Elements() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Has says whether the text is in the list.
 func (t Texts) Has(text string) bool { _, ok := t[text]; return ok }
-
-// quote shows what a list says, cut where it is long.
-func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return fmt.Sprintf("%q", s)
-}

@@ -3,12 +3,12 @@ package httpapi
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"strings"
 
+	"stint/internal/envelope"
 	"stint/limiter"
 	"stint/load"
 )
@@ -165,22 +165,22 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 		refuse(strings.Join(methods, ", "))(w, r)
 		return
 	}
-	writeFault(w, unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener"))
+	unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener").Write(w)
 }
 
 // refuse answers a method that a path does not have.
 func refuse(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		writeFault(w, wrongMethod(r.Method, allowed))
+		wrongMethod(r.Method, allowed).Write(w)
 	}
 }
 
 func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {
-	writeFault(w, &fault{
-		status: http.StatusForbidden, code: codeForbidden, offset: -1,
-		problem: "a page of another site sent this", hint: "call it from outside a browser",
-	})
+	(&envelope.Fault{
+		Status: http.StatusForbidden, Code: envelope.Forbidden,
+		Problem: "a page of another site sent this", Hint: "call it from outside a browser",
+	}).Write(w)
 }
 
 // guarded asks for the token, if one is configured.
@@ -196,10 +196,10 @@ func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], a.token[:]) != 1 {
 			a.options.Log.Warn("admin call without the right token", "path", r.URL.Path, "from", r.RemoteAddr)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
-			writeFault(w, &fault{
-				status: http.StatusUnauthorized, code: codeUnauthorized, offset: -1,
-				problem: "the admin token is missing or wrong", hint: "send it as Authorization: Bearer TOKEN",
-			})
+			(&envelope.Fault{
+				Status: http.StatusUnauthorized, Code: envelope.Unauthorized,
+				Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
+			}).Write(w)
 			return
 		}
 		handler(w, r)
@@ -219,7 +219,7 @@ type healthAnswer struct {
 }
 
 func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, healthAnswer{"ok"})
+	envelope.WriteJSON(w, http.StatusOK, healthAnswer{"ok"})
 }
 
 // readyAnswer is the answer to /readyz.
@@ -258,12 +258,5 @@ func (a *admin) ready(w http.ResponseWriter, _ *http.Request) {
 	if !s.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	writeJSON(w, status, answer)
-}
-
-func writeJSON(w http.ResponseWriter, status int, answer any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the client may be gone; nobody else can be told
+	envelope.WriteJSON(w, status, answer)
 }

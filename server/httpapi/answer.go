@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/envelope"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -42,7 +43,7 @@ func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, d.Allowed)
 	dst = append(dst, `,"rule":`...)
-	dst = appendString(dst, name)
+	dst = envelope.AppendString(dst, name)
 	dst = append(dst, `,"limit":`...)
 	dst = appendUnits(dst, d.Limit)
 	dst = append(dst, `,"remaining":`...)
@@ -77,22 +78,4 @@ func millis(d time.Duration) int64 {
 		n++
 	}
 	return n
-}
-
-// appendString appends a JSON string. text is UTF-8, as all that is read by rule
-// files and requests.
-func appendString(dst []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stint/internal/clientip"
+	"stint/internal/envelope"
 	"stint/internal/headers"
 	"stint/internal/original"
 	"stint/limiter"
@@ -106,7 +107,7 @@ func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 }
 
 // serve answers a proxy: 200 where its request may pass, else a refusal.
-func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
+func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *envelope.Fault {
 	// Most ask by GET, but Envoy by the method of the client.
 	if req.Method == http.MethodTrace || req.Method == http.MethodConnect {
 		resp.set("Allow", http.MethodGet)
@@ -118,7 +119,7 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 	}
 	w := a.works.Get().(*authWork)
 	if f = a.decide(ctx, req, &q, w, resp); f != nil {
-		resp.Status = f.status
+		resp.Status = f.Status
 	}
 	if resp.Status != http.StatusOK {
 		resp.set(StatusHeader, strconv.Itoa(resp.Status))
@@ -130,7 +131,7 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 		}
 	}
 	if f != nil {
-		f.status = resp.Status
+		f.Status = resp.Status
 	}
 	w.request = proxied{}
 	w.Forget()
@@ -141,17 +142,17 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *fault {
 // decide asks the limits of the request that a proxy describes. A fault is a refusal
 // too: what a client can bring about must not look like an error, after which a proxy
 // may let it pass.
-func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *fault {
+func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *envelope.Fault {
 	if !a.finder.Trusts(req.Peer) {
-		return a.misused(req.Peer, &fault{
-			status: http.StatusForbidden, code: codeForbidden, offset: -1,
-			problem: req.Peer.String() + " is no trusted proxy, so what it says of a request is not believed",
-			hint:    "name it in --trusted-proxies",
+		return a.misused(req.Peer, &envelope.Fault{
+			Status: http.StatusForbidden, Code: envelope.Forbidden,
+			Problem: req.Peer.String() + " is no trusted proxy, so what it says of a request is not believed",
+			Hint:    "name it in --trusted-proxies",
 		})
 	}
 	asked, err := original.Read(req.Header)
 	if e, ok := errors.AsType[*original.Error](err); ok {
-		f := bad(-1, e.Problem, e.Hint)
+		f := envelope.Bad("", e.Problem, e.Hint)
 		if e.Missing {
 			f = a.misused(req.Peer, f)
 		}
@@ -242,9 +243,9 @@ func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
 }
 
 // misused tells of a question that is wrong.
-func (a *auth) misused(peer netip.Addr, f *fault) *fault {
+func (a *auth) misused(peer netip.Addr, f *envelope.Fault) *envelope.Fault {
 	if a.options.OnMisuse != nil {
-		a.options.OnMisuse(peer, f.problemAt(), f.hint)
+		a.options.OnMisuse(peer, f.Where(), f.Hint)
 	}
 	return f
 }

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stint/internal/envelope"
+	"stint/internal/wording"
 )
 
 // authQuery is what the query of a call says, or else the settings.
@@ -17,7 +20,7 @@ type authQuery struct {
 
 // parse reads the query of a call. Its faults are those of whoever configured the
 // proxy.
-func (a *auth) parse(raw string) (authQuery, *fault) {
+func (a *auth) parse(raw string) (authQuery, *envelope.Fault) {
 	q := authQuery{domain: a.options.Domain, deny: a.options.Deny, wait: a.options.Wait}
 	said := map[string]bool{}
 	for raw != "" {
@@ -26,10 +29,10 @@ func (a *auth) parse(raw string) (authQuery, *fault) {
 		name, text, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(text)
 		if err != nil {
-			return q, bad(-1, quote(text)+" is not escaped as a query has to be", "write %25 for a percent sign").at(name)
+			return q, envelope.Bad("", wording.Quote(text)+" is not escaped as a query has to be", "write %25 for a percent sign").In(name)
 		}
 		if said[name] {
-			return q, bad(-1, "a parameter stands twice", "write "+name+" at most once").at(name)
+			return q, envelope.Bad("", "a parameter stands twice", "write "+name+" at most once").In(name)
 		}
 		said[name] = name != ""
 		switch name {
@@ -42,18 +45,18 @@ func (a *auth) parse(raw string) (authQuery, *fault) {
 				status = &q.worst
 			}
 			if *status, err = strconv.Atoi(value); err != nil || *status < LeastDeny || *status > MostDeny {
-				return q, bad(-1, quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").at(name)
+				return q, envelope.Bad("", wording.Quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").In(name)
 			}
 		case "wait":
 			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
-				return q, bad(-1, quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).at(name)
+				return q, envelope.Bad("", wording.Quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).In(name)
 			}
 		default:
-			return q, bad(-1, "unknown parameter "+quote(name), "use domain, deny, deny-5xx and wait")
+			return q, envelope.Bad("", "unknown parameter "+wording.Quote(name), "use domain, deny, deny-5xx and wait")
 		}
 	}
 	if q.domain == "" {
-		return q, bad(-1, "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").at("domain")
+		return q, envelope.Bad("", "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").In("domain")
 	}
 	return q, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint/internal/clientip"
+	"stint/internal/envelope"
 )
 
 // This file is all that carries the traffic endpoints on net/http.
@@ -52,7 +53,7 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		var err error
 		x.body, err = readBody(x.body[:0], r, t.maxBody)
 		if err != nil {
-			writeFault(w, unreadable(err, t.maxBody))
+			unreadable(err, t.maxBody).Write(w)
 			return
 		}
 		x.req.Body = x.body
@@ -101,30 +102,17 @@ func readBody(buf []byte, r *http.Request, most int) ([]byte, error) {
 }
 
 // unreadable answers a body that did not arrive, or is not worth reading.
-func unreadable(err error, most int) *fault {
+func unreadable(err error, most int) *envelope.Fault {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return tooLarge(most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &fault{
-			status: 408, code: codeTimeout, offset: -1,
-			problem: "the body did not arrive in time", hint: "send it at once",
+		return &envelope.Fault{
+			Status: 408, Code: envelope.Timeout,
+			Problem: "the body did not arrive in time", Hint: "send it at once",
 		}
 	}
-	return bad(-1, "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
-}
-
-// writeFault writes an error envelope.
-func writeFault(w http.ResponseWriter, f *fault) {
-	if f.status == http.StatusRequestTimeout || f.status == http.StatusRequestEntityTooLarge {
-		// What is left of the body is not worth reading.
-		w.Header().Set("Connection", "close")
-	}
-	body := f.appendJSON(nil)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(f.status)
-	_, _ = w.Write(body) // the client may be gone; nobody else can be told
+	return envelope.Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
 }
 
 // netHeaders is the header of a net/http request as the API reads it.

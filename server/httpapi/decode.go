@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"stint"
+	"stint/internal/envelope"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -44,12 +45,12 @@ type question struct {
 
 // decode reads body, which it changes, into q. Limits found in requests are looked
 // up in limits.
-func (q *question) decode(body []byte, limits *limitCache) *fault {
+func (q *question) decode(body []byte, limits *limitCache) *envelope.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
 	q.key, q.limit, q.silent = "", nil, q.silent[:0]
 	cost := uint32(1)
 	s := scanner{data: body}
-	seen, f := s.object(checkFields, func(field int) (f *fault) {
+	seen, f := s.object(checkFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasDomain:
 			q.req.Domain, f = s.text()
@@ -84,16 +85,16 @@ func (q *question) decode(body []byte, limits *limitCache) *fault {
 }
 
 // check says what is missing or too much in a request with these fields.
-func (q *question) check(seen uint64) *fault {
+func (q *question) check(seen uint64) *envelope.Fault {
 	byRules, inline := seen&(hasDomain|hasDescriptors), seen&(hasKey|hasLimit)
-	missing := func(field, hint string) *fault { return bad(-1, "missing", hint).at(field) }
-	empty := func(field, hint string) *fault { return bad(-1, "empty", hint).at(field) }
+	missing := func(field, hint string) *envelope.Fault { return envelope.Bad(field, "missing", hint) }
+	empty := func(field, hint string) *envelope.Fault { return envelope.Bad(field, "empty", hint) }
 	switch {
 	case byRules != 0 && inline != 0:
-		return bad(-1, "a request by rules and one with its own limit at once",
+		return envelope.Bad("", "a request by rules and one with its own limit at once",
 			"give domain and descriptors, or key and limit")
 	case byRules == 0 && inline == 0:
-		return bad(-1, "neither rules nor a limit to decide by",
+		return envelope.Bad("", "neither rules nor a limit to decide by",
 			"give domain and descriptors, or key and limit")
 	case inline != 0 && seen&hasKey == 0:
 		return missing("key", "say whose bucket it is, such as user:42")
@@ -116,10 +117,10 @@ func (q *question) check(seen uint64) *fault {
 }
 
 // descriptors reads the array of that name.
-func (q *question) descriptors(s *scanner) *fault {
-	_, f := s.array(func(i int) *fault {
+func (q *question) descriptors(s *scanner) *envelope.Fault {
+	_, f := s.array(func(i int) *envelope.Fault {
 		if i >= maxDescriptors {
-			return bad(s.pos, fmt.Sprintf("more than %d descriptors", maxDescriptors), "send several requests")
+			return envelope.BadAt(s.pos, fmt.Sprintf("more than %d descriptors", maxDescriptors), "send several requests")
 		}
 		return q.descriptor(s, i)
 	})
@@ -127,13 +128,13 @@ func (q *question) descriptors(s *scanner) *fault {
 }
 
 // descriptor reads one element of descriptors.
-func (q *question) descriptor(s *scanner, i int) *fault {
+func (q *question) descriptor(s *scanner, i int) *envelope.Fault {
 	const (
 		hasEntries = 1 << iota
 		hasCost
 	)
 	d := q.add()
-	seen, f := s.object(descriptorFields, func(field int) (f *fault) {
+	seen, f := s.object(descriptorFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasEntries:
 			f = readEntries(s, d)
@@ -146,7 +147,7 @@ func (q *question) descriptor(s *scanner, i int) *fault {
 	case f != nil:
 		return f
 	case seen&hasEntries == 0:
-		return bad(s.pos, "missing", "give at least one key and value").at("entries")
+		return envelope.BadAt(s.pos, "missing", "give at least one key and value").In("entries")
 	case seen&hasCost == 0:
 		q.silent = append(q.silent, i)
 	}
@@ -167,14 +168,14 @@ func (q *question) add() *limiter.Descriptor {
 }
 
 // readEntries reads the entries of a descriptor.
-func readEntries(s *scanner, d *limiter.Descriptor) *fault {
+func readEntries(s *scanner, d *limiter.Descriptor) *envelope.Fault {
 	const (
 		hasKey = 1 << iota
 		hasValue
 	)
-	n, f := s.array(func(int) *fault {
+	n, f := s.array(func(int) *envelope.Fault {
 		var key, value string
-		seen, f := s.object(entryFields, func(field int) (f *fault) {
+		seen, f := s.object(entryFields, func(field int) (f *envelope.Fault) {
 			switch 1 << field {
 			case hasKey:
 				key, f = s.text()
@@ -187,17 +188,17 @@ func readEntries(s *scanner, d *limiter.Descriptor) *fault {
 		case f != nil:
 			return f
 		case seen&hasKey == 0:
-			return bad(s.pos, "missing", "name what the value is, such as user").at("key")
+			return envelope.BadAt(s.pos, "missing", "name what the value is, such as user").In("key")
 		case key == "":
-			return bad(s.pos, "empty", "name what the value is, such as user").at("key")
+			return envelope.BadAt(s.pos, "empty", "name what the value is, such as user").In("key")
 		case seen&hasValue == 0:
-			return bad(s.pos, "missing", `give the value, "" where there is none`).at("value")
+			return envelope.BadAt(s.pos, "missing", `give the value, "" where there is none`).In("value")
 		}
 		d.Entries = append(d.Entries, rule.Entry{Key: key, Value: value})
 		return nil
 	})
 	if f == nil && n == 0 {
-		return bad(s.pos, "empty", "give at least one key and value")
+		return envelope.BadAt(s.pos, "empty", "give at least one key and value")
 	}
 	return f
 }

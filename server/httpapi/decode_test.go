@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"stint"
+	"stint/internal/envelope"
 	"stint/rule"
 )
 
@@ -43,7 +44,7 @@ type askedDescriptor struct {
 }
 
 // decodeForTest decodes a copy of body.
-func decodeForTest(q *question, limits *limitCache, body string) (asked, *fault) {
+func decodeForTest(q *question, limits *limitCache, body string) (asked, *envelope.Fault) {
 	f := q.decode([]byte(body), limits)
 	if f != nil {
 		return asked{}, f
@@ -151,7 +152,7 @@ func TestDecode(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				got, f := decodeForTest(&q, limits, test.body)
 				if f != nil {
-					t.Fatalf("refused: %s", f.message())
+					t.Fatalf("refused: %s", f.Message())
 				}
 				if !reflect.DeepEqual(got, test.want) {
 					t.Errorf("read %+v, want %+v", got, test.want)
@@ -184,7 +185,7 @@ var badBodies = []struct{ name, body, want string }{
 	{"no comma", `{"domain":"a" "descriptors":[]}`, `'"' where a comma or '}' belongs; send JSON as RFC 8259 has it`},
 	{"unknown field", `{"domain":"a","descriptor":[]}`, `unknown field "descriptor"; known here are domain, descriptors, key, limit, cost`},
 	{"another case", `{"Domain":"a"}`, `unknown field "Domain"; known here are domain, descriptors, key, limit, cost`},
-	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 40) + `"...; known here are domain, descriptors, key, limit, cost`},
+	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 60) + `..."; known here are domain, descriptors, key, limit, cost`},
 	{"field twice", `{"domain":"a","domain":"b"}`, `domain: given twice; give it once`},
 	{"field twice by an escape", `{"cost":1,"c\u006fst":1}`, `cost: given twice; give it once`},
 
@@ -274,14 +275,14 @@ func TestRefuse(t *testing.T) {
 			if f == nil {
 				t.Fatal("accepted")
 			}
-			if f.status != 400 || f.code != codeBadRequest {
-				t.Errorf("answered %d %s", f.status, f.code)
+			if f.Status != 400 || f.Code != envelope.BadRequest {
+				t.Errorf("answered %d %s", f.Status, f.Code)
 			}
-			if got := f.message(); got != test.want {
+			if got := f.Message(); got != test.want {
 				t.Errorf("said\n%s\nwant\n%s", got, test.want)
 			}
-			if f.offset > len(test.body) {
-				t.Errorf("at byte %d of %d", f.offset, len(test.body))
+			if f.Seen > len(test.body)+1 {
+				t.Errorf("at byte %d of %d", f.Seen-1, len(test.body))
 			}
 		})
 	}
@@ -310,8 +311,8 @@ func FuzzDecode(f *testing.F) {
 			switch {
 			case (fault == nil) != (err == nil):
 				t.Fatalf("%q: we say %+v, encoding/json %v", body, fault, err)
-			case fault != nil && (!utf8.ValidString(fault.message()) || !json.Valid(fault.appendJSON(nil))):
-				t.Fatalf("%q: envelope %q", body, fault.appendJSON(nil))
+			case fault != nil && (!utf8.ValidString(fault.Message()) || !json.Valid(fault.Append(nil))):
+				t.Fatalf("%q: envelope %q", body, fault.Append(nil))
 			case err == nil && !reflect.DeepEqual(got, want):
 				t.Fatalf("%q: we read %+v, encoding/json %+v", body, got, want)
 			}
@@ -409,7 +410,7 @@ func bookInline(b bookCheck, cost uint32) (asked, error) {
 	}
 	limit, f := readLimit(&scanner{data: bytes.Clone(*b.Limit)})
 	if f != nil {
-		return asked{}, fmt.Errorf("%s", f.message())
+		return asked{}, fmt.Errorf("%s", f.Message())
 	}
 	got := asked{Key: *b.Key, Descriptors: []askedDescriptor{{Cost: cost}}}
 	got.setLimit(limit)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/rule"
 )
 
@@ -52,10 +54,10 @@ type written struct {
 }
 
 // readLimit reads the object of a limit.
-func readLimit(s *scanner) (*stint.Limit, *fault) {
+func readLimit(s *scanner) (*stint.Limit, *envelope.Fault) {
 	start := s.pos
 	var w written
-	seen, f := s.object(limitFields, func(field int) *fault { return w.read(s, 1<<field) })
+	seen, f := s.object(limitFields, func(field int) *envelope.Fault { return w.read(s, 1<<field) })
 	if f == nil {
 		f = w.check(seen)
 	}
@@ -71,13 +73,13 @@ func readLimit(s *scanner) (*stint.Limit, *fault) {
 		if field == "requests" && seen&hasRequestsPerUnit != 0 {
 			field = "requests_per_unit"
 		}
-		return nil, bad(start, wrong.Problem, wrong.Hint).at(field)
+		return nil, envelope.BadAt(start, wrong.Problem, wrong.Hint).In(field)
 	}
-	return nil, bad(start, err.Error(), "see docs/algorithms.md")
+	return nil, envelope.BadAt(start, err.Error(), "see docs/algorithms.md")
 }
 
 // read reads the value of one field.
-func (w *written) read(s *scanner, field int) (f *fault) {
+func (w *written) read(s *scanner, field int) (f *envelope.Fault) {
 	spec := &w.spec
 	switch field {
 	case hasAlgorithm:
@@ -97,7 +99,7 @@ func (w *written) read(s *scanner, field int) (f *fault) {
 		n, f = s.whole(wholeHint)
 		spec.Blocks = int(min(n, math.MaxInt32))
 		if f == nil && n == 0 {
-			f = bad(s.pos, "0 blocks", "leave it out for 1")
+			f = envelope.BadAt(s.pos, "0 blocks", "leave it out for 1")
 		}
 	case hasMinInterval:
 		spec.MinInterval, f = readSpan(s)
@@ -121,8 +123,8 @@ func (w *written) read(s *scanner, field int) (f *fault) {
 
 // check completes the spec from the fields that were given, and refuses those that
 // do not belong together. What concerns one algorithm, stint.NewLimit checks.
-func (w *written) check(seen uint64) *fault {
-	refuse := func(field, problem, hint string) *fault { return bad(-1, problem, hint).at(field) }
+func (w *written) check(seen uint64) *envelope.Fault {
+	refuse := func(field, problem, hint string) *envelope.Fault { return envelope.Bad(field, problem, hint) }
 	switch {
 	case w.unlimited && seen&^hasUnlimited != 0:
 		return refuse("unlimited", "stands with other words", "give it alone, or leave it out")
@@ -149,7 +151,7 @@ func (w *written) check(seen uint64) *fault {
 
 // checkZeros refuses words of another algorithm where their value is that of a word
 // left out, which stint.NewLimit cannot see.
-func (w *written) checkZeros(seen uint64) *fault {
+func (w *written) checkZeros(seen uint64) *envelope.Fault {
 	a := w.spec.Algorithm
 	for _, word := range []struct {
 		bit    uint64
@@ -167,15 +169,15 @@ func (w *written) checkZeros(seen uint64) *fault {
 		{hasOverdraw, "overdraw", a != stint.LeakyBucket, "every algorithm but leaky_bucket"},
 	} {
 		if seen&word.bit != 0 && !word.belong {
-			return bad(-1, "not a word of "+a.String(),
-				"it belongs to "+word.of+"; leave it out or change the algorithm").at(word.field)
+			return envelope.Bad("", "not a word of "+a.String(),
+				"it belongs to "+word.of+"; leave it out or change the algorithm").In(word.field)
 		}
 	}
 	return nil
 }
 
 // readUnit reads the word for a period.
-func (w *written) readUnit(s *scanner) *fault {
+func (w *written) readUnit(s *scanner) *envelope.Fault {
 	start := s.pos
 	name, f := s.text()
 	if f != nil {
@@ -185,11 +187,11 @@ func (w *written) readUnit(s *scanner) *fault {
 		w.spec.Per, w.calendar = u.Per, u.Calendar
 		return nil
 	}
-	return bad(start, "unknown unit "+quote(name), "use second, minute, hour, day, week, month or year, or give per")
+	return envelope.BadAt(start, "unknown unit "+wording.Quote(name), "use second, minute, hour, day, week, month or year, or give per")
 }
 
 // readZone reads the name of a time zone.
-func readZone(s *scanner) (*time.Location, *fault) {
+func readZone(s *scanner) (*time.Location, *envelope.Fault) {
 	start := s.pos
 	name, f := s.text()
 	if f != nil {
@@ -197,12 +199,12 @@ func readZone(s *scanner) (*time.Location, *fault) {
 	}
 	zone, err := time.LoadLocation(strings.Clone(name))
 	if err != nil || name == "" || name == "Local" {
-		return nil, bad(start, "unknown time zone "+quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
+		return nil, envelope.BadAt(start, "unknown time zone "+wording.Quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
 	}
 	return zone, nil
 }
 
-func readAlgorithm(s *scanner) (stint.Algorithm, *fault) {
+func readAlgorithm(s *scanner) (stint.Algorithm, *envelope.Fault) {
 	start := s.pos
 	name, f := s.text()
 	if f != nil {
@@ -210,44 +212,44 @@ func readAlgorithm(s *scanner) (stint.Algorithm, *fault) {
 	}
 	a, err := stint.ParseAlgorithm(name)
 	if err != nil || a == stint.Unlimited {
-		return 0, bad(start, "unknown algorithm "+quote(name),
+		return 0, envelope.BadAt(start, "unknown algorithm "+wording.Quote(name),
 			"known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window")
 	}
 	return a, nil
 }
 
 // either reads one of two words and says whether it was the second.
-func (s *scanner) either(no, yes string) (bool, *fault) {
+func (s *scanner) either(no, yes string) (bool, *envelope.Fault) {
 	start := s.pos
 	word, f := s.text()
 	if f != nil {
 		return false, f
 	}
 	if word != no && word != yes {
-		return false, bad(start, quote(word)+" is not known here", "give "+no+" or "+yes)
+		return false, envelope.BadAt(start, wording.Quote(word)+" is not known here", "give "+no+" or "+yes)
 	}
 	return word == yes, nil
 }
 
 // readSpan reads a duration above zero.
-func readSpan(s *scanner) (time.Duration, *fault) {
+func readSpan(s *scanner) (time.Duration, *envelope.Fault) {
 	start := s.pos
 	d, text, f := readDuration(s, spanHint)
 	if f == nil && d <= 0 {
-		return 0, bad(start, quote(text)+" is not above zero", spanHint)
+		return 0, envelope.BadAt(start, wording.Quote(text)+" is not above zero", spanHint)
 	}
 	return d, f
 }
 
 // readDuration reads a duration of any sign, and returns how it was written too.
-func readDuration(s *scanner, hint string) (d time.Duration, text string, f *fault) {
+func readDuration(s *scanner, hint string) (d time.Duration, text string, f *envelope.Fault) {
 	start := s.pos
 	if text, f = s.text(); f != nil {
 		return 0, text, f
 	}
 	d, err := rule.ParseDuration(text)
 	if err != nil {
-		return 0, text, bad(start, quote(text)+": "+err.Error(), hint)
+		return 0, text, envelope.BadAt(start, wording.Quote(text)+": "+err.Error(), hint)
 	}
 	return d, text, nil
 }
@@ -271,7 +273,7 @@ const maxKnown = 512
 func (c *limitCache) init() { c.seed = maphash.MakeSeed() }
 
 // read reads the object of a limit, or steps over it if it is known.
-func (c *limitCache) read(s *scanner) (*stint.Limit, *fault) {
+func (c *limitCache) read(s *scanner) (*stint.Limit, *envelope.Fault) {
 	if s.space() != '{' {
 		return nil, s.mismatch("an object")
 	}

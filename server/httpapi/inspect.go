@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"stint"
+	"stint/internal/envelope"
 	"stint/limiter"
 )
 
@@ -51,7 +52,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 		f = a.ask(r, k)
 	}
 	if f != nil {
-		writeFault(w, f)
+		f.Write(w)
 		return
 	}
 	v := &k.verdict
@@ -59,7 +60,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	for i := range v.Asked {
 		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i)))
 	}
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 // inspectedOf returns one limit; inline is the one that the request brought, and
@@ -89,7 +90,7 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit, leaned []stint.Decis
 func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	k, f := a.read(r)
 	if f != nil {
-		writeFault(w, f)
+		f.Write(w)
 		return
 	}
 	answer := resetAnswer{Limits: []resetLimit{}, Unmatched: []int{}}
@@ -99,7 +100,7 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	for i := range all {
 		k.question.req.Descriptors = all[i : i+1]
 		if f := a.ask(r, k); f != nil {
-			writeFault(w, f)
+			f.Write(w)
 			return
 		}
 		for j := range k.verdict.Asked {
@@ -117,11 +118,11 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	slices.Sort(names)
 	// The values stay out of the log: they may be secrets.
 	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "from", r.RemoteAddr)
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 // read reads the body of a check, and puts its costs aside.
-func (a *admin) read(r *http.Request) (*work, *fault) {
+func (a *admin) read(r *http.Request) (*work, *envelope.Fault) {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
 	}
@@ -140,7 +141,7 @@ func (a *admin) read(r *http.Request) (*work, *fault) {
 }
 
 // ask puts the question.
-func (a *admin) ask(r *http.Request, k *work) *fault {
+func (a *admin) ask(r *http.Request, k *work) *envelope.Fault {
 	if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
 		return noDecision(err)
 	}

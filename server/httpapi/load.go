@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/load"
 )
 
@@ -45,17 +47,17 @@ func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range a.gauges() {
 		answer.Gauges = append(answer.Gauges, a.gauge(name))
 	}
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 // showLoad shows one gauge.
 func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if f := a.checkGauge(name); f != nil {
-		writeFault(w, f)
+		f.Write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, a.gauge(name))
+	envelope.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
 // setLoad says what a gauge shows.
@@ -66,11 +68,11 @@ func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 		f = a.readLoad(r, name)
 	}
 	if f != nil {
-		writeFault(w, f)
+		f.Write(w)
 		return
 	}
 	a.options.Log.Debug("load set", "gauge", name, "from", r.RemoteAddr)
-	writeJSON(w, http.StatusOK, a.gauge(name))
+	envelope.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
 // gauges returns the names that rules of the table in force ask.
@@ -91,7 +93,7 @@ func (a *admin) gauge(name string) loadAnswer {
 }
 
 // checkGauge refuses a name that no rule asks: it is misspelt, and would do nothing.
-func (a *admin) checkGauge(name string) *fault {
+func (a *admin) checkGauge(name string) *envelope.Fault {
 	known := a.gauges()
 	if slices.Contains(known, name) {
 		return nil
@@ -104,11 +106,11 @@ func (a *admin) checkGauge(name string) *fault {
 			hint += fmt.Sprintf(" and %d more, see GET /v1/load", len(known)-len(shown))
 		}
 	}
-	return &fault{status: http.StatusNotFound, code: codeNotFound, offset: -1, problem: "no rule asks the gauge " + quote(name), hint: hint}
+	return &envelope.Fault{Status: http.StatusNotFound, Code: envelope.NotFound, Problem: "no rule asks the gauge " + wording.Quote(name), Hint: hint}
 }
 
 // readLoad reads the body and sets the gauge.
-func (a *admin) readLoad(r *http.Request, name string) *fault {
+func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
@@ -119,7 +121,7 @@ func (a *admin) readLoad(r *http.Request, name string) *fault {
 	var value float64
 	var ttl time.Duration
 	s := scanner{data: body}
-	seen, f := s.object(loadFields, func(field int) (f *fault) {
+	seen, f := s.object(loadFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasLoad:
 			value, f = s.number()
@@ -135,19 +137,19 @@ func (a *admin) readLoad(r *http.Request, name string) *fault {
 	case f != nil:
 		return f
 	case seen&hasLoad == 0:
-		return bad(-1, "missing", loadHint).at("load")
+		return envelope.Bad("load", "missing", loadHint)
 	case seen&hasTTL == 0:
-		return bad(-1, "missing", ttlHint).at("ttl")
+		return envelope.Bad("ttl", "missing", ttlHint)
 	}
 	err = a.options.Gauges.Set(name, value, ttl)
 	if wrong, ok := errors.AsType[*load.Error](err); ok {
-		return bad(-1, wrong.Problem, wrong.Hint).at(wrong.Field)
+		return envelope.Bad(wrong.Field, wrong.Problem, wrong.Hint)
 	}
 	return nil
 }
 
 // number reads a number; one that is too large for a float64 is infinite.
-func (s *scanner) number() (float64, *fault) {
+func (s *scanner) number() (float64, *envelope.Fault) {
 	if c := s.space(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.mismatch("a number")
 	}
@@ -158,7 +160,7 @@ func (s *scanner) number() (float64, *fault) {
 	written := s.data[start:s.pos]
 	n, err := strconv.ParseFloat(view(written), 64)
 	if !json.Valid(written) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, bad(start, quote(string(written))+" is no number", loadHint)
+		return 0, envelope.BadAt(start, wording.Quote(string(written))+" is no number", loadHint)
 	}
 	return n, nil
 }

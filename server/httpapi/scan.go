@@ -7,6 +7,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"stint/internal/envelope"
+	"stint/internal/wording"
 )
 
 // scanner reads JSON (RFC 8259) from a body, strictly: names are compared exactly
@@ -35,16 +38,16 @@ func (s *scanner) space() byte {
 }
 
 // end refuses anything but white space after the value.
-func (s *scanner) end() *fault {
+func (s *scanner) end() *envelope.Fault {
 	if s.space(); s.pos < len(s.data) {
-		return bad(s.pos, "something follows the JSON object", "send one object and nothing after it")
+		return envelope.BadAt(s.pos, "something follows the JSON object", "send one object and nothing after it")
 	}
 	return nil
 }
 
 // object reads an object whose fields are among names, calls each with the index
 // of every field to read its value, and returns which fields were there as bits.
-func (s *scanner) object(names []string, each func(field int) *fault) (uint64, *fault) {
+func (s *scanner) object(names []string, each func(field int) *envelope.Fault) (uint64, *envelope.Fault) {
 	if c := s.space(); c != '{' {
 		return 0, s.mismatch("an object")
 	}
@@ -61,7 +64,7 @@ func (s *scanner) object(names []string, each func(field int) *fault) (uint64, *
 		}
 		seen |= 1 << field
 		if f := each(field); f != nil {
-			return seen, f.at(names[field])
+			return seen, f.In(names[field])
 		}
 		if more, f := s.next('}'); !more {
 			return seen, f
@@ -70,7 +73,7 @@ func (s *scanner) object(names []string, each func(field int) *fault) (uint64, *
 }
 
 // name reads the name of a field and its colon.
-func (s *scanner) name(names []string, seen uint64) (int, *fault) {
+func (s *scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
 	if c := s.space(); c != '"' {
 		return 0, s.unexpected("a field in double quotes")
 	}
@@ -88,18 +91,18 @@ func (s *scanner) name(names []string, seen uint64) (int, *fault) {
 	}
 	switch {
 	case field < 0:
-		return 0, bad(start, "unknown field "+quote(name), "known here are "+strings.Join(names, ", "))
+		return 0, envelope.BadAt(start, "unknown field "+wording.Quote(name), "known here are "+strings.Join(names, ", "))
 	case seen&(1<<field) != 0:
-		return 0, bad(start, "given twice", "give it once").at(names[field])
+		return 0, envelope.BadAt(start, "given twice", "give it once").In(names[field])
 	case s.space() != ':':
-		return 0, s.unexpected("a colon after the name of a field").at(names[field])
+		return 0, s.unexpected("a colon after the name of a field").In(names[field])
 	}
 	s.pos++
 	return field, nil
 }
 
 // array reads an array and calls each for every element to read it.
-func (s *scanner) array(each func(i int) *fault) (int, *fault) {
+func (s *scanner) array(each func(i int) *envelope.Fault) (int, *envelope.Fault) {
 	if c := s.space(); c != '[' {
 		return 0, s.mismatch("an array")
 	}
@@ -110,7 +113,7 @@ func (s *scanner) array(each func(i int) *fault) (int, *fault) {
 	}
 	for n := 0; ; {
 		if f := each(n); f != nil {
-			return n, f.atIndex(n)
+			return n, f.InElement(n)
 		}
 		n++
 		if more, f := s.next(']'); !more {
@@ -120,7 +123,7 @@ func (s *scanner) array(each func(i int) *fault) (int, *fault) {
 }
 
 // next reads a comma, or the bracket that closes.
-func (s *scanner) next(closing byte) (more bool, f *fault) {
+func (s *scanner) next(closing byte) (more bool, f *envelope.Fault) {
 	switch s.space() {
 	case ',':
 		s.pos++
@@ -133,7 +136,7 @@ func (s *scanner) next(closing byte) (more bool, f *fault) {
 }
 
 // text reads a string.
-func (s *scanner) text() (string, *fault) {
+func (s *scanner) text() (string, *envelope.Fault) {
 	if c := s.space(); c != '"' {
 		return "", s.mismatch("a string")
 	}
@@ -154,7 +157,7 @@ func (s *scanner) text() (string, *fault) {
 		case c == '\\':
 			return s.escaped(start)
 		case c < ' ':
-			return "", bad(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+			return "", envelope.BadAt(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
 		}
 		s.pos++
 	}
@@ -163,7 +166,7 @@ func (s *scanner) text() (string, *fault) {
 
 // escaped reads the rest of a string from its first escape on, and moves what
 // follows down over it. What an escape means is never longer than the escape.
-func (s *scanner) escaped(start int) (string, *fault) {
+func (s *scanner) escaped(start int) (string, *envelope.Fault) {
 	to := s.pos
 	for s.pos < len(s.data) {
 		c := s.data[s.pos]
@@ -182,7 +185,7 @@ func (s *scanner) escaped(start int) (string, *fault) {
 			}
 			to += utf8.EncodeRune(s.data[to:s.pos], r)
 		case c < ' ':
-			return "", bad(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+			return "", envelope.BadAt(s.pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
 		default:
 			s.data[to] = c
 			to++
@@ -192,23 +195,23 @@ func (s *scanner) escaped(start int) (string, *fault) {
 	return "", s.unexpected("the end of a string")
 }
 
-func badUTF8(offset int) *fault {
-	return bad(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
+func badUTF8(offset int) *envelope.Fault {
+	return envelope.BadAt(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
 }
 
 // escape reads one escape, a pair of surrogates as one.
-func (s *scanner) escape() (rune, *fault) {
+func (s *scanner) escape() (rune, *envelope.Fault) {
 	start := s.pos
 	s.pos += 2
 	if s.pos > len(s.data) {
-		return 0, bad(start, "the body ends within an escape", "send the whole of it")
+		return 0, envelope.BadAt(start, "the body ends within an escape", "send the whole of it")
 	}
 	c := s.data[s.pos-1]
 	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
 		return rune("\"\\/\b\f\n\r\t"[i]), nil
 	}
 	if c != 'u' {
-		return 0, bad(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
+		return 0, envelope.BadAt(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
 	}
 	r, ok := s.hex()
 	if ok && utf16.IsSurrogate(r) {
@@ -218,11 +221,11 @@ func (s *scanner) escape() (rune, *fault) {
 			low, ok = s.hex()
 		}
 		if r = utf16.DecodeRune(r, low); ok && r == utf8.RuneError {
-			return 0, bad(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
+			return 0, envelope.BadAt(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
 		}
 	}
 	if !ok {
-		return 0, bad(start, `\u without four hex digits`, "write it such as \\u00e9")
+		return 0, envelope.BadAt(start, `\u without four hex digits`, "write it such as \\u00e9")
 	}
 	return r, nil
 }
@@ -250,7 +253,7 @@ func (s *scanner) hex() (rune, bool) {
 
 // whole reads a whole number from 0 to 2^32-1. How it is written does not matter:
 // 1000, 1e3 and 1000.0 are one number, as JSON Schema has it.
-func (s *scanner) whole(hint string) (uint32, *fault) {
+func (s *scanner) whole(hint string) (uint32, *envelope.Fault) {
 	if c := s.space(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.mismatch("a number")
 	}
@@ -272,7 +275,7 @@ func (s *scanner) whole(hint string) (uint32, *fault) {
 	}
 	if !ok {
 		shown := string(written[:min(len(written), 30)])
-		return 0, bad(start, shown+" is not a whole number from 0 to 4294967295", hint)
+		return 0, envelope.BadAt(start, shown+" is not a whole number from 0 to 4294967295", hint)
 	}
 	return uint32(n), nil
 }
@@ -325,7 +328,7 @@ func allDigits(text string) bool {
 }
 
 // truth reads true or false.
-func (s *scanner) truth() (bool, *fault) {
+func (s *scanner) truth() (bool, *envelope.Fault) {
 	s.space()
 	rest := s.data[s.pos:]
 	switch {
@@ -340,7 +343,7 @@ func (s *scanner) truth() (bool, *fault) {
 }
 
 // mismatch reports a value of another type than the wanted.
-func (s *scanner) mismatch(want string) *fault {
+func (s *scanner) mismatch(want string) *envelope.Fault {
 	kind := ""
 	switch c := s.space(); {
 	case c == '{':
@@ -358,16 +361,16 @@ func (s *scanner) mismatch(want string) *fault {
 	default:
 		return s.unexpected(want)
 	}
-	return bad(s.pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
+	return envelope.BadAt(s.pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
 }
 
 // unexpected reports text that is no JSON.
-func (s *scanner) unexpected(want string) *fault {
+func (s *scanner) unexpected(want string) *envelope.Fault {
 	if s.pos >= len(s.data) {
-		return bad(s.pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
+		return envelope.BadAt(s.pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
 	}
 	r, _ := utf8.DecodeRune(s.data[s.pos:])
-	return bad(s.pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
+	return envelope.BadAt(s.pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
 }
 
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/envelope"
 	"stint/rule"
 )
 
@@ -63,7 +64,7 @@ func (a *admin) limits(w http.ResponseWriter, _ *http.Request) {
 	if table := a.limiter.Table(); table != nil {
 		answer.fill(table)
 	}
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 func (a *tableAnswer) fill(table *rule.Table) {

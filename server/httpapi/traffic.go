@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/limiter"
 )
 
@@ -111,7 +113,7 @@ const JSONPath = "/json"
 // long as a leaky bucket delays the request.
 func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	resp.reset()
-	var f *fault
+	var f *envelope.Fault
 	if req.Path == AuthPath {
 		f = t.auth.serve(ctx, req, resp)
 	} else {
@@ -119,12 +121,12 @@ func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	}
 	if f != nil {
 		resp.set("Content-Type", "application/json")
-		resp.Status = f.status
-		resp.Body = f.appendJSON(resp.Body[:0])
+		resp.Status = f.Status
+		resp.Body = f.Append(resp.Body[:0])
 	}
 }
 
-func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *fault {
+func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *envelope.Fault {
 	if req.Path != CheckPath {
 		questions := "POST " + CheckPath
 		if t.json != nil {
@@ -168,7 +170,7 @@ func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdi
 
 // checkType accepts JSON, no type at all, and what curl sends with -d when nobody
 // told it otherwise.
-func checkType(value string) *fault {
+func checkType(value string) *envelope.Fault {
 	kind, _, _ := strings.Cut(value, ";")
 	kind = strings.Trim(kind, " \t")
 	for _, known := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
@@ -176,40 +178,40 @@ func checkType(value string) *fault {
 			return nil
 		}
 	}
-	return &fault{
-		status: 415, code: codeMediaType, offset: -1,
-		problem: "the content type is " + quote(value), hint: "send JSON as application/json",
+	return &envelope.Fault{
+		Status: 415, Code: envelope.MediaType,
+		Problem: "the content type is " + wording.Quote(value), Hint: "send JSON as application/json",
 	}
 }
 
-func unknownPath(path, hint string) *fault {
-	return &fault{status: 404, code: codeNotFound, offset: -1, problem: "nothing is at " + quote(path), hint: hint}
+func unknownPath(path, hint string) *envelope.Fault {
+	return &envelope.Fault{Status: 404, Code: envelope.NotFound, Problem: "nothing is at " + wording.Quote(path), Hint: hint}
 }
 
-func wrongMethod(method, allowed string) *fault {
-	return &fault{
-		status: 405, code: codeMethod, offset: -1,
-		problem: quote(method) + " is not a method of this path", hint: "use " + allowed,
+func wrongMethod(method, allowed string) *envelope.Fault {
+	return &envelope.Fault{
+		Status: 405, Code: envelope.Method,
+		Problem: wording.Quote(method) + " is not a method of this path", Hint: "use " + allowed,
 	}
 }
 
-func tooLarge(most int) *fault {
-	return &fault{
-		status: 413, code: codeTooLarge, offset: -1,
-		problem: fmt.Sprintf("the body is larger than %d bytes", most), hint: "send several requests",
+func tooLarge(most int) *envelope.Fault {
+	return &envelope.Fault{
+		Status: 413, Code: envelope.TooLarge,
+		Problem: fmt.Sprintf("the body is larger than %d bytes", most), Hint: "send several requests",
 	}
 }
 
 // noDecision answers an error of the store. What went wrong inside is for the log
 // and the metrics, not for the client.
-func noDecision(err error) *fault {
-	f := &fault{
-		status: 503, code: codeNoDecision, offset: -1,
-		problem: "the store could not decide",
-		hint:    "try again, or let the rule say what happens then (on_store_failure)",
+func noDecision(err error) *envelope.Fault {
+	f := &envelope.Fault{
+		Status: 503, Code: envelope.NoDecision,
+		Problem: "the store could not decide",
+		Hint:    "try again, or let the rule say what happens then (on_store_failure)",
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		f.problem = "the store did not decide in time"
+		f.Problem = "the store did not decide in time"
 	}
 	return f
 }

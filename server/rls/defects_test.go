@@ -233,7 +233,7 @@ func TestDefectD14StoreFailureInJSON(t *testing.T) {
 	w := httptest.NewRecorder()
 	body := `{"domain":"api","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`
 	h.JSON().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/json", strings.NewReader(body)))
-	const want = `{"error":{"code":"no_decision","context":{},"message":"the store could not decide"}}`
+	const want = `{"error":{"code":"no_decision","message":"the store could not decide","context":{}}}` + "\n"
 	if w.Code != http.StatusServiceUnavailable || w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

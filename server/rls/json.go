@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"stint/internal/envelope"
 )
 
 // maxBody is the most bytes of a request in JSON.
@@ -21,12 +23,12 @@ func (h *Handler) JSON() http.Handler { return http.HandlerFunc(h.serve) }
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", strconv.Quote(r.Method)+" is not a method of this path; use POST")
+		writeError(w, http.StatusMethodNotAllowed, envelope.Method, strconv.Quote(r.Method)+" is not a method of this path; use POST")
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		writeError(w, http.StatusRequestEntityTooLarge, "body_too_large", "the body is larger than 1 MiB; send several requests")
+		writeError(w, http.StatusRequestEntityTooLarge, envelope.TooLarge, "the body is larger than 1 MiB; send several requests")
 		return
 	}
 	c := h.calls.Get().(*Call)
@@ -36,13 +38,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		h.stats.service.Add(1)
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error())
+		writeError(w, http.StatusBadRequest, envelope.BadRequest, err.Error())
 		return
 	}
 	if err := h.decide(r.Context(), c); err != nil {
-		status, kind := http.StatusBadRequest, "bad_request"
+		status, kind := http.StatusBadRequest, envelope.BadRequest
 		if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Code == unknownCode {
-			status, kind = http.StatusServiceUnavailable, "no_decision"
+			status, kind = http.StatusServiceUnavailable, envelope.NoDecision
 		}
 		writeError(w, status, kind, err.Error())
 		return
@@ -73,11 +75,7 @@ func (h *Handler) write(w http.ResponseWriter, c *Call) {
 
 // writeError writes an error envelope.
 func writeError(w http.ResponseWriter, status int, code, message string) {
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": code, "message": message, "context": map[string]any{}}}) // strings always encode
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone; nobody else can be told
+	(&envelope.Fault{Status: status, Code: code, Problem: message}).Write(w)
 }
 
 // appendJSON appends the response as Protocol Buffers write it in JSON: what is zero is

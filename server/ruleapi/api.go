@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
@@ -49,7 +51,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
 	if err != nil || id == "" || rest[0] != '/' {
-		notFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").write(w)
+		notFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").Write(w)
 		return
 	}
 	a.one(w, r, id)
@@ -115,7 +117,7 @@ func tag(r *catalog.Rule) string {
 func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
 	found, ok := a.book.Catalog().Get(id)
 	if !ok {
-		missing(id).write(w)
+		missing(id).Write(w)
 		return
 	}
 	w.Header().Set("ETag", tag(&found))
@@ -123,22 +125,22 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	writeJSON(w, http.StatusOK, shown(&found))
+	envelope.WriteJSON(w, http.StatusOK, shown(&found))
 }
 
-func missing(id string) *fault {
-	return notFound("there is no rule "+quote(id), "see GET "+Path+" for those there are")
+func missing(id string) *envelope.Fault {
+	return notFound("there is no rule "+wording.Quote(id), "see GET "+Path+" for those there are")
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 	rule, f := readRule(w, r, id)
 	if f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	must, f := precondition(r)
 	if f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	created, err := a.book.Put(rule, must)
@@ -153,11 +155,11 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 	if created {
 		status = http.StatusCreated
 	}
-	writeJSON(w, status, shown(&rule))
+	envelope.WriteJSON(w, status, shown(&rule))
 }
 
 // readRule reads the body of a PUT.
-func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, *fault) {
+func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, *envelope.Fault) {
 	if f := mustBeJSON(r); f != nil {
 		return catalog.Rule{}, f
 	}
@@ -170,7 +172,7 @@ func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, 
 		return rule, faultOf(err)
 	}
 	if rule.ID != id {
-		return rule, bad("id", quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
+		return rule, envelope.Bad("id", wording.Quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
 	}
 	return rule, nil
 }
@@ -178,7 +180,7 @@ func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, 
 func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 	must, f := precondition(r)
 	if f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	there, err := a.book.Delete(id, must)
@@ -186,7 +188,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 	case err != nil:
 		a.failed(w, r, err)
 	case !there:
-		missing(id).write(w)
+		missing(id).Write(w)
 	default:
 		a.log.Info("rule deleted", "id", id, "from", r.RemoteAddr, "rules", a.book.Catalog().Len())
 		w.WriteHeader(http.StatusNoContent)
@@ -196,29 +198,29 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 // failed answers a change that was not made.
 func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
-	if f.status >= http.StatusInternalServerError {
-		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "problem", f.problem, "hint", f.hint)
+	if f.Status >= http.StatusInternalServerError {
+		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "problem", f.Problem, "hint", f.Hint)
 	}
-	f.write(w)
+	f.Write(w)
 }
 
 // tags is a list of entity tags, or a star.
 var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
 
 // precondition returns what the header of a change asks of the rule that is there.
-func precondition(r *http.Request) (book.Precondition, *fault) {
+func precondition(r *http.Request) (book.Precondition, *envelope.Fault) {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
 	if match == nil && noneMatch == nil {
 		return nil, nil
 	}
 	for _, list := range match {
 		if !tags.MatchString(list) {
-			return nil, bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
+			return nil, envelope.Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
 		}
 	}
 	for _, list := range noneMatch {
 		if strings.TrimSpace(list) != "*" {
-			return nil, bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
+			return nil, envelope.Bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
 		}
 	}
 	return func(present catalog.Rule, exists bool) bool {

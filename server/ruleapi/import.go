@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
@@ -42,7 +44,7 @@ type importAnswer struct {
 func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	query, f := readQuery(r, "mode")
 	if f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	var how book.Import
@@ -50,17 +52,17 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	case mode == "replace":
 		how.Replace = true
 	case mode != "merge" && query.Has("mode"):
-		bad("mode", quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").write(w)
+		envelope.Bad("mode", wording.Quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").Write(w)
 		return
 	}
 	if how.Hash, f = ifMatch(r); f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	format, ok := formats[kind]
 	if !ok {
-		wrongType(kind, formatHint).write(w)
+		wrongType(kind, formatHint).Write(w)
 		return
 	}
 	until := time.Now().Add(importTime)
@@ -70,7 +72,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxImport)
 	n, err := a.book.Import(source.Read("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
-		bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).write(w)
+		envelope.Bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).Write(w)
 		return
 	}
 	if err != nil {
@@ -81,11 +83,11 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "from", r.RemoteAddr,
 		"rules", answer.Count, "generation", answer.Generation, "hash", answer.Hash)
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 // ifMatch returns the hash that an import is made for, "" for any.
-func ifMatch(r *http.Request) (string, *fault) {
+func ifMatch(r *http.Request) (string, *envelope.Fault) {
 	given := r.Header.Values("If-Match")
 	if len(given) == 0 {
 		return "", nil
@@ -93,14 +95,14 @@ func ifMatch(r *http.Request) (string, *fault) {
 	hash, opened := strings.CutPrefix(given[0], `"`)
 	hash, closed := strings.CutSuffix(hash, `"`)
 	if len(given) > 1 || !opened || !closed || hash == "" || strings.Contains(hash, `"`) {
-		return "", bad("If-Match", "not one hash in double quotes", "send the ETag of GET "+Path+" as it is, or leave the header out")
+		return "", envelope.Bad("If-Match", "not one hash in double quotes", "send the ETag of GET "+Path+" as it is, or leave the header out")
 	}
 	return hash, nil
 }
 
 // mustBeJSON refuses a body of another media type. One without a type is taken, and one
 // with that which curl gives when it is not told.
-func mustBeJSON(r *http.Request) *fault {
+func mustBeJSON(r *http.Request) *envelope.Fault {
 	given := r.Header.Get("Content-Type")
 	switch kind, _, _ := mime.ParseMediaType(given); {
 	case given == "", kind == "application/json", kind == "application/x-www-form-urlencoded":
@@ -109,16 +111,16 @@ func mustBeJSON(r *http.Request) *fault {
 	return wrongType(given, "send application/json")
 }
 
-func wrongType(given, hint string) *fault {
-	problem := "a body of the type " + quote(given)
+func wrongType(given, hint string) *envelope.Fault {
+	problem := "a body of the type " + wording.Quote(given)
 	if given == "" {
 		problem = "a body without a type"
 	}
-	return &fault{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", problem: problem, hint: hint}
+	return &envelope.Fault{Status: http.StatusUnsupportedMediaType, Code: envelope.MediaType, Problem: problem, Hint: hint}
 }
 
 // readAll reads the body of one rule.
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, *fault) {
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, *envelope.Fault) {
 	if r.ContentLength > maxRule {
 		return nil, tooLarge()
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/internal/envelope"
+	"stint/internal/wording"
 	"stint/rule/catalog"
 )
 
@@ -51,14 +53,14 @@ func (a *api) standing() standing {
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	query, f := readQuery(r, "after", "limit", "uid", "domain")
 	if f != nil {
-		f.write(w)
+		f.Write(w)
 		return
 	}
 	limit := defaultLimit
 	if text := query.Get("limit"); query.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxLimit {
-			bad("limit", quote(text)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).write(w)
+			envelope.Bad("limit", wording.Quote(text)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).Write(w)
 			return
 		}
 		limit = n
@@ -66,7 +68,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	answer := listAnswer{Rules: []ruleAnswer{}, standing: a.standing()}
 	a.page(&answer, query, limit)
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
-	writeJSON(w, http.StatusOK, answer)
+	envelope.WriteJSON(w, http.StatusOK, answer)
 }
 
 // page fills a page by the parameters of its query.
@@ -95,19 +97,19 @@ func (a *api) page(answer *listAnswer, query url.Values, limit int) {
 }
 
 // readQuery reads the parameters of a request, each of which may stand once.
-func readQuery(r *http.Request, known ...string) (url.Values, *fault) {
+func readQuery(r *http.Request, known ...string) (url.Values, *envelope.Fault) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
+		return nil, envelope.Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, bad("", "unknown parameter "+quote(name), "known here are "+strings.Join(known, ", "))
+			return nil, envelope.Bad("", "unknown parameter "+wording.Quote(name), "known here are "+strings.Join(known, ", "))
 		case len(values) > 1:
-			return nil, bad(name, "given twice", "give it once")
+			return nil, envelope.Bad(name, "given twice", "give it once")
 		case len(values[0]) > maxText:
-			return nil, bad(name, fmt.Sprintf("longer than %d bytes", maxText), "no rule has it")
+			return nil, envelope.Bad(name, fmt.Sprintf("longer than %d bytes", maxText), "no rule has it")
 		}
 	}
 	return query, nil

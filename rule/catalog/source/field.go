@@ -8,6 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/internal/wording"
 	"stint/rule/catalog"
 )
 
@@ -85,9 +86,9 @@ func number(field int, text string) (n uint64, problem, hint string) {
 	case err == nil:
 		return n, "", ""
 	case strings.Trim(text, "0123456789") == "":
-		return 0, fmt.Sprintf("%s: %s is too large", names[field], quote(text)), "write a number below 4294967296"
+		return 0, fmt.Sprintf("%s: %s is too large", names[field], wording.Quote(text)), "write a number below 4294967296"
 	}
-	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], quote(text)), "write digits only, without sign, fraction, unit or commas between them"
+	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], wording.Quote(text)), "write digits only, without sign, fraction, unit or commas between them"
 }
 
 // fieldOf returns the field of that name, in any case; -1 if there is none.
@@ -101,5 +102,5 @@ func unknown(what, name string) (problem, hint string) {
 	if near := strictyaml.Nearest(name, names[:]); near != "" {
 		hint = "is " + near + " meant? " + "K" + hint[1:]
 	}
-	return "unknown " + what + " " + quote(name), hint
+	return "unknown " + what + " " + wording.Quote(name), hint
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/wording"
 	"stint/rule/catalog"
 )
 
@@ -100,7 +101,7 @@ func readLimit(v strictyaml.Value) config {
 	known := v.Object("a limit", strictyaml.Words{
 		"api": func(v strictyaml.Value) {
 			if api = v.NonEmpty(); api != "" && api[0] != '/' {
-				v.Fail("api: "+quote(api)+" does not begin with a slash", "write the path alone, such as /v1/user")
+				v.Fail("api: "+wording.Quote(api)+" does not begin with a slash", "write the path alone, such as /v1/user")
 			}
 		},
 		"limit": func(v strictyaml.Value) { r.Requests, limited = v.Uint(1<<32-1), true },
@@ -123,7 +124,7 @@ func unit(v strictyaml.Value) string {
 		return text
 	}
 	if strings.Trim(text, "0") == "" {
-		v.Fail("unit: "+quote(text)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
+		v.Fail("unit: "+wording.Quote(text)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
 	}
 	return text + "s"
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"stint/internal/wording"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -146,12 +147,12 @@ func (c *collector) open(name string) bool {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		c.fail(0, "cannot read it: "+cause(err), "check the path and its permissions")
+		c.fail(0, "cannot read it: "+wording.Cause(err), "check the path and its permissions")
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	if err := c.read(format, f); err != nil && !errors.Is(err, errStopped) {
-		c.fail(0, "cannot read it: "+cause(err), "name a file that this user may read, not a folder")
+		c.fail(0, "cannot read it: "+wording.Cause(err), "name a file that this user may read, not a folder")
 	}
 	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
 }
@@ -181,7 +182,7 @@ func (c *collector) rule(line int, r catalog.Rule) error {
 		return nil
 	}
 	if before, twice := c.ids.add(r.ID, c.name, line); twice {
-		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", quote(r.ID), before), "give each rule an id of its own")
+		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", wording.Quote(r.ID), before), "give each rule an id of its own")
 		return nil
 	}
 	return c.hand(r)
@@ -235,21 +236,4 @@ func (c *collector) yieldError(err error) {
 	if !c.ended {
 		c.yield(catalog.Rule{}, err)
 	}
-}
-
-// cause is an error of the file system without the operation and the path.
-func cause(err error) string {
-	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
-		return pathErr.Err.Error()
-	}
-	return err.Error()
-}
-
-// quote shows a piece of a file in a message, cut to a length that helps.
-func quote(text string) string {
-	const most = 60
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return fmt.Sprintf("%q", text)
 }
