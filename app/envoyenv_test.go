@@ -175,7 +175,7 @@ func TestRulesFiles(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
 	write(t, filepath.Join(dir, "empty/.hidden/rules"), rulesOf(3))
 	for _, test := range []struct{ folder, files, want string }{
-		{"none", filesAll, "cannot find it: no such file"},
+		{"none", filesAll, "rules: " + dir + "/none: cannot find it: no such file"},
 		{"empty", filesVisible, "rules: no file in "},
 		{"empty", filesYAML, dir + "/empty: no rule file here"},
 		{"empty", filesAll, ""},
