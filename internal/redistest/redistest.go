@@ -63,16 +63,6 @@ func Version(t testing.TB) float64 {
 	return version
 }
 
-// HasTLS says whether the server was built with encryption; that of PyPI, which is Redis
-// 6.2, was not.
-func HasTLS() bool {
-	// It complains of the first line that it does not know.
-	cmd := exec.Command(program, "-")
-	cmd.Stdin = strings.NewReader("tls-port 0\nport none\n")
-	out, err := cmd.CombinedOutput()
-	return err == nil || !strings.Contains(string(out), "tls-port")
-}
-
 // run starts a server that is all made up.
 func run(t testing.TB, s *Server) *Server {
 	t.Helper()
