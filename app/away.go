@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/coord/join"
 	"stint/coord/lease"
 	"stint/guard"
 	"stint/store/redis"
@@ -29,6 +30,7 @@ type server struct {
 	guarded *guard.Store
 	recall  *refusals.Store // remembers what that refuses; nil: nothing does
 	leases  *lease.Store    // decides busy keys of leased rules from what that lends
+	joined  *join.Store     // sends each take to the store of its mode
 	state   serverState
 }
 
@@ -57,11 +59,12 @@ func (a *App) openServer(s *server, url string) (err error) {
 		lender = s.recall
 	}
 	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
+	s.joined = join.New(join.Stores{Asks: s.leases})
 	return nil
 }
 
 // asked returns the store that decides for the server's keys.
-func (s *server) asked() stint.Store { return s.leases }
+func (s *server) asked() stint.Store { return s.joined }
 
 // serverChanged notes that a server does not answer any more, so that rules decide
 // without it, or that it does. To log that it is back is left to look, so that one which

@@ -24,7 +24,7 @@ func differential(t *testing.T, o Options) {
 	}
 	r := random(t)
 	for i := range histories {
-		h := &history{Rand: r, at: noon, undo: map[bucket]stint.Take{}}
+		h := &history{Rand: r, at: noon, undo: map[bucket]stint.Take{}, upright: o.Upright}
 		for range 1 + r.IntN(12) {
 			h.limits = append(h.limits, randomLimit(r))
 		}
@@ -80,9 +80,10 @@ func describe(call stint.Call) string {
 // history makes up calls.
 type history struct {
 	*rand.Rand
-	at     stint.Instant
-	limits []*stint.Limit
-	undo   map[bucket]stint.Take // the newest take of a bucket that passed, as its refund
+	at      stint.Instant
+	limits  []*stint.Limit
+	undo    map[bucket]stint.Take // the newest take of a bucket that passed, as its refund
+	upright bool                  // nobody leans
 }
 
 // next returns the next call: mostly one take, at times several, of few keys.
@@ -95,7 +96,7 @@ func (h *history) next(backwards bool) stint.Call {
 	}
 	for range pick(h.Rand, 1, 1, 1, 2, 3, 6) {
 		call.Takes = append(call.Takes, h.take())
-		if h.IntN(8) == 0 {
+		if h.IntN(8) == 0 && !h.upright {
 			call.Takes = append(call.Takes, h.leaning()...)
 		}
 	}
