@@ -12,13 +12,19 @@ import (
 func (w *world) result() Result {
 	res := Result{
 		Asked: len(w.asks), Local: w.local, Calls: w.calls, Messages: w.messages, Failed: w.failed,
-		Over: w.over(), Central: w.central(), Strangers: max(0, w.store.fresh-1),
+		Over: w.over(), Central: w.central(), Strangers: max(0, w.store.fresh-1), Seen: w.seen,
 	}
 	for _, p := range w.admitted {
 		res.Admitted += int64(p.cost)
 	}
-	for _, n := range w.nodes {
-		res.Held += n.is.Stats().Held
+	for _, p := range w.places {
+		if p.is != nil {
+			res.Held += p.is.held()
+		}
+	}
+	slices.Sort(w.took)
+	if n := len(w.took); n > 0 {
+		res.P50, res.P99 = w.took[n/2], w.took[n*99/100]
 	}
 	return res
 }
@@ -32,34 +38,46 @@ func (w *world) over() int64 {
 	worst := int64(0)
 	for _, list := range keys {
 		slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
-		worst = max(worst, over(w.Limit, list))
+		if w.Limit.Algorithm() == stint.FixedWindow {
+			worst = max(worst, overWindows(w.Limit, list))
+		} else {
+			worst = max(worst, overBucket(w.Limit, list))
+		}
 	}
 	return worst
 }
 
-// over looks at all windows of one key. Of a bucket, where in any window of length T
-// burst + T * requests/per may pass, the worst that ends now is found by going forward:
+// overBucket looks at all windows of one key of which burst + T * requests/per may pass in
+// any window of length T. The worst that ends now is found by going forward, in whole
+// numbers, units times microseconds of per:
 //
-//	level = max(0, level - time * rate) + cost
-func over(limit *stint.Limit, list []passage) (worst int64) {
+//	level = max(0, level - T * requests) + cost * per
+func overBucket(limit *stint.Limit, list []passage) (worst int64) {
 	spec := limit.Spec()
-	per := spec.Per.Nanoseconds()
-	if limit.Algorithm() == stint.FixedWindow {
-		counts := map[int64]int64{}
-		for _, p := range list {
-			window := began.Add(p.at).Time().UnixNano() / per
-			counts[window] += int64(p.cost)
-			worst = max(worst, counts[window]-limit.Most())
-		}
-		return worst
-	}
-	rate := float64(spec.Requests) / float64(per)
-	level, last := 0.0, time.Duration(0)
+	per := spec.Per.Microseconds()
+	level, last := int64(0), time.Duration(0)
 	for _, p := range list {
-		level = max(0, level-float64(p.at-last)*rate) + float64(p.cost)
+		level = max(0, level-(p.at-last).Microseconds()*int64(spec.Requests)) + int64(p.cost)*per
 		last = p.at
-		// What a double cannot tell from the limit is not above it.
-		worst = max(worst, int64(level-float64(limit.Most())+1-1e-6))
+		worst = max(worst, (level-limit.Most()*per+per-1)/per)
+	}
+	return worst
+}
+
+// overWindows looks at each window of one key, and at all stretches of windows that follow
+// each other: in k of them k limits may pass and E more, once and not in each. The worst
+// stretch that ends now is found by going forward.
+func overWindows(limit *stint.Limit, list []passage) (worst int64) {
+	per := limit.Spec().Per.Microseconds()
+	sum, last := int64(0), int64(0)
+	for _, p := range list {
+		if now := int64(began.Add(p.at)) / per; now != last {
+			sum = max(0, sum-limit.Most()*(now-last-1)) // those in which nothing passed
+			last = now
+			sum -= limit.Most()
+		}
+		sum += int64(p.cost)
+		worst = max(worst, sum)
 	}
 	return worst
 }

@@ -6,20 +6,19 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/lease"
 )
 
-// letter is a copy of what a trip asks: the trip itself is the node's again as soon as it
-// waits no longer.
+// letter is a copy of a call: the call itself is the node's again as soon as that waits no
+// longer.
 type letter struct {
 	call  stint.Call
 	loans []stint.Loan
 	known stint.Instant
 }
 
-func write(trip *lease.Trip, known stint.Instant) *letter {
-	l := &letter{known: known, loans: make([]stint.Loan, len(trip.Call.Takes))}
-	l.call.Takes = slices.Clone(trip.Call.Takes)
+func write(call *stint.Call, known stint.Instant) *letter {
+	l := &letter{known: known, loans: make([]stint.Loan, len(call.Takes))}
+	l.call.Takes = slices.Clone(call.Takes)
 	for i := range l.call.Takes {
 		if t := &l.call.Takes[i]; t.Loan != nil {
 			l.loans[i] = *t.Loan
@@ -43,79 +42,73 @@ func (l *letter) copied() *letter {
 
 var errLate = errors.New("no answer in time")
 
-// send takes a trip to the store and the answer back, if nothing gets lost. q is who asked,
-// nil for a message of the node itself.
-func (w *world) send(n *node, trip *lease.Trip, q *request) {
-	is, open, sent := n.is, true, write(trip, n.known)
-	end := func(err error, when func(int) time.Duration) {
-		open = false
-		if n.is != is {
-			return // it died meanwhile
-		}
-		err = is.End(trip, n.clock(w.now), err)
-		switch {
-		case q == nil:
-		case err != nil:
-			w.failed++
-		default:
-			w.done(q, when)
-		}
-		w.wake(n)
-	}
-	w.on(n, w.now+w.Network.Timeout, func() {
-		if open {
-			end(errLate, nil)
+// put takes a call to the store and the answer back, if nothing gets lost, and calls then
+// once: with the answer and when it was decided, or an error. If the process dies
+// meanwhile it does not.
+func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Duration, err error)) {
+	w, is, open, sent := p.w, p.is, true, write(call, p.known)
+	p.on(w.now+w.Network.Timeout, func() {
+		if open && p.is == is {
+			open = false
+			then(nil, 0, errLate)
 		}
 	})
-	w.travel(n, func() {
-		l := sent.copied()
-		decided := w.now
-		w.store.decide(l, w.now)
-		w.travel(n, func() {
-			w.on(n, w.now, func() {
-				if !open || n.is != is {
+	p.travel(&p.to, func() {
+		if w.store.gone > w.now {
+			w.seen.Away++
+			return
+		}
+		answer, decided := sent.copied(), w.now
+		w.store.decide(answer, w.now)
+		p.travel(&p.from, func() {
+			p.on(w.now, func() {
+				if !open || p.is != is {
 					return
 				}
-				for i := range l.loans {
-					if t := &trip.Call.Takes[i]; t.Loan != nil {
-						*t.Loan = l.loans[i]
-						n.known = max(n.known, t.Loan.Began)
-					}
+				open = false
+				for i := range answer.loans {
+					p.known = max(p.known, answer.loans[i].Began)
 				}
-				trip.Call.Results = append(trip.Call.Results[:0], l.call.Results...)
-				here := map[stint.Key]bool{} // decided by the store
-				for i := range l.call.Takes {
-					here[l.call.Takes[i].Key] = true
-				}
-				end(nil, func(take int) time.Duration {
-					if here[q.call.Takes[take].Key] {
-						return decided
-					}
-					return q.begun
-				})
+				then(answer, decided, nil)
 			})
 		})
 	})
 }
 
-// travel has a message arrive: never, once or twice, each time after a while.
-func (w *world) travel(n *node, arrive func()) {
-	times := 1
+// travel has a message between a place and the store arrive: never, once or twice, each
+// time after a while.
+func (p *place) travel(by *link, arrive func()) {
+	w := p.w
+	by.sent++
+	number, times := by.sent, 1
 	if w.r.Float64() < w.Network.Twice {
+		w.seen.Repeated++
 		times = 2
 	}
 	for range times {
 		if w.r.Float64() < w.Network.Lost {
+			w.seen.Lost++
 			continue
 		}
-		took := w.Network.Least
-		if span := w.Network.Most - w.Network.Least; span > 0 {
-			took += time.Duration(w.r.Int64N(int64(span)))
-		}
-		w.at(w.now+took, func() {
-			if n.cut <= w.now {
-				arrive()
+		w.at(w.now+w.delay(), func() {
+			if p.cut > w.now {
+				w.seen.Cut++
+				return
 			}
+			if number < by.arrived {
+				w.seen.Overtaken++
+			}
+			by.arrived = max(by.arrived, number)
+			arrive()
 		})
 	}
+}
+
+// delay returns how long a message takes.
+func (w *world) delay() time.Duration {
+	took := w.Network.Least
+	if span := w.Network.Most - w.Network.Least; span > 0 {
+		took += time.Duration(w.r.Int64N(int64(span)))
+	}
+	return took
 }

@@ -15,7 +15,8 @@ type shelf struct {
 	runs   int // which one runs
 	fresh  int // epochs that were begun by nodes that remembered none
 	ahead  time.Duration
-	past   []written // what was written lately, for a replica that does not know it yet
+	gone   time.Duration // until then it stands still
+	past   []written     // what was written lately, for a replica that does not know it yet
 }
 
 // written is a state before it was written.
@@ -41,7 +42,9 @@ func newShelf(o *Options) *shelf {
 func (s *shelf) decide(l *letter, now time.Duration) {
 	at := began.Add(now + s.ahead)
 	for i := range l.call.Takes {
-		s.enter(l, l.call.Takes[i].Loan, at)
+		if loan := l.call.Takes[i].Loan; loan != nil {
+			s.enter(l, loan, at)
+		}
 	}
 	l.call.Results = make([]stint.Decision, len(l.call.Takes))
 	pass := true
@@ -67,8 +70,11 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 func (s *shelf) test(t *stint.Take, at stint.Instant) stint.Decision {
 	var st stint.State
 	s.state(t.Key).CopyTo(&st)
-	loan := *t.Loan
-	return s.ledger(t.Limit, &st, at, uint64(t.Cost), &loan, s.epoch)
+	var loan *stint.Loan
+	if t.Loan != nil {
+		loan = new(*t.Loan)
+	}
+	return s.ledger(t.Limit, &st, at, uint64(t.Cost), loan, s.epoch)
 }
 
 // enter sees to the epoch.
@@ -104,14 +110,21 @@ func (s *shelf) remember(now time.Duration, key stint.Key, st *stint.State) {
 	s.past = append(s.past, w)
 }
 
-// flush forgets everything.
-func (s *shelf) flush() {
+// flush forgets everything, and returns 1 if anything was lent.
+func (s *shelf) flush(now time.Duration) (lent int) {
+	for _, st := range s.states {
+		if units, _ := st.Lent(began.Add(now + s.ahead)); units > 0 {
+			lent = 1
+		}
+	}
 	clear(s.states)
 	s.epoch, s.past = stint.Epoch{}, nil
+	return lent
 }
 
-// replace lets a replica take over that does not know what was written lately.
-func (s *shelf) replace(now, behind time.Duration) {
+// replace lets a replica take over that does not know what was written lately, and returns
+// 1 if that was anything.
+func (s *shelf) replace(now, behind time.Duration) (forgot int) {
 	for len(s.past) > 0 {
 		last := s.past[len(s.past)-1]
 		if last.at < now-behind {
@@ -119,7 +132,9 @@ func (s *shelf) replace(now, behind time.Duration) {
 		}
 		last.was.CopyTo(s.state(last.key))
 		s.past = s.past[:len(s.past)-1]
+		forgot = 1
 	}
 	s.past = nil
 	s.runs++
+	return forgot
 }

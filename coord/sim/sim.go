@@ -1,11 +1,17 @@
-// Package sim puts nodes of package coord/lease and a store through histories of bad
-// weather in virtual time, and measures how much passed too much.
+// Package sim puts the nodes of a mode of coordination, and a store, through histories of
+// bad weather in virtual time, and measures how much passed too much.
 //
-// Nothing of lease is modelled: nodes are lease.Node, the store's ledger is Report and Lend
-// of the root package. What is simulated is what lies between and around them: messages
-// that are late, lost, repeated and overtake each other; clocks; nodes that stand still,
-// die and start again; a store that is emptied, or replaced by a replica that lags behind.
-// All of it follows from one seed.
+// No mode is modelled: nodes are those of the packages beside this one, the store's ledger
+// is Report, Take and Lend of the root package. What is simulated is what lies between and
+// around them: messages that are late, lost, repeated and overtake each other; clocks;
+// nodes that stand still, die and start again; a network that falls apart; a store that is
+// away, is emptied, or replaced by a replica that lags behind. All of it follows from one
+// seed.
+//
+// What a mode is stands behind the interface node: the world (world.go) calls a process
+// when somebody asks it, when its time has come and when a message arrives, and is called
+// with what it sends and answers. How much passed too much (measure.go) is worked out from
+// the answers alone, by the true time, so it cannot share a mistake with any mode.
 package sim
 
 import (
@@ -13,12 +19,16 @@ import (
 	"time"
 
 	"stint"
+	"stint/coord/lease"
 )
 
 // Options say what to simulate.
 type Options struct {
 	// Seed fixes everything random.
 	Seed uint64
+
+	// Mode is how the nodes agree. The zero Mode is Leased.
+	Mode Mode
 
 	// Nodes is how many there are.
 	Nodes int
@@ -42,7 +52,26 @@ type Options struct {
 	// Ledger is the store's half of the protocol; nil is the one that stores use. A test
 	// puts a broken one here.
 	Ledger Ledger
+
+	// Reads is what a node of Leased sees when it reads its clocks; nil: what they show. A
+	// test puts a process here that does not look at one of them.
+	Reads func(lease.Moment) lease.Moment
 }
+
+// Mode is a mode of coordination.
+type Mode int
+
+// The modes.
+const (
+	Leased Mode = iota
+	Strict      // every take asks the store
+	Sticky      // a client is always sent to the same node, which counts alone
+)
+
+var modeNames = [...]string{"leased", "strict", "sticky"}
+
+// String names the mode.
+func (m Mode) String() string { return modeNames[m] }
 
 // Take is what a client asks of a node.
 type Take struct {
@@ -80,15 +109,16 @@ const (
 	Cut    Kind = iota // no message passes between the node and the store
 	Pause              // the node stands still, and so does the clock that nobody sets
 	Stall              // the node stands still, its clocks go on
-	Kill               // the node dies; another takes its place at once
+	Kill               // the node dies; another takes its place For later
 	Set                // the node's wall clock jumps
 	Drift              // the node's clocks run at another rate
 	Flush              // the store forgets everything
 	Switch             // a replica takes over that knows what the store knew For ago
+	Gone               // the store stands still, and answers nobody
 	Leap               // the store's clock jumps
 )
 
-var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "leap"}
+var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "gone", "leap"}
 
 // String names the kind.
 func (k Kind) String() string { return kindNames[k] }
@@ -98,6 +128,9 @@ type Ledger func(limit *stint.Limit, st *stint.State, now stint.Instant, cost ui
 
 // Exact is the ledger that stores use.
 func Exact(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, loan *stint.Loan, epoch stint.Epoch) stint.Decision {
+	if loan == nil {
+		return limit.Take(st, now, cost)
+	}
 	limit.Report(st, now, loan, epoch)
 	d := limit.Take(st, now, cost)
 	limit.Lend(st, now, loan, cost, &d)
@@ -109,7 +142,7 @@ type Result struct {
 	Asked    int   // takes
 	Admitted int64 // units, of all keys
 	Central  int64 // units that one bucket for all would have admitted
-	Over     int64 // units above the limit in the worst window of any key: E
+	Over     int64 // units above the limit in the worst window of any key: E, see over
 
 	Local    int // takes that were decided by a node itself
 	Calls    int // what the store was asked to decide
@@ -121,6 +154,26 @@ type Result struct {
 	Strangers int
 
 	Held int64 // units that were lent and unspent in the end
+
+	// P50 and P99 are how long an answer took.
+	P50, P99 time.Duration
+
+	Seen Seen
+}
+
+// Seen counts what really came to pass in a history: a fault that nobody felt proves
+// nothing.
+type Seen struct {
+	Lost, Repeated, Overtaken, Cut int // messages
+
+	Slept   int // nodes that held units stood still for longer than a lease
+	Jumped  int // clocks of nodes that held units were set
+	Drifted int // clocks of nodes that held units ran at another rate from then on
+	Killed  int // nodes that held units died
+	Emptied int // the store was emptied while units were lent
+	Forgot  int // replicas took over that did not know something
+	Away    int // messages that the store did not answer, as it stood still
+	Moved   int // takes that came to another node than the one before
 }
 
 // Utilisation is what was admitted, as a part of what one bucket would have.

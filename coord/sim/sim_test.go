@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -80,83 +81,81 @@ var (
 	first     = flag.Uint64("sim.seed", 1, "seed of the first history")
 )
 
+// each goes through histories on all processors.
+func each(t *testing.T, n int, history func(i int)) {
+	t.Helper()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				history(int(i))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// sum is what many histories come to. Its mu guards all of it.
+type sum struct {
+	mu sync.Mutex
+	sim.Result
+	strangers int // histories in which one came first
+}
+
+func (s *sum) add(r *sim.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Admitted += r.Admitted
+	s.Central += r.Central
+	s.Local += r.Local
+	s.Asked += r.Asked
+	s.strangers += min(1, r.Strangers)
+	to, from := reflect.ValueOf(&s.Seen).Elem(), reflect.ValueOf(r.Seen)
+	for i := range to.NumField() {
+		to.Field(i).SetInt(to.Field(i).Int() + from.Field(i).Int())
+	}
+}
+
 // TestWeather: whatever becomes of nodes, messages, clocks and the store, nobody ever gets
-// more than the limit.
+// more than the limit. And all of it happens.
 func TestWeather(t *testing.T) {
 	n := *histories
 	if testing.Short() {
 		n /= 60
 	}
-	var next atomic.Int64
-	var admitted, central, local, asked, strangers atomic.Int64
-	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				o := sim.Weather(*first+uint64(i), *takes, int(i%7))
-				res := sim.Run(o)
-				admitted.Add(res.Admitted)
-				central.Add(res.Central)
-				local.Add(int64(res.Local))
-				asked.Add(int64(res.Asked))
-				strangers.Add(int64(min(1, res.Strangers)))
-				if res.Over > int64(res.Strangers)*o.Limit.Most() {
-					t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
-						res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
-				}
-			}
-		})
+	var all sum
+	each(t, n, func(i int) {
+		o := sim.Weather(*first+uint64(i), *takes, i%7)
+		if i%3 == 0 {
+			o = sim.Hunt(*first+uint64(i), *takes)
+		}
+		res := sim.Run(o)
+		all.add(&res)
+		if res.Over > int64(res.Strangers)*o.Limit.Most() {
+			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
+				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
+		}
+	})
+	t.Logf("%d histories from seed %d: %d takes, %d of them decided by nodes; %d units passed, %d would have passed one bucket; a stranger came first in %d; %+v",
+		n, *first, all.Asked, all.Local, all.Admitted, all.Central, all.strangers, all.Seen)
+	if all.strangers > n/20 {
+		t.Errorf("the bound was not E = 0 in %d of %d histories", all.strangers, n)
 	}
-	all.Wait()
-	t.Logf("%d histories: %d takes, %d of them decided by nodes; %d units passed, %d would have passed one bucket; a stranger came first in %d",
-		n, asked.Load(), local.Load(), admitted.Load(), central.Load(), strangers.Load())
-	if strangers.Load() > int64(n/20) {
-		t.Errorf("the bound was not E = 0 in %d of %d histories", strangers.Load(), n)
+	if n >= 1000 {
+		atLeast(t, &all.Seen, n/50)
 	}
 }
 
-// naive is a ledger that makes the usual mistake: what is lent was taken, and the bucket
-// refills all the same.
-func naive() sim.Ledger {
-	lent := map[*stint.State]map[uint64]uint64{} // the last ask of each node
-	return func(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, a *stint.Loan, e stint.Epoch) stint.Decision {
-		a.Answer(e)
-		d := limit.Take(st, now, cost)
-		if lent[st] == nil {
-			lent[st] = map[uint64]uint64{}
-		}
-		if last := lent[st][a.Node]; a.Node == 0 || a.Seq <= last {
-			return d
-		}
-		lent[st][a.Node] = a.Seq
-		if a.Home > 0 {
-			limit.Refund(st, now, uint64(a.Home), nil)
-		}
-		most := uint64(limit.Most()) / stint.LeasePart
-		if grant := min(uint64(a.Want), most, uint64(limit.Test(st, now, 0).Remaining)/4); grant >= 2 && d.Allowed {
-			limit.Take(st, now, grant)
-			a.Grant = uint32(grant)
-		}
-		a.Held, a.Lease = a.Kept, stint.LeaseTime
-		return d
-	}
-}
-
-// A ledger that refills whatever is lent is found out, without any fault, in a few of
-// those histories.
-func TestWeatherFindsNaive(t *testing.T) {
-	caught := 0
-	for seed := range uint64(30) {
-		o := sim.Weather(seed, 1000, 0)
-		o.Ledger = naive()
-		if o.Limit.Algorithm() == stint.TokenBucket && sim.Run(o).Over > 0 {
-			caught++
+// atLeast wants everything to have been seen so often.
+func atLeast(t *testing.T, seen *sim.Seen, least int) {
+	t.Helper()
+	v := reflect.ValueOf(*seen)
+	for i := range v.NumField() {
+		if v.Field(i).Int() < int64(least) {
+			t.Errorf("%s was seen %d times, want %d at least", v.Type().Field(i).Name, v.Field(i).Int(), least)
 		}
 	}
-	if caught == 0 {
-		t.Error("no history shows that the bucket refilled what was lent")
-	}
-	t.Logf("%d of 30 histories show it", caught)
 }
 
 // The same seed is the same history.

@@ -41,8 +41,13 @@ func (o *Options) fault(r *rand.Rand) Fault {
 	if f.Kind == Set && r.IntN(2) == 0 {
 		f.For = -f.For
 	}
-	if f.Kind == Switch {
+	switch f.Kind {
+	case Switch:
 		f.For = min(f.For, lag)
+	case Gone:
+		f.For = min(f.For, 500*time.Millisecond)
+	case Kill:
+		f.For *= time.Duration(r.IntN(2)) // half of them are started again at once
 	}
 	return f
 }

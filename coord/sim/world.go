@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/lease"
 )
 
 // began is when histories begin.
@@ -45,19 +44,22 @@ func (q *events) Pop() any {
 // world is a simulation under way.
 type world struct {
 	*Options
-	r     *rand.Rand
-	queue events
-	order int
-	now   time.Duration // the true time
-	nodes []*node
-	store *shelf
+	r      *rand.Rand
+	queue  events
+	order  int
+	now    time.Duration // the true time
+	places []*place
+	store  *shelf
+	last   int // the node that was asked last
 
 	asks     []Take
 	admitted []passage
+	took     []time.Duration // how long each answer did
 	failed   int
 	local    int
 	calls    int
 	messages int
+	seen     Seen
 }
 
 // passage is what passed.
@@ -67,30 +69,11 @@ type passage struct {
 	cost uint32
 }
 
-// node is a process.
-type node struct {
-	number  int
-	born    int // how many were in its place before
-	is      *lease.Node
-	known   stint.Instant // the epoch that its client of the store remembers
-	resumes time.Duration // until then it stands still
-	cut     time.Duration // until then it is cut off
-
-	// Its clocks: what they showed at the true time since, and their rate.
-	since      time.Duration
-	mono, wall int64
-	rate       float64
-
-	waiting []*request
-}
-
 // request is a take on its way.
 type request struct {
 	Take
 	call  stint.Call
-	wait  <-chan struct{}
-	waits int
-	on    *lease.Node   // who has it: dies with that
+	on    node          // who has it: it dies with that
 	begun time.Duration // when that decided its own part
 }
 
@@ -98,13 +81,13 @@ func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
-		n := &node{number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
-		w.start(n)
-		w.nodes = append(w.nodes, n)
+		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
+		w.places = append(w.places, p)
+		p.start()
 	}
 	o.Demand(w.r, func(t Take) {
 		w.asks = append(w.asks, t)
-		w.at(t.At, func() { w.ask(&request{Take: t}) })
+		w.at(t.At, func() { w.ask(t) })
 	})
 	for _, f := range o.Faults {
 		w.at(f.At, func() { w.happen(f) })
@@ -112,40 +95,10 @@ func newWorld(o *Options) *world {
 	return w
 }
 
-// start begins a process.
-func (w *world) start(n *node) {
-	n.is = lease.NewNode(lease.Options{Seed: w.Seed<<20 + uint64(n.number)<<10 + uint64(n.born) + 1})
-	n.known, n.waiting = 0, nil
-	is := n.is
-	var tick func()
-	tick = func() {
-		if n.is != is || w.now > w.Length+time.Second {
-			return
-		}
-		for _, trip := range is.Tick(n.clock(w.now)) {
-			w.messages++
-			w.send(n, trip, nil)
-		}
-		w.on(n, w.now+is.Every(), tick)
-	}
-	w.on(n, w.now, tick)
-}
-
 // at does something at a time. All happens at whole microseconds, as stores count.
 func (w *world) at(t time.Duration, do func()) {
 	w.order++
 	heap.Push(&w.queue, event{t.Truncate(time.Microsecond), w.order, do})
-}
-
-// on does something on a node, once that does not stand still.
-func (w *world) on(n *node, t time.Duration, do func()) {
-	w.at(t, func() {
-		if n.resumes > w.now {
-			w.on(n, n.resumes, do)
-			return
-		}
-		do()
-	})
 }
 
 func (w *world) run() {
@@ -156,43 +109,30 @@ func (w *world) run() {
 	}
 }
 
-// clock returns what a node's clocks show.
-func (n *node) clock(now time.Duration) lease.Moment {
-	ran := int64(float64(now-n.since) * n.rate)
-	return lease.Moment{Mono: n.mono + ran, Wall: n.wall + ran}
-}
-
-// wind sets a node's clocks to what they show, before something about them changes.
-func (n *node) wind(now time.Duration) {
-	m := n.clock(now)
-	n.mono, n.wall, n.since = m.Mono, m.Wall, now
-}
-
 // happen lets a fault happen.
 func (w *world) happen(f Fault) {
-	n := w.nodes[f.Node%len(w.nodes)]
+	p := w.places[f.Node%len(w.places)]
 	switch f.Kind {
 	case Cut:
-		n.cut = max(n.cut, w.now+f.For)
+		p.cut = max(p.cut, w.now+f.For)
 	case Pause, Stall:
-		n.wind(w.now)
-		n.resumes = max(n.resumes, w.now+f.For)
-		if f.Kind == Pause { // its wall clock has gone on when it wakes up
-			n.mono -= int64(f.For)
-		}
+		p.sleep(f.For, f.Kind == Pause)
 	case Kill:
-		n.born++
-		w.start(n)
+		p.kill(f.For)
 	case Set:
-		n.wind(w.now)
-		n.wall += int64(f.For)
+		w.seen.Jumped += p.holds()
+		p.wind()
+		p.wall += int64(f.For)
 	case Drift:
-		n.wind(w.now)
-		n.rate = f.Rate
+		w.seen.Drifted += p.holds()
+		p.wind()
+		p.rate = f.Rate
 	case Flush:
-		w.store.flush()
+		w.seen.Emptied += w.store.flush(w.now)
 	case Switch:
-		w.store.replace(w.now, f.For)
+		w.seen.Forgot += w.store.replace(w.now, f.For)
+	case Gone:
+		w.store.gone = max(w.store.gone, w.now+f.For)
 	case Leap:
 		w.store.ahead += f.For
 	default:
@@ -200,46 +140,41 @@ func (w *world) happen(f Fault) {
 	}
 }
 
-// ask puts a request to its node.
-func (w *world) ask(q *request) {
-	n := w.nodes[q.Node]
-	w.on(n, w.now, func() {
-		if q.on != nil && q.on != n.is {
+// ask puts a take to its node.
+func (w *world) ask(t Take) {
+	p := w.places[w.route(t)]
+	if p.number != w.last {
+		w.seen.Moved++
+		w.last = p.number
+	}
+	q := &request{Take: t, on: p.is}
+	p.on(w.now, func() {
+		if p.is == nil || q.on != p.is {
 			w.failed++ // it died
 			return
 		}
-		q.on = n.is
-		if q.call.Takes == nil {
-			q.call.Takes = append(q.call.Takes, w.take(q.Key, q.Cost))
-			if q.With >= 0 && q.With != q.Key {
-				q.call.Takes = append(q.call.Takes, w.take(q.With, q.Cost))
-			}
+		q.call.Takes = append(q.call.Takes, w.take(q.Key, q.Cost))
+		if q.With >= 0 && q.With != q.Key {
+			q.call.Takes = append(q.call.Takes, w.take(q.With, q.Cost))
 		}
-		q.begun = w.now
-		trip, wait := n.is.Begin(&q.call, n.clock(w.now), q.waits < 3)
-		switch {
-		case trip != nil:
-			w.calls++
-			w.send(n, trip, q)
-		case wait != nil:
-			q.wait = wait
-			q.waits++
-			n.waiting = append(n.waiting, q)
-		default:
-			w.local++
-			w.done(q, func(int) time.Duration { return w.now })
-		}
+		p.is.decide(q)
 	})
 }
 
+// take is what somebody asks of a key.
 func (w *world) take(key int, cost uint32) stint.Take {
-	return stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost, Coordination: stint.Leased}
+	t := stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost}
+	if w.Mode == Leased {
+		t.Coordination = stint.Leased
+	}
+	return t
 }
 
 func keyOf(n int) stint.Key { return stint.Key(fmt.Sprint("key", n)) }
 
-// done notes what passed, each take when it was decided.
-func (w *world) done(q *request, when func(take int) time.Duration) {
+// answer notes what passed, each take when it was decided.
+func (w *world) answer(q *request, when func(take int) time.Duration) {
+	w.took = append(w.took, w.now-q.At)
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed {
 			return
@@ -254,16 +189,8 @@ func (w *world) done(q *request, when func(take int) time.Duration) {
 	}
 }
 
-// wake asks once more for those who waited for an answer that is there.
-func (w *world) wake(n *node) {
-	waiting := n.waiting
-	n.waiting = nil
-	for _, q := range waiting {
-		select {
-		case <-q.wait:
-			w.ask(q)
-		default:
-			n.waiting = append(n.waiting, q)
-		}
-	}
+// here notes what passed by the decision of a node alone.
+func (w *world) here(q *request) {
+	w.local++
+	w.answer(q, func(int) time.Duration { return w.now })
 }

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"hash/fnv"
+	"time"
+
+	"stint"
+)
+
+// strict is a process that asks the store each time.
+type strict struct{ *place }
+
+func (n *strict) held() int64         { return 0 }
+func (n *strict) tick() time.Duration { return 0 }
+
+func (n *strict) decide(q *request) {
+	n.w.calls++
+	n.put(&q.call, func(answer *letter, decided time.Duration, err error) {
+		if err != nil {
+			n.w.failed++
+			return
+		}
+		q.call.Results = answer.call.Results
+		n.w.answer(q, func(int) time.Duration { return decided })
+	})
+}
+
+// sticky is a process that counts alone.
+type sticky struct {
+	*place
+	states map[stint.Key]*stint.State
+}
+
+func (n *sticky) held() int64         { return int64(len(n.states)) }
+func (n *sticky) tick() time.Duration { return 0 }
+
+func (n *sticky) decide(q *request) {
+	shelf := shelf{ledger: plain, states: n.states}
+	l := write(&q.call, 0)
+	shelf.decide(l, n.w.now)
+	q.call.Results = l.call.Results
+	n.w.here(q)
+}
+
+// plain is the ledger of who never lends.
+func plain(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, _ *stint.Loan, _ stint.Epoch) stint.Decision {
+	return limit.Take(st, now, cost)
+}
+
+// route returns which node a take is put to: where clients stick, the living one that
+// comes first for its key, as in rendezvous hashing.
+func (w *world) route(t Take) int {
+	if w.Mode != Sticky {
+		return t.Node
+	}
+	first, highest := t.Node, uint64(0)
+	for i, p := range w.places {
+		if p.is == nil {
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = h.Write([]byte{byte(i), byte(i >> 8), byte(t.Key), byte(t.Key >> 8), byte(t.Key >> 16)})
+		if sum := h.Sum64() * 0x9e3779b97f4a7c15; sum >= highest {
+			first, highest = i, sum
+		}
+	}
+	return first
+}
