@@ -40,8 +40,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// build returns the binary of the service as it stands in this repository.
-func build(t testing.TB) string {
+// Build returns the binary of the service as it stands in this repository.
+func Build(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "stint"); built.err != nil {
@@ -70,7 +70,7 @@ func Stint(t testing.TB, flags ...string) *Service {
 	t.Helper()
 	s := &Service{HTTP: Address(t), GRPC: Address(t), Admin: Address(t)}
 	flags = append([]string{"serve", "--http", s.HTTP, "--grpc", s.GRPC, "--admin", s.Admin, "--resp", ""}, flags...)
-	s.Process = Run(t, Command{Path: build(t), Args: flags, Ready: Answers("http://" + s.Admin + "/readyz")})
+	s.Process = Run(t, Command{Path: Build(t), Args: flags, Ready: Answers("http://" + s.Admin + "/readyz")})
 	return s
 }
 

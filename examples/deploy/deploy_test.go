@@ -1,0 +1,307 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/crowd"
+	"stint/internal/proxytest"
+)
+
+const (
+	// servers is how many servers each shape has.
+	servers = 3
+
+	// burst and rate are those of clients in both rules.yaml.
+	burst, rate = 1000, 1000
+
+	// distance is how far two machines are apart, one way.
+	distance = time.Millisecond
+)
+
+// shape is one way to put Stint among servers.
+type shape struct {
+	name, file string
+	redis      bool     // counts are kept in a Redis of its own
+	flags      []string // beside those of the file, in its place where there is none
+	beside     bool     // on the machine of each server
+}
+
+var shapes = []shape{
+	{name: "central", file: "central/compose.yaml", redis: true},
+	{name: "central, counts in memory", flags: []string{"--rules=central/rules.yaml", "--trusted-proxies=127.0.0.1"}},
+	{name: "beside, leased", file: "beside/compose.yaml", redis: true, beside: true},
+}
+
+// site is a shape that runs.
+type site struct {
+	stints []*proxytest.Service
+	nodes  []string // where each server asks
+	store  string   // host:port of Redis; "": none
+}
+
+// up starts a shape. Whatever goes from one machine to another goes through a relay.
+func (s shape) up(t *testing.T) site {
+	t.Helper()
+	var at site
+	if s.redis {
+		at.store = startRedis(t, s.file).Addr
+		at.stints = start(t, s.file, relay(t, at.store))
+	} else {
+		at.stints = []*proxytest.Service{proxytest.Stint(t, s.flags...)}
+	}
+	for i := range servers {
+		address := at.stints[i%len(at.stints)].HTTP
+		if !s.beside {
+			address = relay(t, address)
+		}
+		at.nodes = append(at.nodes, "http://"+address)
+	}
+	return at
+}
+
+// calls returns how many scripts Redis has run so far.
+func (s site) calls(t *testing.T) int {
+	t.Helper()
+	if s.store == "" {
+		return 0
+	}
+	calls, err := crowd.StoreCalls(s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+// metric adds up a metric of all Stints.
+func (s site) metric(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	for _, stint := range s.stints {
+		resp, err := http.Get("http://" + stint.Admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+				n, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += n
+			}
+		}
+		resp.Body.Close()
+	}
+	return sum
+}
+
+// asked is what came of a load.
+type asked struct {
+	crowd.Record
+	waited  float64 // of decisions: how many waited for Redis
+	scripts float64 // of a decision: how many Redis ran
+}
+
+// ask puts a load on all servers of a site.
+func (s site) ask(t *testing.T, each, cost int, clients ...string) asked {
+	t.Helper()
+	const callers, pause = 4, 5 * time.Millisecond
+	plan := crowd.Plan{Nodes: s.nodes, Callers: callers, Each: each, Pause: pause}
+	for _, client := range clients {
+		plan.Questions = append(plan.Questions, crowd.Question("api", "remote_address", client, cost))
+	}
+	scripts, waited := s.calls(t), s.waited(t)
+	record, err := plan.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record.Lost > 0 || len(record.Answers) != callers*each*servers {
+		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, callers*each*servers)
+	}
+	if degraded := record.Of(func(a *crowd.Answer) bool { return a.Degraded }); len(degraded) > 0 {
+		t.Errorf("%d answers without the store", len(degraded))
+	}
+	n := float64(len(record.Answers))
+	return asked{record, (s.waited(t) - waited) / n, float64(s.calls(t)-scripts) / n}
+}
+
+// waited returns how many decisions have waited for Redis so far: of leased rules those
+// that it decided, else all that were not answered as refused before.
+func (s site) waited(t *testing.T) float64 {
+	t.Helper()
+	if s.store == "" {
+		return 0
+	}
+	all := s.metric(t, `stint_requests_total{verdict="allowed"}`) + s.metric(t, `stint_requests_total{verdict="denied"}`)
+	if s.metric(t, "stint_lease_lent_units_total") > 0 {
+		return s.metric(t, "stint_lease_store_decisions_total")
+	}
+	return all - s.metric(t, "stint_refusals_answered_total")
+}
+
+// Both shapes hold the limit, by the record of those who asked. With a Stint beside each
+// server Redis is asked far less, and hardly anybody waits for it.
+func TestShapes(t *testing.T) {
+	each := 250
+	if testing.Short() {
+		each = 60
+	}
+	within := map[string]asked{}
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			at := s.up(t)
+			// Three clients, each with a third of the questions: less than its rate.
+			calm := at.ask(t, each, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
+			if passed := crowd.Allowed(calm.Answers); passed != len(calm.Answers) {
+				t.Errorf("%d of %d passed, of clients within their limits", passed, len(calm.Answers))
+			}
+			within[s.name] = calm
+			calm.log(t, s.name)
+			// One client that asks for more than there is, and for a hundredth of all at once.
+			greedy := at.ask(t, each, burst/100, "198.51.100.9")
+			worst, passed := crowd.Worst(greedy.Answers, 100, rate/burst*100), crowd.Allowed(greedy.Answers)
+			if worst.Over() > 0.5 { // a microsecond is a part of a unit
+				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
+			}
+			if passed < 50 || passed == len(greedy.Answers) {
+				t.Errorf("%d of %d passed, of a client that takes all it gets", passed, len(greedy.Answers))
+			}
+			greedy.log(t, "  above the limit")
+			t.Logf("%-26s %d of them passed in %v, where %.0f may; the worst window: %d in %v, where %.1f may", "", passed,
+				greedy.Took.Round(time.Millisecond), 100+100*greedy.Took.Seconds(), worst.Passed, worst.Length.Round(time.Millisecond), worst.May)
+		})
+	}
+	if central := within["central"]; central.waited != 1 {
+		t.Errorf("central: %.3f of the decisions waited for Redis, want all", central.waited)
+	}
+	if beside := within["beside, leased"]; beside.waited > 0.25 || beside.scripts > 0.25 {
+		t.Errorf("beside: %.3f of the decisions waited for Redis, which ran %.3f scripts for each", beside.waited, beside.scripts)
+	}
+}
+
+func (a asked) log(t *testing.T, name string) {
+	t.Helper()
+	round := func(percent int) time.Duration {
+		return crowd.Percentile(a.Answers, percent).Round(10 * time.Microsecond)
+	}
+	t.Logf("%-26s %5d decisions, p50 %v, p99 %v; of each %.3f waited for Redis, which ran %.3f scripts", name, len(a.Answers), round(50), round(99), a.waited, a.scripts)
+}
+
+// relay passes connections on to an address as the way between two machines would: all
+// arrives later, in order. It returns where it listens.
+func relay(t *testing.T, to string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { stop(); listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { near.Close(); far.Close() })
+			go carry(near, far)
+			go carry(far, near)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// carry copies one direction of a connection, late.
+func carry(from, to net.Conn) {
+	type parcel struct {
+		data []byte
+		due  time.Time
+	}
+	way := make(chan parcel, 1024)
+	go func() {
+		defer to.Close()
+		for p := range way {
+			time.Sleep(time.Until(p.due)) // the way takes its time
+			if _, err := to.Write(p.data); err != nil {
+				from.Close()
+			}
+		}
+	}()
+	defer close(way)
+	for {
+		data := make([]byte, 16<<10)
+		n, err := from.Read(data)
+		if n > 0 {
+			way <- parcel{data[:n], time.Now().Add(distance)}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// The servers of the compose files, which are nginx, limit by what Stint says, and let
+// pass while it is away.
+func TestServer(t *testing.T) {
+	nginx := proxytest.Binary(t, "nginx")
+	service := start(t, "beside/compose.yaml", startRedis(t, "beside/compose.yaml").Addr)[0]
+	server, dir := proxytest.Address(t), t.TempDir()
+	text, err := os.ReadFile("server.conf.template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := strings.NewReplacer("${STINT}", service.HTTP, "${SERVER}", "server-1", "listen 80;", "listen "+server+";",
+		"127.0.0.1:9000", proxytest.Address(t)).Replace(string(text))
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("server.conf", conf)
+	main := write("nginx.conf", `daemon off; pid nginx.pid; error_log stderr warn; events {}
+		http { access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path e; include server.conf; }`)
+	args := []string{"-p", dir, "-c", main}
+	if os.Getuid() == 0 { // nobody else may enter that folder
+		args = append(args, "-g", "user root;")
+	}
+	proxytest.Run(t, proxytest.Command{Path: nginx, Args: args, Ready: proxytest.Answers("http://" + server)})
+	client := proxytest.Client(t, "127.0.0.1")
+	passed := func(of int) (n int) {
+		for range of {
+			resp, err := client.Get("http://" + server + "/login")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			switch {
+			case resp.StatusCode == http.StatusOK:
+				n++
+			case resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "":
+				t.Errorf("refused with %s, header %v", resp.Status, resp.Header)
+			}
+		}
+		return n
+	}
+	if n := passed(12); n != 10 {
+		t.Errorf("%d of 12 passed, want 10", n)
+	}
+	service.Freeze()
+	if n := passed(3); n != 3 {
+		t.Errorf("%d of 3 passed without Stint", n)
+	}
+}
