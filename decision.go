@@ -36,6 +36,10 @@ type Decision struct {
 	// 0 <= Remaining <= Limit. The least distance of a sliding_log is left out of it.
 	Remaining int64
 
+	// Debt is how many units more than the limit count as taken, of a fixed_window that
+	// carries them (see [Spec.CarryDebt]); 0 for all others.
+	Debt int64
+
 	// RetryAfter is set on a refusal: after exactly this long, with nobody else
 	// taking, the same take passes. It is never rounded down. Never if the take can
 	// never pass.

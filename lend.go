@@ -26,7 +26,7 @@ import "time"
 // steadily and a fixed_window, if they are large enough and no denied take changes them.
 func (l *Limit) Leasable() bool {
 	s := &l.spec
-	if s.Overdraw || s.Hold || s.Step || l.most < 2*LeasePart {
+	if s.Overdraw || s.Hold || s.Step || s.CarryDebt || l.most < 2*LeasePart {
 		return false
 	}
 	return s.Algorithm == TokenBucket || s.Algorithm == FixedWindow

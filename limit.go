@@ -120,6 +120,13 @@ type Spec struct {
 	// multiples of Per since the Unix epoch.
 	FromFirst bool
 
+	// CarryDebt makes a fixed_window carry what was debited beyond it (see Force) into the
+	// windows that follow, until it is worked off, each by its Requests. Decisions say how
+	// much that is, see [Decision.Debt]. Only for windows at multiples of Per. Rules say it
+	// where nodes decide by themselves and add up later: then what passes too much does so
+	// once, not in each window.
+	CarryDebt bool
+
 	// Calendar makes a fixed_window follow the calendar of Zone (nil: UTC).
 	Calendar Period
 	Zone     *time.Location
@@ -229,7 +236,7 @@ func (l *Limit) Same(other *Limit) bool {
 	}
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
-		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.Blocks == b.Blocks && a.StartFull == b.StartFull &&
+		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.StartFull == b.StartFull &&
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 
@@ -258,7 +265,7 @@ func (l *Limit) prepare() error {
 		}
 		return l.prepareBucket(int64(s.Burst) + 1)
 	case FixedWindow:
-		if !s.FromFirst && s.Calendar == NoPeriod {
+		if !s.FromFirst && !s.CarryDebt && s.Calendar == NoPeriod {
 			l.packed = bits.Len64(maxDebt*uint64(s.Requests)) <= l.countBits()
 		}
 	case SlidingWindow:

@@ -22,6 +22,10 @@ func (s *Spec) check() error {
 		return err
 	}
 	switch s.Algorithm {
+	case FixedWindow:
+		if s.CarryDebt && (s.FromFirst || s.Calendar != NoPeriod) {
+			return &SpecError{Field: "carry_debt", Problem: "a debt is carried from one multiple of per to the next only", Hint: "leave out align and time_zone"}
+		}
 	case SlidingLog:
 		return checkSpan("min_interval", s.MinInterval, s.Per, "a distance above per would never let the limit be reached")
 	case LeakyBucket:
@@ -45,6 +49,7 @@ func (s *Spec) checkForeign() error {
 		{"count", s.Hold, []Algorithm{TokenBucket}},
 		{"max_wait", s.MaxWait != 0, []Algorithm{LeakyBucket}},
 		{"align", s.FromFirst, []Algorithm{FixedWindow}},
+		{"carry_debt", s.CarryDebt, []Algorithm{FixedWindow}},
 		{"time_zone", s.Calendar != NoPeriod || s.Zone != nil, []Algorithm{FixedWindow}},
 		{"blocks", s.Blocks != 0, []Algorithm{SlidingWindow}},
 		{"start", s.StartFull, []Algorithm{SlidingWindow}},

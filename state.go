@@ -108,8 +108,8 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 }
 
 // Force debits cost units without asking, into debt if need be. A fixed window
-// remembers a debt of up to 63 times its limit, a bucket one that is worked off
-// before the year 2112.
+// remembers a debt of up to 63 times its limit, a bucket and a window that carries its
+// debt one that is worked off before the year 2112.
 func (l *Limit) Force(st *State, now Instant, cost uint64) Decision {
 	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 {
 		l.add(st, now, units(cost))
@@ -175,7 +175,7 @@ func (l *Limit) Expiry(st *State) Instant {
 		if st.N == 0 {
 			return st.lending.last()
 		}
-		return Instant(l.windowEnd(st.T))
+		return Instant(l.windowExpiry(st))
 	case SlidingLog:
 		if st.Log.empty() {
 			return 0
@@ -259,6 +259,9 @@ func (l *Limit) report(st *State, now Instant) Decision {
 	d.Remaining = max(0, l.most-l.used(st, now))
 	if l.spec.Algorithm == FixedWindow {
 		d.ResetAfter = l.windowReset(st, int64(now))
+		if l.spec.CarryDebt {
+			d.Debt = max(0, l.used(st, now)-l.most)
+		}
 	} else {
 		d.ResetAfter = span(max(0, int64(l.Expiry(st)-now)))
 	}
@@ -277,7 +280,7 @@ func (l *Limit) denied(st *State, now Instant, cost uint64) Decision {
 	case TokenBucket, LeakyBucket:
 		d.RetryAfter = l.bucketRetry(st.T, now, int64(cost))
 	case FixedWindow:
-		d.RetryAfter = span(l.windowRetry(st, int64(now)))
+		d.RetryAfter = span(l.windowRetry(st, int64(now), int64(cost)))
 	case SlidingLog:
 		d.RetryAfter = span(l.logRetry(st, now, int64(cost)))
 	case SlidingWindow:
@@ -325,9 +328,7 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	case LeakyBucket:
 		l.leave(st, cost, undo)
 	case FixedWindow:
-		if undo == nil || reset == l.windowEnd(st.T) {
-			st.N = max(0, st.N-cost)
-		}
+		l.windowSub(st, int64(now), cost, reset)
 	case SlidingLog:
 		st.Log.remove(reset-l.per, uint64(cost), undo == nil)
 	case SlidingWindow:

@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -93,8 +94,14 @@ func (l *Limit) windowEnd(start int64) int64 {
 }
 
 func (l *Limit) windowUsed(st *State, now int64) int64 {
-	if start, _ := l.windowOf(st, now); st.N > 0 && start == st.T {
+	start, _ := l.windowOf(st, now)
+	switch {
+	case st.N == 0:
+		return 0
+	case start == st.T:
 		return st.N
+	case l.spec.CarryDebt: // each window that has begun since works off its part
+		return max(0, st.N-l.most*min((start-st.T)/l.per, st.N/l.most+1))
 	}
 	return 0
 }
@@ -102,7 +109,36 @@ func (l *Limit) windowUsed(st *State, now int64) int64 {
 func (l *Limit) windowAdd(st *State, now, cost int64) {
 	start, _ := l.windowOf(st, now)
 	used := l.windowUsed(st, now)
-	st.T, st.N = start, min(used+cost, maxDebt*l.most)
+	st.T, st.N = start, min(used+cost, l.windowMost(start))
+}
+
+// windowMost returns how many units a window that starts at start counts.
+func (l *Limit) windowMost(start int64) int64 {
+	if l.spec.CarryDebt {
+		return min(units(math.MaxUint64), mulSat(l.most, (int64(endOfTime)-start)/l.per))
+	}
+	return maxDebt * l.most
+}
+
+// windowSub gives cost units back, of a window that ends at end, or where that is 0 of
+// what is used at now.
+func (l *Limit) windowSub(st *State, now, cost, end int64) {
+	if start, _ := l.windowOf(st, now); l.spec.CarryDebt && start != st.T {
+		st.T, st.N = start, l.windowUsed(st, now)
+	}
+	if end == 0 || end == l.windowEnd(st.T) {
+		st.N = max(0, st.N-cost)
+	}
+}
+
+// windowExpiry returns when nothing counts any more of a window that something was taken
+// from.
+func (l *Limit) windowExpiry(st *State) int64 {
+	end := l.windowEnd(st.T)
+	if l.spec.CarryDebt {
+		end += (st.N - 1) / l.most * l.per
+	}
+	return end
 }
 
 func (l *Limit) windowReset(st *State, now int64) time.Duration {
@@ -113,8 +149,13 @@ func (l *Limit) windowReset(st *State, now int64) time.Duration {
 	return span(end - now)
 }
 
-func (l *Limit) windowRetry(st *State, now int64) int64 {
+// windowRetry returns how long until cost units fit that do not: until the next window,
+// or one that has less debt.
+func (l *Limit) windowRetry(st *State, now, cost int64) int64 {
 	_, end := l.windowOf(st, now)
+	if l.spec.CarryDebt {
+		end += (l.windowUsed(st, now) + cost - l.most - 1) / l.most * l.per
+	}
 	return end - now
 }
 

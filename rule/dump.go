@@ -129,6 +129,7 @@ func LimitText(l *stint.Limit) string {
 	add(s.Step, "in steps")
 	add(s.MaxWait > 0, "wait at most %s", duration.Text(s.MaxWait))
 	add(s.FromFirst, "from the first")
+	add(s.CarryDebt, "carrying its debt")
 	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
 	add(s.StartFull, "starting full")
 	add(s.Hold, "with reservations")

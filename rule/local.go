@@ -15,6 +15,7 @@ func (l *limit) localLimit() *stint.Limit {
 		return nil
 	}
 	spec := l.limit.Spec()
+	spec.CarryDebt = false // nobody has a debt there
 	spec.StartFull = false // the share is all that one who starts anew gets
 	atOnce := l.part(l.limit.Most())
 	switch {

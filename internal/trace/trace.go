@@ -146,6 +146,8 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 		spec.Overdraw, err = strconv.ParseBool(value)
 	case "refill":
 		spec.Step, err = either(value, "step", "steady")
+	case "carry_debt":
+		spec.CarryDebt, err = strconv.ParseBool(value)
 	case "start":
 		spec.StartFull, err = either(value, "full", "empty")
 	case "align":

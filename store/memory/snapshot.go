@@ -282,6 +282,7 @@ const (
 	flagOverdraw
 	flagHold
 	flagStartFull
+	flagCarryDebt
 	allFlags = 1<<iota - 1
 )
 
@@ -290,7 +291,7 @@ const (
 // in nanoseconds), and the name of the time zone with its length, "" for none.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull} {
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull, s.CarryDebt} {
 		if set {
 			flags |= 1 << i
 		}

@@ -169,6 +169,7 @@ func (d *decoder) limit() error {
 	s.Step, s.FromFirst = flags&flagStep != 0, flags&flagFromFirst != 0
 	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
 	s.Hold, s.StartFull = flags&flagHold != 0, flags&flagStartFull != 0
+	s.CarryDebt = flags&flagCarryDebt != 0
 	var numbers [6]uint64
 	for i := range numbers {
 		n, ok := d.uvarint()

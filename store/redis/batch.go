@@ -434,7 +434,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 			next = next[loanFields:]
 		}
 		p.result = stint.Decision{
-			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: n[1],
+			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
 		}
 		if n[2] < 0 {

@@ -113,6 +113,8 @@ func head(s stint.Spec) string {
 		return fmt.Sprintf("1c %d %d %s", s.Requests, s.Calendar, zone)
 	case s.FromFirst:
 		return fmt.Sprintf("1f %d %d", s.Requests, per)
+	case s.CarryDebt:
+		return fmt.Sprintf("1d %d %d", s.Requests, per)
 	}
 	return fmt.Sprintf("1w %d %d", s.Requests, per)
 }
@@ -124,7 +126,7 @@ func kindsOf(head string) kindSet {
 		return bucketKind
 	case "1h", "1i":
 		return bucketKind | holdKind
-	case "1w", "1f", "1c":
+	case "1w", "1f", "1c", "1d":
 		return windowKind
 	case "1l":
 		return logKind

@@ -40,7 +40,7 @@ const (
 // newQuickForm returns the numbers of a limit, nil where quick.lua cannot decide it.
 func newQuickForm(limit *stint.Limit, head string) *quickForm {
 	s := limit.Spec()
-	if s.Step || s.Hold || s.Overdraw || s.Requests == 0 || s.FromFirst || s.Calendar != stint.NoPeriod {
+	if s.Step || s.Hold || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
 		return nil
 	}
 	per, requests, wait := s.Per.Microseconds(), int64(s.Requests), int64(noWait)

@@ -205,7 +205,7 @@ func lasting(limit *stint.Limit) bool {
 		return false
 	}
 	spec := limit.Spec()
-	return !spec.Hold && !spec.Overdraw && !spec.CountDenied && !spec.StartFull
+	return !spec.Hold && !spec.Overdraw && !spec.CountDenied && !spec.StartFull && !spec.CarryDebt
 }
 
 // changed forgets the keys of a call that the store decided, or may have, and tells the

@@ -182,8 +182,12 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 		spec.Burst, spec.MaxWait = pick[uint32](r, 0, 1, 5), pick(r, 0, 0, time.Second)
 	case stint.FixedWindow:
 		spec.FromFirst, spec.Overdraw = r.IntN(3) == 0, r.IntN(6) == 0
-		if !spec.FromFirst && r.IntN(6) == 0 {
+		switch {
+		case spec.FromFirst:
+		case r.IntN(6) == 0:
 			spec.Per, spec.Calendar = 0, stint.Day
+		case r.IntN(3) == 0:
+			spec.CarryDebt = true
 		}
 	case stint.SlidingLog:
 		spec.MinInterval, spec.CountDenied, spec.Overdraw = pick(r, 0, 0, spec.Per/3).Truncate(time.Microsecond), r.IntN(4) == 0, r.IntN(6) == 0

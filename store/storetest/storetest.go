@@ -141,6 +141,7 @@ func variants(requests uint32) []*stint.Limit {
 		{Algorithm: stint.LeakyBucket, Burst: requests - 1},
 		{Algorithm: stint.FixedWindow},
 		{Algorithm: stint.FixedWindow, FromFirst: true},
+		{Algorithm: stint.FixedWindow, CarryDebt: true},
 		{Algorithm: stint.SlidingLog},
 		{Algorithm: stint.SlidingWindow, Blocks: 1},
 		{Algorithm: stint.SlidingWindow, Blocks: 12},
@@ -162,6 +163,8 @@ func name(limit *stint.Limit) string {
 		text += " that holds"
 	case spec.FromFirst:
 		text += " from the first"
+	case spec.CarryDebt:
+		text += " that carries its debt"
 	case spec.Blocks > 1:
 		text += " of blocks"
 	case spec.Calendar != stint.NoPeriod:

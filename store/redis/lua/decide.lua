@@ -32,7 +32,7 @@
 --
 --   allowed, remaining, retry_after, reset_after, delay, over, ahead
 --
--- with times in microseconds and -1 for never; ahead is how much later than the time
+-- with times in microseconds and -1 for never; remaining below 0 is a debt that is carried; ahead is how much later than the time
 -- of the group the take counts, where its key has seen later ones. A take with a loan adds
 --
 --   grant, held, lease, empty, recall, began

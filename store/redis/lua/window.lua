@@ -5,7 +5,8 @@
 --   1c 100 3 Europe/Berlin|1767225600000000 12 1769904000000000
 --
 -- letters: w windows at multiples of per since 1970, f from the first take, c of the
--- calendar. A take of n units passes if used + n <= requests.
+-- calendar, d as w, but what was debited beyond requests counts as used in the windows
+-- that follow, less requests for each. A take of n units passes if used + n <= requests.
 --
 -- Redis knows no time zones, so a call brings the bounds of the windows around its
 -- time, and is told to bring others where the server's time lies outside of them.
@@ -129,3 +130,53 @@ kinds.w = {
   end,
 }
 kinds.f, kinds.c = kinds.w, kinds.w
+
+-- debt_used returns what is used at now of a window that carries its debt: each window
+-- that has begun since works off its part.
+local function debt_used(l, st, now)
+  if st.n == 0 then
+    return 0
+  end
+  local start = window_of(l, st, now)
+  if start == st.t then
+    return st.n
+  end
+  return max(0, st.n - l.most * min((start - st.t) / l.per, floor(st.n / l.most) + 1))
+end
+
+-- debt_turn makes the state that of the window that counts at now.
+local function debt_turn(l, st, now)
+  st.n, st.t = debt_used(l, st, now), (window_of(l, st, now))
+end
+
+kinds.d = {
+  used = debt_used,
+  fits = function(l, st, now, cost)
+    return debt_used(l, st, now) + cost <= l.most
+  end,
+  report = function(l, st, now)
+    local _, stop = window_of(l, st, now)
+    return l.most - debt_used(l, st, now), stop - now
+  end,
+  retry = function(l, st, now, cost)
+    local _, stop = window_of(l, st, now)
+    return stop - now + floor((debt_used(l, st, now) + cost - l.most - 1) / l.most) * l.per
+  end,
+  add = function(l, st, now, cost)
+    debt_turn(l, st, now)
+    st.n = min(st.n + cost, UNITS, l.most * floor((END - st.t) / l.per))
+  end,
+  sub = function(l, st, now, cost, undo)
+    debt_turn(l, st, now)
+    if not undo or undo.reset == st.t + l.per then
+      st.n = max(0, st.n - cost)
+    end
+  end,
+  expiry = function(l, st)
+    if st.n == 0 then
+      return 0
+    end
+    return st.t + l.per + floor((st.n - 1) / l.most) * l.per
+  end,
+}
+setmetatable(kinds.d, { __index = kinds.w })

@@ -1,0 +1,33 @@
+package stint
+
+// What a decision says of a key is enough to go on counting elsewhere, for limits of which
+// nodes can each count a part: then who was told the sum adds what it took itself.
+
+// Summable says whether nodes can decide the limit by themselves and add up later what they
+// took: a token_bucket that refills steadily, and a fixed_window at multiples of its length,
+// if no denied take changes them. A window that carries its debt (see Spec.CarryDebt) then
+// lets pass too much once, and one that does not may each time.
+func (l *Limit) Summable() bool {
+	s := &l.spec
+	if s.Overdraw || s.Hold || s.Step || s.FromFirst || s.Calendar != NoPeriod || l.most == 0 {
+		return false
+	}
+	return s.Algorithm == TokenBucket || s.Algorithm == FixedWindow
+}
+
+// Said returns the state of which a decision was made, by a store that counts the same limit:
+// answered at any time, it decides as that would have. The limit must be Summable.
+func (l *Limit) Said(d *Decision) State {
+	end := int64(d.At.Add(d.ResetAfter))
+	if l.spec.Algorithm == TokenBucket {
+		if d.ResetAfter == 0 {
+			return State{}
+		}
+		return State{T: end}
+	}
+	used := l.most - d.Remaining + d.Debt
+	if used <= 0 {
+		return State{}
+	}
+	return State{T: end - l.per, N: used}
+}
