@@ -16,11 +16,14 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench` runs.
 BENCH ?= .
 
-.PHONY: run test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
+.PHONY: run demo test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
 	examples test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
+
+demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold?
+	go run ./examples/demo
 
 test: deps fmt-check lint unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 

@@ -64,8 +64,8 @@ type Record struct {
 // Run lets all callers ask until they have asked enough, or the context ends. An answer
 // that is no decision ends the run with an error.
 func (p *Plan) Run(ctx context.Context) (Record, error) {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	transport := &http.Transport{MaxIdleConnsPerHost: p.Callers * len(p.Nodes)}
 	defer transport.CloseIdleConnections()
 	r := run{plan: p, began: time.Now(), client: http.Client{Transport: transport, Timeout: patience}}
@@ -74,7 +74,8 @@ func (p *Plan) Run(ctx context.Context) (Record, error) {
 		for range p.Callers {
 			callers.Go(func() {
 				if err := r.call(ctx, node); err != nil {
-					stop(err)
+					r.failed(err)
+					stop()
 				}
 			})
 		}
@@ -82,10 +83,7 @@ func (p *Plan) Run(ctx context.Context) (Record, error) {
 	callers.Wait()
 	r.record.Took = time.Since(r.began)
 	slices.SortFunc(r.record.Answers, func(a, b Answer) int { return cmp.Compare(a.Sent, b.Sent) })
-	if err := context.Cause(ctx); err != nil && err != ctx.Err() { //nolint:errorlint // the very one that a context gives itself
-		return r.record, err
-	}
-	return r.record, nil
+	return r.record, r.err
 }
 
 // run is a plan in the course of being carried out.
@@ -96,6 +94,13 @@ type run struct {
 
 	mu     sync.Mutex
 	record Record
+	err    error // the first
+}
+
+func (r *run) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = cmp.Or(r.err, err)
 }
 
 // call is the life of one caller.

@@ -11,9 +11,14 @@ import (
 )
 
 // StoreCalls returns how many decisions and messages of nodes a Redis has answered so far,
-// as it counts them itself: each is one call of a script.
+// as it counts them itself: each is one call of a script. Several that come at once may
+// share one. The address is HOST:PORT or the path of a socket.
 func StoreCalls(address string) (int, error) {
-	conn, err := net.DialTimeout("tcp", address, patience)
+	network := "tcp"
+	if strings.HasPrefix(address, "/") {
+		network = "unix"
+	}
+	conn, err := net.DialTimeout(network, address, patience)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience is how long a process may take to be ready.
+const patience = 20 * time.Second
+
+// fleet is a Redis and the nodes that share it.
+type fleet struct {
+	dir    string // of all files, removed at the end
+	socket string // where Redis listens
+	redis  *process
+	nodes  []*process
+}
+
+// startFleet starts all. What it has started is to be stopped even where it fails.
+func startFleet(ctx context.Context, binary string) (*fleet, error) {
+	f := &fleet{}
+	server, err := lookRedis()
+	if err != nil {
+		return f, err
+	}
+	if f.dir, err = os.MkdirTemp("", "stint-demo"); err != nil {
+		return f, err
+	}
+	if binary == "" {
+		binary = filepath.Join(f.dir, "stint")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "stint/cmd/stint").CombinedOutput(); err != nil {
+			return f, fmt.Errorf("building the service: %w\n%s\nhint: run it in the folder of the repository", err, out)
+		}
+	}
+	f.socket = filepath.Join(f.dir, "redis")
+	if f.redis, err = start(exec.Command(server, "--port", "0", "--unixsocket", f.socket, "--dir", f.dir, "--save", "", "--appendonly", "no")); err != nil {
+		return f, err
+	}
+	if err := f.redis.await(ctx, f.listens); err != nil {
+		return f, err
+	}
+	file := filepath.Join(f.dir, "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		return f, err
+	}
+	for range nodes {
+		n, err := start(exec.Command(binary, "serve", "--rules", file, "--store", "redis+unix://"+f.socket, "--store-timeout", "1s",
+			"--http", "127.0.0.1:0", "--grpc", "", "--admin", "127.0.0.1:0", "--resp", "", "--log-format", "json"))
+		if err != nil {
+			return f, err
+		}
+		f.nodes = append(f.nodes, n)
+	}
+	for _, n := range f.nodes {
+		if err := n.await(ctx, func() bool { return n.address("http") != "" }); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// lookRedis finds a server that nodes can share.
+func lookRedis() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no redis-server here, and the nodes need a store that they share: what is in memory is each node's own\n" +
+		"hint: make deps installs it; where it may not, install redis-server or valkey-server by your package manager")
+}
+
+func (f *fleet) listens() bool {
+	conn, err := net.Dial("unix", f.socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// urls are where the nodes answer.
+func (f *fleet) urls() (urls []string) {
+	for _, n := range f.nodes {
+		urls = append(urls, "http://"+n.address("http"))
+	}
+	return urls
+}
+
+// stop ends all processes and removes their files.
+func (f *fleet) stop() {
+	for _, p := range append(f.nodes, f.redis) {
+		if p != nil {
+			p.kill()
+		}
+	}
+	if f.dir != "" {
+		_ = os.RemoveAll(f.dir) // what stays is in the folder for such things
+	}
+}
+
+// process is a program that runs. It ends with the demo; where the system sees to that, even
+// if the demo is killed.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+
+	mu    sync.Mutex
+	log   bytes.Buffer
+	asked int // what asks said last
+}
+
+func start(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	leash(cmd)
+	cmd.Stdout, cmd.Stderr = p, p
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") }) // flags say all
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait() // its log says why
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// Write keeps what the process prints.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *process) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// address returns where a node listens, "" as long as it does not.
+func (p *process) address(listener string) string {
+	for line := range strings.Lines(p.text()) {
+		var entry struct{ Msg, Listener, Address string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" && entry.Listener == listener {
+			return entry.Address
+		}
+	}
+	return ""
+}
+
+// asks returns how often a node has called Redis so far: for decisions, and to tell what it
+// gave out. Of a node that is gone it is what it said last.
+func (p *process) asks() int {
+	client := http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://" + p.address("admin") + "/metrics")
+	if err != nil {
+		return p.asked
+	}
+	defer resp.Body.Close()
+	sum := 0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if n, err := strconv.Atoi(value); err == nil && (name == "stint_lease_store_decisions_total" || name == "stint_lease_messages_total") {
+			sum += n
+		}
+	}
+	p.asked = sum
+	return sum
+}
+
+// await returns once the process is ready.
+func (p *process) await(ctx context.Context, ready func() bool) error {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s has ended:\n%s", p.cmd.Path, p.text())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w:\n%s", p.cmd.Path, ctx.Err(), p.text())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// kill ends the process at once, as kill -9 does. Killing twice does nothing.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.ended
+}

@@ -1,0 +1,148 @@
+// Command demo starts three nodes that share a limit through one Redis, lets callers ask far
+// more than it allows, kills a node in the middle, and says whether the limit held.
+//
+//	make demo
+//
+// What passes is counted by those who asked. The status is 0 if the limit held, 1 if it did
+// not or the demo could not run.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"stint/internal/crowd"
+)
+
+// The limit, as the rules below have it.
+const (
+	burst = 500
+	rate  = 500
+)
+
+// rules are those of the nodes. Lending needs no share for each node while Redis is away.
+const rules = `
+domain: demo
+coordination: leased
+on_store_failure: deny
+descriptors:
+  - key: user
+    rate_limit: {requests: 500, per: 1s, algorithm: token_bucket, burst: 500}
+`
+
+const (
+	nodes   = 3
+	killed  = 1 // which of them
+	callers = 4 // of each
+	pause   = 4 * time.Millisecond
+)
+
+func main() {
+	lasts := flag.Duration("for", 8*time.Second, "how long the callers ask")
+	binary := flag.String("stint", "", "the service; where nothing is said it is built")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, *binary, *lasts)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the demo. All that it has started has ended when it returns.
+func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration) error {
+	f, err := startFleet(ctx, binary)
+	defer f.stop()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Three nodes of Stint share a limit through one Redis: %d requests at once, and %d a second.\n", burst, rate)
+	fmt.Fprintf(out, "%d callers ask for more. Each node decides from what Redis has lent it.\n\n", nodes*callers)
+	fmt.Fprintf(out, "%6.1f s  all nodes answer\n", 0.0)
+
+	plan := crowd.Plan{
+		Nodes: f.urls(), Callers: callers, Pause: pause, Each: int(lasts / pause),
+		Questions: []string{crowd.Question("demo", "user", "all", 1)},
+	}
+	loaded, end := context.WithTimeout(ctx, lasts)
+	defer end()
+	var record crowd.Record
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		record, err = plan.Run(loaded)
+		done <- err
+	}()
+	select {
+	case <-time.After(lasts / 2):
+		f.nodes[killed].asks() // its last word
+		f.nodes[killed].kill()
+		fmt.Fprintf(out, "%6.1f s  node %d is killed (kill -9); its callers go on at the others\n", (lasts / 2).Seconds(), killed+1)
+	case <-loaded.Done():
+	}
+	if err := <-done; err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; all processes have ended")
+	}
+	fmt.Fprintf(out, "%6.1f s  the callers have enough\n\n", record.Took.Seconds())
+	calls, err := crowd.StoreCalls(f.socket)
+	if err != nil {
+		return err
+	}
+	table(out, f, &record)
+	return judge(out, &record, calls)
+}
+
+// table says who was asked how often, what passed, and how often that cost a call of Redis.
+func table(out io.Writer, f *fleet, record *crowd.Record) {
+	row := func(name, asked, allowed, calls, says any) {
+		line := fmt.Sprintf("%-12v%8v%10v%17v   %v", name, asked, allowed, calls, says)
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	row("", "asked", "allowed", "calls of Redis", "")
+	for i, n := range f.nodes {
+		of := record.Of(func(a *crowd.Answer) bool { return a.Node == i })
+		says := ""
+		if i == killed {
+			says = "until shortly before it was killed"
+		}
+		row(fmt.Sprint("node ", i+1), len(of), crowd.Allowed(of), n.asks(), says)
+	}
+	took := record.Took.Seconds()
+	row("together", len(record.Answers), crowd.Allowed(record.Answers), "", fmt.Sprintf("in %.1f s", took))
+	row("the limit", "", int(burst+rate*took), "", fmt.Sprintf("%d at once, and %d in each second", burst, rate))
+	fmt.Fprintln(out)
+}
+
+// judge says what came of it. It is an error if the limit did not hold.
+func judge(out io.Writer, record *crowd.Record, calls int) error {
+	worst := crowd.Worst(record.Answers, burst, rate)
+	fmt.Fprintf(out, "Of all windows of time, short and long, the fullest is one of %.3f s: %d passed in it, %.0f may.\n",
+		worst.Length.Seconds(), worst.Passed, worst.May)
+	fmt.Fprintf(out, "Redis was called %d times for %d decisions, %.3f for each. Without leases every decision waits for it.\n",
+		calls, len(record.Answers), float64(calls)/float64(max(1, len(record.Answers))))
+	fmt.Fprintf(out, "Half of the answers took less than %v, 99 of 100 less than %v.\n",
+		crowd.Percentile(record.Answers, 50).Round(10*time.Microsecond), crowd.Percentile(record.Answers, 99).Round(10*time.Microsecond))
+	if record.Lost > 0 {
+		fmt.Fprintf(out, "%d requests had no answer: they were at node %d when it was killed, or came to it later.\n", record.Lost, killed+1)
+	}
+	switch {
+	case worst.Over() > 0.5: // a microsecond is a part of a unit
+		return fmt.Errorf("the limit did not hold: %.1f too many", worst.Over())
+	case crowd.Allowed(record.Answers) == len(record.Answers):
+		fmt.Fprintf(out, "\nThe limit held, but nobody was refused: this machine is too busy to ask for more than %d a second.\n", rate)
+	default:
+		fmt.Fprintf(out, "\nThe limit held.\n")
+	}
+	return nil
+}

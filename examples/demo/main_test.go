@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stint/internal/proxytest"
+	"stint/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("RUN_DEMO") != "" {
+		main()
+		return
+	}
+	proxytest.Main(m)
+}
+
+// The demo shows what it says that it shows, and leaves nothing behind.
+func TestDemo(t *testing.T) {
+	redistest.Version(t) // skips where there is none
+	binary := proxytest.Build(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	lasts := 4 * time.Second
+	if testing.Short() {
+		lasts = time.Second
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), &out, binary, lasts)
+	t.Log(out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"node 2 is killed", "node 3", "The limit held"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, error %v", left, err)
+	}
+}
+
+// Without a Redis it says what is missing, and how to get it.
+func TestNoRedis(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := run(t.Context(), &bytes.Buffer{}, "stint", time.Second)
+	if err == nil || !strings.Contains(err.Error(), "hint: make deps installs it") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// However the demo is ended, its processes end as well.
+func TestEnded(t *testing.T) {
+	redistest.Version(t) // skips where there is none
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Log("no /proc here, by which to see who lives")
+		return
+	}
+	binary := proxytest.Build(t)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			out := &watched{more: make(chan struct{}, 1)}
+			cmd := exec.Command(os.Args[0], "-stint", binary, "-for", "1m")
+			cmd.Env = append(os.Environ(), "RUN_DEMO=1", "STINT_DEMO=not of the nodes", "TMPDIR="+t.TempDir())
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where all went well
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			for !strings.Contains(out.text(), "all nodes answer") {
+				select {
+				case <-out.more:
+				case err := <-ended:
+					t.Fatalf("it has ended: %v\n%s", err, out.text())
+				case <-time.After(patience):
+					t.Fatalf("it does not start:\n%s", out.text())
+				}
+			}
+			children := childrenOf(t, cmd.Process.Pid)
+			if len(children) != nodes+1 {
+				t.Errorf("%d processes, want a Redis and %d nodes", len(children), nodes)
+			}
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err == nil {
+				t.Error("it ended with status 0")
+			}
+			if signal != syscall.SIGKILL && !strings.Contains(out.text(), "demo: interrupted") {
+				t.Errorf("it said:\n%s", out.text())
+			}
+			for _, child := range children {
+				proxytest.Until(t, "the end of process "+child, func() bool { return !lives(child) })
+			}
+		})
+	}
+}
+
+// childrenOf lists the processes that a process has started.
+func childrenOf(t *testing.T, pid int) (children []string) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("no list of processes: %v", err)
+	}
+	for _, stat := range stats {
+		if _, parent := look(stat); parent == strconv.Itoa(pid) {
+			children = append(children, filepath.Base(filepath.Dir(stat)))
+		}
+	}
+	return children
+}
+
+// lives says whether a process runs; one that has ended and is remembered does not.
+func lives(pid string) bool {
+	state, _ := look(filepath.Join("/proc", pid, "stat"))
+	return state != "" && state != "Z" && state != "X"
+}
+
+// look reads the state of a process and who started it; nothing of one that is gone.
+func look(stat string) (state, parent string) {
+	text, err := os.ReadFile(stat)
+	if err != nil {
+		return "", ""
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	if fields := strings.Fields(rest); len(fields) > 1 {
+		return fields[0], fields[1]
+	}
+	return "", ""
+}
+
+// watched keeps what is written, and tells that there is more.
+type watched struct {
+	more chan struct{}
+	mu   sync.Mutex
+	buf  bytes.Buffer
+}
+
+// Write fulfils io.Writer.
+func (w *watched) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+	return w.buf.Write(b)
+}
+
+func (w *watched) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
