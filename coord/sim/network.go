@@ -53,14 +53,14 @@ func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Dur
 			then(nil, 0, errLate)
 		}
 	})
-	p.travel(&p.to, func() {
+	p.travel(&p.to, nil, func() {
 		if w.store.gone > w.now {
 			w.seen.Away++
 			return
 		}
 		answer, decided := sent.copied(), w.now
 		w.store.decide(answer, w.now)
-		p.travel(&p.from, func() {
+		p.travel(&p.from, nil, func() {
 			p.on(w.now, func() {
 				if !open || p.is != is {
 					return
@@ -75,9 +75,9 @@ func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Dur
 	})
 }
 
-// travel has a message between a place and the store arrive: never, once or twice, each
-// time after a while.
-func (p *place) travel(by *link, arrive func()) {
+// travel has a message between a place and another one, or the store where that is nil,
+// arrive: never, once or twice, each time after a while.
+func (p *place) travel(by *link, other *place, arrive func()) {
 	w := p.w
 	by.sent++
 	number, times := by.sent, 1
@@ -91,8 +91,12 @@ func (p *place) travel(by *link, arrive func()) {
 			continue
 		}
 		w.at(w.now+w.delay(), func() {
-			if p.cut > w.now {
+			switch {
+			case p.cut > w.now || other != nil && other.cut > w.now:
 				w.seen.Cut++
+				return
+			case w.parted(p, other):
+				w.seen.Apart++
 				return
 			}
 			if number < by.arrived {
@@ -102,6 +106,40 @@ func (p *place) travel(by *link, arrive func()) {
 			arrive()
 		})
 	}
+}
+
+// parted says whether the network fell apart between a place and another one or, where
+// that is nil, the store.
+func (w *world) parted(p, other *place) bool {
+	for _, f := range w.splits {
+		if f.At+f.For <= w.now {
+			continue
+		}
+		part := 0
+		if other != nil {
+			part = other.number % f.Ways
+		}
+		if p.number%f.Ways != part {
+			return true
+		}
+	}
+	return false
+}
+
+// mail takes a message to the process at another place, if nothing gets lost.
+func (p *place) mail(to *place, message []byte) {
+	by := p.links[to.number]
+	if by == nil {
+		by = new(link)
+		p.links[to.number] = by
+	}
+	p.travel(by, to, func() {
+		to.on(p.w.now, func() {
+			if is, ok := to.is.(peer); ok {
+				is.receive(slices.Clone(message))
+			}
+		})
+	})
 }
 
 // delay returns how long a message takes.

@@ -19,6 +19,9 @@ type node interface {
 	held() int64
 }
 
+// peer is a process that takes messages of others.
+type peer interface{ receive(message []byte) }
+
 // place is where a process runs, and another one once that has died.
 type place struct {
 	w       *world
@@ -34,7 +37,8 @@ type place struct {
 	mono, wall int64
 	rate       float64
 
-	to, from link // the store
+	to, from link          // the store
+	links    map[int]*link // to other places
 }
 
 // link is one way that messages take.

@@ -98,6 +98,7 @@ type Fault struct {
 	Kind Kind
 	Node int
 	For  time.Duration // how long it lasts, or how far a clock jumps
+	Ways int           // into how many parts the network falls, at least 2
 	Rate float64       // of a clock: 1.01 runs 1 % fast
 }
 
@@ -115,10 +116,11 @@ const (
 	Flush              // the store forgets everything
 	Switch             // a replica takes over that knows what the store knew For ago
 	Gone               // the store stands still, and answers nobody
+	Split              // the network falls into Ways parts; the store is in the first
 	Leap               // the store's clock jumps
 )
 
-var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "gone", "leap"}
+var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "gone", "split", "leap"}
 
 // String names the kind.
 func (k Kind) String() string { return kindNames[k] }
@@ -173,6 +175,7 @@ type Seen struct {
 	Emptied int // the store was emptied while units were lent
 	Forgot  int // replicas took over that did not know something
 	Away    int // messages that the store did not answer, as it stood still
+	Apart   int // messages that did not get from one part of the network to another
 	Moved   int // takes that came to another node than the one before
 }
 

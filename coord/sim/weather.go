@@ -41,6 +41,7 @@ func (o *Options) fault(r *rand.Rand) Fault {
 	if f.Kind == Set && r.IntN(2) == 0 {
 		f.For = -f.For
 	}
+	f.Ways = pick(r, 2, 2, 3, 5)
 	switch f.Kind {
 	case Switch:
 		f.For = min(f.For, lag)

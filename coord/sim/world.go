@@ -50,7 +50,8 @@ type world struct {
 	now    time.Duration // the true time
 	places []*place
 	store  *shelf
-	last   int // the node that was asked last
+	splits []Fault // of the network
+	last   int     // the node that was asked last
 
 	asks     []Take
 	admitted []passage
@@ -81,11 +82,12 @@ func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
-		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
+		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
 		w.places = append(w.places, p)
 		p.start()
 	}
 	o.Demand(w.r, func(t Take) {
+		t.At = t.At.Truncate(time.Microsecond)
 		w.asks = append(w.asks, t)
 		w.at(t.At, func() { w.ask(t) })
 	})
@@ -133,6 +135,8 @@ func (w *world) happen(f Fault) {
 		w.seen.Forgot += w.store.replace(w.now, f.For)
 	case Gone:
 		w.store.gone = max(w.store.gone, w.now+f.For)
+	case Split:
+		w.splits = append(w.splits, f)
 	case Leap:
 		w.store.ahead += f.For
 	default:

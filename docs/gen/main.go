@@ -63,6 +63,9 @@ func generate(docs string) (map[string][]byte, error) {
 		"five":     fiveTable(),
 		"weighted": weightedTable(),
 	}
+	for i := range modes {
+		files["img/mode_"+modes[i].name+".svg"] = []byte(modes[i].picture())
+	}
 	for _, l := range lives {
 		files["img/"+l.name+".svg"] = []byte(l.picture())
 		tables["life "+l.name] = l.table()

@@ -1,0 +1,58 @@
+package sim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/coord/sim"
+)
+
+// TestTable prints the table of docs/coordination.md: what each mode promises, and what it
+// does on 20 nodes under three loads, in one run.
+func TestTable(t *testing.T) {
+	length := 10 * time.Second
+	if testing.Short() {
+		length = time.Second
+	}
+	var table strings.Builder
+	for _, load := range []struct {
+		name string
+		rate float64
+		jump time.Duration
+	}{
+		{"the rate", 10_000, 0},
+		{"five times the rate", 50_000, 0},
+		{"half as much again, at one node, another one every 300 ms", 15_000, 300 * time.Millisecond},
+	} {
+		fmt.Fprintf(&table, "\n%s\n", load.name)
+		for _, row := range []struct {
+			mode     sim.Mode
+			promised func(*sim.Result) int64
+			left     float64 // the part of the decisions that may cost the store anything
+			used     float64 // of what one bucket lets pass
+		}{
+			{sim.Strict, none, 1, 0.99},
+			{sim.Leased, none, 0.05, 0.95},
+			{sim.Sticky, none, 0, 1},
+		} {
+			o := sim.Options{
+				Seed: 1, Mode: row.mode, Nodes: 20, Limit: busy, Keys: 1, Length: length,
+				Demand:  steady(20, load.rate, length, load.jump),
+				Network: sim.Network{Least: 200 * time.Microsecond, Most: 800 * time.Microsecond},
+			}
+			res := sim.Run(o)
+			promised := row.promised(&res)
+			fmt.Fprintf(&table, "| `%v` | %d | %d | %.1f %% | %.2f %% | %.1f | %v | %v |\n", row.mode, promised, res.Over,
+				100*res.Utilisation(), 100*res.Left(), float64(res.Calls+res.Messages)/20/length.Seconds(), res.P50, res.P99)
+			if res.Over > promised || res.Left() > row.left || res.Utilisation() < row.used {
+				t.Errorf("%v, %s: E %d of %d promised, %.1f %% passed, %.2f %% left their node",
+					row.mode, load.name, res.Over, promised, 100*res.Utilisation(), 100*res.Left())
+			}
+		}
+	}
+	t.Log("mode, E promised, E, of one bucket, decisions that cost the store anything, calls and messages per node and second, p50, p99" + table.String())
+}
+
+func none(*sim.Result) int64 { return 0 }
