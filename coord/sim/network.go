@@ -126,22 +126,6 @@ func (w *world) parted(p, other *place) bool {
 	return false
 }
 
-// mail takes a message to the process at another place, if nothing gets lost.
-func (p *place) mail(to *place, message []byte) {
-	by := p.links[to.number]
-	if by == nil {
-		by = new(link)
-		p.links[to.number] = by
-	}
-	p.travel(by, to, func() {
-		to.on(p.w.now, func() {
-			if is, ok := to.is.(peer); ok {
-				is.receive(slices.Clone(message))
-			}
-		})
-	})
-}
-
 // delay returns how long a message takes.
 func (w *world) delay() time.Duration {
 	took := w.Network.Least

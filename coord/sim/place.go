@@ -19,9 +19,6 @@ type node interface {
 	held() int64
 }
 
-// peer is a process that takes messages of others.
-type peer interface{ receive(message []byte) }
-
 // place is where a process runs, and another one once that has died.
 type place struct {
 	w       *world
@@ -37,8 +34,7 @@ type place struct {
 	mono, wall int64
 	rate       float64
 
-	to, from link          // the store
-	links    map[int]*link // to other places
+	to, from link // the store
 }
 
 // link is one way that messages take.

@@ -56,25 +56,37 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 	}
 	for i := range l.call.Takes {
 		t := &l.call.Takes[i]
-		cost := uint64(t.Cost)
-		if !pass && l.call.Results[i].Allowed {
-			cost = 0
-		}
 		st := s.state(t.Key)
+		if !pass && !t.Apart && l.call.Results[i].Allowed {
+			look := stint.Take{Limit: t.Limit, Loan: t.Loan}
+			l.call.Results[i] = s.apply(&look, st, at)
+			continue
+		}
 		s.remember(now, t.Key, st)
-		l.call.Results[i] = s.ledger(t.Limit, st, at, cost, t.Loan, s.epoch)
+		l.call.Results[i] = s.apply(t, st, at)
 	}
+}
+
+// apply does what a take asks for.
+func (s *shelf) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.Decision {
+	switch t.Op {
+	case stint.Force:
+		return t.Limit.Force(st, at, uint64(t.Cost))
+	case stint.Refund:
+		return t.Limit.Refund(st, at, uint64(t.Cost), t.Undo)
+	}
+	return s.ledger(t.Limit, st, at, uint64(t.Cost), t.Loan, s.epoch)
 }
 
 // test answers a take and changes nothing.
 func (s *shelf) test(t *stint.Take, at stint.Instant) stint.Decision {
 	var st stint.State
 	s.state(t.Key).CopyTo(&st)
-	var loan *stint.Loan
+	look := *t
 	if t.Loan != nil {
-		loan = new(*t.Loan)
+		look.Loan = new(*t.Loan)
 	}
-	return s.ledger(t.Limit, &st, at, uint64(t.Cost), loan, s.epoch)
+	return s.apply(&look, &st, at)
 }
 
 // enter sees to the epoch.

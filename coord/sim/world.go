@@ -82,7 +82,7 @@ func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
-		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
+		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
 		w.places = append(w.places, p)
 		p.start()
 	}
