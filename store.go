@@ -90,6 +90,10 @@ type Take struct {
 	Coordination Coordination
 	AfterLoss    bool
 
+	// AskPeers says that a Gossip take is decided after all other nodes were asked what they
+	// took of the key.
+	AskPeers bool
+
 	// Loan is what this node has to tell about what it was lent, and gets in answer. The
 	// store reads it before it decides, and lends after that. Nil: nothing, which stores
 	// that cannot lend take any Loan for.

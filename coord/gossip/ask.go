@@ -1,0 +1,123 @@
+package gossip
+
+import (
+	"slices"
+
+	"stint"
+)
+
+// Question is a take's question to all peers what they took of its keys.
+type Question struct {
+	nonce uint64
+	waits []uint64 // peers that have not answered
+	done  chan struct{}
+}
+
+// Done returns a channel that is closed when all have answered.
+func (q *Question) Done() <-chan struct{} { return q.done }
+
+// Ask begins a question about the keys of a call whose limits are asked about. It returns
+// nil where there is nobody to ask. Whoever asks ends it with Answered.
+func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
+	t := &n.talk
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.peers) == 0 {
+		return nil, nil
+	}
+	t.nonce++
+	q := &Question{nonce: t.nonce, waits: slices.Clone(t.peers), done: make(chan struct{})}
+	t.asked[q.nonce] = q
+	var w writer
+	w.begin(ask, n.id)
+	w.number(q.nonce)
+	for i := range call.Takes {
+		if k := &call.Takes[i]; k.AskPeers && counts(k.Limit) {
+			w.limit(k.Limit)
+			w.bytes(string(k.Key))
+		}
+	}
+	n.count.asked.Add(uint64(len(t.peers)))
+	n.count.sent.Add(uint64(len(t.peers)))
+	n.count.bytes.Add(uint64(len(t.peers) * len(w.b)))
+	return q, []Message{{Bytes: w.b, Bulk: len(w.b) > maxPacket}}
+}
+
+// Answered ends a question, and says whether all have answered.
+func (n *Node) Answered(q *Question) bool {
+	n.talk.mu.Lock()
+	defer n.talk.mu.Unlock()
+	delete(n.talk.asked, q.nonce)
+	return len(q.waits) == 0
+}
+
+// partLocked notes that a peer will not answer: it is gone, and what it took is known as far
+// as it told.
+func (q *Question) partLocked(peer uint64) {
+	i := slices.Index(q.waits, peer)
+	if i < 0 {
+		return
+	}
+	q.waits = slices.Delete(q.waits, i, i+1)
+	if len(q.waits) == 0 {
+		close(q.done)
+	}
+}
+
+// answerAsk answers what this node took of some keys.
+func (n *Node) answerAsk(r *reader, from uint64, now stint.Instant) []Message {
+	nonce := r.number()
+	var w writer
+	w.begin(answer, n.id)
+	w.number(nonce)
+	number := n.number.Load() + 1
+	w.number(number)
+	for r.more() {
+		l, key := r.limit(), stint.Key(r.bytes())
+		if r.err != nil {
+			return nil
+		}
+		if k, any := n.counted(l, key, number, now); any {
+			w.news(&k)
+		}
+	}
+	out := []Message{{To: from, Bytes: w.b, Bulk: len(w.b) > maxPacket}}
+	n.countSent(&out[0])
+	return out
+}
+
+// counted returns this node's count of a key.
+func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.Instant) (k news, any bool) {
+	sh := n.shardOf(l.Algorithm(), key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.keys[name{key, l.Algorithm()}]
+	if e == nil || e.own.taken == 0 {
+		return k, false
+	}
+	e.settle(now)
+	k = news{limit: e.limit, key: e.key, count: e.own, n: e.own.taken - e.told, late: e.late}
+	k.born = min(k.born, number)
+	return k, true
+}
+
+// hearAnswer takes an answer. Its counts are news, but no message of those that are
+// numbered.
+func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
+	nonce, number := r.number(), r.number()
+	if r.err != nil || number == 0 {
+		r.fail()
+		return
+	}
+	before := n.before(from, now)
+	for r.more() {
+		if k := r.news(number); r.err == nil {
+			n.hear(&k, from, before, now)
+		}
+	}
+	n.talk.mu.Lock()
+	defer n.talk.mu.Unlock()
+	if q := n.talk.asked[nonce]; q != nil && r.err == nil {
+		q.partLocked(from)
+	}
+}

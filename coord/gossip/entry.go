@@ -1,0 +1,209 @@
+package gossip
+
+import (
+	"math"
+	"slices"
+
+	"stint"
+)
+
+// entry is what a node knows of a key: its state as all that was taken here, and all that
+// was heard of, leaves it; and how much of that is whose.
+type entry struct {
+	key   stint.Key
+	limit *stint.Limit
+	kind  kind
+	rate  float64 // units that come back in a microsecond, of a bucket
+	per   int64   // length of a window in microseconds
+	state stint.State
+
+	at    stint.Instant // up to which the next two are right
+	idle  int64         // units that could have been taken in all that time, and were not
+	spare int64         // of these, those of the window before the present one
+
+	own   count
+	told  uint64 // of own.taken
+	late  uint64 // of own.taken, what was taken in windows that are over
+	dirty bool   // own changed since it was told
+	heard []heard
+}
+
+// count is how much one node took of a key. Both numbers only grow while born is the same;
+// a larger born is a later count, which begins at nothing.
+type count struct {
+	born   uint64 // number of the message that could tell of it first
+	number uint64 // of the message that told of it last
+	taken  uint64
+	given  uint64 // back, of taken
+	reset  bool   // it began when somebody reset the key
+}
+
+// heard is the count of another node.
+type heard struct {
+	origin uint64
+	idle   int64 // entry.idle when it was last told
+	count
+}
+
+// kind is how it is known what could have been taken of a limit and was not.
+type kind uint8
+
+const (
+	other  kind = iota // it is not
+	bucket             // it fills up steadily
+	window             // they begin at multiples of their length
+)
+
+func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
+	e := &entry{key: key, at: now}
+	e.use(limit)
+	return e
+}
+
+// use sets the limit of an entry.
+func (e *entry) use(l *stint.Limit) {
+	s := l.Spec()
+	e.limit, e.kind = l, other
+	switch {
+	case s.Algorithm == stint.FixedWindow && !s.FromFirst && s.Calendar == stint.NoPeriod:
+		e.kind, e.per = window, s.Per.Microseconds()
+	case s.Algorithm == stint.TokenBucket && !s.Step && !s.Hold, s.Algorithm == stint.LeakyBucket:
+		e.kind = bucket
+		e.rate = float64(s.Requests) / float64(s.Per.Microseconds())
+	}
+}
+
+// follow makes the state one of a limit whose numbers may have changed.
+func (e *entry) follow(l *stint.Limit, now stint.Instant) {
+	if l == e.limit {
+		return
+	}
+	if !l.Same(e.limit) {
+		l.Carry(&e.state, e.limit, now)
+	}
+	e.use(l)
+}
+
+// settle brings idleness up to now.
+func (e *entry) settle(now stint.Instant) {
+	if now <= e.at {
+		return
+	}
+	switch e.kind {
+	case bucket:
+		if from := max(stint.Instant(e.state.T), e.at); now > from {
+			e.idle += int64(float64(now-from) * e.rate)
+		}
+	case window:
+		if over := int64(now)/e.per - int64(e.at)/e.per; over > 0 {
+			e.roll(over)
+		}
+	}
+	e.at = now
+}
+
+// roll notes what was not used in so many windows that are over.
+func (e *entry) roll(over int64) {
+	most := e.limit.Most()
+	used := e.limit.Used(&e.state, e.at)
+	e.late = e.own.taken
+	e.idle += max(0, over*most-used)
+	if e.limit.Spec().CarryDebt || over == 1 {
+		used -= min(over-1, used/most+1) * most
+	} else {
+		used = 0
+	}
+	e.spare = min(most, max(0, most-used))
+}
+
+// absorb returns how many of n units that were taken some time ago cost nothing any more:
+// the key was idle since, and what comes back then was not used twice.
+func (e *entry) absorb(n uint64, since int64) uint64 {
+	if e.kind == other {
+		return n - min(n, uint64(e.limit.Most())) // nothing is owed for longer than a period
+	}
+	a := min(n, uint64(max(0, e.idle-since)))
+	e.idle -= int64(a)
+	return a
+}
+
+// force debits units that others took.
+func (e *entry) force(n uint64, now stint.Instant) {
+	if n > 0 {
+		e.limit.Force(&e.state, now, n)
+	}
+}
+
+// refund gives back units that others gave back, but for those that came back by time.
+func (e *entry) refund(n uint64, since int64, now stint.Instant) {
+	if e.kind == bucket {
+		n -= min(n, uint64(max(0, e.idle-since)))
+	}
+	if n > 0 {
+		e.limit.Refund(&e.state, now, n, nil)
+	}
+}
+
+// begin sees to it that there is a count of this node's own: another one than before the
+// key was as untouched for long, as others may have forgotten that.
+func (e *entry) begin(next uint64, now stint.Instant) {
+	if e.own.born == 0 || !e.dirty && e.own.taken > 0 && e.limit.Fresh(&e.state, now.Add(-margin)) {
+		e.own = count{born: next}
+		e.told, e.late = 0, 0
+	}
+}
+
+// charge counts what a take here changed.
+func (e *entry) charge(before, after int64) {
+	switch {
+	case after > before:
+		e.own.taken += uint64(after - before)
+	case after < before:
+		e.own.given = min(e.own.taken, e.own.given+uint64(before-after))
+	}
+}
+
+// clear begins a count that says that the key was reset.
+func (e *entry) clear(next uint64) {
+	e.state = stint.State{}
+	e.own = count{born: max(next, e.own.born+1), reset: true}
+	e.told, e.late = 0, 0
+}
+
+// of returns the count of a node, nil if nothing is known of it.
+func (e *entry) of(origin uint64) *heard {
+	for i := range e.heard {
+		if e.heard[i].origin == origin {
+			return &e.heard[i]
+		}
+	}
+	return nil
+}
+
+// hear returns the count of a node to write to.
+func (e *entry) hear(origin uint64) *heard {
+	if h := e.of(origin); h != nil {
+		return h
+	}
+	e.heard = append(slices.Grow(e.heard, 1), heard{origin: origin, idle: e.idle})
+	return &e.heard[len(e.heard)-1]
+}
+
+// newer says whether c knows more than old.
+func (c *count) newer(old *count) bool {
+	return c.born > old.born || c.born == old.born && (c.taken > old.taken || c.given > old.given)
+}
+
+// beyond returns how many units more than old it counts, and how many more given back.
+func (c *count) beyond(old *count) (taken, given uint64) {
+	switch {
+	case c.born > old.born:
+		return c.taken, c.given
+	case c.born == old.born:
+		return c.taken - min(c.taken, old.taken), c.given - min(c.given, old.given)
+	}
+	return 0, 0
+}
+
+// net returns what is left of units of which some were given back.
+func net(taken, given uint64) uint64 { return min(taken-min(taken, given), math.MaxInt64) }

@@ -1,0 +1,348 @@
+package gossip
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stint"
+	"stint/internal/fingerprint"
+	"stint/internal/together"
+)
+
+// Where Options are silent.
+const (
+	DefaultInterval = 100 * time.Millisecond
+	DefaultKeys     = 1 << 20
+)
+
+// Options are the optional parts of a Node. The zero value is ready to use.
+type Options struct {
+	// Interval is how often nodes tell each other what they took; 0 means
+	// DefaultInterval. Longer costs fewer messages, and lets more pass too much.
+	Interval time.Duration
+
+	// Keys is of how many keys a node keeps what it knows; 0 means DefaultKeys. When there
+	// are more, keys that are nearest to being as untouched are forgotten.
+	Keys int
+
+	// Seed fixes everything random, the node's number among it, so that a simulation can be
+	// repeated. 0, which is what a server wants, is another one each time.
+	Seed uint64
+}
+
+// shards is in how many parts keys are kept.
+const shards = 64
+
+// Node is what one process knows of what all nodes took. It is safe for concurrent use,
+// and never blocks: who uses it carries its messages, see Tick and Receive. Times are this
+// node's own; no two nodes need to agree on what time it is. The zero Node is not usable;
+// see NewNode.
+type Node struct {
+	id       uint64
+	interval time.Duration
+	most     int // keys in a shard
+	seed     fingerprint.Seed
+	number   atomic.Uint64 // of the last message that told something
+	shard    [shards]shard
+	work     sync.Pool
+	talk     talk
+	count    counters
+}
+
+// shard is a part of the keys.
+type shard struct {
+	mu    sync.Mutex // guards what follows
+	keys  map[name]*entry
+	dirty []*entry
+}
+
+// name is what an entry is found by.
+type name struct {
+	key       stint.Key
+	algorithm stint.Algorithm
+}
+
+// NewNode returns a node that knows nothing, nobody among it.
+func NewNode(o Options) *Node {
+	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: fingerprint.NewSeed()}
+	n.most = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
+	if n.id == 0 {
+		n.id = rand.Uint64() | 1
+	}
+	n.talk.init(n.id)
+	for i := range n.shard {
+		n.shard[i].keys = make(map[name]*entry)
+	}
+	n.work.New = func() any { return new(work) }
+	return n
+}
+
+// ID returns the node's number, another one after each start.
+func (n *Node) ID() uint64 { return n.id }
+
+// Interval returns how often Tick is to be called.
+func (n *Node) Interval() time.Duration { return n.interval }
+
+// Decide answers a call at a time from what this node knows, see [stint.Store].
+func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
+	if err := call.Check(); err != nil {
+		return err
+	}
+	if call.At != 0 {
+		now = call.At
+	}
+	if cap(call.Results) < len(call.Takes) {
+		call.Results = make([]stint.Decision, len(call.Takes))
+	}
+	call.Results = call.Results[:len(call.Takes)]
+	joined := 0
+	for i := range call.Takes {
+		if !call.Takes[i].Apart {
+			joined++
+		}
+	}
+	if joined > 1 {
+		if err := n.together(call, together.Whole, now); err != nil {
+			return err
+		}
+	}
+	for i := 0; i < len(call.Takes); i++ {
+		t := &call.Takes[i]
+		switch {
+		case !t.Apart && joined > 1:
+		case t.Leans > 0: // apart, with what it leans on
+			if err := n.together(call, i, now); err != nil {
+				return err
+			}
+			i += int(t.Leans)
+		default:
+			n.one(t, now, &call.Results[i])
+		}
+	}
+	return nil
+}
+
+// counts says whether anything of a limit has to be remembered.
+func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Most() > 0 }
+
+// one decides a take by itself.
+func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
+	var none stint.State
+	if t.Limit.Algorithm() == stint.Unlimited {
+		*d = together.Apply(t, &none, now, uint64(t.Cost))
+		return
+	}
+	if t.Loan != nil {
+		t.Loan.Answer(stint.Epoch{})
+	}
+	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !counts(t.Limit) {
+		delete(sh.keys, name{t.Key, t.Limit.Algorithm()}) // nothing is carried over
+		*d = together.Apply(t, &none, now, uint64(t.Cost))
+		return
+	}
+	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	charges := t.Op == stint.Ask && t.Cost > 0 || t.Op == stint.Force
+	if e == nil {
+		if !charges && t.Op != stint.Reset {
+			*d = together.Apply(t, &none, now, uint64(t.Cost))
+			return
+		}
+		e = n.addLocked(sh, t, now)
+	}
+	n.prepare(e, t.Limit, now)
+	if t.Op == stint.Ask && !t.Limit.Spec().CountDenied && !t.Limit.Spec().Overdraw {
+		if *d = t.Limit.Take(&e.state, now, uint64(t.Cost)); d.Allowed && t.Cost > 0 {
+			e.own.taken += uint64(t.Cost)
+			sh.touchLocked(e)
+		}
+		return
+	}
+	before := t.Limit.Used(&e.state, now)
+	*d = together.Apply(t, &e.state, now, uint64(t.Cost))
+	n.chargedLocked(sh, e, t, before, now)
+}
+
+// prepare makes an entry ready to decide by a limit.
+func (n *Node) prepare(e *entry, l *stint.Limit, now stint.Instant) {
+	e.follow(l, now)
+	e.settle(now)
+	e.begin(n.number.Load()+1, now)
+}
+
+// chargedLocked counts what a take changed.
+func (n *Node) chargedLocked(sh *shard, e *entry, t *stint.Take, before int64, now stint.Instant) {
+	if t.Op == stint.Reset {
+		e.clear(n.number.Load() + 1)
+		sh.touchLocked(e)
+		return
+	}
+	if after := e.limit.Used(&e.state, now); after != before {
+		e.charge(before, after)
+		sh.touchLocked(e)
+	}
+}
+
+// touchLocked notes that there is something to tell of an entry.
+func (sh *shard) touchLocked(e *entry) {
+	if !e.dirty {
+		e.dirty = true
+		sh.dirty = append(sh.dirty, e)
+	}
+}
+
+// at returns the number of the shard of a key.
+func (n *Node) at(a stint.Algorithm, key stint.Key) int {
+	return int(n.seed.Sum(uint8(a), string(key)) % shards)
+}
+
+func (n *Node) shardOf(a stint.Algorithm, key stint.Key) *shard { return &n.shard[n.at(a, key)] }
+
+// addLocked adds an entry for the key of a take, whose bytes are the caller's.
+func (n *Node) addLocked(sh *shard, t *stint.Take, now stint.Instant) *entry {
+	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(t.Key))), t.Limit, now), now)
+}
+
+func (n *Node) putLocked(sh *shard, e *entry, now stint.Instant) *entry {
+	if len(sh.keys) >= n.most {
+		n.evictLocked(sh, now)
+	}
+	sh.keys[name{e.key, e.limit.Algorithm()}] = e
+	return e
+}
+
+// evictLocked forgets a key: of some, the one that is as untouched soonest, one that is
+// over its limit only if all of them are.
+func (n *Node) evictLocked(sh *shard, now stint.Instant) {
+	var worst *entry
+	least, seen := stint.MaxInstant*2, 0
+	for _, e := range sh.keys {
+		rank := e.limit.Expiry(&e.state)
+		if rank > now && e.limit.Used(&e.state, now) >= e.limit.Most() {
+			rank += stint.MaxInstant
+		}
+		if worst == nil || rank < least {
+			worst, least = e, rank
+		}
+		if seen++; seen == 16 {
+			break
+		}
+	}
+	if worst != nil {
+		delete(sh.keys, name{worst.key, worst.limit.Algorithm()})
+		n.count.evicted.Add(1)
+	}
+}
+
+// work is a group of takes that stand or fall together.
+type work struct {
+	together.Work
+	held   []place
+	locked []int
+}
+
+// place is what a part of a group is decided on.
+type place struct {
+	shard  int
+	entry  *entry
+	before int64
+}
+
+// together decides a group of takes, all or none, with the shards of all its keys locked.
+func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
+	w := n.work.Get().(*work)
+	defer n.work.Put(w)
+	if err := w.Collect(call, group); err != nil {
+		return err
+	}
+	w.held, w.locked = w.held[:0], w.locked[:0]
+	for i := range w.Parts {
+		t := w.Parts[i].Take
+		at := n.at(t.Limit.Algorithm(), t.Key)
+		w.held = append(w.held, place{shard: at})
+		w.locked = append(w.locked, at)
+	}
+	slices.Sort(w.locked)
+	w.locked = slices.Compact(w.locked)
+	for _, i := range w.locked {
+		n.shard[i].mu.Lock()
+	}
+	for i := range w.Parts {
+		n.holdLocked(&w.Parts[i], &w.held[i], now)
+	}
+	pass := w.Decide()
+	for i := range w.Parts {
+		if h := &w.held[i]; h.entry != nil && (pass || w.Parts[i].Take.Op != stint.Reset) {
+			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.before, now)
+		}
+	}
+	for _, i := range w.locked {
+		n.shard[i].mu.Unlock()
+	}
+	w.Answer(call)
+	clear(w.held)
+	return nil
+}
+
+// holdLocked gives a part the state of its key, one that nobody keeps where it is not
+// changed.
+func (n *Node) holdLocked(p *together.Part, h *place, now stint.Instant) {
+	t, sh := p.Take, &n.shard[h.shard]
+	p.At = now
+	if !counts(t.Limit) {
+		delete(sh.keys, name{t.Key, t.Limit.Algorithm()})
+	}
+	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	if e == nil && counts(t.Limit) && (p.Charges() || t.Op == stint.Reset) {
+		e = n.addLocked(sh, t, now)
+	}
+	if e == nil {
+		p.State = new(stint.State)
+		return
+	}
+	n.prepare(e, t.Limit, now)
+	p.State, h.entry, h.before = &e.state, e, t.Limit.Used(&e.state, now)
+}
+
+// counters are what Stats shows.
+type counters struct {
+	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, asked atomic.Uint64
+}
+
+// Stats are the numbers of a Node.
+type Stats struct {
+	Keys     int64  // of which it knows something
+	Peers    int64  // that it tells what it took
+	Sent     uint64 // messages, one for each peer it went to
+	Bytes    uint64 // of these
+	Pairs    uint64 // changed counts that were told, whoever they went to
+	Received uint64 // messages
+	Heard    uint64 // bytes of these
+	Repairs  uint64 // times that it asked for what it had missed
+	Damaged  uint64 // messages that it could not read
+	Evicted  uint64 // keys that were forgotten because there were too many
+	Asked    uint64 // questions about one key to one peer
+}
+
+// Stats returns the present numbers.
+func (n *Node) Stats() Stats {
+	c := &n.count
+	st := Stats{
+		Sent: c.sent.Load(), Bytes: c.bytes.Load(), Pairs: c.pairs.Load(), Received: c.received.Load(),
+		Heard: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(),
+		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.talk.live()),
+	}
+	for i := range n.shard {
+		n.shard[i].mu.Lock()
+		st.Keys += int64(len(n.shard[i].keys))
+		n.shard[i].mu.Unlock()
+	}
+	return st
+}

@@ -1,0 +1,172 @@
+package gossip
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"stint"
+)
+
+// How long things take, in intervals unless they say otherwise.
+const (
+	lateAfter   = 10  // news that come so long after what came before are old
+	missesFor   = 3   // a message that is missing so long is asked for
+	beatsEvery  = 10  // a node that has nothing to tell says so
+	wantLasts   = 10  // an answer that has not come by then is asked for again
+	compareEach = 100 // two nodes compare what they know
+
+	margin    = 10 * time.Second // who takes of a key as untouched for so long begins a new count
+	deadAfter = 30 * time.Minute // counts of a node that was not heard for so long are not told
+	goneAfter = time.Hour        // and those are forgotten
+)
+
+// talk is what a node knows of the others. Its lock is never held together with that of a
+// shard.
+type talk struct {
+	mu      sync.Mutex // guards what follows
+	rand    *rand.Rand
+	round   uint64
+	said    uint64 // round in which something was told last
+	peers   []uint64
+	origins map[uint64]*origin
+	wants   map[uint64]*wanted // by who was asked
+	whole   bool               // somebody told all it knows, since this node began
+	nonce   uint64
+	asked   map[uint64]*Question
+}
+
+// origin is what was heard of a node's messages.
+type origin struct {
+	number  uint64        // up to this, all of them
+	later   uint64        // bit i: number+2+i too
+	most    uint64        // the largest that it is known to have sent
+	whole   stint.Instant // when none was missing last; 0: never
+	missing int           // rounds since some are
+	spoke   stint.Instant // when any message of it came last
+}
+
+// wanted is a question that was put to a peer.
+type wanted struct {
+	nonce uint64
+	round uint64
+	all   bool
+	parts map[uint64]bool // of the answer, that have come
+	total uint64          // parts that there are, 0: not known yet
+	upTo  []known         // what the answer covers
+}
+
+func (t *talk) init(seed uint64) {
+	t.rand = rand.New(rand.NewPCG(seed, 7))
+	t.origins = make(map[uint64]*origin)
+	t.wants = make(map[uint64]*wanted)
+	t.asked = make(map[uint64]*Question)
+	t.nonce = t.rand.Uint64()
+}
+
+// live returns how many peers there are.
+func (t *talk) live() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers)
+}
+
+// Meet says that another node can be reached. It is told all from now on.
+func (n *Node) Meet(peer uint64) {
+	t := &n.talk
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i, there := slices.BinarySearch(t.peers, peer); !there && peer != n.id {
+		t.peers = slices.Insert(t.peers, i, peer)
+	}
+}
+
+// Part says that another node cannot be reached any more. What it took is not forgotten.
+func (n *Node) Part(peer uint64) {
+	t := &n.talk
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i, there := slices.BinarySearch(t.peers, peer); there {
+		t.peers = slices.Delete(t.peers, i, i+1)
+	}
+	delete(t.wants, peer)
+	for _, q := range t.asked {
+		q.partLocked(peer)
+	}
+}
+
+// Whole says whether somebody told this node all it knew, or nobody is there who could.
+func (n *Node) Whole() bool {
+	n.talk.mu.Lock()
+	defer n.talk.mu.Unlock()
+	return n.talk.whole || len(n.talk.peers) == 0
+}
+
+// originLocked returns what is known of a node's messages.
+func (t *talk) originLocked(id uint64, now stint.Instant) *origin {
+	o := t.origins[id]
+	if o == nil {
+		o = &origin{spoke: now}
+		t.origins[id] = o
+	}
+	return o
+}
+
+// noteLocked notes that a message was heard.
+func (o *origin) noteLocked(number uint64, now stint.Instant) {
+	o.most, o.spoke = max(o.most, number), now
+	switch {
+	case number <= o.number:
+	case number == o.number+1:
+		o.advanceLocked(1)
+	case number-o.number-2 < 64:
+		o.later |= 1 << (number - o.number - 2)
+	}
+	o.seenLocked(now)
+}
+
+// raiseLocked notes that all up to a number is known.
+func (o *origin) raiseLocked(number uint64, now stint.Instant) {
+	if number > o.number {
+		o.advanceLocked(number - o.number)
+	}
+	o.most = max(o.most, o.number)
+	o.seenLocked(now)
+}
+
+// advanceLocked raises the number, and goes on over what was heard already.
+func (o *origin) advanceLocked(by uint64) {
+	o.number += by
+	next := o.later >> (by - 1) // bit i: number+1+i
+	for next&1 != 0 {
+		o.number++
+		next >>= 1
+	}
+	o.later = next >> 1
+}
+
+// seenLocked notes whether anything is missing.
+func (o *origin) seenLocked(now stint.Instant) {
+	if o.most <= o.number {
+		o.whole, o.missing = now, 0
+	}
+}
+
+// vectorLocked returns what was heard of everybody who is not long dead, this node's own
+// messages among it.
+func (n *Node) vectorLocked(now stint.Instant) []known {
+	list := []known{{origin: n.id, number: n.number.Load()}}
+	for id, o := range n.talk.origins {
+		if ago := now.Sub(o.spoke); ago < deadAfter {
+			list = append(list, known{id, o.number, ago})
+		}
+	}
+	slices.SortFunc(list[1:], func(a, b known) int {
+		if a.origin < b.origin {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

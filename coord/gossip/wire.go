@@ -1,0 +1,325 @@
+package gossip
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"stint"
+)
+
+// Every message begins with the version of the format, its kind and who sent it. Numbers
+// are uvarints; times are relative to the sender's clock, so no two clocks need to agree.
+//
+//	told    its number, then counts: what the sender took since it told of it last
+//	beat    the number of the last of these, so that a lost one is missed
+//	want    a question: what was heard up to which number of whom
+//	entries a part of the answer: keys with their states, and the counts in them
+//	ask     a question about one key
+//	answer  the sender's count of it
+const format = 1
+
+const (
+	told = iota + 1
+	beat
+	want
+	entries
+	ask
+	answer
+)
+
+// maxPacket is how long a message is that goes as one packet, and maxBulk how long others.
+const (
+	maxPacket = 1200
+	maxBulk   = 256 << 10
+)
+
+var errMessage = errors.New("damaged message")
+
+// writer writes one message.
+type writer struct {
+	b      []byte
+	limits map[*stint.Limit]uint64 // that stand in it already
+}
+
+func (w *writer) begin(kind byte, from uint64) {
+	w.b = append(make([]byte, 0, maxPacket), format, kind)
+	w.eight(from)
+	w.limits = nil
+}
+
+func (w *writer) number(n uint64) { w.b = binary.AppendUvarint(w.b, n) }
+func (w *writer) eight(n uint64)  { w.b = binary.LittleEndian.AppendUint64(w.b, n) }
+
+func (w *writer) bytes(b string) {
+	w.number(uint64(len(b)))
+	w.b = append(w.b, b...)
+}
+
+// limit writes the number of a limit in this message, and its words the first time.
+func (w *writer) limit(l *stint.Limit) {
+	if n, ok := w.limits[l]; ok {
+		w.number(n)
+		return
+	}
+	n := uint64(len(w.limits))
+	if w.limits == nil {
+		w.limits = make(map[*stint.Limit]uint64)
+	}
+	w.limits[l] = n
+	w.number(n)
+	s := l.Spec()
+	flags := uint64(0)
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull, s.CarryDebt} {
+		if set {
+			flags |= 1 << i
+		}
+	}
+	zone := ""
+	if s.Zone != nil {
+		zone = s.Zone.String()
+	}
+	for _, n := range []uint64{
+		uint64(s.Algorithm), flags, uint64(s.Calendar), uint64(s.Requests), uint64(s.Burst), uint64(s.Blocks),
+		uint64(s.Per), uint64(s.MaxWait), uint64(s.MinInterval),
+	} {
+		w.number(n)
+	}
+	w.bytes(zone)
+}
+
+// reader reads one message. After an error all it returns is zero.
+type reader struct {
+	b      []byte
+	err    error
+	limits []*stint.Limit
+}
+
+func (r *reader) fail() {
+	r.b, r.err = nil, errMessage
+}
+
+func (r *reader) more() bool { return len(r.b) > 0 && r.err == nil }
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) eight() uint64 {
+	b := r.cut(8)
+	if b == nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+func (r *reader) cut(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+// bytes returns a part of the message, which is the reader's.
+func (r *reader) bytes() []byte { return r.cut(r.number()) }
+
+// limit returns the limit that stands next.
+func (r *reader) limit() *stint.Limit {
+	n := r.number()
+	if n < uint64(len(r.limits)) {
+		return r.limits[n]
+	}
+	var f [9]uint64
+	for i := range f {
+		if f[i] = r.number(); f[i] > uint64(stint.MaxFill) || i < 6 && f[i] > stint.MaxCost {
+			r.fail()
+		}
+	}
+	zone := r.bytes()
+	if r.err != nil || n > uint64(len(r.limits)) || f[0] > uint64(stint.Unlimited) || f[2] > uint64(stint.Year) {
+		r.fail()
+		return nil
+	}
+	has := func(i int) bool { return f[1]&(1<<i) != 0 }
+	s := stint.Spec{
+		Algorithm: stint.Algorithm(f[0]), Calendar: stint.Period(f[2]), Requests: uint32(f[3]), Burst: uint32(f[4]),
+		Blocks: int(f[5]), Per: time.Duration(f[6]), MaxWait: time.Duration(f[7]), MinInterval: time.Duration(f[8]),
+		Step: has(0), FromFirst: has(1), CountDenied: has(2), Overdraw: has(3), Hold: has(4), StartFull: has(5), CarryDebt: has(6),
+	}
+	if len(zone) > 0 {
+		if s.Zone, r.err = time.LoadLocation(string(zone)); r.err != nil {
+			r.fail()
+			return nil
+		}
+	}
+	l, err := stint.NewLimit(s)
+	if err != nil || l.Algorithm() == stint.Unlimited {
+		r.fail()
+		return nil
+	}
+	r.limits = append(r.limits, l)
+	return l
+}
+
+// news is what a node tells of its count of a key: n of the units taken are new since it
+// told of them last, and late of all units were taken in windows that are over.
+type news struct {
+	limit *stint.Limit
+	key   stint.Key
+	count
+	n    uint64
+	late uint64
+}
+
+// The flags of counts.
+const (
+	hasGiven = 1 << iota
+	hasLate
+	hasReset
+)
+
+func (w *writer) news(k *news) {
+	w.limit(k.limit)
+	w.bytes(string(k.key))
+	base := k.taken - k.n
+	flags := byte(0)
+	if k.given > 0 {
+		flags |= hasGiven
+	}
+	if k.late > base {
+		flags |= hasLate
+	}
+	if k.reset {
+		flags |= hasReset
+	}
+	w.b = append(w.b, flags)
+	w.number(k.count.number - k.born)
+	w.number(k.taken)
+	w.number(k.n)
+	if flags&hasGiven != 0 {
+		w.number(k.given)
+	}
+	if flags&hasLate != 0 {
+		w.number(k.late)
+	}
+}
+
+// news reads one count of the message of a number. Its key is the reader's.
+func (r *reader) news(number uint64) (k news) {
+	k.limit = r.limit()
+	k.key = stint.Key(r.bytes())
+	flags := byte(0)
+	if b := r.cut(1); b != nil {
+		flags = b[0]
+	}
+	back := r.number()
+	k.taken, k.n = r.number(), r.number()
+	if flags&hasGiven != 0 {
+		k.given = r.number()
+	}
+	if flags&hasLate != 0 {
+		k.late = r.number()
+	}
+	if back >= number || k.n > k.taken || k.given > k.taken || k.late > k.taken || k.key == "" || flags >= hasReset<<1 {
+		r.fail()
+	}
+	k.born, k.count.number, k.reset = number-back, number, flags&hasReset != 0
+	return k
+}
+
+// whose is a count together with whose it is.
+type whose struct {
+	origin uint64
+	count
+}
+
+// item is all that a node knows of a key.
+type item struct {
+	limit  *stint.Limit
+	key    stint.Key
+	state  stint.State
+	counts []whose
+}
+
+func (w *writer) item(it *item) {
+	w.limit(it.limit)
+	w.bytes(string(it.key))
+	state, _ := it.state.AppendBinary(nil)
+	w.bytes(string(state))
+	w.number(uint64(len(it.counts)))
+	for i := range it.counts {
+		c := &it.counts[i]
+		w.eight(c.origin)
+		flags := byte(0)
+		if c.reset {
+			flags = hasReset
+		}
+		w.b = append(w.b, flags)
+		for _, n := range []uint64{c.born, c.number, c.taken, c.given} {
+			w.number(n)
+		}
+	}
+}
+
+func (r *reader) item() (it item) {
+	it.limit = r.limit()
+	it.key = stint.Key(r.bytes())
+	if r.err == nil && it.state.UnmarshalBinary(r.bytes()) != nil || it.key == "" {
+		r.fail()
+	}
+	n := r.number()
+	if n > uint64(len(r.b))/13 {
+		r.fail()
+		return it
+	}
+	for range n {
+		c := whose{origin: r.eight()}
+		if b := r.cut(1); b != nil {
+			c.reset = b[0]&hasReset != 0
+		}
+		c.born, c.number, c.taken, c.given = r.number(), r.number(), r.number(), r.number()
+		if c.born == 0 || c.given > c.taken {
+			r.fail()
+		}
+		it.counts = append(it.counts, c)
+	}
+	return it
+}
+
+// known is up to which number somebody's messages were heard, and how long ago it spoke.
+type known struct {
+	origin, number uint64
+	ago            time.Duration
+}
+
+func (w *writer) known(list []known) {
+	w.number(uint64(len(list)))
+	for _, k := range list {
+		w.eight(k.origin)
+		w.number(k.number)
+		w.number(uint64(max(0, k.ago) / time.Second))
+	}
+}
+
+func (r *reader) known() (list []known) {
+	n := r.number()
+	if n > uint64(len(r.b))/10 {
+		r.fail()
+		return nil
+	}
+	for range n {
+		k := known{origin: r.eight(), number: r.number()}
+		k.ago = time.Duration(min(r.number(), 1<<30)) * time.Second
+		list = append(list, k)
+	}
+	return list
+}

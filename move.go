@@ -1,0 +1,59 @@
+package stint
+
+// Used returns how many units of the limit count as taken at now, begun ones of a bucket
+// as whole: more than Most where there is debt.
+func (l *Limit) Used(st *State, now Instant) int64 {
+	if l.spec.Algorithm == Unlimited || l.most == 0 {
+		return 0
+	}
+	return l.used(st, now)
+}
+
+// Move turns a state that is right at from, by one clock, into the same state at to, by
+// another one: what was so long ago by the first is as long ago by the second. Windows,
+// blocks and steps that begin at multiples of time begin where the second clock says, so
+// what was taken in the present one counts in the present one. What is lent is forgotten.
+func (l *Limit) Move(st *State, from, to Instant) {
+	st.lending = nil
+	ahead := int64(to - from)
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		used := max(0, st.T-l.clock(from))
+		st.T = 0
+		if used > 0 {
+			st.T = l.clock(to) + used
+		}
+		st.Log.move(ahead)
+	case FixedWindow:
+		l.moveWindow(st, from, to)
+	case SlidingLog:
+		st.T = max(0, st.T+ahead)
+		st.Log.move(ahead)
+	case SlidingWindow:
+		blocks := int64(to)/l.block - int64(from)/l.block
+		st.T = max(0, st.T+blocks*l.block)
+		st.Log.move(blocks)
+	}
+}
+
+func (l *Limit) moveWindow(st *State, from, to Instant) {
+	used := l.windowUsed(st, int64(from))
+	switch {
+	case used == 0:
+		st.T, st.N = 0, 0
+	case l.spec.FromFirst:
+		st.T = max(0, st.T+int64(to-from))
+	default:
+		st.T, _ = l.window(int64(to))
+	}
+}
+
+// move changes the times of all entries by as much.
+func (g *Log) move(by int64) {
+	if g.empty() {
+		return
+	}
+	g.head.at += by
+	g.tail.at += by
+	g.before += by
+}
