@@ -3,6 +3,7 @@ package deploy
 import (
 	"bufio"
 	"context"
+	"flag"
 	"net"
 	"net/http"
 	"os"
@@ -14,7 +15,11 @@ import (
 
 	"stint/internal/crowd"
 	"stint/internal/proxytest"
+	"stint/internal/redistest"
 )
+
+// What the figures of the documents raise.
+var each = flag.Int("deploy.each", 300, "how often each caller asks in TestShapes; a fifth of it in short mode")
 
 const (
 	// servers is how many servers each shape has.
@@ -44,8 +49,8 @@ var shapes = []shape{
 // site is a shape that runs.
 type site struct {
 	stints []*proxytest.Service
-	nodes  []string // where each server asks
-	store  string   // host:port of Redis; "": none
+	nodes  []string          // where each server asks
+	store  *redistest.Server // nil: none
 }
 
 // up starts a shape. Whatever goes from one machine to another goes through a relay.
@@ -53,8 +58,8 @@ func (s shape) up(t *testing.T) site {
 	t.Helper()
 	var at site
 	if s.redis {
-		at.store = startRedis(t, s.file).Addr
-		at.stints = start(t, s.file, relay(t, at.store))
+		at.store = startRedis(t, s.file)
+		at.stints = start(t, s.file, relay(t, at.store.Addr))
 	} else {
 		at.stints = []*proxytest.Service{proxytest.Stint(t, s.flags...)}
 	}
@@ -66,19 +71,6 @@ func (s shape) up(t *testing.T) site {
 		at.nodes = append(at.nodes, "http://"+address)
 	}
 	return at
-}
-
-// calls returns how many scripts Redis has run so far.
-func (s site) calls(t *testing.T) int {
-	t.Helper()
-	if s.store == "" {
-		return 0
-	}
-	calls, err := crowd.StoreCalls(s.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
 }
 
 // metric adds up a metric of all Stints.
@@ -103,70 +95,84 @@ func (s site) metric(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// asked is what came of a load.
+// cost is what decisions have cost so far.
+type cost struct {
+	decided, waited, scripts float64 // decisions, those that waited for Redis, and what it ran
+	stint, redis             float64 // processor time, in microseconds
+}
+
+// spent returns what a site has cost so far.
+func (s site) spent(t *testing.T) cost {
+	t.Helper()
+	c := cost{stint: 1e6 * s.metric(t, "process_cpu_seconds_total")}
+	c.decided = s.metric(t, `stint_requests_total{verdict="allowed"}`) + s.metric(t, `stint_requests_total{verdict="denied"}`)
+	if s.store == nil {
+		return c
+	}
+	if c.waited = c.decided - s.metric(t, "stint_refusals_answered_total"); s.metric(t, "stint_lease_lent_units_total") > 0 {
+		c.waited = s.metric(t, "stint_lease_store_decisions_total")
+	}
+	scripts, err := crowd.StoreCalls(s.store.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.scripts, c.redis = float64(scripts), float64(s.store.CPU().Microseconds())
+	return c
+}
+
+// each returns what one decision cost since an earlier moment.
+func (c cost) each(since cost) cost {
+	n := c.decided - since.decided
+	return cost{n, (c.waited - since.waited) / n, (c.scripts - since.scripts) / n, (c.stint - since.stint) / n, (c.redis - since.redis) / n}
+}
+
+// asked is what came of a load, and what each decision cost.
 type asked struct {
 	crowd.Record
-	waited  float64 // of decisions: how many waited for Redis
-	scripts float64 // of a decision: how many Redis ran
+	cost
 }
 
 // ask puts a load on all servers of a site.
-func (s site) ask(t *testing.T, each, cost int, clients ...string) asked {
+func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	t.Helper()
 	const callers, pause = 4, 5 * time.Millisecond
-	plan := crowd.Plan{Nodes: s.nodes, Callers: callers, Each: each, Pause: pause}
-	for _, client := range clients {
-		plan.Questions = append(plan.Questions, crowd.Question("api", "remote_address", client, cost))
+	plan := crowd.Plan{Nodes: s.nodes, Callers: callers, Each: *each, Pause: pause}
+	if testing.Short() {
+		plan.Each /= 5
 	}
-	scripts, waited := s.calls(t), s.waited(t)
+	for _, client := range clients {
+		plan.Questions = append(plan.Questions, crowd.Question("api", "remote_address", client, units))
+	}
+	before := s.spent(t)
 	record, err := plan.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record.Lost > 0 || len(record.Answers) != callers*each*servers {
-		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, callers*each*servers)
+	if all := callers * plan.Each * servers; record.Lost > 0 || len(record.Answers) != all {
+		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, all)
 	}
 	if degraded := record.Of(func(a *crowd.Answer) bool { return a.Degraded }); len(degraded) > 0 {
 		t.Errorf("%d answers without the store", len(degraded))
 	}
-	n := float64(len(record.Answers))
-	return asked{record, (s.waited(t) - waited) / n, float64(s.calls(t)-scripts) / n}
-}
-
-// waited returns how many decisions have waited for Redis so far: of leased rules those
-// that it decided, else all that were not answered as refused before.
-func (s site) waited(t *testing.T) float64 {
-	t.Helper()
-	if s.store == "" {
-		return 0
-	}
-	all := s.metric(t, `stint_requests_total{verdict="allowed"}`) + s.metric(t, `stint_requests_total{verdict="denied"}`)
-	if s.metric(t, "stint_lease_lent_units_total") > 0 {
-		return s.metric(t, "stint_lease_store_decisions_total")
-	}
-	return all - s.metric(t, "stint_refusals_answered_total")
+	return asked{record, s.spent(t).each(before)}
 }
 
 // Both shapes hold the limit, by the record of those who asked. With a Stint beside each
 // server Redis is asked far less, and hardly anybody waits for it.
 func TestShapes(t *testing.T) {
-	each := 250
-	if testing.Short() {
-		each = 60
-	}
 	within := map[string]asked{}
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			at := s.up(t)
 			// Three clients, each with a third of the questions: less than its rate.
-			calm := at.ask(t, each, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
+			calm := at.ask(t, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
 			if passed := crowd.Allowed(calm.Answers); passed != len(calm.Answers) {
 				t.Errorf("%d of %d passed, of clients within their limits", passed, len(calm.Answers))
 			}
 			within[s.name] = calm
 			calm.log(t, s.name)
 			// One client that asks for more than there is, and for a hundredth of all at once.
-			greedy := at.ask(t, each, burst/100, "198.51.100.9")
+			greedy := at.ask(t, burst/100, "198.51.100.9")
 			worst, passed := crowd.Worst(greedy.Answers, 100, rate/burst*100), crowd.Allowed(greedy.Answers)
 			if worst.Over() > 0.5 { // a microsecond is a part of a unit
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
@@ -192,7 +198,8 @@ func (a asked) log(t *testing.T, name string) {
 	round := func(percent int) time.Duration {
 		return crowd.Percentile(a.Answers, percent).Round(10 * time.Microsecond)
 	}
-	t.Logf("%-26s %5d decisions, p50 %v, p99 %v; of each %.3f waited for Redis, which ran %.3f scripts", name, len(a.Answers), round(50), round(99), a.waited, a.scripts)
+	t.Logf("%-26s %5d decisions, p50 %v, p99 %v; of each %.3f waited for Redis, which ran %.3f scripts; %.0f us of the processor for Stint, %.1f for Redis",
+		name, len(a.Answers), round(50), round(99), a.waited, a.scripts, a.stint, a.redis)
 }
 
 // relay passes connections on to an address as the way between two machines would: all
