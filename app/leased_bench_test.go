@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,10 +20,17 @@ import (
 )
 
 // BenchmarkLeased is what a decision costs one process, through limiter with a rule that
-// matches, on a hundred busy keys: by the store in memory, from what a real Redis lent, and
-// by asking Redis each time.
+// matches, for two callers and a hundred busy keys: by the store in memory, and from what a
+// real Redis lent. They take turns, so that a busy machine slows both alike. It reports
+//
+//	memory-ns, leased-ns   processor time of a decision, with all messages
+//	of-memory              decisions per second of the second, as a part of the first's,
+//	                       in processor time, which others on the machine do not stretch
+//	p99                    what one in a hundred takes at least, as a multiple of the first's
+//	redis-ns               Redis' processor time, for each decision
 func BenchmarkLeased(b *testing.B) {
-	shared, err := redis.Open(redistest.Start(b).URL(), redis.Options{})
+	server := redistest.Start(b)
+	shared, err := redis.Open(server.URL(), redis.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,19 +40,55 @@ func BenchmarkLeased(b *testing.B) {
 	done := make(chan struct{})
 	go func() { leased.Run(ctx); close(done) }()
 	b.Cleanup(func() { cancel(); <-done })
-	for _, row := range []struct {
-		name, mode string
-		store      stint.Store
-	}{
-		{"memory", "strict", memory.New(memory.Options{})},
-		{"leased", "leased", leased},
-		{"strict", "strict", shared},
-	} {
-		b.Run(row.name, func(b *testing.B) { benchmarkDecisions(b, row.store, row.mode) })
+	const decisions = 10_000
+	one, other := newTurns(b, memory.New(memory.Options{}), "strict"), newTurns(b, leased, "leased")
+	for range 20 { // until all keys are busy
+		one.run(b, decisions)
+		other.run(b, decisions)
 	}
+	one.used, one.single = nil, nil
+	other.used, other.single = nil, nil
+	redis := server.CPU()
+	for n := 0; b.Loop(); n++ {
+		if n%2 == 0 {
+			one.run(b, decisions)
+		}
+		other.run(b, decisions)
+		if n%2 == 1 {
+			one.run(b, decisions)
+		}
+	}
+	redis = server.CPU() - redis
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(part(one.used, 50), "memory-ns")
+	b.ReportMetric(part(other.used, 50), "leased-ns")
+	b.ReportMetric(part(one.used, 50)/part(other.used, 50), "of-memory")
+	b.ReportMetric(part(other.single, 99)/part(one.single, 99), "p99")
+	b.ReportMetric(float64(redis)/float64(len(other.used)*decisions), "redis-ns")
 }
 
-func benchmarkDecisions(b *testing.B, store stint.Store, mode string) {
+// BenchmarkLeasedStrict is the same by asking Redis each time.
+func BenchmarkLeasedStrict(b *testing.B) {
+	shared, err := redis.Open(redistest.Start(b).URL(), redis.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(shared.Close)
+	t := newTurns(b, shared, "strict")
+	for b.Loop() {
+		t.run(b, 100)
+	}
+	b.ReportMetric(part(t.used, 50), "strict-ns")
+}
+
+// turns are what decisions by one store took, turn by turn, in nanoseconds.
+type turns struct {
+	limiter *limiter.Limiter
+	used    []float64 // processor time of a decision, in each turn
+	single  []float64 // one decision in 16
+}
+
+func newTurns(b *testing.B, store stint.Store, mode string) *turns {
 	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(`
 domain: api
 coordination: ` + mode + `
@@ -54,34 +99,52 @@ descriptors:
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := limiter.New(store, table, limiter.Options{})
-	warm := &limiter.Verdict{}
-	for began := time.Now(); time.Since(began) < 300*time.Millisecond; { // until all keys are busy
-		if err := l.Decide(context.Background(), &limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{
-			Entries: []rule.Entry{{Key: "user", Value: fmt.Sprint(rand.IntN(100))}}, Cost: 1,
-		}}}, warm); err != nil {
-			b.Fatal(err)
+	return &turns{limiter: limiter.New(store, table, limiter.Options{})}
+}
+
+// run is one turn: n requests of a hundred users, by two callers.
+func (t *turns) run(b *testing.B, n int) {
+	const callers = 2
+	var all sync.WaitGroup
+	single := make([][]float64, callers)
+	used := cpu()
+	for c := range callers {
+		all.Go(func() { single[c] = t.call(b, n/callers) })
+	}
+	all.Wait()
+	t.used = append(t.used, float64(cpu()-used)/float64(n))
+	t.single = append(t.single, slices.Concat(single...)...)
+}
+
+// call makes n requests, and returns what one in 16 took.
+func (t *turns) call(b *testing.B, n int) (single []float64) {
+	var v limiter.Verdict
+	reqs := make([]limiter.Request, 100)
+	for i := range reqs {
+		reqs[i] = limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{
+			Entries: []rule.Entry{{Key: "user", Value: fmt.Sprint(i)}}, Cost: 1,
+		}}}
+	}
+	var began time.Time
+	for i := range n {
+		if i%16 == 0 {
+			began = time.Now()
+		}
+		if err := t.limiter.Decide(context.Background(), &reqs[rand.IntN(100)], &v); err != nil || !v.Allowed {
+			b.Errorf("%+v, %v", v.Decision, err)
+			return single
+		}
+		if i%16 == 0 {
+			single = append(single, float64(time.Since(began)))
 		}
 	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	used := cpu()
-	defer func() { b.ReportMetric(float64(cpu()-used)/float64(b.N), "cpu-ns/op") }()
-	b.RunParallel(func(pb *testing.PB) {
-		var v limiter.Verdict
-		reqs := make([]limiter.Request, 100)
-		for i := range reqs {
-			reqs[i] = limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{
-				Entries: []rule.Entry{{Key: "user", Value: fmt.Sprint(i)}}, Cost: 1,
-			}}}
-		}
-		for pb.Next() {
-			if err := l.Decide(context.Background(), &reqs[rand.IntN(100)], &v); err != nil || !v.Allowed {
-				b.Errorf("%+v, %v", v.Decision, err)
-				return
-			}
-		}
-	})
+	return single
+}
+
+// part returns what so many percent of the numbers are below.
+func part(list []float64, percent int) float64 {
+	slices.Sort(list)
+	return list[len(list)*percent/100]
 }
 
 // cpu returns the processor time of this process in nanoseconds, which a busy machine does

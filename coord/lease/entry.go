@@ -15,12 +15,12 @@ import (
 type entry struct {
 	fp        uint64
 	key       stint.Key
-	algorithm stint.Algorithm
-	part      int // of the store
+	limit     atomic.Pointer[stint.Limit]
 	held      atomic.Pointer[held]
 	quiet     atomic.Pointer[quiet]
 	missed    atomic.Uint64 // units that were asked for and not spent from here
-	limit     atomic.Pointer[stint.Limit]
+	algorithm stint.Algorithm
+	part      int // of the store
 
 	mu     sync.Mutex    // guards what follows
 	take   stint.Take    // how to ask about it
@@ -36,6 +36,7 @@ type entry struct {
 	asked      Moment // when it was first asked
 	home       uint32 // what it gave back
 
+	start   int64   // units that it held in the beginning
 	spent   int64   // of what it does not hold any more, units
 	counted int64   // of all that was spent, when somebody last looked
 	looked  Moment  // when that was
@@ -54,7 +55,17 @@ func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
 	return e
 }
 
-// decide answers a take if it can be answered here.
+// answer answers a take if it can be answered here, of the very limit that the key was
+// lent under.
+func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
+	if t.Limit != e.limit.Load() {
+		return false
+	}
+	_, ok := e.decide(t, now, d)
+	return ok
+}
+
+// decide answers a take if it can be answered here, and returns what it took units from.
 func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, ok bool) {
 	if t.Limit != e.limit.Load() && !t.Limit.Same(e.limit.Load()) {
 		return nil, false
@@ -73,7 +84,7 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 func (e *entry) usedLocked() int64 {
 	n := e.spent
 	if h := e.held.Load(); h != nil && h.left.Load() >= 0 {
-		n += h.start - h.now()
+		n += e.start - h.now()
 	}
 	return n
 }
@@ -101,7 +112,7 @@ func (e *entry) takeHomeLocked() int64 {
 	h := e.held.Load()
 	left := h.close()
 	if h != nil {
-		e.spent += h.start - left
+		e.spent += e.start - left
 		e.held.Store(nil)
 	}
 	return left
@@ -132,9 +143,8 @@ func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration
 		kept, e.epoch = 0, a.Began
 	}
 	if has := kept + int64(a.Grant); has > 0 {
-		h := &held{until: e.asked.Add(a.Lease), start: has, limit: e.limit.Load(), said: *d, answered: now}
-		h.left.Store(has * unit)
-		e.held.Store(h)
+		e.start = has
+		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))
 	}
 	e.quiet.Store(nil)
 	switch {

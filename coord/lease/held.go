@@ -8,14 +8,26 @@ import (
 )
 
 // held is what a node holds of a key: so many units until some time. It is replaced by
-// each answer of the store, so who has an old one finds it closed.
+// each answer of the store, so who has an old one finds it closed. All of it lies in one
+// line of the processor's cache.
 type held struct {
-	until    Moment
-	left     atomic.Int64 // units, twice, plus 1 once they were reported; below 0: closed
-	start    int64        // units in the beginning
-	limit    *stint.Limit
-	said     stint.Decision // by the store
-	answered Moment
+	until     Moment
+	left      atomic.Int64 // units, twice, plus 1 once they were reported; below 0: closed
+	limit     int64
+	remaining int64 // at the store, when it answered
+	answered  int64 // when that was, by the clock that nobody sets
+	at        stint.Instant
+	reset     int64 // when the key is as new, by the clock that nobody sets
+}
+
+// heldOf returns units that were lent with an answer of the store.
+func heldOf(units int64, until Moment, said *stint.Decision, now Moment) *held {
+	h := &held{
+		until: until, limit: said.Limit, remaining: said.Remaining, answered: now.Mono,
+		at: said.At, reset: now.Mono + int64(said.ResetAfter),
+	}
+	h.left.Store(units * unit)
+	return h
 }
 
 const (
@@ -48,12 +60,11 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 // show answers a take that passed, or a peek, with so many units left here. Remaining is
 // an estimate: what the store had when it last answered, and what is here.
 func (h *held) show(left int64, now Moment, d *stint.Decision) {
-	ago := max(0, now.Mono-h.answered.Mono) / 1000 // microseconds
+	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
 	d.Allowed, d.Degraded, d.Over = true, false, false
-	d.Limit, d.Remaining = h.limit.Most(), min(h.limit.Most(), h.said.Remaining+left)
+	d.Limit, d.Remaining = h.limit, min(h.limit, h.remaining+left)
 	d.RetryAfter, d.Delay = 0, 0
-	d.ResetAfter = max(0, h.said.ResetAfter-time.Duration(ago)*time.Microsecond)
-	d.At = h.said.At + stint.Instant(ago)
+	d.ResetAfter = time.Duration(max(0, h.reset-now.Mono))
 }
 
 // giveBack undoes a spend. What was reported meanwhile, or replaced, counts as spent and

@@ -116,6 +116,28 @@ func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wa
 	return trip, nil
 }
 
+// busy returns what is known of the key that a call is about, nil where there is nothing
+// or it is about several.
+func (n *Node) busy(call *stint.Call) *entry {
+	if len(call.Takes) != 1 || call.At != 0 {
+		return nil
+	}
+	t := &call.Takes[0]
+	if t.Coordination != stint.Leased || t.Op != stint.Ask || t.Leans != 0 || t.Live || t.Limit == nil {
+		return nil
+	}
+	return n.keys.find(n.keys.print(t), t)
+}
+
+// result returns where the answer to a call of one take goes.
+func result(call *stint.Call) *stint.Decision {
+	if cap(call.Results) == 0 {
+		call.Results = make([]stint.Decision, 1)
+	}
+	call.Results = call.Results[:1]
+	return &call.Results[0]
+}
+
 // entry returns what is known of a take's key, nil for one that is not busy.
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.print(t)
@@ -418,7 +440,7 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 		return true
 	case release:
 		return false
-	case left > 0 && now.since(h.answered) > stint.LeaseTime/2:
+	case left > 0 && now.Mono-h.answered > int64(stint.LeaseTime/2):
 		return true
 	}
 	return need >= 2 && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
@@ -472,7 +494,7 @@ func (n *Node) tellOf(trip *Trip, e *entry, now Moment, release bool) {
 		home = e.takeHomeLocked()
 	case extra > 0:
 		home = h.take(extra)
-		h.start -= home
+		e.start -= home
 	default:
 		want = e.rate*n.ahead.Seconds() - float64(left)
 	}

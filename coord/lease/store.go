@@ -62,22 +62,32 @@ type Options struct {
 type Store struct {
 	node  *Node
 	inner stint.Store
-	clock func() Moment
+	set   func() Moment // nil: own
+	own   clocks
 }
 
 var _ stint.Store = (*Store)(nil)
 
 // New returns a store that holds nothing yet.
 func New(inner stint.Store, o Options) *Store {
-	s := &Store{node: NewNode(o), inner: inner, clock: o.Clock}
-	if s.clock == nil {
-		s.clock = clock()
-	}
+	s := &Store{node: NewNode(o), inner: inner, set: o.Clock, own: clocks{start: time.Now()}}
+	s.own.both()
 	return s
+}
+
+// clock reads the clocks.
+func (s *Store) clock() Moment {
+	if s.set != nil {
+		return s.set()
+	}
+	return s.own.now()
 }
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+	if e := s.node.busy(call); e != nil && e.answer(&call.Takes[0], s.clock(), result(call)) {
+		return nil
+	}
 	if err := call.Check(); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -9,52 +8,29 @@ import (
 	"stint/internal/fingerprint"
 )
 
-// shards is how many parts a table has. A key is added or dropped by making its part anew.
-const shards = 256
-
 // table finds the entries of busy keys without a lock. The zero table is not usable.
 type table struct {
 	seed fingerprint.Seed
 	n    atomic.Int64
-	part [shards]struct {
-		mu  sync.Mutex // of who changes it
-		now atomic.Pointer[places]
-	}
+	now  atomic.Pointer[places]
+	mu   sync.Mutex // of who changes it
+	used int        // places that are not nil
 }
 
-// places are entries, each at its fingerprint or as near behind it as there was room. There
-// is always room; their number is a power of two.
-type places []*entry
+// places are entries, each at its fingerprint or as near behind it as there was room. At
+// least half of them are nil; their number is a power of two.
+type places []atomic.Pointer[entry]
 
-// placed returns the places of entries.
-func placed(list []*entry) *places {
-	n := 4
-	for n < 2*len(list) {
-		n *= 2
-	}
-	all := make(places, n)
-	for _, e := range list {
-		i := all.home(e.fp)
-		for all[i] != nil {
-			i = (i + 1) & (n - 1)
-		}
-		all[i] = e
-	}
-	return &all
-}
+// gone is in the place of an entry that was dropped: what was added behind it stays there.
+// No key is like its own.
+var gone = new(entry)
 
-func (p places) home(fp uint64) int { return int(fp>>32) & (len(p) - 1) }
-
-// entries returns all entries.
-func (p places) entries() []*entry {
-	return slices.DeleteFunc(slices.Clone(p), func(e *entry) bool { return e == nil })
-}
+// fewest is how many places there are at least.
+const fewest = 64
 
 func (t *table) init() {
 	t.seed = fingerprint.NewSeed()
-	for i := range t.part {
-		t.part[i].now.Store(placed(nil))
-	}
+	t.now.Store(new(make(places, fewest)))
 }
 
 // print returns the fingerprint of a take's key.
@@ -64,48 +40,80 @@ func (t *table) print(take *stint.Take) uint64 {
 
 // find returns the entry of a take's key, nil if there is none.
 func (t *table) find(fp uint64, take *stint.Take) *entry {
-	p := *t.part[fp%shards].now.Load()
-	for i := p.home(fp); p[i] != nil; i = (i + 1) & (len(p) - 1) {
-		if e := p[i]; e.fp == fp && e.key == take.Key && e.algorithm == take.Limit.Algorithm() {
+	p := *t.now.Load()
+	for i := fp; ; i++ {
+		e := p[i&uint64(len(p)-1)].Load()
+		if e == nil || e.fp == fp && e.key == take.Key {
 			return e
 		}
 	}
-	return nil
 }
 
 // add adds an entry, and returns the one that is there for its key then.
 func (t *table) add(e *entry, take *stint.Take) *entry {
-	p := &t.part[e.fp%shards]
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if there := t.find(e.fp, take); there != nil {
 		return there
 	}
-	p.now.Store(placed(append(p.now.Load().entries(), e)))
+	if p := *t.now.Load(); 2*t.used >= len(p) {
+		t.roomLocked(p)
+	}
+	t.now.Load().put(e)
+	t.used++
 	t.n.Add(1)
 	return e
 }
 
+// roomLocked moves all entries to as many new places as leave three of four free.
+func (t *table) roomLocked(old places) {
+	n := fewest
+	for n < 4*int(t.n.Load()) {
+		n *= 2
+	}
+	p := make(places, n)
+	t.used = 0
+	for i := range old {
+		if e := old[i].Load(); e != nil && e != gone {
+			p.put(e)
+			t.used++
+		}
+	}
+	t.now.Store(&p)
+}
+
+// put puts an entry in its place.
+func (p places) put(e *entry) {
+	i := e.fp
+	for p[i&uint64(len(p)-1)].Load() != nil {
+		i++
+	}
+	p[i&uint64(len(p)-1)].Store(e)
+}
+
 // drop takes an entry out.
 func (t *table) drop(e *entry) {
-	p := &t.part[e.fp%shards]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	rest := slices.DeleteFunc(p.now.Load().entries(), func(other *entry) bool { return other == e })
-	p.now.Store(placed(rest))
-	t.n.Add(-1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := *t.now.Load()
+	for i := e.fp; ; i++ {
+		switch place := &p[i&uint64(len(p)-1)]; place.Load() {
+		case e:
+			place.Store(gone)
+			t.n.Add(-1)
+			return
+		case nil:
+			return
+		}
+	}
 }
 
 // all yields all entries.
 func (t *table) all(yield func(e *entry) bool) {
-	if t.n.Load() == 0 {
-		return
-	}
-	for i := range t.part {
-		for _, e := range *t.part[i].now.Load() {
-			if e != nil && !yield(e) {
-				return
-			}
+	p := *t.now.Load()
+	for i := range p {
+		if e := p[i].Load(); e != nil && e != gone && !yield(e) {
+			return
 		}
 	}
 }
