@@ -27,6 +27,10 @@ type Decision struct {
 	// or elastic policy adds.
 	Over bool
 
+	// Own says that it was charged to what the process has for itself of a limit that is
+	// divided, see Terms. It is given back there.
+	Own bool
+
 	// Limit is the most units that can be taken at once from an untouched key:
 	// burst (token_bucket), burst + 1 (leaky_bucket), else requests. NoLimit for an
 	// unlimited one.

@@ -94,6 +94,10 @@ type Take struct {
 	// took of the key.
 	AskPeers bool
 
+	// Terms are what the takes of the rule have in common; nil: it is the take of no rule, or
+	// of one that has nothing to say there. Stores do not look at them.
+	Terms *Terms
+
 	// Loan is what this node has to tell about what it was lent, and gets in answer. The
 	// store reads it before it decides, and lends after that. Nil: nothing, which stores
 	// that cannot lend take any Loan for.

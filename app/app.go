@@ -100,6 +100,7 @@ func New(config Config) (*App, error) {
 	a.rls = rls.New(a.limiter, config.RLS.options())
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
 	a.rules.generation.Store(1)
+	a.agree(table)()
 	a.reloaded(table)
 	if err = a.loadCerts(); err != nil {
 		return nil, err
@@ -165,6 +166,7 @@ func (a *App) Start(ctx context.Context) error {
 			a.group.Go(func() { s.recall.Run(background) })
 		}
 		a.group.Go(func() { s.leases.Run(background) })
+		a.group.Go(func() { s.shares.Run(background) })
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

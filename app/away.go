@@ -9,6 +9,7 @@ import (
 	"stint"
 	"stint/coord/join"
 	"stint/coord/lease"
+	"stint/coord/share"
 	"stint/guard"
 	"stint/store/redis"
 	"stint/store/refusals"
@@ -30,6 +31,7 @@ type server struct {
 	guarded *guard.Store
 	recall  *refusals.Store // remembers what that refuses; nil: nothing does
 	leases  *lease.Store    // decides busy keys of leased rules from what that lends
+	shares  *share.Store    // decides what this process has for itself of such rules
 	joined  *join.Store     // sends each take to the store of its mode
 	state   serverState
 }
@@ -59,6 +61,7 @@ func (a *App) openServer(s *server, url string) (err error) {
 		lender = s.recall
 	}
 	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
+	s.shares = share.New(s.leases, share.Options{})
 	s.joined = join.New(join.Stores{Asks: s.leases})
 	return nil
 }

@@ -105,7 +105,9 @@ func (a *App) reload(why string, always bool) error {
 
 	// The point of no return: nothing below can fail.
 	a.keys.Use(table)
+	agreed := a.agree(table)
 	a.limiter.Swap(table)
+	agreed()
 	if !same {
 		a.stores.forget()
 	}

@@ -219,7 +219,7 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	v.keys = append(v.keys, ruleSpace)
 	v.keys = r.AppendKey(v.keys, entries)
 	t.Live = r.Answers != nil || r.Elastic != nil
-	t.Coordination, t.AfterLoss = r.Mode(), r.AfterLoss
+	t.Coordination, t.AfterLoss, t.Terms = r.Mode(), r.AfterLoss, r.Terms
 	if r.Elastic == nil {
 		v.takeAt(i, t, entries)
 		return

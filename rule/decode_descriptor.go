@@ -150,6 +150,7 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 		}
 		r.Name = f.name(r, i, len(list))
 		r.identify(i)
+		l.agree(r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)
 		if l.elastic != nil {

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -66,9 +65,6 @@ func (p *policy) inherit() policy {
 func (p *policy) check() {
 	if p.coordination != Leased && p.afterLoss != nil {
 		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
-	}
-	if said := cmp.Or(p.coordinated, p.failureSaid); p.coordination == Leased && p.failure == Local && said != nil {
-		said.Fail("coordination: leased with on_store_failure: local is not in this version", "write on_store_failure: deny or allow, or coordination: strict")
 	}
 	switch {
 	case p.failure != Local && p.shareOrNodes != nil:

@@ -1,11 +1,30 @@
 package rule
 
 import (
+	"fmt"
 	"math/big"
 	"time"
 
 	"stint"
 )
+
+// agree works out the terms of a rule that has a name. A leased rule with a share divides its
+// limit.
+func (l *limit) agree(r *Rule) {
+	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), AfterLoss: r.AfterLoss}
+	if l.elastic != nil {
+		r.Terms.Coordination = Strict // what it leans on comes later
+	}
+	if r.Terms.Coordination != Leased || r.Local == nil {
+		return
+	}
+	own, rest := r.Stored.Divide(r.Local, r.Nodes)
+	if own == nil {
+		l.at.Fail(fmt.Sprintf("local_share: %v of a leased limit leaves nothing for the store", l.share), "write a smaller share, such as 10%")
+		return
+	}
+	r.Local, r.Terms.Own, r.Terms.Rest = own, own, rest
+}
 
 // localLimit returns what may pass in one process while the store is away: the share
 // of the rate and of what may be taken at once, divided by the nodes and rounded down.

@@ -151,8 +151,11 @@ type Rule struct {
 	LocalShare Ratio
 	Nodes      uint32
 	// Local is that share as a limit of its own; nil where it is less than one request
-	// and so denies everything.
+	// and so denies everything. A leased rule gives it to each process at all times.
 	Local *stint.Limit
+
+	// Terms are what all takes of the rule have in common; nil in a catalog.
+	Terms *stint.Terms
 
 	// ShardBy are the keys of the entries that place the rule's buckets in a store of
 	// several servers, see AppendPlace; nil: the whole key does.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"stint"
@@ -17,7 +18,13 @@ func leased(table *rule.Table) (all []audit.Finding) {
 			continue
 		}
 		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
-		away := map[rule.Failure]string{rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes"}[r.OnStoreFailure]
+		away := map[rule.Failure]string{
+			rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes",
+			rule.Local: "then nothing passes, as the share is less than one request on each node",
+		}[r.OnStoreFailure]
+		if r.Terms.Own != nil {
+			away = "then what each has to itself passes, however long; " + divided(r)
+		}
 		switch {
 		case r.Mode() != rule.Leased:
 			f.Text = "leased is decided strict here: every take asks the store"
@@ -34,11 +41,27 @@ func leased(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
+// divided says how much of a leased limit each process has to itself, and the store for all.
+func divided(r *rule.Rule) string {
+	own, rest := r.Terms.Own, r.Terms.Rest
+	whole := r.Limit.Spec()
+	if whole.Algorithm == stint.FixedWindow {
+		return fmt.Sprintf("each of %s has %d in any %s to itself at all times, and the store %d for all of them; no request of more than %d passes",
+			count(int(r.Nodes), "node"), own.Most(), period(&whole), rest.Most(), max(own.Most(), rest.Most()))
+	}
+	each := func(l *stint.Limit) string {
+		s := l.Spec()
+		return strconv.FormatFloat(math.Floor(float64(s.Requests)*float64(whole.Per)/float64(s.Per)*100+1e-6)/100, 'f', -1, 64)
+	}
+	return fmt.Sprintf("each of %s has %d at once and %s in each %s to itself at all times, and the store %d and %s for all of them; no request of more than %d passes",
+		count(int(r.Nodes), "node"), own.Most(), each(own), period(&whole), rest.Most(), each(rest), max(own.Most(), rest.Most()))
+}
+
 // whileAway says what may pass beyond each limit that falls back to a share of its
 // own in each process: a store on the network that comes back knows nothing of it.
 func whileAway(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
-		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited {
+		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited && r.Mode() != rule.Leased {
 			all = append(all, audit.Finding{
 				ID: "while-away", File: r.File, Line: r.Line, Rule: r.Name,
 				Text: "while the store is away " + extra(r), Hint: "lower local_share for less, or write on_store_failure: deny for none",

@@ -80,7 +80,7 @@ func (n *leased) send(trip *lease.Trip, q *request) {
 		switch {
 		case q == nil:
 		case err != nil:
-			n.w.failed++
+			n.w.fail(q)
 		default:
 			n.w.answer(q, func(take int) time.Duration {
 				if slices.ContainsFunc(asked, func(t stint.Take) bool { return t.Key == q.call.Takes[take].Key }) {
@@ -95,14 +95,14 @@ func (n *leased) send(trip *lease.Trip, q *request) {
 
 // wake asks once more for those who waited for an answer that is there.
 func (n *leased) wake() {
-	list := n.waiting
+	list, is := n.waiting, n.is
 	n.waiting = nil
 	for _, one := range list {
 		select {
 		case <-one.done:
 			n.on(n.w.now, func() {
-				if n.is != n {
-					n.w.failed++
+				if n.is != is {
+					n.w.fail(one.q)
 					return
 				}
 				n.begin(one.q, one.had)

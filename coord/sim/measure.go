@@ -11,7 +11,7 @@ import (
 // result measures a history.
 func (w *world) result() Result {
 	res := Result{
-		Asked: len(w.asks), Local: w.local, Calls: w.calls, Messages: w.messages, Failed: w.failed,
+		Asked: len(w.asks), Local: w.local, Own: w.own, Calls: w.calls, Messages: w.messages, Failed: w.failed,
 		Over: w.over(), Central: w.central(), Strangers: max(0, w.store.fresh-1), Seen: w.seen,
 	}
 	for _, p := range w.admitted {

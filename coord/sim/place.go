@@ -43,10 +43,12 @@ type link struct{ sent, arrived int }
 // start begins a process.
 func (p *place) start() {
 	p.known = 0
-	switch p.w.Mode {
-	case Leased:
+	switch {
+	case p.w.Mode == Leased && p.w.Share != nil:
+		p.is = newDivided(p)
+	case p.w.Mode == Leased:
 		p.is = newLeased(p)
-	case Strict:
+	case p.w.Mode == Strict:
 		p.is = &strict{p}
 	default:
 		p.is = &sticky{p, map[stint.Key]*stint.State{}}

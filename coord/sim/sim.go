@@ -37,6 +37,10 @@ type Options struct {
 	Limit *stint.Limit
 	Keys  int
 
+	// Share is what each node of Leased has of the limit to itself, see package
+	// coord/share; nil: nothing.
+	Share *stint.Limit
+
 	// Length is how long clients ask.
 	Length time.Duration
 
@@ -147,6 +151,7 @@ type Result struct {
 	Over     int64 // units above the limit in the worst window of any key: E, see over
 
 	Local    int // takes that were decided by a node itself
+	Own      int // of these, those that were charged to its own part
 	Calls    int // what the store was asked to decide
 	Messages int // what nodes told it of their own accord
 	Failed   int // takes that were not decided

@@ -41,28 +41,34 @@ func steady(nodes int, rate float64, length, jump time.Duration) func(*rand.Rand
 // it may, and few takes leave their node.
 func TestFigures(t *testing.T) {
 	length := 15 * time.Second
+	share := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 50, Per: time.Second, Burst: 50})
 	for _, row := range []struct {
 		name        string
 		rate        float64
 		jump        time.Duration
+		share       *stint.Limit
 		utilisation float64
 		left        float64
 	}{
-		{"half the rate", 5_000, 0, 0.98, 0.03},
-		{"the rate", 10_000, 0, 0.98, 0.02},
-		{"half as much again", 15_000, 0, 0.98, 0.02},
-		{"ten times the rate", 100_000, 0, 0.98, 0.02},
-		{"half the rate, jumping", 5_000, 300 * time.Millisecond, 0.95, 0.03},
-		{"the rate, jumping", 10_000, 300 * time.Millisecond, 0.95, 0.02},
-		{"half as much again, jumping", 15_000, 300 * time.Millisecond, 0.95, 0.02},
+		{"half the rate", 5_000, 0, nil, 0.98, 0.03},
+		{"the rate", 10_000, 0, nil, 0.98, 0.02},
+		{"half as much again", 15_000, 0, nil, 0.98, 0.02},
+		{"ten times the rate", 100_000, 0, nil, 0.98, 0.02},
+		{"half the rate, jumping", 5_000, 300 * time.Millisecond, nil, 0.95, 0.03},
+		{"the rate, jumping", 10_000, 300 * time.Millisecond, nil, 0.95, 0.02},
+		{"half as much again, jumping", 15_000, 300 * time.Millisecond, nil, 0.95, 0.02},
+		{"the rate, a tenth divided", 10_000, 0, share, 0.98, 0.02},
+		{"half as much again, a tenth divided", 15_000, 0, share, 0.97, 0.02},
+		{"the rate, jumping, a tenth divided", 10_000, 300 * time.Millisecond, share, 0.94, 0.02},
+		{"half as much again, jumping, a tenth divided", 15_000, 300 * time.Millisecond, share, 0.88, 0.02},
 	} {
-		if testing.Short() && row.rate != 10_000 {
+		if testing.Short() && (row.rate != 10_000 || row.share != nil) {
 			continue
 		}
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			res := sim.Run(sim.Options{
-				Seed: 1, Nodes: 20, Limit: busy, Keys: 1, Length: length, Demand: steady(20, row.rate, length, row.jump),
+				Seed: 1, Nodes: 20, Limit: busy, Share: row.share, Keys: 1, Length: length, Demand: steady(20, row.rate, length, row.jump),
 				Network: sim.Network{Least: 200 * time.Microsecond, Most: 800 * time.Microsecond},
 			})
 			t.Logf("E %d, utilisation %.2f %%, %.2f %% left the node: %d calls and %d messages for %d takes",
@@ -144,6 +150,60 @@ func TestWeather(t *testing.T) {
 	}
 	if n >= 1000 {
 		atLeast(t, &all.Seen, n/50)
+	}
+}
+
+// TestDivided: where each node has a part to itself, nobody gets more than the limit either,
+// however long nodes are cut off from the store and whoever dies, and the parts go on.
+func TestDivided(t *testing.T) {
+	n := *histories / 8
+	if testing.Short() {
+		n /= 20
+	}
+	var all sum
+	var own atomic.Int64
+	each(t, n, func(i int) {
+		o, fast := sim.Divided(*first+uint64(i), *takes, i%7)
+		res := sim.Run(o)
+		all.add(&res)
+		own.Add(int64(res.Own))
+		if res.Over > fast+int64(res.Strangers)*o.Limit.Most() {
+			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=8): %d nodes, %+v, %+v each, %+v, %+v",
+				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Share.Spec(), o.Network, o.Faults)
+		}
+	})
+	t.Logf("%d histories: %d takes, %d of them charged to what a node has for itself; %d units passed, %d would have passed one bucket",
+		n, all.Asked, own.Load(), all.Admitted, all.Central)
+	if own.Load() == 0 {
+		t.Error("no node ever spent its own part")
+	}
+}
+
+// TestCutOff: nodes that never reach the store pass their parts, all of it and no more.
+func TestCutOff(t *testing.T) {
+	const nodes, length = 4, 20 * time.Second
+	for _, limit := range []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000}),
+		stint.MustLimit(stint.Spec{Requests: 1000, Per: time.Second}),
+	} {
+		spec := limit.Spec()
+		spec.Requests /= 10 * nodes
+		if spec.Burst > 0 {
+			spec.Burst /= 10 * nodes
+		}
+		o := sim.Options{
+			Seed: 1, Nodes: nodes, Limit: limit, Share: stint.MustLimit(spec), Keys: 1, Length: length, Demand: steady(nodes, 2000, length, 0),
+			Network: sim.Network{Least: 200 * time.Microsecond, Most: 800 * time.Microsecond},
+		}
+		for node := range nodes {
+			o.Faults = append(o.Faults, sim.Fault{Kind: sim.Cut, Node: node, For: 2 * length})
+		}
+		res := sim.Run(o)
+		least := int64(length.Seconds()-1) * 95 // of a tenth of the rate, all nodes together
+		t.Logf("%v: %d of %d passed, E %d", limit.Algorithm(), res.Admitted, res.Asked, res.Over)
+		if res.Over > 0 || res.Admitted < least || res.Admitted > int64(length.Seconds()+1)*100 {
+			t.Errorf("%v: %d passed in %v without a store, want at least %d and at most a tenth of the rate; E %d", limit.Algorithm(), res.Admitted, length, least, res.Over)
+		}
 	}
 }
 

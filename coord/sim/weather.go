@@ -88,3 +88,46 @@ func adversary(o *Options, r *rand.Rand, takes int, ask func(Take)) {
 }
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+// Divided returns a history in which each node has a part of the limit to itself, as many
+// nodes as there may be are there, and some are cut off for as long as they live. It returns
+// too how many units more may pass in a window than the limit says: parts are counted by the
+// clocks of nodes, so what a clock that runs fast gives out too much, and no more.
+func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	if seed%3 == 0 {
+		o = Hunt(seed, takes)
+	} else {
+		o = Weather(seed, takes, faults)
+		o.Nodes = pick(r, 2, 3, 5, 8, 13)
+		spec := o.Limit.Spec()
+		spec.Requests = max(spec.Requests, uint32(pick(r, 50, 100, 300)))
+		if spec.Algorithm == stint.TokenBucket {
+			spec.Burst = max(spec.Burst, uint32(pick(r, 50, 100, 300)))
+		}
+		o.Limit = stint.MustLimit(spec)
+		o.Demand = func(r *rand.Rand, ask func(Take)) { adversary(&o, r, takes, ask) }
+	}
+	spec, parts := o.Limit.Spec(), uint32(o.Nodes)*uint32(pick(r, 2, 4, 10))
+	spec.Requests = max(1, spec.Requests/parts)
+	if spec.Algorithm == stint.TokenBucket {
+		spec.Burst = max(1, spec.Burst/parts)
+	}
+	if o.Share = stint.MustLimit(spec); o.Share.Most()*int64(o.Nodes) >= o.Limit.Most() {
+		o.Share = nil
+		return o, 0
+	}
+	for range pick(r, 0, 1, o.Nodes) {
+		o.Faults = append(o.Faults, Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: Cut, Node: r.IntN(o.Nodes), For: o.Length})
+	}
+	for _, f := range o.Faults {
+		switch {
+		case f.Kind != Drift || f.Rate <= 1:
+		case spec.Algorithm == stint.FixedWindow:
+			fast += o.Share.Most()
+		default:
+			fast += 1 + int64((f.Rate-1)*float64(spec.Requests)*float64(o.Length)/float64(spec.Per))
+		}
+	}
+	return o, fast
+}

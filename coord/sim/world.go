@@ -56,8 +56,10 @@ type world struct {
 	asks     []Take
 	admitted []passage
 	took     []time.Duration // how long each answer did
+	terms    *stint.Terms
 	failed   int
 	local    int
+	own      int
 	calls    int
 	messages int
 	seen     Seen
@@ -76,10 +78,17 @@ type request struct {
 	call  stint.Call
 	on    node          // who has it: it dies with that
 	begun time.Duration // when that decided its own part
+
+	// then takes the answer to a part of another request; nil: it is a whole one.
+	then func(err error, when func(take int) time.Duration)
 }
 
 func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
+	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
+	if o.Share != nil {
+		w.terms.Own, w.terms.Rest = o.Limit.Divide(o.Share, uint32(o.Nodes))
+	}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
 		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
@@ -169,7 +178,7 @@ func (w *world) ask(t Take) {
 func (w *world) take(key int, cost uint32) stint.Take {
 	t := stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost}
 	if w.Mode == Leased {
-		t.Coordination = stint.Leased
+		t.Coordination, t.Terms = stint.Leased, w.terms
 	}
 	return t
 }
@@ -178,6 +187,10 @@ func keyOf(n int) stint.Key { return stint.Key(fmt.Sprint("key", n)) }
 
 // answer notes what passed, each take when it was decided.
 func (w *world) answer(q *request, when func(take int) time.Duration) {
+	if q.then != nil {
+		q.then(nil, when)
+		return
+	}
 	w.took = append(w.took, w.now-q.At)
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed {
@@ -191,6 +204,15 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 		}
 		w.admitted = append(w.admitted, passage{key, when(i), q.Cost})
 	}
+}
+
+// fail notes that a request was not decided.
+func (w *world) fail(q *request) {
+	if q.then != nil {
+		q.then(errLate, nil)
+		return
+	}
+	w.failed++
 }
 
 // here notes what passed by the decision of a node alone.
