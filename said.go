@@ -31,3 +31,12 @@ func (l *Limit) Said(d *Decision) State {
 	}
 	return State{T: end - l.per, N: used}
 }
+
+// Freed returns how many whole units fewer count as taken at now in the state after than in
+// the one before. The limit must be Summable.
+func (l *Limit) Freed(before, after *State, now Instant) int64 {
+	if l.spec.Algorithm == TokenBucket {
+		return (max(before.T, int64(now)) - max(after.T, int64(now))) / l.charge
+	}
+	return l.used(before, now) - l.used(after, now)
+}

@@ -22,6 +22,10 @@ type Terms struct {
 	// Coordination and AfterLoss are those of the takes.
 	Coordination Coordination
 	AfterLoss    bool
+
+	// Keys is how many keys of the rule a node keeps at most that decides by itself (see
+	// Eventual); 0: as many as it has memory for.
+	Keys int
 }
 
 // Divide divides a limit of which units can be lent (see Leasable) between so many

@@ -63,7 +63,7 @@ func (h *held) show(left int64, now Moment, d *stint.Decision) {
 	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
 	d.Allowed, d.Degraded, d.Over = true, false, false
 	d.Limit, d.Remaining = h.limit, min(h.limit, h.remaining+left)
-	d.RetryAfter, d.Delay = 0, 0
+	d.Debt, d.RetryAfter, d.Delay = 0, 0, 0
 	d.ResetAfter = time.Duration(max(0, h.reset-now.Mono))
 }
 

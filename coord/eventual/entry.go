@@ -1,0 +1,149 @@
+package eventual
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"stint"
+)
+
+// entry is what a node knows of a key.
+type entry struct {
+	fp        uint64
+	key       stint.Key
+	place     stint.Key
+	algorithm stint.Algorithm
+	home      *home
+	pool      *pool
+	slot      int    // in the pool; guarded by its lock
+	next      *entry // in the queue of the node
+
+	queued atomic.Bool // it is in the queue
+
+	mu      sync.Mutex    // guards what follows
+	reading chan struct{} // closed when the store has said what it is; nil: it has
+	dead    bool          // it is in the table no more
+	used    bool          // since the hand of the pool came by
+	sent    bool          // the store is being told
+	limit   *stint.Limit
+	per     int64         // of windows, microseconds; 0 for buckets
+	state   stint.State   // by the store's clock, with all that was taken here
+	unsent  int64         // units that the store has not been told of
+	since   stint.Instant // when the first of them was taken, by the store's clock
+	late    int64         // those of a window before that of since
+	lateAt  stint.Instant
+	slack   int64 // by how much T is later than what the store said, microseconds
+}
+
+// entryBytes is about what an entry takes beside its texts, with its places in the table and
+// the pool.
+const entryBytes = 256
+
+func (e *entry) size() int64 { return int64(entryBytes + len(e.key) + len(e.place)) }
+
+func newEntry(fp uint64, t *stint.Take, h *home, p *pool) *entry {
+	e := &entry{
+		fp: fp, key: stint.Key(strings.Clone(string(t.Key))), place: stint.Key(strings.Clone(string(t.Place))),
+		algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
+	}
+	e.useLocked(t.Limit)
+	return e
+}
+
+// useLocked takes a limit for that of the entry.
+func (e *entry) useLocked(limit *stint.Limit) {
+	e.limit = limit
+	if e.algorithm == stint.FixedWindow {
+		e.per = limit.Spec().Per.Microseconds()
+	}
+}
+
+// turnLocked brings the state to the numbers of a take.
+func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
+	if e.limit != limit {
+		limit.Carry(&e.state, e.limit, at)
+		e.useLocked(limit)
+	}
+}
+
+// applyLocked does what a take asks for, and notes what the store has to be told.
+func (e *entry) applyLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
+	at := e.home.now(now)
+	e.turnLocked(t.Limit, at)
+	e.used = true
+	switch t.Op {
+	case stint.Ask:
+		if *d = e.limit.Take(&e.state, at, cost); d.Allowed {
+			e.noteLocked(int64(cost), at)
+		}
+	case stint.Force:
+		*d = e.limit.Force(&e.state, at, cost)
+		e.noteLocked(int64(cost), at)
+	case stint.Refund:
+		before := e.state
+		*d = e.limit.Refund(&e.state, at, cost, t.Undo)
+		e.noteLocked(-e.limit.Freed(&before, &e.state, at), at)
+	}
+}
+
+// noteLocked notes units that were taken. Those of an earlier window are told apart, so that
+// they are charged to that.
+func (e *entry) noteLocked(units int64, at stint.Instant) {
+	switch {
+	case units == 0:
+		return
+	case e.unsent == 0:
+		e.since = at
+	case e.per > 0 && int64(at)/e.per != int64(e.since)/e.per:
+		e.late, e.lateAt = e.late+e.unsent, e.since
+		e.unsent, e.since = 0, at
+	}
+	e.unsent += units
+}
+
+// landLocked takes what the store said of the key at a time that it was told, to which it
+// adds what it was not told of.
+//
+// The store charges what it is told as of when the first of it was taken, so that it fills a
+// bucket up meanwhile as that would have been. That is too early for the others. The state
+// here is exact for what was taken here, so the later of both holds, unless they are further
+// apart than that explains: then somebody gave something back.
+func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
+	own := e.state.T
+	at := e.home.now(now)
+	e.state = limit.Said(d)
+	if limit != e.limit {
+		e.limit.Carry(&e.state, limit, at)
+	}
+	e.addLocked(e.late, e.lateAt)
+	e.addLocked(e.unsent, e.since)
+	slack := own - max(e.state.T, int64(d.At))
+	if e.per == 0 && own > e.state.T && slack <= max(e.slack, int64(at-d.At)) {
+		e.state.T = own
+	} else {
+		slack = 0
+	}
+	e.slack = max(0, slack)
+}
+
+// addLocked charges what the store was not told of.
+func (e *entry) addLocked(units int64, at stint.Instant) {
+	switch {
+	case units > 0:
+		e.limit.Force(&e.state, at, uint64(units))
+	case units < 0:
+		e.limit.Refund(&e.state, at, uint64(-units), nil)
+	}
+}
+
+// dirtyLocked says whether the store has not acknowledged all.
+func (e *entry) dirtyLocked() bool {
+	return e.unsent != 0 || e.late != 0 || e.sent || e.reading != nil
+}
+
+// overLocked says whether nothing can be taken at present.
+func (e *entry) overLocked(now stint.Instant) bool {
+	d := e.limit.Test(&e.state, e.home.now(now), 1)
+	return !d.Allowed
+}

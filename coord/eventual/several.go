@@ -1,0 +1,186 @@
+package eventual
+
+import (
+	"cmp"
+	"slices"
+
+	"stint"
+)
+
+// part is the takes of one key of a call that are decided as one, with the sum of their
+// costs.
+type part struct {
+	entry *entry
+	take  *stint.Take
+	cost  uint64
+	fits  bool
+}
+
+// group is a call of several takes.
+type group struct {
+	call  *stint.Call
+	parts []part
+	of    []int    // the part of each take
+	held  []*entry // in the order in which they are locked
+	read  *Trip    // what has to be read before
+	wait  <-chan struct{}
+
+	someParts [8]part
+	someOf    [8]int
+	someHeld  [8]*entry
+}
+
+// beginSeveral is Begin for calls of several takes, or none. What cannot be answered here
+// as a whole is by the store.
+func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Trip, <-chan struct{}) {
+	for {
+		var g group
+		g.call, g.parts, g.of, g.held = call, g.someParts[:0], g.someOf[:0], g.someHeld[:0]
+		ok := n.gather(&g, now, patient)
+		switch {
+		case !ok && g.read != nil:
+			n.giveUp(g.read)
+			return n.forward(call, now), nil
+		case !ok:
+			return n.forward(call, now), nil
+		case g.read != nil:
+			n.count.reads.Add(1)
+			return g.read, nil
+		case g.wait != nil:
+			return nil, g.wait
+		case n.together(&g, now):
+			return nil, nil
+		}
+	}
+}
+
+// gather finds the entries of a call; false if the store has to decide it.
+func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
+	for i := range g.call.Takes {
+		t := &g.call.Takes[i]
+		if !decidable(g.call, t) {
+			return false
+		}
+		fp := n.keys.print(t)
+		e, mine := n.keys.find(fp, t), false
+		if e == nil && patient {
+			e, mine = n.enter(fp, t, now)
+		}
+		if e == nil || n.away(e.home, now) && !mine {
+			return false
+		}
+		if mine {
+			g.look(e, t, now)
+			continue
+		}
+		e.mu.Lock()
+		reading := e.reading
+		e.mu.Unlock()
+		if reading != nil && !patient {
+			return false
+		}
+		if reading != nil {
+			g.wait = reading
+		}
+		if !g.add(e, t) {
+			return false
+		}
+	}
+	return len(g.call.Takes) > 0
+}
+
+// look adds a key to what has to be read.
+func (g *group) look(e *entry, t *stint.Take, now stint.Instant) {
+	if g.read == nil {
+		g.read = &Trip{Call: new(stint.Call), begun: now, kind: read}
+	}
+	look := *t
+	look.Op, look.Cost, look.Undo, look.Apart = stint.Ask, 0, nil, true
+	g.read.Call.Takes = append(g.read.Call.Takes, look)
+	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})
+}
+
+// add adds a take; false if the store has to say what is wrong with it.
+func (g *group) add(e *entry, t *stint.Take) bool {
+	at := slices.IndexFunc(g.parts, func(p part) bool { return p.entry == e && !p.take.Apart && !t.Apart })
+	if at < 0 {
+		at = len(g.parts)
+		g.parts = append(g.parts, part{entry: e, take: t})
+	} else if first := g.parts[at].take; first.Op != stint.Ask || t.Op != stint.Ask || !first.Limit.Same(t.Limit) {
+		return false
+	}
+	g.parts[at].cost += uint64(t.Cost)
+	g.of = append(g.of, at)
+	if !slices.Contains(g.held, e) {
+		g.held = append(g.held, e)
+	}
+	return true
+}
+
+// giveUp forgets keys that will not be read.
+func (n *Node) giveUp(trip *Trip) {
+	for i := range trip.items {
+		e := trip.items[i].entry
+		e.mu.Lock()
+		e.dead = true
+		close(e.reading)
+		e.reading = nil
+		e.mu.Unlock()
+		n.remove(e)
+	}
+}
+
+// together decides all takes of a group at one moment; false if somebody went meanwhile.
+func (n *Node) together(g *group, now stint.Instant) bool {
+	slices.SortFunc(g.held, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key)) })
+	for i, e := range g.held {
+		e.mu.Lock()
+		if e.dead || e.reading != nil {
+			for _, locked := range g.held[:i+1] {
+				locked.mu.Unlock()
+			}
+			return false
+		}
+	}
+	g.decideLocked(now)
+	for _, e := range g.held {
+		e.mu.Unlock()
+		n.enqueue(e)
+	}
+	return true
+}
+
+// decideLocked answers all takes.
+func (g *group) decideLocked(now stint.Instant) {
+	pass := true
+	for i := range g.parts {
+		p := &g.parts[i]
+		at := p.entry.home.now(now)
+		p.entry.turnLocked(p.take.Limit, at)
+		p.fits = p.take.Op != stint.Ask
+		if !p.fits {
+			d := p.take.Limit.Test(&p.entry.state, at, p.cost)
+			p.fits = d.Allowed
+		}
+		pass = pass && (p.fits || p.take.Apart)
+	}
+	for apart := range 2 { // the others first
+		for i := range g.parts {
+			p := &g.parts[i]
+			if p.take.Apart != (apart == 1) {
+				continue
+			}
+			var d stint.Decision
+			if pass || !p.fits || p.take.Apart {
+				p.entry.applyLocked(p.take, p.cost, now, &d)
+			} else {
+				d = p.take.Limit.Test(&p.entry.state, p.entry.home.now(now), 0)
+			}
+			for k, of := range g.of {
+				if of == i {
+					g.call.Results[k] = d
+				}
+			}
+		}
+	}
+}

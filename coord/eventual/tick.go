@@ -1,0 +1,153 @@
+package eventual
+
+import (
+	"time"
+
+	"stint"
+)
+
+// maxItems is how many keys are in a message.
+const maxItems = 64
+
+// hearEvery is how often a node looks what time it is by the store's clock.
+const hearEvery = stint.Instant(time.Second / time.Microsecond)
+
+// round is the messages that a node makes at a time.
+type round struct {
+	node  *Node
+	now   stint.Instant
+	trips []*Trip
+	last  map[where]*Trip
+	tried map[*home]bool // while nothing comes through
+}
+
+// where says which messages are alike: about keys of one part, of what was taken lately or
+// long ago.
+type where struct {
+	home *home
+	old  bool
+}
+
+// Tick returns the messages of a node about all keys that were asked for since the last: what
+// was taken here, or a look. Each is about keys of one part of the store, and those that had
+// no answer come first, as they were. While nothing comes through there is one for each part,
+// to see when it does. When all of them have ended there may be a Rest.
+func (n *Node) Tick(now stint.Instant) []*Trip {
+	n.sweepAll(now)
+	r := n.round(now)
+	n.mu.Lock()
+	unsure := n.unsure
+	n.unsure = nil
+	n.mu.Unlock()
+	var later []*Trip
+	for _, trip := range unsure {
+		if r.tried[trip.home] && trip.home.failing.Load() != 0 {
+			later = append(later, trip)
+			continue
+		}
+		r.tried[trip.home] = true
+		n.count.repeated.Add(uint64(len(trip.items)))
+		r.trips = append(r.trips, trip)
+	}
+	n.mu.Lock()
+	n.unsure = append(n.unsure, later...)
+	n.mu.Unlock()
+	for e := n.queue.Swap(nil); e != nil; {
+		next := e.next
+		e.next = nil
+		r.tell(e)
+		e = next
+	}
+	return r.end()
+}
+
+// Rest returns what there is to say yet of windows that ended since the tick before: what
+// was taken in the next ones can only be told when that has been acknowledged.
+func (n *Node) Rest(now stint.Instant) []*Trip {
+	r := n.round(now)
+	n.mu.Lock()
+	rest := n.rest
+	n.rest = nil
+	n.mu.Unlock()
+	for _, e := range rest {
+		r.tell(e)
+	}
+	return r.end()
+}
+
+func (n *Node) round(now stint.Instant) *round {
+	return &round{node: n, now: now, last: map[where]*Trip{}, tried: map[*home]bool{}}
+}
+
+// end returns the messages, ready to be sent.
+func (r *round) end() []*Trip {
+	for _, trip := range r.trips {
+		trip.seal(r.node)
+		trip.begun = r.now
+		r.node.count.messages.Add(1)
+	}
+	return r.trips
+}
+
+// tell adds to the messages what there is to say of an entry.
+func (r *round) tell(e *entry) {
+	if e.home.failing.Load() != 0 && r.tried[e.home] {
+		e.queued.Store(false)
+		r.node.enqueue(e) // when something comes through
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queued.Store(false)
+	if e.dead || e.reading != nil || e.sent { // who is being told of is queued again by that
+		return
+	}
+	it := item{entry: e, limit: e.limit}
+	if e.late != 0 {
+		it.units, it.at = clip(e.late), e.lateAt
+		e.late -= it.units
+	} else if e.unsent != 0 {
+		it.units, it.at = clip(e.unsent), e.since
+		e.unsent -= it.units
+	} else {
+		r.node.count.looks.Add(1)
+	}
+	e.sent = true
+	at := where{e.home, it.units != 0 && e.home.now(r.now)-it.at > 2*r.node.interval}
+	trip := r.last[at]
+	if trip == nil || len(trip.items) == maxItems {
+		trip = r.trip(at)
+	}
+	trip.items = append(trip.items, it)
+}
+
+// clip returns what of units fits into a take.
+func clip(units int64) int64 { return max(-stint.MaxCost, min(units, stint.MaxCost)) }
+
+// trip begins a message.
+func (r *round) trip(at where) *Trip {
+	h := at.home
+	trip := &Trip{Call: new(stint.Call), kind: push, home: h}
+	r.trips, r.last[at] = append(r.trips, trip), trip
+	r.tried[h] = true
+	if r.now-stint.Instant(h.heard.Load()) >= hearEvery {
+		h.heard.Store(int64(r.now))
+		look := stint.Take{Key: "eventual", Place: h.place, Limit: receipt}
+		r.trips = append(r.trips, &Trip{Call: &stint.Call{Takes: []stint.Take{look}}, kind: clockLook, home: h})
+	}
+	return trip
+}
+
+// sweepAll gives back places of keys that there is nothing to know of.
+func (n *Node) sweepAll(now stint.Instant) {
+	n.sweep(n.common, now)
+	n.naming.Lock()
+	all := make([]*pool, 0, len(n.names))
+	for _, p := range n.names {
+		all = append(all, p)
+	}
+	n.naming.Unlock()
+	for _, p := range all {
+		n.sweep(p, now)
+	}
+}
