@@ -18,7 +18,7 @@ func (q *Question) Done() <-chan struct{} { return q.done }
 
 // Ask begins a question about the keys of a call whose limits are asked about. It returns
 // nil where there is nobody to ask. Whoever asks ends it with Answered.
-func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
+func (n *Node) Ask(call *stint.Call) (*Question, []Message) {
 	t := &n.talk
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 	}
 	e.settle(now)
 	k = news{limit: e.limit, key: e.key, count: e.own, n: e.own.taken - e.told, late: e.late}
-	k.born = min(k.born, number)
+	k.born, k.number = min(k.born, number), number
 	return k, true
 }
 

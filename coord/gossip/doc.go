@@ -2,7 +2,8 @@
 // from what it took itself and from what the others told it, and tells them what it took.
 //
 // A [Node] is what one process knows: it never blocks, starts nothing, and has no clock and
-// no network, so that package coord/sim can put fleets of them through bad weather.
+// no network, so that package coord/sim can put fleets of them through bad weather. A
+// [Store] is a Node with a clock and with [Peers], which carry its messages.
 //
 // # What is told
 //

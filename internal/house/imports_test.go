@@ -39,6 +39,11 @@ var layers = []layer{
 		"the simulator drives the nodes that it judges, and is their store itself",
 	},
 	{
+		[]string{"coord/gossip/members"},
+		[]string{".", "coord/gossip", "internal/..."},
+		"what carries messages knows whose they are, and not what they mean",
+	},
+	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
 		[]string{".", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
@@ -132,7 +137,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "telemetry/*", "dashboard",
+			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "coord/gossip/members", "guard", "telemetry", "telemetry/*", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

@@ -1,0 +1,246 @@
+// Package members finds the other nodes of a fleet and carries messages between them, over
+// hashicorp/memberlist, which only this package knows.
+package members
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"stint/coord/gossip"
+)
+
+// Timing of what memberlist does not say.
+const (
+	joinSoon  = time.Second      // tries to join while nobody is there
+	joinEvery = 10 * time.Second // and when somebody is
+	leaving   = 500 * time.Millisecond
+	dialing   = 2 * time.Second // how long a connection may take
+	bulkAtOne = 4               // long messages that wait for one peer
+)
+
+// Options say where a node is and how it finds the others.
+type Options struct {
+	// Addr is where to listen, HOST:PORT, on UDP and TCP. Others must reach this node there.
+	Addr string
+
+	// Join are addresses HOST:PORT of others, any of them. A name may stand for many
+	// addresses, and is looked up again and again, so that nodes that come later are found.
+	// This node's own address may be among them.
+	Join []string
+
+	// Key encrypts all messages, and keeps out whoever does not have it: 16, 24 or 32 bytes,
+	// see ReadKey. Nil: none, so that whoever reaches Addr can say what he likes.
+	Key []byte
+
+	// Log is told what matters; nil: nobody.
+	Log *slog.Logger
+}
+
+// Members are the other nodes that can be reached. They are [gossip.Peers], safe for
+// concurrent use.
+//
+// A message that fits into a packet goes as one, by UDP; a longer one by a connection of its
+// own, in the background. Memberlist looks at one other node a second: one that is gone is
+// known to be after about 5 seconds, more with many nodes. Nodes that were lost, as a network
+// fell apart, are looked for among Options.Join every 10 seconds.
+type Members struct {
+	o       Options
+	list    *memberlist.Memberlist
+	to      gossip.Receiver
+	refused atomic.Uint64
+
+	mu   sync.RWMutex // guards what follows
+	here map[uint64]*peer
+	all  sync.WaitGroup // long messages on their way
+
+	logging sync.Mutex      // guards told
+	told    map[string]bool // whose refusal was logged
+}
+
+var _ gossip.Peers = (*Members)(nil)
+
+// peer is a node that can be reached.
+type peer struct {
+	node *memberlist.Node
+	bulk chan struct{} // a place for each long message on its way
+}
+
+// New returns members that are not looked for yet.
+func New(o Options) *Members {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Members{o: o, here: make(map[uint64]*peer), told: make(map[string]bool)}
+}
+
+// Open listens, see gossip.Peers.
+func (m *Members) Open(to gossip.Receiver) error {
+	host, port, err := net.SplitHostPort(m.o.Addr)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("port %q: %w", port, err)
+	}
+	ip := "0.0.0.0"
+	if host != "" {
+		address, err := net.ResolveIPAddr("ip", host)
+		if err != nil {
+			return err
+		}
+		ip = address.String()
+	}
+	m.to = to
+	c := memberlist.DefaultLANConfig()
+	c.Name = nameOf(to.ID())
+	c.BindAddr, c.BindPort, c.AdvertisePort = ip, int(number), int(number)
+	c.SecretKey = m.o.Key
+	c.Label = "stint"
+	c.EnableCompression = false
+	c.TCPTimeout = dialing
+	c.Delegate, c.Events = delegate{m}, delegate{m}
+	c.LogOutput = &logs{m}
+	list, err := memberlist.Create(c)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.list = list
+	m.mu.Unlock()
+	m.join(context.Background())
+	return nil
+}
+
+// Addr returns where this node is reached.
+func (m *Members) Addr() string { return m.list.LocalNode().Address() }
+
+// Refused returns how often somebody without the key was refused.
+func (m *Members) Refused() uint64 { return m.refused.Load() }
+
+// nameOf returns the name by which a node is known.
+func nameOf(id uint64) string { return strconv.FormatUint(id, 16) }
+
+// Send sends a message, see gossip.Peers.
+func (m *Members) Send(msg gossip.Message) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.list == nil {
+		return
+	}
+	if msg.To != 0 {
+		if p := m.here[msg.To]; p != nil {
+			m.sendLocked(p, &msg)
+		}
+		return
+	}
+	for _, p := range m.here {
+		m.sendLocked(p, &msg)
+	}
+}
+
+// sendLocked sends a message to a peer. What cannot be sent is lost: it is asked for later.
+func (m *Members) sendLocked(p *peer, msg *gossip.Message) {
+	if !msg.Bulk {
+		if err := m.list.SendBestEffort(p.node, msg.Bytes); err != nil {
+			m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+		}
+		return
+	}
+	select {
+	case p.bulk <- struct{}{}:
+	default:
+		return // it is too slow
+	}
+	bytes := msg.Bytes
+	m.all.Go(func() {
+		defer func() { <-p.bulk }()
+		if err := m.list.SendReliable(p.node, bytes); err != nil {
+			m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+		}
+	})
+}
+
+// Run looks for others until ctx is done.
+func (m *Members) Run(ctx context.Context) {
+	soon := time.NewTicker(joinSoon)
+	defer soon.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-soon.C:
+		case <-ctx.Done():
+			return
+		}
+		m.mu.RLock()
+		alone := len(m.here) == 0
+		m.mu.RUnlock()
+		if alone || time.Since(last) >= joinEvery {
+			m.join(ctx)
+			last = time.Now()
+		}
+	}
+}
+
+// join asks those of Options.Join who are no members yet to be.
+func (m *Members) join(ctx context.Context) {
+	known := map[string]bool{m.Addr(): true}
+	m.mu.RLock()
+	for _, p := range m.here {
+		known[p.node.Address()] = true
+	}
+	m.mu.RUnlock()
+	var strangers []string
+	for _, address := range m.lookup(ctx) {
+		if !known[address] {
+			known[address] = true
+			strangers = append(strangers, address)
+		}
+	}
+	if len(strangers) == 0 {
+		return
+	}
+	if _, err := m.list.Join(strangers); err != nil {
+		m.o.Log.Debug("gossip: not all nodes could be joined", "problem", err)
+	}
+}
+
+// lookup returns the addresses that Options.Join stand for now.
+func (m *Members) lookup(ctx context.Context) (all []string) {
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	for _, one := range m.o.Join {
+		host, port, err := net.SplitHostPort(one)
+		if err != nil {
+			continue
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil {
+			m.o.Log.Debug("gossip: a name was not found", "name", host, "problem", err)
+			continue
+		}
+		for _, ip := range found {
+			all = append(all, net.JoinHostPort(ip, port))
+		}
+	}
+	return all
+}
+
+// Close leaves the others, see gossip.Peers.
+func (m *Members) Close() {
+	m.all.Wait()
+	if err := m.list.Leave(leaving); err != nil {
+		m.o.Log.Debug("gossip: could not say goodbye", "problem", err)
+	}
+	if err := m.list.Shutdown(); err != nil {
+		m.o.Log.Debug("gossip: could not end", "problem", err)
+	}
+}
