@@ -59,13 +59,14 @@ func main() {
 
 // run is the demo. All that it has started has ended when it returns.
 func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration) error {
+	fmt.Fprintf(out, "Starting a Redis and %d nodes of Stint ...\n\n", nodes)
 	f, err := startFleet(ctx, binary)
 	defer f.stop()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Three nodes of Stint share a limit through one Redis: %d requests at once, and %d a second.\n", burst, rate)
-	fmt.Fprintf(out, "%d callers ask for more. Each node decides from what Redis has lent it.\n\n", nodes*callers)
+	fmt.Fprintf(out, "The nodes share a limit through the Redis: %d requests at once, and %d a second.\n", burst, rate)
+	fmt.Fprintf(out, "%d callers ask for more. Each node decides from what the Redis has lent it.\n\n", nodes*callers)
 	fmt.Fprintf(out, "%6.1f s  all nodes answer\n", 0.0)
 
 	plan := crowd.Plan{

@@ -177,7 +177,7 @@ func start(t *testing.T, file, redis string) []*proxytest.Service {
 		if len(s.command) == 0 || s.command[0] != "serve" {
 			continue
 		}
-		flags := []string{"--store-timeout=1s"} // for a busy machine
+		flags := []string{"--store-timeout=5s"} // for a busy machine
 		for _, flag := range s.command[1:] {
 			switch name, _, _ := strings.Cut(flag, "="); name {
 			case "--http", "--grpc", "--admin": // Stint of proxytest gives them
