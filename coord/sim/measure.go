@@ -22,6 +22,9 @@ func (w *world) result() Result {
 			res.Held += p.is.held()
 		}
 	}
+	if res.Stale = w.stale; w.stale > 0 {
+		res.Surge = w.surge()
+	}
 	slices.Sort(w.took)
 	if n := len(w.took); n > 0 {
 		res.P50, res.P99 = w.took[n/2], w.took[n*99/100]
@@ -31,13 +34,8 @@ func (w *world) result() Result {
 
 // over returns by how much the worst window of any key was above the limit.
 func (w *world) over() int64 {
-	keys := map[int][]passage{}
-	for _, p := range w.admitted {
-		keys[p.key] = append(keys[p.key], p)
-	}
 	worst := int64(0)
-	for _, list := range keys {
-		slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
+	for _, list := range byKey(w.admitted) {
 		if w.Limit.Algorithm() == stint.FixedWindow {
 			worst = max(worst, overWindows(w.Limit, list))
 		} else {
@@ -45,6 +43,34 @@ func (w *world) over() int64 {
 		}
 	}
 	return worst
+}
+
+// byKey returns what came to pass of each key, by time.
+func byKey(all []passage) map[int][]passage {
+	keys := map[int][]passage{}
+	for _, p := range all {
+		keys[p.key] = append(keys[p.key], p)
+	}
+	for _, list := range keys {
+		slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
+	}
+	return keys
+}
+
+// surge returns the most that was asked for of a key while somebody had not heard of it.
+func (w *world) surge() (most int64) {
+	for _, list := range byKey(w.tries) {
+		sum, first := int64(0), 0
+		for _, p := range list {
+			sum += int64(p.cost)
+			for list[first].at < p.at-w.stale {
+				sum -= int64(list[first].cost)
+				first++
+			}
+			most = max(most, sum)
+		}
+	}
+	return most
 }
 
 // overBucket looks at all windows of one key of which burst + T * requests/per may pass in

@@ -177,7 +177,7 @@ func again(ledger sim.Ledger, changed *int) sim.Ledger {
 func TestAsksAgain(t *testing.T) {
 	count := func(ledger func() sim.Ledger) (changed int) {
 		for seed := range uint64(20) {
-			o := sim.Weather(seed, 1000, 0)
+			o := sim.Weather(sim.Leased, seed, 1000, 0)
 			if seed%2 == 0 {
 				o = sim.Hunt(seed, 1000)
 				o.Faults = nil

@@ -34,7 +34,8 @@ type place struct {
 	mono, wall int64
 	rate       float64
 
-	to, from link // the store
+	to, from link          // the store
+	links    map[int]*link // to other places
 }
 
 // link is one way that messages take.
@@ -50,6 +51,8 @@ func (p *place) start() {
 		p.is = newLeased(p)
 	case p.w.Mode == Strict:
 		p.is = &strict{p}
+	case p.w.Mode == Gossip:
+		p.is = newGossiping(p)
 	default:
 		p.is = &sticky{p, map[stint.Key]*stint.State{}}
 	}

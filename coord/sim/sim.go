@@ -30,6 +30,9 @@ type Options struct {
 	// Mode is how the nodes agree. The zero Mode is Leased.
 	Mode Mode
 
+	// Interval is how often nodes tell what they took where they decide alone; 0: 100 ms.
+	Interval time.Duration
+
 	// Nodes is how many there are.
 	Nodes int
 
@@ -70,12 +73,16 @@ const (
 	Leased Mode = iota
 	Strict      // every take asks the store
 	Sticky      // a client is always sent to the same node, which counts alone
+	Gossip      // nodes decide alone and tell each other
 )
 
-var modeNames = [...]string{"leased", "strict", "sticky"}
+var modeNames = [...]string{"leased", "strict", "sticky", "gossip"}
 
 // String names the mode.
 func (m Mode) String() string { return modeNames[m] }
+
+// alone says whether nodes decide alone and agree later.
+func (m Mode) alone() bool { return m == Gossip }
 
 // Take is what a client asks of a node.
 type Take struct {
@@ -161,6 +168,12 @@ type Result struct {
 	Strangers int
 
 	Held int64 // units that were lent and unspent in the end
+
+	// Stale is the longest for which a node that let something pass had not heard what
+	// another one took: S, with all that befell messages. Surge is the most that was asked
+	// for of a key in such a time. Of modes that ask it is 0.
+	Stale time.Duration
+	Surge int64
 
 	// P50 and P99 are how long an answer took.
 	P50, P99 time.Duration

@@ -128,13 +128,14 @@ func (s *sum) add(r *sim.Result) {
 func TestWeather(t *testing.T) {
 	n := *histories
 	if testing.Short() {
-		n /= 60
+		n = max(1, n/60)
 	}
 	var all sum
 	each(t, n, func(i int) {
-		o := sim.Weather(*first+uint64(i), *takes, i%7)
-		if i%3 == 0 {
-			o = sim.Hunt(*first+uint64(i), *takes)
+		seed := *first + uint64(i)
+		o := sim.Weather(sim.Leased, seed, *takes, int(seed%7))
+		if seed%3 == 0 {
+			o = sim.Hunt(seed, *takes)
 		}
 		res := sim.Run(o)
 		all.add(&res)
@@ -156,19 +157,20 @@ func TestWeather(t *testing.T) {
 // TestDivided: where each node has a part to itself, nobody gets more than the limit either,
 // however long nodes are cut off from the store and whoever dies, and the parts go on.
 func TestDivided(t *testing.T) {
-	n := *histories / 8
+	n := max(1, *histories/8)
 	if testing.Short() {
-		n /= 20
+		n = max(1, n/20)
 	}
 	var all sum
 	var own atomic.Int64
 	each(t, n, func(i int) {
-		o, fast := sim.Divided(*first+uint64(i), *takes, i%7)
+		seed := *first + uint64(i)
+		o, fast := sim.Divided(seed, *takes, int(seed%7))
 		res := sim.Run(o)
 		all.add(&res)
 		own.Add(int64(res.Own))
 		if res.Over > fast+int64(res.Strangers)*o.Limit.Most() {
-			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=8): %d nodes, %+v, %+v each, %+v, %+v",
+			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v each, %+v, %+v",
 				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Share.Spec(), o.Network, o.Faults)
 		}
 	})
@@ -221,7 +223,7 @@ func atLeast(t *testing.T, seen *sim.Seen, least int) {
 // The same seed is the same history.
 func TestRunRepeats(t *testing.T) {
 	for seed := range uint64(10) {
-		if a, b := sim.Run(sim.Weather(seed, 500, 4)), sim.Run(sim.Weather(seed, 500, 4)); a != b {
+		if a, b := sim.Run(sim.Weather(sim.Leased, seed, 500, 4)), sim.Run(sim.Weather(sim.Leased, seed, 500, 4)); a != b {
 			t.Errorf("seed %d: %+v, and again %+v", seed, a, b)
 		}
 	}
@@ -231,7 +233,7 @@ func TestRunRepeats(t *testing.T) {
 // meanwhile, and what was lent besides: no more.
 func TestLeap(t *testing.T) {
 	for seed := range uint64(40) {
-		o := sim.Weather(seed, 1000, 0)
+		o := sim.Weather(sim.Leased, seed, 1000, 0)
 		if o.Limit.Algorithm() != stint.TokenBucket {
 			continue
 		}

@@ -10,10 +10,10 @@ import (
 // Weather returns a history that follows from its seed: some nodes, a limit, a network,
 // clients that are out for more than they may, and faults, the more the worse. It asks
 // about so many takes.
-func Weather(seed uint64, takes int, faults int) Options {
+func Weather(mode Mode, seed uint64, takes int, faults int) Options {
 	r := rand.New(rand.NewPCG(seed, 1))
 	o := Options{
-		Seed: seed, Nodes: pick(r, 2, 2, 3, 5, 8, 13, 20, 50, 100), Keys: pick(r, 1, 1, 1, 2, 3),
+		Mode: mode, Seed: seed, Nodes: pick(r, 2, 2, 3, 5, 8, 13, 20, 50, 100), Keys: pick(r, 1, 1, 1, 2, 3),
 		Length: time.Duration(pick(r, 1, 3, 10, 30)) * time.Second,
 	}
 	spec := stint.Spec{Algorithm: stint.TokenBucket, Per: time.Second}
@@ -22,10 +22,14 @@ func Weather(seed uint64, takes int, faults int) Options {
 	if r.IntN(4) == 0 {
 		spec = stint.Spec{Requests: uint32(pick(r, 10, 100, 1000)), Per: time.Duration(pick(r, 100, 1000, 7000)) * time.Millisecond}
 	}
+	spec.CarryDebt = mode.alone() && spec.Algorithm == stint.FixedWindow
 	o.Limit = stint.MustLimit(spec)
 	o.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond}
 	o.Network.Most = o.Network.Least + time.Duration(pick(r, 0, 1, 5, 30))*time.Millisecond
 	o.Network.Lost, o.Network.Twice = pick(r, 0, 0, 0.01, 0.2), pick(r, 0, 0.05, 0.3)
+	if mode == Gossip { // messages grow with the square of the number
+		o.Length = min(o.Length, 100*time.Second/time.Duration(o.Nodes))
+	}
 	o.Demand = func(r *rand.Rand, ask func(Take)) { adversary(&o, r, takes, ask) }
 	for range faults {
 		o.Faults = append(o.Faults, o.fault(r))
@@ -33,9 +37,17 @@ func Weather(seed uint64, takes int, faults int) Options {
 	return o
 }
 
-// fault returns one that the bound has to outlast: all but leaps of the store's clock.
+// fault returns one that the bound has to outlast: all but leaps of the store's clock and,
+// where there is no store, of what befalls that and the time of day.
 func (o *Options) fault(r *rand.Rand) Fault {
-	f := Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: Kind(r.IntN(int(Leap))), Node: r.IntN(o.Nodes)}
+	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split}
+	if o.Mode == Gossip {
+		kinds = []Kind{Cut, Stall, Kill, Split, Pause, Drift}
+		if o.Limit.Algorithm() == stint.FixedWindow { // who has another time has other windows
+			kinds = kinds[:4]
+		}
+	}
+	f := Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: pick(r, kinds...), Node: r.IntN(o.Nodes)}
 	f.For = time.Duration(pick(r, 5, 50, 500, 3000, 8000)) * time.Millisecond
 	f.Rate = pick(r, 0.9, 0.99, 1.01, 1.1)
 	if f.Kind == Set && r.IntN(2) == 0 {
@@ -98,7 +110,7 @@ func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 	if seed%3 == 0 {
 		o = Hunt(seed, takes)
 	} else {
-		o = Weather(seed, takes, faults)
+		o = Weather(Leased, seed, takes, faults)
 		o.Nodes = pick(r, 2, 3, 5, 8, 13)
 		spec := o.Limit.Spec()
 		spec.Requests = max(spec.Requests, uint32(pick(r, 50, 100, 300)))

@@ -62,6 +62,8 @@ type world struct {
 	own      int
 	calls    int
 	messages int
+	stale    time.Duration // the longest that a node did not hear what was taken elsewhere
+	tries    []passage     // what was asked for, when it was decided
 	seen     Seen
 }
 
@@ -91,7 +93,7 @@ func newWorld(o *Options) *world {
 	}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
-		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano()}
+		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
 		w.places = append(w.places, p)
 		p.start()
 	}
@@ -192,17 +194,16 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 		return
 	}
 	w.took = append(w.took, w.now-q.At)
+	for i := range q.call.Takes {
+		w.tries = append(w.tries, passage{q.key(i), w.now, q.Cost})
+	}
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed {
 			return
 		}
 	}
 	for i := range q.call.Takes {
-		key := q.Key
-		if i > 0 {
-			key = q.With
-		}
-		w.admitted = append(w.admitted, passage{key, when(i), q.Cost})
+		w.admitted = append(w.admitted, passage{q.key(i), when(i), q.Cost})
 	}
 }
 
@@ -213,6 +214,14 @@ func (w *world) fail(q *request) {
 		return
 	}
 	w.failed++
+}
+
+// key returns the key of a take of a request.
+func (q *request) key(take int) int {
+	if take > 0 {
+		return q.With
+	}
+	return q.Key
 }
 
 // here notes what passed by the decision of a node alone.

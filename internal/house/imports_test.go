@@ -35,7 +35,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"coord/sim"},
-		[]string{".", "coord/lease", "coord/share", "internal/..."},
+		[]string{".", "coord/*", "internal/..."},
 		"the simulator drives the nodes that it judges, and is their store itself",
 	},
 	{
