@@ -14,7 +14,7 @@ func TestClocksNoticeJumps(t *testing.T) {
 			c := clocks{start: time.Now()}
 			c.both()
 			time.Sleep(wallAge - time.Nanosecond) // by the clock of a bubble
-			c.ahead.Add(int64(-jump)) // as if it had been read before it jumped
+			c.ahead.Add(int64(-jump))             // as if it had been read before it jumped
 			if m := c.now(); m.Mono != int64(wallAge) || m.Wall != time.Now().Add(-jump).UnixNano() {
 				t.Errorf("%+v", m)
 			}

@@ -304,7 +304,7 @@ func (n *Node) tell(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	if !e.unanswered {
 		home = e.takeHomeLocked()
 	}
-	e.flyLocked(a, n, home, max(e.rate*n.ahead.Seconds(), 4*float64(e.grant), 8), now)
+	e.flyLocked(a, n, home, max(n.slice(e), 4*float64(e.grant), 8), now)
 	return true
 }
 
@@ -443,7 +443,7 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 	case left > 0 && now.Mono-h.answered > int64(stint.LeaseTime/2):
 		return true
 	}
-	return need >= 2 && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
+	return need >= 2 && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
 }
 
 // mayAsk says whether the store may have something.
@@ -458,16 +458,32 @@ func (n *Node) lead() float64 {
 	return (n.Every()*3/2 + 2*time.Duration(n.delay.Load())).Seconds()
 }
 
+// worth is how many units a message asks for where that is no more than is used in twice
+// the time that a node asks ahead: it shall cost the store one call for fifty decisions.
+const worth = 64
+
+// slice returns how many units a key should have here after an ask: what it uses until the
+// next one has its answer.
+func (n *Node) slice(e *entry) float64 {
+	need := e.rate * n.ahead.Seconds()
+	return e.rate*n.lead() + max(need, min(worth, 2*need))
+}
+
 // surplus returns how many of the units that are left are not needed here.
 func (n *Node) surplus(e *entry, left float64) float64 {
-	need := e.rate * n.ahead.Seconds()
+	slice := n.slice(e)
 	switch {
-	case left > 0 && (need < 1 || e.unused >= 2 && e.rate*n.Every().Seconds() > 1):
+	case n.idle(e):
 		return left
-	case left > 2*need+2:
-		return left - need
+	case left > 2*slice+2:
+		return left - slice
 	}
 	return 0
+}
+
+// idle says whether nobody asks for a key any more, who would have by now.
+func (n *Node) idle(e *entry) bool {
+	return e.rate*n.ahead.Seconds() < 1 || e.unused >= 2 && e.rate*n.Every().Seconds() > 1
 }
 
 // tellOf adds to a message what there is to say of a key.
@@ -489,14 +505,14 @@ func (n *Node) tellOf(trip *Trip, e *entry, now Moment, release bool) {
 	left := h.now()
 	switch extra := int64(n.surplus(e, float64(left))); {
 	case h == nil:
-		want = e.rate * n.ahead.Seconds()
+		want = n.slice(e)
 	case left > 0 && (release || e.recall || extra >= left || now.reached(h.until)):
 		home = e.takeHomeLocked()
 	case extra > 0:
 		home = h.take(extra)
 		e.start -= home
 	default:
-		want = e.rate*n.ahead.Seconds() - float64(left)
+		want = n.slice(e) - float64(left)
 	}
 	e.flyLocked(&a.loan, n, home, want, now)
 }

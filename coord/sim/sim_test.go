@@ -50,11 +50,11 @@ func TestFigures(t *testing.T) {
 		utilisation float64
 		left        float64
 	}{
-		{"half the rate", 5_000, 0, nil, 0.98, 0.03},
+		{"half the rate", 5_000, 0, nil, 0.98, 0.02},
 		{"the rate", 10_000, 0, nil, 0.98, 0.02},
 		{"half as much again", 15_000, 0, nil, 0.98, 0.02},
 		{"ten times the rate", 100_000, 0, nil, 0.98, 0.02},
-		{"half the rate, jumping", 5_000, 300 * time.Millisecond, nil, 0.95, 0.03},
+		{"half the rate, jumping", 5_000, 300 * time.Millisecond, nil, 0.95, 0.02},
 		{"the rate, jumping", 10_000, 300 * time.Millisecond, nil, 0.95, 0.02},
 		{"half as much again, jumping", 15_000, 300 * time.Millisecond, nil, 0.95, 0.02},
 		{"the rate, a tenth divided", 10_000, 0, share, 0.98, 0.02},
