@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/internal/filewatch"
+	"stint/internal/setting"
 	"stint/internal/strictyaml"
 	"stint/internal/urlpath"
 	"stint/rule/catalog"
@@ -50,7 +51,7 @@ func checkFold(word string) error {
 	if near := strictyaml.Nearest(word, known); near != "" {
 		hint = "is " + near + " meant?"
 	}
-	return &hinted{fmt.Sprintf("unknown word %q", word), hint}
+	return setting.Fault(fmt.Sprintf("unknown word %q", word), hint)
 }
 
 // folds returns what CatalogFold says. It has been checked.

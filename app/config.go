@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"stint/internal/setting"
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
@@ -235,7 +236,7 @@ func (c *Config) check() error {
 	}
 	for _, s := range c.Settings() {
 		if err := s.Check(); err != nil {
-			return c.at(s.Name, err.Error(), hintOf(err))
+			return c.at(s.Name, err.Error(), setting.HintOf(err))
 		}
 	}
 	if c.CatalogDomain == "" {

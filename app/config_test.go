@@ -247,26 +247,3 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
-
-func TestSizes(t *testing.T) {
-	for _, test := range []struct {
-		text string
-		want int64
-		back string
-	}{
-		{"1048576", 1 << 20, "1MiB"},
-		{"64 MiB", 64 << 20, "64MiB"},
-		{"2GB", 2e9, "1953125KiB"},
-		{"1TiB", 1 << 40, "1TiB"},
-		{"1234567B", 1234567, "1234567"},
-	} {
-		var n int64
-		s := size{field: &n}
-		if err := s.Set(test.text); err != nil || n != test.want || s.String() != test.back {
-			t.Errorf("%s: %d (%s), error %v; want %d (%s)", test.text, n, s.String(), err, test.want, test.back)
-		}
-	}
-	if (&duration{new(time.Duration)}).Set("1.5s") != nil {
-		t.Error("1.5s is refused")
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/certs"
 	"stint/internal/filewatch"
+	"stint/internal/setting"
 	"stint/rule"
 	"stint/server/rls"
 	"stint/server/rls/transport"
@@ -93,25 +94,25 @@ func defaultRLS() RLS {
 // settings are those of r.
 func (r *RLS) settings() []Setting {
 	return []Setting{
-		{"grpc-tls-cert", "`FILE` of the certificate of grpc, read again when it changes", &path{&r.TLSCert}},
-		{"grpc-tls-key", "`FILE` of its private key", &path{&r.TLSKey}},
-		{"grpc-tls-client-ca", "`FILE` of the certificates that may sign those of grpc clients", &path{&r.TLSClientCA}},
-		{"grpc-tls-client-name", "DNS `NAME` that the certificate of a grpc client must be for", &text{&r.TLSClientName, nil}},
-		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", &number{&r.MaxStreams, 1, 1 << 30}},
-		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", &size{&r.MaxMessage, 1 << 10, 1 << 30, "a request", ""}},
-		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", &duration{&r.Keepalive}},
-		{"grpc-keepalive-timeout", "longest `TIME` for its answer", &duration{&r.KeepaliveTimeout}},
-		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", &duration{&r.MaxAge}},
-		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", &duration{&r.MaxAgeGrace}},
-		{"grpc-reflection", "tell grpc clients that ask what the service looks like", &flag{&r.Reflection}},
-		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", &list{&r.Headers, checkFields, false}},
-		{"rls-header-limit", "`NAME` of the first of the fields envoy", &text{&r.HeaderLimit, checkFieldName}},
-		{"rls-header-remaining", "`NAME` of the second", &text{&r.HeaderRemaining, checkFieldName}},
-		{"rls-header-reset", "`NAME` of the third", &text{&r.HeaderReset, checkFieldName}},
-		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", &flag{&r.Metadata}},
-		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", &flag{&r.Shadow}},
-		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", &flag{&r.Quota}},
-		{"rls-grant", "`NUMBER` of requests that a descriptor is granted at once; 0: no quotas", &number{&r.Grant, 0, 1 << 30}},
+		{"grpc-tls-cert", "`FILE` of the certificate of grpc, read again when it changes", setting.Path(&r.TLSCert)},
+		{"grpc-tls-key", "`FILE` of its private key", setting.Path(&r.TLSKey)},
+		{"grpc-tls-client-ca", "`FILE` of the certificates that may sign those of grpc clients", setting.Path(&r.TLSClientCA)},
+		{"grpc-tls-client-name", "DNS `NAME` that the certificate of a grpc client must be for", setting.Text(&r.TLSClientName, nil)},
+		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", setting.Number(&r.MaxStreams, 1, 1<<30)},
+		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", setting.Size(&r.MaxMessage, setting.Bounds{Least: 1 << 10, Most: 1 << 30, What: "a request"})},
+		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", setting.Duration(&r.Keepalive)},
+		{"grpc-keepalive-timeout", "longest `TIME` for its answer", setting.Duration(&r.KeepaliveTimeout)},
+		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", setting.Duration(&r.MaxAge)},
+		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", setting.Duration(&r.MaxAgeGrace)},
+		{"grpc-reflection", "tell grpc clients that ask what the service looks like", setting.Flag(&r.Reflection)},
+		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", setting.List(&r.Headers, checkFields)},
+		{"rls-header-limit", "`NAME` of the first of the fields envoy", setting.Text(&r.HeaderLimit, checkFieldName)},
+		{"rls-header-remaining", "`NAME` of the second", setting.Text(&r.HeaderRemaining, checkFieldName)},
+		{"rls-header-reset", "`NAME` of the third", setting.Text(&r.HeaderReset, checkFieldName)},
+		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", setting.Flag(&r.Metadata)},
+		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", setting.Flag(&r.Shadow)},
+		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", setting.Flag(&r.Quota)},
+		{"rls-grant", "`NUMBER` of requests that a descriptor is granted at once; 0: no quotas", setting.Number(&r.Grant, 0, 1<<30)},
 	}
 }
 
@@ -129,7 +130,7 @@ func checkFields(name string) error {
 func checkFieldName(name string) error {
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
-			return &hinted{fmt.Sprintf("%q is no name of a header field", name), "write letters, digits and dashes, such as RateLimit-Limit"}
+			return setting.Fault(fmt.Sprintf("%q is no name of a header field", name), "write letters, digits and dashes, such as RateLimit-Limit")
 		}
 	}
 	return nil

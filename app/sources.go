@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/setting"
 	"stint/internal/strictyaml"
 	"stint/internal/wording"
 )
@@ -77,13 +78,13 @@ func (c *Config) apply(source []Given) error {
 			errs = append(errs, &ConfigError{Where: g.Where, Problem: fmt.Sprintf("unknown setting %q", g.Name), Hint: "see stint help serve"})
 			continue
 		}
-		if l, ok := s.value.(*list); ok && !fresh[g.Name] {
-			*l.field = nil
+		if !fresh[g.Name] {
+			setting.Empty(s.value)
 		}
 		fresh[g.Name] = true
 		c.where[g.Name] = g.Where
 		if err := s.Set(g.Value); err != nil {
-			errs = append(errs, c.at(g.Name, err.Error(), hintOf(err)))
+			errs = append(errs, c.at(g.Name, err.Error(), setting.HintOf(err)))
 		}
 	}
 	return errors.Join(errs...)
@@ -124,7 +125,7 @@ func environment(c *Config, environ []string) []Given {
 			}
 			continue
 		}
-		if _, isText := s.value.(*text); value == "" && !isText && s.Type() != "list" && s.Type() != "string" {
+		if value == "" && s.Type() != "list" && s.Type() != "string" {
 			continue
 		}
 		given = append(given, Given{s.Name, value, name})

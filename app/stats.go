@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"stint/internal/setting"
 	"stint/internal/statsd"
 	"stint/limiter"
 	"stint/server/httpapi"
@@ -58,13 +58,13 @@ func defaultStats() Stats {
 // settings are those of s.
 func (s *Stats) settings() []Setting {
 	return []Setting{
-		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", &text{&s.Metrics, checkAddress}},
-		{"metrics-path", "`PATH` of the metrics there", &text{&s.MetricsPath, checkPath}},
-		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", &flag{&s.Envoy}},
-		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", &fraction{&s.NearLimitRatio}},
-		{"statsd", "`URL` to send those to: udp://, tcp:// or dogstatsd://HOST:PORT", &text{&s.StatsD, checkStatsD}},
-		{"statsd-interval", "`TIME` between two sendings", &duration{&s.StatsDInterval}},
-		{"statsd-tags", "`NAME:VALUE` on everything that is sent; may be repeated", &list{&s.StatsDTags, checkTag, false}},
+		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", setting.Text(&s.Metrics, checkAddress)},
+		{"metrics-path", "`PATH` of the metrics there", setting.Text(&s.MetricsPath, checkPath)},
+		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", setting.Flag(&s.Envoy)},
+		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", setting.Fraction(&s.NearLimitRatio)},
+		{"statsd", "`URL` to send those to: udp://, tcp:// or dogstatsd://HOST:PORT", setting.Text(&s.StatsD, checkStatsD)},
+		{"statsd-interval", "`TIME` between two sendings", setting.Duration(&s.StatsDInterval)},
+		{"statsd-tags", "`NAME:VALUE` on everything that is sent; may be repeated", setting.List(&s.StatsDTags, checkTag)},
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Stats) check(c *Config) error {
 
 func checkPath(s string) error {
 	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, "?#{} ") {
-		return &hinted{fmt.Sprintf("%q is no path", s), "write one such as /metrics"}
+		return setting.Fault(fmt.Sprintf("%q is no path", s), "write one such as /metrics")
 	}
 	return nil
 }
@@ -90,39 +90,17 @@ func checkStatsD(s string) error {
 	const hint = "write udp://HOST:PORT, tcp://HOST:PORT or dogstatsd://HOST:PORT, or nothing to send nothing"
 	u, err := url.Parse(s)
 	if err != nil || !slices.Contains(statsd.Schemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return &hinted{fmt.Sprintf("%q is no address of StatsD", s), hint}
+		return setting.Fault(fmt.Sprintf("%q is no address of StatsD", s), hint)
 	}
 	if err := checkAddress(u.Host); err != nil {
-		return &hinted{err.Error(), hint}
+		return setting.Fault(err.Error(), hint)
 	}
 	return nil
 }
 
 func checkTag(s string) error {
 	if name, value, found := strings.Cut(s, ":"); !found || name == "" || value == "" || strings.ContainsAny(s, "|\n# ") {
-		return &hinted{fmt.Sprintf("%q is no tag", s), "write NAME:VALUE, such as cluster:a"}
-	}
-	return nil
-}
-
-// fraction is a part of a whole, between 0 and 1.
-type fraction struct{ field *float64 }
-
-func (v *fraction) Type() string   { return "fraction" }
-func (v *fraction) String() string { return strconv.FormatFloat(*v.field, 'g', -1, 64) }
-
-func (v *fraction) Set(s string) error {
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return &hinted{fmt.Sprintf("%q is not a number", s), "write a number between 0 and 1, such as 0.8"}
-	}
-	*v.field = n
-	return v.check()
-}
-
-func (v *fraction) check() error {
-	if !(*v.field >= 0 && *v.field <= 1) {
-		return &hinted{fmt.Sprintf("%v is no part of a whole", *v.field), "write a number between 0 and 1, such as 0.8"}
+		return setting.Fault(fmt.Sprintf("%q is no tag", s), "write NAME:VALUE, such as cluster:a")
 	}
 	return nil
 }

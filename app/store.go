@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/setting"
 	"stint/store/memory"
 	"stint/store/redis"
 	"stint/store/shard"
@@ -140,17 +141,17 @@ func checkStore(s string) error {
 	case redis.IsURL(s):
 		_, err := redis.Servers(s)
 		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-			return &hinted{problem.Problem, problem.Hint}
+			return setting.Fault(problem.Problem, problem.Hint)
 		}
 		return err
 	}
 	// It is not repeated as a whole: it may hold a password.
-	return &hinted{"unknown store " + firstPart(s), "use memory, or redis://HOST:PORT"}
+	return setting.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
 }
 
 func checkNamespace(s string) error {
 	if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckNamespace(s)); ok {
-		return &hinted{problem.Problem, problem.Hint}
+		return setting.Fault(problem.Problem, problem.Hint)
 	}
 	return nil
 }
