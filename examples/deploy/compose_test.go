@@ -185,6 +185,8 @@ func start(t *testing.T, file, redis string) []*proxytest.Service {
 				flags = append(flags, "--rules="+mounted(t, file, s, strings.TrimPrefix(flag, "--rules=")))
 			case "--store":
 				flags = append(flags, strings.Replace(flag, "redis:6379", redis, 1))
+			case "--drain-delay": // no load balancer has to notice
+				flags = append(flags, "--drain-delay=0s")
 			default:
 				flags = append(flags, flag)
 			}

@@ -193,6 +193,47 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// Without Redis each Stint goes on with what it has to itself, and all of them together stay
+// within the limit; without one Stint the others go on.
+func TestFaults(t *testing.T) {
+	for _, s := range shapes {
+		if !s.redis {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			at := s.up(t)
+			plan := crowd.Plan{Nodes: at.nodes, Callers: 4, Each: 60, Pause: 5 * time.Millisecond, Questions: []string{crowd.Question("api", "remote_address", "192.0.2.1", 1)}}
+			at.store.Stop()
+			record, err := plan.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range at.nodes {
+				of := record.Of(func(a *crowd.Answer) bool { return a.Node == i })
+				if passed := crowd.Allowed(of); passed == 0 || record.Lost > 0 {
+					t.Errorf("%d of %d passed at server %d, and %d questions had no answer", passed, len(of), i+1, record.Lost)
+				}
+			}
+			if worst := crowd.Worst(record.Answers, burst, rate); worst.Over() > 0.5 {
+				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
+			}
+			t.Logf("without Redis %d of %d passed in %v", crowd.Allowed(record.Answers), len(record.Answers), record.Took.Round(time.Millisecond))
+			if !s.beside {
+				return
+			}
+			at.stints[0].Stop()
+			if record, err = plan.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// Callers of that one go on at the next, each with one question lost.
+			if record.Lost != plan.Callers || crowd.Allowed(record.Answers) == 0 {
+				t.Errorf("%d questions had no answer, %d passed", record.Lost, crowd.Allowed(record.Answers))
+			}
+		})
+	}
+}
+
 func (a asked) log(t *testing.T, name string) {
 	t.Helper()
 	round := func(percent int) time.Duration {
