@@ -14,7 +14,7 @@ func TestAlone(t *testing.T) {
 	if testing.Short() {
 		n = max(1, n/30)
 	}
-	for _, mode := range []sim.Mode{sim.Gossip} {
+	for _, mode := range []sim.Mode{sim.Gossip, sim.Eventual} {
 		t.Run(mode.String(), func(t *testing.T) {
 			var all sum
 			over, bound := int64(0), int64(0)

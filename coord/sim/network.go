@@ -14,6 +14,7 @@ type letter struct {
 	call  stint.Call
 	loans []stint.Loan
 	known stint.Instant
+	seen  map[stint.Key]*view // of answers to eventual mode: what the store had been told
 }
 
 func write(call *stint.Call, known stint.Instant) *letter {
@@ -60,6 +61,9 @@ func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Dur
 		}
 		answer, decided := sent.copied(), w.now
 		w.store.decide(answer, w.now)
+		if is, ok := is.(*deciding); ok {
+			answer.seen = is.decided(answer, w.now)
+		}
 		p.travel(&p.from, nil, func() {
 			p.on(w.now, func() {
 				if !open || p.is != is {

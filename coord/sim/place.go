@@ -51,6 +51,8 @@ func (p *place) start() {
 		p.is = newLeased(p)
 	case p.w.Mode == Strict:
 		p.is = &strict{p}
+	case p.w.Mode == Eventual:
+		p.is = newDeciding(p)
 	case p.w.Mode == Gossip:
 		p.is = newGossiping(p)
 	default:
@@ -61,7 +63,7 @@ func (p *place) start() {
 
 // tick has a process do what is due, until all is over.
 func (p *place) tick(is node) {
-	if p.is != is || p.w.now > p.w.Length+time.Second {
+	if p.is != is || p.w.now > p.w.end+time.Second {
 		return
 	}
 	if next := is.tick(); next > 0 {

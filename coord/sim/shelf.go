@@ -15,8 +15,9 @@ type shelf struct {
 	runs   int // which one runs
 	fresh  int // epochs that were begun by nodes that remembered none
 	ahead  time.Duration
-	gone   time.Duration // until then it stands still
-	past   []written     // what was written lately, for a replica that does not know it yet
+	gone   time.Duration         // until then it stands still
+	took   map[stint.Key]*record // what it decided itself, of modes in which nodes do too
+	past   []written             // what was written lately, for a replica that does not know it yet
 }
 
 // written is a state before it was written.
@@ -31,7 +32,7 @@ type written struct {
 const lag = 200 * time.Millisecond
 
 func newShelf(o *Options) *shelf {
-	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}}
+	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}}
 	if s.ledger == nil {
 		s.ledger = Exact
 	}
@@ -41,6 +42,9 @@ func newShelf(o *Options) *shelf {
 // decide answers a letter, all or none but for takes that are apart.
 func (s *shelf) decide(l *letter, now time.Duration) {
 	at := began.Add(now + s.ahead)
+	if l.call.At != 0 {
+		at = l.call.At
+	}
 	for i := range l.call.Takes {
 		if loan := l.call.Takes[i].Loan; loan != nil {
 			s.enter(l, loan, at)
@@ -110,6 +114,15 @@ func (s *shelf) state(key stint.Key) *stint.State {
 		s.states[key] = st
 	}
 	return st
+}
+
+func (s *shelf) record(key stint.Key) *record {
+	r := s.took[key]
+	if r == nil {
+		r = new(record)
+		s.took[key] = r
+	}
+	return r
 }
 
 // remember notes what a key was before it is written.

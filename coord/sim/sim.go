@@ -70,19 +70,20 @@ type Mode int
 
 // The modes.
 const (
-	Leased Mode = iota
-	Strict      // every take asks the store
-	Sticky      // a client is always sent to the same node, which counts alone
-	Gossip      // nodes decide alone and tell each other
+	Leased   Mode = iota
+	Strict        // every take asks the store
+	Sticky        // a client is always sent to the same node, which counts alone
+	Gossip        // nodes decide alone and tell each other
+	Eventual      // nodes decide alone and tell the store
 )
 
-var modeNames = [...]string{"leased", "strict", "sticky", "gossip"}
+var modeNames = [...]string{"leased", "strict", "sticky", "gossip", "eventual"}
 
 // String names the mode.
 func (m Mode) String() string { return modeNames[m] }
 
 // alone says whether nodes decide alone and agree later.
-func (m Mode) alone() bool { return m == Gossip }
+func (m Mode) alone() bool { return m == Gossip || m == Eventual }
 
 // Take is what a client asks of a node.
 type Take struct {

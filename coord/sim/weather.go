@@ -41,11 +41,14 @@ func Weather(mode Mode, seed uint64, takes int, faults int) Options {
 // where there is no store, of what befalls that and the time of day.
 func (o *Options) fault(r *rand.Rand) Fault {
 	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split}
-	if o.Mode == Gossip {
+	switch o.Mode {
+	case Gossip:
 		kinds = []Kind{Cut, Stall, Kill, Split, Pause, Drift}
-		if o.Limit.Algorithm() == stint.FixedWindow { // who has another time has other windows
-			kinds = kinds[:4]
-		}
+	case Eventual:
+		kinds = []Kind{Cut, Stall, Kill, Split, Gone, Flush, Switch, Pause, Drift}
+	}
+	if o.Mode.alone() && o.Limit.Algorithm() == stint.FixedWindow { // who has another time has other windows
+		kinds = kinds[:len(kinds)-2]
 	}
 	f := Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: pick(r, kinds...), Node: r.IntN(o.Nodes)}
 	f.For = time.Duration(pick(r, 5, 50, 500, 3000, 8000)) * time.Millisecond

@@ -48,6 +48,7 @@ type world struct {
 	queue  events
 	order  int
 	now    time.Duration // the true time
+	end    time.Duration // of all demand, also of what waits for nodes that stand still
 	places []*place
 	store  *shelf
 	splits []Fault // of the network
@@ -90,6 +91,12 @@ func newWorld(o *Options) *world {
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
 	if o.Share != nil {
 		w.terms.Own, w.terms.Rest = o.Limit.Divide(o.Share, uint32(o.Nodes))
+	}
+	w.end = w.Length
+	for _, f := range o.Faults {
+		if f.Kind == Pause || f.Kind == Stall {
+			w.end = max(w.end, f.At+f.For)
+		}
 	}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
@@ -179,8 +186,11 @@ func (w *world) ask(t Take) {
 // take is what somebody asks of a key.
 func (w *world) take(key int, cost uint32) stint.Take {
 	t := stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost}
-	if w.Mode == Leased {
+	switch w.Mode {
+	case Leased:
 		t.Coordination, t.Terms = stint.Leased, w.terms
+	case Eventual:
+		t.Coordination = stint.Eventual
 	}
 	return t
 }
