@@ -26,6 +26,7 @@ func TestSuiteOnCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return openCluster(t, cluster) },
+		Lends:     true,
 		Slow:      true,
 		Scattered: true,
 	})

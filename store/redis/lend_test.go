@@ -80,26 +80,47 @@ func TestLentExpires(t *testing.T) {
 	}
 }
 
-// On a Cluster each partition lends for itself, and a take of several partitions lends
-// nothing.
+// On a Cluster each partition lends for itself, also where a call lies in several, and
+// whether that passes or not.
 func TestLendOnCluster(t *testing.T) {
 	t.Parallel()
 	s := openCluster(t, redistest.StartCluster(t, 3))
-	parts := map[int]bool{}
+	parts, began := map[int]bool{}, map[stint.Key]stint.Instant{}
 	for _, key := range []stint.Key{"a", "b", "c", "d", "e", "f"} {
 		parts[s.Part(&stint.Take{Key: key, Limit: lent})] = true
-		if d, a := lend(t, s, key, stint.Loan{Node: 7, Seq: 1, Want: 10}); !d.Allowed || a.Grant != 10 {
+		d, a := lend(t, s, key, stint.Loan{Node: 7, Seq: 1, Want: 10})
+		if !d.Allowed || a.Grant != 10 {
 			t.Errorf("%s: %+v %+v", key, d, a)
 		}
+		began[key] = a.Began
 	}
 	if len(parts) < 3 {
 		t.Fatalf("all keys lie in %d partitions", len(parts))
 	}
-	loans := make([]stint.Loan, 2)
-	loans[0], loans[1] = stint.Loan{Node: 7, Seq: 2, Want: 10}, stint.Loan{Node: 7, Seq: 2, Want: 10}
-	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: &loans[0]}, {Key: "b", Limit: lent, Cost: 1, Loan: &loans[1]}}}
-	if err := s.Decide(context.Background(), &call); err != nil || loans[0].Began != 0 || loans[1].Began != 0 {
-		t.Errorf("%+v %+v, %v", call.Results, loans, err)
+	for i, test := range []struct {
+		cost      uint32 // of the key b
+		kept      [2]uint32
+		grant     [2]uint32
+		passes    bool
+		remaining int64 // of the key a
+	}{
+		{1, [2]uint32{4, 4}, [2]uint32{8, 8}, true, 60},
+		{100, [2]uint32{12, 12}, [2]uint32{4, 0}, false, 56}, // which calls in what is lent of b
+		{60, [2]uint32{16, 12}, [2]uint32{2, 0}, true, 53},
+		{60, [2]uint32{18, 12}, [2]uint32{0, 0}, false, 53},
+	} {
+		ask := func(n int, key stint.Key) *stint.Loan {
+			return &stint.Loan{Node: 7, Seq: uint64(i) + 2, Want: 10, Kept: test.kept[n], Epoch: began[key]}
+		}
+		a, b := ask(0, "a"), ask(1, "b")
+		call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: a}, {Key: "b", Limit: lent, Cost: test.cost, Loan: b}}}
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := stint.Combine(call.Results)
+		if d.Allowed != test.passes || a.Began != began["a"] || b.Began != began["b"] || [2]uint32{a.Grant, b.Grant} != test.grant || a.Held != test.kept[0] || call.Results[0].Remaining != test.remaining {
+			t.Errorf("%d: %+v, %+v %+v, want %+v", i, call.Results, a, b, test)
+		}
 	}
 }
 

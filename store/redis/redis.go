@@ -97,7 +97,8 @@ type Options struct {
 // until the last loan is written off. NAMESPACE:epoch, in a Cluster one for each partition,
 // says since when the server forgot nothing; it is the one key that never expires. A server
 // that did not write it itself, or has none though this Store remembers one, has lost writes
-// and begins another epoch. Calls whose takes lie in several partitions lend nothing.
+// and begins another epoch. Where the takes of a call lie in several partitions, each looks at its epoch
+// when it tests and when it charges, and lends when it tests.
 //
 // # When it fails
 //

@@ -17,7 +17,8 @@ const undoTimeout = time.Second
 // spread is a group of takes whose keys lie in several partitions, on its way through
 // its steps. Each is one round trip to all partitions at once:
 //
-//	test     what is asked, by itself; nothing is charged
+//	test     what is asked, by itself; nothing is charged. Nodes say here what became of
+//	         what they were lent, and are lent more, as if what passes were charged already
 //	lean     where takes lean on others: those others, with what they are asked for then
 //	charge   if all pass: each partition all or none; where one denies by now, as others
 //	         were quicker, the rest is given back
@@ -42,6 +43,7 @@ type errand struct {
 	op   stint.Op
 	cost uint64
 	undo *stint.Decision
+	look stint.Loan // at the epoch, once more
 
 	result stint.Decision
 	failed error
@@ -316,7 +318,13 @@ func (w *spread) send(ctx context.Context, m mode, errands []*errand) {
 	b.at, b.mode = w.at, m
 	for _, e := range errands {
 		p := &w.parts[e.part]
-		b.parts = append(b.parts, part{form: p.form, name: p.name, partition: p.partition, op: e.op, cost: e.cost, undo: e.undo, asked: true})
+		q := part{form: p.form, name: p.name, partition: p.partition, op: e.op, cost: e.cost, undo: e.undo, asked: true}
+		q.loan, q.known, q.epoch = p.loan, p.known, p.epoch
+		if p.loan != nil && p.op == stint.Ask && m != modeTest { // told already, but the server may be another one by now
+			e.look = stint.Loan{AfterLoss: p.loan.AfterLoss}
+			q.loan, q.known = &e.look, max(p.known, p.loan.Began)
+		}
+		b.parts = append(b.parts, q)
 	}
 	b.groups = append(b.groups, group{end: len(errands)})
 	err := w.store.together(ctx, b, w.now)

@@ -421,7 +421,8 @@ local function decide(group, now, spare, mode)
       conclude(p, pass, now)
     end
     if p.loan then
-      lending.lend(p, now)
+      local soon = mode == TEST and p.op == ASK and p.allowed
+      lending.lend(p, now, soon and p.cost or 0)
     end
     save(p, now, spare)
     local i = #result

@@ -296,12 +296,8 @@ local function how_long(p, o, now)
   return floor(max(0, ends - now) / 1000) * 1000 * SPENT
 end
 
--- lend lends what a take's loan asks for, after the take was decided.
-function lending.lend(p, now)
+local function lend(p, now)
   local a, loans = p.loan, p.st.loans
-  if not leasable(p) or a.node == 0 then
-    return
-  end
   local o = loan_of(loans, a.node) or { node = a.node, seq = 0, lent = 0, grant = 0 }
   local units = left(p, now)
   if a.seq < o.seq then
@@ -319,13 +315,28 @@ function lending.lend(p, now)
     end
     put(loans, o)
     p.st.dirty = true
-    if a.grant > 0 then
-      p.remaining, p.reset = p.kind.report(p, p.st, now)
-    end
   end
   a.recall = loans.called > now
   a.lease = how_long(p, o, now)
   if a.grant < a.want and short(p, now, units) or a.grant == 0 and a.held == 0 and units <= 0 then
     a.empty = pause(p, now, units)
+  end
+end
+
+-- lend lends what a take's loan asks for, after the take was decided. Where it was only
+-- tested, and is charged soon, what it will charge is not lent.
+function lending.lend(p, now, soon)
+  if not leasable(p) or p.loan.node == 0 then
+    return
+  end
+  if soon > 0 then
+    p.kind.add(p, p.st, now, soon)
+  end
+  lend(p, now)
+  if soon > 0 then
+    p.kind.sub(p, p.st, now, soon)
+  end
+  if p.loan.grant > 0 then
+    p.remaining, p.reset = p.kind.report(p, p.st, now)
   end
 end
