@@ -88,6 +88,7 @@ func New(config Config) (*App, error) {
 	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
 		a.metrics.Leases(a.stores.leaseStats)
+		a.metrics.Eventual(a.stores.eventualStats)
 	}
 	if len(a.stores.servers) > 0 && config.RememberRefusals {
 		a.metrics.Refusals(a.stores.refusalStats)
@@ -167,6 +168,7 @@ func (a *App) Start(ctx context.Context) error {
 		}
 		a.group.Go(func() { s.leases.Run(background) })
 		a.group.Go(func() { s.shares.Run(background) })
+		a.group.Go(func() { s.own.Run(background) })
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/coord/eventual"
 	"stint/coord/join"
 	"stint/coord/lease"
 	"stint/coord/share"
@@ -32,6 +33,7 @@ type server struct {
 	recall  *refusals.Store // remembers what that refuses; nil: nothing does
 	leases  *lease.Store    // decides busy keys of leased rules from what that lends
 	shares  *share.Store    // decides what this process has for itself of such rules
+	own     *eventual.Store // decides by itself, and tells that afterwards
 	joined  *join.Store     // sends each take to the store of its mode
 	state   serverState
 }
@@ -62,7 +64,8 @@ func (a *App) openServer(s *server, url string) (err error) {
 	}
 	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
 	s.shares = share.New(s.leases, share.Options{})
-	s.joined = join.New(join.Stores{Asks: s.leases})
+	s.own = eventual.New(s.guarded, eventual.Options{Interval: a.config.SyncInterval, Budget: a.config.Memory, Part: s.shared.Part})
+	s.joined = join.New(join.Stores{Asks: s.leases, Eventual: s.own})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"stint/coord/eventual"
 	"stint/internal/setting"
 	"stint/server/httpapi"
 	"stint/store/memory"
@@ -71,6 +72,11 @@ type Config struct {
 	// default. Longer, and callers wait longer when it freezes: Envoy by default lets a
 	// request pass after 20 ms. See docs/failure.md. The store in memory needs none.
 	StoreTimeout time.Duration
+
+	// SyncInterval (sync-interval) is how long this process keeps to itself what it let pass
+	// by rules with coordination: eventual or gossip; 100 ms by default. Longer, and more
+	// passes too much; shorter, and the others are told more often.
+	SyncInterval time.Duration
 
 	// RememberRefusals (remember-refusals) answers what a store on the network refused from
 	// the memory of this process until its retry time is over; on by default, see package
@@ -190,6 +196,7 @@ func DefaultConfig() Config {
 		Store:            "memory",
 		Memory:           memory.DefaultBudget,
 		StoreTimeout:     10 * time.Millisecond,
+		SyncInterval:     eventual.DefaultInterval,
 		Namespace:        redis.DefaultNamespace,
 		RememberRefusals: true,
 		StateInterval:    30 * time.Second,
@@ -248,6 +255,9 @@ func (c *Config) check() error {
 	}
 	if c.StoreTimeout == 0 {
 		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")
+	}
+	if c.SyncInterval < time.Millisecond {
+		return c.at("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
 	}
 	if err := errors.Join(c.RLS.check(c), c.Stats.check(c)); err != nil {
 		return err

@@ -73,6 +73,7 @@ func (c *Config) Settings() []Setting {
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", setting.Text(&c.Store, checkStore)},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", setting.Size(&c.Memory, setting.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", setting.Duration(&c.StoreTimeout)},
+		{"sync-interval", "`TIME` between two exchanges about limits that nodes decide by themselves", setting.Duration(&c.SyncInterval)},
 		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", setting.Flag(&c.RememberRefusals)},
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", setting.Path(&c.State)},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", setting.Duration(&c.StateInterval)},

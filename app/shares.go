@@ -22,6 +22,7 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	defer cancel()
 	ends := make([]func(), 0, len(a.stores.servers))
 	for _, s := range a.stores.servers {
+		s.own.Flush(ctx) // what is strict from now on counts all that was let pass
 		end, err := s.shares.Change(ctx, terms)
 		ends = append(ends, end)
 		if err != nil {

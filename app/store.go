@@ -109,6 +109,14 @@ func (s *stores) leaseStats() (all []telemetry.LeaseStats) {
 	return all
 }
 
+// eventualStats are the numbers of what this process decides by itself, for each server.
+func (s *stores) eventualStats() (all []telemetry.EventualStats) {
+	for _, one := range s.servers {
+		all = append(all, telemetry.EventualStats(one.own.Stats()))
+	}
+	return all
+}
+
 // redisHint says what to do about an error of the store.
 func redisHint(err error) string {
 	if problem, ok := errors.AsType[*redis.Error](err); ok {

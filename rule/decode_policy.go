@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -12,18 +13,21 @@ import (
 // policy is what a rule says beside counting, and what a domain says for all its
 // rules.
 type policy struct {
-	failure      Failure
-	share        Ratio
-	nodes        uint32
-	saysShare    bool // here or in the defaults, rightly or not
-	saysNodes    bool
-	failureSaid  *strictyaml.Value
-	shareOrNodes *strictyaml.Value
+	failure     Failure
+	share       Ratio
+	nodes       uint32
+	saysShare   bool // here or in the defaults, rightly or not
+	saysNodes   bool
+	failureSaid *strictyaml.Value
+	shareSaid   *strictyaml.Value
+	nodesSaid   *strictyaml.Value
 
 	coordination Coordination
 	startsFull   bool // after a loss
+	cache        uint32
 	coordinated  *strictyaml.Value
 	afterLoss    *strictyaml.Value
+	cacheSaid    *strictyaml.Value
 }
 
 // words adds the words of a policy to those of the object it stands in.
@@ -34,20 +38,26 @@ func (p *policy) words(words strictyaml.Words) {
 			p.failure = Failure(i)
 		}
 	}
-	words["local_share"] = func(v strictyaml.Value) { p.shareOrNodes, p.saysShare, p.share = &v, true, ratio(v, Whole) }
+	words["local_share"] = func(v strictyaml.Value) { p.shareSaid, p.saysShare, p.share = &v, true, ratio(v, Whole) }
 	words["nodes"] = func(v strictyaml.Value) {
-		p.shareOrNodes, p.saysNodes, p.nodes = &v, true, v.Uint32()
+		p.nodesSaid, p.saysNodes, p.nodes = &v, true, v.Uint32()
 		if v.IsInt() && p.nodes == 0 {
 			v.Fail("nodes: 0 nodes share nothing", "write how many nodes there may be at most")
 		}
 	}
 	words["coordination"] = func(v strictyaml.Value) {
 		switch v.Text() {
-		case "eventual", "gossip", "sticky":
-			v.Fail(fmt.Sprintf("coordination: %s is not in this version", v.Text()), "write strict or leased")
+		case "gossip", "sticky":
+			v.Fail(fmt.Sprintf("coordination: %s is not in this version", v.Text()), "write strict, leased or eventual")
 		default:
-			i, _ := v.OneOf("strict", "leased")
+			i, _ := v.OneOf("strict", "leased", "eventual")
 			p.coordinated, p.coordination = &v, Coordination(i)
+		}
+	}
+	words["cache"] = func(v strictyaml.Value) {
+		p.cacheSaid, p.cache = &v, v.Uint32()
+		if v.IsInt() && p.cache == 0 {
+			v.Fail("cache: no keys are kept", "write how many keys a node may keep at most, such as 100000, or leave it out for as many as fit into memory")
 		}
 	}
 	words["after_loss"] = func(v strictyaml.Value) {
@@ -58,7 +68,7 @@ func (p *policy) words(words strictyaml.Words) {
 
 // inherit returns the policy that a rule has before it says anything itself.
 func (p *policy) inherit() policy {
-	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull}
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache}
 }
 
 // check reports what does not fit together.
@@ -66,9 +76,16 @@ func (p *policy) check() {
 	if p.coordination != Leased && p.afterLoss != nil {
 		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
 	}
+	if p.coordination != Eventual && p.cacheSaid != nil {
+		p.cacheSaid.Fail("cache stands without coordination: eventual", "add coordination: eventual, or leave it out")
+	}
+	idle := p.shareSaid
+	if p.coordination < Eventual { // whose bound is said by nodes
+		idle = cmp.Or(idle, p.nodesSaid)
+	}
 	switch {
-	case p.failure != Local && p.shareOrNodes != nil:
-		p.shareOrNodes.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
+	case p.failure != Local && idle != nil:
+		idle.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
 	case p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes):
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}

@@ -11,7 +11,7 @@ import (
 // agree works out the terms of a rule that has a name. A leased rule with a share divides its
 // limit.
 func (l *limit) agree(r *Rule) {
-	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), AfterLoss: r.AfterLoss}
+	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), AfterLoss: r.AfterLoss, Keys: int(l.cache)}
 	if l.elastic != nil {
 		r.Terms.Coordination = Strict // what it leans on comes later
 	}

@@ -229,7 +229,11 @@ const (
 // Mode returns the coordination that is in force: strict where the limit does not go with
 // what the rule asks for.
 func (r *Rule) Mode() Coordination {
-	if r.Elastic != nil || r.Answers != nil || !r.Stored.Leasable() {
+	fits := r.Stored.Leasable()
+	if r.Coordination > Leased {
+		fits = r.Stored.Summable()
+	}
+	if r.Elastic != nil || r.Answers != nil || !fits {
 		return Strict
 	}
 	return r.Coordination

@@ -94,7 +94,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = append(whileAway(r.table), leased(r.table)...)
+	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table))
 	if r.options.store != "" && r.options.store != "memory" {
 		moved, err := moved(r.table, r.options.store)
 		if err != nil {

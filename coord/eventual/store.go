@@ -146,6 +146,10 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
+// Flush tells the store now what was taken, and returns when it has been told or does not
+// answer: before a rule becomes strict.
+func (s *Store) Flush(ctx context.Context) { s.exchange(ctx) }
+
 // together is how many messages are on their way at once: the store's client sends them as
 // one.
 const together = 8

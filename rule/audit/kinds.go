@@ -43,6 +43,7 @@ var Kinds = []Kind{
 	{"overdraw-peek", Note, "A look (0 hits) at an overdrawn limit is OVER_LIMIT in Envoy's protocol, and allowed everywhere else.", "Know it where you read the answers of both."},
 	{"while-away", Note, "What passes beyond a limit while the store is away.", "Lower `local_share`, or accept it."},
 	{"leased", Note, "How the nodes agree on a limit that says `coordination: leased`, what passes beyond it, and while the store is away.", "See [coordination](coordination.md)."},
+	{"eventual", Note, "How much passes beyond a limit that says `coordination: eventual`, while the store is away, and when a node is killed.", "See [coordination](coordination.md#eventual)."},
 	{"moved-keys", Note, "What passes beyond a limit when the servers of the store change.", "Change them when it is quiet."},
 }
 

@@ -29,12 +29,7 @@ var places = map[string]string{
 	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
-	"after_loss": "beside coordination: leased", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
-}
-
-// later versions bring these words; reading over them would change what a file means.
-var notYet = map[string]bool{
-	"cache": true,
+	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
 }
 
 // foreignLimit are words of other tools for what stands in a rate_limit.
@@ -106,12 +101,10 @@ func Limit(word string) string { return of(word, foreignLimit) }
 // Elsewhere returns that for a word in any other place.
 func Elsewhere(word string) string { return of(word, nil) }
 
-// of looks a word up: in what later versions bring, in the words of others, in ours.
+// of looks a word up: in the words of others, in ours.
 func of(word string, foreign map[string]string) string {
 	plain := snake(word)
 	switch {
-	case notYet[word]:
-		return fmt.Sprintf("%s is not in this version; leave it out", word)
 	case foreign[plain] != "":
 		return foreign[plain]
 	case places[word] != "":

@@ -16,7 +16,7 @@ func TestHints(t *testing.T) {
 		{hint.Descriptor, "dryRun", "write shadow_mode: true"},
 		{hint.Limit, "max-value", "write requests:"},
 		{hint.Limit, "shadow_mode", "shadow_mode stands inside a descriptor, beside rate_limit"},
-		{hint.Limit, "cache", "cache is not in this version; leave it out"},
+		{hint.Descriptor, "cache", "cache stands beside coordination: eventual"},
 		{hint.Elsewhere, "cidrs", "cidrs stands inside exempt and deny"},
 		{hint.Elsewhere, "max_value", ""},
 		{hint.Limit, "qqqq", ""},

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"stint"
+	"stint/coord/eventual"
+	"stint/rule"
+	"stint/rule/audit"
+)
+
+// ownAccount says of each eventual rule how much passes beyond its limit, and when.
+func ownAccount(table *rule.Table) (all []audit.Finding) {
+	for _, r := range table.Rules() {
+		if r.Coordination != rule.Eventual || r.Limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		f := audit.Finding{ID: "eventual", File: r.File, Line: r.Line, Rule: r.Name}
+		if r.Mode() != rule.Eventual {
+			f.Text = "eventual is decided strict here: every take asks the store"
+			f.Hint = "steady token_bucket, and fixed_window without align: first and time_zone, can be eventual, without overdraw, elastic and count: responses"
+			all = append(all, f)
+			continue
+		}
+		each, sum := spendable(r)
+		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once, and are worked off before more does; "
+		f.Hint = "write nodes, the most there may be, to see the number"
+		if r.Nodes > 0 {
+			f.Text = fmt.Sprintf("eventual: with %s at most %d * %s = %.0f pass beyond the limit at once (E), and are worked off before more does; ",
+				count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
+			f.Hint = "lower the burst or --sync-interval for less, or write coordination: leased for none"
+		}
+		f.Text += "while the store is away for more than three intervals " + awayByPolicy(r) +
+			fmt.Sprintf("; a node that is killed loses what it let pass since its last exchange, %.0f at most", each)
+		all = append(all, f)
+	}
+	return all
+}
+
+// spendable returns what one node may let pass before it hears of others, and how that comes
+// about.
+func spendable(r *rule.Rule) (each float64, sum string) {
+	most, spec := r.Stored.Most(), r.Stored.Spec()
+	if spec.Algorithm == stint.FixedWindow {
+		if spec.Per >= eventual.DefaultInterval {
+			return float64(most), fmt.Sprint(most)
+		}
+		n := math.Ceil(eventual.DefaultInterval.Seconds() / spec.Per.Seconds())
+		return float64(most) * n, fmt.Sprintf("%d * %.0f windows in %v", most, n, eventual.DefaultInterval)
+	}
+	soon := float64(spec.Requests) * eventual.DefaultInterval.Seconds() / spec.Per.Seconds()
+	return math.Ceil(float64(most) + soon), fmt.Sprintf("(%d + %d per %s * %v)", most, spec.Requests, period(&spec), eventual.DefaultInterval)
+}
+
+// awayByPolicy says what passes while the store is away.
+func awayByPolicy(r *rule.Rule) string {
+	switch r.OnStoreFailure {
+	case rule.Deny:
+		return "nothing passes"
+	case rule.Local:
+		return extra(r)
+	}
+	return "everything passes, uncounted"
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"stint/internal/redistest"
+)
+
+// ownRules are decided by each node by itself. Under the others a look says what the store
+// has counted.
+const ownRules = `
+domain: api
+coordination: eventual
+nodes: 2
+on_store_failure: deny
+descriptors:
+  - key: bucket
+    rate_limit: {requests: 1000, per: 366d, algorithm: token_bucket}
+  - key: window
+    rate_limit: {requests: 1000, per: 366d, cache: 100}
+  - key: large
+    rate_limit: {requests: 1000000, per: 366d, algorithm: token_bucket}
+`
+
+var askingRules = strings.Replace(ownRules, "coordination: eventual\nnodes: 2\n", "", 1)
+
+// strict is the same rules, of which every take asks the store.
+func strict() string { return strings.Replace(askingRules, ", cache: 100", "", 1) }
+
+// used returns how much of a limit counts as used, by a look.
+func (n *node) used(t testing.TB, key, user string) int {
+	t.Helper()
+	body := fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":%q,"value":%q}],"cost":0}]}`, key, user)
+	resp, err := n.client.Post(n.http+"/v1/check", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var a struct{ Limit, Remaining int }
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%v, status %d", err, resp.StatusCode)
+	}
+	return a.Limit - a.Remaining
+}
+
+// counted waits until the store has counted so much.
+func counted(t testing.TB, n *node, key string, want int) {
+	t.Helper()
+	got := -1
+	for deadline := time.Now().Add(slack * 5 * time.Second); time.Now().Before(deadline); pass(20 * time.Millisecond) {
+		if got = n.used(t, key, "all"); got == want {
+			return
+		}
+	}
+	t.Errorf("%s: the store has counted %d, want %d", key, got, want)
+}
+
+// Two processes that decide by themselves let pass at most what both may have before they
+// hear of each other, and the store counts all of it, also what was let pass while it
+// stood still, and when one is told to stop.
+func TestNodesEventual(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	witness := startNode(t, strict(), "--store="+server.URL(), "--store-timeout=1s")
+	nodes := []*node{}
+	for range 2 {
+		nodes = append(nodes, startNode(t, ownRules, "--store="+server.URL(), "--store-timeout=1s"))
+	}
+	for _, key := range []string{"bucket", "window"} {
+		passed := together(t, nodes, key, 1500)
+		if passed < 1000 || passed > 2000 {
+			t.Errorf("%s: %d passed, want 1000 to 2000", key, passed)
+		}
+		t.Logf("%s: %d passed of 1000", key, passed)
+		counted(t, witness, key, 1000)
+		for _, n := range nodes {
+			if a, err := n.ask(t.Context(), key, "all"); err != nil || a.Allowed {
+				t.Errorf("%s: %+v %v, when all is used up", key, a, err)
+			}
+		}
+	}
+	passed := together(t, nodes, "large", 300)
+	server.Freeze()
+	denied := 0
+	for deadline := time.Now().Add(slack * 10 * time.Second); denied < 3 && time.Now().Before(deadline); pass(10 * time.Millisecond) {
+		a, err := nodes[0].ask(t.Context(), "large", "all")
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case a.Allowed && a.Degraded:
+			t.Errorf("%+v, where the policy is to deny", a)
+		case a.Allowed:
+			passed++
+		default:
+			denied++
+		}
+	}
+	if denied < 3 {
+		t.Error("the store was away and nothing was denied")
+	}
+	server.Thaw()
+	for deadline := time.Now().Add(slack * 10 * time.Second); time.Now().Before(deadline); pass(10 * time.Millisecond) {
+		if a, err := nodes[0].ask(t.Context(), "large", "all"); err == nil && a.Allowed {
+			passed++
+			break
+		}
+	}
+	counted(t, witness, "large", passed)
+	passed += together(t, nodes, "large", 200)
+	for _, n := range nodes {
+		if err := n.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-n.process.ended; err != nil {
+			t.Error(err)
+		}
+		n.ended = true
+	}
+	if got := witness.used(t, "large", "all"); got != passed {
+		t.Errorf("the store has counted %d, and %d passed", got, passed)
+	}
+}
+
+// A node that is killed loses no more than it let pass in its last interval.
+func TestNodeEventualKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	witness := startNode(t, strict(), "--store="+server.URL(), "--store-timeout=1s")
+	n := startNode(t, ownRules, "--store="+server.URL(), "--store-timeout=1s", "--sync-interval=200ms")
+	began := time.Now()
+	var sent []time.Duration
+	for time.Since(began) < 1500*time.Millisecond {
+		at := time.Since(began)
+		if a, err := n.ask(t.Context(), "large", "all"); err != nil || !a.Allowed {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		sent = append(sent, at)
+	}
+	killed := time.Since(began)
+	n.kill(t)
+	lately := 0
+	for _, at := range sent {
+		if at > killed-600*time.Millisecond { // three times, for a busy machine
+			lately++
+		}
+	}
+	lost := len(sent) - witness.used(t, "large", "all")
+	t.Logf("%d of %d were lost, %d were let pass in the last 600 ms", lost, len(sent), lately)
+	if lost < 0 || lost > lately {
+		t.Errorf("%d of %d are lost, more than the %d that passed lately", lost, len(sent), lately)
+	}
+}
+
+// together has nodes asked so often in all, by four callers each, and returns how much passed.
+func together(t testing.TB, nodes []*node, key string, tries int) int {
+	t.Helper()
+	var passed atomic.Int64
+	var callers sync.WaitGroup
+	for _, n := range nodes {
+		for range 4 {
+			callers.Go(func() {
+				for range tries / 4 {
+					a, err := n.ask(t.Context(), key, "all")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if a.Allowed {
+						passed.Add(1)
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+	return int(passed.Load())
+}
