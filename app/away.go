@@ -65,7 +65,7 @@ func (a *App) openServer(s *server, url string) (err error) {
 	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
 	s.shares = share.New(s.leases, share.Options{})
 	s.own = eventual.New(s.guarded, eventual.Options{Interval: a.config.SyncInterval, Budget: a.config.Memory, Part: s.shared.Part})
-	s.joined = join.New(join.Stores{Asks: s.leases, Eventual: s.own})
+	s.joined = join.New(join.Stores{Asks: s.shares, Eventual: s.own})
 	return nil
 }
 
