@@ -3,6 +3,7 @@ package stint_test
 import (
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -320,5 +321,40 @@ func TestLendWindow(t *testing.T) {
 	}
 	if d, a = ask(at+300_000, stint.Loan{Node: 1, Seq: 3, Epoch: zero, Kept: 5}, 0); d.Remaining != 100 || a.Held != 0 {
 		t.Fatalf("in the next window: %+v %+v", d, a)
+	}
+}
+
+// What is lent is told until it is written off, or its window is over.
+func TestLending(t *testing.T) {
+	second := zero - zero%1_000_000
+	for _, test := range []struct {
+		name  string
+		spec  stint.Spec
+		later time.Duration
+		want  []stint.Lent
+	}{
+		{"at once", lentSpec, 0, []stint.Lent{{7, 10, second}, {8, 5, second + 100}}},
+		{"the first is written off", lentSpec, 2500 * time.Millisecond, []stint.Lent{{8, 5, second + 100}}},
+		{"both are", lentSpec, 2501 * time.Millisecond, nil},
+		{"in its window", stint.Spec{Requests: 80, Per: time.Second}, 900 * time.Millisecond, []stint.Lent{{7, 10, second}, {8, 5, second + 100}}},
+		{"after its window", stint.Spec{Requests: 80, Per: time.Second}, time.Second, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limit, epoch := stint.MustLimit(test.spec), stint.Epoch{Began: second - 1}
+			var st stint.State
+			if all := limit.Lending(&st, second); all.Epoch != 0 || all.Lent != nil {
+				t.Errorf("nothing was lent: %+v", all)
+			}
+			for i, a := range []stint.Loan{{Node: 7, Seq: 1, Want: 10}, {Node: 8, Seq: 1, Want: 5}} {
+				now := second + stint.Instant(100*i)
+				limit.Report(&st, now, &a, epoch)
+				d := limit.Take(&st, now, 0)
+				limit.Lend(&st, now, &a, 0, &d)
+			}
+			all := limit.Lending(&st, second.Add(test.later))
+			if all.Epoch != epoch.Began || !slices.Equal(all.Lent, test.want) {
+				t.Errorf("%+v, want %+v", all, test.want)
+			}
+		})
 	}
 }

@@ -192,3 +192,43 @@ func (st *State) Lent(now Instant) (units int64, nodes int) {
 	}
 	return units, nodes
 }
+
+// Lending is what a store has lent of a key, for people who look.
+type Lending struct {
+	Epoch Instant // in which it is known, 0 if nothing ever was lent
+	Lent  []Lent  // by age
+}
+
+// Lent is what one node was lent of a key and may not have spent.
+type Lent struct {
+	Node  uint64 // 0: whoever was lent something in an epoch that was lost
+	Units int64
+	At    Instant // when the node last told of it
+}
+
+// Lending returns what is lent of a state under the limit at now.
+func (l *Limit) Lending(st *State, now Instant) (all Lending) {
+	if st.lending == nil {
+		return all
+	}
+	all.Epoch = st.lending.epoch
+	for i := range st.lending.list {
+		o := &st.lending.list[i]
+		all.Lent = append(all.Lent, Lent{o.node, o.lent, o.at})
+	}
+	all.Lent = l.StillLent(all.Lent, now)
+	return all
+}
+
+// StillLent leaves out of a list what is nothing, was written off by now, or has died with
+// its window.
+func (l *Limit) StillLent(list []Lent, now Instant) []Lent {
+	return slices.DeleteFunc(list, func(o Lent) bool {
+		over := o.At.Add(lifeOfLoan)
+		if l.spec.Algorithm == FixedWindow && !l.spec.FromFirst {
+			_, end := l.window(int64(o.At))
+			over = min(over, Instant(end))
+		}
+		return o.Units == 0 || over <= now
+	})
+}

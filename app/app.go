@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/certs"
 	"stint/internal/filewatch"
+	"stint/internal/quiet"
 	"stint/internal/wording"
 	"stint/limiter"
 	"stint/load"
@@ -99,7 +100,7 @@ func New(config Config) (*App, error) {
 		Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
 	})
 	a.rls = rls.New(a.limiter, config.RLS.options())
-	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&keyLog{log: a.log, good: make(map[string]bool)}).report})
+	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&quiet.Fetches{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.agree(table)()
 	a.reloaded(table)

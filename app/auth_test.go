@@ -1,11 +1,8 @@
 package app
 
 import (
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -40,18 +37,4 @@ func TestAuth(t *testing.T) {
 	}
 	s.askAuth("", http.Header{})
 	s.log.await(t, 0, "level=WARN", "wrong question of a proxy", "peer=127.0.0.1", "let the proxy set X-Original-URI")
-}
-
-// TestMisuses: each peer is warned of once, and a flood of them does not flood the log.
-func TestMisuses(t *testing.T) {
-	var log strings.Builder
-	m := misuses{log: slog.New(slog.NewTextHandler(&log, nil))}
-	for range 3 {
-		for i := range 100 {
-			m.tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
-		}
-	}
-	if n := strings.Count(log.String(), "level=WARN"); n != mostWarned {
-		t.Errorf("%d warnings, want %d", n, mostWarned)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"stint/httplimit"
 	"stint/internal/httpdrain"
+	"stint/internal/quiet"
 	"stint/server/httpapi"
 	"stint/server/ruleapi"
 )
@@ -30,7 +31,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 	if a.config.Pprof {
 		limits.Write = profileTime
 	}
-	return newHTTPServer(httpapi.NewAdmin(a.limiter, httpapi.AdminOptions{
+	options := httpapi.AdminOptions{
 		Token:   a.config.AdminToken,
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
@@ -38,7 +39,11 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 		Rules:   ruleapi.New(a.book, a.log),
 		Pprof:   a.config.Pprof,
 		Log:     a.log,
-	}), limits, log)
+	}
+	if len(a.stores.servers) > 0 {
+		options.Leases = a.holders
+	}
+	return newHTTPServer(httpapi.NewAdmin(a.limiter, options), limits, log)
 }
 
 // status is what /readyz says.
@@ -70,7 +75,7 @@ func (a *App) trafficHandler() http.Handler {
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			OnError:  func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-			OnMisuse: (&misuses{log: a.log}).tell,
+			OnMisuse: (&quiet.Misuses{Log: a.log, Path: httpapi.AuthPath}).Tell,
 		},
 		JSON:    a.rls.JSON(),
 		Healthy: func() bool { return a.phase.Load() == running },

@@ -1,18 +1,22 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"stint"
+	"stint/coord/look"
 	"stint/rule"
+	"stint/store/shard"
 )
 
 // agreeTimeout is how long servers may take to hear what was used of parts that are no more.
 const agreeTimeout = time.Second
 
-// agree tells all who stand before a server which rules come into force. Until done is
-// called takes of divided limits wait, so that none is decided by both.
+// agree tells all who stand before a server which rules come into force: what is lent under
+// others goes home, and what was used of parts is debited. Until done is called takes of
+// divided limits wait, so that none is decided by both.
 func (a *App) agree(table *rule.Table) (done func()) {
 	terms := make([]*stint.Terms, 0, len(table.Rules()))
 	for _, r := range table.Rules() {
@@ -20,12 +24,11 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
-	ends := make([]func(), 0, len(a.stores.servers))
+	ends := make([]func(), 0, 2*len(a.stores.servers))
 	for _, s := range a.stores.servers {
 		s.own.Flush(ctx) // what is strict from now on counts all that was let pass
-		end, err := s.shares.Change(ctx, terms)
-		ends = append(ends, end)
-		if err != nil {
+		ends = append(ends, s.shares.Hold(), s.leases.Change(ctx, terms))
+		if err := s.shares.Change(ctx, terms); err != nil {
 			a.log.Warn("a limit that is divided in another way now may let its share pass once more", "store", s.name, "problem", err)
 		}
 	}
@@ -34,4 +37,23 @@ func (a *App) agree(table *rule.Table) (done func()) {
 			end()
 		}
 	}
+}
+
+// holders says who holds what of a take's key.
+func (a *App) holders(ctx context.Context, t *stint.Take, now stint.Instant) any {
+	s := a.stores.server(t)
+	here := look.Here{Node: s.leases.Node(), Units: s.leases.Held(t)}
+	if part, divided := s.shares.Part(t); divided {
+		here.Own, here.Left = part.Limit, part.Remaining
+	}
+	return look.At(ctx, s.shared, t, now, here)
+}
+
+// server returns the server on which a take's key lies.
+func (s *stores) server(t *stint.Take) *server {
+	names := make([]string, len(s.servers))
+	for i, one := range s.servers {
+		names[i] = one.name
+	}
+	return s.servers[shard.Pick(names, cmp.Or(t.Place, t.Key))]
 }

@@ -206,6 +206,15 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	}
 }
 
+// Take returns how the store was asked for Asked number i, nil where it was not: until the
+// verdict is used again.
+func (v *Verdict) Take(i int) *stint.Take {
+	if n := slices.Index(v.taken, i); n >= 0 {
+		return &v.call.Takes[n]
+	}
+	return nil
+}
+
 // takeRule adds the take of Asked number i, which is for a rule.
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	r := v.Asked[i].Rule

@@ -396,6 +396,11 @@ func (n *Node) round(now Moment, release bool) []*Trip {
 			due = append(due, e)
 		}
 	}
+	return n.messages(due, now, release)
+}
+
+// messages returns what there is to tell of keys.
+func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 	slices.SortFunc(due, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
 	var trips []*Trip
 	last := map[int]*Trip{}

@@ -64,6 +64,8 @@ type Store struct {
 	inner stint.Store
 	set   func() Moment // nil: own
 	own   clocks
+
+	sending sync.Mutex // held by who sends messages
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -141,19 +143,23 @@ func (s *Store) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			s.send(ctx, s.node.Tick(s.clock()))
+			s.sending.Lock()
+			s.sendLocked(ctx, s.node.Tick(s.clock()))
+			s.sending.Unlock()
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stint.LeaseTime)
 			defer cancel()
-			s.send(last, s.node.Release(s.clock()))
+			s.sending.Lock()
+			s.sendLocked(last, s.node.Release(s.clock()))
+			s.sending.Unlock()
 			return
 		}
 	}
 }
 
-// send sends messages, those to different parts at once. What has no answer is repeated
+// sendLocked sends messages, those to different parts at once. What has no answer is repeated
 // with a later tick.
-func (s *Store) send(ctx context.Context, trips []*Trip) {
+func (s *Store) sendLocked(ctx context.Context, trips []*Trip) {
 	var all sync.WaitGroup
 	for _, trip := range trips {
 		if len(trips) == 1 {
@@ -163,6 +169,21 @@ func (s *Store) send(ctx context.Context, trips []*Trip) {
 		all.Go(func() { _ = s.ask(ctx, trip) })
 	}
 	all.Wait()
+}
+
+// Node returns the number by which the store knows this node.
+func (s *Store) Node() uint64 { return s.node.id }
+
+// Held returns how many units of a take's key are lent to this node and unspent.
+func (s *Store) Held(t *stint.Take) int64 { return s.node.Held(t) }
+
+// Held returns how many units of a take's key the node can still spend, by the clocks when
+// they were lent.
+func (n *Node) Held(t *stint.Take) int64 {
+	if e := n.keys.find(n.keys.print(t), t); e != nil {
+		return e.held.Load().now()
+	}
+	return 0
 }
 
 // Stats are the numbers of a Store.

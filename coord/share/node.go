@@ -108,11 +108,7 @@ func (n *Node) meet(terms *stint.Terms, now stint.Instant) *rule {
 }
 
 func newRule(terms *stint.Terms, empty stint.Instant) *rule {
-	r := &rule{terms: terms, own: terms.Own, store: terms.Limit, empty: empty}
-	if r.own != nil {
-		r.store = terms.Rest
-	}
-	return r
+	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty}
 }
 
 // Begin answers a call from what the node has for itself, where it can: then it returns nil.

@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/coord/share"
+	"stint/internal/divide"
 	"stint/store/memory"
 )
 
@@ -71,11 +72,10 @@ func (f *fixture) decide(takes ...stint.Take) []stint.Decision {
 
 func (f *fixture) change(all ...*stint.Terms) {
 	f.Helper()
-	done, err := f.Change(context.Background(), all)
-	if err != nil {
+	defer f.Hold()()
+	if err := f.Change(context.Background(), all); err != nil {
 		f.Fatal(err)
 	}
-	done()
 }
 
 // spec is a bucket of 100 that refills one unit each 100 ms.
@@ -94,7 +94,7 @@ func undivided() *stint.Terms { return terms(stint.MustLimit(spec), nil) }
 func terms(limit, part *stint.Limit) *stint.Terms {
 	t := &stint.Terms{Domain: "api", Rule: "api/user", Limit: limit, Coordination: stint.Leased}
 	if part != nil {
-		t.Own, t.Rest = limit.Divide(part, 2)
+		t.Own, t.Rest = divide.Limit(limit, part, 2)
 	}
 	return t
 }
@@ -307,11 +307,11 @@ func TestChangeAway(t *testing.T) {
 	f.pass(time.Minute)
 	f.drain(divided(10))
 	f.away = true
-	done, err := f.Change(context.Background(), []*stint.Terms{undivided()})
-	if err == nil {
+	release := f.Hold()
+	if f.Change(context.Background(), []*stint.Terms{undivided()}) == nil {
 		t.Error("a store that is away was told")
 	}
-	done()
+	release()
 	f.take(undivided(), "k", 1)
 }
 
@@ -321,8 +321,8 @@ func TestChangeHoldsBack(t *testing.T) {
 	f.change(old)
 	f.pass(time.Minute)
 	f.drain(old)
-	done, err := f.Change(context.Background(), []*stint.Terms{undivided()})
-	if err != nil {
+	release := f.Hold()
+	if err := f.Change(context.Background(), []*stint.Terms{undivided()}); err != nil {
 		t.Fatal(err)
 	}
 	f.drain(undivided()) // what the other process has to itself no more
@@ -337,7 +337,7 @@ func TestChangeHoldsBack(t *testing.T) {
 		t.Fatal("it did not wait")
 	default:
 	}
-	done()
+	release()
 	if <-passed {
 		t.Error("one that came with the old terms passed a limit that is used up")
 	}
@@ -373,11 +373,9 @@ func TestTogetherExact(t *testing.T) {
 	rule, now := divided(10), atomic.Int64{}
 	now.Store(int64(began))
 	s := share.New(nothing{}, share.Options{Clock: func() stint.Instant { return stint.Instant(now.Load()) }})
-	done, err := s.Change(context.Background(), []*stint.Terms{rule})
-	if err != nil {
+	if err := s.Change(context.Background(), []*stint.Terms{rule}); err != nil {
 		t.Fatal(err)
 	}
-	done()
 	now.Add(time.Minute.Microseconds())
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -411,11 +409,9 @@ func TestAllocations(t *testing.T) {
 	rule := terms(limit, part)
 	now := began
 	s := share.New(nothing{}, share.Options{Clock: func() stint.Instant { return now }})
-	done, err := s.Change(context.Background(), []*stint.Terms{rule})
-	if err != nil {
+	if err := s.Change(context.Background(), []*stint.Terms{rule}); err != nil {
 		t.Fatal(err)
 	}
-	done()
 	now = now.Add(time.Minute)
 	call := stint.Call{Takes: []stint.Take{ask(rule, "k", 1)}}
 	if n := testing.AllocsPerRun(1000, func() {

@@ -99,25 +99,28 @@ func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
 // errPanicked stands for a panic that goes on to the caller.
 var errPanicked = errors.New("share: the store panicked")
 
-// Change puts other rules in force, see Node.Change: all there are, in their present form,
-// before any take comes with them. It waits for the takes under way, tells the store what it
-// has to know, within the time of ctx, and holds takes of divided limits back until done is
-// called, which must be. The error says what the store could not be told: that passes once
-// more.
-func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), err error) {
+// Hold waits for the takes of divided limits that are under way, and holds others back until
+// release is called, which must be: for a change of the rules.
+func (s *Store) Hold() (release func()) {
 	s.gate.Lock()
+	return s.gate.Unlock
+}
+
+// Change puts other rules in force, see Node.Change: all there are, in their present form,
+// under Hold, before any take comes with them. It tells the store what it has to know, within
+// the time of ctx. The error says what could not be told: that passes once more.
+func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
 	trips := s.node.Change(all, s.clock())
 	for i, trip := range trips {
-		err = s.inner.Decide(ctx, &trip.Call)
+		err := s.inner.Decide(ctx, &trip.Call)
 		if err == nil && trip.Call.Results[0].Degraded {
 			err = errors.New("it is away")
 		}
 		if err != nil {
-			err = fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(trips)-i)*maxCharges, err)
-			break
+			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(trips)-i)*maxCharges, err)
 		}
 	}
-	return s.gate.Unlock, err
+	return nil
 }
 
 // Run forgets what is not used, until ctx is done.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/divide"
 )
 
 // began is when histories begin.
@@ -90,7 +91,7 @@ func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
 	if o.Share != nil {
-		w.terms.Own, w.terms.Rest = o.Limit.Divide(o.Share, uint32(o.Nodes))
+		w.terms.Own, w.terms.Rest = divide.Limit(o.Limit, o.Share, uint32(o.Nodes))
 	}
 	w.end = w.Length
 	for _, f := range o.Faults {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/http/pprof"
 	"strings"
 
+	"stint"
 	"stint/internal/envelope"
 	"stint/limiter"
 	"stint/load"
@@ -70,6 +72,10 @@ type AdminOptions struct {
 	// Rules answers /v1/rules and all below it; nil: there are no such paths. It is given
 	// paths as they were sent.
 	Rules http.Handler
+
+	// Leases says who holds what of a take's key that is lent, at a time by the clock that
+	// decided; nil: nothing is lent.
+	Leases func(context.Context, *stint.Take, stint.Instant) any
 
 	// Pprof switches on /debug/pprof. Whoever reaches it can slow the process down.
 	Pprof bool

@@ -26,6 +26,7 @@ type inspected struct {
 	Config     limitAnswer `json:"config"`
 	policyAnswer
 	Lent         *lentAnswer `json:"lent,omitempty"`
+	Leases       any         `json:"leases,omitempty"`
 	Limit        *int64      `json:"limit"`
 	Used         *int64      `json:"used"`
 	Remaining    *int64      `json:"remaining"`
@@ -58,7 +59,11 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	v := &k.verdict
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
-		answer.Limits = append(answer.Limits, inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i)))
+		one := inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i))
+		if t := v.Take(i); t != nil && t.Coordination == stint.Leased && a.options.Leases != nil {
+			one.Leases = a.options.Leases(r.Context(), t, v.Asked[i].At)
+		}
+		answer.Limits = append(answer.Limits, one)
 	}
 	envelope.WriteJSON(w, http.StatusOK, answer)
 }

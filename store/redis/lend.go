@@ -1,6 +1,14 @@
 package redis
 
-import "stint"
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+)
 
 // loanFields is how many numbers lua/lend.lua answers about a loan.
 const loanFields = 6
@@ -42,4 +50,42 @@ func (s *Store) rememberEpochs(b *batch) {
 func (s *Store) Part(t *stint.Take) int {
 	_, partition := s.name(t)
 	return partition
+}
+
+// Lending returns what is lent of a take's key at now, for people who look: it reads the
+// state as it stands and changes nothing.
+func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (stint.Lending, error) {
+	client, err := s.side.client(ctx)
+	if err != nil {
+		return stint.Lending{}, explain("connect", err)
+	}
+	name, _ := s.name(t)
+	text, err := client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return stint.Lending{}, nil
+	}
+	if err != nil {
+		return stint.Lending{}, explain("look at what is lent", err)
+	}
+	all := readLending(text)
+	all.Lent = t.Limit.StillLent(all.Lent, now)
+	return all, nil
+}
+
+// readLending reads what stands behind the tilde of a state, see lua/lend.lua.
+func readLending(state string) (all stint.Lending) {
+	_, text, _ := strings.Cut(state, "~")
+	words := strings.NewReader(text)
+	var called int64
+	if n, _ := fmt.Fscan(words, &all.Epoch, &called); n < 2 {
+		return all // nothing is lent
+	}
+	for {
+		var one stint.Lent
+		var seq, grant int64
+		if n, _ := fmt.Fscan(words, &one.Node, &seq, &one.Units, &grant, &one.At); n < 5 {
+			return all
+		}
+		all.Lent = append(all.Lent, one)
+	}
 }

@@ -1,4 +1,4 @@
-package stint_test
+package divide_test
 
 import (
 	"math/big"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/divide"
 )
 
 // apart returns how many microseconds a bucket counts from one unit to the next: whole ones.
@@ -36,7 +37,7 @@ func TestDivideBucket(t *testing.T) {
 			continue
 		}
 		share := stint.MustLimit(spec)
-		own, rest := whole.Divide(share, nodes)
+		own, rest := divide.Limit(whole, share, nodes)
 		if own == nil {
 			if part > nodes {
 				t.Fatalf("%+v over %d nodes of %+v leaves nothing", share.Spec(), nodes, whole.Spec())
@@ -78,14 +79,16 @@ func TestDivideWindow(t *testing.T) {
 		whole := stint.MustLimit(test.spec)
 		share := test.spec
 		share.Requests = 3
-		own, rest := whole.Divide(stint.MustLimit(share), 4)
+		own, rest := divide.Limit(whole, stint.MustLimit(share), 4)
 		left := test.spec
 		left.Requests = 88
 		if want := (stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: test.per}); own.Spec() != want || rest.Spec() != left {
 			t.Errorf("%+v: %+v and %+v", test.spec, own.Spec(), rest.Spec())
 		}
-		if own, rest := whole.Divide(stint.MustLimit(share), 34); own != nil || rest != nil {
+		if own, rest := divide.Limit(whole, stint.MustLimit(share), 34); own != nil || rest != nil {
 			t.Errorf("%+v: 34 times 3 of 100 leave %+v", test.spec, rest.Spec())
 		}
 	}
 }
+
+func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }

@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/crowd"
+	"stint/internal/redistest"
+)
+
+// busyBucket is a rule of 1,000 at once and as many a second, with what else it says.
+func busyBucket(more string) string {
+	return "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 1000, per: 1s, burst: 1000, algorithm: token_bucket, on_store_failure: deny" + more + "}\n"
+}
+
+// The words that make a rule leased, and divide it.
+const (
+	leasedWords  = ", coordination: leased"
+	dividedWords = leasedWords + ", on_store_failure: local, nodes: 1, local_share: "
+)
+
+func dividedBucket(share string) string {
+	return strings.Replace(busyBucket(dividedWords+share), ", on_store_failure: deny", "", 1)
+}
+
+// held is what /v1/inspect says of who holds what.
+type held struct {
+	Epoch int64 `json:"epoch_ms"`
+	Lent  int64
+	Nodes []struct {
+		Node  string
+		Units int64
+		Age   int64 `json:"age_ms"`
+		Here  bool
+	}
+	Here struct {
+		Node  string
+		Units int64
+	}
+	Own        *struct{ Limit, Remaining int64 }
+	StoreError string `json:"store_error"`
+}
+
+// holders asks a service who holds what of a user's key.
+func (s *service) holders(user string) held {
+	s.t.Helper()
+	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}]}]}`
+	status, _, body := s.do(http.MethodPost, "admin", "/v1/inspect", fmt.Sprintf(question, user))
+	var answer struct{ Limits []struct{ Leases *held } }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || len(answer.Limits) != 1 || answer.Limits[0].Leases == nil {
+		s.t.Fatalf("status %d, error %v: %s", status, err, body)
+	}
+	return *answer.Limits[0].Leases
+}
+
+// /v1/inspect says who holds what of a leased key: on one server and on a Cluster.
+func TestInspectLeases(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		url  func(*testing.T) string
+	}{
+		{"one server", func(t *testing.T) string { return redistest.Start(t).URL() }},
+		{"a Cluster", func(t *testing.T) string { return redistest.StartCluster(t, 3).URL() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file, url := filepath.Join(t.TempDir(), "rules.yaml"), test.url(t)
+			write(t, file, dividedBucket("1%"))
+			nodes := [2]*service{}
+			for i := range nodes {
+				nodes[i] = start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+			}
+			if h := nodes[0].holders("x"); h.Lent != 0 || len(h.Nodes) != 0 || h.Here.Node == "" || h.Own == nil || h.Own.Limit != 10 {
+				t.Errorf("nothing is lent: %+v", h)
+			}
+			redistest.Until(t, "both hold some", func() bool {
+				for range 20 {
+					for _, s := range nodes {
+						s.ask(t, "user=x")
+					}
+				}
+				h := nodes[0].holders("x")
+				sum, here := int64(0), 0
+				for _, n := range h.Nodes {
+					sum += n.Units
+					if n.Here {
+						here++
+					}
+					if n.Here != (n.Node == h.Here.Node) || n.Age < 0 || n.Age > 3000 {
+						t.Fatalf("%+v", h)
+					}
+				}
+				if sum != h.Lent || sum > 250 {
+					t.Fatalf("%+v", h)
+				}
+				return len(h.Nodes) == 2 && here == 1 && h.Epoch > 0 && h.Here.Units > 0
+			})
+			redistest.Until(t, "all is at home", func() bool {
+				h := nodes[0].holders("x")
+				return h.Lent == 0 && h.Here.Units == 0 && h.StoreError == ""
+			})
+		})
+	}
+}
+
+// Whatever a rule says of how nodes agree, and whenever that changes, nobody has a second
+// burst, by the clients' own record: for each change a key that nobody asked for before is
+// used up while it happens.
+func TestReloadModes(t *testing.T) {
+	strict, leased := busyBucket(""), busyBucket(leasedWords)
+	little, some, much := dividedBucket("5%"), dividedBucket("20%"), dividedBucket("40%")
+	steps := []string{leased, some, strict, some, much, little, much, leased, much, strict, leased, strict}
+	for _, store := range []string{"memory", "redis"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			url := store
+			if store == "redis" {
+				url = redistest.Start(t).URL()
+			}
+			file := filepath.Join(t.TempDir(), "rules.yaml")
+			write(t, file, strict)
+			s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+			at := 0
+			for i, rules := range steps {
+				pass(400 * time.Millisecond) // parts fill up
+				user := fmt.Sprint("user", i)
+				plan := crowd.Plan{
+					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Each: 1 << 20,
+					Questions: []string{crowd.Question("api", "user", user, 1), crowd.Question("api", "user", user, 5)},
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var record crowd.Record
+				var failed error
+				done := make(chan struct{})
+				go func() { record, failed = plan.Run(ctx); close(done) }()
+				pass(200 * time.Millisecond)
+				write(t, file, rules)
+				must(t, s.Reload("test"))
+				at = s.log.await(t, at, "rules loaded", "why=test")
+				pass(100 * time.Millisecond)
+				stop()
+				<-done
+				must(t, failed)
+				passed := weighed(record.Answers)
+				worst := crowd.Worst(passed, 1000, 1000)
+				t.Logf("change %2d: %d of %d passed; in the worst window, of %v, %d where %.0f may", i, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
+				if worst.Over() > 0 || len(passed) == 0 {
+					t.Errorf("change %d: %.0f too many passed in %v, %d in all", i, worst.Over(), worst.Length, len(passed))
+				}
+			}
+		})
+	}
+}
+
+// weighed returns what passed, an answer as often as it cost units.
+func weighed(answers []crowd.Answer) (all []crowd.Answer) {
+	for _, a := range answers {
+		for range 1 + 4*a.Question {
+			if a.Allowed {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}

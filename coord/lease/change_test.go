@@ -1,0 +1,65 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+)
+
+// terms are those of a rule with a limit.
+func terms(mode stint.Coordination, limit *stint.Limit) *stint.Terms {
+	return &stint.Terms{Domain: "api", Rule: "api/user", Limit: limit, Coordination: mode}
+}
+
+// under is a take under the terms of a rule.
+func under(t *stint.Terms, cost uint32) stint.Take {
+	return stint.Take{Key: "a", Limit: t.Limit, Cost: cost, Coordination: t.Coordination, Terms: t}
+}
+
+// A key whose rule is leased no longer, or under other numbers, is given home at once, and no
+// later message speaks of it under the old ones; one whose rule stays as it is stays.
+func TestChange(t *testing.T) {
+	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 600})
+	for _, test := range []struct {
+		name string
+		to   *stint.Terms
+		home bool
+	}{
+		{"strict", terms(stint.Strict, fast), true},
+		{"other numbers", terms(stint.Leased, small), true},
+		{"the same", terms(stint.Leased, fast), false},
+		{"no rule any more", &stint.Terms{Domain: "api", Rule: "api/other", Limit: fast, Coordination: stint.Leased}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, old := start(t, 1), terms(stint.Leased, fast)
+				for range 300 {
+					pass(time.Millisecond)
+					f.decide(t, 0, under(old, 1))
+				}
+				before := f.nodes[0].Held(new(under(old, 0)))
+				if before == 0 {
+					t.Fatal("nothing is held")
+				}
+				f.nodes[0].Change(context.Background(), []*stint.Terms{test.to})()
+				if held := f.nodes[0].Held(new(under(old, 0))); (held == 0) != test.home {
+					t.Errorf("%d of %d are held after the change", held, before)
+				}
+				if !test.home {
+					return
+				}
+				calls := f.store.calls.Load()
+				pass(5 * time.Second)
+				if n := f.store.calls.Load() - calls; n > 5 { // it looks whether the store is there
+					t.Errorf("%d calls about a key that is let go of", n)
+				}
+				if d := f.decide(t, 0, stint.Take{Key: "a", Limit: fast})[0]; d.Remaining != 1000 {
+					t.Errorf("%d of 1,000 are at home", d.Remaining)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,75 @@
+// Package quiet logs what happens again and again only when it is news.
+package quiet
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+)
+
+// MostWarned is how many peers a warning is logged for: whoever configured a proxy may
+// look for it in the log, and those who only try must not flood it.
+const MostWarned = 16
+
+// Misuses logs questions of proxies that are wrong whatever their clients do: a warning for
+// the first of each peer. It is safe for concurrent use.
+type Misuses struct {
+	// Log is where to; Path is what is asked in such a way.
+	Log  *slog.Logger
+	Path string
+
+	mu     sync.Mutex
+	warned map[netip.Addr]bool
+}
+
+// Tell logs a wrong question.
+func (m *Misuses) Tell(peer netip.Addr, problem, hint string) {
+	level := slog.LevelDebug
+	if m.first(peer) {
+		level = slog.LevelWarn
+	}
+	m.Log.Log(context.Background(), level, "wrong question of a proxy",
+		"path", m.Path, "peer", peer.String(), "problem", problem, "hint", hint)
+}
+
+// first says whether this is the first wrong question of a peer, of those that are
+// remembered.
+func (m *Misuses) first(peer netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.warned[peer] || len(m.warned) == MostWarned {
+		return false
+	}
+	if m.warned == nil {
+		m.warned = make(map[netip.Addr]bool)
+	}
+	m.warned[peer] = true
+	return true
+}
+
+// Fetches says in the log what became of the fetches of key sets: each failure, and the
+// first success as well as the first after a failure. It is safe for concurrent use.
+type Fetches struct {
+	// Log is where to.
+	Log *slog.Logger
+
+	mu   sync.Mutex
+	good map[string]bool // addresses whose last fetch succeeded
+}
+
+// Report logs what became of a fetch.
+func (f *Fetches) Report(address string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.Log.Warn("key set not fetched, or not all of it; the keys before stay", "address", address, "error", err,
+			"hint", "until its key is known a token is no identity; it is tried again soon")
+	} else if !f.good[address] {
+		f.Log.Info("key set fetched", "address", address)
+	}
+	if f.good == nil {
+		f.good = make(map[string]bool)
+	}
+	f.good[address] = err == nil
+}

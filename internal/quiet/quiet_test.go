@@ -1,0 +1,37 @@
+package quiet_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"stint/internal/quiet"
+)
+
+// TestMisuses: each peer is warned of once, and a flood of them does not flood the log.
+func TestMisuses(t *testing.T) {
+	var log strings.Builder
+	m := &quiet.Misuses{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		for i := range 100 {
+			m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != quiet.MostWarned {
+		t.Errorf("%d warnings, want %d", n, quiet.MostWarned)
+	}
+}
+
+// Each failure of a fetch is logged, and a success where it is news.
+func TestFetches(t *testing.T) {
+	var log strings.Builder
+	f := &quiet.Fetches{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, err := range []error{nil, nil, errors.New("gone"), errors.New("gone"), nil, nil} {
+		f.Report("https://keys.example", err)
+	}
+	if warned, told := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO"); warned != 2 || told != 2 {
+		t.Errorf("%d warnings and %d times good news, want 2 and 2:\n%s", warned, told, log.String())
+	}
+}
