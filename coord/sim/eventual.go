@@ -239,3 +239,15 @@ func (n *deciding) wake() {
 		}
 	}
 }
+
+// settled adds what the store was not told, or twice, in the end.
+func (n *deciding) settled(res *Result) {
+	for _, r := range n.took {
+		if len(r.sum) == 0 {
+			continue
+		}
+		untold := r.sum[len(r.sum)-1] - r.told
+		res.Untold += max(0, untold)
+		res.Twice += max(0, -untold)
+	}
+}

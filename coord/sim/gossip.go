@@ -15,19 +15,24 @@ type gossiping struct {
 	*place
 	node *gossip.Node
 
-	// At each tick after which there is something to tell the process takes a unit of a
-	// new key as well, a probe: who knows of that knows what was taken here until then.
-	// first holds, for each probe, when the first unit since the one before was taken.
-	first []time.Duration
-	took  bool // since the last probe; then the last of first is of the next one
-	heard map[*gossiping]int
+	probes map[stint.Key]*probe // of each key that something was taken of here
+	heard  map[*probe]int       // of others: how many units are known here
 }
 
-// probe is a key of which nobody asks for more than one unit.
-var probe = stint.MustLimit(stint.Spec{Requests: 1, Per: 24 * time.Hour})
+// probe is a key that goes with another one. At each tick after which there is something to
+// tell of that, a unit of this one is taken as well: who knows of it knows what was taken
+// until then.
+type probe struct {
+	key   stint.Key
+	first []time.Duration // for each unit: when the first was taken since the one before
+	open  bool            // the last of these is not taken yet
+}
+
+// probeLimit lets all probes pass.
+var probeLimit = stint.MustLimit(stint.Spec{Requests: 1 << 30, Per: 24 * time.Hour})
 
 func newGossiping(p *place) *gossiping {
-	n := &gossiping{place: p, heard: map[*gossiping]int{}}
+	n := &gossiping{place: p, probes: map[stint.Key]*probe{}, heard: map[*probe]int{}}
 	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.born) + 1, Interval: p.w.Interval})
 	for _, other := range p.w.others(p) {
 		other.node.Meet(n.node.ID())
@@ -56,15 +61,24 @@ func (n *gossiping) clock() stint.Instant {
 func (n *gossiping) decide(q *request) {
 	n.ask(&q.call)
 	n.w.here(q)
-	if q.Cost == 0 || !q.call.Results[0].Allowed {
-		return
+	for i := range q.call.Results {
+		if !q.call.Results[i].Allowed || q.Cost == 0 {
+			return
+		}
 	}
-	if !n.took {
-		n.took = true
-		n.first = append(n.first, n.w.now)
-	}
-	if n.born == 0 || n.node.Whole() {
-		n.w.stale = max(n.w.stale, n.stale())
+	for i := range q.call.Takes {
+		key := q.call.Takes[i].Key
+		p := n.probes[key]
+		if p == nil {
+			p = &probe{key: stint.Key(fmt.Sprintf("probe %d.%d of %s", n.number, n.born, key))}
+			n.probes[key] = p
+		}
+		if !p.open {
+			p.open, p.first = true, append(p.first, n.w.now)
+		}
+		if n.born == 0 || n.node.Whole() {
+			n.w.stale = max(n.w.stale, n.stale(key))
+		}
 	}
 }
 
@@ -75,33 +89,36 @@ func (n *gossiping) ask(call *stint.Call) {
 	}
 }
 
-// probed asks for so many units of a probe of a process.
-func (n *gossiping) probed(of *gossiping, probed int, cost uint32) stint.Decision {
-	key := stint.Key(fmt.Sprintf("probe %d.%d.%d", of.number, of.born, probed))
-	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: probe, Cost: cost}}}
+// probed takes so many units of a probe, and returns how many are known to be taken.
+func (n *gossiping) probed(p *probe, cost uint32) int {
+	call := stint.Call{Takes: []stint.Take{{Key: p.key, Limit: probeLimit, Cost: cost}}}
 	n.ask(&call)
-	return call.Results[0]
+	return int(probeLimit.Most() - call.Results[0].Remaining)
 }
 
-// stale returns for how long this process has not heard what somebody else took.
-func (n *gossiping) stale() (longest time.Duration) {
+// stale returns for how long this process has not heard what somebody else took of a key.
+func (n *gossiping) stale(key stint.Key) (longest time.Duration) {
 	for _, other := range n.w.others(n.place) {
-		known := n.heard[other]
-		for known < len(other.first) && n.probed(other, known, 0).Remaining == 0 {
-			known++
+		p := other.probes[key]
+		if p == nil {
+			continue
 		}
-		n.heard[other] = known
-		if known < len(other.first) {
-			longest = max(longest, n.w.now-other.first[known])
+		if n.heard[p] < len(p.first) {
+			n.heard[p] = n.probed(p, 0)
+		}
+		if known := n.heard[p]; known < len(p.first) {
+			longest = max(longest, n.w.now-p.first[known])
 		}
 	}
 	return longest
 }
 
 func (n *gossiping) tick() time.Duration {
-	if n.took {
-		n.took = false
-		n.probed(n, len(n.first)-1, 1)
+	for i := range n.w.Keys {
+		if p := n.probes[keyOf(i)]; p != nil && p.open {
+			p.open = false
+			n.probed(p, 1)
+		}
 	}
 	n.send(n.node.Tick(n.clock()))
 	return n.node.Interval()
@@ -134,4 +151,18 @@ func (n *gossiping) mail(to *place, message []byte) {
 			}
 		})
 	})
+}
+
+// settled adds what this process was not told in the end: of each other one at least a unit
+// for each probe that it does not know.
+func (n *gossiping) settled(res *Result) {
+	for _, other := range n.w.others(n.place) {
+		for i := range n.w.Keys {
+			if p := other.probes[keyOf(i)]; p != nil {
+				missing := int64(len(p.first) - n.probed(p, 0))
+				res.Untold += max(0, missing)
+				res.Twice += max(0, -missing)
+			}
+		}
+	}
 }

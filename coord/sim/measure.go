@@ -25,6 +25,14 @@ func (w *world) result() Result {
 	if res.Stale = w.stale; w.stale > 0 {
 		res.Surge = w.surge()
 	}
+	for _, p := range w.places {
+		switch is := p.is.(type) {
+		case *deciding:
+			is.settled(&res)
+		case *gossiping:
+			is.settled(&res)
+		}
+	}
 	slices.Sort(w.took)
 	if n := len(w.took); n > 0 {
 		res.P50, res.P99 = w.took[n/2], w.took[n*99/100]

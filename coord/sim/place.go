@@ -45,6 +45,8 @@ type link struct{ sent, arrived int }
 func (p *place) start() {
 	p.known = 0
 	switch {
+	case p.w.Options.start != nil:
+		p.is = p.w.Options.start(p)
 	case p.w.Mode == Leased && p.w.Share != nil:
 		p.is = newDivided(p)
 	case p.w.Mode == Leased:

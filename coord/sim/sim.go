@@ -60,6 +60,9 @@ type Options struct {
 	// puts a broken one here.
 	Ledger Ledger
 
+	// start makes processes of a mode that is none of these, for tests; nil: there is none.
+	start func(p *place) node
+
 	// Reads is what a node of Leased sees when it reads its clocks; nil: what they show. A
 	// test puts a process here that does not look at one of them.
 	Reads func(lease.Moment) lease.Moment
@@ -176,6 +179,10 @@ type Result struct {
 	Stale time.Duration
 	Surge int64
 
+	// Untold is how many units processes that live never told anybody, and Twice how many
+	// they told twice, of modes in which nodes decide alone.
+	Untold, Twice int64
+
 	// P50 and P99 are how long an answer took.
 	P50, P99 time.Duration
 
@@ -191,7 +198,7 @@ type Seen struct {
 	Jumped  int // clocks of nodes that held units were set
 	Drifted int // clocks of nodes that held units ran at another rate from then on
 	Killed  int // nodes that held units died
-	Emptied int // the store was emptied while units were lent
+	Emptied int // the store was emptied while units were lent, or had been counted
 	Forgot  int // replicas took over that did not know something
 	Away    int // messages that the store did not answer, as it stood still
 	Apart   int // messages that did not get from one part of the network to another

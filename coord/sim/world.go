@@ -149,6 +149,9 @@ func (w *world) happen(f Fault) {
 		p.wind()
 		p.rate = f.Rate
 	case Flush:
+		if w.Mode.alone() && len(w.store.states) > 0 {
+			w.seen.Emptied++
+		}
 		w.seen.Emptied += w.store.flush(w.now)
 	case Switch:
 		w.seen.Forgot += w.store.replace(w.now, f.For)

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// overwriting is a process that decides alone and tells the store, and makes the usual
+// mistakes: what the store says takes the place of all that is known here, also of what was
+// taken since it was told; what it could not be told is forgotten; and what comes to it twice
+// counts twice.
+type overwriting struct {
+	*place
+	states map[stint.Key]*stint.State
+	took   map[stint.Key]uint32
+}
+
+func newOverwriting(p *place) node {
+	return &overwriting{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
+}
+
+func (n *overwriting) held() int64 { return 0 }
+
+func (n *overwriting) decide(q *request) {
+	l := write(&q.call, 0)
+	(&shelf{ledger: plain, states: n.states}).decide(l, n.w.now)
+	q.call.Results = l.call.Results
+	n.w.here(q)
+	if q.Cost > 0 && l.call.Results[0].Allowed {
+		n.took[l.call.Takes[0].Key] += q.Cost
+	}
+}
+
+func (n *overwriting) tick() time.Duration {
+	for key, units := range n.took {
+		delete(n.took, key)
+		n.put(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, func(answer *letter, _ time.Duration, err error) {
+			if err == nil {
+				n.states[key] = new(n.w.Limit.Said(&answer.call.Results[0]))
+			}
+		})
+	}
+	return 100 * time.Millisecond
+}
+
+// adding is a process that decides alone and tells the others, and makes the usual mistake:
+// it tells what was taken since the last time and not how much in all, and whoever hears it
+// adds it. What is lost is never heard of, and what comes twice counts twice.
+type adding struct {
+	*place
+	states map[stint.Key]*stint.State
+	took   map[stint.Key]uint32
+}
+
+func newAdding(p *place) node {
+	return &adding{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
+}
+
+func (n *adding) held() int64 { return 0 }
+
+func (n *adding) decide(q *request) {
+	l := write(&q.call, 0)
+	(&shelf{ledger: plain, states: n.states}).decide(l, n.w.now)
+	q.call.Results = l.call.Results
+	n.w.here(q)
+	if q.Cost > 0 && l.call.Results[0].Allowed {
+		n.took[l.call.Takes[0].Key] += q.Cost
+	}
+}
+
+func (n *adding) tick() time.Duration {
+	for _, other := range n.w.places {
+		if other == n.place {
+			continue
+		}
+		for key, units := range n.took {
+			n.travel(&link{}, other, func() {
+				is := other.is.(*adding)
+				l := write(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, 0)
+				(&shelf{ledger: plain, states: is.states}).decide(l, n.w.now)
+			})
+		}
+	}
+	clear(n.took)
+	return 100 * time.Millisecond
+}
+
+func (n *adding) used() int64 { return used(n.w, n.states[keyOf(0)]) }
+
+func (n *gossiping) used() int64 {
+	call := stint.Call{Takes: []stint.Take{n.w.take(0, 0)}}
+	n.ask(&call)
+	return used(n.w, new(n.w.Limit.Said(&call.Results[0])))
+}
+
+// used returns how many units of a bucket are used, above its limit too.
+func used(w *world, st *stint.State) int64 {
+	d := w.Limit.Test(st, began.Add(w.now), 0)
+	return int64(d.ResetAfter.Seconds() * float64(w.Limit.Spec().Requests) / w.Limit.Spec().Per.Seconds())
+}
+
+// through goes through a history, and returns too by how many units nodes differ in the end
+// about what is used.
+func through(o Options) (Result, int64) {
+	w := newWorld(&o)
+	var all []int64
+	w.at(o.Length, func() {
+		for _, p := range w.places {
+			if is, ok := p.is.(interface{ used() int64 }); ok {
+				all = append(all, is.used())
+			}
+		}
+	})
+	w.run()
+	if all == nil {
+		return w.result(), 0
+	}
+	return w.result(), slices.Max(all) - slices.Min(all)
+}
+
+// TestNaive: who forgets what the store did not acknowledge, or never hears of what was lost,
+// lets pass more than the bound says; who counts what comes twice lets pass too little, or
+// drifts apart from the others without end. The modes do neither, in the same histories.
+func TestNaive(t *testing.T) {
+	const nodes = 5
+	for _, row := range []struct {
+		name        string
+		mode        Mode
+		wrong       func(p *place) node
+		lost, twice float64
+		length      time.Duration
+	}{
+		{"hits overwritten, messages lost", Eventual, newOverwriting, 0.2, 0, 40 * time.Second},
+		{"hits overwritten, messages repeated", Eventual, newOverwriting, 0, 0.5, 20 * time.Second},
+		{"hits added, messages lost", Gossip, newAdding, 0.2, 0, 200 * time.Second},
+		{"hits added, messages repeated", Gossip, newAdding, 0, 0.5, 20 * time.Second},
+	} {
+		o := Options{
+			Seed: 1, Mode: row.mode, Nodes: nodes, Keys: 1, Length: row.length,
+			Network: Network{Least: time.Millisecond, Most: 3 * time.Millisecond, Lost: row.lost, Twice: row.twice},
+			Limit:   stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 200, Per: time.Second, Burst: 50}),
+			Demand: func(r *rand.Rand, ask func(Take)) {
+				for at := time.Duration(0); at < row.length; at += time.Duration(r.ExpFloat64() / 400 * float64(time.Second)) {
+					ask(Take{At: at, Node: r.IntN(nodes), With: -1, Cost: 1})
+				}
+			},
+		}
+		right, agree := through(o)
+		bound := o.Bound(&right)
+		o.start = row.wrong
+		wrong, disagree := through(o)
+		t.Logf("%s: S %v, E %d of %d, %.1f %% of one bucket, nodes %d apart; wrong E %d, %.1f %%, %d apart", row.name, right.Stale,
+			right.Over, bound, 100*right.Utilisation(), agree, wrong.Over, 100*wrong.Utilisation(), disagree)
+		if right.Over > bound || right.Utilisation() < 0.97 || agree > 60 {
+			t.Errorf("%s: E %d of %d, %.1f %% of one bucket, nodes %d apart", row.name, right.Over, bound, 100*right.Utilisation(), agree)
+		}
+		if wrong.Over <= bound && wrong.Utilisation() > 0.9 && disagree < 500 {
+			t.Errorf("%s: the mistake is not found out", row.name)
+		}
+	}
+}
