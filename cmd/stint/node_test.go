@@ -75,10 +75,18 @@ type answer struct {
 	Allowed, Degraded bool
 }
 
-// ask puts one request of a user to the rule of a key.
-func (n *node) ask(ctx context.Context, key, user string) (answer, error) {
-	body := fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":%q,"value":%q}]}]}`, key, user)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.http+"/v1/check", strings.NewReader(body))
+// ask puts one request of a user to the rule of a key; or, all or none, of several users.
+func (n *node) ask(ctx context.Context, key string, users ...string) (answer, error) {
+	var body strings.Builder
+	body.WriteString(`{"domain":"api","descriptors":[`)
+	for i, user := range users {
+		if i > 0 {
+			body.WriteString(",")
+		}
+		fmt.Fprintf(&body, `{"entries":[{"key":%q,"value":%q}]}`, key, user)
+	}
+	body.WriteString("]}")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.http+"/v1/check", strings.NewReader(body.String()))
 	if err != nil {
 		return answer{}, err
 	}
