@@ -89,6 +89,7 @@ func New(config Config) (*App, error) {
 	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
 		a.metrics.Leases(a.stores.leaseStats)
+		a.metrics.LeaseRules(a.stores.leaseRules)
 		a.metrics.Eventual(a.stores.eventualStats)
 	}
 	if len(a.stores.servers) > 0 && config.RememberRefusals {

@@ -70,12 +70,12 @@ func TestInspectLeases(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file, url := filepath.Join(t.TempDir(), "rules.yaml"), test.url(t)
-			write(t, file, dividedBucket("1%"))
+			write(t, file, dividedBucket("10%"))
 			nodes := [2]*service{}
 			for i := range nodes {
 				nodes[i] = start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
 			}
-			if h := nodes[0].holders("x"); h.Lent != 0 || len(h.Nodes) != 0 || h.Here.Node == "" || h.Own == nil || h.Own.Limit != 10 {
+			if h := nodes[0].holders("x"); h.Lent != 0 || len(h.Nodes) != 0 || h.Here.Node == "" || h.Own == nil || h.Own.Limit != 100 {
 				t.Errorf("nothing is lent: %+v", h)
 			}
 			redistest.Until(t, "both hold some", func() bool {
@@ -104,6 +104,14 @@ func TestInspectLeases(t *testing.T) {
 				h := nodes[0].holders("x")
 				return h.Lent == 0 && h.Here.Units == 0 && h.StoreError == ""
 			})
+			of := func(name string) float64 {
+				return nodes[0].metric("stint_lease_rule_" + name + `{domain="api",rule="api/user"}`)
+			}
+			calls, stranded := of("store_calls_ratio"), of("stranded_ratio")
+			if of("lent_units_total") == 0 || of("own_total") == 0 || of("held_units") != 0 || calls <= 0 || calls > 1 || stranded <= 0 || stranded > 1 {
+				t.Errorf("lent %v, from its own part %v, held %v, store calls per decision %v, stranded %v",
+					of("lent_units_total"), of("own_total"), of("held_units"), calls, stranded)
+			}
 		})
 	}
 }

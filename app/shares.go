@@ -9,6 +9,7 @@ import (
 	"stint/coord/look"
 	"stint/rule"
 	"stint/store/shard"
+	"stint/telemetry"
 )
 
 // agreeTimeout is how long servers may take to hear what was used of parts that are no more.
@@ -56,4 +57,19 @@ func (s *stores) server(t *stint.Take) *server {
 		names[i] = one.name
 	}
 	return s.servers[shard.Pick(names, cmp.Or(t.Place, t.Key))]
+}
+
+// leaseRules are the numbers of each leased rule, of each server.
+func (s *stores) leaseRules() (all []telemetry.LeaseRule) {
+	for _, one := range s.servers {
+		for _, r := range one.leases.Rules() {
+			all = append(all, telemetry.LeaseRule{
+				Domain: r.Domain, Rule: r.Rule, Held: r.Held, Idle: r.Idle, Asks: r.Asks, Told: r.Told, Lent: r.Lent, Home: r.Home,
+			})
+		}
+		one.shares.Passed(func(domain, rule string, passed uint64) {
+			all = append(all, telemetry.LeaseRule{Domain: domain, Rule: rule, Own: passed})
+		})
+	}
+	return all
 }

@@ -2,8 +2,11 @@ package telemetry
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stint/rule"
 )
 
 // What several stores lent is shown together.
@@ -26,4 +29,37 @@ func TestLeases(t *testing.T) {
 		stint_lease_store_decisions_total 6
 		stint_lease_messages_total 9
 		stint_lease_repeated_total 1`)
+}
+
+// Each leased rule is a series, whichever store lent it, and what it costs the store is told
+// for each of its decisions.
+func TestLeaseRules(t *testing.T) {
+	m := New(prometheus.NewRegistry())
+	m.LeaseRules(func() []LeaseRule {
+		return []LeaseRule{
+			{Domain: "api", Rule: "api/user", Held: 30, Idle: 10, Asks: 6, Told: 4, Lent: 200, Home: 20},
+			{Domain: "api", Rule: "api/user", Held: 3, Asks: 1, Told: 1, Lent: 200, Home: 60},
+			{Domain: "api", Rule: "api/user", Own: 55},
+			{Domain: "api", Rule: "api/path"},
+		}
+	})
+	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 10, per: 1h}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Reloaded(table, time.Now())
+	m.current.Load().byName[ruleName{"api", "api/user"}].allowed.Add(90)
+	m.current.Load().byName[ruleName{"api", "api/user"}].denied.Add(30)
+	s := &service{metrics: m}
+	s.expect(t, `
+		stint_lease_rule_held_units{domain="api",rule="api/user"} 33
+		stint_lease_rule_idle_units{domain="api",rule="api/user"} 10
+		stint_lease_rule_stranded_ratio{domain="api",rule="api/user"} 0.2
+		stint_lease_rule_lent_units_total{domain="api",rule="api/user"} 400
+		stint_lease_rule_home_units_total{domain="api",rule="api/user"} 80
+		stint_lease_rule_store_decisions_total{domain="api",rule="api/user"} 7
+		stint_lease_rule_told_total{domain="api",rule="api/user"} 5
+		stint_lease_rule_store_calls_ratio{domain="api",rule="api/user"} 0.1
+		stint_lease_rule_own_total{domain="api",rule="api/user"} 55
+		stint_lease_rule_held_units{domain="api",rule="api/path"} 0`)
 }

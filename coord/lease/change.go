@@ -11,16 +11,16 @@ import (
 // give back what is held, under the numbers by which it was lent. They come before any take
 // under the new ones.
 func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
-	type name struct{ domain, rule string }
 	next := make(map[name]*stint.Terms, len(all))
 	for _, t := range all {
-		next[name{t.Domain, t.Rule}] = t
+		next[nameOf(t)] = t
 	}
+	n.keepTallies(all)
 	var leaving []*entry
 	for e := range n.keys.all {
 		e.mu.Lock()
 		if t := e.take.Terms; t != nil {
-			to := next[name{t.Domain, t.Rule}]
+			to := next[nameOf(t)]
 			if to != nil && to.Coordination == stint.Leased && to.Stored().Same(e.limit.Load()) {
 				e.take.Terms = to
 			} else {

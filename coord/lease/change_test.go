@@ -63,3 +63,29 @@ func TestChange(t *testing.T) {
 		})
 	}
 }
+
+// Each rule has numbers of its own, which outlast a change of it and end with it.
+func TestRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rule := start(t, 1), terms(stint.Leased, fast)
+		f.nodes[0].Change(context.Background(), []*stint.Terms{rule, terms(stint.Strict, fast)})()
+		for range 300 {
+			pass(time.Millisecond)
+			f.decide(t, 0, under(rule, 1))
+			f.decide(t, 0, take("b", fast, 1)) // of no rule
+		}
+		busy := f.nodes[0].Rules()
+		if len(busy) != 1 || busy[0].Rule != "api/user" || busy[0].Held == 0 || busy[0].Idle != 0 || busy[0].Asks == 0 || busy[0].Told == 0 || busy[0].Lent < 300 {
+			t.Errorf("%+v", busy)
+		}
+		f.nodes[0].Change(context.Background(), []*stint.Terms{terms(stint.Leased, fast)})()
+		pass(time.Second)
+		if idle := f.nodes[0].Rules(); len(idle) != 1 || idle[0].Held != 0 || idle[0].Home == 0 || idle[0].Lent < busy[0].Lent {
+			t.Errorf("a second later %+v", idle)
+		}
+		f.nodes[0].Change(context.Background(), nil)()
+		if none := f.nodes[0].Rules(); len(none) != 0 {
+			t.Errorf("there is no rule any more, and %+v", none)
+		}
+	})
+}

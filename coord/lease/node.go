@@ -30,10 +30,11 @@ type Node struct {
 	seq   atomic.Uint64 // of asks
 	delay atomic.Int64  // of an answer of the store, nanoseconds
 	count counters
+	rules sync.Map     // *stint.Terms: *counters
 	heard atomic.Int64 // when the store last answered, by the clock that nobody sets
 }
 
-// counters are what Stats shows.
+// counters are what Stats and Rules show.
 type counters struct{ asks, messages, repeated, lent, home atomic.Uint64 }
 
 // NewNode returns a node that holds nothing.
@@ -278,6 +279,7 @@ func (n *Node) fly(trip *Trip, now Moment) {
 		if t.Coordination != stint.Leased {
 			continue
 		}
+		n.tally(t.Terms).asks.Add(1)
 		a.loan.AfterLoss = t.AfterLoss
 		if a.entry != nil {
 			a.entry.missed.Add(uint64(t.Cost))
@@ -342,6 +344,9 @@ func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.De
 		if answered {
 			n.count.lent.Add(uint64(a.loan.Grant))
 			n.count.home.Add(uint64(a.loan.Home))
+			of := n.tally(t.Terms)
+			of.lent.Add(uint64(a.loan.Grant))
+			of.home.Add(uint64(a.loan.Home))
 			e.landLocked(&a.loan, &results[i], n.ahead, now)
 		}
 		e.endLocked(answered)
@@ -416,6 +421,7 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 		n.count.messages.Add(1)
 		for i := range trip.asks {
 			trip.Call.Takes[i].Loan = &trip.asks[i].loan
+			n.tally(trip.Call.Takes[i].Terms).messages.Add(1)
 		}
 	}
 	return trips

@@ -34,7 +34,7 @@ func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Trip {
 		r := newRule(terms, was.emptyBefore(terms.Own, now))
 		next.terms[terms], next.named[id] = r, r
 		if was != nil {
-			by[was] = r
+			by[was], r.passed = r, was.passed
 		}
 	}
 	n.rules.Store(next)

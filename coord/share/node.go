@@ -45,6 +45,8 @@ type rule struct {
 	own   *stint.Limit  // nil: it is not divided
 	store *stint.Limit  // what the store is asked
 	empty stint.Instant // when parts of which nothing is known were empty
+
+	passed *atomic.Uint64 // takes that were charged to its parts
 }
 
 // NewNode returns a node that has nothing yet.
@@ -108,7 +110,7 @@ func (n *Node) meet(terms *stint.Terms, now stint.Instant) *rule {
 }
 
 func newRule(terms *stint.Terms, empty stint.Instant) *rule {
-	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty}
+	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty, passed: new(atomic.Uint64)}
 }
 
 // Begin answers a call from what the node has for itself, where it can: then it returns nil.
@@ -200,7 +202,7 @@ func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decisio
 	if !known {
 		s.addLocked(p, t, max(1, n.keys/shards), now)
 	}
-	s.passed++
+	r.passed.Add(1)
 	p.show(t, now, d)
 	return true
 }

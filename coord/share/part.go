@@ -26,8 +26,6 @@ type shard struct {
 	mu    sync.Mutex // guards what follows
 	parts map[stint.Key]*part
 	empty stint.Instant // when a part that is not here was empty, if after its rule says so
-
-	passed uint64 // takes that were charged
 }
 
 // find returns the part of a key, a new one where nothing is known of it.

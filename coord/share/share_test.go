@@ -363,7 +363,7 @@ func TestTooManyKeys(t *testing.T) {
 			}
 		}
 	}
-	if n := f.Stats().Keys; n > 128 {
+	if n := f.Keys(); n > 128 {
 		t.Errorf("%d keys are known", n)
 	}
 }

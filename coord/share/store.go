@@ -150,25 +150,25 @@ func (n *Node) Sweep(now stint.Instant) {
 	}
 }
 
-// Stats are the numbers of a Store.
-type Stats struct {
-	Keys   int64  // of which a part is in use
-	Passed uint64 // takes that were charged to a part
+// Keys returns of how many keys a part is in use.
+func (s *Store) Keys() (n int) {
+	for i := range s.node.shards {
+		part := &s.node.shards[i]
+		part.mu.Lock()
+		n += len(part.parts)
+		part.mu.Unlock()
+	}
+	return n
 }
 
-// Stats returns the present numbers.
-func (s *Store) Stats() Stats { return s.node.Stats() }
-
-// Stats returns the present numbers.
-func (n *Node) Stats() (st Stats) {
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.Lock()
-		st.Keys += int64(len(s.parts))
-		st.Passed += s.passed
-		s.mu.Unlock()
+// Passed calls of with each rule that is divided, and how many takes were charged to its
+// parts in this process.
+func (s *Store) Passed(of func(domain, rule string, passed uint64)) {
+	for id, r := range s.node.rules.Load().named {
+		if r.own != nil {
+			of(id.domain, id.rule, r.passed.Load())
+		}
 	}
-	return st
 }
 
 // Part is what this process has of a key.

@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+
+	"stint"
+)
+
+// RuleStats are the numbers of one leased rule.
+type RuleStats struct {
+	Domain, Rule string
+	Held         int64  // units that are lent to this node and unspent
+	Idle         int64  // of these, the units of keys that were not asked for in the last look
+	Asks         uint64 // takes that the store decided
+	Told         uint64 // keys in messages about what this node holds
+	Lent         uint64 // units that were lent to this node
+	Home         uint64 // units of these that it gave back
+}
+
+// name names a rule, from one version of it to the next.
+type name struct{ domain, rule string }
+
+func nameOf(t *stint.Terms) name { return name{t.Domain, t.Rule} }
+
+// tally returns the counters of a rule by its terms: those of what has none, nobody sees.
+func (n *Node) tally(t *stint.Terms) *counters {
+	if c, ok := n.rules.Load(t); ok {
+		return c.(*counters)
+	}
+	c, _ := n.rules.LoadOrStore(t, new(counters))
+	return c.(*counters)
+}
+
+// keepTallies makes the counters of rules those of their new terms. Those of rules that are
+// no more are forgotten.
+func (n *Node) keepTallies(all []*stint.Terms) {
+	old := map[name]*counters{}
+	n.rules.Range(func(t, c any) bool {
+		if t := t.(*stint.Terms); t != nil {
+			old[nameOf(t)] = c.(*counters)
+		}
+		return true
+	})
+	n.rules.Clear()
+	for _, t := range all {
+		if t.Coordination != stint.Leased {
+			continue
+		}
+		c := old[nameOf(t)]
+		if c == nil {
+			c = new(counters)
+		}
+		n.rules.Store(t, c)
+	}
+}
+
+// Rules returns the present numbers of each leased rule, by their names.
+func (s *Store) Rules() []RuleStats { return s.node.Rules() }
+
+// Rules returns the present numbers of each leased rule, by their names.
+func (n *Node) Rules() []RuleStats {
+	by := map[name]*RuleStats{}
+	of := func(t *stint.Terms) *RuleStats {
+		if by[nameOf(t)] == nil {
+			by[nameOf(t)] = &RuleStats{Domain: t.Domain, Rule: t.Rule}
+		}
+		return by[nameOf(t)]
+	}
+	n.rules.Range(func(key, value any) bool {
+		if t, c := key.(*stint.Terms), value.(*counters); t != nil {
+			r := of(t)
+			r.Asks += c.asks.Load()
+			r.Told += c.messages.Load()
+			r.Lent += c.lent.Load()
+			r.Home += c.home.Load()
+		}
+		return true
+	})
+	for e := range n.keys.all {
+		e.mu.Lock()
+		if t := e.take.Terms; t != nil {
+			r, left := of(t), e.held.Load().now()
+			r.Held += left
+			if e.unused > 0 {
+				r.Idle += left
+			}
+		}
+		e.mu.Unlock()
+	}
+	all := make([]RuleStats, 0, len(by))
+	for _, r := range by {
+		all = append(all, *r)
+	}
+	slices.SortFunc(all, func(a, b RuleStats) int { return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule)) })
+	return all
+}
