@@ -51,6 +51,7 @@ func checkCommand() command {
 type checkOptions struct {
 	env    bool
 	dump   bool
+	modes  bool
 	store  string
 	format string
 	failOn []string
@@ -62,6 +63,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
 	flags.BoolVar(&o.env, "env", false, "say which variables of envoyproxy/ratelimit are used, and which are not and why")
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
+	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
 	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")

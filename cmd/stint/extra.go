@@ -41,6 +41,20 @@ func leased(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
+// strictly says of each strict rule what passes beyond its limit, and when the store is away.
+func strictly(table *rule.Table) (all []audit.Finding) {
+	for _, r := range table.Rules() {
+		if r.Coordination == rule.Strict && r.Limit.Algorithm() != stint.Unlimited {
+			all = append(all, audit.Finding{
+				ID: "strict", File: r.File, Line: r.Line, Rule: r.Name,
+				Text: "strict: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r),
+				Hint: "on_store_failure says what then, and coordination how else nodes may agree",
+			})
+		}
+	}
+	return all
+}
+
 // divided says how much of a leased limit each process has to itself, and the store for all.
 func divided(r *rule.Rule) string {
 	own, rest := r.Terms.Own, r.Terms.Rest

@@ -95,6 +95,9 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	}
 	r.tests = len(tests)
 	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table))
+	if r.options.modes {
+		r.away = append(r.away, strictly(r.table)...)
+	}
 	if r.options.store != "" && r.options.store != "memory" {
 		moved, err := moved(r.table, r.options.store)
 		if err != nil {

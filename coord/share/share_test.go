@@ -248,7 +248,15 @@ func TestForceAndReset(t *testing.T) {
 
 // However a rule changes while its key is asked for, nobody passes twice.
 func TestChange(t *testing.T) {
-	bucket := stint.Spec{Algorithm: stint.FixedWindow, Requests: 100, Per: time.Hour}
+	window := stint.Spec{Requests: 100, Per: time.Hour}
+	windowOf := func(part uint32) *stint.Terms {
+		if part == 0 {
+			return terms(stint.MustLimit(window), nil)
+		}
+		own := window
+		own.Requests = part
+		return terms(stint.MustLimit(window), stint.MustLimit(own))
+	}
 	for _, test := range []struct {
 		name   string
 		before *stint.Terms
@@ -260,12 +268,16 @@ func TestChange(t *testing.T) {
 		{"a larger part", divided(5), divided(20), 100},
 		{"a smaller part", divided(20), divided(5), 100},
 		{"the same", divided(10), divided(10), 90},
-		{"counted in another way", divided(10), terms(stint.MustLimit(bucket), nil), 190},
+		{"counted in another way", divided(10), windowOf(0), 190},
+		{"a window that is divided", windowOf(0), windowOf(10), 100},
+		{"a window that is divided no longer", windowOf(10), windowOf(0), 100},
+		{"a window with a larger part", windowOf(5), windowOf(20), 100},
+		{"a window with a smaller part", windowOf(20), windowOf(5), 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.change(test.before)
-			f.pass(time.Minute)
+			f.pass(2 * time.Hour)
 			n := f.drain(test.before)
 			f.change(test.after)
 			if n += f.drain(test.after); n > test.most {

@@ -167,6 +167,8 @@ func TestCosts(t *testing.T) {
 		{"cost: 10", "{requests: 10, per: 1s, algorithm: token_bucket, burst: 5}", 1},
 		{"cost: 2", "{requests: 10, per: 1s, algorithm: leaky_bucket}", 1},
 		{"cost: 2", "{unlimited: true}", 0},
+		{"cost: 90", "{requests: 100, per: 1s, coordination: leased, on_store_failure: local, local_share: 10%, nodes: 2}", 0},
+		{"cost: 91", "{requests: 100, per: 1s, coordination: leased, on_store_failure: local, local_share: 10%, nodes: 2}", 1},
 		{`cost: {routes: {"GET /a": 50, "GET /b": 5, "GET /c": 60}}`, "{requests: 10, per: 1s}", 2},
 		{`cost: {routes: {"GET /b": 5}, default: 11}`, "{requests: 10, per: 1s}", 1},
 		{"cost: {header: x-cost, default: 11}", "{requests: 10, per: 1s}", 1},

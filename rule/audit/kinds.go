@@ -41,6 +41,7 @@ var Kinds = []Kind{
 	{"claimed-key", Note, "A limit has a bucket for each value that a client says of itself, and no limit beside it bounds who makes up new ones.", "Put a limit by address beside it, unless what signs users in stands in front."},
 	{"outside-http", Note, "The http section never describes a request so that these limits are asked; who brings descriptors (`/v1/check`, Envoy) may.", "Add elements for them if requests of the middleware should count."},
 	{"overdraw-peek", Note, "A look (0 hits) at an overdrawn limit is OVER_LIMIT in Envoy's protocol, and allowed everywhere else.", "Know it where you read the answers of both."},
+	{"strict", Note, "With `--modes`: how the nodes agree on a limit where nothing else is said, what passes beyond it, and while the store is away.", "See [coordination](coordination.md)."},
 	{"while-away", Note, "What passes beyond a limit while the store is away.", "Lower `local_share`, or accept it."},
 	{"leased", Note, "How the nodes agree on a limit that says `coordination: leased`, what passes beyond it, and while the store is away.", "See [coordination](coordination.md)."},
 	{"eventual", Note, "How much passes beyond a limit that says `coordination: eventual`, while the store is away, and when a node is killed.", "See [coordination](coordination.md#eventual)."},

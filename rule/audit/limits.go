@@ -104,5 +104,8 @@ func most(r *rule.Rule) int64 {
 	if r.Elastic != nil {
 		return max(r.Stored.Most(), r.Elastic.Cap.Most())
 	}
+	if r.Terms != nil && r.Terms.Own != nil { // a request is charged to one of the two
+		return max(r.Terms.Own.Most(), r.Terms.Rest.Most())
+	}
 	return r.Stored.Most()
 }
