@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stint"
 	"stint/internal/crowd"
 	"stint/internal/redistest"
 )
@@ -59,13 +60,14 @@ func (s *service) holders(user string) held {
 	return *answer.Limits[0].Leases
 }
 
-// /v1/inspect says who holds what of a leased key: on one server and on a Cluster.
+// /v1/inspect says who holds what of a leased key: on one server, on several and on a Cluster.
 func TestInspectLeases(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		url  func(*testing.T) string
 	}{
 		{"one server", func(t *testing.T) string { return redistest.Start(t).URL() }},
+		{"three servers", func(t *testing.T) string { _, url := threeServers(t); return url }},
 		{"a Cluster", func(t *testing.T) string { return redistest.StartCluster(t, 3).URL() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -162,6 +164,57 @@ func TestReloadModes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// While Redis stands still a node passes what it has to itself, as an ordinary answer, and
+// denies the rest as degraded; in no window do two nodes pass more than the limit.
+func TestDividedThroughOutage(t *testing.T) {
+	t.Parallel()
+	server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, strings.Replace(dividedBucket("20%"), "nodes: 1", "nodes: 2", 1))
+	plan := crowd.Plan{Callers: 2, Each: 1 << 20, Questions: []string{crowd.Question("api", "user", "x", 1), crowd.Question("api", "user", "x", 5)}}
+	for range 2 {
+		s := start(t, func(c *Config) { c.Rules, c.Store = []string{file}, server.URL() })
+		plan.Nodes = append(plan.Nodes, "http://"+s.Addr("http"))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var record crowd.Record
+	var failed error
+	done := make(chan struct{})
+	began := time.Now()
+	go func() { record, failed = plan.Run(ctx); close(done) }()
+	pass(300 * time.Millisecond)
+	server.Freeze()
+	pass(stint.LeaseTime) // what nodes hold is over by then
+	from := time.Since(began)
+	pass(700 * time.Millisecond)
+	until := time.Since(began)
+	server.Thaw()
+	pass(300 * time.Millisecond)
+	stop()
+	<-done
+	must(t, failed)
+	frozen := record.Of(func(a *crowd.Answer) bool { return a.Sent > from && a.Answered < until })
+	passed, denied := 0, 0
+	for _, a := range frozen {
+		switch {
+		case a.Allowed && a.Degraded:
+			t.Fatal("something passed that nobody counted")
+		case a.Allowed:
+			passed += 1 + 4*a.Question
+		case a.Degraded:
+			denied++
+		}
+	}
+	worst := crowd.Worst(weighed(record.Answers), 1000, 1000)
+	t.Logf("%d passed and %d were denied as degraded in %v without a store; in the worst window, of %v, %d where %.0f may",
+		passed, denied, until-from, worst.Length, worst.Passed, worst.May)
+	if most := 200 + int(200*(until-from).Seconds()); passed == 0 || passed > most || denied == 0 {
+		t.Errorf("want 1 to %d, and some that are denied", most)
+	}
+	if worst.Over() > 0 {
+		t.Errorf("%.0f too many in %v", worst.Over(), worst.Length)
 	}
 }
 
