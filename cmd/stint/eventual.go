@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"stint"
 	"stint/coord/eventual"
@@ -24,6 +25,7 @@ func ownAccount(table *rule.Table) (all []audit.Finding) {
 			continue
 		}
 		each, sum := spendable(r)
+		lost, _ := spendableIn(r, eventual.DefaultInterval)
 		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once, and are worked off before more does; "
 		f.Hint = "write nodes, the most there may be, to see the number"
 		if r.Nodes > 0 {
@@ -32,25 +34,33 @@ func ownAccount(table *rule.Table) (all []audit.Finding) {
 			f.Hint = "lower the burst or --sync-interval for less, or write coordination: leased for none"
 		}
 		f.Text += "while the store is away for more than three intervals " + awayByPolicy(r) +
-			fmt.Sprintf("; a node that is killed loses what it let pass since its last exchange, %.0f at most", each)
+			fmt.Sprintf("; a node that is killed loses what it let pass since its last exchange, %.0f at most", lost)
 		all = append(all, f)
 	}
 	return all
 }
 
-// spendable returns what one node may let pass before it hears of others, and how that comes
-// about.
+// spendable returns what one node may let pass before others hear of it, and how that comes
+// about: one that tells the store is heard an interval later, when the others ask, which they
+// do once in an interval too.
 func spendable(r *rule.Rule) (each float64, sum string) {
+	s := eventual.DefaultInterval
+	if r.Mode() == rule.Eventual {
+		s *= 2
+	}
+	return spendableIn(r, s)
+}
+
+// spendableIn returns what one node may let pass in a time of which others do not hear. Of a
+// window that may be all of it on either side of an edge.
+func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
 	most, spec := r.Stored.Most(), r.Stored.Spec()
 	if spec.Algorithm == stint.FixedWindow {
-		if spec.Per >= eventual.DefaultInterval {
-			return float64(most), fmt.Sprint(most)
-		}
-		n := math.Ceil(eventual.DefaultInterval.Seconds() / spec.Per.Seconds())
-		return float64(most) * n, fmt.Sprintf("%d * %.0f windows in %v", most, n, eventual.DefaultInterval)
+		n := 1 + math.Ceil(s.Seconds()/spec.Per.Seconds())
+		return float64(most) * n, fmt.Sprintf("(%d in each of %.0f windows)", most, n)
 	}
-	soon := float64(spec.Requests) * eventual.DefaultInterval.Seconds() / spec.Per.Seconds()
-	return math.Ceil(float64(most) + soon), fmt.Sprintf("(%d + %d per %s * %v)", most, spec.Requests, period(&spec), eventual.DefaultInterval)
+	soon := float64(spec.Requests) * s.Seconds() / spec.Per.Seconds()
+	return math.Ceil(float64(most) + soon), fmt.Sprintf("(%d + %d per %s * %v)", most, spec.Requests, period(&spec), s)
 }
 
 // awayByPolicy says what passes while the store is away.

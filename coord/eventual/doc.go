@@ -20,8 +20,11 @@
 // off before anything passes again. So what passes too much does so once in a burst:
 //
 //	(N-1) * (burst + rate*S)    with N nodes, each of which spends what it has not heard
-//	                            that others spent; S is the interval and the exchange
+//	                            that others spent; S is two intervals and both exchanges:
+//	                            until the store is told, and until this node asks it
 //	excess * S                  if that is less: nobody passes who does not ask
+//
+// Of a window the burst is the limit on either side of an edge, if S lies across one.
 //
 // # Each push is charged once
 //

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"stint"
@@ -60,7 +61,16 @@ func (p *place) start() {
 	default:
 		p.is = &sticky{p, map[stint.Key]*stint.State{}}
 	}
-	p.on(p.w.now, func() { p.tick(p.is) })
+	is, first := p.is, time.Duration(p.w.r.Int64N(int64(p.w.every())))
+	p.on(p.w.now+first, func() { p.tick(is) })
+}
+
+// every is about how often a process ticks; when it does first is chance.
+func (w *world) every() time.Duration {
+	if w.Mode.alone() {
+		return cmp.Or(w.Interval, 100*time.Millisecond)
+	}
+	return 25 * time.Millisecond
 }
 
 // tick has a process do what is due, until all is over.
