@@ -58,7 +58,13 @@ func (s *shelf) Decide(ctx context.Context, call *stint.Call) error {
 // start runs so many nodes until the test ends.
 func start(t testing.TB, n int, o eventual.Options) *fleet {
 	t.Helper()
-	f := &fleet{store: &shelf{Store: memory.New(memory.Options{})}}
+	return startOn(t, memory.New(memory.Options{}), n, o)
+}
+
+// startOn runs them on a store.
+func startOn(t testing.TB, store stint.Store, n int, o eventual.Options) *fleet {
+	t.Helper()
+	f := &fleet{store: &shelf{Store: store}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for range n {

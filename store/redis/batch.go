@@ -19,6 +19,7 @@ type batch struct {
 	groups []group
 	of     []int         // the part of each take
 	at     stint.Instant // Call.At
+	fixed  bool          // which is not about the present
 	now    stint.Instant // the time whose calendar windows were written
 
 	mode    mode
@@ -221,6 +222,17 @@ const (
 	spareFixed = int64(time.Hour / time.Millisecond)
 )
 
+// present is how far Call.At may be from the present to be about that.
+const present = stint.Instant(5 * time.Second / time.Microsecond)
+
+// spare returns how much longer keys live than their states.
+func (b *batch) spare() int64 {
+	if b.fixed {
+		return spareFixed
+	}
+	return spare
+}
+
 // partBytes is about what the words of a part take beside its key.
 const partBytes = 64
 
@@ -261,11 +273,7 @@ func (b *batch) number(n int64) { b.args = append(b.args, number(n)) }
 // writeGroup writes what lua/decide.lua wants to know of a group.
 func (b *batch) writeGroup(g *group, follows bool) {
 	b.number(int64(b.at))
-	if b.at == 0 {
-		b.number(spare)
-	} else {
-		b.number(spareFixed)
-	}
+	b.number(b.spare())
 	if follows {
 		b.number(1)
 	} else {

@@ -108,6 +108,24 @@ func TestExpiryIsInMilliseconds(t *testing.T) {
 	}
 }
 
+// Who says that it is about now writes keys that live no longer than others.
+func TestTimeOfTheCallIsThePresent(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "now")
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second})
+	for at, most := range map[time.Duration]time.Duration{-time.Second: 12 * time.Second, -24 * time.Hour: time.Hour + 2*time.Second} {
+		key := stint.Key(at.String())
+		call := stint.Call{At: stint.At(time.Now().Add(at)), Takes: []stint.Take{{Key: key, Limit: limit, Cost: 5, Op: stint.Force}}}
+		if err := s.Decide(t.Context(), &call); err != nil {
+			t.Fatal(err)
+		}
+		ms, err := strconv.Atoi(server.Do("PTTL", "now:token_bucket:"+string(key)))
+		if ttl := time.Duration(ms) * time.Millisecond; err != nil || ttl > most || ttl < most-7*time.Second {
+			t.Errorf("at %v: %v %v, want about %v", at, ttl, err, most)
+		}
+	}
+}
+
 // Two services with namespaces of their own pass 5 of 5 each, two with the same one 5
 // together.
 func TestNamespaces(t *testing.T) {

@@ -68,7 +68,7 @@ type Options struct {
 //
 // A key expires when its state is as if never touched, and 10 seconds later so that a
 // server's clock that is set back gives nothing out again; an hour later where Call.At
-// says what time it is. The time to live is set in the step that writes the value.
+// says that it is another time than the present. The time to live is set in the step that writes the value.
 //
 // # On a Cluster
 //
@@ -217,9 +217,10 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		c.Results = make([]stint.Decision, len(c.Takes))
 	}
 	c.Results = c.Results[:len(c.Takes)]
-	now := c.At
-	if now == 0 {
-		now = stint.At(s.clock())
+	now := stint.At(s.clock())
+	if c.At != 0 {
+		b.fixed = max(now-c.At, c.At-now) > present
+		now = c.At
 	}
 	if err := s.decide(ctx, b, now); err != nil {
 		return err

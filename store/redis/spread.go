@@ -28,6 +28,7 @@ const undoTimeout = time.Second
 type spread struct {
 	store *Store
 	at    stint.Instant // Call.At
+	fixed bool          // which is not about the present
 	now   stint.Instant
 	parts []part
 	tests []stint.Decision // what each part is told when it is tested
@@ -54,7 +55,7 @@ type errand struct {
 func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instant) error {
 	parts := b.parts[g.first:g.end]
 	w := &spread{
-		store: s, at: b.at, now: now, parts: parts,
+		store: s, at: b.at, fixed: b.fixed, now: now, parts: parts,
 		tests: make([]stint.Decision, len(parts)), fits: make([]bool, len(parts)), over: make([]bool, len(parts)),
 		extra: make([]uint64, len(parts)), owed: make([]uint64, len(parts)),
 	}
@@ -315,7 +316,7 @@ func (w *spread) run(ctx context.Context, m mode, list []errand) error {
 func (w *spread) send(ctx context.Context, m mode, errands []*errand) {
 	b := w.store.batches.Get().(*batch)
 	defer w.store.release(b)
-	b.at, b.mode = w.at, m
+	b.at, b.fixed, b.mode = w.at, w.fixed, m
 	for _, e := range errands {
 		p := &w.parts[e.part]
 		q := part{form: p.form, name: p.name, partition: p.partition, op: e.op, cost: e.cost, undo: e.undo, asked: true}

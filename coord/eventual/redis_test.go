@@ -1,0 +1,150 @@
+package eventual_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/coord/eventual"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// onRedis starts so many nodes on a real Redis.
+func onRedis(t *testing.T, n int, o eventual.Options) *fleet {
+	t.Helper()
+	s, err := redis.Open(redistest.Start(t).URL(), redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return startOn(t, s, n, o)
+}
+
+// Nodes on one Redis let pass too much no more than the bound, and Redis counts all of it.
+func TestRedisBound(t *testing.T) {
+	const nodes = 4
+	for _, limit := range []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer}),
+		stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer, CarryDebt: true}),
+	} {
+		t.Run(limit.Algorithm().String(), func(t *testing.T) {
+			f := onRedis(t, nodes, eventual.Options{Interval: 20 * time.Millisecond})
+			var passed atomic.Int64
+			var callers sync.WaitGroup
+			for i := range nodes * 4 {
+				callers.Go(func() {
+					call := stint.Call{}
+					for range 3000 {
+						call.Takes = append(call.Takes[:0], take("a", limit, 1))
+						if err := f.nodes[i%nodes].Decide(context.Background(), &call); err != nil {
+							t.Error(err)
+							return
+						}
+						if call.Results[0].Allowed {
+							passed.Add(1)
+						}
+					}
+				})
+			}
+			callers.Wait()
+			f.stop()
+			d := f.stored(t, "a", limit)
+			if n := passed.Load(); n < 1000 || n > nodes*1000 {
+				t.Errorf("%d passed, want 1000 to %d", n, nodes*1000)
+			}
+			counted := 1000 + d.Debt
+			if limit.Algorithm() == stint.TokenBucket {
+				counted = int64(d.ResetAfter/(stint.MaxPer/1000)) + 1 // of which the last has begun to be refilled
+			}
+			if counted != passed.Load() {
+				t.Errorf("%d passed, and Redis has counted %d: %+v", passed.Load(), counted, d)
+			}
+			t.Logf("%d passed of 1000", passed.Load())
+		})
+	}
+}
+
+// A million users go through a hundred thousand places: the busy ones stay, and Redis has
+// counted in the end what the clients know of.
+func TestCacheOfActiveUsers(t *testing.T) {
+	users, places, callers := 1_000_000, 100_000, 16
+	if testing.Short() {
+		users, places = 20_000, 2_000
+	}
+	busy := places / 4
+	f := onRedis(t, 1, eventual.Options{})
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
+	terms := &stint.Terms{Rule: "user", Limit: limit, Keys: places}
+	passed := make([]atomic.Int64, users)
+	ask := func(call *stint.Call, user int) {
+		call.Takes = append(call.Takes[:0], stint.Take{Key: name(user), Limit: limit, Cost: 1, Coordination: stint.Eventual, Terms: terms})
+		if err := f.nodes[0].Decide(context.Background(), call); err != nil {
+			t.Error(err)
+		} else if call.Results[0].Allowed {
+			passed[user].Add(1)
+		}
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			r, call := rand.New(rand.NewPCG(uint64(c), 1)), stint.Call{}
+			for user := c; user < users; user += callers { // each comes once, and between them busy ones
+				ask(&call, user)
+				for range 3 {
+					ask(&call, r.IntN(busy))
+				}
+			}
+		})
+	}
+	all.Wait()
+	took, before := time.Since(began), f.nodes[0].Stats()
+	if before.Keys > int64(places) {
+		t.Errorf("%d keys have %d places", before.Keys, places)
+	}
+	call := stint.Call{}
+	for user := range busy {
+		ask(&call, user)
+	}
+	gone := f.nodes[0].Stats().Reads - before.Reads
+	if gone > uint64(busy/50) {
+		t.Errorf("%d of %d busy users had to be read again", gone, busy)
+	}
+	f.stop()
+	t.Logf("%d decisions of %d users over %d places in %v; %d read, %d evicted, %d decided by the store; %d of %d busy ones were gone",
+		4*users, users, places, took.Round(time.Millisecond), before.Reads, before.Evicted, before.Refused, gone, busy)
+	f.compare(t, limit, passed)
+}
+
+func name(user int) stint.Key { return stint.Key(fmt.Sprint("api/user=", user)) }
+
+// compare compares what the store has counted with what passed.
+func (f *fleet) compare(t *testing.T, limit *stint.Limit, passed []atomic.Int64) {
+	t.Helper()
+	wrong := 0
+	for first := 0; first < len(passed); first += 500 {
+		call := stint.Call{}
+		for user := first; user < min(first+500, len(passed)); user++ {
+			call.Takes = append(call.Takes, stint.Take{Key: name(user), Limit: limit, Apart: true})
+		}
+		if err := f.store.Store.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+		for i := range call.Results {
+			if d, want := call.Results[i], passed[first+i].Load(); d.Limit-d.Remaining != want {
+				if wrong++; wrong < 5 {
+					t.Errorf("user %d: %d passed, and the store has counted %d", first+i, want, d.Limit-d.Remaining)
+				}
+			}
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d users are counted wrongly", wrong)
+	}
+}
