@@ -57,6 +57,7 @@ type Node struct {
 	keys     table
 	queue    atomic.Pointer[entry] // that the store is to be told or asked of
 	receipts atomic.Uint64         // that were made
+	groups   sync.Pool             // *group
 	bytes    atomic.Int64
 
 	homes  sync.Map // int: *home
@@ -101,6 +102,7 @@ func NewNode(o Options) *Node {
 		budget: cmp.Or(o.Budget, DefaultBudget), names: map[string]*pool{}, common: new(pool),
 	}
 	n.keys.init()
+	n.groups.New = func() any { return new(group) }
 	name := o.Seed
 	if o.Seed != 0 {
 		n.keys.seed = [4]uint64{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}

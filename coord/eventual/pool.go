@@ -54,9 +54,12 @@ func (n *Node) pool(t *stint.Take) *pool {
 // can.
 func (n *Node) admit(e *entry, now stint.Instant) bool {
 	p := e.pool
-	if n.bytes.Add(e.size()) > n.budget && !n.shrink(now) {
-		n.bytes.Add(-e.size())
-		return false
+	n.bytes.Add(e.size())
+	for n.bytes.Load() > n.budget {
+		if !n.shrink(now) {
+			n.bytes.Add(-e.size())
+			return false
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

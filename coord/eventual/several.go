@@ -24,19 +24,24 @@ type group struct {
 	held  []*entry // in the order in which they are locked
 	read  *Trip    // what has to be read before
 	wait  <-chan struct{}
+}
 
-	someParts [8]part
-	someOf    [8]int
-	someHeld  [8]*entry
+// release keeps the memory of a group for another.
+func (n *Node) release(g *group) {
+	clear(g.parts)
+	clear(g.held)
+	*g = group{parts: g.parts[:0], of: g.of[:0], held: g.held[:0]}
+	n.groups.Put(g)
 }
 
 // beginSeveral is Begin for calls of several takes, or none. What cannot be answered here
 // as a whole is by the store.
 func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Trip, <-chan struct{}) {
+	g := n.groups.Get().(*group)
+	defer n.release(g)
 	for {
-		var g group
-		g.call, g.parts, g.of, g.held = call, g.someParts[:0], g.someOf[:0], g.someHeld[:0]
-		ok := n.gather(&g, now, patient)
+		g.call, g.parts, g.of, g.held, g.read, g.wait = call, g.parts[:0], g.of[:0], g.held[:0], nil, nil
+		ok := n.gather(g, now, patient)
 		switch {
 		case !ok && g.read != nil:
 			n.giveUp(g.read)
@@ -48,7 +53,7 @@ func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (
 			return g.read, nil
 		case g.wait != nil:
 			return nil, g.wait
-		case n.together(&g, now):
+		case n.together(g, now):
 			return nil, nil
 		}
 	}

@@ -21,11 +21,29 @@ type round struct {
 	tried map[*home]bool // while nothing comes through
 }
 
-// where says which messages are alike: about keys of one part, of what was taken lately or
-// long ago.
+// where says which messages are alike: about keys of one part, and of what can be charged
+// as of the same time.
 type where struct {
-	home *home
-	old  bool
+	home   *home
+	old    bool          // taken long ago
+	window stint.Instant // in a window that began then; 0: before all of it, or in a bucket
+}
+
+// where returns where an item belongs.
+func (r *round) where(it *item) where {
+	e := it.entry
+	w := where{home: e.home}
+	if it.units == 0 {
+		return w
+	}
+	lately := e.home.now(r.now) - 2*r.node.interval
+	w.old = it.at < lately
+	if e.per > 0 {
+		if start := it.at - it.at%stint.Instant(e.per); w.old || start > lately {
+			w.window = start
+		}
+	}
+	return w
 }
 
 // Tick returns the messages of a node about all keys that were asked for since the last: what
@@ -113,7 +131,7 @@ func (r *round) tell(e *entry) {
 		r.node.count.looks.Add(1)
 	}
 	e.sent = true
-	at := where{e.home, it.units != 0 && e.home.now(r.now)-it.at > 2*r.node.interval}
+	at := r.where(&it)
 	trip := r.last[at]
 	if trip == nil || len(trip.items) == maxItems {
 		trip = r.trip(at)
