@@ -124,7 +124,8 @@ func TestInspectLeases(t *testing.T) {
 func TestReloadModes(t *testing.T) {
 	strict, leased := busyBucket(""), busyBucket(leasedWords)
 	little, some, much := dividedBucket("5%"), dividedBucket("20%"), dividedBucket("40%")
-	steps := []string{leased, some, strict, some, much, little, much, leased, much, strict, leased, strict}
+	own := busyBucket(", coordination: eventual")
+	steps := []string{leased, some, strict, some, much, little, much, leased, much, strict, leased, strict, own, strict, own, leased}
 	for _, store := range []string{"memory", "redis"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()

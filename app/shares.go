@@ -25,10 +25,9 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
-	ends := make([]func(), 0, 2*len(a.stores.servers))
+	ends := make([]func(), 0, 3*len(a.stores.servers))
 	for _, s := range a.stores.servers {
-		s.own.Flush(ctx) // what is strict from now on counts all that was let pass
-		ends = append(ends, s.shares.Hold(), s.leases.Change(ctx, terms))
+		ends = append(ends, s.shares.Hold(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
 			a.log.Warn("a limit that is divided in another way now may let its share pass once more", "store", s.name, "problem", err)
 		}

@@ -13,6 +13,7 @@ type entry struct {
 	fp        uint64
 	key       stint.Key
 	place     stint.Key
+	terms     *stint.Terms // of whom it was made, nil for none
 	algorithm stint.Algorithm
 	home      *home
 	pool      *pool
@@ -26,6 +27,7 @@ type entry struct {
 	dead    bool          // it is in the table no more
 	used    bool          // since the hand of the pool came by
 	sent    bool          // the store is being told
+	leaves  bool          // its rule is eventual no more
 	limit   *stint.Limit
 	per     int64         // of windows, microseconds; 0 for buckets
 	state   stint.State   // by the store's clock, with all that was taken here
@@ -45,7 +47,7 @@ func (e *entry) size() int64 { return int64(entryBytes + len(e.key) + len(e.plac
 func newEntry(fp uint64, t *stint.Take, h *home, p *pool) *entry {
 	e := &entry{
 		fp: fp, key: stint.Key(strings.Clone(string(t.Key))), place: stint.Key(strings.Clone(string(t.Place))),
-		algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
+		terms: t.Terms, algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
 	}
 	e.useLocked(t.Limit)
 	return e

@@ -55,9 +55,10 @@ type Node struct {
 	budget   int64
 	part     func(*stint.Take) int
 	keys     table
-	queue    atomic.Pointer[entry] // that the store is to be told or asked of
-	receipts atomic.Uint64         // that were made
-	groups   sync.Pool             // *group
+	queue    atomic.Pointer[entry]         // that the store is to be told or asked of
+	receipts atomic.Uint64                 // that were made
+	held     atomic.Pointer[chan struct{}] // closed when takes may be decided again; nil: they may
+	groups   sync.Pool                     // *group
 	bytes    atomic.Int64
 
 	homes  sync.Map // int: *home
@@ -190,17 +191,19 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *T
 // or the store is being asked.
 func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decision) (done bool, reading <-chan struct{}) {
 	e.mu.Lock()
-	if e.dead || e.reading != nil {
-		reading, dead := e.reading, e.dead
+	if reading, dead := e.reading, e.dead; dead || reading != nil || n.held.Load() != nil {
 		e.mu.Unlock()
-		if dead {
+		switch held := n.held.Load(); {
+		case dead:
 			return false, nil
+		case reading == nil && held != nil:
+			return false, *held
 		}
 		return false, reading
 	}
 	e.applyLocked(t, uint64(t.Cost), now, d)
-	e.mu.Unlock()
 	n.enqueue(e)
+	e.mu.Unlock()
 	return true, nil
 }
 

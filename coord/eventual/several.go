@@ -56,6 +56,9 @@ func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (
 		case n.together(g, now):
 			return nil, nil
 		}
+		if held := n.held.Load(); held != nil {
+			return nil, *held
+		}
 	}
 }
 
@@ -140,7 +143,7 @@ func (n *Node) together(g *group, now stint.Instant) bool {
 	slices.SortFunc(g.held, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key)) })
 	for i, e := range g.held {
 		e.mu.Lock()
-		if e.dead || e.reading != nil {
+		if e.dead || e.reading != nil || n.held.Load() != nil {
 			for _, locked := range g.held[:i+1] {
 				locked.mu.Unlock()
 			}
@@ -149,8 +152,8 @@ func (n *Node) together(g *group, now stint.Instant) bool {
 	}
 	g.decideLocked(now)
 	for _, e := range g.held {
-		e.mu.Unlock()
 		n.enqueue(e)
+		e.mu.Unlock()
 	}
 	return true
 }

@@ -55,6 +55,8 @@ type Store struct {
 	inner stint.Store
 	clock func() stint.Instant
 	took  atomic.Int64 // the last exchange, with all its messages
+
+	exchanging sync.Mutex // one exchange at a time
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -146,16 +148,14 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Flush tells the store now what was taken, and returns when it has been told or does not
-// answer: before a rule becomes strict.
-func (s *Store) Flush(ctx context.Context) { s.exchange(ctx) }
-
 // together is how many messages are on their way at once: the store's client sends them as
 // one.
 const together = 8
 
 // exchange puts all messages to the store; false if there are none.
 func (s *Store) exchange(ctx context.Context) bool {
+	s.exchanging.Lock()
+	defer s.exchanging.Unlock()
 	began := s.clock()
 	trips := s.node.Tick(began)
 	s.send(ctx, trips)

@@ -2,6 +2,7 @@ package eventual_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -43,14 +44,14 @@ func BenchmarkDecide(b *testing.B) {
 		name  string
 		store stint.Store
 	}{{"eventual", marked{eventual.New(own, eventual.Options{})}}, {"memory", own}} {
-		for name, limit := range map[string]*stint.Limit{"passes": fast, "window": window, "denied": thousand} {
-			b.Run(test.name+"/"+name, func(b *testing.B) {
+		for load, limit := range map[string]*stint.Limit{"passes": fast, "window": window, "denied": thousand} {
+			b.Run(test.name+"/"+load, func(b *testing.B) {
 				keys := make([]stint.Key, 100)
 				for i := range keys {
-					keys[i] = name2(test.name, i)
+					keys[i] = name(test.name, i)
 				}
 				cost := uint32(0)
-				if name == "denied" {
+				if load == "denied" {
 					cost = 1000
 				}
 				b.ReportAllocs()
@@ -68,4 +69,4 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-func name2(store string, i int) stint.Key { return stint.Key(store) + name(i) }
+func name(store string, i int) stint.Key { return stint.Key(fmt.Sprint(store, "/user=", i)) }

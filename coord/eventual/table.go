@@ -133,3 +133,15 @@ func (t *table) drop(e *entry) {
 		}
 	}
 }
+
+// all yields all entries.
+func (t *table) all(yield func(e *entry) bool) {
+	for i := range t.part {
+		p := *t.part[i].now.Load()
+		for j := range p {
+			if e := p[j].Load(); e != nil && e != gone && !yield(e) {
+				return
+			}
+		}
+	}
+}

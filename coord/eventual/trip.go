@@ -209,12 +209,16 @@ func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 	e.sent = false
 	e.landLocked(it.limit, d, now)
 	more := e.unsent != 0 || e.late != 0
+	e.dead = e.leaves && !more
+	left := e.dead
 	urgent := more && e.per > 0 && it.units != 0 && int64(e.since)/e.per != int64(it.at)/e.per
 	e.mu.Unlock()
 	if it.units > 0 {
 		n.count.units.Add(uint64(it.units))
 	}
 	switch {
+	case left:
+		n.remove(e)
 	case urgent:
 		n.mu.Lock()
 		n.rest = append(n.rest, e)

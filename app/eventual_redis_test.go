@@ -1,4 +1,4 @@
-package eventual_test
+package app
 
 import (
 	"context"
@@ -15,6 +15,82 @@ import (
 	"stint/store/redis"
 )
 
+// fleet is several nodes that decide by themselves, around one store.
+type fleet struct {
+	nodes []*eventual.Store
+	store *failing
+	stop  func() // the nodes
+}
+
+// failing is a store that counts what it is asked, and can fail or be seen.
+type failing struct {
+	stint.Store
+	calls atomic.Int64
+	fail  atomic.Pointer[error]
+	seen  func(*stint.Call)
+}
+
+// Decide is part of stint.Store.
+func (s *failing) Decide(ctx context.Context, call *stint.Call) error {
+	s.calls.Add(1)
+	if s.seen != nil {
+		s.seen(call)
+	}
+	if err := s.fail.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Decide(ctx, call)
+}
+
+// startFleet runs so many nodes around a store until the test ends.
+func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *fleet {
+	t.Helper()
+	f := &fleet{store: &failing{Store: store}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for range n {
+		s := eventual.New(f.store, o)
+		f.nodes = append(f.nodes, s)
+		running.Go(func() { s.Run(ctx) })
+	}
+	f.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Eventual}
+}
+
+// decide asks a node.
+func (f *fleet) decide(t testing.TB, node int, takes ...stint.Take) []stint.Decision {
+	t.Helper()
+	call := stint.Call{Takes: takes}
+	must2(t, f.nodes[node].Decide(context.Background(), &call))
+	return call.Results
+}
+
+// stored returns what the store says of a key.
+func (f *fleet) stored(t testing.TB, key stint.Key, limit *stint.Limit) stint.Decision {
+	t.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
+	must2(t, f.store.Store.Decide(context.Background(), &call))
+	return call.Results[0]
+}
+
+func must2(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// thousandOnce passes 1,000 and hardly refills while a test runs.
+var thousandOnce = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
+
 // onRedis starts so many nodes on a real Redis.
 func onRedis(t *testing.T, n int, o eventual.Options) *fleet {
 	t.Helper()
@@ -23,7 +99,7 @@ func onRedis(t *testing.T, n int, o eventual.Options) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return startOn(t, s, n, o)
+	return startFleet(t, s, n, o)
 }
 
 // Nodes on one Redis let pass too much no more than the bound, and Redis counts all of it.
@@ -41,7 +117,7 @@ func TestRedisBound(t *testing.T) {
 				callers.Go(func() {
 					call := stint.Call{}
 					for range 3000 {
-						call.Takes = append(call.Takes[:0], take("a", limit, 1))
+						call.Takes = append(call.Takes[:0], ownTake("a", limit, 1))
 						if err := f.nodes[i%nodes].Decide(context.Background(), &call); err != nil {
 							t.Error(err)
 							return
@@ -83,7 +159,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	terms := &stint.Terms{Rule: "user", Limit: limit, Keys: places}
 	passed := make([]atomic.Int64, users)
 	ask := func(call *stint.Call, user int) {
-		call.Takes = append(call.Takes[:0], stint.Take{Key: name(user), Limit: limit, Cost: 1, Coordination: stint.Eventual, Terms: terms})
+		call.Takes = append(call.Takes[:0], stint.Take{Key: userKey(user), Limit: limit, Cost: 1, Coordination: stint.Eventual, Terms: terms})
 		if err := f.nodes[0].Decide(context.Background(), call); err != nil {
 			t.Error(err)
 		} else if call.Results[0].Allowed {
@@ -122,16 +198,16 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	f.compare(t, limit, passed)
 }
 
-func name(user int) stint.Key { return stint.Key(fmt.Sprint("api/user=", user)) }
+func userKey(user int) stint.Key { return stint.Key(fmt.Sprint("api/user=", user)) }
 
 // compare compares what the store has counted with what passed.
 func (f *fleet) compare(t *testing.T, limit *stint.Limit, passed []atomic.Int64) {
 	t.Helper()
 	wrong := 0
-	for first := 0; first < len(passed); first += 500 {
+	for first := 0; first < len(passed); first += 32 {
 		call := stint.Call{}
-		for user := first; user < min(first+500, len(passed)); user++ {
-			call.Takes = append(call.Takes, stint.Take{Key: name(user), Limit: limit, Apart: true})
+		for user := first; user < min(first+32, len(passed)); user++ {
+			call.Takes = append(call.Takes, stint.Take{Key: userKey(user), Limit: limit, Apart: true})
 		}
 		if err := f.store.Store.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/coord/eventual"
+	"stint/guard"
+	"stint/store/memory"
+)
+
+// guarded starts a node around a guard around a store.
+func guarded(t *testing.T, o eventual.Options) (*fleet, *failing) {
+	t.Helper()
+	server := &failing{Store: memory.New(memory.Options{})}
+	g := guard.New(server, guard.Options{Timeout: 10 * time.Millisecond, Local: memory.New(memory.Options{})})
+	return startFleet(t, g, 1, o), server
+}
+
+var errGone = errors.New("gone")
+
+// While the store is away a node goes on for three intervals, then the policy answers; what
+// passed meanwhile is told when the store is back, and nothing twice.
+func TestEventualAway(t *testing.T) {
+	share := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: stint.MaxPer})
+	for _, test := range []struct {
+		name   string
+		policy stint.Failure
+		passes int // of 20 takes
+	}{{"allow", stint.Allow, 20}, {"deny", stint.Deny, 0}, {"local", stint.Local, 5}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, server := guarded(t, eventual.Options{})
+				ask := func() stint.Decision {
+					one := ownTake("a", thousandOnce, 1)
+					one.OnFailure, one.Local = test.policy, share
+					return f.decide(t, 0, one)[0]
+				}
+				for range 10 {
+					ask()
+				}
+				pass(150 * time.Millisecond)
+				server.fail.Store(&errGone)
+				counted := 10
+				for range 25 { // 250 ms
+					pass(10 * time.Millisecond)
+					if d := ask(); !d.Allowed || d.Degraded {
+						t.Fatalf("%+v, in the first three intervals", d)
+					}
+					counted++
+				}
+				pass(300 * time.Millisecond)
+				passed := 0
+				for range 20 {
+					d := ask()
+					if !d.Degraded {
+						t.Fatalf("%+v, after three intervals", d)
+					}
+					if d.Allowed {
+						passed++
+					}
+				}
+				if passed != test.passes {
+					t.Errorf("%d passed, want %d", passed, test.passes)
+				}
+				server.fail.Store(nil)
+				pass(2 * time.Second)
+				if d := ask(); d.Degraded || !d.Allowed {
+					t.Errorf("%+v, when the store is back", d)
+				}
+				pass(200 * time.Millisecond)
+				if d := f.stored(t, "a", thousandOnce); d.Remaining != int64(1000-counted-1) {
+					t.Errorf("%d are left, want %d", d.Remaining, 1000-counted-1)
+				}
+			})
+		})
+	}
+}
+
+// A key that is not known is answered by the policy while the store is away, and read when
+// it is back.
+func TestEventualUnknownWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, server := guarded(t, eventual.Options{})
+		server.fail.Store(&errGone)
+		denied := ownTake("a", thousandOnce, 1)
+		denied.OnFailure = stint.Deny
+		other := denied
+		other.Key = "b"
+		for range 10 {
+			if d := f.decide(t, 0, denied)[0]; d.Allowed || !d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+			if d := f.decide(t, 0, denied, other); d[0].Allowed || !d[1].Degraded {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if n := f.nodes[0].Stats().Keys; n != 0 {
+			t.Errorf("%d keys of which nothing is known", n)
+		}
+		server.fail.Store(nil)
+		pass(2 * time.Second)
+		f.decide(t, 0, denied) // the guard tries
+		if d := f.decide(t, 0, denied)[0]; !d.Allowed || d.Degraded {
+			t.Errorf("%+v", d)
+		}
+	})
+}
