@@ -126,6 +126,9 @@ func TestReloadModes(t *testing.T) {
 	little, some, much := dividedBucket("5%"), dividedBucket("20%"), dividedBucket("40%")
 	own := busyBucket(", coordination: eventual")
 	steps := []string{leased, some, strict, some, much, little, much, leased, much, strict, leased, strict, own, strict, own, leased}
+	if testing.Short() {
+		steps = []string{some, much, leased, little, strict, own, strict}
+	}
 	for _, store := range []string{"memory", "redis"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +144,7 @@ func TestReloadModes(t *testing.T) {
 				pass(400 * time.Millisecond) // parts fill up
 				user := fmt.Sprint("user", i)
 				plan := crowd.Plan{
-					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Each: 1 << 20,
+					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Pause: 500 * time.Microsecond, Each: 1 << 20,
 					Questions: []string{crowd.Question("api", "user", user, 1), crowd.Question("api", "user", user, 5)},
 				}
 				ctx, stop := context.WithCancel(t.Context())
@@ -174,7 +177,10 @@ func TestDividedThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, strings.Replace(dividedBucket("20%"), "nodes: 1", "nodes: 2", 1))
-	plan := crowd.Plan{Callers: 2, Each: 1 << 20, Questions: []string{crowd.Question("api", "user", "x", 1), crowd.Question("api", "user", "x", 5)}}
+	plan := crowd.Plan{
+		Callers: 2, Pause: 2 * time.Millisecond, Each: 1 << 20,
+		Questions: []string{crowd.Question("api", "user", "x", 1), crowd.Question("api", "user", "x", 5)},
+	}
 	for range 2 {
 		s := start(t, func(c *Config) { c.Rules, c.Store = []string{file}, server.URL() })
 		plan.Nodes = append(plan.Nodes, "http://"+s.Addr("http"))
