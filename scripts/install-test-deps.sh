@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
-debian="caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy nginx:nginx redis-server:redis-server"
+debian="caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2 nginx:nginx redis-server:redis-server"
 
 missing=""
 for pair in $debian; do
@@ -41,4 +41,9 @@ if ! cmp -s tools/requirements.txt "$venv/.installed"; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements.txt
   cp tools/requirements.txt "$venv/.installed"
+fi
+
+# What no package brings: see SkipNotGranted in internal/xtest.
+if [ "$(uname)" = Linux ] && ! unshare --net true 2>/dev/null; then
+  echo "not granted here: networks of their own (CAP_SYS_ADMIN); the tests of internal/netns, and of nodes that are cut off, are skipped" >&2
 fi

@@ -12,11 +12,20 @@ import (
 // empty string it fails instead, so that no test is lost in silence. why names
 // what is missing and how to get it.
 //
-// It is the only way to skip: internal/house refuses a bare t.Skip.
+// It and SkipNotGranted are the only ways to skip: internal/house refuses a bare t.Skip.
 func SkipOrFail(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("STINT_NO_SKIP") != "" {
 		t.Fatalf("cannot run, and nothing may be skipped here: %s", why)
 	}
 	t.Skipf("skipped: %s", why)
+}
+
+// SkipNotGranted ends a test that needs a right, or a part of the kernel, which this machine
+// does not grant to who runs the test. Nothing that could be installed would help, so the
+// test is skipped also where nothing may be: scripts/install-test-deps.sh, with which CI
+// begins, prints what is not granted.
+func SkipNotGranted(t testing.TB, what string) {
+	t.Helper()
+	t.Skipf("skipped: not granted here: %s", what)
 }

@@ -43,3 +43,11 @@ func TestSkipOrFail(t *testing.T) {
 		})
 	}
 }
+
+func TestSkipNotGranted(t *testing.T) {
+	t.Setenv("STINT_NO_SKIP", "1")
+	r := &recorder{TB: t}
+	if SkipNotGranted(r, "the moon"); r.ended != "skipped: not granted here: the moon" {
+		t.Errorf("ended %q", r.ended)
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/netns"
+	"stint/internal/redistest"
+)
+
+// In no window does more pass than the limit says where the nodes have a network of their
+// own each, with one cable to Redis and one to their callers: while one of them, and then
+// half of them, do not reach Redis, for longer than a lease, while Redis is emptied
+// meanwhile, and over bad cables.
+func TestNodesLeasedApart(t *testing.T) {
+	t.Parallel()
+	calm, long := 1500*time.Millisecond, 4*time.Second
+	if testing.Short() {
+		calm, long = 300*time.Millisecond, time.Second
+	}
+	for name, policy := range map[string]string{"deny": lentDeny, "local": lentLocal} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes, cables, flush := startApart(t, fmt.Sprintf(lentRules, policy))
+			half := cables[:len(cables)/2]
+			r := drill(t, nodes)
+			r.through([]fault{
+				{"nothing", func() {}},
+				{"a node is cut off", func() { cables[0].Cut(); pass(long); cables[0].Mend() }},
+				{"half of them are", func() { each(half, (*netns.Link).Cut); pass(long); each(half, (*netns.Link).Mend) }},
+				{"and Redis is emptied", func() {
+					each(half, (*netns.Link).Cut)
+					pass(calm)
+					flush()
+					pass(calm)
+					each(half, (*netns.Link).Mend)
+				}},
+				{"bad cables", func() {
+					how := "neither netem nor tbf"
+					each(cables, func(l *netns.Link) { how = l.Worsen() })
+					t.Log("all cables to Redis: " + how)
+					pass(long)
+				}},
+			}, calm)
+		})
+	}
+}
+
+// startApart starts Redis in a network and eight nodes in networks around it, each on two
+// cables: that to Redis, which is returned, and one over which callers ask.
+func startApart(t *testing.T, rules string) (nodes []*node, cables []*netns.Link, flush func()) {
+	hub := netns.New(t)
+	var server *redistest.Server
+	hub.Do(func() { server = redistest.Start(t, "--bind", "0.0.0.0", "--protected-mode", "no") })
+	_, port, err := net.SplitHostPort(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodeCount {
+		own := netns.New(t)
+		store, callers := hub.Link(2*i, own), hub.Link(2*i+1, own)
+		cables = append(cables, store)
+		own.Do(func() {
+			n := startNode(t, rules, "--store=redis://"+net.JoinHostPort(store.Here, port), "--store-timeout=1s", "--http="+callers.There+":0")
+			nodes = append(nodes, n)
+		})
+		nodes[i].reachFrom(t, hub)
+	}
+	return nodes, cables, func() { hub.Do(func() { server.Do("FLUSHALL") }) }
+}
+
+// reachFrom has callers of a node ask from within a network. They have their connections
+// now, as one thread opens all of a network, which takes long once that has much to do.
+func (n *node) reachFrom(t *testing.T, from *netns.Net) {
+	address := strings.TrimPrefix(n.http, "http://")
+	conns := make(chan net.Conn, nodeCallers)
+	from.Do(func() {
+		for range nodeCallers {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns <- conn
+		}
+	})
+	transport := n.client.Transport.(*http.Transport)
+	transport.MaxConnsPerHost = nodeCallers
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		select {
+		case conn := <-conns:
+			return conn, nil
+		default:
+			return from.Dial(ctx, network, addr)
+		}
+	}
+}
+
+func each(cables []*netns.Link, do func(*netns.Link)) {
+	for _, l := range cables {
+		do(l)
+	}
+}
