@@ -139,8 +139,13 @@ func TestReloadModes(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "rules.yaml")
 			write(t, file, strict)
 			s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
-			at := 0
+			at, before := 0, strict
 			for i, rules := range steps {
+				may := 1000.0
+				if own == rules || own == before {
+					may += 50 // the node reckons what came in by its own clock, to within an exchange
+				}
+				before = rules
 				pass(400 * time.Millisecond) // parts fill up
 				user := fmt.Sprint("user", i)
 				plan := crowd.Plan{
@@ -161,7 +166,7 @@ func TestReloadModes(t *testing.T) {
 				<-done
 				must(t, failed)
 				passed := weighed(record.Answers)
-				worst := crowd.Worst(passed, 1000, 1000)
+				worst := crowd.Worst(passed, may, 1000)
 				t.Logf("change %2d: %d of %d passed; in the worst window, of %v, %d where %.0f may", i, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
 				if worst.Over() > 0 || len(passed) == 0 {
 					t.Errorf("change %d: %.0f too many passed in %v, %d in all", i, worst.Over(), worst.Length, len(passed))
