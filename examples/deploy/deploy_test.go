@@ -51,12 +51,13 @@ type site struct {
 	stints []*proxytest.Service
 	nodes  []string          // where each server asks
 	store  *redistest.Server // nil: none
+	leased bool
 }
 
 // up starts a shape. Whatever goes from one machine to another goes through a relay.
 func (s shape) up(t *testing.T) site {
 	t.Helper()
-	var at site
+	at := site{leased: s.beside}
 	if s.redis {
 		at.store = startRedis(t, s.file)
 		at.stints = start(t, s.file, relay(t, at.store.Addr))
@@ -109,7 +110,7 @@ func (s site) spent(t *testing.T) cost {
 	if s.store == nil {
 		return c
 	}
-	if c.waited = c.decided - s.metric(t, "stint_refusals_answered_total"); s.metric(t, "stint_lease_lent_units_total") > 0 {
+	if c.waited = c.decided - s.metric(t, "stint_refusals_answered_total"); s.leased {
 		c.waited = s.metric(t, "stint_lease_store_decisions_total")
 	}
 	scripts, err := crowd.StoreCalls(s.store.Addr)

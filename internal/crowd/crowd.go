@@ -38,7 +38,8 @@ type Plan struct {
 	// nothing else does, so it has no default: 0 asks nothing.
 	Each int
 
-	// Questions are bodies of POST /v1/check; each caller puts them in turn.
+	// Questions are bodies of POST /v1/check. Each caller puts them in turn, and begins as
+	// far from the others as can be.
 	Questions []string
 }
 
@@ -71,9 +72,9 @@ func (p *Plan) Run(ctx context.Context) (Record, error) {
 	r := run{plan: p, began: time.Now(), client: http.Client{Transport: transport, Timeout: patience}}
 	var callers sync.WaitGroup
 	for node := range p.Nodes {
-		for range p.Callers {
+		for i := range p.Callers {
 			callers.Go(func() {
-				if err := r.call(ctx, node); err != nil {
+				if err := r.call(ctx, node, (node*p.Callers+i)*len(p.Questions)/(len(p.Nodes)*p.Callers)); err != nil {
 					r.failed(err)
 					stop()
 				}
@@ -103,8 +104,8 @@ func (r *run) failed(err error) {
 	r.err = cmp.Or(r.err, err)
 }
 
-// call is the life of one caller.
-func (r *run) call(ctx context.Context, node int) error {
+// call is the life of one caller, who begins with a question.
+func (r *run) call(ctx context.Context, node, first int) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for i := range r.plan.Each {
@@ -114,7 +115,7 @@ func (r *run) call(ctx context.Context, node int) error {
 		case <-ctx.Done():
 			return nil
 		}
-		a := Answer{Node: node, Question: i % len(r.plan.Questions), Sent: time.Since(r.began)}
+		a := Answer{Node: node, Question: (first + i) % len(r.plan.Questions), Sent: time.Since(r.began)}
 		answered, err := r.ask(ctx, &a)
 		if err != nil {
 			return err

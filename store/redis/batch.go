@@ -31,7 +31,8 @@ type batch struct {
 	more    kindSet // of states that were found
 	keys    []string
 	args    []string
-	epoch   string // the key of the epoch, where something may be lent
+	epoch   string        // the key of the epoch, where something may be lent
+	known   stint.Instant // the epoch that quick.lua is told
 }
 
 // mode says what a group is asked for, see lua/decide.lua.
@@ -63,6 +64,7 @@ type part struct {
 	loan      *stint.Loan
 	known     stint.Instant // the epoch that this store remembers
 	epoch     string        // the name of the key of the epoch there
+	cold      bool          // this node has nothing of it, and quick.lua may decide it
 	cost      uint64
 	lends     uint8 // Take.Leans
 	held      bool  // others lean on it
@@ -147,6 +149,7 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 	if t.Loan != nil && p.loan == nil && p.name != "" {
 		p.loan, p.epoch = t.Loan, s.where(p.partition)+"epoch"
 		p.known = stint.Instant(s.epochs[p.partition].Load())
+		p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
 	}
 	if leaned {
 		p.held = true

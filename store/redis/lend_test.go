@@ -2,6 +2,8 @@ package redis_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +68,62 @@ func TestEpochs(t *testing.T) {
 				t.Errorf("epoch %d then %d, and another key is told %+v", first.Began, next.Began, d)
 			}
 		})
+	}
+}
+
+// A key that may be lent and is asked seldom costs the server one quick script, as one that
+// cannot; where an epoch was lost, or somebody holds units of it, the script that knows of
+// loans decides.
+func TestCold(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "cold")
+	calls := func(command string) (n int) {
+		_, stats, _ := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_"+command+":calls=")
+		_, err := fmt.Sscanf(stats, "%d", &n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	ask := func(key stint.Key) stint.Loan {
+		t.Helper()
+		d, a := lend(t, s, key, stint.Loan{})
+		if !d.Allowed || a.Began == 0 || a != (stint.Loan{Began: a.Began}) {
+			t.Errorf("%s: %+v %+v", key, d, a)
+		}
+		return a
+	}
+	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1}, stint.Take{Key: "y", Limit: lent, Cost: 1}) // so that quick.lua is there
+	first := ask("a")                                                                                    // tells the epoch
+	lend(t, s, "busy", stint.Loan{Node: 7, Seq: 1, Want: 10})
+	for _, test := range []struct {
+		name    string
+		key     stint.Key
+		do      func()
+		scripts int
+		lost    bool
+	}{
+		{"a key", "a", nil, 1, false},
+		{"another one", "b", nil, 1, false},
+		{"one of which somebody holds units", "busy", nil, 2, false},
+		{"the server was emptied", "d", func() { server.Do("FLUSHDB") }, 2, true},
+		{"and is known to have been", "e", nil, 2, true},
+		{"which is remembered", "f", nil, 1, true},
+	} {
+		if test.do != nil {
+			test.do()
+		}
+		before := calls("evalsha")
+		call := stint.Call{Takes: []stint.Take{{Key: test.key, Limit: lent, Cost: 1, Loan: &stint.Loan{}}}}
+		if err := s.Decide(t.Context(), &call); err != nil {
+			t.Fatal(err)
+		}
+		if began := call.Takes[0].Loan.Began; call.Results[0].Allowed == test.lost || (began != first.Began) != test.lost {
+			t.Errorf("%s: %+v in epoch %d after %d", test.name, call.Results[0], began, first.Began)
+		}
+		if n := calls("evalsha") - before; n != test.scripts {
+			t.Errorf("%s: %d scripts, want %d", test.name, n, test.scripts)
+		}
 	}
 }
 

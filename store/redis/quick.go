@@ -31,6 +31,10 @@ type quickForm struct {
 	window           bool
 }
 
+// otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
+// told, or one before which another was lost.
+const otherEpoch = -2
+
 // noWait is longer than anybody waits, and maxUnits above the capacity of everything.
 const (
 	noWait   = 1 << 52
@@ -75,9 +79,17 @@ func (b *batch) isQuick() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
 		return false
 	}
+	b.epoch, b.known = "", 0
 	for i := range b.parts {
-		if p := &b.parts[i]; p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held || p.loan != nil {
+		p := &b.parts[i]
+		if p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held || p.loan != nil && !p.cold {
 			return false
+		}
+		if p.loan != nil {
+			if b.known != 0 && b.known != p.known {
+				return false
+			}
+			b.epoch, b.known = p.epoch, p.known
 		}
 	}
 	return len(b.groups) == 1 || !b.renumbers()
@@ -97,11 +109,14 @@ func (b *batch) renumbers() bool {
 }
 
 // quickWith says whether two batches that quick.lua can decide may travel together.
-func (b *batch) quickWith(other *batch) bool { return b.at == other.at }
+func (b *batch) quickWith(other *batch) bool {
+	return b.at == other.at && b.epoch == other.epoch && b.known == other.known
+}
 
 // execQuick has batches decided by the script that suits their number.
 func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
-	if b := group[0].batch; len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.parts[0].limit.Algorithm() == stint.TokenBucket {
+	first := group[0].batch
+	if b := first; len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.epoch == "" && b.parts[0].limit.Algorithm() == stint.TokenBucket {
 		p := &b.parts[0]
 		return oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, p.units(), p.quick.full})
 	}
@@ -109,7 +124,11 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) r
 	for _, p := range group {
 		q.add(p.batch)
 	}
-	return quickScript.Exec(ctx, client, q.keys, q.words(group[0].batch.at))
+	words := q.words(first.at)
+	if first.epoch != "" {
+		q.keys, words = append(q.keys, first.epoch), append(words, number(int64(first.known)))
+	}
+	return quickScript.Exec(ctx, client, q.keys, words)
 }
 
 // quickArgs are the words of several batches for quick.lua.
@@ -226,9 +245,13 @@ func answerQuick(parts []part, found []message, now stint.Instant) (known bool, 
 		pass = pass && p.result.Allowed
 	}
 	for i := range parts {
-		if p := &parts[i]; !pass && p.result.Allowed { // another denied
+		p := &parts[i]
+		if !pass && p.result.Allowed { // another denied
 			st := p.quick.state(p.word, p.limit, now)
 			p.result = p.limit.Test(&st, now, 0)
+		}
+		if p.loan != nil {
+			p.loan.Answer(stint.Epoch{Began: p.known})
 		}
 	}
 	return true, nil

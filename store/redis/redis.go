@@ -115,6 +115,7 @@ type Store struct {
 	commits   []committer // of each partition
 	forms     forms
 	epochs    []atomic.Int64 // that each partition was last known to be in
+	lost      []atomic.Int64 // one of them in which quick.lua decides nothing of what may be lent
 	general   bool           // decide.lua decides everything, for tests
 	batches   sync.Pool      // *batch
 	behind    sync.WaitGroup // what is given back behind the backs of callers
@@ -165,7 +166,7 @@ func Open(url string, options Options) (*Store, error) {
 		s.tags = tags(n)
 	}
 	s.commits = make([]committer, max(1, len(s.tags)))
-	s.epochs = make([]atomic.Int64, len(s.commits))
+	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -304,7 +305,11 @@ func (s *Store) askQuick(ctx context.Context, b *batch) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return b.readQuick(p.now, p.reply)
+	done, err = b.readQuick(p.now, p.reply)
+	if p := &b.parts[0]; p.word == otherEpoch {
+		s.lost[p.partition].Store(int64(b.known))
+	}
+	return done, err
 }
 
 // exchange sends a batch and returns the answer to it.

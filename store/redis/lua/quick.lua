@@ -23,9 +23,18 @@
 --   wait      buckets: the longest wait, microseconds, 2^52 for none;
 --             windows: per in microseconds
 --
+-- Takes of keys that may be lent, of nodes that hold nothing of them, are decided here too as
+-- long as no loan was ever forgotten. Then KEYS are one more than the plan has, the key of the
+-- epoch (see lend.lua), and ARGV end with
+--
+--   known     the epoch that those who ask remember, above 0
+--
+-- Where that is not in force, or another one was lost before it, no key is read, and each is
+-- answered -2.
+--
 -- It returns the time, and of each key the t or n that was found, from which the caller
 -- works out the decision by the same formula, or -1: the state was written under other
--- numbers, in a window to come, or is none of ours. A group with such a key is left alone,
+-- numbers, in a window to come, has loans, or is none of ours. A group with such a key is left alone,
 -- for decide.lua.
 --
 -- A key is read once and written once, however many of its takes come together. All are
@@ -40,6 +49,18 @@ local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, bu
 if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
+end
+
+if #keys > #plan then
+  local epoch = call('GET', table.remove(keys))
+  local server = call('INFO', 'server')
+  if type(server) ~= 'string' or epoch ~= ARGV[#ARGV] .. ' 0 ' .. match(server, 'run_id:(%w+)') then
+    local unread = { now }
+    for i = 1, #keys do
+      unread[i + 1] = -2
+    end
+    return unread
+  end
 end
 
 -- MGET takes what is no string for nothing, which EXISTS does not.
