@@ -148,9 +148,9 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// together is how many messages are on their way at once: the store's client sends them as
-// one.
-const together = 8
+// together is how many messages are on their way at once: few, so that those who wait for
+// the store do not wait for much of what nobody waits for.
+const together = 2
 
 // exchange puts all messages to the store; false if there are none.
 func (s *Store) exchange(ctx context.Context) bool {

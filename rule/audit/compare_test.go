@@ -85,6 +85,10 @@ func TestCompare(t *testing.T) {
 		"one in shadow is new": {limit("v", ten), limit("v", ten) + "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{
 			"other: u: now limited by d/u: fixed_window 10 per 1m, shadow",
 		}},
+		"a cache": {limit("u", ten+", coordination: eventual"), limit("u", ten+", coordination: eventual, cache: 100"), []string{"other: u: keys that a node keeps: as many as fit -> 100"}},
+		"another mode": {limit("u", ten), limit("u", ten+", coordination: eventual"), []string{
+			"other: u: fixed_window 10 per 1m -> fixed_window 10 per 1m carrying its debt; coordination: strict -> eventual",
+		}},
 		"while the store is away": {limit("u", ten), limit("u", ten+", on_store_failure: deny"), []string{"stricter: u: while the store is away: allow -> deny"}},
 		"a larger share": {limit("u", ten+", on_store_failure: local, local_share: 10%, nodes: 1"), limit("u", ten+", on_store_failure: local, local_share: 20%, nodes: 1"), []string{
 			"looser: u: while the store is away: local, 10% over 1 nodes -> local, 20% over 1 nodes",

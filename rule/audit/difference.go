@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,7 +207,18 @@ func (d *difference) failure() {
 	if d.was.Coordination != d.is.Coordination {
 		d.add(Other, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
 	}
+	if was, is := keysOf(d.was), keysOf(d.is); was != is {
+		d.add(Other, "keys that a node keeps: %s -> %s", was, is)
+	}
 	d.flag("full where the store has lost what it knew", d.was.AfterLoss, d.is.AfterLoss, Looser)
+}
+
+// keysOf says how many keys of a rule a node keeps.
+func keysOf(r *rule.Rule) string {
+	if r.Terms == nil || r.Terms.Keys == 0 {
+		return "as many as fit"
+	}
+	return strconv.Itoa(r.Terms.Keys)
 }
 
 // rest compares what answers look like, and what else a rule says.
