@@ -146,6 +146,51 @@ func TestRedisBound(t *testing.T) {
 	}
 }
 
+// On a Cluster each partition is told of its own keys, and each message is charged once,
+// though every third answer is lost.
+func TestEventualCluster(t *testing.T) {
+	s, err := redis.Open(redistest.StartCluster(t, 3).URL(), redis.Options{})
+	must(t, err)
+	t.Cleanup(s.Close)
+	lossy := &losing{Store: s}
+	f := startFleet(t, lossy, 2, eventual.Options{Interval: 20 * time.Millisecond, Part: s.Part})
+	passed := make([]atomic.Int64, 300)
+	for round := range 10 {
+		for user := range passed {
+			if f.decide(t, (user+round)%2, ownTake(userKey(user), thousandOnce, 3))[0].Allowed {
+				passed[user].Add(3)
+			}
+		}
+		lossy.loses.Store(round > 0)
+		redistest.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
+	}
+	lossy.loses.Store(false)
+	redistest.Until(t, "all are answered", func() bool { return f.nodes[0].Stats().Unsure+f.nodes[1].Stats().Unsure == 0 })
+	f.stop()
+	if lossy.lost.Load() == 0 {
+		t.Error("no answer was lost")
+	}
+	f.store.Store = s
+	f.compare(t, thousandOnce, passed)
+}
+
+// losing loses every third answer to a message.
+type losing struct {
+	stint.Store
+	loses       atomic.Bool
+	asked, lost atomic.Int64
+}
+
+// Decide is part of stint.Store.
+func (l *losing) Decide(ctx context.Context, call *stint.Call) error {
+	err := l.Store.Decide(ctx, call)
+	if call.At != 0 && l.asked.Add(1)%3 == 0 && l.loses.Load() {
+		l.lost.Add(1)
+		return stint.ErrUnknown
+	}
+	return err
+}
+
 // A million users go through a hundred thousand places: the busy ones stay, and Redis has
 // counted in the end what the clients know of.
 func TestCacheOfActiveUsers(t *testing.T) {

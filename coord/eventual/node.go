@@ -64,8 +64,8 @@ type Node struct {
 	homes  sync.Map // int: *home
 	pools  sync.Map // *stint.Terms: *pool
 	naming sync.Mutex
-	names  map[string]*pool // by rule; guarded by naming
-	common *pool            // of all rules that say nothing
+	names  map[[2]string]*pool // by domain and rule; guarded by naming
+	common *pool               // of all rules that say nothing
 
 	count counters
 
@@ -100,7 +100,7 @@ func (h *home) hear(at, now stint.Instant) {
 func NewNode(o Options) *Node {
 	n := &Node{
 		interval: stint.Instant(cmp.Or(o.Interval, DefaultInterval) / time.Microsecond), part: o.Part,
-		budget: cmp.Or(o.Budget, DefaultBudget), names: map[string]*pool{}, common: new(pool),
+		budget: cmp.Or(o.Budget, DefaultBudget), names: map[[2]string]*pool{}, common: new(pool),
 	}
 	n.keys.init()
 	n.groups.New = func() any { return new(group) }

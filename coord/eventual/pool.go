@@ -32,10 +32,11 @@ func (n *Node) pool(t *stint.Take) *pool {
 	}
 	n.naming.Lock()
 	defer n.naming.Unlock()
-	p := n.names[t.Terms.Rule]
+	name := [2]string{t.Terms.Domain, t.Terms.Rule}
+	p := n.names[name]
 	if p == nil {
 		p = new(pool)
-		n.names[t.Terms.Rule] = p
+		n.names[name] = p
 	}
 	p.mu.Lock()
 	p.places = t.Terms.Keys
