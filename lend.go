@@ -138,7 +138,7 @@ func (l *Limit) suspect(st *State, now, began Instant) {
 
 // Lend lends what the loan asks for, after the take that came with it was decided as d.
 func (l *Limit) Lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) {
-	if !l.Leasable() || a.Node == 0 {
+	if !l.Leasable() || a.Node == 0 || st.lending == nil {
 		return
 	}
 	o := loan{node: a.Node}

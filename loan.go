@@ -169,6 +169,9 @@ func (o *loans) copied() *loans {
 	return &c
 }
 
+// CopyLoans makes what is lent of st a copy of what is lent of other.
+func (st *State) CopyLoans(other *State) { st.lending = other.lending.copied() }
+
 // Size returns the bytes of heap that the state holds.
 func (st *State) Size() int {
 	n := st.Log.Size()

@@ -39,6 +39,14 @@ func (g *Log) Units() uint64 {
 	return g.total
 }
 
+// Newest returns the time of the newest entry, if there is one.
+func (g *Log) Newest() (at Instant, ok bool) {
+	if g.empty() {
+		return 0, false
+	}
+	return Instant(g.tail.at), true
+}
+
 // Size returns the bytes of heap that the log holds.
 func (g *Log) Size() int {
 	if g == nil {
@@ -175,8 +183,8 @@ func (g *Log) newerThan(old int64) uint64 {
 	return left
 }
 
-// keepNewest drops the oldest units above most.
-func (g *Log) keepNewest(most uint64) {
+// KeepNewest drops the oldest units above most.
+func (g *Log) KeepNewest(most uint64) {
 	for g.total > most && g.entries > 0 {
 		over := g.total - most
 		if g.head.n <= over {

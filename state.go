@@ -79,7 +79,7 @@ func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 		return l.overdraw(st, now, cost)
 	case l.spec.CountDenied && d.RetryAfter != Never:
 		l.add(st, now, int64(cost))
-		st.Log.keepNewest(uint64(l.most))
+		st.Log.KeepNewest(uint64(l.most))
 		return l.denied(st, now, cost)
 	case l.opens(st, now, cost):
 		l.blocksAdd(st, now, 0)
@@ -138,6 +138,7 @@ func (l *Limit) Carry(st *State, old *Limit, now Instant) {
 		*st = State{}
 		return
 	}
+	old.writeOff(st, now)
 	used := min(old.used(st, now), old.most, l.most)
 	lending := st.lending
 	if old.spec.StartFull && old.Fresh(st, now) {

@@ -24,6 +24,11 @@ var layers = []layer{
 		"the vocabulary and the algorithms stand on the standard library alone",
 	},
 	{
+		[]string{"carry"},
+		[]string{"."},
+		"what is used of a key is kept by pure functions of states and limits",
+	},
+	{
 		[]string{"internal/route", "internal/urlpath/respell"},
 		[]string{"internal/urlpath", "internal/xtest"},
 		"what knows paths knows their one spelling, and nothing else",
@@ -45,7 +50,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
-		[]string{".", "internal/..."},
+		[]string{".", "carry", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
@@ -153,7 +158,7 @@ var layers = []layer{
 }
 
 // forTests is what the tests of any package may import beside its layer.
-var forTests = []string{".", "store/memory", "store/storetest", "internal/..."}
+var forTests = []string{".", "carry", "store/memory", "store/storetest", "internal/..."}
 
 // importDirection reports imports that point upwards or sideways, and packages
 // whose place nobody has decided.

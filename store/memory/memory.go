@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 	"stint/internal/fingerprint"
 )
 
@@ -232,37 +233,37 @@ func (s *Store) loan(t *stint.Take) *stint.Loan {
 }
 
 // lend does what apply does for a node that tells what it was lent, and lends it more.
-func (q *query) lend(st *stint.State, at stint.Instant, e stint.Epoch) stint.Decision {
-	q.limit.Report(st, at, q.loan, e)
-	d := q.apply(st, at)
-	q.limit.Lend(st, at, q.loan, q.cost, &d)
+func (q *query) lend(r *carry.Record, at stint.Instant, e stint.Epoch) stint.Decision {
+	r.Report(q.limit, at, q.loan, e)
+	d := q.apply(r, at)
+	r.Lend(q.limit, at, q.loan, q.cost, &d)
 	return d
 }
 
-// apply does the query's operation to a state as it is at a time.
-func (q *query) apply(st *stint.State, at stint.Instant) stint.Decision {
+// apply does the query's operation to a record as it is at a time.
+func (q *query) apply(r *carry.Record, at stint.Instant) stint.Decision {
 	switch q.op {
 	case stint.Force:
-		return q.limit.Force(st, at, q.cost)
+		return r.Force(q.limit, at, q.cost)
 	case stint.Refund:
-		return q.limit.Refund(st, at, q.cost, q.undo)
+		return r.Refund(q.limit, at, q.cost, q.undo)
 	case stint.Settle:
-		return q.limit.Settle(st, at, q.cost, q.undo)
+		return r.Settle(q.limit, at, q.cost, q.undo)
 	case stint.Reset:
-		q.limit.Reset(st, at)
-		return q.limit.Test(st, at, 0)
+		r.Reset(q.limit, at)
+		return r.Test(q.limit, at, 0)
 	}
-	return q.limit.Take(st, at, q.cost)
+	return r.Take(q.limit, at, q.cost)
 }
 
-// applyWord is apply on a packed state; it returns the new one.
+// applyWord is apply on a packed state under the query's numbers; it returns the new one.
 func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint64 {
 	if q.op == stint.Ask {
 		return min(q.limit.TakeWord(word, at, q.cost, d), stateMask)
 	}
-	st := q.limit.Unpack(word)
-	*d = q.apply(&st, at)
-	return min(q.limit.Pack(&st), stateMask)
+	r := carry.Record{State: q.limit.Unpack(word), Limit: q.limit}
+	*d = q.apply(&r, at)
+	return min(q.limit.Pack(&r.State), stateMask)
 }
 
 // late corrects a decision that had to be made for the later time at, because what

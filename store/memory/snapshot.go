@@ -135,8 +135,8 @@ func (c *copied) take(sh *shard) {
 	for fp, one := range sh.wide {
 		n := len(c.cells)
 		c.cells = slices.Grow(c.cells, 1)[:n+1]
-		c.cells[n].fp, c.cells[n].limit = fp, one.limit
-		one.state.CopyTo(&c.cells[n].state)
+		c.cells[n].fp, c.cells[n].limit = fp, one.Limit
+		one.State.CopyTo(&c.cells[n].state)
 	}
 }
 

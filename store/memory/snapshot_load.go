@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 	"stint/internal/fingerprint"
 )
 
@@ -289,7 +290,7 @@ func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stin
 	if _, there := sh.wide[fp]; there {
 		return false
 	}
-	s.keepLocked(sh, fp, &cell{limit: limit, state: *st}, now)
+	s.keepLocked(sh, fp, &cell{Record: carry.Record{State: *st, Limit: limit}}, now)
 	return true
 }
 

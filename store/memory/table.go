@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"stint"
+	"stint/carry"
 )
 
 // shard holds the keys whose fingerprints share their top bits. Takes on the table
@@ -159,16 +160,19 @@ func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision
 	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
 }
 
-// renumber decides on a state that was written under other numbers.
+// renumber decides on a state that was written under other numbers, see carry.Record.
 func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *stint.Decision) outcome {
 	id := s.limits.id(q.limit)
 	if id == 0 {
 		return elsewhere // the map takes the state over
 	}
-	st := old.Unpack(word & stateMask)
-	q.limit.Carry(&st, old, q.now)
-	*d = q.apply(&st, q.now)
-	if sl.word.CompareAndSwap(word, id<<stateBits|min(q.limit.Pack(&st), stateMask)) {
+	r := carry.Record{State: old.Unpack(word & stateMask), Limit: old}
+	*d = q.apply(&r, q.now)
+	if r.Limit == old {
+		id = word >> stateBits // it stays under the old ones
+	}
+	next := id<<stateBits | min(r.Limit.Pack(&r.State), stateMask)
+	if next == word || sl.word.CompareAndSwap(word, next) {
 		return decided
 	}
 	return again

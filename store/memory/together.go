@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 )
 
 // call is the work of a call of several takes that stand or fall together.
@@ -36,7 +37,7 @@ type part struct {
 	word   uint64 // as it was before
 	inMap  bool
 	cell   *cell
-	state  stint.State
+	record carry.Record
 	at     stint.Instant
 	result stint.Decision
 
@@ -258,16 +259,15 @@ func (s *Store) read(w *call, now stint.Instant) {
 		switch {
 		case p.inMap:
 			p.cell, p.at = s.cellLocked(p.sh, p.fp, p.limit, now)
-			p.state = p.cell.state
+			p.record = p.cell.Record
 		case p.slot == nil || p.word == untouched:
 			p.at = max(now, p.sh.table.Load().born)
 		default:
 			known := s.limits.of(p.word)
-			p.state = known.Unpack(p.word & stateMask)
-			p.limit.Carry(&p.state, known, now)
+			p.record = carry.Record{State: known.Unpack(p.word & stateMask), Limit: known}
 		}
 		if p.loan != nil {
-			p.limit.Report(&p.state, p.at, p.loan, s.epoch)
+			p.record.Report(p.limit, p.at, p.loan, s.epoch)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 func (w *call) decide() {
 	for i := range w.parts {
 		if p := &w.parts[i]; p.op == stint.Ask {
-			p.result = p.limit.Test(&p.state, p.at, p.cost)
+			p.result = p.record.Test(p.limit, p.at, p.cost)
 		}
 	}
 	if len(w.leans) > 0 {
@@ -291,23 +291,23 @@ func (w *call) decide() {
 		p := &w.parts[i]
 		switch {
 		case p.result.Over:
-			p.result = p.limit.Test(&p.state, p.at, 0)
+			p.result = p.record.Test(p.limit, p.at, 0)
 			p.result.Over = pass
 		case p.leaned:
 			p.debit(pass)
 		case pass:
-			p.result = p.apply(&p.state, p.at)
+			p.result = p.apply(&p.record, p.at)
 		case p.op == stint.Ask && (!p.result.Allowed || p.limit.Spec().Overdraw):
 			retry := p.result.RetryAfter
-			p.result = p.apply(&p.state, p.at)
+			p.result = p.apply(&p.record, p.at)
 			if p.leans > 0 {
 				p.result.RetryAfter = min(p.result.RetryAfter, retry)
 			}
 		default:
-			p.result = p.limit.Test(&p.state, p.at, 0)
+			p.result = p.record.Test(p.limit, p.at, 0)
 		}
 		if p.loan != nil {
-			p.limit.Lend(&p.state, p.at, p.loan, p.cost, &p.result)
+			p.record.Lend(p.limit, p.at, p.loan, p.cost, &p.result)
 		}
 		p.late(p.at, &p.result)
 	}
@@ -326,7 +326,7 @@ func (w *call) lean() {
 	}
 	for i := range w.parts {
 		if p := &w.parts[i]; p.leaned {
-			p.result = p.limit.Test(&p.state, p.at, p.cost)
+			p.result = p.record.Test(p.limit, p.at, p.cost)
 		}
 	}
 	for i := range w.parts {
@@ -358,12 +358,12 @@ func (w *call) room(part int) (retry time.Duration, room bool) {
 func (p *part) debit(pass bool) {
 	switch {
 	case !pass && p.result.Allowed:
-		p.result = p.limit.Test(&p.state, p.at, 0)
+		p.result = p.record.Test(p.limit, p.at, 0)
 	case !pass || p.cost > 0:
-		p.result = p.limit.Take(&p.state, p.at, p.cost)
+		p.result = p.record.Take(p.limit, p.at, p.cost)
 	}
 	if pass && p.owed > 0 {
-		p.result = p.limit.Owe(&p.state, p.at, p.owed)
+		p.result = p.record.Owe(p.limit, p.at, p.owed)
 	}
 }
 
@@ -373,12 +373,26 @@ func (s *Store) write(w *call, now stint.Instant) {
 		p := &w.parts[i]
 		switch {
 		case p.inMap:
-			p.cell.state = p.state
+			p.cell.Record = p.record
 			s.keepLocked(p.sh, p.fp, p.cell, now)
 		case p.slot != nil:
-			if state := min(p.limit.Pack(&p.state), stateMask); state != 0 || p.word != untouched {
-				p.word = p.id<<stateBits | state
-			}
+			p.word = p.written()
 		}
 	}
+}
+
+// written returns the word of the part's slot as the call leaves it.
+func (p *part) written() uint64 {
+	r := &p.record
+	if r.Limit == nil {
+		return p.word // nobody has looked
+	}
+	state := min(r.Limit.Pack(&r.State), stateMask)
+	switch {
+	case r.Limit == p.limit && (state != 0 || p.word != untouched):
+		return p.id<<stateBits | state
+	case r.Limit != p.limit: // it stays under the old numbers
+		return p.word&^stateMask | state
+	}
+	return p.word
 }

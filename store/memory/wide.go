@@ -5,13 +5,12 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/carry"
 )
 
-// cell is the state of a key that does not fit into one word, and the limit it was
-// written under.
+// cell is the state of a key that does not fit into one word.
 type cell struct {
-	limit *stint.Limit
-	state stint.State
+	carry.Record
 	bytes int64 // what it was last counted as
 }
 
@@ -27,37 +26,29 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	defer sh.mu.Unlock()
 	c, at := s.cellLocked(sh, q.fp, q.limit, q.now)
 	if q.loan == nil {
-		*d = q.apply(&c.state, at)
+		*d = q.apply(&c.Record, at)
 	} else {
-		*d = q.lend(&c.state, at, s.epoch)
+		*d = q.lend(&c.Record, at, s.epoch)
 	}
 	q.late(at, d)
 	s.keepLocked(sh, q.fp, c, q.now)
 }
 
-// cellLocked returns the cell of a key as limit reads it, a fresh one if there is
-// none, and the time to decide at.
+// cellLocked returns the cell of a key, a fresh one under limit if there is none, and the
+// time to decide at.
 func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (*cell, stint.Instant) {
 	if c, ok := sh.wide[fp]; ok {
-		if c.limit != limit {
-			c.state, c.limit = carried(c.state, c.limit, limit, now), limit
-		}
 		return c, now
 	}
-	if c := s.fromTableLocked(sh, fp, limit, now); c != nil {
+	if c := s.fromTableLocked(sh, fp); c != nil {
 		return c, now
 	}
-	return &cell{limit: limit}, max(now, sh.born)
-}
-
-func carried(st stint.State, old, limit *stint.Limit, now stint.Instant) stint.State {
-	limit.Carry(&st, old, now)
-	return st
+	return &cell{Record: carry.Record{Limit: limit}}, max(now, sh.born)
 }
 
 // fromTableLocked takes over a state that the table holds, written when the limit
 // had other numbers; nil if there is none.
-func (s *Store) fromTableLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) *cell {
+func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 	sl, _ := sh.table.Load().find(fp)
 	if sl == nil {
 		return nil
@@ -75,7 +66,7 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64, limit *stint.Limit, now st
 			return nil
 		}
 		old := s.limits.of(word)
-		return &cell{limit: limit, state: carried(old.Unpack(word&stateMask), old, limit, now)}
+		return &cell{Record: carry.Record{State: old.Unpack(word & stateMask), Limit: old}}
 	}
 }
 
@@ -91,12 +82,12 @@ func (s *Store) inMap(sh *shard, fp uint64) bool {
 // nothing to remember, and keeps the count of bytes.
 func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 	_, there := sh.wide[fp]
-	if c.limit.Expiry(&c.state) == 0 {
+	if c.Limit.Expiry(&c.State) == 0 {
 		if there {
 			s.dropLocked(sh, fp, c)
 		}
 		// Where a log was emptied, time may not run back behind what it forgot.
-		sh.born = max(sh.born, stint.Instant(c.state.T))
+		sh.born = max(sh.born, stint.Instant(c.State.T))
 		return
 	}
 	if !there {
@@ -106,7 +97,7 @@ func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 		sh.wide[fp] = c
 		sh.cells.Add(1)
 	}
-	grown := cellBytes + int64(c.state.Size()) - c.bytes
+	grown := cellBytes + int64(c.State.Size()) - c.bytes
 	c.bytes += grown
 	if s.bytes.Add(grown) > s.budget && grown > 0 {
 		s.shrinkLocked(sh, fp, now)
@@ -122,7 +113,7 @@ func (s *Store) dropLocked(sh *shard, fp uint64, c *cell) {
 // dropExpiredLocked drops expired cells, looking at no more than most.
 func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
 	for fp, c := range sh.wide {
-		if c.limit.Fresh(&c.state, now) {
+		if c.Limit.Fresh(&c.State, now) {
 			s.dropLocked(sh, fp, c)
 			s.counts.expired.Add(1)
 			sh.born = max(sh.born, now)
@@ -145,7 +136,7 @@ func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
 	all := (*buffer)[:0]
 	for fp, c := range sh.wide {
 		if fp != deciding {
-			all = append(all, entry{fp: fp, rank: rank(fp, c.limit, &c.state, min(c.limit.Expiry(&c.state), stint.MaxInstant), now)})
+			all = append(all, entry{fp: fp, rank: rank(fp, c.Limit, &c.State, min(c.Limit.Expiry(&c.State), stint.MaxInstant), now)})
 		}
 	}
 	for _, e := range all[:s.forget(all, 1, len(all)/16)] {

@@ -64,7 +64,7 @@ type Options struct {
 // it. Buckets and fixed windows are strings, sliding_log is a list, sliding_window a
 // hash of counts; the head of lua/*.lua says what is in them. Every state says by which
 // release's rules and under which numbers of its limit it was written. When the numbers
-// change it is carried over by whatever is asked first under the new ones.
+// change it is carried over by what is charged first under the new ones, see carry.Record.
 //
 // A key expires when its state is as if never touched, and 10 seconds later so that a
 // server's clock that is set back gives nothing out again; an hour later where Call.At

@@ -191,7 +191,7 @@ func (s *Store) refused(t *stint.Take, d *stint.Decision, a *ask, i int) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !a.fresh || sh.seq != a.slots[i].seq {
+	if !a.fresh || sh.seq != a.slots[i].seq || !counts(t, d) {
 		return
 	}
 	r, _ := sh.get(hash, t)

@@ -53,8 +53,21 @@ func alike(a, b *stint.Limit) bool {
 }
 
 // steady says whether an answer tells the whole state of a key.
-func (r *record) steady() bool {
-	return r.limit.Algorithm() == stint.TokenBucket && r.limit.Most() > 0 && !r.limit.Spec().Step
+func (r *record) steady() bool { return steady(r.limit) }
+
+func steady(l *stint.Limit) bool {
+	return l.Algorithm() == stint.TokenBucket && l.Most() > 0 && !l.Spec().Step
+}
+
+// counts says whether a refusal can be counted on from what it tells. That of a steady
+// bucket cannot while its state stands under other numbers, see carry.Record: it goes by
+// those.
+func counts(t *stint.Take, d *stint.Decision) bool {
+	if !steady(t.Limit) {
+		return true
+	}
+	st := stint.State{T: int64(d.At.Add(d.ResetAfter))}
+	return t.Limit.Test(&st, d.At, uint64(t.Cost)).RetryAfter == d.RetryAfter
 }
 
 // faded says whether the key is as if never touched again, or its window is over, so that

@@ -88,9 +88,9 @@ func expiry(t *testing.T, o Options) {
 	}
 }
 
-// carry: a key keeps what it used when the numbers of its limit change, as
+// carried: a key keeps what it used when the numbers of its limit change, as
 // stint.Limit.Carry has it; another algorithm is another bucket.
-func carry(t *testing.T, o Options) {
+func carried(t *testing.T, o Options) {
 	for i := range variants(1) {
 		for _, numbers := range [][2]uint32{{10, 1000}, {1000, 10}, {10, 7}, {7, 10}, {10, 1}} {
 			old, next := variants(numbers[0])[i], variants(numbers[1])[i]

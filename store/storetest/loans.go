@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 )
 
 // loans: a store lends as a state does whose limit is told the same, whatever nodes report,
 // repeat and leave out, alone and in calls of several takes; and what is lent is respected
-// by takes that know nothing of it.
+// by takes that know nothing of it. So it is while some nodes have other numbers.
 func loans(t *testing.T, o Options) {
 	if !o.Lends {
 		return
@@ -32,23 +33,38 @@ func loans(t *testing.T, o Options) {
 			for range rounds {
 				lendRound(start(t, o), r, limit)
 			}
+			for range rounds {
+				lendRound(start(t, o), r, append(reloaded(limit), limit)...)
+			}
 		})
 	}
+}
+
+// reloaded returns limits that differ from limit in their numbers: lower, higher, and too
+// low to be lent.
+func reloaded(limit *stint.Limit) []*stint.Limit {
+	var others []*stint.Limit
+	for _, part := range []float64{0.3, 2, 0.01} {
+		spec := limit.Spec()
+		spec.Requests = uint32(max(1, part*float64(spec.Requests)))
+		spec.Burst = uint32(part * float64(spec.Burst))
+		others = append(others, stint.MustLimit(spec))
+	}
+	return others
 }
 
 // borrower is a history of loans of one key, and the state that it should be in.
 type borrower struct {
 	r     *rand.Rand
-	limit *stint.Limit
-	state stint.State
+	state carry.Record
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64
 }
 
-func lendRound(s tester, r *rand.Rand, limit *stint.Limit) {
+func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 	s.Helper()
-	b := &borrower{r: r, limit: limit, seq: map[uint64]uint64{}}
+	b := &borrower{r: r, seq: map[uint64]uint64{}}
 	idle := stint.MustLimit(stint.Spec{Requests: 1_000_000, Per: time.Hour})
 	now := noon
 	for step := range 60 {
@@ -56,10 +72,11 @@ func lendRound(s tester, r *rand.Rand, limit *stint.Limit) {
 		if r.IntN(20) == 0 {
 			now += 2_400_000
 		}
+		limit := pick(r, limits...)
 		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40)))
 		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Apart: r.IntN(2) == 0}
 		if r.IntN(4) == 0 {
-			want := limit.Take(&b.state, now, uint64(cost))
+			want := b.state.Take(limit, now, uint64(cost))
 			if got := s.decide(now, take)[0]; got != want {
 				s.Fatalf("step %d: a take of %d is told %+v, want %+v", step, cost, got, want)
 			}
@@ -75,16 +92,17 @@ func lendRound(s tester, r *rand.Rand, limit *stint.Limit) {
 		got := s.decide(now, takes...)[0]
 		b.began = told.Began
 		epoch := stint.Epoch{Began: told.Began}
-		limit.Report(&b.state, now, &a, epoch)
-		want := limit.Take(&b.state, now, uint64(cost))
-		limit.Lend(&b.state, now, &a, uint64(cost), &want)
+		b.state.Report(limit, now, &a, epoch)
+		want := b.state.Take(limit, now, uint64(cost))
+		b.state.Lend(limit, now, &a, uint64(cost), &want)
 		if got != want || told != a || told.Began == 0 {
 			s.Fatalf("step %d: a take of %d is told %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
 		}
 	}
+	limit := pick(r, limits...)
 	reset := s.decide(now, stint.Take{Key: "k", Limit: limit, Op: stint.Reset})[0]
-	limit.Reset(&b.state, now)
-	if want := limit.Test(&b.state, now, 0); reset != want {
+	b.state.Reset(limit, now)
+	if want := b.state.Test(limit, now, 0); reset != want {
 		s.Fatalf("a reset leaves %+v, want %+v", reset, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 )
 
 // Model is the store that is obviously right: one lock around a map of states that
@@ -15,14 +16,14 @@ import (
 // without bound. The zero Model is empty and ready to use.
 //
 // Where stint.Store leaves a choice it does as all stores should: a state is carried
-// over to new numbers by whatever is asked first under them; in a call that is
+// over to other numbers as carry.Record has it; in a call that is
 // denied, limits that overdraw debit their takes all the same, those that count
 // denied tries count what they denied themselves, and forced takes, refunds and
 // resets are not done. What is leaned on is first asked by all who do not fit their
 // own limits, then debited by those who do.
 type Model struct {
 	mu   sync.Mutex
-	held map[bucket]*holding
+	held map[bucket]*carry.Record
 }
 
 var _ stint.Store = (*Model)(nil)
@@ -31,12 +32,6 @@ var _ stint.Store = (*Model)(nil)
 type bucket struct {
 	key       stint.Key
 	algorithm stint.Algorithm
-}
-
-// holding is a state and the limit under which it was written.
-type holding struct {
-	state stint.State
-	limit *stint.Limit
 }
 
 // part is what a call asks of one bucket.
@@ -138,7 +133,7 @@ func (m *Model) together(parts []*part, now stint.Instant) {
 	pass := true
 	for _, p := range parts {
 		if p.Op == stint.Ask && !p.held {
-			p.result = p.Limit.Test(m.state(p, now), now, p.cost)
+			p.result = m.record(p).Test(p.Limit, now, p.cost)
 			for i, on := range p.on {
 				if p.result.Allowed {
 					on.owed += p.costs[i]
@@ -150,7 +145,7 @@ func (m *Model) together(parts []*part, now stint.Instant) {
 	}
 	for _, p := range parts {
 		if p.held {
-			p.result = p.Limit.Test(m.state(p, now), now, p.cost)
+			p.result = m.record(p).Test(p.Limit, now, p.cost)
 		}
 	}
 	for _, p := range parts {
@@ -178,57 +173,55 @@ func (p *part) lean() {
 
 // conclude charges a part if the call passes, and answers.
 func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
-	st, tested := m.state(p, now), p.result
+	r, tested := m.record(p), p.result
 	switch {
 	case tested.Over:
-		p.result = p.Limit.Test(st, now, 0)
+		p.result = r.Test(p.Limit, now, 0)
 		p.result.Over = pass
 	case p.held && pass && p.cost == 0:
-		p.result = p.Limit.Test(st, now, 0)
+		p.result = r.Test(p.Limit, now, 0)
 	case p.held && pass:
-		p.do(st, now)
+		p.do(r, now)
 	case p.held && tested.Allowed:
-		p.result = p.Limit.Test(st, now, 0)
+		p.result = r.Test(p.Limit, now, 0)
 	case pass, p.Op == stint.Ask && (!tested.Allowed || p.Limit.Spec().Overdraw):
-		p.do(st, now)
+		p.do(r, now)
 	default:
-		p.result = p.Limit.Test(st, now, 0)
+		p.result = r.Test(p.Limit, now, 0)
 	}
 	if p.Leans > 0 && !p.result.Allowed {
 		p.result.RetryAfter = min(p.result.RetryAfter, tested.RetryAfter)
 	}
 	if pass && p.owed > 0 {
-		p.result = p.Limit.Owe(st, now, p.owed)
+		p.result = r.Owe(p.Limit, now, p.owed)
 	}
 }
 
-// state returns the state of the part's bucket, carried over to its limit.
-func (m *Model) state(p *part, now stint.Instant) *stint.State {
+// record returns what is known of the part's bucket.
+func (m *Model) record(p *part) *carry.Record {
 	if m.held == nil {
-		m.held = map[bucket]*holding{}
+		m.held = map[bucket]*carry.Record{}
 	}
-	h := m.held[p.bucket]
-	if h == nil {
-		h = &holding{limit: p.Limit}
-		m.held[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = h
+	r := m.held[p.bucket]
+	if r == nil {
+		r = new(carry.Record)
+		m.held[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = r
 	}
-	p.Limit.Carry(&h.state, h.limit, now)
-	h.limit = p.Limit
-	return &h.state
+	return r
 }
 
-func (p *part) do(st *stint.State, now stint.Instant) {
+func (p *part) do(r *carry.Record, now stint.Instant) {
 	switch p.Op {
 	case stint.Force:
-		p.result = p.Limit.Force(st, now, p.cost)
+		p.result = r.Force(p.Limit, now, p.cost)
 	case stint.Refund:
-		p.result = p.Limit.Refund(st, now, p.cost, p.Undo)
+		p.result = r.Refund(p.Limit, now, p.cost, p.Undo)
 	case stint.Settle:
-		p.result = p.Limit.Settle(st, now, p.cost, p.Undo)
+		p.result = r.Settle(p.Limit, now, p.cost, p.Undo)
 	case stint.Reset:
-		p.Limit.Reset(st, now)
-		p.result = p.Limit.Test(st, now, 0)
+		r.Reset(p.Limit, now)
+		p.result = r.Test(p.Limit, now, 0)
 	default:
-		p.result = p.Limit.Take(st, now, p.cost)
+		p.result = r.Take(p.Limit, now, p.cost)
 	}
 }

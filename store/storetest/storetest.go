@@ -48,6 +48,10 @@ type Options struct {
 	// has nobody lean.
 	Upright bool
 
+	// OneTable says that all who ask the store hold the same numbers of a limit, which change
+	// for all at once, as in one process: then the suite has nobody ask with others.
+	OneTable bool
+
 	// Lends says that the store lends units of keys to nodes, see stint.Loan.
 	Lends bool
 
@@ -76,14 +80,15 @@ func Run(t *testing.T, o Options) {
 		{"Loans", loans},
 		{"Edges", edges},
 		{"Expiry", expiry},
-		{"Carry", carry},
+		{"Carry", carried},
+		{"Reload", reload},
 		{"Errors", errorsOf},
 		{"Keys", keys},
 		{"Context", contexts},
 		{"Results", results},
 		{"OwnClock", ownClock},
 	} {
-		if part.name == "Leans" && o.Upright {
+		if part.name == "Leans" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable {
 			continue
 		}
 		t.Run(part.name, func(t *testing.T) { part.run(t, o) })

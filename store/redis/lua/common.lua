@@ -29,6 +29,8 @@ local UNITS = 2 ^ 47 -- no more units than these are debited at once
 --   report(l, st, now)       returns remaining, reset_after, and the time it was decided for
 --                            where that is not now
 --   untouched(st)            says whether nothing has to be remembered
+--   seen(p, now, units)      returns a state of so many units, just taken, and writes nothing,
+--                            where add writes at once
 local kinds = {}
 
 -- lending are the functions of lend.lua, none where that is not part of the script.

@@ -139,10 +139,96 @@ local function next_take()
   return p
 end
 
+local function expiry(p)
+  return (p.st.loans and lending or p.kind).expiry(p, p.st)
+end
+
+-- A state that was written under other numbers stays under them, as p.old, until something
+-- is charged, as carry.Record has it. Meanwhile p.st is what it means under the numbers of
+-- p: of p.carried units, they were just taken.
+
+-- used_before returns what counts as taken under the old numbers, a debt whole.
+local function used_before(old, now)
+  if old.most == 0 or old.letter == 'm' and expiry(old) <= now then
+    return 0
+  end
+  return old.kind.used(old, old.st, now)
+end
+
+-- put puts units into a state that is that of an untouched key.
+local function put(p, st, now, units)
+  if p.letter == 'm' then
+    p.kind.carried(p, st, now, units)
+  elseif units > 0 then
+    p.kind.add(p, st, now, units)
+  end
+end
+
+-- look makes p.st of what is under the old numbers.
+local function look(p, now)
+  local old = p.old
+  p.carried = min(used_before(old, now), old.most, p.most)
+  if p.kind.seen then
+    p.st = p.kind.seen(p, now, p.carried)
+    return
+  end
+  p.st = p.kind.blank(p.key)
+  if p.carried > 0 then
+    put(p, p.st, now, p.carried)
+  end
+  if old.st.loans then
+    lending.carried(p, old.st.loans, now)
+  end
+end
+
+-- renew carries a state over: from now on it stands under the numbers of p.
+local function renew(p, now)
+  if not p.old then
+    return
+  end
+  if p.kind.load then -- which writes piece by piece, not the whole
+    call('DEL', p.key)
+    p.st = p.kind.blank(p.key)
+    if p.carried > 0 then
+      put(p, p.st, now, p.carried)
+    end
+  end
+  p.old, p.st.dirty = nil, true
+end
+
+-- until_left returns how long until so much is gone under the old numbers that cost units
+-- fit under those of p.
+local function until_left(p, now, cost)
+  local old, left, retry = p.old, p.most - cost, 0
+  if p.letter == 'q' and p.wait < huge then
+    left = min(left, floor(p.wait / p.charge))
+  end
+  local n = old.most - left
+  if n > 0 and not old.kind.fits(old, old.st, now, n) then
+    retry = (old.st.loans and lending or old.kind).retry(old, old.st, now, n)
+  end
+  if (p.min_interval or 0) > 0 then
+    retry = max(retry, old.st.last + min(p.min_interval, old.per) - now)
+  end
+  return retry
+end
+
+-- reset_before returns when a key under old numbers will be untouched.
+local function reset_before(p, now)
+  if match(p.letter, '[bhwcd]') then -- which tell what is used, or when their own window ends
+    return p.reset
+  elseif (p.min_interval or 0) > 0 then
+    return max(0, p.old.st.last + p.per - now)
+  end
+  local _, after = p.old.kind.report(p.old, p.old.st, now)
+  return after
+end
+
 -- What a take answers: p.allowed, p.remaining, p.retry and p.reset at the present state.
 
 local function answer(p, now, cost, allowed)
   p.allowed, p.retry, p.delay, p.at = allowed, 0, 0, nil
+  local before = p.old and p.carried > 0
   if p.most == 0 then
     p.remaining, p.reset = 0, 0
     if p.kind.none then
@@ -150,12 +236,17 @@ local function answer(p, now, cost, allowed)
     end
   else
     p.remaining, p.reset, p.at = p.kind.report(p, p.st, now)
+    if before then
+      p.reset = reset_before(p, now)
+    end
   end
   if allowed then
     return
   end
   if cost > p.most then
     p.retry = huge
+  elseif before then
+    p.retry = until_left(p, now, cost)
   elseif p.st.loans then
     p.retry = lending.retry(p, p.st, now, cost)
   else
@@ -172,6 +263,19 @@ local function add(p, now, cost)
   p.st.dirty = true
 end
 
+-- charge debits units that nobody asks for. Where more is used than a new, lower limit
+-- holds, nothing is cut: they are added under the old numbers. It returns where.
+local function charge(p, now, units)
+  local old = p.old
+  if old and p.most <= old.most and used_before(old, now) > p.most then
+    add(old, now, units)
+    return old
+  end
+  renew(p, now)
+  add(p, now, units)
+  return p
+end
+
 -- take asks for the cost and takes it if it is there.
 local function take(p, now, cost)
   if p.most == 0 then
@@ -184,6 +288,7 @@ local function take(p, now, cost)
     local delay = 0
     if cost > 0 then
       delay = p.kind.delay and p.kind.delay(p, p.st, now) or 0
+      renew(p, now)
       if p.kind.charge then
         p.kind.charge(p, p.st, now, cost)
         p.st.dirty = true
@@ -196,27 +301,25 @@ local function take(p, now, cost)
     return
   end
   if p.overdraw then
-    add(p, now, min(cost, UNITS))
+    charge(p, now, min(cost, UNITS))
   elseif p.count_denied and cost <= p.most then
-    add(p, now, cost)
-    p.kind.keep_newest(p, p.st, p.most)
+    local at = charge(p, now, cost)
+    at.kind.keep_newest(at, at.st, at.most)
   elseif p.kind.opens and p.kind.opens(p, p.st, now, cost) then
+    renew(p, now)
     add(p, now, 0)
   end
   answer(p, now, cost, false)
 end
 
-local function expiry(p)
-  return (p.st.loans and lending or p.kind).expiry(p, p.st)
-end
-
 local function reset(p, now)
-  if p.st.loans then
-    return lending.reset(p, now)
+  local at = p.old or p
+  if at.st.loans then
+    lending.reset(at, now)
+  else
+    call('DEL', p.key)
+    p.st, p.old, p.found = p.kind.blank(p.key), nil, false
   end
-  call('DEL', p.key)
-  p.st = p.kind.blank(p.key)
-  p.found = false
 end
 
 -- owe debits units unasked, into a debt of no more than the limit.
@@ -224,9 +327,11 @@ local function owe(p, now, units)
   if not p.key or p.most == 0 then
     return answer(p, now, 0, true)
   end
-  local debit = min(units, UNITS, max(0, 2 * p.most - p.kind.used(p, p.st, now)))
+  local before = p.old and p.carried > 0
+  local used = before and used_before(p.old, now) or p.kind.used(p, p.st, now)
+  local debit = min(units, UNITS, max(0, 2 * p.most - used))
   if debit > 0 then
-    add(p, now, debit)
+    charge(p, now, debit)
   end
   answer(p, now, 0, true)
   p.over = debit < units
@@ -234,7 +339,7 @@ end
 
 -- act does what the take is for.
 local function act(p, now)
-  local charges = p.most > 0 and p.cost > 0
+  local charges, at = p.most > 0 and p.cost > 0, p.old or p -- what is given back is so where it stands
   if p.op == ASK then
     return take(p, now, p.cost)
   elseif p.op == OWE then
@@ -243,40 +348,18 @@ local function act(p, now)
   elseif p.op == RESET then
     reset(p, now)
   elseif p.op == FORCE and charges then
-    add(p, now, min(p.cost, UNITS))
-  elseif p.op == BACK and charges and expiry(p) > now then
-    p.kind.sub(p, p.st, now, min(p.cost, UNITS), p.undo)
-    p.st.dirty = true
-  elseif p.op == SETTLE and charges and p.kind.settle and p.undo then
-    p.kind.settle(p, p.st, now, p.cost, p.undo)
-    p.st.dirty = true
+    charge(p, now, min(p.cost, UNITS))
+  elseif p.op == BACK and charges and expiry(at) > now then
+    at.kind.sub(at, at.st, now, min(p.cost, UNITS), p.undo)
+    at.st.dirty = true
+  elseif p.op == SETTLE and charges and at.kind.settle and p.undo then
+    at.kind.settle(at, at.st, now, p.cost, p.undo)
+    at.st.dirty = true
+  end
+  if p.old then
+    look(p, now)
   end
   answer(p, now, 0, true)
-end
-
--- carry turns a state written under other numbers into one of p: what was used under
--- the old ones counts as just taken.
-local function carry(p, now)
-  local old = p.old
-  local used = 0
-  if old.most > 0 and p.most > 0 then
-    used = min(old.kind.used(old, p.st, now), old.most, p.most)
-    if old.letter == 'm' and old.kind.expiry(old, p.st) <= now then
-      used = 0
-    end
-  end
-  local loans = p.st.loans
-  p.st.loans = nil
-  reset(p, now)
-  if used > 0 and p.letter == 'm' then
-    p.kind.carried(p, p.st, now, used)
-    p.st.dirty = true
-  elseif used > 0 then
-    add(p, now, used)
-  end
-  if loans then
-    lending.carried(p, loans)
-  end
 end
 
 -- decode returns the state of a limit that a text says, as it is now.
@@ -293,17 +376,24 @@ local function decode(l, text, now)
   return st
 end
 
+-- written_as says under which other numbers the state was written.
+local function written_as(p, head)
+  p.old = setmetatable({ key = p.key, found = true }, { __index = read(head, {}) })
+  return p.old
+end
+
 local function load(p, now)
   if p.letter == 'c' then
     window(p, now) -- or an error, while nothing is changed
   end
   if p.kind.load then
-    local head
-    p.st, head = p.kind.load(p.key)
+    local st, head = p.kind.load(p.key)
     p.found = head ~= nil
+    local at = p
     if head and head ~= p.head then
-      p.old = read(head, {})
+      at = written_as(p, head)
     end
+    at.st = st
     return
   end
   local value = p.key and call('GET', p.key)
@@ -317,8 +407,8 @@ local function load(p, now)
     p.st = decode(p, rest, now)
     return
   end
-  p.old = read(head, {})
-  p.st = decode(p.old, rest, now)
+  local old = written_as(p, head)
+  old.st = decode(old, rest, now)
 end
 
 -- save writes a state that was changed, and gives a key that lives for ever, which
@@ -403,13 +493,11 @@ local function decide(group, now, spare, mode)
     load(p, now)
   end
   for _, p in ipairs(group) do
-    if p.old then
-      carry(p, now)
-    end
-  end
-  for _, p in ipairs(group) do
     if p.loan then
-      lending.report(p, now)
+      lending.report(p, p.old or p, now)
+    end
+    if p.old then
+      look(p, now)
     end
   end
   local pass = test(group, now) and mode ~= DENIED
@@ -422,9 +510,9 @@ local function decide(group, now, spare, mode)
     end
     if p.loan then
       local soon = mode == TEST and p.op == ASK and p.allowed
-      lending.lend(p, now, soon and p.cost or 0)
+      lending.lend(p, now, soon and p.cost or 0, renew)
     end
-    save(p, now, spare)
+    save(p.old or p, now, spare)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset

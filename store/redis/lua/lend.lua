@@ -149,9 +149,11 @@ function lending.reset(p, now)
   lending.tidy(p, p.st, now)
 end
 
-function lending.carried(p, loans)
+-- carried lets a state that is looked at under other numbers know its loans.
+function lending.carried(p, loans, now)
   if leasable(p) then
-    p.st.loans, p.st.dirty = loans, true
+    p.st.loans = loans
+    lending.tidy(p, p.st, now)
   end
 end
 
@@ -193,12 +195,13 @@ local function suspect(p, now, began)
   end
 end
 
--- report tells a state what a node did with what it was lent.
-function lending.report(p, now)
-  local a = p.loan
+-- report tells a state what a node did with what it was lent: that of p, or what is under
+-- other numbers than p's.
+function lending.report(asks, p, now)
+  local a = asks.loan
   local e = enter_epoch(now, a.known)
   a.began = e.began
-  if not leasable(p) then
+  if not leasable(asks) or not leasable(p) then
     return
   end
   local st = p.st
@@ -296,7 +299,7 @@ local function how_long(p, o, now)
   return floor(max(0, ends - now) / 1000) * 1000 * SPENT
 end
 
-local function lend(p, now)
+local function lend(p, now, renew)
   local a, loans = p.loan, p.st.loans
   local o = loan_of(loans, a.node) or { node = a.node, seq = 0, lent = 0, grant = 0 }
   local units = left(p, now)
@@ -311,10 +314,12 @@ local function lend(p, now)
     a.held, a.grant = o.lent, p.allowed and grant(p, now, units) or 0
     o.seq, o.grant, o.at, o.lent = a.seq, a.grant, now, o.lent + a.grant
     if a.grant > 0 then
+      renew(p, now)
       p.kind.add(p, p.st, now, a.grant)
     end
     put(loans, o)
-    p.st.dirty = true
+    local at = p.old or p
+    at.st.dirty = true
   end
   a.recall = loans.called > now
   a.lease = how_long(p, o, now)
@@ -324,19 +329,20 @@ local function lend(p, now)
 end
 
 -- lend lends what a take's loan asks for, after the take was decided. Where it was only
--- tested, and is charged soon, what it will charge is not lent.
-function lending.lend(p, now, soon)
-  if not leasable(p) or p.loan.node == 0 then
+-- tested, and is charged soon, what it will charge is not lent. What is lent is charged, so
+-- that it carries over what is under other numbers.
+function lending.lend(p, now, soon, renew)
+  if not leasable(p) or p.loan.node == 0 or not p.st.loans then
     return
   end
   if soon > 0 then
     p.kind.add(p, p.st, now, soon)
   end
-  lend(p, now)
+  lend(p, now, renew)
   if soon > 0 then
     p.kind.sub(p, p.st, now, soon)
   end
-  if p.loan.grant > 0 then
+  if p.loan.grant > 0 and not p.old then
     p.remaining, p.reset = p.kind.report(p, p.st, now)
   end
 end

@@ -228,6 +228,19 @@ kinds.l = {
     put_head(st, l)
     call('PEXPIRE', key, ttl)
   end,
+  -- seen returns what a list under other numbers means under those of p: so many units,
+  -- just taken. It only looks. The interval counts from the newest entry that there is, as
+  -- long as that is remembered.
+  seen = function(p, now, units)
+    local st = kinds.l.blank(p.key)
+    if units > 0 then
+      st.total, st.last, st.at[1], st.n[1], st.loaded = units, now, now, units, huge
+      if p.min_interval > 0 then
+        st.newest = p.old.st.last + min(p.min_interval, p.old.per) - p.min_interval
+      end
+    end
+    return st
+  end,
   untouched = function(st)
     return st.t == 0 and st.total == 0
   end,
@@ -239,7 +252,7 @@ kinds.l = {
     if log_newer(st, t - l.per) + cost > l.most then
       return false
     end
-    return st.last == 0 or t >= st.last + l.min_interval
+    return st.last == 0 or t >= (st.newest or st.last) + l.min_interval
   end,
   report = function(l, st, now)
     local left = max(0, l.most - log_newer(st, log_steady(st, now) - l.per))

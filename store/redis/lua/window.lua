@@ -36,6 +36,9 @@ local function window_of(l, st, now)
     end
     return now, now + l.per
   end
+  if st.stop and st.n > 0 and now < st.stop then -- also of another calendar, whose bounds nobody brought
+    return st.t, st.stop
+  end
   local start, stop = window(l, now)
   if st.n > 0 and st.t > start then
     return st.t, st.stop or st.t + l.per
