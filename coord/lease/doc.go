@@ -34,4 +34,7 @@
 //
 // A node wants what its key will use in [Options].Ahead. It asks again before that is used
 // up, so no request waits; what it does not use comes home with the next message.
+//
+// A rule whose limit is divided, with a part for each process, needs package coord/share
+// around a Store: this one lends what it is asked for, and knows of no parts.
 package lease
