@@ -15,8 +15,15 @@ type gossiping struct {
 	*place
 	node *gossip.Node
 
-	probes map[stint.Key]*probe // of each key that something was taken of here
-	heard  map[*probe]int       // of others: how many units are known here
+	questions []question           // that wait for answers
+	probes    map[stint.Key]*probe // of each key that something was taken of here
+	heard     map[*probe]int       // of others: how many units are known here
+}
+
+// question is a request that waits until all others have said what they took.
+type question struct {
+	q  *request
+	of *gossip.Question
 }
 
 // probe is a key that goes with another one. At each tick after which there is something to
@@ -35,6 +42,7 @@ func newGossiping(p *place) *gossiping {
 	n := &gossiping{place: p, probes: map[stint.Key]*probe{}, heard: map[*probe]int{}}
 	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.born) + 1, Interval: p.w.Interval})
 	for _, other := range p.w.others(p) {
+		other.node.Part(n.node.ID() - 1) // who was here before
 		other.node.Meet(n.node.ID())
 		n.node.Meet(other.node.ID())
 	}
@@ -59,6 +67,45 @@ func (n *gossiping) clock() stint.Instant {
 }
 
 func (n *gossiping) decide(q *request) {
+	if n.w.Mode != Asking {
+		n.conclude(q)
+		return
+	}
+	of, messages := n.node.Ask(&q.call)
+	if of == nil {
+		n.conclude(q)
+		return
+	}
+	n.questions = append(n.questions, question{q, of})
+	n.send(messages)
+	n.on(n.w.now+n.w.Network.Timeout, func() {
+		at := slices.IndexFunc(n.questions, func(other question) bool { return other.of == of })
+		if at < 0 {
+			return
+		}
+		n.questions = slices.Delete(n.questions, at, at+1)
+		n.node.Answered(of)
+		n.w.fail(q)
+	})
+}
+
+// answered decides what waited for answers that are there.
+func (n *gossiping) answered() {
+	list := n.questions
+	n.questions = nil
+	for _, one := range list {
+		select {
+		case <-one.of.Done():
+			n.node.Answered(one.of)
+			n.conclude(one.q)
+		default:
+			n.questions = append(n.questions, one)
+		}
+	}
+}
+
+// conclude decides a request by what is known.
+func (n *gossiping) conclude(q *request) {
 	n.ask(&q.call)
 	n.w.here(q)
 	for i := range q.call.Results {
@@ -148,6 +195,7 @@ func (n *gossiping) mail(to *place, message []byte) {
 		to.on(n.w.now, func() {
 			if is, ok := to.is.(*gossiping); ok {
 				is.send(is.node.Receive(slices.Clone(message), is.clock()))
+				is.answered()
 			}
 		})
 	})

@@ -56,7 +56,7 @@ func (p *place) start() {
 		p.is = &strict{p}
 	case p.w.Mode == Eventual:
 		p.is = newDeciding(p)
-	case p.w.Mode == Gossip:
+	case p.w.Mode == Gossip, p.w.Mode == Asking:
 		p.is = newGossiping(p)
 	default:
 		p.is = &sticky{p, map[stint.Key]*stint.State{}}

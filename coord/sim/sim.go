@@ -78,15 +78,16 @@ const (
 	Sticky        // a client is always sent to the same node, which counts alone
 	Gossip        // nodes decide alone and tell each other
 	Eventual      // nodes decide alone and tell the store
+	Asking        // nodes ask each other, and deny where one does not answer
 )
 
-var modeNames = [...]string{"leased", "strict", "sticky", "gossip", "eventual"}
+var modeNames = [...]string{"leased", "strict", "sticky", "gossip", "eventual", "gossip: ask"}
 
 // String names the mode.
 func (m Mode) String() string { return modeNames[m] }
 
 // alone says whether nodes decide alone and agree later.
-func (m Mode) alone() bool { return m == Gossip || m == Eventual }
+func (m Mode) alone() bool { return m == Gossip || m == Eventual || m == Asking }
 
 // Take is what a client asks of a node.
 type Take struct {

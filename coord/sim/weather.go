@@ -27,6 +27,9 @@ func Weather(mode Mode, seed uint64, takes int, faults int) Options {
 	o.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond}
 	o.Network.Most = o.Network.Least + time.Duration(pick(r, 0, 1, 5, 30))*time.Millisecond
 	o.Network.Lost, o.Network.Twice = pick(r, 0, 0, 0.01, 0.2), pick(r, 0, 0.05, 0.3)
+	if mode == Asking { // each take goes to all others
+		o.Nodes = min(o.Nodes, 13)
+	}
 	if mode == Gossip { // messages grow with the square of the number
 		o.Length = min(o.Length, 100*time.Second/time.Duration(o.Nodes))
 	}
@@ -42,7 +45,7 @@ func Weather(mode Mode, seed uint64, takes int, faults int) Options {
 func (o *Options) fault(r *rand.Rand) Fault {
 	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split}
 	switch o.Mode {
-	case Gossip:
+	case Gossip, Asking:
 		kinds = []Kind{Cut, Stall, Kill, Split, Pause, Drift}
 	case Eventual:
 		kinds = []Kind{Cut, Stall, Kill, Split, Gone, Flush, Switch, Pause, Drift}

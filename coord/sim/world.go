@@ -195,6 +195,8 @@ func (w *world) take(key int, cost uint32) stint.Take {
 		t.Coordination, t.Terms = stint.Leased, w.terms
 	case Eventual:
 		t.Coordination = stint.Eventual
+	case Asking:
+		t.Coordination, t.AskPeers = stint.Gossip, true
 	}
 	return t
 }
