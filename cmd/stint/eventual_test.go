@@ -137,7 +137,7 @@ func TestNodeEventualKilled(t *testing.T) {
 	n := startNode(t, ownRules, "--store="+server.URL(), "--store-timeout=1s", "--sync-interval=200ms")
 	began := time.Now()
 	var sent []time.Duration
-	for time.Since(began) < 1500*time.Millisecond {
+	for time.Since(began) < 2*time.Second {
 		at := time.Since(began)
 		if a, err := n.ask(t.Context(), "large", "all"); err != nil || !a.Allowed {
 			t.Fatalf("%+v, %v", a, err)
@@ -148,12 +148,12 @@ func TestNodeEventualKilled(t *testing.T) {
 	n.kill(t)
 	lately := 0
 	for _, at := range sent {
-		if at > killed-600*time.Millisecond { // three times, for a busy machine
+		if at > killed-time.Second { // five times, for a busy machine
 			lately++
 		}
 	}
 	lost := len(sent) - witness.used(t, "large", "all")
-	t.Logf("%d of %d were lost, %d were let pass in the last 600 ms", lost, len(sent), lately)
+	t.Logf("%d of %d were lost, %d were let pass in the last second", lost, len(sent), lately)
 	if lost < 0 || lost > lately {
 		t.Errorf("%d of %d are lost, more than the %d that passed lately", lost, len(sent), lately)
 	}

@@ -77,25 +77,6 @@ type Node struct {
 // counters are what Stats shows.
 type counters struct{ reads, forwarded, messages, repeated, units, looks, evicted, refused atomic.Uint64 }
 
-// home is a part of the store.
-type home struct {
-	place   stint.Key    // of some key there
-	failing atomic.Int64 // since when nothing comes through, by the node's clock; 0: it does
-	ahead   atomic.Int64 // of its clock before the node's, microseconds
-	heard   atomic.Int64 // when that was heard, by the node's clock
-}
-
-// now returns what the clock of the store shows, or did when the last answer left it.
-func (h *home) now(now stint.Instant) stint.Instant {
-	return min(max(1, now+stint.Instant(h.ahead.Load())), stint.MaxInstant)
-}
-
-// hear sets the clock by an answer that came by now.
-func (h *home) hear(at, now stint.Instant) {
-	h.ahead.Store(int64(at - now))
-	h.heard.Store(int64(now))
-}
-
 // NewNode returns a node that knows nothing.
 func NewNode(o Options) *Node {
 	n := &Node{
