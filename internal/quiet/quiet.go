@@ -5,46 +5,51 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
-// MostWarned is how many peers a warning is logged for: whoever configured a proxy may
-// look for it in the log, and those who only try must not flood it.
-const MostWarned = 16
+// How many peers a warning is logged for, and how many to each: whoever configured a proxy
+// may look for it in the log, and those who only try must not flood it.
+const (
+	MostWarned = 16
+	MostOfOne  = 4
+)
 
 // Misuses logs questions of proxies that are wrong whatever their clients do: a warning for
-// the first of each peer. It is safe for concurrent use.
+// each problem of each peer, once. It is safe for concurrent use.
 type Misuses struct {
 	// Log is where to; Path is what is asked in such a way.
 	Log  *slog.Logger
 	Path string
 
 	mu     sync.Mutex
-	warned map[netip.Addr]bool
+	warned map[netip.Addr][]string // problems
 }
 
 // Tell logs a wrong question.
 func (m *Misuses) Tell(peer netip.Addr, problem, hint string) {
 	level := slog.LevelDebug
-	if m.first(peer) {
+	if m.first(peer, problem) {
 		level = slog.LevelWarn
 	}
 	m.Log.Log(context.Background(), level, "wrong question of a proxy",
 		"path", m.Path, "peer", peer.String(), "problem", problem, "hint", hint)
 }
 
-// first says whether this is the first wrong question of a peer, of those that are
+// first says whether a peer is told of a problem for the first time, of those that are
 // remembered.
-func (m *Misuses) first(peer netip.Addr) bool {
+func (m *Misuses) first(peer netip.Addr, problem string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.warned[peer] || len(m.warned) == MostWarned {
+	known, ok := m.warned[peer]
+	if slices.Contains(known, problem) || len(known) == MostOfOne || !ok && len(m.warned) == MostWarned {
 		return false
 	}
 	if m.warned == nil {
-		m.warned = make(map[netip.Addr]bool)
+		m.warned = make(map[netip.Addr][]string)
 	}
-	m.warned[peer] = true
+	m.warned[peer] = append(known, problem)
 	return true
 }
 

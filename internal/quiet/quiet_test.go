@@ -2,6 +2,7 @@ package quiet_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -10,7 +11,8 @@ import (
 	"stint/internal/quiet"
 )
 
-// TestMisuses: each peer is warned of once, and a flood of them does not flood the log.
+// TestMisuses: each problem of a peer is warned of once, and a flood of either does not
+// flood the log.
 func TestMisuses(t *testing.T) {
 	var log strings.Builder
 	m := &quiet.Misuses{Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -21,6 +23,13 @@ func TestMisuses(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != quiet.MostWarned {
 		t.Errorf("%d warnings, want %d", n, quiet.MostWarned)
+	}
+	log.Reset()
+	for i := range 100 {
+		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), fmt.Sprint("another problem ", i/2), "hint")
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != quiet.MostOfOne-1 {
+		t.Errorf("%d warnings of other problems, want %d", n, quiet.MostOfOne-1)
 	}
 }
 

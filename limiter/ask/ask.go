@@ -106,6 +106,13 @@ func (b *Rules) Ask(ctx context.Context, a rule.Attributes, answers bool, s *Scr
 	return of(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
 }
 
+// Known says whether the domain has any rules. One without limits nothing, so a name that
+// is written wrong is silent.
+func (b *Rules) Known() bool {
+	table, rules := b.Limiter.Table(), b.Limiter.Catalog()
+	return table != nil && table.Domain(b.Domain) != nil || rules != nil && rules.Has(b.Domain)
+}
+
 // describe adds the descriptor by which a catalog is asked.
 func (s *Scratch) describe(a rule.Attributes, byAddress bool) {
 	s.own = append(s.own[:0], rule.Entry{Key: "method", Value: a.Method()}, rule.Entry{Key: "path", Value: a.Path()})

@@ -15,6 +15,7 @@ import (
 	"stint/internal/envelope"
 	"stint/internal/headers"
 	"stint/internal/original"
+	"stint/internal/wording"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -71,7 +72,8 @@ type AuthOptions struct {
 	OnError func(error)
 
 	// OnMisuse is told of every question that is wrong whatever the client does: by a peer
-	// that is not trusted, with wrong parameters, or without what has to be said. It must
+	// that is not trusted, with wrong parameters, without what has to be said, or for a
+	// domain without rules, which lets everything pass as in Envoy's protocol. It must
 	// not block. Nil: nobody is told but the proxy, which rarely shows it.
 	OnMisuse func(peer netip.Addr, problem, hint string)
 }
@@ -175,6 +177,10 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		}
 		a.unavailable(w, accept, resp)
 	case what == ask.Unasked:
+		if !rules.Known() {
+			a.misused(req.Peer, envelope.Bad("domain", "no rules for "+wording.Quote(q.domain)+", so nothing is limited",
+				"ask for a domain of the rules, or add one"))
+		}
 		pass(w, resp, true)
 		return nil
 	case a.obey(ctx, q, w, accept, resp):
