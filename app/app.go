@@ -80,6 +80,10 @@ func New(config Config) (*App, error) {
 	if err = a.openStore(); err != nil {
 		return nil, err
 	}
+	if err = a.openGossip(); err != nil {
+		a.stores.close()
+		return nil, err
+	}
 	if a.book, err = a.openBook(); err != nil {
 		a.stores.close()
 		return nil, err
@@ -95,9 +99,10 @@ func New(config Config) (*App, error) {
 	if len(a.stores.servers) > 0 && config.RememberRefusals {
 		a.metrics.Refusals(a.stores.refusalStats)
 	}
+	a.metrics.Gossip(a.stores.gossipStats)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
-	a.limiter = limiter.New(a.stores.asked(), table, limiter.Options{
+	a.limiter = limiter.New(a.stores.joined(), table, limiter.Options{
 		Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
 	})
 	a.rls = rls.New(a.limiter, config.RLS.options())
@@ -149,19 +154,15 @@ func (a *App) Start(ctx context.Context) error {
 	a.greet()
 	a.lookAll(ctx)
 	a.keys.Use(a.limiter.Table())
-	for i, l := range a.listeners {
-		if err := l.open(ctx, &a.config); err != nil {
-			a.keys.Close()
-			for _, opened := range a.listeners[:i] {
-				opened.net.Close()
-			}
-			a.stores.close()
-			a.closeBook()
-			return err
-		}
+	if err := a.open(ctx); err != nil {
+		a.keys.Close()
+		a.stores.close()
+		a.closeBook()
+		return err
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
+	a.group.Go(func() { a.stores.gossip.Run(background) })
 	a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
 	for _, s := range a.stores.servers {
 		a.group.Go(func() { every(background, lookEvery, func() { a.look(background, s) }) })
@@ -189,6 +190,25 @@ func (a *App) Start(ctx context.Context) error {
 		})
 	}
 	a.phase.Store(running)
+	return nil
+}
+
+// open opens gossip and the listeners, or nothing.
+func (a *App) open(ctx context.Context) error {
+	if err := a.startGossip(ctx); err != nil {
+		return err
+	}
+	for i, l := range a.listeners {
+		if err := l.open(ctx, &a.config); err != nil {
+			for _, opened := range a.listeners[:i] {
+				opened.net.Close()
+			}
+			if a.stores.members != nil {
+				a.stores.members.Close()
+			}
+			return err
+		}
+	}
 	return nil
 }
 

@@ -83,6 +83,9 @@ type Config struct {
 	// refusals. Off: every decision asks the store. It costs a connection and at most 16 MiB.
 	RememberRefusals bool
 
+	// Gossip are the settings of how nodes tell each other, for the latter.
+	Gossip Gossip
+
 	// State (state) is a file that keeps the counts of the store in memory over a
 	// restart: read at the start, saved at each StateInterval and at the end. Its
 	// folder must be writable; one service at a time may use it. Empty, the default:
@@ -259,7 +262,7 @@ func (c *Config) check() error {
 	if c.SyncInterval < time.Millisecond {
 		return c.at("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
 	}
-	if err := errors.Join(c.RLS.check(c), c.Stats.check(c)); err != nil {
+	if err := errors.Join(c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {

@@ -164,6 +164,7 @@ func (a *App) warn(table *rule.Table) {
 			a.log.Warn("rules", "file", f.File, "line", f.Line, "finding", f.ID, "problem", f.Text, "hint", f.Hint)
 		}
 	}
+	a.warnOfGossip(table)
 }
 
 // faults are the attributes to log for each fault that err is made of.

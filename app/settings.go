@@ -97,7 +97,7 @@ func (c *Config) Settings() []Setting {
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", setting.Duration(&c.DrainTimeout)},
 		{"log-format", "`FORMAT` of the log: text or json", setting.Text(&c.LogFormat, oneOf("text", "json"))},
 		{"log-level", "least `LEVEL` to log: debug, info, warn or error", setting.Text(&c.LogLevel, oneOf("debug", "info", "warn", "error"))},
-	}, c.RLS.settings(), c.Stats.settings(), []Setting{
+	}, c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
 		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", setting.Flag(&c.EnvoyEnv)},
 	})
 }

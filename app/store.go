@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"stint"
+	"stint/coord/gossip"
+	"stint/coord/gossip/members"
 	"stint/internal/setting"
 	"stint/store/memory"
 	"stint/store/redis"
@@ -18,6 +20,8 @@ type stores struct {
 	memory  *memory.Store
 	servers []*server    // on the network; none: memory decides
 	placed  *shard.Store // on several servers; nil where there is one
+	gossip  *gossip.Store
+	members *members.Members // it tells; nil: nobody
 }
 
 // openStore opens the store that the configuration asks for.

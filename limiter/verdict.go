@@ -228,7 +228,7 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	v.keys = append(v.keys, ruleSpace)
 	v.keys = r.AppendKey(v.keys, entries)
 	t.Live = r.Answers != nil || r.Elastic != nil
-	t.Coordination, t.AfterLoss, t.Terms = r.Mode(), r.AfterLoss, r.Terms
+	t.Coordination, t.AfterLoss, t.Terms, t.AskPeers = r.Mode(), r.AfterLoss, r.Terms, r.AskPeers
 	if r.Elastic == nil {
 		v.takeAt(i, t, entries)
 		return

@@ -62,7 +62,7 @@ func (l *limit) read() bool {
 	if l.wrong || !known {
 		return false
 	}
-	l.spec.CarryDebt = l.coordination == Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
+	l.spec.CarryDebt = l.coordination >= Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
 		l.spec.Calendar == stint.NoPeriod && l.elastic == nil && l.answers == nil
 	made, err := stint.NewLimit(l.spec)
 	if err != nil {

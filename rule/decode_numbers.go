@@ -16,7 +16,7 @@ func (l *limit) readUnlimited() bool {
 	ok := true
 	for _, word := range sortedKeys(l.said) {
 		switch word {
-		case "unlimited", "name", "replaces", "headers", "on_store_failure", "local_share", "nodes", "coordination", "after_loss", "cache":
+		case "unlimited", "name", "replaces", "headers", "on_store_failure", "local_share", "nodes", "coordination", "after_loss", "cache", "gossip":
 		case "requests_per_unit":
 			// Envoy's service reads over it, so files in use may hold it.
 			l.ignored = "requests_per_unit beside unlimited: true means nothing"

@@ -28,6 +28,8 @@ type policy struct {
 	coordinated  *strictyaml.Value
 	afterLoss    *strictyaml.Value
 	cacheSaid    *strictyaml.Value
+	asks         bool // the other nodes before each decision
+	asksSaid     *strictyaml.Value
 }
 
 // words adds the words of a policy to those of the object it stands in.
@@ -46,13 +48,16 @@ func (p *policy) words(words strictyaml.Words) {
 		}
 	}
 	words["coordination"] = func(v strictyaml.Value) {
-		switch v.Text() {
-		case "gossip", "sticky":
-			v.Fail(fmt.Sprintf("coordination: %s is not in this version", v.Text()), "write strict, leased or eventual")
-		default:
-			i, _ := v.OneOf("strict", "leased", "eventual")
-			p.coordinated, p.coordination = &v, Coordination(i)
+		if v.Text() == "sticky" {
+			v.Fail("coordination: sticky is for the load balancer to do", "write strict, with --store memory, and see docs/coordination.md")
+			return
 		}
+		i, _ := v.OneOf("strict", "leased", "eventual", "gossip")
+		p.coordinated, p.coordination = &v, Coordination(i)
+	}
+	words["gossip"] = func(v strictyaml.Value) {
+		i, _ := v.OneOf("tell", "ask")
+		p.asksSaid, p.asks = &v, i == 1
 	}
 	words["cache"] = func(v strictyaml.Value) {
 		p.cacheSaid, p.cache = &v, v.Uint32()
@@ -68,7 +73,7 @@ func (p *policy) words(words strictyaml.Words) {
 
 // inherit returns the policy that a rule has before it says anything itself.
 func (p *policy) inherit() policy {
-	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache}
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache, asks: p.asks}
 }
 
 // check reports what does not fit together.
@@ -78,6 +83,9 @@ func (p *policy) check() {
 	}
 	if p.coordination != Eventual && p.cacheSaid != nil {
 		p.cacheSaid.Fail("cache stands without coordination: eventual", "add coordination: eventual, or leave it out")
+	}
+	if p.coordination != Gossip && p.asksSaid != nil {
+		p.asksSaid.Fail("gossip stands without coordination: gossip", "add coordination: gossip, or leave it out")
 	}
 	idle := p.shareSaid
 	if p.coordination < Eventual { // whose bound is said by nodes

@@ -162,7 +162,7 @@ func TestParseReportsAllFiles(t *testing.T) {
 		rule.Source{Name: "d.yaml", Data: []byte("domain: b\n\n")},
 	)
 	want := `a.yaml:3: unknown word "wrong" in the file
-  hint: known here are after_loss, atomic, cache, coordination, deny, descriptors, domain, exempt, http, local_share, nodes, on_store_failure
+  hint: known here are after_loss, atomic, cache, coordination, deny, descriptors, domain, exempt, gossip, http, local_share, nodes, on_store_failure
 c.yaml:1: domain "a" stands in two files; the other is a.yaml:2
   hint: put all descriptors of a domain into one file, or name one of the domains otherwise
 d.yaml:1: domain "b" stands in two files; the other is b.yaml:1

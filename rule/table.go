@@ -165,6 +165,8 @@ type Rule struct {
 	// starts full, not empty, when the store lost what it knew.
 	Coordination Coordination
 	AfterLoss    bool
+	// AskPeers says that all nodes are asked before a gossip rule decides.
+	AskPeers bool
 
 	// Headers are the presets of the answer's headers; nil where the rule is silent.
 	Headers []Preset
@@ -229,11 +231,16 @@ const (
 // Mode returns the coordination that is in force: strict where the limit does not go with
 // what the rule asks for.
 func (r *Rule) Mode() Coordination {
-	fits := r.Stored.Leasable()
-	if r.Coordination > Leased {
-		fits = r.Stored.Summable()
+	fits := r.Answers == nil
+	switch r.Coordination {
+	case Leased:
+		fits = fits && r.Stored.Leasable()
+	case Eventual:
+		fits = fits && r.Stored.Summable()
+	case Gossip:
+		fits = r.Stored.Algorithm() != stint.Unlimited
 	}
-	if r.Elastic != nil || r.Answers != nil || !fits {
+	if r.Elastic != nil || !fits {
 		return Strict
 	}
 	return r.Coordination

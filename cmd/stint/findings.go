@@ -94,7 +94,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table))
+	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table), told(r.table))
 	if r.options.modes {
 		r.away = append(r.away, strictly(r.table)...)
 	}

@@ -13,6 +13,7 @@ type entry struct {
 	key   stint.Key
 	limit *stint.Limit
 	kind  kind
+	plain bool    // no denied take changes anything
 	rate  float64 // units that come back in a microsecond, of a bucket
 	per   int64   // length of a window in microseconds
 	state stint.State
@@ -63,7 +64,7 @@ func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
 // use sets the limit of an entry.
 func (e *entry) use(l *stint.Limit) {
 	s := l.Spec()
-	e.limit, e.kind = l, other
+	e.limit, e.kind, e.plain = l, other, !s.CountDenied && !s.Overdraw
 	switch {
 	case s.Algorithm == stint.FixedWindow && !s.FromFirst && s.Calendar == stint.NoPeriod:
 		e.kind, e.per = window, s.Per.Microseconds()

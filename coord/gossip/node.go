@@ -158,7 +158,7 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 		e = n.addLocked(sh, t, now)
 	}
 	n.prepare(e, t.Limit, now)
-	if t.Op == stint.Ask && !t.Limit.Spec().CountDenied && !t.Limit.Spec().Overdraw {
+	if t.Op == stint.Ask && e.plain {
 		if *d = t.Limit.Take(&e.state, now, uint64(t.Cost)); d.Allowed && t.Cost > 0 {
 			e.own.taken += uint64(t.Cost)
 			sh.touchLocked(e)

@@ -210,6 +210,9 @@ func (d *difference) failure() {
 	if was, is := keysOf(d.was), keysOf(d.is); was != is {
 		d.add(Other, "keys that a node keeps: %s -> %s", was, is)
 	}
+	if d.was.AskPeers != d.is.AskPeers {
+		d.add(Other, "gossip asks the others first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
+	}
 	d.flag("full where the store has lost what it knew", d.was.AfterLoss, d.is.AfterLoss, Looser)
 }
 

@@ -44,6 +44,7 @@ var Kinds = []Kind{
 	{"strict", Note, "With `--modes`: how the nodes agree on a limit where nothing else is said, what passes beyond it, and while the store is away.", "See [coordination](coordination.md)."},
 	{"while-away", Note, "What passes beyond a limit while the store is away.", "Lower `local_share`, or accept it."},
 	{"leased", Note, "How the nodes agree on a limit that says `coordination: leased`, what passes beyond it, and while the store is away.", "See [coordination](coordination.md)."},
+	{"gossip", Note, "How much passes beyond a limit that says `coordination: gossip`, and where the fleet is cut into parts.", "See [coordination](coordination.md#gossip)."},
 	{"eventual", Note, "How much passes beyond a limit that says `coordination: eventual`, while the store is away, and when a node is killed.", "See [coordination](coordination.md#eventual)."},
 	{"moved-keys", Note, "What passes beyond a limit when the servers of the store change.", "Change them when it is quiet."},
 }

@@ -29,7 +29,7 @@ var places = map[string]string{
 	"denial": "inside rate_limit", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
-	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
+	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "gossip": "beside coordination: gossip", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
 }
 
 // foreignLimit are words of other tools for what stands in a rate_limit.

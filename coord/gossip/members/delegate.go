@@ -11,17 +11,28 @@ import (
 // delegate is what memberlist tells.
 type delegate struct{ *Members }
 
-// NotifyJoin says that a node can be reached.
+// NotifyJoin says that a node can be reached. If another one was at its address that one is
+// dead, which memberlist is yet to find out.
 func (d delegate) NotifyJoin(n *memberlist.Node) {
 	id, ok := d.other(n)
 	if !ok {
 		return
 	}
-	d.mu.Lock()
 	node := *n
+	var dead []uint64
+	d.mu.Lock()
+	for other, p := range d.here {
+		if other != id && p.node.Address() == node.Address() {
+			dead = append(dead, other)
+			delete(d.here, other)
+		}
+	}
 	d.here[id] = &peer{node: &node, bulk: make(chan struct{}, bulkAtOne)}
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node joined", "node", n.Address())
+	for _, other := range dead {
+		d.to.Part(other)
+	}
 	d.to.Meet(id)
 }
 

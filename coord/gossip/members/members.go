@@ -40,6 +40,9 @@ type Options struct {
 	// see ReadKey. Nil: none, so that whoever reaches Addr can say what he likes.
 	Key []byte
 
+	// Label sets fleets apart that can reach each other: nodes with another one are refused.
+	Label string
+
 	// Log is told what matters; nil: nobody.
 	Log *slog.Logger
 }
@@ -104,7 +107,7 @@ func (m *Members) Open(to gossip.Receiver) error {
 	c.Name = nameOf(to.ID())
 	c.BindAddr, c.BindPort, c.AdvertisePort = ip, int(number), int(number)
 	c.SecretKey = m.o.Key
-	c.Label = "stint"
+	c.Label = m.o.Label
 	c.EnableCompression = false
 	c.TCPTimeout = dialing
 	c.Delegate, c.Events = delegate{m}, delegate{m}

@@ -42,8 +42,13 @@ type node struct {
 	stop    func()
 }
 
-// start starts a node that joins others.
-func start(t *testing.T, key []byte, join ...*node) *node {
+// start starts a node that joins others, and tells them soon.
+func start(t testing.TB, key []byte, join ...*node) *node {
+	t.Helper()
+	return startAt(t, key, 20*time.Millisecond, join...)
+}
+
+func startAt(t testing.TB, key []byte, interval time.Duration, join ...*node) *node {
 	t.Helper()
 	n := &node{log: new(logged)}
 	o := members.Options{Addr: "127.0.0.1:0", Key: key, Log: slog.New(slog.NewTextHandler(n.log, nil))}
@@ -51,7 +56,7 @@ func start(t *testing.T, key []byte, join ...*node) *node {
 		o.Join = append(o.Join, other.members.Addr())
 	}
 	n.members = members.New(o)
-	n.Store = gossip.New(n.members, gossip.StoreOptions{Options: gossip.Options{Interval: 20 * time.Millisecond}})
+	n.Store = gossip.New(n.members, gossip.StoreOptions{Options: gossip.Options{Interval: interval}})
 	if err := n.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +77,7 @@ func start(t *testing.T, key []byte, join ...*node) *node {
 var day = stint.MustLimit(stint.Spec{Requests: 100, Per: 24 * time.Hour, CarryDebt: true})
 
 // take asks a node and returns what it answers.
-func (n *node) take(t *testing.T, take stint.Take) stint.Decision {
+func (n *node) take(t testing.TB, take stint.Take) stint.Decision {
 	t.Helper()
 	call := stint.Call{Takes: []stint.Take{take}}
 	if err := n.Decide(t.Context(), &call); err != nil {
@@ -82,7 +87,7 @@ func (n *node) take(t *testing.T, take stint.Take) stint.Decision {
 }
 
 // until waits for something that is about to be.
-func until(t *testing.T, what string, is func() bool) {
+func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -97,7 +102,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func (n *node) left(t *testing.T, key stint.Key) int64 {
+func (n *node) left(t testing.TB, key stint.Key) int64 {
 	return n.take(t, stint.Take{Key: key, Limit: day}).Remaining
 }
 

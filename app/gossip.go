@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"time"
+
+	"stint"
+	"stint/coord/gossip"
+	"stint/coord/gossip/members"
+	"stint/coord/join"
+	"stint/guard"
+	"stint/internal/setting"
+	"stint/internal/wording"
+	"stint/rule"
+	"stint/telemetry"
+)
+
+// Gossip are the settings of how nodes tell each other what they took, for limits that say
+// coordination: gossip.
+type Gossip struct {
+	// Addr (gossip) is where this node tells and hears, HOST:PORT on UDP and TCP; the others
+	// must reach it there. Empty, the default: it counts such limits by itself.
+	Addr string
+
+	// Join (gossip-join) are addresses HOST:PORT of others. A name that stands for many, as
+	// of a headless service in Kubernetes, is looked up again and again. One node that is
+	// there is enough.
+	Join []string
+
+	// KeyFile (gossip-key-file) is a file with a key in base64 that all nodes share: it
+	// encrypts what they tell, and keeps out whoever does not have it. Empty, the default:
+	// whoever reaches Addr can say what he likes.
+	KeyFile string
+}
+
+// settings are those of g.
+func (g *Gossip) settings() []Setting {
+	return []Setting{
+		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", setting.Text(&g.Addr, checkAddress)},
+		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", setting.List(&g.Join, checkPeer)},
+		{"gossip-key-file", "`FILE` with the key that these nodes share", setting.Path(&g.KeyFile)},
+	}
+}
+
+// check returns what no value shows by itself.
+func (g *Gossip) check(c *Config) error {
+	const hint = "give --gossip an address that the others reach, such as 10.0.0.1:7946"
+	switch {
+	case g.Addr == "" && len(g.Join) > 0:
+		return c.at("gossip-join", "gossip has no address", hint)
+	case g.Addr == "" && g.KeyFile != "":
+		return c.at("gossip-key-file", "gossip has no address", hint)
+	}
+	return nil
+}
+
+func checkPeer(s string) error {
+	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || checkAddress(s) != nil {
+		return setting.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
+	}
+	return nil
+}
+
+// wholeTimeout is how long the traffic of a new node waits for the others to tell it all.
+const wholeTimeout = time.Second
+
+// openGossip makes the store of limits that say coordination: gossip.
+func (a *App) openGossip() error {
+	c := &a.config
+	o := gossip.StoreOptions{
+		Options: gossip.Options{Interval: c.SyncInterval},
+		Around: func(asking stint.Store) stint.Store {
+			return guard.New(asking, guard.Options{Timeout: c.StoreTimeout, Local: a.stores.memory})
+		},
+	}
+	if c.Gossip.Addr == "" {
+		a.stores.gossip = gossip.New(nil, o)
+		return nil
+	}
+	m := members.Options{Addr: c.Gossip.Addr, Join: c.Gossip.Join, Label: c.Namespace, Log: a.log}
+	if c.Gossip.KeyFile != "" {
+		key, err := members.ReadKey(c.Gossip.KeyFile)
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			return c.at("gossip-key-file", "cannot read the key: "+wording.Cause(cause), "check the path and its permissions")
+		} else if err != nil {
+			return c.at("gossip-key-file", err.Error(), "make one with: openssl rand -base64 32")
+		}
+		m.Key = key
+	}
+	a.stores.members = members.New(m)
+	a.stores.gossip = gossip.New(a.stores.members, o)
+	return nil
+}
+
+// startGossip joins the others, and waits a moment for what they know.
+func (a *App) startGossip(ctx context.Context) error {
+	if err := a.stores.gossip.Start(); err != nil {
+		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+listenCause(err), "give gossip an address of this machine and a free port")
+		fault.Err = err
+		return fault
+	}
+	if a.stores.members == nil {
+		return nil
+	}
+	a.log.Info("gossip: other nodes are told and heard", "address", a.stores.members.Addr(), "encrypted", a.config.Gossip.KeyFile != "")
+	if a.config.Gossip.KeyFile == "" && !loopback(a.config.Gossip.Addr) {
+		a.log.Warn("gossip is not encrypted: whoever reaches its address can use up limits", "hint", "give all nodes the same --gossip-key-file")
+	}
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	if !a.stores.gossip.Whole(ctx) {
+		a.log.Warn("no other node has told what it knows yet; limits that say coordination: gossip begin anew here")
+	}
+	return nil
+}
+
+// loopback says whether an address can be reached from this machine only.
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// joined returns the store to which each take goes by its coordination.
+func (s *stores) joined() stint.Store {
+	return join.New(join.Stores{Asks: s.asked(), Gossip: s.gossip})
+}
+
+// gossipStats are the numbers of gossip, as metrics show them.
+func (s *stores) gossipStats() telemetry.GossipStats {
+	n := s.gossip.Stats()
+	g := telemetry.GossipStats{
+		Keys: n.Keys, Peers: n.Peers, Sent: n.Sent, SentBytes: n.Bytes, Pairs: n.Pairs, Received: n.Received, ReceivedBytes: n.Heard,
+		Repairs: n.Repairs, Damaged: n.Damaged, Evicted: n.Evicted, Asked: n.Asked,
+	}
+	if s.members != nil {
+		g.Refused = s.members.Refused()
+	}
+	return g
+}
+
+// warnOfGossip logs that rules count on others while nobody is told.
+func (a *App) warnOfGossip(table *rule.Table) {
+	if a.config.Gossip.Addr != "" {
+		return
+	}
+	for _, r := range table.Rules() {
+		if r.Mode() == rule.Gossip {
+			a.log.Warn("coordination: gossip, but this node tells nobody: it counts by itself", "rule", r.Name, "hint", "give --gossip an address and --gossip-join the others")
+			return
+		}
+	}
+}

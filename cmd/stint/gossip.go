@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"stint"
+	"stint/rule"
+	"stint/rule/audit"
+)
+
+// told says of each gossip rule how much passes beyond its limit, and when.
+func told(table *rule.Table) (all []audit.Finding) {
+	for _, r := range table.Rules() {
+		if r.Coordination != rule.Gossip || r.Limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		f := audit.Finding{
+			ID: "gossip", File: r.File, Line: r.Line, Rule: r.Name,
+			Hint: "lower the burst or --sync-interval for less, or write coordination: leased for none, with a store",
+		}
+		switch {
+		case r.Mode() != rule.Gossip:
+			f.Text = "gossip is decided strict here: by the store, or with --store memory by each node for itself"
+			f.Hint = "leave out elastic, which leans on other limits"
+		case r.AskPeers:
+			f.Text = "gossip: ask: " + beyond(r) + "; only what nodes are asked for at the same moment, while they ask each other, comes to that. " +
+				"While a node does not answer " + awayByPolicy(r)
+		default:
+			f.Text = "gossip: " + beyond(r) + "; a fleet that is cut into k parts for a time T lets (k - 1) * " + cutText(r) + " more pass"
+		}
+		if r.Mode() == rule.Gossip {
+			f.Text += ". There is no store: a node without --gossip counts by itself, and a node that is killed loses what it did not tell"
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// beyond says how much of a gossip rule passes beyond its limit.
+func beyond(r *rule.Rule) string {
+	each, sum := spendable(r)
+	text := "with N nodes at most (N - 1) * " + sum
+	if r.Nodes > 0 {
+		text = fmt.Sprintf("with %s at most %d * %s = %.0f", count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
+	}
+	if s := r.Stored.Spec(); s.CarryDebt || s.Algorithm == stint.TokenBucket && !s.Step || s.Algorithm == stint.LeakyBucket {
+		return text + " pass beyond the limit at once (E), and are worked off before more does"
+	}
+	return text + " pass beyond the limit (E), in each period: what is too much in one is forgotten with it"
+}
+
+// cutText returns what a part of a fleet lets pass beyond the others.
+func cutText(r *rule.Rule) string {
+	spec := r.Stored.Spec()
+	return fmt.Sprintf("(%d + %d per %s * T)", r.Stored.Most(), spec.Requests, period(&spec))
+}
