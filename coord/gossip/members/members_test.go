@@ -107,7 +107,12 @@ func (n *node) left(t testing.TB, key stint.Key) int64 {
 }
 
 func TestFleet(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer goleak.VerifyNone(
+		t, goleak.IgnoreCurrent(),
+		// Memberlist's probes outlast its Shutdown, by their own timeout at most.
+		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).triggerFunc"),
+		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).pushPullTrigger"),
+	)
 	key := bytes.Repeat([]byte("k"), 32)
 	a := start(t, key)
 	b := start(t, key, a)
