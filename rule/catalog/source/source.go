@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -151,10 +152,19 @@ func (c *collector) open(name string) bool {
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
+	before, _ := f.Stat()
 	if err := c.read(format, f); err != nil && !errors.Is(err, errStopped) {
 		c.fail(0, "cannot read it: "+wording.Cause(err), "name a file that this user may read, not a folder")
 	}
+	if after, _ := f.Stat(); changed(before, after) {
+		c.fail(0, "it changed while it was read", "write it under another name and rename it, so that nobody reads half of it")
+	}
 	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
+}
+
+// changed says whether somebody has written to a file meanwhile. Nil: it cannot be told.
+func changed(before, after fs.FileInfo) bool {
+	return before != nil && after != nil && (before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()))
 }
 
 // read reads rules in a format. The error is that of r.

@@ -294,3 +294,45 @@ configs:
 		}
 	}
 }
+
+// A file that somebody writes to while it is read is refused, as the reader may have seen
+// half of it. One that is replaced meanwhile is not: it was read as it stood.
+func TestFilesChangedMeanwhile(t *testing.T) {
+	const row = "id,uid,url,time,requests\n1,u,/a,1m,5\n2,u,/b,1m,5\n"
+	for _, test := range []struct {
+		name   string
+		change func(name string) error
+		want   string
+	}{
+		{"nobody", func(string) error { return nil }, ""},
+		{"written over", func(name string) error { return os.WriteFile(name, []byte(row+"3,u,/c,1m,5\n"), 0o644) }, "0: it changed while it was read; write it under another name"},
+		{"replaced", func(name string) error {
+			if err := os.WriteFile(name+".new", []byte(row), 0o644); err != nil {
+				return err
+			}
+			return os.Rename(name+".new", name)
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "rules.csv")
+			if err := os.WriteFile(name, []byte(row), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, changed := "", false
+			for _, err := range Files(name) {
+				switch {
+				case err != nil:
+					got = show(err)
+				case !changed:
+					changed = true
+					if err := test.change(name); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
