@@ -127,14 +127,19 @@ func (s *Store) Start() error {
 	return s.peers.Open(s)
 }
 
-// Whole waits until one of the peers has told all it knows, if there is any, or until ctx is
-// done.
+// Whole waits, between Start and Run, until one of the peers has told all it knows, if there
+// is any, or until ctx is done.
 func (s *Store) Whole(ctx context.Context) bool {
-	look := time.NewTicker(s.node.Interval() / 4)
+	const looks = 5 * time.Millisecond
+	look := time.NewTicker(looks)
 	defer look.Stop()
-	for {
+	for wait := time.Duration(0); ; wait -= looks {
 		if s.node.Whole() {
 			return true
+		}
+		if wait <= 0 { // it asks, and asks others
+			s.send(s.node.Tick(s.clock.now()))
+			wait = s.node.Interval()
 		}
 		select {
 		case <-look.C:
