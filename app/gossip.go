@@ -72,6 +72,7 @@ const wholeTimeout = time.Second
 func (a *App) openGossip() error {
 	c := &a.config
 	o := gossip.StoreOptions{
+		Base:    a.stores.asked(),
 		Options: gossip.Options{Interval: c.SyncInterval},
 		Around: func(asking stint.Store) stint.Store {
 			return guard.New(asking, guard.Options{Timeout: c.StoreTimeout, Local: a.stores.memory})

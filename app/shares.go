@@ -25,13 +25,18 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
-	ends := make([]func(), 0, 3*len(a.stores.servers))
+	ends := make([]func(), 0, 3*len(a.stores.servers)+1)
 	for _, s := range a.stores.servers {
 		ends = append(ends, s.shares.Hold(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
 			a.log.Warn("a limit that is divided in another way now may let its share pass once more", "store", s.name, "problem", err)
 		}
 	}
+	end, err := a.stores.gossip.Change(ctx, terms)
+	if err != nil {
+		a.log.Warn("a limit that is gossip no more may pass once more what was used of it", "problem", err)
+	}
+	ends = append(ends, end)
 	return func() {
 		for _, end := range ends {
 			end()

@@ -3,6 +3,7 @@ package gossip
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"stint"
 )
@@ -17,6 +18,9 @@ type entry struct {
 	rate  float64 // units that come back in a microsecond, of a bucket
 	per   int64   // length of a window in microseconds
 	state stint.State
+	terms *stint.Terms // of the last take here; nil: there was none
+	place stint.Key    // of its key
+	base  *stint.State // as the store of another mode has it, which is in state too; nil: not asked
 
 	at    stint.Instant // up to which the next two are right
 	idle  int64         // units that could have been taken in all that time, and were not
@@ -80,9 +84,19 @@ func (e *entry) follow(l *stint.Limit, now stint.Instant) {
 		return
 	}
 	if !l.Same(e.limit) {
+		if e.base != nil {
+			l.Carry(e.base, e.limit, now)
+		}
 		l.Carry(&e.state, e.limit, now)
 	}
 	e.use(l)
+}
+
+// follows notes which rule a take is of.
+func (e *entry) follows(t *stint.Take) {
+	if e.terms != t.Terms {
+		e.terms, e.place = t.Terms, stint.Key(strings.Clone(string(t.Place)))
+	}
 }
 
 // settle brings idleness up to now.
@@ -167,6 +181,9 @@ func (e *entry) charge(before, after int64) {
 // clear begins a count that says that the key was reset.
 func (e *entry) clear(next uint64) {
 	e.state = stint.State{}
+	if e.base != nil {
+		*e.base = stint.State{}
+	}
 	e.own = count{born: max(next, e.own.born+1), reset: true}
 	e.told, e.late = 0, 0
 }

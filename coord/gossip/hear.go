@@ -230,7 +230,7 @@ func (n *Node) merge(it *item, now stint.Instant) {
 		used = 0
 	}
 	switch {
-	case x.surplus == 0:
+	case x.surplus == 0 && e.base == nil:
 		it.state.CopyTo(&e.state)
 	case x.strange || x.reset:
 		it.state.CopyTo(&e.state)

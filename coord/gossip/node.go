@@ -158,6 +158,7 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 		e = n.addLocked(sh, t, now)
 	}
 	n.prepare(e, t.Limit, now)
+	e.follows(t)
 	if t.Op == stint.Ask && e.plain {
 		if *d = t.Limit.Take(&e.state, now, uint64(t.Cost)); d.Allowed && t.Cost > 0 {
 			e.own.taken += uint64(t.Cost)
@@ -308,6 +309,7 @@ func (n *Node) holdLocked(p *together.Part, h *place, now stint.Instant) {
 		return
 	}
 	n.prepare(e, t.Limit, now)
+	e.follows(t)
 	p.State, h.entry, h.before = &e.state, e, t.Limit.Used(&e.state, now)
 }
 

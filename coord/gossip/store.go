@@ -47,6 +47,10 @@ type StoreOptions struct {
 	// [stint.Take].AskPeers), such as a guard with a deadline. Nil: none, so that a take waits
 	// for as long as its caller's context lasts.
 	Around func(stint.Store) stint.Store
+
+	// Base is the store of the other modes: it is told and asked of keys of rules that change
+	// from and to gossip, see Change. Nil: there is none, and they begin anew.
+	Base stint.Store
 }
 
 // Store is a stint.Store that decides by itself, from what this process took and what
@@ -64,8 +68,11 @@ type Store struct {
 	node   *Node
 	peers  Peers
 	asking stint.Store
+	base   stint.Store
 	clock  clock
 	wants  chan []byte
+	rules  atomic.Pointer[ruled]
+	gate   gate
 }
 
 var (
@@ -75,7 +82,7 @@ var (
 
 // New returns a store that knows nobody yet. Nil peers: it never will.
 func New(peers Peers, o StoreOptions) *Store {
-	s := &Store{node: NewNode(o.Options), peers: peers, wants: make(chan []byte, 64)}
+	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, wants: make(chan []byte, 64)}
 	s.clock.start(time.Now())
 	s.asking = asking{s}
 	if o.Around != nil {
@@ -86,6 +93,10 @@ func New(peers Peers, o StoreOptions) *Store {
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+	if err := s.gate.wait(ctx); err != nil {
+		return err
+	}
+	s.arrive(ctx, call)
 	for i := range call.Takes {
 		if call.Takes[i].AskPeers {
 			return s.asking.Decide(ctx, call)

@@ -1,0 +1,211 @@
+package gossip
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"stint"
+)
+
+// A rule may change from and to gossip while takes of it come in. Nobody has a second burst
+// by that:
+//
+//	it is gossip no more   each node debits the store with its part of what is used: as much
+//	                       of that as it took of what all took that can be reached
+//	it is gossip now       who first asks for a key of it here reads the store, and what is used
+//	                       there counts as used here, for as long as that may be anything
+//
+// While some nodes have the new rules and others the old ones, what those take that have the
+// others is not known.
+
+// ruled are the rules in force, and what is to be read of the store.
+type ruled struct {
+	named map[rulename]*stint.Terms
+	until map[*stint.Terms]stint.Instant // of rules that are gossip since lately
+}
+
+// rulename names a rule, from one version of it to the next.
+type rulename struct{ domain, rule string }
+
+// gate keeps takes waiting.
+type gate struct {
+	open atomic.Pointer[chan struct{}] // closed when they may go on; nil: they may
+}
+
+// wait waits until takes may be decided.
+func (g *gate) wait(ctx context.Context) error {
+	for c := g.open.Load(); c != nil; c = g.open.Load() {
+		select {
+		case <-*c:
+		case <-ctx.Done():
+			return fmt.Errorf("gossip: not decided, rules are being changed: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// shut keeps takes waiting until done is called.
+func (g *gate) shut() (done func()) {
+	c := make(chan struct{})
+	g.open.Store(&c)
+	return func() {
+		g.open.Store(nil)
+		close(c)
+	}
+}
+
+// ErrNotTold says that the store could not be told what was used of keys that it decides
+// from now on.
+var ErrNotTold = errors.New("gossip: the store does not answer")
+
+// Change puts other rules in force, before any take comes with them: all there are, in their
+// present form. It tells the store what was used under rules that are gossip no more, within
+// the time of ctx; an error says that so much may pass once more. Takes wait until done is
+// called, which must be.
+func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), err error) {
+	done = s.gate.shut()
+	now := s.clock.now()
+	old, next := s.rules.Load(), &ruled{make(map[rulename]*stint.Terms, len(all)), map[*stint.Terms]stint.Instant{}}
+	for _, t := range all {
+		id := rulename{t.Domain, t.Rule}
+		next.named[id] = t
+		if old == nil || s.base == nil || t.Coordination != stint.Gossip || t.Limit == nil {
+			continue
+		}
+		switch was := old.named[id]; {
+		case was == nil:
+		case was.Coordination != stint.Gossip:
+			var used stint.State
+			t.Limit.Force(&used, now, uint64(t.Limit.Most()))
+			next.until[t] = t.Limit.Expiry(&used)
+		case old.until[was] > now:
+			next.until[t] = old.until[was]
+		}
+	}
+	s.rules.Store(next)
+	if s.base == nil {
+		return done, nil
+	}
+	var errs []error
+	for some := range slices.Chunk(s.node.Leave(all, now), maxDebits) {
+		call := stint.Call{Takes: some}
+		if err := s.base.Decide(ctx, &call); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrNotTold, err))
+		} else if slices.ContainsFunc(call.Results, func(d stint.Decision) bool { return d.Degraded }) {
+			errs = append(errs, ErrNotTold)
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// maxDebits is how many keys are in a message.
+const maxDebits = 64
+
+// Leave forgets the keys of rules that are gossip no more, of all there are in their present
+// form, and returns what the store that decides them from now on is to be debited with.
+func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take) {
+	next := make(map[rulename]*stint.Terms, len(all))
+	for _, t := range all {
+		next[rulename{t.Domain, t.Rule}] = t
+	}
+	n.talk.mu.Lock()
+	peers := slices.Clone(n.talk.peers)
+	n.talk.mu.Unlock()
+	for i := range n.shard {
+		sh := &n.shard[i]
+		sh.mu.Lock()
+		for id, e := range sh.keys {
+			if e.terms == nil {
+				continue
+			}
+			terms := next[rulename{e.terms.Domain, e.terms.Rule}]
+			if terms == nil || terms.Coordination == stint.Gossip {
+				continue
+			}
+			delete(sh.keys, id)
+			if units := e.part(peers, now); units > 0 && terms.Limit.Algorithm() == id.algorithm {
+				debits = append(debits, stint.Take{
+					Key: e.key, Place: e.place, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Apart: true, OnFailure: stint.Deny,
+				})
+			}
+		}
+		sh.mu.Unlock()
+	}
+	slices.SortFunc(debits, func(a, b stint.Take) int { return cmp.Compare(a.Key, b.Key) })
+	return debits
+}
+
+// part returns how much of what is used of a key is to be answered for by this node, beyond
+// what the store knows.
+func (e *entry) part(peers []uint64, now stint.Instant) int64 {
+	used := min(e.limit.Used(&e.state, now), stint.MaxCost)
+	if e.base != nil {
+		used -= e.limit.Used(e.base, now)
+	}
+	own := float64(net(e.own.taken, e.own.given))
+	all := own
+	for i := range e.heard {
+		if _, live := slices.BinarySearch(peers, e.heard[i].origin); live {
+			all += float64(net(e.heard[i].taken, e.heard[i].given))
+		}
+	}
+	if own == 0 || used <= 0 {
+		return 0
+	}
+	return min(used, int64(float64(used)*own/all)+1)
+}
+
+// arrive reads the store about keys of rules that are gossip since lately, and that were not
+// asked for since. Where the store does not answer they begin anew.
+func (s *Store) arrive(ctx context.Context, call *stint.Call) {
+	rules := s.rules.Load()
+	if rules == nil || len(rules.until) == 0 {
+		return
+	}
+	now := s.clock.now()
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		if until := rules.until[t.Terms]; t.Terms == nil || until <= now || !counts(t.Limit) || s.node.based(t) {
+			continue
+		}
+		look := stint.Call{Takes: []stint.Take{{Key: t.Key, Place: t.Place, Limit: t.Limit, OnFailure: stint.Deny}}}
+		if err := s.base.Decide(ctx, &look); err != nil || look.Results[0].Degraded {
+			continue
+		}
+		d := &look.Results[0]
+		s.node.use(t, t.Limit.Most()-d.Remaining+d.Debt, now)
+	}
+}
+
+// based says whether a take's key was read from the store.
+func (n *Node) based(t *stint.Take) bool {
+	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	return e != nil && e.base != nil
+}
+
+// use counts units of a take's key as used, which no node took by gossip: once.
+func (n *Node) use(t *stint.Take, units int64, now stint.Instant) {
+	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	if e == nil {
+		e = n.addLocked(sh, t, now)
+	}
+	if e.base != nil {
+		return
+	}
+	n.prepare(e, t.Limit, now)
+	e.base = new(stint.State)
+	if units > 0 {
+		e.limit.Force(e.base, now, uint64(units))
+		e.force(uint64(units), now)
+	}
+}
