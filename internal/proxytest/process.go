@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,7 +36,7 @@ type Command struct {
 	// Dir is the folder it runs in, "": the one of the test.
 	Dir string
 
-	// Env is added to the environment of the test.
+	// Env is added to the environment of the test, but for STINT_...: that is for the test.
 	Env []string
 
 	// Ready says whether the program does its work by now; it is asked until it says so.
@@ -85,7 +87,8 @@ func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = exec.Command(p.command.Path, p.command.Args...)
 	p.cmd.Dir = p.command.Dir
-	p.cmd.Env = append(os.Environ(), p.command.Env...)
+	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") })
+	p.cmd.Env = append(own, p.command.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
 	if err := p.cmd.Start(); err != nil {
