@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"stint/coord/eventual"
 	"stint/rule"
 )
 
@@ -54,6 +56,9 @@ type checkOptions struct {
 	modes  bool
 	store  string
 	format string
+
+	interval time.Duration
+
 	failOn []string
 	ignore []string
 	old    []string
@@ -65,6 +70,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
 	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
+	flags.DurationVar(&o.interval, "sync-interval", eventual.DefaultInterval, "`TIME` between two exchanges, as the service has it: for what eventual and gossip let pass")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")

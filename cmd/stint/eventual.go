@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
 	"stint/rule"
 	"stint/rule/audit"
 )
 
-// ownAccount says of each eventual rule how much passes beyond its limit, and when.
-func ownAccount(table *rule.Table) (all []audit.Finding) {
+// ownAccount says of each eventual rule how much passes beyond its limit, and when, where
+// nodes tell the store after each interval.
+func ownAccount(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Eventual || r.Limit.Algorithm() == stint.Unlimited {
 			continue
@@ -24,8 +24,8 @@ func ownAccount(table *rule.Table) (all []audit.Finding) {
 			all = append(all, f)
 			continue
 		}
-		each, sum := spendable(r)
-		lost, _ := spendableIn(r, eventual.DefaultInterval)
+		each, sum := spendable(r, interval)
+		lost, _ := spendableIn(r, interval)
 		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once, and are worked off before more does; "
 		f.Hint = "write nodes, the most there may be, to see the number"
 		if r.Nodes > 0 {
@@ -43,12 +43,11 @@ func ownAccount(table *rule.Table) (all []audit.Finding) {
 // spendable returns what one node may let pass before others hear of it, and how that comes
 // about: one that tells the store is heard an interval later, when the others ask, which they
 // do once in an interval too.
-func spendable(r *rule.Rule) (each float64, sum string) {
-	s := eventual.DefaultInterval
+func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) {
 	if r.Mode() == rule.Eventual {
-		s *= 2
+		interval *= 2
 	}
-	return spendableIn(r, s)
+	return spendableIn(r, interval)
 }
 
 // spendableIn returns what one node may let pass in a time of which others do not hear. Of a

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"stint/internal/strictyaml"
 	"stint/rule"
@@ -19,6 +20,9 @@ import (
 func (o *checkOptions) check() error {
 	if o.format != "text" && o.format != "json" {
 		return &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "write text or json"}
+	}
+	if o.interval < time.Millisecond {
+		return &usageError{fmt.Sprintf("--sync-interval: %v is too short", o.interval), "write 1ms or more, as for stint serve"}
 	}
 	ids := make([]string, 0, len(audit.Kinds))
 	for _, k := range audit.Kinds {
@@ -94,7 +98,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table), told(r.table))
+	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table, r.options.interval), told(r.table, r.options.interval))
 	if r.options.modes {
 		r.away = append(r.away, strictly(r.table)...)
 	}

@@ -2,14 +2,16 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"stint"
 	"stint/rule"
 	"stint/rule/audit"
 )
 
-// told says of each gossip rule how much passes beyond its limit, and when.
-func told(table *rule.Table) (all []audit.Finding) {
+// told says of each gossip rule how much passes beyond its limit, and when, where nodes tell
+// each other after each interval.
+func told(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Gossip || r.Limit.Algorithm() == stint.Unlimited {
 			continue
@@ -23,10 +25,10 @@ func told(table *rule.Table) (all []audit.Finding) {
 			f.Text = "gossip is decided strict here: by the store, or with --store memory by each node for itself"
 			f.Hint = "leave out elastic, which leans on other limits"
 		case r.AskPeers:
-			f.Text = "gossip: ask: " + beyond(r) + "; only what nodes are asked for at the same moment, while they ask each other, comes to that. " +
+			f.Text = "gossip: ask: " + beyond(r, interval) + "; only what nodes are asked for at the same moment, while they ask each other, comes to that. " +
 				"While a node does not answer " + awayByPolicy(r)
 		default:
-			f.Text = "gossip: " + beyond(r) + "; a fleet that is cut into k parts for a time T lets (k - 1) * " + cutText(r) + " more pass"
+			f.Text = "gossip: " + beyond(r, interval) + "; a fleet that is cut into k parts for a time T lets (k - 1) * " + cutText(r) + " more pass"
 		}
 		if r.Mode() == rule.Gossip {
 			f.Text += ". There is no store: a node without --gossip counts by itself, and a node that is killed loses what it did not tell"
@@ -37,8 +39,8 @@ func told(table *rule.Table) (all []audit.Finding) {
 }
 
 // beyond says how much of a gossip rule passes beyond its limit.
-func beyond(r *rule.Rule) string {
-	each, sum := spendable(r)
+func beyond(r *rule.Rule, interval time.Duration) string {
+	each, sum := spendable(r, interval)
 	text := "with N nodes at most (N - 1) * " + sum
 	if r.Nodes > 0 {
 		text = fmt.Sprintf("with %s at most %d * %s = %.0f", count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
