@@ -65,15 +65,18 @@ func checkPeer(s string) error {
 	return nil
 }
 
+// gossipKey is about how many bytes a node needs for a key with the counts of a few others.
+const gossipKey = 512
+
 // wholeTimeout is how long the traffic of a new node waits for the others to tell it all.
-const wholeTimeout = time.Second
+const wholeTimeout = 3 * time.Second / 2
 
 // openGossip makes the store of limits that say coordination: gossip.
 func (a *App) openGossip() error {
 	c := &a.config
 	o := gossip.StoreOptions{
 		Base:    a.stores.asked(),
-		Options: gossip.Options{Interval: c.SyncInterval},
+		Options: gossip.Options{Interval: c.SyncInterval, Keys: int(c.Memory / gossipKey)},
 		Around: func(asking stint.Store) stint.Store {
 			return guard.New(asking, guard.Options{Timeout: c.StoreTimeout, Local: a.stores.memory})
 		},

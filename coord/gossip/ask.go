@@ -102,22 +102,22 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 }
 
 // hearAnswer takes an answer. Its counts are news, but no message of those that are
-// numbered.
+// numbered. Of a peer whose earlier messages are missing it is none, until those are there.
 func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
 	nonce, number := r.number(), r.number()
 	if r.err != nil || number == 0 {
 		r.fail()
 		return
 	}
-	before := n.before(from, now)
+	before, understood := n.before(from, now), true
 	for r.more() {
 		if k := r.news(number); r.err == nil {
-			n.hear(&k, from, before, now)
+			understood = n.hear(&k, from, before, now) && understood
 		}
 	}
 	n.talk.mu.Lock()
 	defer n.talk.mu.Unlock()
-	if q := n.talk.asked[nonce]; q != nil && r.err == nil {
+	if q := n.talk.asked[nonce]; q != nil && r.err == nil && understood {
 		q.partLocked(from)
 	}
 }

@@ -24,6 +24,7 @@ type entry struct {
 
 	at    stint.Instant // up to which the next two are right
 	idle  int64         // units that could have been taken in all that time, and were not
+	begun float64       // of the next such unit
 	spare int64         // of these, those of the window before the present one
 
 	own   count
@@ -107,7 +108,9 @@ func (e *entry) settle(now stint.Instant) {
 	switch e.kind {
 	case bucket:
 		if from := max(stint.Instant(e.state.T), e.at); now > from {
-			e.idle += int64(float64(now-from) * e.rate)
+			e.begun += float64(now-from) * e.rate
+			whole := math.Floor(e.begun)
+			e.idle, e.begun = e.idle+int64(whole), e.begun-whole
 		}
 	case window:
 		if over := int64(now)/e.per - int64(e.at)/e.per; over > 0 {

@@ -176,7 +176,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 	if w == nil || w.nonce != nonce {
 		return
 	}
-	w.parts[part] = true
+	w.parts[part], w.round = true, t.round
 	if total > 0 {
 		w.total, w.upTo = total, covers
 	}
@@ -282,6 +282,8 @@ func (n *Node) compare(e *entry, it *item) (x difference) {
 		}
 		switch {
 		case c.origin == n.id && c.born != mine.born: // of an earlier time, over by now
+			// The present one is not known there.
+			x.surplus += net(mine.taken, mine.given)
 		case c.newer(&mine):
 			taken, given := c.beyond(&mine)
 			x.taken, x.given, x.lacks = x.taken+taken, x.given+given, true

@@ -225,6 +225,9 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 	var worst *entry
 	least, seen := stint.MaxInstant*2, 0
 	for _, e := range sh.keys {
+		if e.dirty {
+			continue // nobody was told of it yet
+		}
 		rank := e.limit.Expiry(&e.state)
 		if rank > now && e.limit.Used(&e.state, now) >= e.limit.Most() {
 			rank += stint.MaxInstant

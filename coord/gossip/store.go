@@ -154,6 +154,8 @@ func (s *Store) Whole(ctx context.Context) bool {
 		}
 		select {
 		case <-look.C:
+		case message := <-s.wants: // of others who are as new
+			s.send(s.node.Receive(message, s.clock.now()))
 		case <-ctx.Done():
 			return false
 		}

@@ -16,6 +16,7 @@ const (
 	beatsEvery  = 10  // a node that has nothing to tell says so
 	wantLasts   = 10  // an answer that has not come by then is asked for again
 	compareEach = 100 // two nodes compare what they know
+	firstAsked  = 3   // so many are asked for everything at a time, by a new node
 
 	margin    = 10 * time.Second // who takes of a key as untouched for so long begins a new count
 	deadAfter = 30 * time.Minute // counts of a node that was not heard for so long are not told

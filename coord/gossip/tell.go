@@ -119,7 +119,7 @@ func (n *Node) tell(now stint.Instant) (out []Message) {
 func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	t := &n.talk
 	for peer, w := range t.wants {
-		if t.round-w.round > wantLasts {
+		if t.round-w.round > wantLasts || !t.whole && len(w.parts) == 0 && t.round-w.round > missesFor {
 			delete(t.wants, peer)
 		}
 	}
@@ -136,9 +136,18 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	if len(t.peers) == 0 {
 		return out
 	}
-	asking := slices.ContainsFunc(t.peers, func(p uint64) bool { return t.wants[p] != nil && t.wants[p].all })
-	if !asking && (!t.whole || t.round%compareEach == n.id%compareEach) {
-		peer := t.peers[t.rand.IntN(len(t.peers))]
+	// A new node asks several, one after the other: not all may know it yet.
+	asking, may := 0, 1
+	if !t.whole {
+		may = firstAsked
+	}
+	for _, p := range t.peers {
+		if t.wants[p] != nil && t.wants[p].all {
+			asking++
+		}
+	}
+	peer := t.peers[t.rand.IntN(len(t.peers))]
+	if asking < may && t.wants[peer] == nil && (!t.whole || t.round%compareEach == n.id%compareEach) {
 		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now)))
 	}
 	return out
@@ -198,11 +207,13 @@ func (n *Node) answerWant(r *reader, from uint64, now stint.Instant) []Message {
 	t := &n.talk
 	t.mu.Lock()
 	covers := n.vectorLocked(now)
-	t.mu.Unlock()
 	alive := make(map[uint64]bool, len(covers))
 	for _, k := range covers {
 		alive[k.origin] = true
 	}
+	// Of whom something was missing ever since, nobody learns here what he took.
+	covers = slices.DeleteFunc(covers, func(k known) bool { return k.origin != n.id && t.origins[k.origin].whole == 0 })
+	t.mu.Unlock()
 	if !all {
 		covers = slices.DeleteFunc(covers, func(k known) bool { _, asked := since[k.origin]; return !asked })
 	}

@@ -162,7 +162,7 @@ func (r *reader) limit() *stint.Limit {
 		}
 	}
 	l, err := stint.NewLimit(s)
-	if err != nil || l.Algorithm() == stint.Unlimited {
+	if err != nil || !counts(l) {
 		r.fail()
 		return nil
 	}

@@ -27,7 +27,7 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 			delete(d.here, other)
 		}
 	}
-	d.here[id] = &peer{node: &node, bulk: make(chan struct{}, bulkAtOne)}
+	d.here[id] = &peer{node: &node}
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node joined", "node", n.Address())
 	for _, other := range dead {
@@ -76,10 +76,13 @@ func (d delegate) MergeRemoteState([]byte, bool) {}
 // logs passes on what memberlist logs: quietly, but for who was refused.
 type logs struct{ *Members }
 
-// refusals are the parts of lines that say that somebody has another key, or none.
+// weHaveNone is part of the line that says that the others have a key.
+const weHaveNone = "remote state is encrypted and encryption is not configured"
+
+// refusals are the parts, in small letters, of lines that say that somebody has another key, or none.
 var refusals = [][]byte{
-	[]byte("Decrypt packet failed"), []byte("encryption is configured but remote state is not encrypted"),
-	[]byte("No installed keys could decrypt the message"), []byte("remote state is encrypted and encryption is not configured"),
+	[]byte("decrypt packet failed"), []byte("encryption is configured but remote state is not encrypted"),
+	[]byte("no installed keys could decrypt the message"), []byte(weHaveNone),
 	[]byte("unacceptable label"),
 }
 
@@ -90,7 +93,7 @@ func (l *logs) Write(line []byte) (int, error) {
 		text = rest
 	}
 	for _, part := range refusals {
-		if bytes.Contains(line, part) {
+		if bytes.Contains(bytes.ToLower(line), part) {
 			l.refuse(text)
 			return len(line), nil
 		}
@@ -113,7 +116,12 @@ func (l *logs) refuse(text string) {
 		l.told[host] = true
 	}
 	l.logging.Unlock()
-	if !known {
+	switch {
+	case known:
+	case strings.Contains(text, weHaveNone):
+		l.o.Log.Warn("gossip: other nodes have a key and this one has none, so they refuse it", "problem", text,
+			"hint", "give all nodes the same --gossip-key-file")
+	default:
 		l.o.Log.Warn("gossip: a node without our key was refused", "from", from, "problem", text,
 			"hint", "give all nodes the same --gossip-key-file")
 	}

@@ -22,8 +22,10 @@ const (
 	joinSoon  = time.Second      // tries to join while nobody is there
 	joinEvery = 10 * time.Second // and when somebody is
 	leaving   = 500 * time.Millisecond
-	dialing   = 2 * time.Second // how long a connection may take
-	bulkAtOne = 4               // long messages that wait for one peer
+	dialing   = 2 * time.Second  // how long a connection may take
+	lonely    = 10 * time.Second // without others until that is logged
+
+	maxWaiting = 256 << 20 // bytes of long messages that wait for one peer
 )
 
 // Options say where a node is and how it finds the others.
@@ -62,6 +64,7 @@ type Members struct {
 
 	mu   sync.RWMutex // guards what follows
 	here map[uint64]*peer
+	over bool
 	all  sync.WaitGroup // long messages on their way
 
 	logging sync.Mutex      // guards told
@@ -73,7 +76,11 @@ var _ gossip.Peers = (*Members)(nil)
 // peer is a node that can be reached.
 type peer struct {
 	node *memberlist.Node
-	bulk chan struct{} // a place for each long message on its way
+
+	mu      sync.Mutex // guards what follows
+	waiting [][]byte   // long messages, in their order
+	bytes   int        // of these
+	sending bool       // somebody sends them
 }
 
 // New returns members that are not looked for yet.
@@ -136,7 +143,7 @@ func nameOf(id uint64) string { return strconv.FormatUint(id, 16) }
 func (m *Members) Send(msg gossip.Message) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.list == nil {
+	if m.list == nil || m.over {
 		return
 	}
 	if msg.To != 0 {
@@ -158,25 +165,46 @@ func (m *Members) sendLocked(p *peer, msg *gossip.Message) {
 		}
 		return
 	}
-	select {
-	case p.bulk <- struct{}{}:
-	default:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bytes+len(msg.Bytes) > maxWaiting {
 		return // it is too slow
 	}
-	bytes := msg.Bytes
-	m.all.Go(func() {
-		defer func() { <-p.bulk }()
-		if err := m.list.SendReliable(p.node, bytes); err != nil {
-			m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+	p.waiting, p.bytes = append(p.waiting, msg.Bytes), p.bytes+len(msg.Bytes)
+	if !p.sending {
+		p.sending = true
+		m.all.Go(func() { m.deliver(p) })
+	}
+}
+
+// deliver sends long messages to a peer one after the other, until none waits. Where one
+// cannot be sent the others are lost too.
+func (m *Members) deliver(p *peer) {
+	for {
+		p.mu.Lock()
+		if p.sending = len(p.waiting) > 0; !p.sending {
+			p.mu.Unlock()
+			return
 		}
-	})
+		bytes := p.waiting[0]
+		p.waiting, p.bytes = p.waiting[1:], p.bytes-len(bytes)
+		p.mu.Unlock()
+		err := m.list.SendReliable(p.node, bytes)
+		if err == nil {
+			continue
+		}
+		m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+		p.mu.Lock()
+		p.waiting, p.bytes = nil, 0
+		p.mu.Unlock()
+	}
 }
 
 // Run looks for others until ctx is done.
 func (m *Members) Run(ctx context.Context) {
 	soon := time.NewTicker(joinSoon)
 	defer soon.Stop()
-	last := time.Now()
+	last, began, logged := time.Now(), time.Now(), false
 	for {
 		select {
 		case <-soon.C:
@@ -186,6 +214,14 @@ func (m *Members) Run(ctx context.Context) {
 		m.mu.RLock()
 		alone := len(m.here) == 0
 		m.mu.RUnlock()
+		if alone && !logged && len(m.o.Join) > 0 && time.Since(began) >= lonely {
+			logged = true
+			m.o.Log.Warn("gossip: no other node was found, this one counts by itself", "join", m.o.Join,
+				"hint", "check --gossip-join, and that UDP and TCP reach the others' --gossip; it goes on trying")
+		}
+		if !alone {
+			began, logged = time.Now(), false
+		}
 		if alone || time.Since(last) >= joinEvery {
 			m.join(ctx)
 			last = time.Now()
@@ -239,6 +275,9 @@ func (m *Members) lookup(ctx context.Context) (all []string) {
 
 // Close leaves the others, see gossip.Peers.
 func (m *Members) Close() {
+	m.mu.Lock()
+	m.over = true
+	m.mu.Unlock()
 	m.all.Wait()
 	if err := m.list.Leave(leaving); err != nil {
 		m.o.Log.Debug("gossip: could not say goodbye", "problem", err)

@@ -1,0 +1,155 @@
+package gossip
+
+import (
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// nodesOf are some that have met, and a clock.
+type nodesOf struct {
+	testing.TB
+	list []*Node
+	now  stint.Instant
+	cut  bool // all that they tell is lost
+}
+
+func newNodes(t testing.TB, n int) *nodesOf {
+	f := &nodesOf{TB: t, now: stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	for i := range n {
+		f.list = append(f.list, NewNode(Options{Seed: uint64(11 + i)}))
+	}
+	return f
+}
+
+func (f *nodesOf) meet(a, b int) {
+	f.list[a].Meet(f.list[b].id)
+	f.list[b].Meet(f.list[a].id)
+}
+
+// send brings messages of a node to those they are for, and the answers back.
+func (f *nodesOf) send(from int, list []Message) {
+	for _, m := range list {
+		for to, n := range f.list {
+			if f.cut || to == from || m.To != 0 && m.To != n.id {
+				continue
+			}
+			for _, answer := range n.Receive(m.Bytes, f.now) {
+				f.list[from].Receive(answer.Bytes, f.now)
+			}
+		}
+	}
+}
+
+func (f *nodesOf) run(intervals int) {
+	for range intervals {
+		for i, n := range f.list {
+			f.send(i, n.Tick(f.now))
+		}
+		f.now = f.now.Add(DefaultInterval)
+	}
+}
+
+func (f *nodesOf) take(at int, l *stint.Limit, cost uint32) stint.Decision {
+	f.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: "k", Limit: l, Cost: cost}}}
+	if err := f.list[at].Decide(&call, f.now); err != nil {
+		f.Fatal(err)
+	}
+	return call.Results[0]
+}
+
+// Who begins a new count, as the key was idle, and whose first news of it are lost together
+// with those of another node, is not forgotten when the two compare what they know.
+func TestBothNewsLost(t *testing.T) {
+	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 100 * time.Second, Burst: 100})
+	f := newNodes(t, 2)
+	f.meet(0, 1)
+	f.run(20)
+	f.take(0, l, 1)
+	f.take(1, l, 1)
+	f.run(20)
+	f.cut = true
+	for i := range 400 {
+		if i%5 == 0 {
+			f.take(1, l, 1) // so that this one does not forget the key
+		}
+		f.run(1)
+	}
+	if !f.take(0, l, 100).Allowed {
+		t.Fatal("denied")
+	}
+	f.run(1)
+	f.cut = false
+	f.run(30)
+	for i := range f.list {
+		if left := f.take(i, l, 0).Remaining; left > 3 {
+			t.Errorf("node %d has %d left of 100 three seconds after 100 were taken", i, left)
+		}
+	}
+}
+
+// A node that has heard but one message of a busy node, and knows nothing of what came before
+// that, gives a newcomer no reason to take all of it for news.
+func TestHistoryIsNoNews(t *testing.T) {
+	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
+	f := newNodes(t, 3)
+	const new, young, busy = 0, 1, 2
+	var last []Message
+	for range 600 {
+		f.take(busy, l, 5)
+		last = f.list[busy].Tick(f.now)
+		f.now = f.now.Add(DefaultInterval)
+	}
+	f.meet(young, busy)
+	for _, m := range last {
+		f.list[young].Receive(m.Bytes, f.now)
+	}
+	f.meet(new, young)
+	for range 3 {
+		for _, m := range f.list[new].Tick(f.now) {
+			for _, answer := range f.list[young].Receive(m.Bytes, f.now) {
+				f.list[new].Receive(answer.Bytes, f.now)
+			}
+		}
+	}
+	f.meet(new, busy)
+	f.take(busy, l, 5)
+	for _, m := range f.list[busy].Tick(f.now) {
+		f.list[new].Receive(m.Bytes, f.now)
+	}
+	if d := f.take(new, l, 1); d.RetryAfter > time.Second {
+		t.Errorf("denied for %v after a minute of half the rate", d.RetryAfter)
+	}
+}
+
+// News of a limit that holds nothing, which no node sends, are refused.
+func TestNewsOfNothing(t *testing.T) {
+	f := newNodes(t, 1)
+	none := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 0, Per: 10 * time.Second})
+	var w writer
+	w.begin(told, 77)
+	w.number(1)
+	w.news(&news{limit: none, key: "k", count: count{born: 1, number: 1, taken: 1}, n: 1})
+	f.list[0].Receive(w.b, f.now)
+	f.run(200)
+	if st := f.list[0].Stats(); st.Damaged != 1 || st.Keys != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// What a slow bucket could have given while it was idle is the same, however often one looks.
+func TestIdleSlowly(t *testing.T) {
+	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Minute, Burst: 5})
+	from := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	for _, step := range []time.Duration{10 * time.Minute, 6400 * time.Millisecond, 100 * time.Millisecond} {
+		e := newEntry("k", l, from)
+		for d := step; d <= 10*time.Minute; d += step {
+			e.settle(from.Add(d))
+		}
+		if e.idle < 49 || e.idle > 50 {
+			t.Errorf("in steps of %v %d units, want 50", step, e.idle)
+		}
+	}
+}
