@@ -171,7 +171,12 @@ func (a *App) Start(ctx context.Context) error {
 		}
 		a.group.Go(func() { s.leases.Run(background) })
 		a.group.Go(func() { s.shares.Run(background) })
-		a.group.Go(func() { s.own.Run(background) })
+		a.group.Go(func() {
+			s.own.Run(background)
+			if keys, units := s.own.Untold(); keys > 0 {
+				a.log.Warn("the store was not told all that eventual limits let pass; so much may pass once more", "store", s.name, "keys", keys, "units", units)
+			}
+		})
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
@@ -267,7 +272,8 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 
 // Stop drains and ends the service: it accepts nothing more, waits for the calls in
 // flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
-// has returned nothing of the service runs, and the counts are in the state file.
+// has returned nothing of the service runs but connections to a store that does not answer,
+// which end by themselves, and the counts are in the state file.
 func (a *App) Stop(ctx context.Context) {
 	a.stop.Do(func() { a.end(ctx) })
 }

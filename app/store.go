@@ -3,6 +3,8 @@ package app
 import (
 	"errors"
 	"strings"
+	"sync"
+	"time"
 
 	"stint"
 	"stint/coord/gossip"
@@ -73,13 +75,29 @@ func (s *stores) asked() stint.Store {
 	return s.memory
 }
 
+// closeTimeout is how long it may take to end the connections to all servers: one that stands
+// still does not say goodbye, and nobody waits for it.
+const closeTimeout = 250 * time.Millisecond
+
 // close ends what the store has open.
 func (s *stores) close() {
-	if s.placed != nil {
-		s.placed.Close()
-	}
-	for _, one := range s.servers {
-		one.shared.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		var all sync.WaitGroup
+		if s.placed != nil {
+			s.placed.Close() // before the servers, which it may give back to
+		}
+		for _, one := range s.servers {
+			all.Go(one.shared.Close)
+		}
+		all.Wait()
+	}()
+	wait := time.NewTimer(closeTimeout)
+	defer wait.Stop()
+	select {
+	case <-closed:
+	case <-wait.C:
 	}
 }
 

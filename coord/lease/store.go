@@ -135,8 +135,12 @@ func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
 // errPanicked stands for a panic that goes on to the caller.
 var errPanicked = errors.New("lease: the store panicked")
 
+// releaseTimeout is how long it may take to give back all at the end: what the store does not
+// hear of it writes off.
+const releaseTimeout = time.Second
+
 // Run asks for what runs low and gives back what lies idle, until ctx is done; then it
-// gives everything back, within the time of a lease.
+// gives everything back, within a second.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Every())
 	defer tick.Stop()
@@ -147,7 +151,7 @@ func (s *Store) Run(ctx context.Context) {
 			s.sendLocked(ctx, s.node.Tick(s.clock()))
 			s.sending.Unlock()
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stint.LeaseTime)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
 			s.sending.Lock()
 			s.sendLocked(last, s.node.Release(s.clock()))

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/redistest"
+)
+
+// A service ends soon also while its store is frozen, or gone, and says what the store was
+// not told.
+func TestStopWithoutStore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		away func(*redistest.Server)
+	}{
+		{"frozen", (*redistest.Server).Freeze},
+		{"gone", (*redistest.Server).Stop},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
+			rules := busyBucket(", coordination: eventual")
+			rules += "  - key: lent\n" + strings.SplitAfterN(dividedBucket("10%"), "\n", 4)[3]
+			write(t, file, rules)
+			s := start(t, func(c *Config) {
+				c.Rules, c.Store, c.RememberRefusals = []string{file}, server.URL(), true
+			})
+			for range 300 {
+				s.ask(t, "user=x")
+				s.ask(t, "lent=x")
+			}
+			test.away(server)
+			s.ask(t, "user=x")
+			began := time.Now()
+			s.Stop(context.Background())
+			took := time.Since(began)
+			t.Logf("it took %v", took)
+			if took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			s.log.await(t, 0, "was not told all", "keys=1", "units=")
+		})
+	}
+}
