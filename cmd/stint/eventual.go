@@ -19,14 +19,14 @@ func ownAccount(table *rule.Table, interval time.Duration) (all []audit.Finding)
 		}
 		f := audit.Finding{ID: "eventual", File: r.File, Line: r.Line, Rule: r.Name}
 		if r.Mode() != rule.Eventual {
-			f.Text = "eventual is decided strict here: every take asks the store"
+			f.Text = "eventual is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket, and fixed_window without align: first and time_zone, can be eventual, without overdraw, elastic and count: responses"
 			all = append(all, f)
 			continue
 		}
 		each, sum := spendable(r, interval)
 		lost, _ := spendableIn(r, interval)
-		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once, and are worked off before more does; "
+		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once (E), and are worked off before more does; "
 		f.Hint = "write nodes, the most there may be, to see the number"
 		if r.Nodes > 0 {
 			f.Text = fmt.Sprintf("eventual: with %s at most %d * %s = %.0f pass beyond the limit at once (E), and are worked off before more does; ",

@@ -27,7 +27,7 @@ func leased(table *rule.Table) (all []audit.Finding) {
 		}
 		switch {
 		case r.Mode() != rule.Leased:
-			f.Text = "leased is decided strict here: every take asks the store"
+			f.Text = "leased is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
 		case r.AfterLoss:
 			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0), but %d once where the store loses what it knew; while the store is away nodes use up what they hold, %s", r.Stored.Most(), away)

@@ -22,7 +22,7 @@ func told(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 		}
 		switch {
 		case r.Mode() != rule.Gossip:
-			f.Text = "gossip is decided strict here: by the store, or with --store memory by each node for itself"
+			f.Text = "gossip is decided strict here: by the store, and nothing passes beyond the limit (E = 0), or with --store memory by each node for itself; while the store is away " + awayByPolicy(r)
 			f.Hint = "leave out elastic, which leans on other limits"
 		case r.AskPeers:
 			f.Text = "gossip: ask: " + beyond(r, interval) + "; only what nodes are asked for at the same moment, while they ask each other, comes to that. " +
