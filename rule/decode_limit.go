@@ -45,6 +45,7 @@ type limit struct {
 func (l *limit) read() bool {
 	known := l.at.Object("a rate_limit", l.words(), hint.Limit)
 	l.check()
+	l.fits()
 	if replaced := l.name; replaced != "" {
 		for _, r := range l.replaces {
 			if r == replaced {

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -42,10 +41,8 @@ func (p *policy) words(words strictyaml.Words) {
 	}
 	words["local_share"] = func(v strictyaml.Value) { p.shareSaid, p.saysShare, p.share = &v, true, ratio(v, Whole) }
 	words["nodes"] = func(v strictyaml.Value) {
-		p.nodesSaid, p.saysNodes, p.nodes = &v, true, v.Uint32()
-		if v.IsInt() && p.nodes == 0 {
-			v.Fail("nodes: 0 nodes share nothing", "write how many nodes there may be at most")
-		}
+		p.nodesSaid, p.saysNodes = &v, true
+		p.nodes = v.Count32("0 nodes share nothing", "write how many nodes there may be at most")
 	}
 	words["coordination"] = func(v strictyaml.Value) {
 		if v.Text() == "sticky" {
@@ -60,10 +57,8 @@ func (p *policy) words(words strictyaml.Words) {
 		p.asksSaid, p.asks = &v, i == 1
 	}
 	words["cache"] = func(v strictyaml.Value) {
-		p.cacheSaid, p.cache = &v, v.Uint32()
-		if v.IsInt() && p.cache == 0 {
-			v.Fail("cache: no keys are kept", "write how many keys a node may keep at most, such as 100000, or leave it out for as many as fit into memory")
-		}
+		p.cacheSaid = &v
+		p.cache = v.Count32("no keys are kept", "write how many keys a node may keep at most, such as 100000, or leave it out for as many as fit into memory")
 	}
 	words["after_loss"] = func(v strictyaml.Value) {
 		i, _ := v.OneOf("empty", "full")
@@ -76,8 +71,8 @@ func (p *policy) inherit() policy {
 	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache, asks: p.asks}
 }
 
-// check reports what does not fit together.
-func (p *policy) check() {
+// fits reports words of a rule that its mode has no use for. At the file they are defaults.
+func (p *policy) fits() {
 	if p.coordination != Leased && p.afterLoss != nil {
 		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
 	}
@@ -87,14 +82,18 @@ func (p *policy) check() {
 	if p.coordination != Gossip && p.asksSaid != nil {
 		p.asksSaid.Fail("gossip stands without coordination: gossip", "add coordination: gossip, or leave it out")
 	}
-	idle := p.shareSaid
-	if p.coordination < Eventual { // whose bound is said by nodes
-		idle = cmp.Or(idle, p.nodesSaid)
-	}
 	switch {
-	case p.failure != Local && idle != nil:
-		idle.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
-	case p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes):
+	case p.failure == Local:
+	case p.shareSaid != nil:
+		p.shareSaid.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
+	case p.nodesSaid != nil && p.coordination < Eventual: // whose bound is said by nodes
+		p.nodesSaid.Fail("nodes stands without on_store_failure: local", "add on_store_failure: local, or coordination: eventual or gossip, or leave it out")
+	}
+}
+
+// check reports a policy that does not say enough.
+func (p *policy) check() {
+	if p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes) {
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}
 }

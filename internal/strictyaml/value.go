@@ -89,20 +89,25 @@ func (v Value) Bool() bool {
 
 // Uint returns a whole number of at most most.
 func (v Value) Uint(most uint64) uint64 {
+	n, _ := v.uint(0, most)
+	return n
+}
+
+func (v Value) uint(least, most uint64) (n uint64, ok bool) {
 	if !v.IsInt() && !isDigits(v) {
 		v.expected("a whole number", "write digits only, without quotes, fraction or unit")
-		return 0
+		return 0, false
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(v.node.Value, "+"), 0, 64)
 	switch {
 	case strings.HasPrefix(v.node.Value, "-"):
-		v.Fail(v.prefix()+v.node.Value+" is negative", fmt.Sprintf("write a number from 0 to %d", most))
+		v.Fail(v.prefix()+v.node.Value+" is negative", fmt.Sprintf("write a number from %d to %d", least, most))
 	case err != nil && v.node.Decode(&n) != nil, n > most:
-		v.Fail(v.prefix()+v.node.Value+" is too large", fmt.Sprintf("write a number from 0 to %d", most))
+		v.Fail(v.prefix()+v.node.Value+" is too large", fmt.Sprintf("write a number from %d to %d", least, most))
 	default:
-		return n
+		return n, true
 	}
-	return 0
+	return 0, false
 }
 
 // isDigits says whether the value is a whole number that is too large for YAML's
@@ -113,6 +118,15 @@ func isDigits(v Value) bool {
 
 // Uint32 is Uint for numbers below 2^32.
 func (v Value) Uint32() uint32 { return uint32(v.Uint(math.MaxUint32)) }
+
+// Count32 is Uint32 for numbers from 1, with what is to be said about 0.
+func (v Value) Count32(zero, hint string) uint32 {
+	n, ok := v.uint(1, math.MaxUint32)
+	if ok && n == 0 {
+		v.Fail(v.prefix()+zero, hint)
+	}
+	return uint32(n)
+}
 
 // OneOf returns the position of the word that stands there, and false where it is
 // none of those known.

@@ -1,0 +1,35 @@
+package rule_test
+
+import (
+	"testing"
+
+	"stint/rule"
+)
+
+// What a mode needs may stand beside domain: for all limits of the file, where only some say
+// the mode.
+func TestDefaultsOfModes(t *testing.T) {
+	table, err := rule.Parse(source(t, "testdata/good/defaults.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*rule.Rule{}
+	for _, r := range table.Rules() {
+		byName[r.Name] = r
+	}
+	if r := byName["api/seen"]; r.Nodes != 8 || r.Terms.Keys != 1000 {
+		t.Errorf("eventual: %d nodes, %d keys", r.Nodes, r.Terms.Keys)
+	}
+	if r := byName["api/heard"]; r.Nodes != 8 || !r.AskPeers {
+		t.Errorf("gossip: %d nodes, asks: %v", r.Nodes, r.AskPeers)
+	}
+	if r := byName["api/lent"]; !r.AfterLoss || r.Terms.Own != nil {
+		t.Errorf("leased: after a loss full: %v, own %v", r.AfterLoss, r.Terms.Own)
+	}
+	if r := byName["api/part"]; r.Local == nil || r.Local.Most() != 6 {
+		t.Errorf("local: %v", r.Local)
+	}
+	if r := byName["api/user"]; r.AskPeers || r.Local != nil || r.Coordination != rule.Strict {
+		t.Errorf("strict: %+v", r)
+	}
+}
