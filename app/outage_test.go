@@ -16,6 +16,7 @@ import (
 	"stint"
 	"stint/guard"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/redis"
@@ -242,6 +243,7 @@ func TestPrimaryKilled(t *testing.T) {
 			return c.URL(), c.Nodes[0]
 		}},
 		{"sentinel", func(t testing.TB) (string, *redistest.Server) {
+			xtest.Long(t)
 			s := redistest.StartSentinels(t, 2)
 			return s.URL(), s.Primary()
 		}},
@@ -273,6 +275,7 @@ func TestPrimaryKilled(t *testing.T) {
 // A replica is promoted that lacks the last writes: what it does not know of passes once
 // more, which is never more than the burst and what the rate gives in that time.
 func TestPromotedReplicaLags(t *testing.T) {
+	xtest.Long(t)
 	t.Parallel()
 	sentinels := redistest.StartSentinels(t, 2)
 	file := filepath.Join(t.TempDir(), "rules.yaml")

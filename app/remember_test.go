@@ -14,6 +14,7 @@ import (
 
 	"stint"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 	"stint/store/redis"
 	"stint/store/refusals"
 	"stint/store/storetest"
@@ -45,6 +46,7 @@ func recalling(t testing.TB, url, namespace string, clock func() time.Time) *ref
 
 // Around a real Redis a store that remembers refusals is that Redis.
 func TestRefusalsSuite(t *testing.T) {
+	xtest.Long(t)
 	server := redistest.Start(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {

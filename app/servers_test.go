@@ -10,6 +10,7 @@ import (
 
 	"stint"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 	"stint/store/storetest"
 )
 
@@ -26,6 +27,7 @@ func threeServers(t *testing.T) (servers [3]*redistest.Server, url string) {
 
 // TestServersSuite: three servers are one store.
 func TestServersSuite(t *testing.T) {
+	xtest.Long(t)
 	_, url := threeServers(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {

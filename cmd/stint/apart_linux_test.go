@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/netns"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // In no window does more pass than the limit says where the nodes have a network of their
@@ -18,6 +19,7 @@ import (
 // half of them, do not reach Redis, for longer than a lease, while Redis is emptied
 // meanwhile, and over bad cables.
 func TestNodesLeasedApart(t *testing.T) {
+	xtest.Long(t)
 	t.Parallel()
 	calm, long := 1500*time.Millisecond, 4*time.Second
 	if testing.Short() {

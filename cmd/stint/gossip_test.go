@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // toldRules are decided by each node by itself, which tells the others.
@@ -75,6 +77,7 @@ func known(t testing.TB, nodes []*node, key string, want int) {
 // known to the one that takes its place; one without their key is refused; one that is told
 // to stop tells the last of what it let pass.
 func TestNodesGossip(t *testing.T) {
+	xtest.Long(t)
 	t.Parallel()
 	key, at := keyFile(t), freePorts(t, 4)
 	start := func(i int, flags ...string) *node {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // lentRules are leased: 500 a second may pass, 500 at once, and 1,000 in all.
@@ -93,6 +94,7 @@ type fault struct {
 // everything it knew, or starts again; on one server and on a Cluster, of which a primary is
 // killed; where nodes deny without the store, and where each has a share of its own.
 func TestNodesLeasedThroughFaults(t *testing.T) {
+	xtest.Long(t)
 	t.Parallel()
 	calm := 1500 * time.Millisecond
 	if testing.Short() {

@@ -29,3 +29,12 @@ func SkipNotGranted(t testing.TB, what string) {
 	t.Helper()
 	t.Skipf("skipped: not granted here: %s", what)
 }
+
+// Long skips a test where tests are to be quick, with -short; the race detector, under which
+// make test runs short ones too, gets it all the same.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() && !Race {
+		t.Skip("long: make test runs it")
+	}
+}
