@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"stint"
 )
@@ -26,37 +25,16 @@ import (
 type ruled struct {
 	named map[rulename]*stint.Terms
 	until map[*stint.Terms]stint.Instant // of rules that are gossip since lately
+	last  stint.Instant                  // of these
+}
+
+// read has the store read about the keys of a rule until then.
+func (r *ruled) read(t *stint.Terms, until stint.Instant) {
+	r.until[t], r.last = until, max(r.last, until)
 }
 
 // rulename names a rule, from one version of it to the next.
 type rulename struct{ domain, rule string }
-
-// gate keeps takes waiting.
-type gate struct {
-	open atomic.Pointer[chan struct{}] // closed when they may go on; nil: they may
-}
-
-// wait waits until takes may be decided.
-func (g *gate) wait(ctx context.Context) error {
-	for c := g.open.Load(); c != nil; c = g.open.Load() {
-		select {
-		case <-*c:
-		case <-ctx.Done():
-			return fmt.Errorf("gossip: not decided, rules are being changed: %w", ctx.Err())
-		}
-	}
-	return nil
-}
-
-// shut keeps takes waiting until done is called.
-func (g *gate) shut() (done func()) {
-	c := make(chan struct{})
-	g.open.Store(&c)
-	return func() {
-		g.open.Store(nil)
-		close(c)
-	}
-}
 
 // ErrNotTold says that the store could not be told what was used of keys that it decides
 // from now on.
@@ -67,9 +45,10 @@ var ErrNotTold = errors.New("gossip: the store does not answer")
 // the time of ctx; an error says that so much may pass once more. Takes wait until done is
 // called, which must be.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), err error) {
-	done = s.gate.shut()
-	now := s.clock.now()
-	old, next := s.rules.Load(), &ruled{make(map[rulename]*stint.Terms, len(all)), map[*stint.Terms]stint.Instant{}}
+	s.gate.Lock() // waits for the takes that are under way
+	done = s.gate.Unlock
+	now := s.clock.Now()
+	old, next := s.rules.Load(), &ruled{named: make(map[rulename]*stint.Terms, len(all)), until: map[*stint.Terms]stint.Instant{}}
 	for _, t := range all {
 		id := rulename{t.Domain, t.Rule}
 		next.named[id] = t
@@ -81,9 +60,9 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), er
 		case was.Coordination != stint.Gossip:
 			var used stint.State
 			t.Limit.Force(&used, now, uint64(t.Limit.Most()))
-			next.until[t] = t.Limit.Expiry(&used)
+			next.read(t, t.Limit.Expiry(&used))
 		case old.until[was] > now:
-			next.until[t] = old.until[was]
+			next.read(t, old.until[was])
 		}
 	}
 	s.rules.Store(next)
@@ -163,10 +142,14 @@ func (e *entry) part(peers []uint64, now stint.Instant) int64 {
 // asked for since. Where the store does not answer they begin anew.
 func (s *Store) arrive(ctx context.Context, call *stint.Call) {
 	rules := s.rules.Load()
-	if rules == nil || len(rules.until) == 0 {
+	if rules == nil || rules.last == 0 {
 		return
 	}
-	now := s.clock.now()
+	now := s.clock.Now()
+	if now >= rules.last { // nothing is to be read any more
+		s.rules.CompareAndSwap(rules, &ruled{named: rules.named})
+		return
+	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		if until := rules.until[t.Terms]; t.Terms == nil || until <= now || !counts(t.Limit) || s.node.based(t) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"stint"
+	"stint/internal/clock"
 )
 
 // Peers carry messages between nodes. Package coord/gossip/members has those of a network.
@@ -69,10 +71,10 @@ type Store struct {
 	peers  Peers
 	asking stint.Store
 	base   stint.Store
-	clock  clock
+	clock  clock.Clock
 	wants  chan []byte
 	rules  atomic.Pointer[ruled]
-	gate   gate
+	gate   sync.RWMutex // held to change the rules
 }
 
 var (
@@ -83,7 +85,7 @@ var (
 // New returns a store that knows nobody yet. Nil peers: it never will.
 func New(peers Peers, o StoreOptions) *Store {
 	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, wants: make(chan []byte, 64)}
-	s.clock.start(time.Now())
+	s.clock.Start(time.Now())
 	s.asking = asking{s}
 	if o.Around != nil {
 		s.asking = o.Around(s.asking)
@@ -93,16 +95,20 @@ func New(peers Peers, o StoreOptions) *Store {
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
-	if err := s.gate.wait(ctx); err != nil {
-		return err
-	}
 	s.arrive(ctx, call)
 	for i := range call.Takes {
 		if call.Takes[i].AskPeers {
 			return s.asking.Decide(ctx, call)
 		}
 	}
-	return s.node.Decide(call, s.clock.now())
+	return s.decide(call)
+}
+
+// decide answers a call from what is known, unless the rules are being changed: then it waits.
+func (s *Store) decide(call *stint.Call) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	return s.node.Decide(call, s.clock.Now())
 }
 
 // asking is a store that asks all peers first.
@@ -127,7 +133,7 @@ func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 			return fmt.Errorf("%w: %w", errSilent, ctx.Err())
 		}
 	}
-	return a.node.Decide(call, a.clock.now())
+	return a.decide(call)
 }
 
 // Start begins to look for peers. Those who wait for Whole know what the others know.
@@ -149,13 +155,13 @@ func (s *Store) Whole(ctx context.Context) bool {
 			return true
 		}
 		if wait <= 0 { // it asks, and asks others
-			s.send(s.node.Tick(s.clock.now()))
+			s.send(s.node.Tick(s.clock.Now()))
 			wait = s.node.Interval()
 		}
 		select {
 		case <-look.C:
 		case message := <-s.wants: // of others who are as new
-			s.send(s.node.Receive(message, s.clock.now()))
+			s.send(s.node.Receive(message, s.clock.Now()))
 		case <-ctx.Done():
 			return false
 		}
@@ -179,13 +185,13 @@ func (s *Store) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			s.clock.follow()
-			s.send(s.node.Tick(s.clock.now()))
+			s.clock.Follow()
+			s.send(s.node.Tick(s.clock.Now()))
 		case message := <-s.wants:
-			s.send(s.node.Receive(message, s.clock.now()))
+			s.send(s.node.Receive(message, s.clock.Now()))
 		case <-ctx.Done():
 			<-looking
-			s.send(s.node.Last(s.clock.now()))
+			s.send(s.node.Last(s.clock.Now()))
 			s.peers.Close()
 			return
 		}
@@ -197,8 +203,8 @@ func (s *Store) alone(ctx context.Context, tick *time.Ticker) {
 	for {
 		select {
 		case <-tick.C:
-			s.clock.follow()
-			s.node.Tick(s.clock.now())
+			s.clock.Follow()
+			s.node.Tick(s.clock.Now())
 		case <-ctx.Done():
 			return
 		}
@@ -233,32 +239,8 @@ func (s *Store) Receive(message []byte) {
 		}
 		return
 	}
-	s.send(s.node.Receive(message, s.clock.now()))
+	s.send(s.node.Receive(message, s.clock.Now()))
 }
 
 // Stats returns the present numbers.
 func (s *Store) Stats() Stats { return s.node.Stats() }
-
-// clock is the machine's clock, which runs as evenly as its monotonic clock and is set
-// forward when the wall clock was.
-type clock struct {
-	base   time.Time // of the monotonic clock
-	offset atomic.Int64
-}
-
-func (c *clock) start(t time.Time) {
-	c.base = t
-	c.offset.Store(t.UnixMicro())
-}
-
-func (c *clock) now() stint.Instant {
-	return stint.Instant(c.offset.Load() + int64(time.Since(c.base)/time.Microsecond))
-}
-
-// follow sets the clock forward to the wall clock where that has been set, or the machine
-// has slept.
-func (c *clock) follow() {
-	if ahead := time.Now().UnixMicro() - int64(c.now()); ahead > 1000 {
-		c.offset.Add(ahead)
-	}
-}

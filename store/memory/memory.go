@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/carry"
+	"stint/internal/clock"
 	"stint/internal/fingerprint"
 )
 
@@ -76,7 +77,7 @@ type Store struct {
 	shift   uint        // shard of a fingerprint: its top bits
 	budget  int64
 	clock   func() stint.Instant // nil: own
-	own     ownClock
+	own     clock.Clock
 	limits  registry
 	shards  []shard
 	tables  []atomic.Pointer[table] // of the shards, close together
@@ -102,7 +103,7 @@ func New(options Options) *Store {
 		seed: fingerprint.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
 		budget: budget, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
 	}
-	s.own.start(time.Now())
+	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
 	s.calls.New = func() any { return new(call) }
 	s.scratch.New = func() any { return new([]entry) }
@@ -175,7 +176,7 @@ func (s *Store) now(at stint.Instant) stint.Instant {
 	case s.clock != nil:
 		return s.clock()
 	}
-	return s.own.now()
+	return s.own.Now()
 }
 
 // query is one take with the time to decide it at.
@@ -278,30 +279,5 @@ func (q *query) late(at stint.Instant, d *stint.Decision) {
 	}
 	if d.ResetAfter > 0 {
 		d.ResetAfter += by
-	}
-}
-
-// ownClock is the machine's clock, which runs as evenly as its monotonic clock and
-// is set forward when the wall clock was.
-type ownClock struct {
-	base   time.Time // of the monotonic clock
-	offset atomic.Int64
-}
-
-func (c *ownClock) start(t time.Time) {
-	c.base = t
-	c.offset.Store(t.UnixMicro())
-}
-
-func (c *ownClock) now() stint.Instant {
-	return stint.Instant(c.offset.Load() + int64(time.Since(c.base)/time.Microsecond))
-}
-
-// follow sets the clock forward to the wall clock where that has been set, or the
-// machine has slept. It never sets it back: that would only lengthen waits that
-// were promised.
-func (c *ownClock) follow() {
-	if ahead := time.Now().UnixMicro() - int64(c.now()); ahead > int64(time.Millisecond/time.Microsecond) {
-		c.offset.Add(ahead)
 	}
 }

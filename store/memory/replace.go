@@ -189,7 +189,7 @@ func (s *Store) Stats() Stats {
 // It holds the lock of one shard at a time, for well under 1 ms.
 func (s *Store) Sweep() {
 	if s.clock == nil {
-		s.own.follow()
+		s.own.Follow()
 	}
 	now := s.now(0)
 	for i := range s.shards {
