@@ -1,7 +1,5 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // LeaseRule are the numbers of one leased rule, of one store on the network.
 type LeaseRule struct {
 	Domain, Rule string
@@ -16,43 +14,31 @@ type LeaseRule struct {
 
 // LeaseRules says where the numbers of each leased rule are read from, whenever metrics are.
 // A rule may come several times, once from each store. It is to be called once at most.
-func (m *Metrics) LeaseRules(read func() []LeaseRule) { m.reg.MustRegister(leaseRules{m, read}) }
-
-var (
-	leaseRuleHeldDesc     = desc("lease_rule_held_units", "Units of a leased rule that were lent to this process and are not spent.", "domain", "rule")
-	leaseRuleIdleDesc     = desc("lease_rule_idle_units", "Units of these of keys that nobody asks for at present.", "domain", "rule")
-	leaseRuleStrandedDesc = desc("lease_rule_stranded_ratio", "Part of the units of a leased rule that were lent to this process that it gave back unspent.", "domain", "rule")
-	leaseRuleLentDesc     = desc("lease_rule_lent_units_total", "Units of a leased rule that were lent to this process.", "domain", "rule")
-	leaseRuleHomeDesc     = desc("lease_rule_home_units_total", "Units of a leased rule that this process gave back unspent.", "domain", "rule")
-	leaseRuleAsksDesc     = desc("lease_rule_store_decisions_total", "Decisions of a leased rule that the store made.", "domain", "rule")
-	leaseRuleToldDesc     = desc("lease_rule_told_total", "Keys of a leased rule of which the store was told in messages.", "domain", "rule")
-	leaseRuleCallsDesc    = desc("lease_rule_store_calls_ratio", "What the store was asked and told of a leased rule, for each decision of it in this process.", "domain", "rule")
-	leaseRuleOwnDesc      = desc("lease_rule_own_total", "Decisions of a leased rule that were charged to what this process has of it to itself.", "domain", "rule")
-)
-
-// leaseRules collects the metrics of leased rules.
-type leaseRules struct {
-	of   *Metrics
-	read func() []LeaseRule
+func (m *Metrics) LeaseRules(read func() []LeaseRule) {
+	m.reg.MustRegister(numbers[leaseRule]{leaseRuleNumbers, func(tell func(*leaseRule, ...string)) {
+		board := m.current.Load()
+		for name, r := range leaseRulesOf(read()) {
+			if c := board.byName[name]; c != nil {
+				r.decided = c.allowed.Load() + c.denied.Load()
+			}
+			tell(r, name.domain, name.name)
+		}
+	}})
 }
 
-var _ prometheus.Collector = leaseRules{}
-
-func (l leaseRules) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		leaseRuleHeldDesc, leaseRuleIdleDesc, leaseRuleStrandedDesc, leaseRuleLentDesc, leaseRuleHomeDesc,
-		leaseRuleAsksDesc, leaseRuleToldDesc, leaseRuleCallsDesc, leaseRuleOwnDesc,
-	} {
-		ch <- d
-	}
+// leaseRule is the sum over all stores.
+type leaseRule struct {
+	LeaseRule
+	decided uint64 // takes of it in this process
 }
 
-func (l leaseRules) Collect(ch chan<- prometheus.Metric) {
-	sums := map[ruleName]*LeaseRule{}
-	for _, one := range l.read() {
+// leaseRulesOf adds up what each store says of each rule.
+func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
+	sums := map[ruleName]*leaseRule{}
+	for _, one := range all {
 		sum := sums[ruleName{one.Domain, one.Rule}]
 		if sum == nil {
-			sum = new(LeaseRule)
+			sum = new(leaseRule)
 			sums[ruleName{one.Domain, one.Rule}] = sum
 		}
 		sum.Held += one.Held
@@ -63,20 +49,18 @@ func (l leaseRules) Collect(ch chan<- prometheus.Metric) {
 		sum.Home += one.Home
 		sum.Own += one.Own
 	}
-	out, board := sink(ch), l.of.current.Load()
-	for name, r := range sums {
-		decided := uint64(0)
-		if c := board.byName[name]; c != nil {
-			decided = c.allowed.Load() + c.denied.Load()
-		}
-		out.gauge(leaseRuleHeldDesc, float64(r.Held), name.domain, name.name)
-		out.gauge(leaseRuleIdleDesc, float64(r.Idle), name.domain, name.name)
-		out.gauge(leaseRuleStrandedDesc, float64(r.Home)/float64(max(1, r.Lent)), name.domain, name.name)
-		out.gauge(leaseRuleCallsDesc, float64(r.Asks+r.Told)/float64(max(1, decided)), name.domain, name.name)
-		out.counter(leaseRuleLentDesc, r.Lent, name.domain, name.name)
-		out.counter(leaseRuleHomeDesc, r.Home, name.domain, name.name)
-		out.counter(leaseRuleAsksDesc, r.Asks, name.domain, name.name)
-		out.counter(leaseRuleToldDesc, r.Told, name.domain, name.name)
-		out.counter(leaseRuleOwnDesc, r.Own, name.domain, name.name)
-	}
+	return sums
+}
+
+// leaseRuleNumbers are the metrics of these.
+var leaseRuleNumbers = []number[leaseRule]{
+	gauge("lease_rule_held_units", "Units of a leased rule that were lent to this process and are not spent.", func(s *leaseRule) float64 { return float64(s.Held) }, "domain", "rule"),
+	gauge("lease_rule_idle_units", "Units of these of keys that nobody asks for at present.", func(s *leaseRule) float64 { return float64(s.Idle) }, "domain", "rule"),
+	gauge("lease_rule_stranded_ratio", "Part of the units of a leased rule that were lent to this process that it gave back unspent.", func(s *leaseRule) float64 { return float64(s.Home) / float64(max(1, s.Lent)) }, "domain", "rule"),
+	counter("lease_rule_lent_units_total", "Units of a leased rule that were lent to this process.", func(s *leaseRule) uint64 { return s.Lent }, "domain", "rule"),
+	counter("lease_rule_home_units_total", "Units of a leased rule that this process gave back unspent.", func(s *leaseRule) uint64 { return s.Home }, "domain", "rule"),
+	counter("lease_rule_store_decisions_total", "Decisions of a leased rule that the store made.", func(s *leaseRule) uint64 { return s.Asks }, "domain", "rule"),
+	counter("lease_rule_told_total", "Keys of a leased rule of which the store was told in messages.", func(s *leaseRule) uint64 { return s.Told }, "domain", "rule"),
+	gauge("lease_rule_store_calls_ratio", "What the store was asked and told of a leased rule, for each decision of it in this process.", func(s *leaseRule) float64 { return float64(s.Asks+s.Told) / float64(max(1, s.decided)) }, "domain", "rule"),
+	counter("lease_rule_own_total", "Decisions of a leased rule that were charged to what this process has of it to itself.", func(s *leaseRule) uint64 { return s.Own }, "domain", "rule"),
 }
