@@ -14,7 +14,7 @@ import (
 type deciding struct {
 	*place
 	node    *eventual.Node
-	waiting []waiting
+	waiting queue
 	open    int // messages of the present round that have no answer
 
 	took  map[stint.Key]*record // what was decided here
@@ -196,7 +196,7 @@ func (n *deciding) send(trip *eventual.Trip, then func(next eventual.Next, err e
 		}
 		next, err := n.node.End(trip, n.clock(), nil)
 		then(next, err, decided)
-		n.wake()
+		n.waiting.wake(n.place, n.begin)
 	})
 }
 
@@ -217,26 +217,6 @@ func (n *deciding) exchange(trips []*eventual.Trip, rest bool) {
 				n.exchange(n.node.Rest(n.clock()), true)
 			}
 		})
-	}
-}
-
-// wake begins those once more who waited for an answer that is there.
-func (n *deciding) wake() {
-	list := n.waiting
-	n.waiting = nil
-	for _, one := range list {
-		select {
-		case <-one.done:
-			n.on(n.w.now, func() {
-				if n.is != n {
-					n.w.fail(one.q)
-					return
-				}
-				n.begin(one.q, one.had)
-			})
-		default:
-			n.waiting = append(n.waiting, one)
-		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type leased struct {
 	*place
 	node    *lease.Node
-	waiting []waiting
+	waiting queue
 }
 
 // waiting is a request that waits for an answer to another one.
@@ -89,26 +89,29 @@ func (n *leased) send(trip *lease.Trip, q *request) {
 				return q.begun
 			})
 		}
-		n.wake()
+		n.waiting.wake(n.place, n.begin)
 	})
 }
 
-// wake asks once more for those who waited for an answer that is there.
-func (n *leased) wake() {
-	list, is := n.waiting, n.is
-	n.waiting = nil
+// queue are requests that wait.
+type queue []waiting
+
+// wake has those begun once more whose answer is there, unless their process died.
+func (l *queue) wake(p *place, begin func(q *request, had int)) {
+	list, is := *l, p.is
+	*l = nil
 	for _, one := range list {
 		select {
 		case <-one.done:
-			n.on(n.w.now, func() {
-				if n.is != is {
-					n.w.fail(one.q)
+			p.on(p.w.now, func() {
+				if p.is != is {
+					p.w.fail(one.q)
 					return
 				}
-				n.begin(one.q, one.had)
+				begin(one.q, one.had)
 			})
 		default:
-			n.waiting = append(n.waiting, one)
+			*l = append(*l, one)
 		}
 	}
 }

@@ -9,23 +9,20 @@ import (
 	"stint"
 )
 
-// overwriting is a process that decides alone and tells the store, and makes the usual
-// mistakes: what the store says takes the place of all that is known here, also of what was
-// taken since it was told; what it could not be told is forgotten; and what comes to it twice
-// counts twice.
-type overwriting struct {
+// naive is a process that decides alone, and notes what it took.
+type naive struct {
 	*place
 	states map[stint.Key]*stint.State
 	took   map[stint.Key]uint32
 }
 
-func newOverwriting(p *place) node {
-	return &overwriting{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
+func newNaive(p *place) naive {
+	return naive{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
 }
 
-func (n *overwriting) held() int64 { return 0 }
+func (n *naive) held() int64 { return 0 }
 
-func (n *overwriting) decide(q *request) {
+func (n *naive) decide(q *request) {
 	l := write(&q.call, 0)
 	(&shelf{ledger: plain, states: n.states}).decide(l, n.w.now)
 	q.call.Results = l.call.Results
@@ -33,6 +30,16 @@ func (n *overwriting) decide(q *request) {
 	if q.Cost > 0 && l.call.Results[0].Allowed {
 		n.took[l.call.Takes[0].Key] += q.Cost
 	}
+}
+
+// overwriting is a process that decides alone and tells the store, and makes the usual
+// mistakes: what the store says takes the place of all that is known here, also of what was
+// taken since it was told; what it could not be told is forgotten; and what comes to it twice
+// counts twice.
+type overwriting struct{ naive }
+
+func newOverwriting(p *place) node {
+	return &overwriting{newNaive(p)}
 }
 
 func (n *overwriting) tick() time.Duration {
@@ -50,26 +57,10 @@ func (n *overwriting) tick() time.Duration {
 // adding is a process that decides alone and tells the others, and makes the usual mistake:
 // it tells what was taken since the last time and not how much in all, and whoever hears it
 // adds it. What is lost is never heard of, and what comes twice counts twice.
-type adding struct {
-	*place
-	states map[stint.Key]*stint.State
-	took   map[stint.Key]uint32
-}
+type adding struct{ naive }
 
 func newAdding(p *place) node {
-	return &adding{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
-}
-
-func (n *adding) held() int64 { return 0 }
-
-func (n *adding) decide(q *request) {
-	l := write(&q.call, 0)
-	(&shelf{ledger: plain, states: n.states}).decide(l, n.w.now)
-	q.call.Results = l.call.Results
-	n.w.here(q)
-	if q.Cost > 0 && l.call.Results[0].Allowed {
-		n.took[l.call.Takes[0].Key] += q.Cost
-	}
+	return &adding{newNaive(p)}
 }
 
 func (n *adding) tick() time.Duration {
