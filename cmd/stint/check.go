@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/coord/eventual"
+	"stint/internal/filetree"
 	"stint/rule"
 )
 
@@ -105,15 +105,17 @@ func check(ctx context.Context, s streams, args []string) error {
 
 // found is what the arguments of check name.
 type found struct {
-	rules []string // files and folders
-	tests []rule.Source
-	seen  map[string]bool // files of tests
+	rules  []string // files and folders
+	tests  []rule.Source
+	finder filetree.Finder // of tests
 }
 
 // findRules sorts files and folders into rules and tests. What is not there stays
 // among the rules, where loading says so.
 func findRules(names []string) (*found, error) {
-	f := &found{seen: make(map[string]bool)}
+	f := &found{finder: filetree.Finder{Keep: func(path string) bool {
+		return strings.HasSuffix(path, "_test.yaml") || strings.HasSuffix(path, "_test.yml")
+	}}}
 	given := make(map[string]bool)
 	for _, name := range names {
 		given[filepath.Clean(name)] = true
@@ -124,50 +126,34 @@ func findRules(names []string) (*found, error) {
 		info, err := os.Stat(name)
 		switch {
 		case isTest && err == nil && !info.IsDir():
-			errs = append(errs, f.addTest(name))
+			errs = append(errs, f.addTests(name))
 			if beside := stem + filepath.Ext(name); len(names) == 1 && !given[beside] {
 				f.rules = append(f.rules, beside)
 			}
 		case err == nil && info.IsDir():
 			f.rules = append(f.rules, name)
-			errs = append(errs, f.addFolder(name))
+			errs = append(errs, f.addTests(name))
 		default:
 			f.rules = append(f.rules, name)
 			beside := strings.TrimSuffix(name, filepath.Ext(name)) + "_test" + filepath.Ext(name)
 			if _, err := os.Stat(beside); err == nil {
-				errs = append(errs, f.addTest(beside))
+				errs = append(errs, f.addTests(beside))
 			}
 		}
 	}
 	return f, errors.Join(errs...)
 }
 
-func (f *found) addTest(name string) error {
-	if f.seen[filepath.Clean(name)] {
-		return nil
-	}
-	f.seen[filepath.Clean(name)] = true
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return &refusal{fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions"}
-	}
-	f.tests = append(f.tests, rule.Source{Name: name, Data: data})
-	return nil
-}
-
-// addFolder takes the tests of all folders below dir that rules are read from.
-func (f *found) addFolder(dir string) error {
-	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return &refusal{fmt.Sprintf("%s: cannot read the folder: %v", name, err), "check its permissions"}
-		case name != dir && strings.HasPrefix(entry.Name(), "."):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-		case strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml"):
-			return f.addTest(name)
+// addTests takes a file of tests, or those of all folders below a folder that rules are
+// read from. What it cannot find there, loading the rules cannot either, and says so.
+func (f *found) addTests(path string) error {
+	files, _, _ := f.finder.Find(path)
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return &refusal{fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions"}
 		}
-		return nil
-	})
+		f.tests = append(f.tests, rule.Source{Name: name, Data: data})
+	}
+	return nil
 }
