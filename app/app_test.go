@@ -12,11 +12,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"stint/internal/printed"
 )
 
 // The client of a Cluster sleeps in goroutines of its own that outlive it and end by
@@ -60,7 +61,7 @@ type service struct {
 // start runs a service on free ports until the test ends.
 func start(t *testing.T, change func(*Config)) *service {
 	t.Helper()
-	s := &service{t: t, log: newSink()}
+	s := &service{t: t, log: new(sink)}
 	config := DefaultConfig()
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "", ""
 	config.Output = s.log
@@ -76,22 +77,8 @@ func start(t *testing.T, change func(*Config)) *service {
 	return s
 }
 
-// sink keeps a log and wakes who waits for a line of it.
-type sink struct {
-	mu   sync.Mutex
-	text strings.Builder
-	more chan struct{} // closed and made anew at each line
-}
-
-func newSink() *sink { return &sink{more: make(chan struct{})} }
-
-func (s *sink) Write(line []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.more)
-	s.more = make(chan struct{})
-	return s.text.Write(line)
-}
+// sink is a log, for tests that wait for lines of it.
+type sink struct{ printed.Text }
 
 // await waits for a line, after the first skip bytes, that holds all words. It
 // returns where that line ends.
@@ -99,9 +86,7 @@ func (s *sink) await(t *testing.T, skip int, words ...string) int {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		s.mu.Lock()
-		text, more := s.text.String(), s.more
-		s.mu.Unlock()
+		text, more := s.Follow()
 		at := skip
 		for line := range strings.Lines(text[skip:]) {
 			at += len(line)
@@ -126,11 +111,7 @@ func holds(line string, words []string) bool {
 	return true
 }
 
-func (s *sink) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Len()
-}
+func (s *sink) size() int { return len(s.String()) }
 
 // client keeps no connection, so that none outlives its test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
@@ -298,9 +279,7 @@ func TestListeners(t *testing.T) {
 	if s.Addr("admin") != "" {
 		t.Errorf("admin listens on %s, and is switched off", s.Addr("admin"))
 	}
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	if strings.Contains(s.log.text.String(), "listener=grpc") {
+	if strings.Contains(s.log.String(), "listener=grpc") {
 		t.Error("grpc is logged, and was switched off")
 	}
 }

@@ -84,15 +84,15 @@ func release(t *testing.T, root, name, rules string) {
 func TestEnvoyImageSwap(t *testing.T) {
 	root := t.TempDir()
 	release(t, root, "1", rulesOf(3))
-	sink, err := net.ListenPacket("udp", "127.0.0.1:0")
+	statsd, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
-	defer sink.Close()
-	_, statsd, _ := net.SplitHostPort(sink.LocalAddr().String())
-	log := newSink()
+	defer statsd.Close()
+	_, port, _ := net.SplitHostPort(statsd.LocalAddr().String())
+	log := new(sink)
 	config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, []string{
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "LOG_LEVEL=INFO",
 		"RUNTIME_ROOT=" + root + "/current", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true",
-		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PROTOCOL=udp", "STATSD_PORT=" + statsd, "STATS_FLUSH_INTERVAL=50ms", "EXTRA_TAGS=zone:a",
+		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PROTOCOL=udp", "STATSD_PORT=" + port, "STATS_FLUSH_INTERVAL=50ms", "EXTRA_TAGS=zone:a",
 		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-Reset",
 	})
 	must(t, err)
@@ -116,9 +116,9 @@ func TestEnvoyImageSwap(t *testing.T) {
 		t.Errorf("rlconfig: %s", body)
 	}
 	line := "ratelimit.service.rate_limit.api.user.total_hits.__zone=a:1|c\n"
-	must(t, sink.SetReadDeadline(time.Now().Add(patience)))
+	must(t, statsd.SetReadDeadline(time.Now().Add(patience)))
 	for buffer, seen := make([]byte, 64<<10), ""; !strings.Contains(seen, line); {
-		n, _, err := sink.ReadFrom(buffer)
+		n, _, err := statsd.ReadFrom(buffer)
 		if err != nil {
 			t.Fatalf("%v; so far came %s", err, seen)
 		}

@@ -82,7 +82,7 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	name, change := keeping(t)
 	config := DefaultConfig()
 	change(&config)
-	config.Output = newSink()
+	config.Output = new(sink)
 	a, err := New(config)
 	must(t, err)
 	a.Stop(context.Background())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"stint/internal/printed"
 )
 
 // patience is how long a process may take to be ready.
@@ -117,16 +117,14 @@ func (f *fleet) stop() {
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-
-	mu    sync.Mutex
-	log   bytes.Buffer
+	log   printed.Text
 	asked int // what asks said last
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	leash(cmd)
-	cmd.Stdout, cmd.Stderr = p, p
+	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") }) // flags say all
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -138,22 +136,9 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// Write keeps what the process prints.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-func (p *process) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
 // address returns where a node listens, "" as long as it does not.
 func (p *process) address(listener string) string {
-	for line := range strings.Lines(p.text()) {
+	for line := range strings.Lines(p.log.String()) {
 		var entry struct{ Msg, Listener, Address string }
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" && entry.Listener == listener {
 			return entry.Address
@@ -192,9 +177,9 @@ func (p *process) await(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s has ended:\n%s", p.cmd.Path, p.text())
+			return fmt.Errorf("%s has ended:\n%s", p.cmd.Path, p.log.String())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w:\n%s", p.cmd.Path, ctx.Err(), p.text())
+			return fmt.Errorf("%s is not ready: %w:\n%s", p.cmd.Path, ctx.Err(), p.log.String())
 		case <-tick.C:
 		}
 	}

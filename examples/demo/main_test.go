@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"stint/internal/printed"
 	"stint/internal/proxytest"
 	"stint/internal/redistest"
 )
@@ -68,7 +68,7 @@ func TestEnded(t *testing.T) {
 	binary := proxytest.Build(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
-			out := &watched{more: make(chan struct{}, 1)}
+			out := new(printed.Text)
 			cmd := exec.Command(os.Args[0], "-stint", binary, "-for", "1m")
 			cmd.Env = append(os.Environ(), "RUN_DEMO=1", "STINT_DEMO=not of the nodes", "TMPDIR="+t.TempDir())
 			cmd.Stdout, cmd.Stderr = out, out
@@ -78,13 +78,13 @@ func TestEnded(t *testing.T) {
 			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where all went well
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			for !strings.Contains(out.text(), "all nodes answer") {
+			for said, more := out.Follow(); !strings.Contains(said, "all nodes answer"); said, more = out.Follow() {
 				select {
-				case <-out.more:
+				case <-more:
 				case err := <-ended:
-					t.Fatalf("it has ended: %v\n%s", err, out.text())
+					t.Fatalf("it has ended: %v\n%s", err, out.String())
 				case <-time.After(patience):
-					t.Fatalf("it does not start:\n%s", out.text())
+					t.Fatalf("it does not start:\n%s", out.String())
 				}
 			}
 			children := childrenOf(t, cmd.Process.Pid)
@@ -97,8 +97,8 @@ func TestEnded(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("it ended with status 0")
 			}
-			if signal != syscall.SIGKILL && !strings.Contains(out.text(), "demo: interrupted") {
-				t.Errorf("it said:\n%s", out.text())
+			if signal != syscall.SIGKILL && !strings.Contains(out.String(), "demo: interrupted") {
+				t.Errorf("it said:\n%s", out.String())
 			}
 			for _, child := range children {
 				proxytest.Until(t, "the end of process "+child, func() bool { return !lives(child) })
@@ -139,28 +139,4 @@ func look(stat string) (state, parent string) {
 		return fields[0], fields[1]
 	}
 	return "", ""
-}
-
-// watched keeps what is written, and tells that there is more.
-type watched struct {
-	more chan struct{}
-	mu   sync.Mutex
-	buf  bytes.Buffer
-}
-
-// Write fulfils io.Writer.
-func (w *watched) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
-	return w.buf.Write(b)
-}
-
-func (w *watched) text() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
 }

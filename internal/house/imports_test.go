@@ -35,7 +35,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/*", "internal/*/*"},
-		[]string{".", "internal/xtest", "internal/wording", "internal/*/*"},
+		[]string{".", "internal/xtest", "internal/wording", "internal/printed", "internal/*/*"},
 		"a helper that knows its users helps nobody else",
 	},
 	{

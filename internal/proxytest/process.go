@@ -10,11 +10,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"stint/internal/printed"
 	"stint/internal/xtest"
 )
 
@@ -49,7 +49,7 @@ type Process struct {
 	command Command
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed once cmd has ended
-	log     output
+	log     printed.Text
 }
 
 // Binary returns where a program is, in PATH or among the Python packages of this
@@ -191,22 +191,3 @@ func (p *Process) kill() {
 
 // Log returns what the process has printed.
 func (p *Process) Log() string { return p.log.String() }
-
-// output keeps what a process prints.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write fulfils io.Writer.
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/internal/printed"
 	"stint/internal/xtest"
 )
 
@@ -224,27 +225,18 @@ func freePort(t testing.TB) int {
 
 // lines keeps what a server prints.
 type lines struct {
+	printed.Text
 	ready chan struct{}
-	mu    sync.Mutex
-	text  strings.Builder
 }
 
 func (l *lines) read(from *bufio.Scanner, ended chan struct{}) {
 	defer close(ended)
 	ready := false
 	for from.Scan() {
-		l.mu.Lock()
-		l.text.WriteString(from.Text() + "\n")
-		l.mu.Unlock()
+		fmt.Fprintln(l, from.Text())
 		if !ready && (strings.Contains(from.Text(), "Ready to accept connections") || strings.Contains(from.Text(), "+monitor master")) {
 			ready = true
 			close(l.ready)
 		}
 	}
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -14,31 +14,14 @@ import (
 	"stint"
 	"stint/coord/gossip"
 	"stint/coord/gossip/members"
+	"stint/internal/printed"
 )
-
-// logged is what was logged, for tests to read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // node is one of a fleet in this process.
 type node struct {
 	*gossip.Store
 	members *members.Members
-	log     *logged
+	log     *printed.Text
 	stop    func()
 }
 
@@ -50,7 +33,7 @@ func start(t testing.TB, key []byte, join ...*node) *node {
 
 func startAt(t testing.TB, key []byte, interval time.Duration, join ...*node) *node {
 	t.Helper()
-	n := &node{log: new(logged)}
+	n := &node{log: new(printed.Text)}
 	o := members.Options{Addr: "127.0.0.1:0", Key: key, Log: slog.New(slog.NewTextHandler(n.log, nil))}
 	for _, other := range join {
 		o.Join = append(o.Join, other.members.Addr())
