@@ -133,7 +133,7 @@ func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now 
 }
 
 // clip returns n as what fits into a loan.
-func clip(n float64) uint32 { return uint32(min(max(n, 0), 1<<24)) }
+func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // landLocked ends an ask that was answered: with what was lent, or that there is nothing.
 func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {

@@ -357,3 +357,29 @@ func ExampleStore() {
 	<-stopped
 	// Output: 100 of 1000 passed
 }
+
+// Of a limit of thousands of millions a node holds as much of it as it uses, and what it does
+// not use comes home, to the last unit.
+func TestLargeComesHome(t *testing.T) {
+	large := stint.MustLimit(stint.Spec{Requests: 4_000_000_000, Per: 24 * time.Hour})
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		const cost = 2_000_000
+		taken, most := int64(0), int64(0)
+		for range 500 {
+			pass(time.Millisecond)
+			if f.decide(t, 0, take("a", large, cost))[0].Allowed {
+				taken += cost
+			}
+			most = max(most, f.nodes[0].Stats().Held)
+		}
+		pass(3 * time.Second)
+		look := stint.Call{Takes: []stint.Take{{Key: "a", Limit: large}}}
+		if err := f.store.Store.Decide(t.Context(), &look); err != nil {
+			t.Fatal(err)
+		}
+		if left := look.Results[0].Remaining; most < 100_000_000 || left != large.Most()-taken {
+			t.Errorf("%d were taken, and the node held up to %d: %d are left, want %d", taken, most, left, large.Most()-taken)
+		}
+	})
+}
