@@ -137,6 +137,7 @@ func (f *fileCompiler) top() {
 		"deny":        keep(&deny),
 		"atomic":      func(v strictyaml.Value) { f.domain.atomic = v.Bool() },
 	}
+	f.defaults.taken = map[string]bool{}
 	f.defaults.words(words)
 	root := f.doc.Root()
 	known := root.Object("the file", words, hint.Top)
@@ -158,6 +159,7 @@ func (f *fileCompiler) top() {
 	if descriptors != nil {
 		f.level(*descriptors, nil, f.domain.root)
 	}
+	f.idle()
 	f.lend()
 	if http != nil {
 		f.http(*http)

@@ -140,6 +140,7 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 			Coordination: l.coordination, AfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == Gossip,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
+		f.defaults.serve(&l)
 		l.placeBy(r)
 		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {

@@ -29,6 +29,8 @@ type policy struct {
 	cacheSaid    *strictyaml.Value
 	asks         bool // the other nodes before each decision
 	asksSaid     *strictyaml.Value
+
+	taken map[string]bool // words of a file that a rule takes from it
 }
 
 // words adds the words of a policy to those of the object it stands in.
@@ -88,6 +90,29 @@ func (p *policy) fits() {
 		p.shareSaid.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
 	case p.nodesSaid != nil && p.coordination < Eventual: // whose bound is said by nodes
 		p.nodesSaid.Fail("nodes stands without on_store_failure: local", "add on_store_failure: local, or coordination: eventual or gossip, or leave it out")
+	}
+}
+
+// serve notes which words of a file a rule takes that does not say them itself.
+func (p *policy) serve(l *limit) {
+	takes := map[string]bool{
+		"coordination": !l.unlimited, "gossip": l.coordination == Gossip, "cache": l.coordination == Eventual, "after_loss": l.coordination == Leased,
+		"on_store_failure": !l.unlimited, "local_share": l.failure == Local, "nodes": l.failure == Local || l.coordination >= Eventual,
+	}
+	for word := range takes {
+		_, own := l.said[word]
+		p.taken[word] = p.taken[word] || takes[word] && !own
+	}
+}
+
+// idle warns of words of the file that none of its rules takes.
+func (f *fileCompiler) idle() {
+	p := &f.defaults
+	for _, v := range []*strictyaml.Value{p.coordinated, p.asksSaid, p.cacheSaid, p.afterLoss, p.failureSaid, p.shareSaid, p.nodesSaid} {
+		if v != nil && !p.taken[v.Word()] {
+			f.warn("unused-default", v.Line(), "", v.Word()+" stands at the file, and no limit of the file takes it",
+				"leave it out, or check the words of the limits: each that says "+v.Word()+" itself, or has no use for it, does not take it")
+		}
 	}
 }
 

@@ -55,6 +55,11 @@ func TestTable(t *testing.T) {
 		"nothing":     {descriptors("- {key: user, " + few + "}"), ""},
 		"http and by": {http(address, ofClient), ""},
 
+		"a default of a mode that nobody has":     {"domain: d\ncache: 10\ndescriptors:\n- {key: k, " + few + "}", "unused-default:2"},
+		"a default that all limits say":           {"domain: d\ncoordination: leased\ndescriptors:\n- {key: k, rate_limit: {requests: 100, per: 1s, coordination: gossip}}", "unused-default:2"},
+		"a default of those that are not":         {"domain: d\non_store_failure: deny\ndescriptors:\n- {key: k, rate_limit: {unlimited: true}}", "unused-default:2"},
+		"a default that one takes":                {"domain: d\ncoordination: gossip\nnodes: 3\ndescriptors:\n- {key: k, " + few + "}\n- {key: l, rate_limit: {requests: 1, per: 1s, coordination: strict}}", ""},
+		"a default without any limit":             {"domain: d\ngossip: ask\ndescriptors: []", "unused-default:2"},
 		"a pattern hides a later one":             {descriptors("- {key: k, value: a*, " + few + "}\n- {key: k, value: a*b, " + few + "}"), "unreachable-rule:4"},
 		"the special pattern comes first":         {descriptors("- {key: k, value: a*b, " + few + "}\n- {key: k, value: a*, " + few + "}"), ""},
 		"patterns that only overlap":              {descriptors("- {key: k, value: a*, " + few + "}\n- {key: k, value: '*b', " + few + "}"), ""},

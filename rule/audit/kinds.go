@@ -17,6 +17,7 @@ var Kinds = []Kind{
 	{"hidden-below", Warning, "A node takes its values away from a wider one, and limits that stand below that one do not hold for them: there is no way back.", "Repeat those limits below the node."},
 	{"empty-descriptor", Warning, "A descriptor without a limit and without descriptors, which hides no other.", "Give it a limit, or leave it out."},
 	{"empty-limit", Warning, "A rate_limit says nothing.", "Write its numbers, or leave it out."},
+	{"unused-default", Warning, "A word beside `domain:`, such as coordination, that no limit of the file takes: each says it itself, or has no use for it.", "Leave it out, or say in the limits what makes use of it."},
 	{"mode-without-limit", Warning, "shadow_mode or quota_mode stands on a descriptor without a limit; it does not concern those below.", "Put it where the limit is."},
 	{"double-name", Warning, "Two rules have one name; the second is shown with its path.", "Give each a name of its own, unless one `replaces` is to drop both."},
 	{"double-list-name", Warning, "Two lists, or a list and a rule, have one name: answers, logs and metrics do not tell them apart.", "Give each a name of its own."},
