@@ -140,6 +140,22 @@ func (r *Record) Reset(l *stint.Limit, now stint.Instant) {
 	r.Limit.Reset(&r.State, now)
 }
 
+// Apply does what a take asks for by its Op; undo is what that says of a Refund or a Settle.
+func (r *Record) Apply(op stint.Op, l *stint.Limit, now stint.Instant, cost uint64, undo *stint.Decision) stint.Decision {
+	switch op {
+	case stint.Force:
+		return r.Force(l, now, cost)
+	case stint.Refund:
+		return r.Refund(l, now, cost, undo)
+	case stint.Settle:
+		return r.Settle(l, now, cost, undo)
+	case stint.Reset:
+		r.Reset(l, now)
+		return r.Test(l, now, 0)
+	}
+	return r.Take(l, now, cost)
+}
+
 // Report is [stint.Limit.Report]. It does nothing where the old numbers or the new cannot be lent.
 func (r *Record) Report(l *stint.Limit, now stint.Instant, a *stint.Loan, e stint.Epoch) {
 	if r.under(l) {

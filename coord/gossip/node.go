@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 	"stint/internal/fingerprint"
 	"stint/internal/together"
 )
@@ -67,6 +68,8 @@ type name struct {
 	algorithm stint.Algorithm
 }
 
+func nameOf(t *stint.Take) name { return name{t.Key, t.Limit.Algorithm()} }
+
 // NewNode returns a node that knows nothing, nobody among it.
 func NewNode(o Options) *Node {
 	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: fingerprint.NewSeed()}
@@ -78,7 +81,7 @@ func NewNode(o Options) *Node {
 	for i := range n.shard {
 		n.shard[i].keys = make(map[name]*entry)
 	}
-	n.work.New = func() any { return new(work) }
+	n.work.New = func() any { return &work{Work: together.Work[name]{Name: nameOf}} }
 	return n
 }
 
@@ -134,7 +137,7 @@ func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.
 func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {
-		*d = together.Apply(t, &none, now, uint64(t.Cost))
+		*d = apply(t, &none, now)
 		return
 	}
 	if t.Loan != nil {
@@ -144,15 +147,15 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if !counts(t.Limit) {
-		delete(sh.keys, name{t.Key, t.Limit.Algorithm()}) // nothing is carried over
-		*d = together.Apply(t, &none, now, uint64(t.Cost))
+		delete(sh.keys, nameOf(t)) // nothing is carried over
+		*d = apply(t, &none, now)
 		return
 	}
-	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	e := sh.keys[nameOf(t)]
 	charges := t.Op == stint.Ask && t.Cost > 0 || t.Op == stint.Force
 	if e == nil {
 		if !charges && t.Op != stint.Reset {
-			*d = together.Apply(t, &none, now, uint64(t.Cost))
+			*d = apply(t, &none, now)
 			return
 		}
 		e = n.addLocked(sh, t, now)
@@ -167,8 +170,16 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 		return
 	}
 	before := t.Limit.Used(&e.state, now)
-	*d = together.Apply(t, &e.state, now, uint64(t.Cost))
+	*d = apply(t, &e.state, now)
 	n.chargedLocked(sh, e, t, before, now)
+}
+
+// apply does what a take asks for to a state under its limit.
+func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
+	r := carry.Record{State: *st, Limit: t.Limit}
+	d := r.Apply(t.Op, t.Limit, now, uint64(t.Cost), t.Undo)
+	*st = r.State
+	return d
 }
 
 // prepare makes an entry ready to decide by a limit.
@@ -247,7 +258,7 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 
 // work is a group of takes that stand or fall together.
 type work struct {
-	together.Work
+	together.Work[name]
 	held   []place
 	locked []int
 }
@@ -283,7 +294,12 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 	}
 	pass := w.Decide()
 	for i := range w.Parts {
-		if h := &w.held[i]; h.entry != nil && (pass || w.Parts[i].Take.Op != stint.Reset) {
+		h := &w.held[i]
+		if h.entry == nil {
+			continue
+		}
+		h.entry.state = w.Parts[i].Record.State
+		if pass || w.Parts[i].Take.Op != stint.Reset {
 			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.before, now)
 		}
 	}
@@ -297,23 +313,22 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 
 // holdLocked gives a part the state of its key, one that nobody keeps where it is not
 // changed.
-func (n *Node) holdLocked(p *together.Part, h *place, now stint.Instant) {
+func (n *Node) holdLocked(p *together.Part[name], h *place, now stint.Instant) {
 	t, sh := p.Take, &n.shard[h.shard]
 	p.At = now
 	if !counts(t.Limit) {
-		delete(sh.keys, name{t.Key, t.Limit.Algorithm()})
+		delete(sh.keys, nameOf(t))
 	}
-	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
+	e := sh.keys[nameOf(t)]
 	if e == nil && counts(t.Limit) && (p.Charges() || t.Op == stint.Reset) {
 		e = n.addLocked(sh, t, now)
 	}
 	if e == nil {
-		p.State = new(stint.State)
 		return
 	}
 	n.prepare(e, t.Limit, now)
 	e.follows(t)
-	p.State, h.entry, h.before = &e.state, e, t.Limit.Used(&e.state, now)
+	p.Record, h.entry, h.before = carry.Record{State: e.state, Limit: t.Limit}, e, t.Limit.Used(&e.state, now)
 }
 
 // counters are what Stats shows.

@@ -34,6 +34,11 @@ var layers = []layer{
 		"what knows paths knows their one spelling, and nothing else",
 	},
 	{
+		[]string{"internal/together"},
+		[]string{".", "carry"},
+		"what is charged together is records; where they are kept, stores know",
+	},
+	{
 		[]string{"internal/*", "internal/*/*"},
 		[]string{".", "internal/xtest", "internal/wording", "internal/printed", "internal/*/*"},
 		"a helper that knows its users helps nobody else",

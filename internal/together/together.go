@@ -1,33 +1,44 @@
-// Package together decides takes of one call that stand or fall together, on states that
+// Package together decides takes of one call that stand or fall together, on records that
 // the caller holds.
 package together
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"stint"
+	"stint/carry"
 )
 
 // Whole is the group of all takes of a call that are not apart.
 const Whole = -1
 
-// Work is a group of takes being decided: Collect, then the caller sets the State and At of
-// all Parts, then Decide, then Answer. It may be used again; the zero Work is ready.
-type Work struct {
-	Parts []Part
+// Work is a group of takes being decided, of keys that the caller names by a K: Collect, then
+// the caller sets the Record and At of all Parts, then Decide, then the caller keeps the
+// records, then Answer. It may be used again. The zero Work is ready with its Name.
+type Work[K comparable] struct {
+	// Name returns what the caller knows the key of a take by. Takes of one name are one part.
+	Name func(*stint.Take) K
+
+	Parts []Part[K]
 	of    []int // the part of each take; -1 for takes of another group
 	leans []lean
 }
 
 // Part is one key of a group. Takes of the same key are one part with the sum of their costs.
-type Part struct {
-	Take  *stint.Take // the first of the key
-	State *stint.State
-	At    stint.Instant
+type Part[K comparable] struct {
+	Name   K
+	Take   *stint.Take // the first of the key
+	Cost   uint64      // of all of them, but for what others ask of it that lean on it
+	Record carry.Record
+	At     stint.Instant // to decide it at
+	Result stint.Decision
 
-	cost   uint64
-	result stint.Decision
+	// Loan is what a node has to tell that may hold units of the key; nil: nothing. The caller
+	// has read it (see [carry.Record.Report]); Decide lends.
+	Loan *stint.Loan
+
 	asked  bool   // by a take that leans on nothing and is not leaned on
 	leaned bool   // by another part
 	owed   uint64 // debited unasked, see stint.Take.Leans
@@ -40,14 +51,17 @@ type lean struct {
 }
 
 // Charges says whether the part may change an untouched key.
-func (p *Part) Charges() bool {
-	return p.leaned || p.Take.Op == stint.Force || p.Take.Op == stint.Ask && p.cost > 0
+func (p *Part[K]) Charges() bool {
+	if p.leaned || p.Take.Op == stint.Force {
+		return true
+	}
+	l := p.Take.Limit
+	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Most()) || l.Spec().Overdraw)
 }
 
 // Collect makes parts of the takes of a group: Whole, or the take of a number with those it
 // leans on.
-func (w *Work) Collect(c *stint.Call, group int) error {
-	clear(w.Parts) // keep nobody's limits and states alive
+func (w *Work[K]) Collect(c *stint.Call, group int) error {
 	w.Parts, w.of, w.leans = w.Parts[:0], w.of[:0], w.leans[:0]
 	leader, last := -1, -1 // who leans on the takes up to last
 	for i := range c.Takes {
@@ -63,6 +77,7 @@ func (w *Work) Collect(c *stint.Call, group int) error {
 		leaned := i <= last
 		n, ok := w.part(t, leaned)
 		if !ok {
+			clear(w.Parts)
 			return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
 		}
 		w.of = append(w.of, n)
@@ -76,13 +91,14 @@ func (w *Work) Collect(c *stint.Call, group int) error {
 }
 
 // part returns the number of the part of a take's key.
-func (w *Work) part(t *stint.Take, leaned bool) (int, bool) {
-	n := 0
-	for n < len(w.Parts) && !w.Parts[n].holds(t) {
+func (w *Work[K]) part(t *stint.Take, leaned bool) (int, bool) {
+	n, name := 0, w.Name(t)
+	for n < len(w.Parts) && w.Parts[n].Name != name {
 		n++
 	}
 	if n == len(w.Parts) {
-		w.Parts = append(w.Parts, Part{Take: t})
+		w.Parts = slices.Grow(w.Parts, 1)[:n+1] // what was there is cleared
+		w.Parts[n].Name, w.Parts[n].Take = name, t
 	} else if !w.Parts[n].joins(t) {
 		return 0, false
 	}
@@ -92,25 +108,24 @@ func (w *Work) part(t *stint.Take, leaned bool) (int, bool) {
 		return n, true
 	}
 	p.asked = p.asked || t.Leans == 0
-	p.cost += uint64(t.Cost)
+	p.Cost += uint64(t.Cost)
 	return n, true
 }
 
-func (p *Part) holds(t *stint.Take) bool {
-	return p.Take.Key == t.Key && p.Take.Limit.Algorithm() == t.Limit.Algorithm()
-}
+// Of returns the number of the part of a take, -1 for a take of another group.
+func (w *Work[K]) Of(take int) int { return w.of[take] }
 
 // joins says whether another take of the same key may stand in the same call.
-func (p *Part) joins(t *stint.Take) bool {
+func (p *Part[K]) joins(t *stint.Take) bool {
 	return p.Take.Op == stint.Ask && t.Op == stint.Ask && p.Take.Leans == t.Leans && p.Take.Limit.Same(t.Limit)
 }
 
 // Decide answers all parts: everything is done, or nothing. It says whether it was done;
 // limits that overdraw or count denied tries charge those all the same.
-func (w *Work) Decide() bool {
+func (w *Work[K]) Decide() bool {
 	for i := range w.Parts {
 		if p := &w.Parts[i]; p.Take.Op == stint.Ask {
-			p.result = p.Take.Limit.Test(p.State, p.At, p.cost)
+			p.Result = p.Record.Test(p.Take.Limit, p.At, p.Cost)
 		}
 	}
 	if len(w.leans) > 0 {
@@ -119,108 +134,101 @@ func (w *Work) Decide() bool {
 	pass := true
 	for i := range w.Parts {
 		p := &w.Parts[i]
-		pass = pass && (p.Take.Op != stint.Ask || p.result.Allowed || p.leaned && !p.asked)
+		pass = pass && (p.Take.Op != stint.Ask || p.Result.Allowed || p.leaned && !p.asked)
 	}
 	for i := range w.Parts {
-		w.Parts[i].conclude(pass)
+		p := &w.Parts[i]
+		p.conclude(pass)
+		if p.Loan != nil {
+			p.Record.Lend(p.Take.Limit, p.At, p.Loan, p.Cost, &p.Result)
+		}
 	}
 	return pass
 }
 
 // conclude does what the part is asked for if the group passes.
-func (p *Part) conclude(pass bool) {
+func (p *Part[K]) conclude(pass bool) {
 	l := p.Take.Limit
 	switch {
-	case p.result.Over:
-		p.result = l.Test(p.State, p.At, 0)
-		p.result.Over = pass
+	case p.Result.Over:
+		p.Result = p.Record.Test(l, p.At, 0)
+		p.Result.Over = pass
 	case p.leaned:
 		p.debit(pass)
-	case pass:
-		p.result = Apply(p.Take, p.State, p.At, p.cost)
-	case p.Take.Op == stint.Ask && (!p.result.Allowed || l.Spec().Overdraw):
-		retry := p.result.RetryAfter
-		p.result = l.Take(p.State, p.At, p.cost)
+	case p.Take.Op == stint.Ask && (pass || !p.Result.Allowed || l.Spec().Overdraw):
+		retry := p.Result.RetryAfter
+		p.Result = p.Record.Take(l, p.At, p.Cost)
 		if p.Take.Leans > 0 {
-			p.result.RetryAfter = min(p.result.RetryAfter, retry)
+			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
 		}
+	case pass:
+		p.Result = p.Record.Apply(p.Take.Op, l, p.At, p.Cost, p.Take.Undo)
 	default:
-		p.result = l.Test(p.State, p.At, 0)
+		p.Result = p.Record.Test(l, p.At, 0)
 	}
-}
-
-// Apply does the operation of a take to a state.
-func Apply(t *stint.Take, st *stint.State, at stint.Instant, cost uint64) stint.Decision {
-	switch t.Op {
-	case stint.Force:
-		return t.Limit.Force(st, at, cost)
-	case stint.Refund:
-		return t.Limit.Refund(st, at, cost, t.Undo)
-	case stint.Settle:
-		return t.Limit.Settle(st, at, cost, t.Undo)
-	case stint.Reset:
-		t.Limit.Reset(st, at)
-		return t.Limit.Test(st, at, 0)
-	}
-	return t.Limit.Take(st, at, cost)
 }
 
 // lean lets the parts that do not fit their own limits lean on others. Those that may pass
 // so are Over.
-func (w *Work) lean() {
+func (w *Work[K]) lean() {
 	for _, l := range w.leans {
 		on := &w.Parts[l.on]
-		if w.Parts[l.part].result.Allowed {
+		if w.Parts[l.part].Result.Allowed {
 			on.owed += l.cost
 		} else {
-			on.cost += l.cost
+			on.Cost += l.cost
 		}
 	}
 	for i := range w.Parts {
 		if p := &w.Parts[i]; p.leaned {
-			p.result = p.Take.Limit.Test(p.State, p.At, p.cost)
+			p.Result = p.Record.Test(p.Take.Limit, p.At, p.Cost)
 		}
 	}
 	for i := range w.Parts {
-		if p := &w.Parts[i]; p.Take.Leans > 0 && !p.result.Allowed {
+		if p := &w.Parts[i]; p.Take.Leans > 0 && !p.Result.Allowed {
 			retry, room := w.room(i)
-			p.result.Allowed, p.result.Over = room, room
-			p.result.RetryAfter = min(p.result.RetryAfter, retry)
+			p.Result.Allowed, p.Result.Over = room, room
+			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
 		}
 	}
 }
 
 // room says whether all that a part leans on has room, and when it has.
-func (w *Work) room(part int) (retry time.Duration, room bool) {
+func (w *Work[K]) room(part int) (retry time.Duration, room bool) {
 	room = true
 	for _, l := range w.leans {
-		if on := &w.Parts[l.on]; l.part == part && !on.result.Allowed {
+		if on := &w.Parts[l.on]; l.part == part && !on.Result.Allowed {
 			room = false
-			retry = max(retry, on.result.RetryAfter)
+			wait := on.Result.RetryAfter
+			if wait != stint.Never {
+				wait += on.At.Sub(w.Parts[part].At)
+			}
+			retry = max(retry, wait)
 		}
 	}
 	return retry, room
 }
 
 // debit charges a part that others lean on.
-func (p *Part) debit(pass bool) {
+func (p *Part[K]) debit(pass bool) {
 	l := p.Take.Limit
 	switch {
-	case !pass && p.result.Allowed:
-		p.result = l.Test(p.State, p.At, 0)
-	case !pass || p.cost > 0:
-		p.result = l.Take(p.State, p.At, p.cost)
+	case !pass && p.Result.Allowed:
+		p.Result = p.Record.Test(l, p.At, 0)
+	case !pass || p.Cost > 0:
+		p.Result = p.Record.Take(l, p.At, p.Cost)
 	}
 	if pass && p.owed > 0 {
-		p.result = l.Owe(p.State, p.At, p.owed)
+		p.Result = p.Record.Owe(l, p.At, p.owed)
 	}
 }
 
-// Answer writes the results of the group.
-func (w *Work) Answer(c *stint.Call) {
+// Answer writes the results of the group, and forgets it.
+func (w *Work[K]) Answer(c *stint.Call) {
 	for i, n := range w.of {
 		if n >= 0 {
-			c.Results[i] = w.Parts[n].result
+			c.Results[i] = w.Parts[n].Result
 		}
 	}
+	clear(w.Parts) // keep nobody's limits and states alive
 }

@@ -13,6 +13,7 @@ import (
 	"stint/carry"
 	"stint/internal/clock"
 	"stint/internal/fingerprint"
+	"stint/internal/together"
 )
 
 // DefaultBudget is how many bytes a store may use where Options are silent: room
@@ -105,7 +106,8 @@ func New(options Options) *Store {
 	}
 	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
-	s.calls.New = func() any { return new(call) }
+	name := func(t *stint.Take) uint64 { return s.print(t.Limit.Algorithm(), t.Key) }
+	s.calls.New = func() any { return &call{Work: together.Work[uint64]{Name: name}} }
 	s.scratch.New = func() any { return new([]entry) }
 	empty := new(table)
 	for i := range s.shards {
@@ -138,20 +140,20 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 		c.Results = make([]stint.Decision, len(c.Takes))
 	}
 	c.Results = c.Results[:len(c.Takes)]
-	together := 0
+	joined := 0
 	for i := range c.Takes {
 		if !c.Takes[i].Apart {
-			together++
+			joined++
 		}
 	}
-	if together > 1 {
-		if err := s.together(c, whole, now); err != nil {
+	if joined > 1 {
+		if err := s.together(c, together.Whole, now); err != nil {
 			return err
 		}
 	}
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
-		if !t.Apart && together > 1 {
+		if !t.Apart && joined > 1 {
 			continue
 		}
 		if t.Leans > 0 { // apart, with what it leans on
@@ -243,18 +245,7 @@ func (q *query) lend(r *carry.Record, at stint.Instant, e stint.Epoch) stint.Dec
 
 // apply does the query's operation to a record as it is at a time.
 func (q *query) apply(r *carry.Record, at stint.Instant) stint.Decision {
-	switch q.op {
-	case stint.Force:
-		return r.Force(q.limit, at, q.cost)
-	case stint.Refund:
-		return r.Refund(q.limit, at, q.cost, q.undo)
-	case stint.Settle:
-		return r.Settle(q.limit, at, q.cost, q.undo)
-	case stint.Reset:
-		r.Reset(q.limit, at)
-		return r.Test(q.limit, at, 0)
-	}
-	return r.Take(q.limit, at, q.cost)
+	return r.Apply(q.op, q.limit, at, q.cost, q.undo)
 }
 
 // applyWord is apply on a packed state under the query's numbers; it returns the new one.
@@ -267,10 +258,10 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	return min(q.limit.Pack(&r.State), stateMask)
 }
 
-// late corrects a decision that had to be made for the later time at, because what
+// late corrects a decision for now that had to be made for the later time at, because what
 // came before that was forgotten: see table.born.
-func (q *query) late(at stint.Instant, d *stint.Decision) {
-	by := at.Sub(q.now)
+func late(now, at stint.Instant, d *stint.Decision) {
+	by := at.Sub(now)
 	if by <= 0 {
 		return
 	}

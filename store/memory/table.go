@@ -131,7 +131,7 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
 		return again
 	}
-	q.late(at, d)
+	late(q.now, at, d)
 	return decided
 }
 
@@ -149,7 +149,7 @@ func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision
 	}
 	at := max(q.now, t.born)
 	if q.applyWord(0, at, d) == 0 {
-		q.late(at, d)
+		late(q.now, at, d)
 		return decided
 	}
 	sl := t.claim(q.fp, end)

@@ -1,14 +1,11 @@
 package memory
 
 import (
-	"cmp"
-	"fmt"
 	"runtime"
-	"slices"
-	"time"
 
 	"stint"
 	"stint/carry"
+	"stint/internal/together"
 )
 
 // call is the work of a call of several takes that stand or fall together.
@@ -19,218 +16,154 @@ import (
 // held, and nothing that is held waits for a lock or a replacement of a table, so
 // two calls never wait for each other in a circle.
 type call struct {
-	parts  []part
-	of     []int // the part of each take; -1 for takes of another call
-	leans  []lean
-	order  []int // the parts by their fingerprints: the order in which they are held
+	together.Work[uint64]
+	held   []place // where the state of each part is
+	order  []int   // the parts by their fingerprints: the order in which they are held
 	locked []*shard
 }
 
-// part is one key of a call. Takes of the same key are one part with the sum of
-// their costs.
-type part struct {
-	query
-	sh *shard
-	id uint64 // of the limit's numbers, 0 for one whose states live in the map
-
-	slot   *slot  // where its word is held; nil: in the map, or nothing to hold
-	word   uint64 // as it was before
-	inMap  bool
-	cell   *cell
-	record carry.Record
-	at     stint.Instant
-	result stint.Decision
-
-	asked  bool   // by a take that leans on nothing and is not leaned on
-	leans  uint8  // as the take
-	leaned bool   // by another part
-	owed   uint64 // debited unasked, see stint.Take.Leans
+// place is where the state of a part is: in a slot, in the map, or nowhere where nothing has
+// to be remembered.
+type place struct {
+	sh    *shard
+	lent  bool   // to nodes: that lives in the map
+	id    uint64 // of the limit's numbers, 0 for one whose states live in the map
+	slot  *slot  // where its word is held; nil: in the map, or nothing to hold
+	word  uint64 // as it was before
+	inMap bool
+	cell  *cell
 }
-
-// lean says that one part leans on another with so many units.
-type lean struct {
-	part, on int
-	cost     uint64
-}
-
-// whole is the group of all takes of a call that are not apart.
-const whole = -1
 
 // together decides a group of takes of c, all or none: the whole of those that are not
 // apart, or the take of a number with those it leans on.
 func (s *Store) together(c *stint.Call, group int, now stint.Instant) error {
 	w := s.calls.Get().(*call)
 	defer s.calls.Put(w)
-	if err := s.collect(w, c, group, now); err != nil {
+	if err := w.Collect(c, group); err != nil {
 		return err
 	}
+	s.find(w, c)
 	for !s.hold(w, now) {
 		s.release(w)
 		runtime.Gosched()
 	}
 	s.read(w, now)
-	w.decide()
+	w.Decide()
 	s.write(w, now)
 	s.release(w)
-	for i, p := range w.of {
-		if p >= 0 {
-			c.Results[i] = w.parts[p].result
-		}
-	}
-	for i := range w.parts {
-		w.parts[i] = part{} // keep nobody's limits and states alive
-	}
+	w.Answer(c)
 	return nil
 }
 
-// collect turns the takes of a group into parts.
-func (s *Store) collect(w *call, c *stint.Call, group int, now stint.Instant) error {
-	w.parts, w.of, w.leans, w.order = w.parts[:0], w.of[:0], w.leans[:0], w.order[:0]
-	leader, last := -1, -1 // who leans on the takes up to last
+// find finds out which shard holds each part, and what has to be told of loans.
+func (s *Store) find(w *call, c *stint.Call) {
+	w.held, w.order = w.held[:0], w.order[:0]
+	for i := range w.Parts {
+		w.held = append(w.held, place{sh: s.shard(w.Parts[i].Name), word: unheld})
+		w.order = append(w.order, i)
+		for at := i; at > 0 && w.Parts[w.order[at-1]].Name > w.Parts[i].Name; at-- {
+			w.order[at-1], w.order[at] = i, w.order[at-1]
+		}
+	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		in := !t.Apart
-		if group != whole {
-			in = i >= group && i <= group+int(c.Takes[group].Leans)
-		}
-		if !in {
-			w.of = append(w.of, -1)
+		if t.Loan == nil {
 			continue
 		}
-		leaned := i <= last
-		n, err := s.part(w, t, leaned, now)
-		if err != nil {
-			return fmt.Errorf("take %d: %w", i, err)
-		}
-		w.of = append(w.of, n)
-		if leaned {
-			w.leans = append(w.leans, lean{part: leader, on: n, cost: uint64(t.Cost)})
-		} else if t.Leans > 0 {
-			leader, last = n, i+int(t.Leans)
+		if n := w.Of(i); n >= 0 {
+			w.Parts[n].Loan = s.loan(t)
+			w.held[n].lent = w.held[n].lent || w.Parts[n].Loan != nil
 		}
 	}
-	slices.SortFunc(w.order, func(a, b int) int { return cmp.Compare(w.parts[a].fp, w.parts[b].fp) })
-	return nil
-}
-
-// part returns the number of the part of a take's key.
-func (s *Store) part(w *call, t *stint.Take, leaned bool, now stint.Instant) (int, error) {
-	fp := s.print(t.Limit.Algorithm(), t.Key)
-	n := 0
-	for n < len(w.parts) && w.parts[n].fp != fp {
-		n++
-	}
-	if n == len(w.parts) {
-		w.order = append(w.order, n)
-		w.parts = append(w.parts, part{
-			query: query{fp: fp, limit: t.Limit, op: t.Op, undo: t.Undo, now: now},
-			sh:    s.shard(fp), word: unheld, leans: t.Leans,
-		})
-		if t.Limit.Packed() {
-			w.parts[n].id = s.limits.id(t.Limit)
-		}
-	} else if !w.parts[n].joins(t) {
-		return 0, stint.ErrMixedLimits
-	}
-	p := &w.parts[n]
-	if t.Loan != nil {
-		if p.loan = s.loan(t); p.loan != nil {
-			p.id = 0 // what is lent lives in the map
-		}
-	}
-	switch {
-	case leaned:
-		p.leaned = true // what it is asked for is seen when the others are
-	default:
-		p.asked = p.asked || t.Leans == 0
-		p.cost += uint64(t.Cost)
-	}
-	return n, nil
-}
-
-// joins says whether another take of the same key may stand in the same call.
-func (p *part) joins(t *stint.Take) bool {
-	return p.op == stint.Ask && t.Op == stint.Ask && p.leans == t.Leans && p.limit.Same(t.Limit)
 }
 
 // hold takes hold of all parts; false if it has to be tried again.
 func (s *Store) hold(w *call, now stint.Instant) bool {
-	for i := range w.parts {
-		if p := &w.parts[i]; !p.inMap && !s.place(p, now) {
+	for i := range w.held {
+		if h := &w.held[i]; !h.inMap && !s.place(h, &w.Parts[i], now) {
 			return false
 		}
 	}
 	for _, i := range w.order {
-		p := &w.parts[i]
-		if p.inMap && (len(w.locked) == 0 || w.locked[len(w.locked)-1] != p.sh) {
-			p.sh.mu.Lock()
-			w.locked = append(w.locked, p.sh)
+		h := &w.held[i]
+		if h.inMap && (len(w.locked) == 0 || w.locked[len(w.locked)-1] != h.sh) {
+			h.sh.mu.Lock()
+			w.locked = append(w.locked, h.sh)
 		}
 	}
 	for _, i := range w.order {
-		if p := &w.parts[i]; p.slot != nil && !p.seize() {
+		if h := &w.held[i]; h.slot != nil && !h.seize() {
 			return false
 		}
 	}
-	for i := range w.parts {
-		if p := &w.parts[i]; p.appeared() {
+	for i := range w.held {
+		if h := &w.held[i]; h.appeared(w.Parts[i].Name) {
 			return false
 		}
 	}
 	return true
 }
 
-// appeared says whether a key that had no slot when the part was placed has one now
+// appeared says whether a key that had no slot when its part was placed has one now
 // that the others are held: the call has to see all keys at one moment.
-func (p *part) appeared() bool {
-	if p.slot != nil || p.inMap || p.id == 0 {
+func (h *place) appeared(fp uint64) bool {
+	if h.slot != nil || h.inMap || h.id == 0 {
 		return false
 	}
-	sl, _ := p.sh.table.Load().find(p.fp)
+	sl, _ := h.sh.table.Load().find(fp)
 	return sl != nil
 }
 
-// place finds where the part's state is or will be; false if that has to be tried
+// place finds where a part's state is or will be; false if that has to be tried
 // again.
-func (s *Store) place(p *part, now stint.Instant) bool {
-	p.slot = nil
-	if p.limit.Algorithm() == stint.Unlimited {
+func (s *Store) place(h *place, p *together.Part[uint64], now stint.Instant) bool {
+	limit := p.Take.Limit
+	if limit.Algorithm() == stint.Unlimited {
 		return true
 	}
-	t := p.sh.table.Load()
-	end := 0
-	if p.id != 0 {
-		p.slot, end = t.find(p.fp)
+	t, end := h.sh.table.Load(), 0
+	if limit.Packed() && !h.lent {
+		h.slot, end = t.find(p.Name)
+		h.id = s.number(limit, h.slot)
 	}
-	if p.slot != nil {
+	switch {
+	case h.slot != nil && h.id != 0:
 		return true
-	}
-	if p.id == 0 || p.sh.cells.Load() > 0 && s.inMap(p.sh, p.fp) {
-		p.inMap = true
+	case h.id == 0 || h.sh.cells.Load() > 0 && s.inMap(h.sh, p.Name):
+		h.slot, h.inMap = nil, true
 		return true
-	}
-	if p.limit.Most() == 0 || p.op != stint.Force && !p.leaned && (p.op != stint.Ask || p.cost == 0 || p.cost > uint64(p.limit.Most()) && !p.limit.Spec().Overdraw) {
+	case limit.Most() == 0 || !p.Charges():
 		return true // nothing that would have to be remembered
 	}
-	if p.slot = t.claim(p.fp, end); p.slot == nil {
-		s.replace(p.sh, t, now)
+	if h.slot = t.claim(p.Name, end); h.slot == nil {
+		s.replace(h.sh, t, now)
 		return false
 	}
 	return true
 }
 
-// seize takes hold of the part's slot; false if the state is elsewhere by now.
-func (p *part) seize() bool {
+// number is registry.id for a limit, which nearly always is the one that a slot names.
+func (s *Store) number(limit *stint.Limit, sl *slot) uint64 {
+	if sl != nil {
+		if word := sl.word.Load(); s.limits.of(word) == limit {
+			return word >> stateBits
+		}
+	}
+	return s.limits.id(limit)
+}
+
+// seize takes hold of a slot; false if the state is elsewhere by now.
+func (h *place) seize() bool {
 	for {
-		word := p.slot.word.Load()
+		word := h.slot.word.Load()
 		switch {
 		case word == moved:
-			p.inMap, p.slot = true, nil
+			h.inMap, h.slot = true, nil
 			return false
 		case word == frozen:
 			return false
-		case word&busy == 0 && p.slot.word.CompareAndSwap(word, word|busy):
-			p.word = word
+		case word&busy == 0 && h.slot.word.CompareAndSwap(word, word|busy):
+			h.word = word
 			return true
 		}
 		runtime.Gosched()
@@ -239,11 +172,13 @@ func (p *part) seize() bool {
 
 // release lets go of everything. Slots that were not written get their old word.
 func (s *Store) release(w *call) {
-	for i := range w.parts {
-		if p := &w.parts[i]; p.slot != nil && p.word != unheld {
-			p.slot.word.Store(p.word)
-			p.word = unheld
+	for i := range w.held {
+		h := &w.held[i]
+		if h.slot != nil && h.word != unheld {
+			h.slot.word.Store(h.word)
+			h.word = unheld
 		}
+		h.slot = nil
 	}
 	for _, sh := range w.locked {
 		sh.mu.Unlock()
@@ -253,146 +188,52 @@ func (s *Store) release(w *call) {
 
 // read loads the states of the parts that are held.
 func (s *Store) read(w *call, now stint.Instant) {
-	for i := range w.parts {
-		p := &w.parts[i]
-		p.at = now
+	for i := range w.Parts {
+		p, h := &w.Parts[i], &w.held[i]
+		p.At = now
 		switch {
-		case p.inMap:
-			p.cell, p.at = s.cellLocked(p.sh, p.fp, p.limit, now)
-			p.record = p.cell.Record
-		case p.slot == nil || p.word == untouched:
-			p.at = max(now, p.sh.table.Load().born)
+		case h.inMap:
+			h.cell, p.At = s.cellLocked(h.sh, p.Name, p.Take.Limit, now)
+			p.Record = h.cell.Record
+		case h.slot == nil || h.word == untouched:
+			p.At = max(now, h.sh.table.Load().born)
 		default:
-			known := s.limits.of(p.word)
-			p.record = carry.Record{State: known.Unpack(p.word & stateMask), Limit: known}
+			known := s.limits.of(h.word)
+			p.Record = carry.Record{State: known.Unpack(h.word & stateMask), Limit: known}
 		}
-		if p.loan != nil {
-			p.record.Report(p.limit, p.at, p.loan, s.epoch)
+		if p.Loan != nil {
+			p.Record.Report(p.Take.Limit, p.At, p.Loan, s.epoch)
 		}
-	}
-}
-
-// decide answers all parts: everything is done, or nothing.
-func (w *call) decide() {
-	for i := range w.parts {
-		if p := &w.parts[i]; p.op == stint.Ask {
-			p.result = p.record.Test(p.limit, p.at, p.cost)
-		}
-	}
-	if len(w.leans) > 0 {
-		w.lean()
-	}
-	pass := true
-	for i := range w.parts {
-		p := &w.parts[i]
-		pass = pass && (p.op != stint.Ask || p.result.Allowed || p.leaned && !p.asked)
-	}
-	for i := range w.parts {
-		p := &w.parts[i]
-		switch {
-		case p.result.Over:
-			p.result = p.record.Test(p.limit, p.at, 0)
-			p.result.Over = pass
-		case p.leaned:
-			p.debit(pass)
-		case pass:
-			p.result = p.apply(&p.record, p.at)
-		case p.op == stint.Ask && (!p.result.Allowed || p.limit.Spec().Overdraw):
-			retry := p.result.RetryAfter
-			p.result = p.apply(&p.record, p.at)
-			if p.leans > 0 {
-				p.result.RetryAfter = min(p.result.RetryAfter, retry)
-			}
-		default:
-			p.result = p.record.Test(p.limit, p.at, 0)
-		}
-		if p.loan != nil {
-			p.record.Lend(p.limit, p.at, p.loan, p.cost, &p.result)
-		}
-		p.late(p.at, &p.result)
-	}
-}
-
-// lean lets the parts that do not fit their own limits lean on others. Those that
-// may pass so are Over.
-func (w *call) lean() {
-	for _, l := range w.leans {
-		on := &w.parts[l.on]
-		if w.parts[l.part].result.Allowed {
-			on.owed += l.cost
-		} else {
-			on.cost += l.cost
-		}
-	}
-	for i := range w.parts {
-		if p := &w.parts[i]; p.leaned {
-			p.result = p.record.Test(p.limit, p.at, p.cost)
-		}
-	}
-	for i := range w.parts {
-		if p := &w.parts[i]; p.leans > 0 && !p.result.Allowed {
-			retry, room := w.room(i)
-			p.result.Allowed, p.result.Over = room, room
-			p.result.RetryAfter = min(p.result.RetryAfter, retry)
-		}
-	}
-}
-
-// room says whether all that a part leans on has room, and when it has.
-func (w *call) room(part int) (retry time.Duration, room bool) {
-	room = true
-	for _, l := range w.leans {
-		if on := &w.parts[l.on]; l.part == part && !on.result.Allowed {
-			room = false
-			wait := on.result.RetryAfter
-			if wait != stint.Never {
-				wait += on.at.Sub(w.parts[part].at)
-			}
-			retry = max(retry, wait)
-		}
-	}
-	return retry, room
-}
-
-// debit charges a part that others lean on.
-func (p *part) debit(pass bool) {
-	switch {
-	case !pass && p.result.Allowed:
-		p.result = p.record.Test(p.limit, p.at, 0)
-	case !pass || p.cost > 0:
-		p.result = p.record.Take(p.limit, p.at, p.cost)
-	}
-	if pass && p.owed > 0 {
-		p.result = p.record.Owe(p.limit, p.at, p.owed)
 	}
 }
 
 // write puts the states back to where they are held.
 func (s *Store) write(w *call, now stint.Instant) {
-	for i := range w.parts {
-		p := &w.parts[i]
+	for i := range w.Parts {
+		p, h := &w.Parts[i], &w.held[i]
+		late(now, p.At, &p.Result)
 		switch {
-		case p.inMap:
-			p.cell.Record = p.record
-			s.keepLocked(p.sh, p.fp, p.cell, now)
-		case p.slot != nil:
-			p.word = p.written()
+		case h.inMap:
+			h.cell.Record = p.Record
+			s.keepLocked(h.sh, p.Name, h.cell, now)
+			h.cell = nil
+		case h.slot != nil:
+			h.word = h.written(&p.Record, p.Take.Limit)
 		}
 	}
 }
 
-// written returns the word of the part's slot as the call leaves it.
-func (p *part) written() uint64 {
-	r := &p.record
+// written returns the word of a slot as the call leaves it.
+func (h *place) written(r *carry.Record, limit *stint.Limit) uint64 {
 	if r.Limit == nil {
-		return p.word // nobody has looked
+		return h.word // nobody has looked
 	}
 	state := min(r.Limit.Pack(&r.State), stateMask)
 	switch {
-	case r.Limit == p.limit && (state != 0 || p.word != untouched):
-		return p.id<<stateBits | state
-	case r.Limit != p.limit: // it stays under the old numbers
-		return p.word&^stateMask | state
+	case r.Limit == limit && (state != 0 || h.word != untouched):
+		return h.id<<stateBits | state
+	case r.Limit != limit: // it stays under the old numbers
+		return h.word&^stateMask | state
 	}
-	return p.word
+	return h.word
 }

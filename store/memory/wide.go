@@ -30,7 +30,7 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	} else {
 		*d = q.lend(&c.Record, at, s.epoch)
 	}
-	q.late(at, d)
+	late(q.now, at, d)
 	s.keepLocked(sh, q.fp, c, q.now)
 }
 
