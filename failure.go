@@ -1,6 +1,9 @@
 package stint
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Failure says what answers a take when the store cannot.
 type Failure uint8
@@ -15,10 +18,27 @@ const (
 
 	// Local decides by Take.Local in this process. Where that is nil it is Deny.
 	Local
+
+	// Fail answers nothing: the call fails with the error of the store. It is no policy of a
+	// rule, but for what a node tells the store in its own name.
+	Fail
 )
 
-// String returns the word of the rule file.
-func (f Failure) String() string { return [...]string{"allow", "deny", "local"}[f] }
+// String returns the word of the rule file, "fail" for what stands in none.
+func (f Failure) String() string { return [...]string{"allow", "deny", "local", "fail"}[f] }
+
+// StateError says that the states of some keys cannot be read: somebody else wrote under
+// their names, or another release did. The store itself is well. Takes that are decided as one
+// with one of these were not decided, and charged nothing; all others of the call were, and
+// their results stand.
+type StateError struct {
+	Takes []int // of the call, in order; at least one
+}
+
+// Error says which takes.
+func (e *StateError) Error() string {
+	return fmt.Sprintf("the states of takes %d cannot be read", e.Takes)
+}
 
 // callErrors are the errors about a call that no store can decide, however well it is.
 var callErrors = [...]error{ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrLeans, ErrNoUndo, ErrTime}

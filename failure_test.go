@@ -32,7 +32,7 @@ func TestWrongCall(t *testing.T) {
 
 // TestFailureString: policies are called as in rule files.
 func TestFailureString(t *testing.T) {
-	if got := fmt.Sprint(Allow, Deny, Local); got != "allow deny local" {
+	if got := fmt.Sprint(Allow, Deny, Local, Fail); got != "allow deny local fail" {
 		t.Error(got)
 	}
 }

@@ -123,7 +123,8 @@ type Call struct {
 	Takes []Take
 
 	// Results are the answers, one for each take in the same order. The store sets
-	// its length and reuses its memory. It means nothing after an error.
+	// its length and reuses its memory. It means nothing after an error other than a
+	// *StateError.
 	//
 	// Where the call is denied, the takes that would have passed show their
 	// unchanged state, allowed.

@@ -51,6 +51,7 @@ const opOwe = stint.Settle + 1
 type group struct {
 	first, end int
 	done       bool
+	unread     bool // the state of some part cannot be read, so it is not decided
 }
 
 // part is what a call asks of one key.
@@ -70,7 +71,8 @@ type part struct {
 	held      bool  // others lean on it
 	asked     bool  // by a take that is not leaned on
 	leans     []lean
-	word      int64 // the state that quick.lua found
+	word      int64  // the state that quick.lua found
+	unread    string // why its state cannot be read; "": it can
 
 	result stint.Decision
 }
@@ -248,7 +250,7 @@ func (b *batch) write(now stint.Instant) bool {
 	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch = b.keys[:0], b.args[:0], b.more, now, 0, 0, ""
 	for i := range b.groups {
 		g := &b.groups[i]
-		if !g.done && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
+		if !g.done && !g.unread && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
 			b.writeGroup(g, len(b.args) > 0)
 			b.written++
 		}
@@ -355,7 +357,7 @@ func (p *part) scriptFlags() int64 {
 func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	for i := range b.groups {
 		g := &b.groups[i]
-		if g.done || b.only >= 0 && b.only != i {
+		if g.done || g.unread || b.only >= 0 && b.only != i {
 			continue
 		}
 		if len(reply) == 0 {
@@ -375,6 +377,9 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 		}
 		if at, ok := b.retry(problem); ok {
 			again = at
+			continue
+		}
+		if b.readUnread(g, problem) {
 			continue
 		}
 		if head, ok := strings.CutPrefix(problem, needs); ok {

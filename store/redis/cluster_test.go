@@ -30,4 +30,5 @@ func TestSuiteOnCluster(t *testing.T) {
 		Slow:      true,
 		Scattered: true,
 	})
+	t.Run("unread", func(t *testing.T) { unreadOnCluster(t, cluster) })
 }

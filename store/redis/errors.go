@@ -54,8 +54,8 @@ var hints = map[string]string{
 	"TRYAGAIN":    "a slot of the Cluster is on the move",
 	"NOREPLICAS":  "the server wants more replicas than it has; see min-replicas-to-write",
 	"UNKILLABLE":  "a script of somebody else runs too long",
-	"STINT-STATE": "somebody else writes into the namespace, or a later release did; give this service another one",
-	"WRONGTYPE":   "somebody else writes into the namespace; give this service another one",
+	"STINT-STATE": "somebody else writes into the namespace, or a later release did: reset or delete the key, or give this service another namespace",
+	"WRONGTYPE":   "somebody else writes into the namespace: reset or delete the key, or give this service another namespace",
 	"NOPROTO":     "the server is older than Redis 6.2",
 	"DENIED":      "the server runs in protected mode; let it listen for this node, with a password",
 }

@@ -39,6 +39,7 @@ func TestEpochs(t *testing.T) {
 	}{
 		{"nothing happens", func(*redistest.Server) {}, false, false, false, true},
 		{"it is emptied", func(s *redistest.Server) { s.Do("FLUSHALL") }, false, false, true, false},
+		{"somebody writes over the epoch", func(s *redistest.Server) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, true, false},
 		{"it starts again", (*redistest.Server).Restart, false, false, true, false},
 		{"it starts again, for a rule that starts full", (*redistest.Server).Restart, false, true, true, true},
 		{"it is emptied, and a stranger comes first", func(s *redistest.Server) { s.Do("FLUSHALL") }, true, false, false, true},

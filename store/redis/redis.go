@@ -102,7 +102,8 @@ type Options struct {
 //
 // # When it fails
 //
-// An error means that the call was not decided. It wraps [stint.ErrUnknown] where the
+// A [stint.StateError] names takes whose keys hold what is no state of this release: all that is
+// not decided as one with them was. Any other error means that the call was not decided. It wraps [stint.ErrUnknown] where the
 // answer was lost on its way, so that nobody knows whether the call was charged; it was
 // not otherwise. Nothing is ever asked twice for that. A Store connects when it is first
 // asked and again after a connection was lost, so it can be opened before its server.
@@ -230,7 +231,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		c.Results[i] = b.parts[p].result
 	}
 	s.rememberEpochs(b)
-	return nil
+	return b.unreadable()
 }
 
 // decide has all groups of a batch decided, in one round trip where they can be.
@@ -247,6 +248,9 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 			err = s.together(ctx, b, now)
 		} else {
 			err = s.spread(ctx, b, g, now)
+		}
+		if errors.Is(err, errUnread) && !errors.Is(err, stint.ErrUnknown) {
+			continue
 		}
 		if err != nil && charged {
 			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)

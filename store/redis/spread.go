@@ -284,7 +284,8 @@ func (w *spread) deny(ctx context.Context) error {
 }
 
 // run has errands done, those of one partition by one script, all partitions at once.
-// Each errand knows afterwards what came of it; the error is the first.
+// Each errand knows afterwards what came of it; the error is the first, errUnread only where there
+// is no other.
 func (w *spread) run(ctx context.Context, m mode, list []errand) error {
 	groups := map[int][]*errand{}
 	for i := range list {
@@ -304,12 +305,16 @@ func (w *spread) run(ctx context.Context, m mode, list []errand) error {
 		all.Go(func() { w.send(ctx, m, errands) })
 	}
 	all.Wait()
+	var unread error
 	for i := range list {
-		if list[i].failed != nil {
-			return list[i].failed
+		switch err := list[i].failed; {
+		case errors.Is(err, errUnread):
+			unread = err
+		case err != nil:
+			return err
 		}
 	}
-	return nil
+	return unread
 }
 
 // send has the errands of one partition done.
@@ -329,6 +334,12 @@ func (w *spread) send(ctx context.Context, m mode, errands []*errand) {
 	}
 	b.groups = append(b.groups, group{end: len(errands)})
 	err := w.store.together(ctx, b, w.now)
+	if err == nil && b.groups[0].unread {
+		err = errUnread
+		for i, e := range errands {
+			w.parts[e.part].unread = b.parts[i].unread
+		}
+	}
 	passed := err == nil
 	for i := range errands {
 		passed = passed && b.parts[i].result.Allowed

@@ -46,6 +46,12 @@ local function foreign(text)
   error('STINT-STATE is not a state of Stint: ' .. string.sub(text, 1, 64), 0)
 end
 
+-- unreadable says whether an error is about what stands in a key: a value of another type,
+-- no state of ours, or one that these lines cannot work with.
+local function unreadable(text)
+  return match(text, '^STINT%-STATE') or string.find(text, 'WRONGTYPE', 1, true) or match(text, '^user_script:%d+: ')
+end
+
 -- ceil(a/b) for whole numbers with a + b <= 2^53.
 local function ceildiv(a, b)
   return floor((a + b - 1) / b)
@@ -106,8 +112,10 @@ end
 local function read(head, l)
   local letter, words = match(head, '^1(%a)(.*)$')
   local kind = kinds[letter]
-  if not kind then -- of the same algorithm, but counted in another way
+  if not kind and letter and match(letter, '[bsqhiwfcdlkmu]') then -- but counted in another way
     error('STINT-NEEDS ' .. head, 0)
+  elseif not kind then
+    error('STINT-STATE was written by another release: ' .. string.sub(head, 1, 64), 0)
   end
   l.kind, l.letter, l.head = kind, letter, head
   kind.numbers(l, words)

@@ -37,8 +37,9 @@
 --
 --   grant, held, lease, empty, recall, began
 --
--- Or it is an error text instead: a state that
--- cannot be read; "STINT-WINDOW now" where now is outside the bounds; or "STINT-NEEDS
+-- Or it is an error text instead: "STINT-TAKES 2,5 why" where the states of these takes of the
+-- group, from 1, cannot be read, which keeps no other group from being decided;
+-- "STINT-WINDOW now" where now is outside the bounds; or "STINT-NEEDS
 -- head" where a state was written under a kind of limit that is not part of this
 -- script; "STINT-AFTER" where it follows one that was not decided. Then nothing of the
 -- group was changed.
@@ -53,6 +54,7 @@ local ASK, FORCE, BACK, RESET, SETTLE, OWE = 0, 1, 2, 3, 4, 5
 local TEST, DENIED = 1, 2 -- modes
 local argument, key = 0, 0
 local written = false -- whether anything of the group was
+local current = 0 -- the take of the group whose state is looked at
 
 local function number()
   argument = argument + 1
@@ -411,6 +413,43 @@ local function load(p, now)
   old.st = decode(old, rest, now)
 end
 
+-- text returns what an error says.
+local function text(err)
+  if type(err) == 'table' then
+    return err.err or 'an error without a text' -- as of Redis 7
+  end
+  return err
+end
+
+-- try calls f for a take. Whoever resets a key need not be able to read what it holds.
+local function try(f, p, now)
+  if p.op ~= RESET then
+    return f(p, now)
+  end
+  local well, err = pcall(f, p, now)
+  if not well and p.key and unreadable(text(err)) then
+    p.st, p.old, p.found = p.kind.blank(p.key), nil, true
+  elseif not well then
+    error(err, 0)
+  end
+end
+
+-- unread says whose states cannot be read: that of the current take, for which there is a
+-- reason why not, and of those behind it.
+local function unread(group, now, why)
+  local places = { current }
+  for i = current + 1, #group do
+    local read, err = pcall(try, load, group[i], now)
+    if not read and unreadable(text(err)) then
+      places[#places + 1] = i
+    end
+  end
+  if not match(why, '^STINT') and not string.find(why, 'WRONGTYPE', 1, true) then
+    why = 'STINT-STATE is not a state of Stint: ' .. why
+  end
+  return 'STINT-TAKES ' .. table.concat(places, ',') .. ' ' .. why
+end
+
 -- save writes a state that was changed, and gives a key that lives for ever, which
 -- none of ours does, an end.
 local function save(p, now, spare)
@@ -432,7 +471,8 @@ end
 
 -- test says whether the group passes.
 local function test(group, now)
-  for _, p in ipairs(group) do
+  for place, p in ipairs(group) do
+    current = place
     if p.op == ASK and not p.held then
       p.allowed = fits(p, now, p.cost)
       for i, on in ipairs(p.on) do
@@ -445,13 +485,15 @@ local function test(group, now)
       end
     end
   end
-  for _, p in ipairs(group) do
+  for place, p in ipairs(group) do
+    current = place
     if p.held then
       answer(p, now, p.cost, fits(p, now, p.cost))
     end
   end
   local pass = true
-  for _, p in ipairs(group) do
+  for place, p in ipairs(group) do
+    current = place
     if p.leans and not p.allowed then
       answer(p, now, p.cost, false)
       local over, retry = true, 0
@@ -489,20 +531,23 @@ local function conclude(p, pass, now)
 end
 
 local function decide(group, now, spare, mode)
-  for _, p in ipairs(group) do
-    load(p, now)
+  for place, p in ipairs(group) do
+    current = place
+    try(load, p, now)
   end
-  for _, p in ipairs(group) do
+  for place, p in ipairs(group) do
+    current = place
     if p.loan then
       lending.report(p, p.old or p, now)
     end
     if p.old then
-      look(p, now)
+      try(look, p, now)
     end
   end
   local pass = test(group, now) and mode ~= DENIED
   local result = { now }
-  for _, p in ipairs(group) do
+  for place, p in ipairs(group) do
+    current = place
     if mode == TEST then
       answer(p, now, p.cost, p.allowed)
     else
@@ -545,11 +590,11 @@ while argument < #ARGV do
     written = false
     decided, result = pcall(decide, group, now, spare, mode)
     if not decided then
-      if type(result) == 'table' then
-        result = result.err or 'an error without a text' -- as of Redis 7
-      end
+      result = text(result)
       if written then
         result = 'STINT-PARTLY ' .. result
+      elseif unreadable(result) then
+        decided, result = true, unread(group, now, result)
       end
     end
   end

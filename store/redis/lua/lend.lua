@@ -159,10 +159,12 @@ end
 
 local epoch
 
--- enter_epoch returns the epoch in which an ask is answered whose node knows another one.
+-- enter_epoch returns the epoch in which an ask is answered whose node knows another one. One
+-- that cannot be read was lost: somebody wrote over it.
 local function enter_epoch(now, known)
   if not epoch then
-    local began, lost, run = match(call('GET', KEYS[#KEYS]) or '', '^(%d+) (%d) (%w+)$')
+    local text = redis.pcall('GET', KEYS[#KEYS])
+    local began, lost, run = match(type(text) == 'string' and text or '', '^(%d+) (%d) (%w+)$')
     epoch = { began = tonumber(began or 0), lost = lost == '1', run = run }
     epoch.here = match(call('INFO', 'server'), 'run_id:(%w+)')
   end

@@ -1,0 +1,108 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/redis"
+)
+
+// spoil puts under a name what is no state of any limit.
+var spoil = map[string][]string{
+	"list":                {"RPUSH", "", "x"},
+	"set":                 {"SADD", "", "x"},
+	"hash":                {"HSET", "", "a", "b"},
+	"sorted set":          {"ZADD", "", "1", "x"},
+	"stream":              {"XADD", "", "*", "a", "b"},
+	"empty text":          {"SET", "", ""},
+	"text":                {"SET", "", "x"},
+	"another release":     {"SET", "", "2b 100 60000000 100|5"},
+	"another algorithm":   {"SET", "", "1z 100|5"},
+	"a head alone":        {"SET", "", "1b|"},
+	"no numbers":          {"SET", "", "1b x y z|1"},
+	"a log in a text":     {"SET", "", "1l 100 60000000|5"},
+	"a window's numbers":  {"SET", "", "1w x|5 5"},
+	"a calendar":          {"SET", "", "1c 100 9 Nowhere|5 5"},
+	"a torn hold":         {"SET", "", "1h 100 60000000 100|x"},
+	"loans without words": {"SET", "", "1b 100 60000000 100|1~x"},
+}
+
+// A key whose state cannot be read is named, concerns only what is decided as one with it, and
+// heals when the key is gone or reset.
+func TestUnread(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "unread")
+	for _, limit := range forms {
+		fresh := take(t, s, "fresh", limit, 0).Remaining
+		for what, words := range spoil {
+			name := "unread:" + limit.Algorithm().String() + ":bad"
+			words = slices.Clone(words)
+			words[1] = name
+			server.Do("DEL", name)
+			server.Do(words...)
+			before := take(t, s, "good", limit, 0).Remaining
+			call := stint.Call{Takes: []stint.Take{
+				{Key: "good", Limit: limit, Cost: 1, Apart: true},
+				{Key: "alone", Limit: limit, Cost: 1},
+				{Key: "bad", Limit: limit, Cost: 1},
+				{Key: "bad", Limit: limit, Cost: 1, Apart: true},
+				{Key: "good", Limit: limit, Cost: 1, Apart: true},
+			}}
+			err := s.Decide(t.Context(), &call)
+			unread, is := errors.AsType[*stint.StateError](err)
+			if !is || !slices.Equal(unread.Takes, []int{2, 3}) || errors.Is(err, stint.ErrUnknown) {
+				t.Fatalf("%s of %s: %v, want that takes 2 and 3 cannot be read", what, name, err)
+			}
+			if problem, _ := errors.AsType[*redis.Error](err); problem == nil || problem.Hint == "" || !strings.Contains(err.Error(), `"`+name+`"`) {
+				t.Errorf("%s of %s: %v, want the key and a hint", what, name, err)
+			}
+			if !call.Results[0].Allowed || !call.Results[4].Allowed || take(t, s, "good", limit, 0).Remaining != before-2 {
+				t.Errorf("%s of %s: %+v of the good key, which had %d left", what, name, call.Results[4], before)
+			}
+			if d := take(t, s, "alone", limit, 0); d.Remaining != fresh {
+				t.Errorf("%s of %s: charged what is decided as one with it: %+v", what, name, d)
+			}
+			decide(t, s, stint.Take{Key: "good", Limit: limit, Op: stint.Reset})
+			decide(t, s, stint.Take{Key: "bad", Limit: limit, Op: stint.Reset})
+			if d := take(t, s, "bad", limit, 1); d.Remaining != fresh-1 {
+				t.Errorf("%s of %s, after a reset: %+v", what, name, d)
+			}
+		}
+	}
+}
+
+// unreadOnCluster: of keys in several partitions the one that cannot be read takes only those
+// with it that are decided as one with it, and nothing of these stays charged.
+func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
+	s, limit := openCluster(t, cluster), forms[0]
+	takes := []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}
+	for i := range 8 {
+		takes = append(takes, stint.Take{Key: stint.Key(fmt.Sprint("good", i)), Limit: limit, Cost: 1}, stint.Take{Key: stint.Key(fmt.Sprint("apart", i)), Limit: limit, Cost: 1, Apart: true})
+	}
+	decide(t, s, takes...)
+	for _, server := range cluster.Primaries() {
+		if names := server.Do("KEYS", "*:token_bucket:bad"); names != "" {
+			server.Do("DEL", names)
+			server.Do("RPUSH", names, "x")
+		}
+	}
+	call := stint.Call{Takes: takes}
+	err := s.Decide(t.Context(), &call)
+	unread, is := errors.AsType[*stint.StateError](err)
+	if !is || !slices.Equal(unread.Takes, []int{0}) || errors.Is(err, stint.ErrUnknown) {
+		t.Fatalf("%v, want that take 0 cannot be read", err)
+	}
+	for i := range 8 {
+		if d := take(t, s, takes[1+2*i].Key, limit, 0); d.Remaining != 99 {
+			t.Errorf("%s was charged with one that cannot be read: %+v", takes[1+2*i].Key, d)
+		}
+		if d := call.Results[2+2*i]; !d.Allowed || d.Remaining != 98 {
+			t.Errorf("%s: %+v", takes[2+2*i].Key, d)
+		}
+	}
+}
