@@ -46,6 +46,8 @@ type serverState struct {
 	logged  bool       // the log's last word is that it cannot be
 	seen    bool       // it could be used at some time
 	spared  uint64     // what the guard spared the server when somebody last looked
+	unread  uint64     // calls until then of which a state could not be read
+	garbled int        // looks for which the log's last word is still that there are such; 0: it is not
 }
 
 // openServer opens the server at a URL.
@@ -114,6 +116,7 @@ func (a *App) look(ctx context.Context, s *server) {
 		a.serverFails(s, err)
 		return
 	}
+	a.lookUnread(s)
 	if s.try(ctx); s.guarded.Status().Away {
 		return
 	}
@@ -126,6 +129,30 @@ func (a *App) look(ctx context.Context, s *server) {
 	}
 	if back || first {
 		a.warnOfServer(ctx, s)
+	}
+}
+
+// quietLooks is how many looks without a state that cannot be read end the tale of them.
+const quietLooks = 60
+
+// lookUnread logs that states cannot be read, when that begins and when no such one was met for
+// a minute.
+func (a *App) lookUnread(s *server) {
+	status := s.guarded.Status()
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	more := status.Unread - s.state.unread
+	switch s.state.unread = status.Unread; {
+	case more > 0 && s.state.garbled == 0:
+		a.log.Error("the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
+			"store", s.name, "problem", status.UnreadErr, "hint", redisHint(status.UnreadErr))
+		fallthrough
+	case more > 0:
+		s.state.garbled = quietLooks
+	case s.state.garbled > 0:
+		if s.state.garbled--; s.state.garbled == 0 {
+			a.log.Info("no state was met for a minute that cannot be read", "store", s.name)
+		}
 	}
 }
 

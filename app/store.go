@@ -119,6 +119,7 @@ func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared
+		sum.Unread += g.Unread
 	}
 	return sum
 }

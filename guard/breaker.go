@@ -25,7 +25,8 @@ type breaker struct {
 	since   time.Time // of the last change
 	err     error     // the last one
 
-	timeouts, errors, spared uint64
+	timeouts, errors, spared, unread uint64
+	unreadErr                        error // the last of them
 }
 
 // admit says whether a call may ask the store, and whether it is a try.
@@ -49,6 +50,12 @@ func (b *breaker) good(f *flight) {
 		b.open, b.trying = false, false
 		b.since = time.Now()
 	}
+}
+
+// unreadable counts a call about a state that cannot be read.
+func (b *breaker) unreadable(err error) {
+	b.unread++
+	b.unreadErr = err
 }
 
 // neither lets another call try where this one was to and told nothing of the store.

@@ -85,6 +85,9 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.overdue--
 	case err == nil:
 		g.breaker.good(f)
+	case unreadable(err) != nil: // the store is there
+		g.breaker.good(f)
+		g.breaker.unreadable(err)
 	case stint.WrongCall(err) || f.parent.Err() != nil:
 		g.breaker.neither(f)
 	default:
@@ -164,7 +167,7 @@ func (g *gate) status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared}
+	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, UnreadErr: b.unreadErr}
 	if b.open {
 		s.Err = b.err
 	}

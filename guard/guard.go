@@ -72,6 +72,10 @@ type Options struct {
 // caller's own context ended (which it wraps then), is returned and says nothing of the store. A
 // call is never asked twice: where its answer was lost it may have been charged.
 //
+// A store that cannot read the states of some keys (see [stint.StateError]) is there, and
+// closes the breaker. Only the takes of these keys are answered by their policies, and all
+// else that is decided as one with them by the store, as a call without them.
+//
 // # What is answered then
 //
 // Each decision is Degraded and follows Take.OnFailure:
@@ -81,6 +85,8 @@ type Options struct {
 //     others then take nothing.
 //   - Local asks Options.Local for Take.Local, all or none with the other such takes
 //     of the call. The store is not told later.
+//
+// Of [stint.Fail] the call fails with the store's error, or ErrAway.
 //
 // A denial asks to wait for a second at most, as the store may be back. A peek is
 // allowed by all policies; so is a forced take, which Local debits and the others
@@ -126,8 +132,10 @@ type Status struct {
 	Err error
 
 	// Timeouts and Errors count the calls that the store failed to answer in time, or
-	// failed otherwise; Spared those that did not ask it while it was away.
-	Timeouts, Errors, Spared uint64
+	// failed otherwise; Spared those that did not ask it while it was away; Unread those of
+	// which it could not read some state, and UnreadErr is what it said of the last one.
+	Timeouts, Errors, Spared, Unread uint64
+	UnreadErr                        error
 }
 
 // New returns a store that asks inner, and follows the policies where inner cannot.
@@ -164,6 +172,9 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	}
 	if gone := ctx.Err(); gone != nil {
 		return fmt.Errorf("guard: %w: %w", gone, err)
+	}
+	if unread := unreadable(err); unread != nil && !fails(call) {
+		return s.without(ctx, call, unread, err)
 	}
 	return s.fallBack(ctx, call, err)
 }

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"slices"
-	"time"
 
 	"stint"
 )
@@ -77,10 +76,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	at := call.At
-	if at == 0 {
-		at = stint.At(time.Now())
-	}
+	at := present(call)
 	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
 	there, here := s.part(call), s.part(call)
 	defer s.release(there)

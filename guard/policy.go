@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"slices"
-	"time"
 
 	"stint"
 )
@@ -14,16 +13,10 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 	if err := call.Check(); err != nil {
 		return err
 	}
-	for i := range call.Takes {
-		if op := call.Takes[i].Op; op != stint.Ask && op != stint.Force {
-			return s.reason(said)
-		}
+	if fails(call) || slices.ContainsFunc(call.Takes, lacksPolicy) {
+		return s.reason(said)
 	}
-	at := call.At
-	if at == 0 {
-		at = stint.At(time.Now())
-	}
-	denied := s.denies(call)
+	at, denied := present(call), s.denies(call)
 	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
@@ -35,6 +28,14 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 	}
 	return s.share(ctx, call, denied)
 }
+
+// fails says whether a call fails where the store does.
+func fails(call *stint.Call) bool {
+	return slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.OnFailure == stint.Fail })
+}
+
+// lacksPolicy says whether no policy answers for what a take does.
+func lacksPolicy(t stint.Take) bool { return t.Op != stint.Ask && t.Op != stint.Force }
 
 // policy returns what answers for a take.
 func (s *Store) policy(t *stint.Take) stint.Failure {

@@ -155,9 +155,9 @@ func (m *Metrics) Saved(at time.Time, err error) {
 // SharedStats are the numbers of a store on the network.
 type SharedStats struct {
 	Away bool // it does not answer, and failure policies do
-	// Calls that it did not answer in time, that it failed otherwise, and that were not
-	// put to it while it was away.
-	Timeouts, Errors, Spared uint64
+	// Calls that it did not answer in time, that it failed otherwise, that were not put to it
+	// while it was away, and of which it could not read some state.
+	Timeouts, Errors, Spared, Unread uint64
 }
 
 // Shared says where the numbers of the store on the network are read from.

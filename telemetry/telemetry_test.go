@@ -257,7 +257,7 @@ func TestErrors(t *testing.T) {
 	m.Decided(new(limiter.Verdict), -1, errors.New("no store"))
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Degraded: true}}, -1, nil)
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
-	m.Shared(func() SharedStats { return SharedStats{Away: true, Timeouts: 1, Errors: 2, Spared: 3} })
+	m.Shared(func() SharedStats { return SharedStats{Away: true, Timeouts: 1, Errors: 2, Spared: 3, Unread: 4} })
 	s := &service{metrics: m}
 	s.expect(t, `
 		stint_unmatched_total{domain=""} 0
@@ -269,6 +269,7 @@ func TestErrors(t *testing.T) {
 		stint_store_failures_total{reason="timeout"} 1
 		stint_store_failures_total{reason="error"} 2
 		stint_store_failures_total{reason="away"} 3
+		stint_store_failures_total{reason="unread"} 4
 		stint_reload_last_failed 0
 	`)
 }

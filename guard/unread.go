@@ -1,0 +1,124 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"stint"
+)
+
+// unreadable returns what an error says of states that cannot be read, nil if it is another.
+func unreadable(err error) *stint.StateError {
+	if unread, ok := errors.AsType[*stint.StateError](err); ok && len(unread.Takes) > 0 && !errors.Is(err, stint.ErrUnknown) {
+		return unread
+	}
+	return nil
+}
+
+// without answers a call of which some states cannot be read: their takes by their policies,
+// and what is decided as one with them by the store. All others were decided already.
+func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.StateError, said error) error {
+	bad, rest := s.part(call), s.part(call)
+	defer s.release(bad)
+	defer s.release(rest)
+	call.Results = slices.Grow(call.Results, len(call.Takes))[:len(call.Takes)]
+	separate(call, unread.Takes, bad, rest)
+	if err := bad.decide(ctx, policies{s, said}, call, true); err != nil {
+		return err
+	}
+	denied := bad.denied()
+	if denied {
+		rest.look()
+	}
+	if err := rest.decide(ctx, guarded{s}, call, false); err != nil {
+		return err
+	}
+	if !denied && rest.denied() {
+		return s.giveBack(ctx, bad, call)
+	}
+	return nil
+}
+
+// policies answers by the policies of takes, as the store said this.
+type policies struct {
+	*Store
+	said error
+}
+
+// Decide is part of stint.Store.
+func (p policies) Decide(ctx context.Context, call *stint.Call) error {
+	return p.fallBack(ctx, call, p.said)
+}
+
+// separate puts the takes of a call that were not decided into those whose states cannot be
+// read, with all they lean on, and the others. Who leans on such a one leans on nothing.
+func separate(call *stint.Call, unread []int, bad, rest *part) {
+	together := slices.ContainsFunc(unread, func(i int) bool { return !call.Takes[i].Apart })
+	for i := 0; i < len(call.Takes); i++ {
+		t, end := call.Takes[i], i+int(call.Takes[i].Leans)
+		leans := slices.ContainsFunc(unread, func(n int) bool { return i < n && n <= end })
+		into := rest
+		switch leads := slices.Contains(unread, i); {
+		case t.Apart && !leads && !leans, !t.Apart && !together:
+			i = end
+			continue
+		case leads:
+			into = bad
+		case leans:
+			t.Leans = 0
+		}
+		into.add(i, t)
+		for i++; i <= end; i++ {
+			if t.Leans > 0 {
+				into.add(i, call.Takes[i])
+			} else {
+				call.Results[i] = passing(present(call))
+			}
+		}
+		i = end
+	}
+}
+
+// present returns the time of a call.
+func present(call *stint.Call) stint.Instant {
+	if call.At != 0 {
+		return call.At
+	}
+	return stint.At(time.Now())
+}
+
+// denied says whether a part denies the call that it is of.
+func (p *part) denied() bool {
+	for i := 0; i < len(p.call.Takes); i += 1 + int(p.call.Takes[i].Leans) {
+		if !p.call.Takes[i].Apart && !p.call.Results[i].Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+// look makes looks of all that is decided as one.
+func (p *part) look() {
+	for i := range p.call.Takes {
+		if t := &p.call.Takes[i]; !t.Apart {
+			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+		}
+	}
+}
+
+// giveBack undoes what the local store was charged with a part of a call that is denied.
+func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {
+	back := s.part(call)
+	defer s.release(back)
+	for n := 0; n < len(charged.of); n += 1 + int(charged.call.Takes[n].Leans) {
+		t := &charged.call.Takes[n]
+		if s.policy(t) == stint.Local && t.Op == stint.Ask && t.Cost > 0 && !t.Apart {
+			undo := shared(t)
+			undo.Op, undo.Undo = stint.Refund, &charged.call.Results[n]
+			back.add(charged.of[n], undo)
+		}
+	}
+	return back.decide(ctx, s.local, call, true)
+}

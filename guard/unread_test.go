@@ -1,0 +1,165 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/store/memory"
+)
+
+// garbled decides as a store in memory that cannot read the states of keys which begin with
+// "bad": all that is not decided as one with one of these.
+func garbled() func(context.Context, *stint.Call) error {
+	server := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }})
+	return func(ctx context.Context, call *stint.Call) error {
+		var unread stint.StateError
+		together := true
+		for i, t := range call.Takes {
+			if len(t.Key) >= 3 && t.Key[:3] == "bad" {
+				unread.Takes = append(unread.Takes, i)
+				together = together && t.Apart
+			}
+		}
+		if unread.Takes == nil {
+			return server.Decide(ctx, call)
+		}
+		well := stint.Call{At: call.At}
+		var of []int
+		for i := 0; i < len(call.Takes); i++ {
+			t, end := &call.Takes[i], i+int(call.Takes[i].Leans)
+			reads := !slices.ContainsFunc(unread.Takes, func(n int) bool { return i <= n && n <= end })
+			for ; i <= end; i++ {
+				if t.Apart && reads || !t.Apart && together {
+					well.Takes, of = append(well.Takes, call.Takes[i]), append(of, i)
+				}
+			}
+			i = end
+		}
+		call.Results = make([]stint.Decision, len(call.Takes))
+		if err := server.Decide(ctx, &well); err != nil {
+			return err
+		}
+		for n, i := range of {
+			call.Results[i] = well.Results[n]
+		}
+		return fmt.Errorf("garbled: %w", &unread)
+	}
+}
+
+// leaning is a take that leans on the next one, of a pool.
+func leaning(t stint.Take) stint.Take { t.Leans = 1; return t }
+
+// TestUnread: a key whose state cannot be read is answered by its policy, and the store
+// decides all else.
+func TestUnread(t *testing.T) {
+	has := func(n int64) stint.Decision {
+		return stint.Decision{Allowed: true, Limit: 10, Remaining: n, ResetAfter: time.Hour, At: now}
+	}
+	none := stint.Decision{Limit: 10, RetryAfter: time.Hour, ResetAfter: time.Hour, At: now}
+	untouched := has(10)
+	for _, test := range []struct {
+		name   string
+		before []stint.Take
+		takes  []stint.Take
+		want   []stint.Decision
+		left   int64 // of the key "good"
+	}{
+		{"alone", nil, []stint.Take{allow("bad")}, []stint.Decision{passed}, 10},
+		{"with another one", nil, []stint.Take{allow("good"), allow("bad")}, []stint.Decision{has(9), passed}, 9},
+		{"two of them", nil, []stint.Take{allow("bad1"), allow("good"), allow("bad2")}, []stint.Decision{passed, has(9), passed}, 9},
+		{"denied", nil, []stint.Take{allow("good"), deny("bad")}, []stint.Decision{untouched, barred}, 10},
+		{"denied, while something is forced", nil, []stint.Take{forced(costs(3, allow("good"))), deny("bad")}, []stint.Decision{untouched, barred}, 10},
+		{"the other one denies", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), allow("bad")}, []stint.Decision{none, passed}, 0},
+		{"by a share", nil, []stint.Take{allow("good"), local("bad")}, []stint.Decision{has(9), left(1)}, 9},
+		{"by a share that is used up", []stint.Take{costs(2, local("bad"))}, []stint.Take{allow("good"), local("bad")}, []stint.Decision{untouched, spent(0)}, 10},
+		{"by a share that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), local("bad")}, []stint.Decision{none, {Allowed: true, Degraded: true, Limit: 2, Remaining: 2, ResetAfter: time.Hour, At: now}}, 0},
+		{"apart", nil, []stint.Take{apartly(deny("bad")), allow("good"), apartly(allow("good"))}, []stint.Decision{barred, has(9), has(8)}, 8},
+		{"with one apart", nil, []stint.Take{deny("bad"), apartly(allow("good"))}, []stint.Decision{barred, has(9)}, 9},
+		{"it leans", nil, []stint.Take{leaning(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
+		{"it is leaned on", nil, []stint.Take{leaning(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
+		{"others lean", nil, []stint.Take{allow("bad"), leaning(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, unhurried)
+				b.fake.be(garbled())
+				at := now
+				for _, take := range test.before {
+					must(b, &stint.Call{At: at, Takes: []stint.Take{take}})
+				}
+				call := stint.Call{At: at, Takes: test.takes}
+				must(b, &call)
+				for i := range call.Results {
+					call.Results[i].ResetAfter = min(call.Results[i].ResetAfter, test.want[i].ResetAfter) // windows begin when they do
+					if call.Results[i] != test.want[i] {
+						t.Errorf("take %d: %+v, want %+v", i, call.Results[i], test.want[i])
+					}
+				}
+				look := stint.Call{At: at, Takes: []stint.Take{costs(0, allow("good"))}}
+				must(b, &look)
+				if n := look.Results[0].Remaining; n != test.left {
+					t.Errorf("%d are left of the good key, want %d", n, test.left)
+				}
+				b.away(false)
+			})
+		})
+	}
+}
+
+func must(b *bench, call *stint.Call) {
+	b.Helper()
+	if err := b.Decide(b.Context(), call); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// What has no policy fails with what the store said, and so does who asks for that.
+func TestUnreadFails(t *testing.T) {
+	b := newBench(t, unhurried)
+	b.fake.be(garbled())
+	failing := allow("good")
+	failing.OnFailure = stint.Fail
+	for _, takes := range [][]stint.Take{
+		{{Key: "bad", Limit: ten, Op: stint.Refund, Cost: 1}},
+		{failing, allow("bad")},
+	} {
+		err := b.Decide(t.Context(), &stint.Call{Takes: takes})
+		if unreadable(err) == nil {
+			t.Errorf("%v of %+v", err, takes)
+		}
+	}
+	b.fake.be(refused)
+	if err := b.Decide(t.Context(), &stint.Call{Takes: []stint.Take{failing}}); !errors.Is(err, errRefused) {
+		t.Errorf("%v of a store that is gone", err)
+	}
+}
+
+// Keys that cannot be read do not make a store one that is away, however often they are asked
+// for; and one that says so is back.
+func TestUnreadIsNotAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Timeout: 10 * time.Millisecond})
+		b.fake.be(garbled())
+		for range 1000 {
+			time.Sleep(time.Millisecond) // by the clock of a bubble
+			must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
+		}
+		b.away(false)
+		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || unreadable(s.UnreadErr) == nil {
+			t.Errorf("%+v", s)
+		}
+		b.fake.be(frozen)
+		must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
+		b.away(true)
+		b.fake.be(garbled())
+		time.Sleep(time.Second)
+		must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
+		b.away(false)
+	})
+}
