@@ -72,6 +72,8 @@ type Node struct {
 	mu     sync.Mutex // guards what follows
 	unsure []*Trip    // that had no answer
 	rest   []*entry   // of which the store has been told the first part
+	parts  []*Trip    // of messages in which some states cannot be read: what else was in them
+	unread []*Trip    // about keys whose states cannot be read
 }
 
 // counters are what Stats shows.
@@ -115,10 +117,15 @@ func (n *Node) home(t *stint.Take) *home {
 	return made.(*home)
 }
 
-// away says whether nothing came through for so long that the node may not go on by itself.
-func (n *Node) away(h *home, now stint.Instant) bool {
-	since := h.failing.Load()
-	return since != 0 && now-stint.Instant(since) > away*n.interval
+// away says whether nothing came through for so long that the node may not go on by itself
+// with a key, or the store could not read its state for so long.
+func (n *Node) away(e *entry, now stint.Instant) bool {
+	for _, since := range [...]int64{e.home.failing.Load(), e.unread.Load()} {
+		if since != 0 && now-stint.Instant(since) > away*n.interval {
+			return true
+		}
+	}
+	return false
 }
 
 // decidable says whether a node can answer a take by itself.
@@ -153,7 +160,7 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *T
 		if e == nil {
 			return n.miss(call, fp, now, patient)
 		}
-		if n.away(e.home, now) {
+		if n.away(e, now) {
 			return n.forward(call, now), nil
 		}
 		done, reading := n.decide(e, t, now, &call.Results[0])

@@ -74,7 +74,7 @@ func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 		if e == nil && patient {
 			e, mine = n.enter(fp, t, now)
 		}
-		if e == nil || n.away(e.home, now) && !mine {
+		if e == nil || n.away(e, now) && !mine {
 			return false
 		}
 		if mine {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,8 @@ import (
 // guard around the store (package guard) belongs inside, and answers by the rule's policy. What
 // was taken meanwhile is kept and told when the store is back. A process that is killed
 // loses what it has not told: what it took in one interval, or since the store was away. When
-// Run ends it tells all.
+// Run ends it tells all. A key of which the store cannot read the state is like a store that is
+// away, for this key only.
 type Store struct {
 	node  *Node
 	inner stint.Store
@@ -167,7 +169,7 @@ func (s *Store) Untold() (keys int, units int64) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, trip := range n.unsure {
+	for _, trip := range slices.Concat(n.unsure, n.parts, n.unread) {
 		for i := range trip.items {
 			add(trip.items[i].entry, trip.items[i].units)
 		}
@@ -212,6 +214,7 @@ type Stats struct {
 	Keys      int64  // that are known here
 	Bytes     int64  // that they take
 	Unsure    int64  // keys of messages that had no answer yet
+	Unread    int64  // keys that the store was not told of, as it cannot read their states
 	Away      bool   // nothing comes through to some part of the store
 	Reads     uint64 // of keys that were not known
 	Forwarded uint64 // calls that the store decided
@@ -238,7 +241,7 @@ func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Bytes: n.bytes.Load(), Reads: c.reads.Load(), Forwarded: c.forwarded.Load(),
 		Messages: c.messages.Load(), Repeated: c.repeated.Load(), Units: c.units.Load(), Looks: c.looks.Load(),
-		Evicted: c.evicted.Load(), Refused: c.refused.Load(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Unread: n.unreadable(),
 	}
 	n.homes.Range(func(_, h any) bool {
 		st.Away = st.Away || h.(*home).failing.Load() != 0

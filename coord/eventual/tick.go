@@ -1,6 +1,7 @@
 package eventual
 
 import (
+	"slices"
 	"time"
 
 	"stint"
@@ -11,6 +12,9 @@ const maxItems = 64
 
 // hearEvery is how often a node looks what time it is by the store's clock.
 const hearEvery = stint.Instant(time.Second / time.Microsecond)
+
+// lookAgain is how often it is tried to tell the store of keys whose states it could not read.
+const lookAgain = stint.Instant(time.Second / time.Microsecond)
 
 // round is the messages that a node makes at a time.
 type round struct {
@@ -54,22 +58,11 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 	n.sweepAll(now)
 	r := n.round(now)
 	n.mu.Lock()
-	unsure := n.unsure
-	n.unsure = nil
-	n.mu.Unlock()
-	var later []*Trip
-	for _, trip := range unsure {
-		if r.tried[trip.home] && trip.home.failing.Load() != 0 {
-			later = append(later, trip)
-			continue
-		}
-		r.tried[trip.home] = true
-		n.count.repeated.Add(uint64(len(trip.items)))
-		r.trips = append(r.trips, trip)
+	for _, again := range [...]*[]*Trip{&n.unsure, &n.unread} {
+		*again = slices.DeleteFunc(*again, r.again)
 	}
-	n.mu.Lock()
-	n.unsure = append(n.unsure, later...)
 	n.mu.Unlock()
+	r.goOn()
 	for e := n.queue.Swap(nil); e != nil; {
 		next := e.next
 		e.next = nil
@@ -79,10 +72,36 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 	return r.end()
 }
 
+// again repeats a message, unless that has to wait: for the next tick while nothing comes
+// through, and for a while where the store cannot read what it is about.
+func (r *round) again(trip *Trip) bool {
+	if r.tried[trip.home] && trip.home.failing.Load() != 0 || trip.unread && r.now-trip.begun < lookAgain {
+		return false
+	}
+	r.tried[trip.home] = true
+	r.node.count.repeated.Add(uint64(len(trip.items)))
+	r.trips = append(r.trips, trip)
+	return true
+}
+
+// goOn tells what else was in messages of which some could not be read.
+func (r *round) goOn() {
+	n := r.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, trip := range n.parts {
+		r.tried[trip.home] = true
+		r.trips = append(r.trips, trip)
+	}
+	n.parts = nil
+}
+
 // Rest returns what there is to say yet of windows that ended since the tick before: what
-// was taken in the next ones can only be told when that has been acknowledged.
+// was taken in the next ones can only be told when that has been acknowledged. It returns
+// too what was in a message with keys whose states the store cannot read.
 func (n *Node) Rest(now stint.Instant) []*Trip {
 	r := n.round(now)
+	r.goOn()
 	n.mu.Lock()
 	rest := n.rest
 	n.rest = nil
@@ -150,7 +169,7 @@ func (r *round) trip(at where) *Trip {
 	r.tried[h] = true
 	if r.now-stint.Instant(h.heard.Load()) >= hearEvery {
 		h.heard.Store(int64(r.now))
-		look := stint.Take{Key: "eventual", Place: h.place, Limit: receipt}
+		look := stint.Take{Key: stint.Key(r.node.name), Place: h.place, Limit: receipt, OnFailure: stint.Fail}
 		r.trips = append(r.trips, &Trip{Call: &stint.Call{Takes: []stint.Take{look}}, kind: clockLook, home: h})
 	}
 	return trip

@@ -1,6 +1,7 @@
 package eventual
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -17,6 +18,9 @@ type Trip struct {
 	items []item
 	home  *home // of messages
 	begun stint.Instant
+
+	unread bool         // the store cannot read the state of any item
+	voids  []stint.Take // a unit of each receipt of messages that it was part of
 }
 
 // item is an entry that a trip is about, and what it is told: by the last takes of the call,
@@ -51,8 +55,12 @@ const (
 	AskStore
 )
 
-// receipt is charged together with a push, so that it is charged once.
-var receipt = stint.MustLimit(stint.Spec{Requests: 1, Per: 5 * time.Minute, FromFirst: true})
+// receipt is charged together with a push, all of it, so that it is charged once. A part of a
+// push takes one unit of that push's receipt besides: of both only one passes.
+var receipt = stint.MustLimit(stint.Spec{Requests: receiptUnits, Per: 5 * time.Minute, FromFirst: true})
+
+// receiptUnits is more than a push ever has parts.
+const receiptUnits = 1 << 20
 
 // seal writes the call of a push. It is charged as of when the first of it was taken.
 func (trip *Trip) seal(n *Node) {
@@ -66,11 +74,11 @@ func (trip *Trip) seal(n *Node) {
 		}
 	}
 	if trip.Call.At = at; at != 0 {
-		trip.Call.Takes = append(trip.Call.Takes, n.receipt(trip.items[0].entry))
+		trip.Call.Takes = append(append(trip.Call.Takes, trip.voids...), n.receipt(trip.items[0].entry))
 	}
 	for i := range trip.items {
 		it := &trip.items[i]
-		t := stint.Take{Key: it.entry.key, Place: it.entry.place, Limit: it.limit, Coordination: stint.Eventual}
+		t := stint.Take{Key: it.entry.key, Place: it.entry.place, Limit: it.limit, Coordination: stint.Eventual, OnFailure: stint.Fail}
 		switch {
 		case it.units > 0:
 			t.Op, t.Cost = stint.Force, uint32(it.units)
@@ -81,12 +89,11 @@ func (trip *Trip) seal(n *Node) {
 	}
 }
 
-// receipt returns the take that is charged together with a push, on the same server. While
-// that is away nothing passes by it.
+// receipt returns the take that is charged together with a push, on the same server.
 func (n *Node) receipt(e *entry) stint.Take {
 	t := stint.Take{
 		Key: stint.Key(n.name + strconv.FormatUint(n.receipts.Add(1), 36)), Place: e.place,
-		Limit: receipt, Cost: 1, OnFailure: stint.Deny,
+		Limit: receipt, Cost: receiptUnits, OnFailure: stint.Fail,
 	}
 	if t.Place == "" {
 		t.Place = e.key
@@ -188,6 +195,11 @@ func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
 			err = errDegraded
 		}
 	}
+	if unread, ok := errors.AsType[*stint.StateError](err); ok && !errors.Is(err, stint.ErrUnknown) {
+		trip.home.failing.Store(0)
+		n.divide(trip, unread.Takes, now)
+		return
+	}
 	if err != nil {
 		trip.home.failing.CompareAndSwap(0, max(1, int64(trip.begun)))
 		n.mu.Lock()
@@ -205,6 +217,7 @@ func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
 // acknowledge puts into an entry what the store said when it was told.
 func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 	e := it.entry
+	e.unread.Store(0)
 	e.mu.Lock()
 	e.sent = false
 	e.landLocked(it.limit, d, now)

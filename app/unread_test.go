@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/coord/eventual"
+	"stint/guard"
+	"stint/internal/redistest"
+	"stint/store/memory"
+	"stint/store/redis"
+)
+
+// muting is a store whose answers to messages are lost.
+type muting struct {
+	stint.Store
+	mute atomic.Bool
+}
+
+// Decide is part of stint.Store.
+func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
+	err := m.Store.Decide(ctx, call)
+	if call.At != 0 && m.mute.Load() {
+		return stint.ErrUnknown
+	}
+	return err
+}
+
+// A key whose state cannot be read concerns nobody else: all others are counted across nodes,
+// it is answered by its policy, and when it is mended what was taken of it is told, once; also
+// where it was told before, and the answer was lost.
+func TestUnreadEventual(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("told before %v", lost), func(t *testing.T) { unreadEventual(t, lost) })
+	}
+}
+
+func unreadEventual(t *testing.T, lost bool) {
+	server := redistest.Start(t)
+	s, err := redis.Open(server.URL(), redis.Options{})
+	must2(t, err)
+	t.Cleanup(s.Close)
+	network := &muting{Store: guard.New(s, guard.Options{Timeout: time.Second, Local: memory.New(memory.Options{})})}
+	f := startFleet(t, network, 2, eventual.Options{Interval: 20 * time.Millisecond})
+	left := map[stint.Key]int64{"good": 1000, "bad": 1000, "other": 1000}
+	take := func() {
+		for key := range left {
+			for node := range f.nodes {
+				d := f.decide(t, node, ownTake(key, thousandOnce, 1))[0]
+				if !d.Allowed || d.Degraded && key != "bad" {
+					t.Fatalf("%s on node %d: %+v", key, node, d)
+				}
+				if !d.Degraded {
+					left[key]--
+				}
+			}
+		}
+	}
+	known := func(key stint.Key) {
+		t.Helper()
+		redistest.Until(t, fmt.Sprintf("all know that %d are left of %s", left[key], key), func() bool {
+			for node := range f.nodes {
+				if d := f.decide(t, node, ownTake(key, thousandOnce, 0))[0]; d.Degraded || d.Remaining != left[key] {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	take()
+	known("bad")
+	network.mute.Store(lost)
+	if lost {
+		take()
+		redistest.Until(t, "messages have no answer", func() bool { return f.nodes[0].Stats().Unsure > 0 && f.nodes[1].Stats().Unsure > 0 })
+	}
+	server.Do("RENAME", "stint:token_bucket:bad", "kept")
+	server.Do("RPUSH", "stint:token_bucket:bad", "x")
+	network.mute.Store(false)
+	for range 4 {
+		take()
+	}
+	known("good")
+	known("other")
+	redistest.Until(t, "the bad key is answered by its policy, and that only", func() bool {
+		st := f.nodes[0].Stats()
+		return f.decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Unread == 1 && !st.Away && st.Unsure == 0
+	})
+	server.Do("RENAME", "kept", "stint:token_bucket:bad")
+	known("bad")
+	redistest.Until(t, "the store was told", func() bool { return f.nodes[0].Stats().Unread+f.nodes[1].Stats().Unread == 0 })
+	known("bad")
+	take()
+	known("bad")
+}

@@ -1,0 +1,80 @@
+package eventual
+
+import (
+	"slices"
+
+	"stint"
+)
+
+// divide ends a message of which the store cannot read some states: these takes of its call.
+// Nothing of it was charged now. What can be read is told by a message of its own, with the
+// next round; the rest again after a while, until somebody has mended it.
+//
+// An earlier attempt may have been charged whose answer was lost, or still be on its way. So
+// each part takes a unit of its receipt: if it was charged that is denied, and nothing is
+// charged again; if it was not it cannot be any more.
+func (n *Node) divide(trip *Trip, unread []int, now stint.Instant) {
+	receipts := len(trip.Call.Takes) - len(trip.items)
+	well, bad := trip.part(unread), trip.part(unread)
+	bad.unread, bad.begun = true, now
+	whole := true // all that is left of it cannot be read
+	for i := range trip.items {
+		it := &trip.items[i]
+		if !slices.Contains(unread, receipts+i) {
+			well.items, whole = append(well.items, *it), false
+		} else if n.bar(it, now) {
+			bad.items = append(bad.items, *it)
+		} else {
+			whole = false
+		}
+	}
+	if whole && !slices.ContainsFunc(unread, func(i int) bool { return i < receipts }) {
+		bad, trip.unread = trip, true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(well.items) > 0 {
+		n.parts = append(n.parts, well)
+	}
+	if len(bad.items) > 0 {
+		n.unread = append(n.unread, bad)
+	}
+}
+
+// part returns a message that is part of this one, and about nothing so far.
+func (trip *Trip) part(unread []int) *Trip {
+	part := &Trip{Call: new(stint.Call), kind: push, home: trip.home}
+	for i := range len(trip.Call.Takes) - len(trip.items) {
+		if !slices.Contains(unread, i) { // who wrote over a receipt has destroyed it
+			void := trip.Call.Takes[i]
+			void.Cost = 1
+			part.voids = append(part.voids, void)
+		}
+	}
+	return part
+}
+
+// bar notes that the store cannot read the state of a key; false if there is nothing to tell
+// it: then the key is known here no more, and the store is asked for each take.
+func (n *Node) bar(it *item, now stint.Instant) bool {
+	e := it.entry
+	e.unread.CompareAndSwap(0, max(1, int64(now)))
+	e.mu.Lock()
+	keep := it.units != 0 || e.unsent != 0 || e.late != 0
+	e.dead = !keep
+	e.mu.Unlock()
+	if !keep {
+		n.remove(e)
+	}
+	return keep
+}
+
+// unreadable returns of how many keys the store cannot read the state.
+func (n *Node) unreadable() (keys int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, trip := range n.unread {
+		keys += int64(len(trip.items))
+	}
+	return keys
+}

@@ -1,0 +1,150 @@
+package eventual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/coord/eventual"
+)
+
+// garbled is a store that cannot read the states of keys which begin with what it says.
+type garbled struct {
+	stint.Store
+	bad  atomic.Pointer[string]
+	lost atomic.Bool // answers are
+}
+
+func (g *garbled) set(bad string) { g.bad.Store(&bad) }
+
+// Decide is part of stint.Store.
+func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
+	unread := &stint.StateError{}
+	for i := range call.Takes {
+		if bad := *g.bad.Load(); bad != "" && strings.HasPrefix(string(call.Takes[i].Key), bad) {
+			unread.Takes = append(unread.Takes, i)
+		}
+	}
+	if unread.Takes != nil {
+		return fmt.Errorf("garbled: %w", unread)
+	}
+	err := g.Store.Decide(ctx, call)
+	if g.lost.Load() {
+		return errors.New("lost")
+	}
+	return err
+}
+
+// TestUnread: what the store cannot read keeps no other key from being told, and everything is
+// told once when it can be read again.
+func TestUnread(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		bad  string // keys begin with
+		told bool   // before, without an answer
+	}{
+		{"one key", "key7", false},
+		{"several", "key1", false},
+		{"all of them", "key", false},
+		{"receipts", "eventual/", false},
+		{"one key that was told", "key7", true},
+		{"several that were told", "key1", true},
+		{"all of them, that were told", "key", true},
+	} {
+		for _, limit := range []*stint.Limit{thousand, window} {
+			t.Run(test.name+", "+limit.Algorithm().String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { unread(t, test.bad, test.told, limit) })
+			})
+		}
+	}
+}
+
+func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
+	const keys = 100
+	if limit == window {
+		limit = stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer, CarryDebt: true})
+	}
+	f := start(t, 1, eventual.Options{})
+	server := &garbled{Store: f.store.Store}
+	server.set("")
+	f.store.Store = server
+	key := func(i int) stint.Key { return stint.Key(fmt.Sprint("key", i)) }
+	take := func(cost uint32) {
+		for i := range keys {
+			if d := f.decide(t, 0, take(key(i), limit, cost))[0]; !d.Allowed {
+				t.Fatalf("%s: %+v", key(i), d)
+			}
+		}
+	}
+	take(1)
+	pass(150 * time.Millisecond)
+	server.lost.Store(told)
+	take(10)
+	if told {
+		pass(150 * time.Millisecond)
+	}
+	server.set(bad)
+	server.lost.Store(false)
+	pass(250 * time.Millisecond)
+	take(0)
+	for i := range keys {
+		if bad != "eventual/" && !strings.HasPrefix(string(key(i)), bad) && !told {
+			f.left(t, key(i), limit, 989)
+		}
+	}
+	if st := f.nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Unread != 0 {
+		t.Errorf("%+v while some keys cannot be read", st)
+	}
+	pass(5 * time.Second)
+	server.set("")
+	pass(2 * time.Second)
+	for i := range keys {
+		f.left(t, key(i), limit, 989)
+	}
+	if n, units := f.nodes[0].Untold(); n != 0 || units != 0 || f.nodes[0].Stats().Unread != 0 {
+		t.Errorf("%d units of %d keys were not told: %+v", units, n, f.nodes[0].Stats())
+	}
+}
+
+// left wants the store to say that so many units are left of a key.
+func (f *fleet) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64) {
+	t.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
+	if err := f.store.Store.(*garbled).Store.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	if n := call.Results[0].Remaining; n != want {
+		t.Errorf("%d are left of %s, want %d", n, key, want)
+	}
+}
+
+// A key that nobody takes from and the store cannot read is forgotten: the store answers for it.
+func TestUnreadForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1, eventual.Options{})
+		server := &garbled{Store: f.store.Store}
+		server.set("")
+		f.store.Store = server
+		f.decide(t, 0, take("bad", thousand, 1))
+		f.decide(t, 0, take("good", thousand, 1))
+		pass(150 * time.Millisecond)
+		server.set("bad")
+		f.decide(t, 0, take("bad", thousand, 0))
+		pass(250 * time.Millisecond)
+		call := stint.Call{Takes: []stint.Take{take("bad", thousand, 1)}}
+		unread, is := errors.AsType[*stint.StateError](f.nodes[0].Decide(context.Background(), &call))
+		if !is || !slices.Equal(unread.Takes, []int{0}) {
+			t.Errorf("%v", unread)
+		}
+		if st := f.nodes[0].Stats(); st.Keys != 1 || st.Unread != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
