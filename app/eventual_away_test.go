@@ -9,13 +9,14 @@ import (
 	"stint"
 	"stint/coord/eventual"
 	"stint/guard"
+	"stint/internal/fleettest"
 	"stint/store/memory"
 )
 
 // guarded starts a node around a guard around a store.
-func guarded(t *testing.T, o eventual.Options) (*fleet, *failing) {
+func guarded(t *testing.T, o eventual.Options) (*fleettest.Fleet[*eventual.Store], *fleettest.Shelf) {
 	t.Helper()
-	server := &failing{Store: memory.New(memory.Options{})}
+	server := &fleettest.Shelf{Store: memory.New(memory.Options{})}
 	g := guard.New(server, guard.Options{Timeout: 10 * time.Millisecond, Local: memory.New(memory.Options{})})
 	return startFleet(t, g, 1, o), server
 }
@@ -37,13 +38,13 @@ func TestEventualAway(t *testing.T) {
 				ask := func() stint.Decision {
 					one := ownTake("a", thousandOnce, 1)
 					one.OnFailure, one.Local = test.policy, share
-					return f.decide(t, 0, one)[0]
+					return f.Decide(t, 0, one)[0]
 				}
 				for range 10 {
 					ask()
 				}
 				pass(150 * time.Millisecond)
-				server.fail.Store(&errGone)
+				server.Fail.Store(&errGone)
 				counted := 10
 				for range 25 { // 250 ms
 					pass(10 * time.Millisecond)
@@ -66,13 +67,13 @@ func TestEventualAway(t *testing.T) {
 				if passed != test.passes {
 					t.Errorf("%d passed, want %d", passed, test.passes)
 				}
-				server.fail.Store(nil)
+				server.Fail.Store(nil)
 				pass(2 * time.Second)
 				if d := ask(); d.Degraded || !d.Allowed {
 					t.Errorf("%+v, when the store is back", d)
 				}
 				pass(200 * time.Millisecond)
-				if d := f.stored(t, "a", thousandOnce); d.Remaining != int64(1000-counted-1) {
+				if d := f.Stored(t, "a", thousandOnce); d.Remaining != int64(1000-counted-1) {
 					t.Errorf("%d are left, want %d", d.Remaining, 1000-counted-1)
 				}
 			})
@@ -85,26 +86,26 @@ func TestEventualAway(t *testing.T) {
 func TestEventualUnknownWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, server := guarded(t, eventual.Options{})
-		server.fail.Store(&errGone)
+		server.Fail.Store(&errGone)
 		denied := ownTake("a", thousandOnce, 1)
 		denied.OnFailure = stint.Deny
 		other := denied
 		other.Key = "b"
 		for range 10 {
-			if d := f.decide(t, 0, denied)[0]; d.Allowed || !d.Degraded {
+			if d := f.Decide(t, 0, denied)[0]; d.Allowed || !d.Degraded {
 				t.Fatalf("%+v", d)
 			}
-			if d := f.decide(t, 0, denied, other); d[0].Allowed || !d[1].Degraded {
+			if d := f.Decide(t, 0, denied, other); d[0].Allowed || !d[1].Degraded {
 				t.Fatalf("%+v", d)
 			}
 		}
-		if n := f.nodes[0].Stats().Keys; n != 0 {
+		if n := f.Nodes[0].Stats().Keys; n != 0 {
 			t.Errorf("%d keys of which nothing is known", n)
 		}
-		server.fail.Store(nil)
+		server.Fail.Store(nil)
 		pass(2 * time.Second)
-		f.decide(t, 0, denied) // the guard tries
-		if d := f.decide(t, 0, denied)[0]; !d.Allowed || d.Degraded {
+		f.Decide(t, 0, denied) // the guard tries
+		if d := f.Decide(t, 0, denied)[0]; !d.Allowed || d.Degraded {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -11,88 +11,26 @@ import (
 
 	"stint"
 	"stint/coord/eventual"
+	"stint/internal/fleettest"
 	"stint/internal/redistest"
 	"stint/store/redis"
 )
 
-// fleet is several nodes that decide by themselves, around one store.
-type fleet struct {
-	nodes []*eventual.Store
-	store *failing
-	stop  func() // the nodes
-}
-
-// failing is a store that counts what it is asked, and can fail or be seen.
-type failing struct {
-	stint.Store
-	calls atomic.Int64
-	fail  atomic.Pointer[error]
-	seen  func(*stint.Call)
-}
-
-// Decide is part of stint.Store.
-func (s *failing) Decide(ctx context.Context, call *stint.Call) error {
-	s.calls.Add(1)
-	if s.seen != nil {
-		s.seen(call)
-	}
-	if err := s.fail.Load(); err != nil {
-		return *err
-	}
-	return s.Store.Decide(ctx, call)
-}
-
 // startFleet runs so many nodes around a store until the test ends.
-func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *fleet {
+func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
 	t.Helper()
-	f := &fleet{store: &failing{Store: store}}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	for range n {
-		s := eventual.New(f.store, o)
-		f.nodes = append(f.nodes, s)
-		running.Go(func() { s.Run(ctx) })
-	}
-	f.stop = func() {
-		cancel()
-		running.Wait()
-	}
-	t.Cleanup(f.stop)
-	return f
+	return fleettest.Start(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
 }
 
 func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Eventual}
 }
 
-// decide asks a node.
-func (f *fleet) decide(t testing.TB, node int, takes ...stint.Take) []stint.Decision {
-	t.Helper()
-	call := stint.Call{Takes: takes}
-	must2(t, f.nodes[node].Decide(context.Background(), &call))
-	return call.Results
-}
-
-// stored returns what the store says of a key.
-func (f *fleet) stored(t testing.TB, key stint.Key, limit *stint.Limit) stint.Decision {
-	t.Helper()
-	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
-	must2(t, f.store.Store.Decide(context.Background(), &call))
-	return call.Results[0]
-}
-
-func must2(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // thousandOnce passes 1,000 and hardly refills while a test runs.
 var thousandOnce = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
 // onRedis starts so many nodes on a real Redis.
-func onRedis(t *testing.T, n int, o eventual.Options) *fleet {
+func onRedis(t *testing.T, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
 	t.Helper()
 	s, err := redis.Open(redistest.Start(t).URL(), redis.Options{})
 	if err != nil {
@@ -118,7 +56,7 @@ func TestRedisBound(t *testing.T) {
 					call := stint.Call{}
 					for range 3000 {
 						call.Takes = append(call.Takes[:0], ownTake("a", limit, 1))
-						if err := f.nodes[i%nodes].Decide(context.Background(), &call); err != nil {
+						if err := f.Nodes[i%nodes].Decide(context.Background(), &call); err != nil {
 							t.Error(err)
 							return
 						}
@@ -129,8 +67,8 @@ func TestRedisBound(t *testing.T) {
 				})
 			}
 			callers.Wait()
-			f.stop()
-			d := f.stored(t, "a", limit)
+			f.Stop()
+			d := f.Stored(t, "a", limit)
 			if n := passed.Load(); n < 1000 || n > nodes*1000 {
 				t.Errorf("%d passed, want 1000 to %d", n, nodes*1000)
 			}
@@ -157,7 +95,7 @@ func TestEventualCluster(t *testing.T) {
 	passed := make([]atomic.Int64, 300)
 	for round := range 10 {
 		for user := range passed {
-			if f.decide(t, (user+round)%2, ownTake(userKey(user), thousandOnce, 3))[0].Allowed {
+			if f.Decide(t, (user+round)%2, ownTake(userKey(user), thousandOnce, 3))[0].Allowed {
 				passed[user].Add(3)
 			}
 		}
@@ -165,13 +103,12 @@ func TestEventualCluster(t *testing.T) {
 		redistest.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
 	}
 	lossy.loses.Store(false)
-	redistest.Until(t, "all are answered", func() bool { return f.nodes[0].Stats().Unsure+f.nodes[1].Stats().Unsure == 0 })
-	f.stop()
+	redistest.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unsure+f.Nodes[1].Stats().Unsure == 0 })
+	f.Stop()
 	if lossy.lost.Load() == 0 {
 		t.Error("no answer was lost")
 	}
-	f.store.Store = s
-	f.compare(t, thousandOnce, passed)
+	compareUsers(t, s, thousandOnce, passed)
 }
 
 // losing loses every third answer to a message.
@@ -205,7 +142,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	passed := make([]atomic.Int64, users)
 	ask := func(call *stint.Call, user int) {
 		call.Takes = append(call.Takes[:0], stint.Take{Key: userKey(user), Limit: limit, Cost: 1, Coordination: stint.Eventual, Terms: terms})
-		if err := f.nodes[0].Decide(context.Background(), call); err != nil {
+		if err := f.Nodes[0].Decide(context.Background(), call); err != nil {
 			t.Error(err)
 		} else if call.Results[0].Allowed {
 			passed[user].Add(1)
@@ -225,7 +162,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	took, before := time.Since(began), f.nodes[0].Stats()
+	took, before := time.Since(began), f.Nodes[0].Stats()
 	if before.Keys > int64(places) {
 		t.Errorf("%d keys have %d places", before.Keys, places)
 	}
@@ -233,32 +170,29 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	for user := range busy {
 		ask(&call, user)
 	}
-	gone := f.nodes[0].Stats().Reads - before.Reads
+	gone := f.Nodes[0].Stats().Reads - before.Reads
 	if gone > uint64(busy/50) {
 		t.Errorf("%d of %d busy users had to be read again", gone, busy)
 	}
-	f.stop()
+	f.Stop()
 	t.Logf("%d decisions of %d users over %d places in %v; %d read, %d evicted, %d decided by the store; %d of %d busy ones were gone",
 		3*users, users, places, took.Round(time.Millisecond), before.Reads, before.Evicted, before.Refused, gone, busy)
-	f.compare(t, limit, passed)
+	compareUsers(t, f.Store.Store, limit, passed)
 }
 
 func userKey(user int) stint.Key { return stint.Key(fmt.Sprint("api/user=", user)) }
 
-// compare compares what the store has counted with what passed.
-func (f *fleet) compare(t *testing.T, limit *stint.Limit, passed []atomic.Int64) {
+// compareUsers compares what a store has counted with what passed.
+func compareUsers(t *testing.T, store stint.Store, limit *stint.Limit, passed []atomic.Int64) {
 	t.Helper()
 	wrong := 0
 	for first := 0; first < len(passed); first += 32 {
-		call := stint.Call{}
+		var takes []stint.Take
 		for user := first; user < min(first+32, len(passed)); user++ {
-			call.Takes = append(call.Takes, stint.Take{Key: userKey(user), Limit: limit, Apart: true})
+			takes = append(takes, stint.Take{Key: userKey(user), Limit: limit, Apart: true})
 		}
-		if err := f.store.Store.Decide(context.Background(), &call); err != nil {
-			t.Fatal(err)
-		}
-		for i := range call.Results {
-			if d, want := call.Results[i], passed[first+i].Load(); d.Limit-d.Remaining != want {
+		for i, d := range fleettest.Decide(t, store, takes...) {
+			if want := passed[first+i].Load(); d.Limit-d.Remaining != want {
 				if wrong++; wrong < 5 {
 					t.Errorf("user %d: %d passed, and the store has counted %d", first+i, want, d.Limit-d.Remaining)
 				}

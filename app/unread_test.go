@@ -42,15 +42,15 @@ func TestUnreadEventual(t *testing.T) {
 func unreadEventual(t *testing.T, lost bool) {
 	server := redistest.Start(t)
 	s, err := redis.Open(server.URL(), redis.Options{})
-	must2(t, err)
+	must(t, err)
 	t.Cleanup(s.Close)
 	network := &muting{Store: guard.New(s, guard.Options{Timeout: time.Second, Local: memory.New(memory.Options{})})}
 	f := startFleet(t, network, 2, eventual.Options{Interval: 20 * time.Millisecond})
 	left := map[stint.Key]int64{"good": 1000, "bad": 1000, "other": 1000}
 	take := func() {
 		for key := range left {
-			for node := range f.nodes {
-				d := f.decide(t, node, ownTake(key, thousandOnce, 1))[0]
+			for node := range f.Nodes {
+				d := f.Decide(t, node, ownTake(key, thousandOnce, 1))[0]
 				if !d.Allowed || d.Degraded && key != "bad" {
 					t.Fatalf("%s on node %d: %+v", key, node, d)
 				}
@@ -63,8 +63,8 @@ func unreadEventual(t *testing.T, lost bool) {
 	known := func(key stint.Key) {
 		t.Helper()
 		redistest.Until(t, fmt.Sprintf("all know that %d are left of %s", left[key], key), func() bool {
-			for node := range f.nodes {
-				if d := f.decide(t, node, ownTake(key, thousandOnce, 0))[0]; d.Degraded || d.Remaining != left[key] {
+			for node := range f.Nodes {
+				if d := f.Decide(t, node, ownTake(key, thousandOnce, 0))[0]; d.Degraded || d.Remaining != left[key] {
 					return false
 				}
 			}
@@ -76,7 +76,7 @@ func unreadEventual(t *testing.T, lost bool) {
 	network.mute.Store(lost)
 	if lost {
 		take()
-		redistest.Until(t, "messages have no answer", func() bool { return f.nodes[0].Stats().Unsure > 0 && f.nodes[1].Stats().Unsure > 0 })
+		redistest.Until(t, "messages have no answer", func() bool { return f.Nodes[0].Stats().Unsure > 0 && f.Nodes[1].Stats().Unsure > 0 })
 	}
 	server.Do("RENAME", "stint:token_bucket:bad", "kept")
 	server.Do("RPUSH", "stint:token_bucket:bad", "x")
@@ -87,12 +87,12 @@ func unreadEventual(t *testing.T, lost bool) {
 	known("good")
 	known("other")
 	redistest.Until(t, "the bad key is answered by its policy, and that only", func() bool {
-		st := f.nodes[0].Stats()
-		return f.decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Unread == 1 && !st.Away && st.Unsure == 0
+		st := f.Nodes[0].Stats()
+		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Unread == 1 && !st.Away && st.Unsure == 0
 	})
 	server.Do("RENAME", "kept", "stint:token_bucket:bad")
 	known("bad")
-	redistest.Until(t, "the store was told", func() bool { return f.nodes[0].Stats().Unread+f.nodes[1].Stats().Unread == 0 })
+	redistest.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Unread+f.Nodes[1].Stats().Unread == 0 })
 	known("bad")
 	take()
 	known("bad")

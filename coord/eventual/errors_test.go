@@ -17,22 +17,22 @@ var errGone = errors.New("gone")
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		f.store.fail.Store(&errGone)
+		f.Store.Fail.Store(&errGone)
 		for _, takes := range [][]stint.Take{{take("a", thousand, 1)}, {take("a", thousand, 1), take("b", thousand, 1)}} {
 			call := stint.Call{Takes: takes}
-			if err := f.nodes[0].Decide(context.Background(), &call); !errors.Is(err, errGone) {
+			if err := f.Nodes[0].Decide(context.Background(), &call); !errors.Is(err, errGone) {
 				t.Errorf("%v", err)
 			}
 		}
-		f.store.fail.Store(nil)
-		if d := f.decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed || d.Remaining != 999 {
+		f.Store.Fail.Store(nil)
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed || d.Remaining != 999 {
 			t.Errorf("%+v", d)
 		}
-		if err := f.nodes[0].Decide(context.Background(), &stint.Call{Takes: []stint.Take{{Key: "a"}}}); !errors.Is(err, stint.ErrNoLimit) {
+		if err := f.Nodes[0].Decide(context.Background(), &stint.Call{Takes: []stint.Take{{Key: "a"}}}); !errors.Is(err, stint.ErrNoLimit) {
 			t.Errorf("%v", err)
 		}
 		mixed := stint.Call{Takes: []stint.Take{take("a", thousand, 1), take("a", fast, 1)}}
-		if err := f.nodes[0].Decide(context.Background(), &mixed); !errors.Is(err, stint.ErrMixedLimits) {
+		if err := f.Nodes[0].Decide(context.Background(), &mixed); !errors.Is(err, stint.ErrMixedLimits) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -43,7 +43,7 @@ func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
 		panics := true
-		f.store.seen = func(*stint.Call) {
+		f.Store.Seen = func(*stint.Call) {
 			if panics {
 				panic("gone")
 			}
@@ -54,10 +54,10 @@ func TestPanic(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			f.decide(t, 0, take("a", thousand, 1))
+			f.Decide(t, 0, take("a", thousand, 1))
 		}()
 		panics = false
-		if d := f.decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed {
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -68,7 +68,7 @@ func TestPanic(t *testing.T) {
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		f.store.seen = func(*stint.Call) { pass(50 * time.Millisecond) }
+		f.Store.Seen = func(*stint.Call) { pass(50 * time.Millisecond) }
 		results := make(chan error, 30)
 		for i := range 30 {
 			go func() {
@@ -78,7 +78,7 @@ func TestJoin(t *testing.T) {
 					pass(time.Millisecond)
 				}
 				defer cancel()
-				results <- f.nodes[0].Decide(ctx, &stint.Call{Takes: []stint.Take{take("a", thousand, 1)}})
+				results <- f.Nodes[0].Decide(ctx, &stint.Call{Takes: []stint.Take{take("a", thousand, 1)}})
 			}()
 		}
 		failed := 0
@@ -89,7 +89,7 @@ func TestJoin(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := f.nodes[0].Stats().Reads; n != 1 || failed != 1 {
+		if n := f.Nodes[0].Stats().Reads; n != 1 || failed != 1 {
 			t.Errorf("%d reads, %d went", n, failed)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"stint"
 	"stint/coord/eventual"
+	"stint/internal/fleettest"
 	"stint/internal/xtest"
 	"stint/store/memory"
 )
@@ -20,7 +21,7 @@ func TestLikeOneStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			f := start(t, 1, eventual.Options{Interval: time.Duration(1+r.IntN(200)) * time.Millisecond})
-			want := &fleet{nodes: nil, store: &shelf{Store: memory.New(memory.Options{})}}
+			want := memory.New(memory.Options{})
 			limits := []*stint.Limit{fast, window, stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second})}
 			last := map[stint.Key]stint.Decision{}
 			for step := range 400 {
@@ -45,8 +46,8 @@ func TestLikeOneStore(t *testing.T) {
 					}
 					takes[0].Cost = uint32(r.IntN(20))
 				}
-				got := f.decide(t, 0, takes...)
-				wanted := want.ask(t, takes...)
+				got := f.Decide(t, 0, takes...)
+				wanted := fleettest.Decide(t, want, takes...)
 				for i := range got {
 					if got[i] != wanted[i] {
 						t.Fatalf("step %d, take %d of %+v:\n%+v, want\n%+v", step, i, takes, got[i], wanted[i])
@@ -60,16 +61,6 @@ func TestLikeOneStore(t *testing.T) {
 	}
 }
 
-// ask asks the store itself.
-func (f *fleet) ask(t testing.TB, takes ...stint.Take) []stint.Decision {
-	t.Helper()
-	call := stint.Call{Takes: takes}
-	if err := f.store.Store.Decide(t.Context(), &call); err != nil {
-		t.Fatal(err)
-	}
-	return call.Results
-}
-
 // A burst that is small beside what comes in during an interval costs nobody anything.
 func TestSmallBurst(t *testing.T) {
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 10})
@@ -79,7 +70,7 @@ func TestSmallBurst(t *testing.T) {
 		for range 4000 { // 2,000 a second, of 10,000
 			pass(500 * time.Microsecond)
 			for node := range 1 {
-				if !f.decide(t, node, take("a", small, 1))[0].Allowed {
+				if !f.Decide(t, node, take("a", small, 1))[0].Allowed {
 					denied++
 				}
 			}
@@ -97,18 +88,18 @@ func TestOverTheEdge(t *testing.T) {
 		pass(time.Until(time.Now().Truncate(time.Second).Add(time.Second + 10*time.Millisecond)))
 		for range 5 {
 			for node := range 2 { // 250 of 1,000 in the last 70 ms of each window
-				f.decide(t, node, take("a", window, 300))
+				f.Decide(t, node, take("a", window, 300))
 			}
 			pass(980 * time.Millisecond)
 			for node := range 2 {
-				if d := f.decide(t, node, take("a", window, 200))[0]; !d.Allowed {
+				if d := f.Decide(t, node, take("a", window, 200))[0]; !d.Allowed {
 					t.Fatalf("%+v, though all have 1,000 together", d)
 				}
 			}
 			pass(20 * time.Millisecond)
 		}
 		pass(200 * time.Millisecond)
-		if d := f.stored(t, "a", window); d.Debt > 0 {
+		if d := f.Stored(t, "a", window); d.Debt > 0 {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -119,21 +110,21 @@ func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 2, eventual.Options{})
 		for node := range 2 {
-			f.decide(t, node, take("a", thousand, 500))
+			f.Decide(t, node, take("a", thousand, 500))
 		}
 		pass(200 * time.Millisecond)
-		if d := f.decide(t, 0, take("a", thousand, 1))[0]; d.Allowed {
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; d.Allowed {
 			t.Fatalf("%+v", d)
 		}
 		reset := take("a", thousand, 0)
 		reset.Op = stint.Reset
-		f.decide(t, 0, reset)
-		if d := f.decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed {
+		f.Decide(t, 0, reset)
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; !d.Allowed {
 			t.Errorf("%+v, where it was reset", d)
 		}
-		f.decide(t, 1, take("a", thousand, 1))
+		f.Decide(t, 1, take("a", thousand, 1))
 		pass(200 * time.Millisecond)
-		if d := f.decide(t, 1, take("a", thousand, 1))[0]; !d.Allowed {
+		if d := f.Decide(t, 1, take("a", thousand, 1))[0]; !d.Allowed {
 			t.Errorf("%+v, on the other node", d)
 		}
 	})
@@ -148,7 +139,7 @@ func TestPlaces(t *testing.T) {
 		ask := func(key string, cost uint32) stint.Decision {
 			one := take(stint.Key(key), thousand, cost)
 			one.Terms = terms
-			return f.decide(t, 0, one)[0]
+			return f.Decide(t, 0, one)[0]
 		}
 		ask("over", 1000)
 		ask("busy", 1)
@@ -160,23 +151,23 @@ func TestPlaces(t *testing.T) {
 				pass(150 * time.Millisecond)
 			}
 		}
-		stats := f.nodes[0].Stats()
+		stats := f.Nodes[0].Stats()
 		if stats.Keys > 10 || stats.Evicted < 400 {
 			t.Errorf("%+v", stats)
 		}
-		before := f.store.calls.Load()
+		before := f.Store.Calls.Load()
 		if ask("over", 1).Allowed || !ask("busy", 1).Allowed {
 			t.Error("wrong answers")
 		}
-		if n := f.store.calls.Load() - before; n != 0 {
+		if n := f.Store.Calls.Load() - before; n != 0 {
 			t.Errorf("the store was asked %d times for who should be there", n)
 		}
 		pass(200 * time.Millisecond)
-		if d := f.stored(t, "busy", thousand); d.Remaining != 1000-502 {
+		if d := f.Stored(t, "busy", thousand); d.Remaining != 1000-502 {
 			t.Errorf("%d are left of 1000, want %d", d.Remaining, 1000-502)
 		}
 		for i := range 500 {
-			if d := f.stored(t, stint.Key(fmt.Sprint("other", i)), thousand); d.Remaining != 999 {
+			if d := f.Stored(t, stint.Key(fmt.Sprint("other", i)), thousand); d.Remaining != 999 {
 				t.Errorf("%d are left of other %d", d.Remaining, i)
 			}
 		}
@@ -188,14 +179,14 @@ func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{Budget: 64 << 10})
 		for i := range 5000 {
-			f.decide(t, 0, take(stint.Key(fmt.Sprint("user", i)), fast, 1))
+			f.Decide(t, 0, take(stint.Key(fmt.Sprint("user", i)), fast, 1))
 			pass(200 * time.Microsecond)
 		}
-		if s := f.nodes[0].Stats(); s.Bytes > 64<<10 || s.Keys < 100 {
+		if s := f.Nodes[0].Stats(); s.Bytes > 64<<10 || s.Keys < 100 {
 			t.Errorf("%+v", s)
 		}
 		pass(time.Minute)
-		if s := f.nodes[0].Stats(); s.Keys != 0 || s.Bytes != 0 {
+		if s := f.Nodes[0].Stats(); s.Keys != 0 || s.Bytes != 0 {
 			t.Errorf("%+v, after a minute of nothing", s)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"stint"
 	"stint/coord/eventual"
+	"stint/internal/fleettest"
 )
 
 // garbled is a store that cannot read the states of keys which begin with what it says.
@@ -72,13 +73,13 @@ func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
 		limit = stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer, CarryDebt: true})
 	}
 	f := start(t, 1, eventual.Options{})
-	server := &garbled{Store: f.store.Store}
+	server := &garbled{Store: f.Store.Store}
 	server.set("")
-	f.store.Store = server
+	f.Store.Store = server
 	key := func(i int) stint.Key { return stint.Key(fmt.Sprint("key", i)) }
 	take := func(cost uint32) {
 		for i := range keys {
-			if d := f.decide(t, 0, take(key(i), limit, cost))[0]; !d.Allowed {
+			if d := f.Decide(t, 0, take(key(i), limit, cost))[0]; !d.Allowed {
 				t.Fatalf("%s: %+v", key(i), d)
 			}
 		}
@@ -96,31 +97,27 @@ func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
 	take(0)
 	for i := range keys {
 		if bad != "eventual/" && !strings.HasPrefix(string(key(i)), bad) && !told {
-			f.left(t, key(i), limit, 989)
+			server.left(t, key(i), limit, 989)
 		}
 	}
-	if st := f.nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Unread != 0 {
+	if st := f.Nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Unread != 0 {
 		t.Errorf("%+v while some keys cannot be read", st)
 	}
 	pass(5 * time.Second)
 	server.set("")
 	pass(2 * time.Second)
 	for i := range keys {
-		f.left(t, key(i), limit, 989)
+		server.left(t, key(i), limit, 989)
 	}
-	if n, units := f.nodes[0].Untold(); n != 0 || units != 0 || f.nodes[0].Stats().Unread != 0 {
-		t.Errorf("%d units of %d keys were not told: %+v", units, n, f.nodes[0].Stats())
+	if n, units := f.Nodes[0].Untold(); n != 0 || units != 0 || f.Nodes[0].Stats().Unread != 0 {
+		t.Errorf("%d units of %d keys were not told: %+v", units, n, f.Nodes[0].Stats())
 	}
 }
 
-// left wants the store to say that so many units are left of a key.
-func (f *fleet) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64) {
+// left wants the store to say that so many units are left of a key, though it may be garbled.
+func (g *garbled) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64) {
 	t.Helper()
-	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
-	if err := f.store.Store.(*garbled).Store.Decide(context.Background(), &call); err != nil {
-		t.Fatal(err)
-	}
-	if n := call.Results[0].Remaining; n != want {
+	if n := fleettest.Decide(t, g.Store, stint.Take{Key: key, Limit: limit})[0].Remaining; n != want {
 		t.Errorf("%d are left of %s, want %d", n, key, want)
 	}
 }
@@ -129,21 +126,21 @@ func (f *fleet) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64
 func TestUnreadForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		server := &garbled{Store: f.store.Store}
+		server := &garbled{Store: f.Store.Store}
 		server.set("")
-		f.store.Store = server
-		f.decide(t, 0, take("bad", thousand, 1))
-		f.decide(t, 0, take("good", thousand, 1))
+		f.Store.Store = server
+		f.Decide(t, 0, take("bad", thousand, 1))
+		f.Decide(t, 0, take("good", thousand, 1))
 		pass(150 * time.Millisecond)
 		server.set("bad")
-		f.decide(t, 0, take("bad", thousand, 0))
+		f.Decide(t, 0, take("bad", thousand, 0))
 		pass(250 * time.Millisecond)
 		call := stint.Call{Takes: []stint.Take{take("bad", thousand, 1)}}
-		unread, is := errors.AsType[*stint.StateError](f.nodes[0].Decide(context.Background(), &call))
+		unread, is := errors.AsType[*stint.StateError](f.Nodes[0].Decide(context.Background(), &call))
 		if !is || !slices.Equal(unread.Takes, []int{0}) {
 			t.Errorf("%v", unread)
 		}
-		if st := f.nodes[0].Stats(); st.Keys != 1 || st.Unread != 0 {
+		if st := f.Nodes[0].Stats(); st.Keys != 1 || st.Unread != 0 {
 			t.Errorf("%+v", st)
 		}
 	})

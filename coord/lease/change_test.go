@@ -38,25 +38,25 @@ func TestChange(t *testing.T) {
 				f, old := start(t, 1), terms(stint.Leased, fast)
 				for range 300 {
 					pass(time.Millisecond)
-					f.decide(t, 0, under(old, 1))
+					f.Decide(t, 0, under(old, 1))
 				}
-				before := f.nodes[0].Held(new(under(old, 0)))
+				before := f.Nodes[0].Held(new(under(old, 0)))
 				if before == 0 {
 					t.Fatal("nothing is held")
 				}
-				f.nodes[0].Change(context.Background(), []*stint.Terms{test.to})()
-				if held := f.nodes[0].Held(new(under(old, 0))); (held == 0) != test.home {
+				f.Nodes[0].Change(context.Background(), []*stint.Terms{test.to})()
+				if held := f.Nodes[0].Held(new(under(old, 0))); (held == 0) != test.home {
 					t.Errorf("%d of %d are held after the change", held, before)
 				}
 				if !test.home {
 					return
 				}
-				calls := f.store.calls.Load()
+				calls := f.Store.Calls.Load()
 				pass(5 * time.Second)
-				if n := f.store.calls.Load() - calls; n > 5 { // it looks whether the store is there
+				if n := f.Store.Calls.Load() - calls; n > 5 { // it looks whether the store is there
 					t.Errorf("%d calls about a key that is let go of", n)
 				}
-				if d := f.decide(t, 0, stint.Take{Key: "a", Limit: fast})[0]; d.Remaining != 1000 {
+				if d := f.Decide(t, 0, stint.Take{Key: "a", Limit: fast})[0]; d.Remaining != 1000 {
 					t.Errorf("%d of 1,000 are at home", d.Remaining)
 				}
 			})
@@ -68,23 +68,23 @@ func TestChange(t *testing.T) {
 func TestRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, rule := start(t, 1), terms(stint.Leased, fast)
-		f.nodes[0].Change(context.Background(), []*stint.Terms{rule, terms(stint.Strict, fast)})()
+		f.Nodes[0].Change(context.Background(), []*stint.Terms{rule, terms(stint.Strict, fast)})()
 		for range 300 {
 			pass(time.Millisecond)
-			f.decide(t, 0, under(rule, 1))
-			f.decide(t, 0, take("b", fast, 1)) // of no rule
+			f.Decide(t, 0, under(rule, 1))
+			f.Decide(t, 0, take("b", fast, 1)) // of no rule
 		}
-		busy := f.nodes[0].Rules()
+		busy := f.Nodes[0].Rules()
 		if len(busy) != 1 || busy[0].Rule != "api/user" || busy[0].Held == 0 || busy[0].Idle != 0 || busy[0].Asks == 0 || busy[0].Told == 0 || busy[0].Lent < 300 {
 			t.Errorf("%+v", busy)
 		}
-		f.nodes[0].Change(context.Background(), []*stint.Terms{terms(stint.Leased, fast)})()
+		f.Nodes[0].Change(context.Background(), []*stint.Terms{terms(stint.Leased, fast)})()
 		pass(time.Second)
-		if idle := f.nodes[0].Rules(); len(idle) != 1 || idle[0].Held != 0 || idle[0].Home == 0 || idle[0].Lent < busy[0].Lent {
+		if idle := f.Nodes[0].Rules(); len(idle) != 1 || idle[0].Held != 0 || idle[0].Home == 0 || idle[0].Lent < busy[0].Lent {
 			t.Errorf("a second later %+v", idle)
 		}
-		f.nodes[0].Change(context.Background(), nil)()
-		if none := f.nodes[0].Rules(); len(none) != 0 {
+		f.Nodes[0].Change(context.Background(), nil)()
+		if none := f.Nodes[0].Rules(); len(none) != 0 {
 			t.Errorf("there is no rule any more, and %+v", none)
 		}
 	})

@@ -12,64 +12,21 @@ import (
 
 	"stint"
 	"stint/coord/lease"
+	"stint/internal/fleettest"
 	"stint/store/memory"
 )
 
 // thousand passes 1,000 and hardly refills while a test runs.
 var thousand = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
-// fleet is several nodes around one store.
-type fleet struct {
-	nodes []*lease.Store
-	store *counted
-}
-
-// counted counts what a store is asked, and can fail.
-type counted struct {
-	stint.Store
-	calls atomic.Int64
-	fail  atomic.Pointer[error]
-}
-
-// Decide is part of stint.Store.
-func (c *counted) Decide(ctx context.Context, call *stint.Call) error {
-	c.calls.Add(1)
-	if err := c.fail.Load(); err != nil {
-		return *err
-	}
-	return c.Store.Decide(ctx, call)
-}
-
 // start runs so many nodes until the test ends.
-func start(t *testing.T, n int) *fleet {
+func start(t *testing.T, n int) *fleettest.Fleet[*lease.Store] {
 	t.Helper()
-	f := &fleet{store: &counted{Store: memory.New(memory.Options{})}}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	for range n {
-		s := lease.New(f.store, lease.Options{})
-		f.nodes = append(f.nodes, s)
-		running.Go(func() { s.Run(ctx) })
-	}
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	return f
+	return fleettest.Start(t, memory.New(memory.Options{}), n, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased}
-}
-
-// decide asks a node.
-func (f *fleet) decide(t testing.TB, node int, takes ...stint.Take) []stint.Decision {
-	t.Helper()
-	call := stint.Call{Takes: takes}
-	if err := f.nodes[node].Decide(context.Background(), &call); err != nil {
-		t.Fatal(err)
-	}
-	return call.Results
 }
 
 // Eight nodes with eight callers each let pass exactly what the limit says, to the last
@@ -86,7 +43,7 @@ func TestExactTogether(t *testing.T) {
 					call := stint.Call{}
 					for passed.Load() < 1000 && time.Now().Before(done) {
 						call.Takes = append(call.Takes[:0], take("a", limit, 1))
-						if err := f.nodes[i%8].Decide(context.Background(), &call); err != nil {
+						if err := f.Nodes[i%8].Decide(context.Background(), &call); err != nil {
 							t.Error(err)
 							return
 						}
@@ -98,8 +55,8 @@ func TestExactTogether(t *testing.T) {
 			}
 			callers.Wait()
 			for range 3 { // a little longer, to see whether any more pass
-				for node := range f.nodes {
-					if f.decide(t, node, take("a", limit, 1))[0].Allowed {
+				for node := range f.Nodes {
+					if f.Decide(t, node, take("a", limit, 1))[0].Allowed {
 						passed.Add(1)
 					}
 				}
@@ -117,20 +74,20 @@ func TestBusy(t *testing.T) {
 		f := start(t, 1)
 		for range 2000 { // 1,000 a second
 			pass(time.Millisecond)
-			if d := f.decide(t, 0, take("a", fast, 1))[0]; !d.Allowed || d.Remaining < 500 || d.Remaining > 1000 || d.Limit != 1000 {
+			if d := f.Decide(t, 0, take("a", fast, 1))[0]; !d.Allowed || d.Remaining < 500 || d.Remaining > 1000 || d.Limit != 1000 {
 				t.Fatalf("%+v", d)
 			}
 		}
-		stats := f.nodes[0].Stats()
+		stats := f.Nodes[0].Stats()
 		if stats.Held == 0 || stats.Asks > 30 || stats.Messages > 30 {
 			t.Errorf("%+v", stats)
 		}
 		pass(time.Second)
-		if stats = f.nodes[0].Stats(); stats.Held != 0 || stats.Home == 0 {
+		if stats = f.Nodes[0].Stats(); stats.Held != 0 || stats.Home == 0 {
 			t.Errorf("after a second of rest: %+v", stats)
 		}
 		pass(10 * time.Second)
-		if stats = f.nodes[0].Stats(); stats.Keys != 0 {
+		if stats = f.Nodes[0].Stats(); stats.Keys != 0 {
 			t.Errorf("after ten: %+v", stats)
 		}
 	})
@@ -146,16 +103,16 @@ func pass(d time.Duration) { time.Sleep(d) } // by the clock of a bubble
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
-		f.decide(t, 0, take("a", thousand, 1000))
-		f.store.calls.Store(0)
+		f.Decide(t, 0, take("a", thousand, 1000))
+		f.Store.Calls.Store(0)
 		for range 100_000 {
 			pass(10 * time.Microsecond)
-			d := f.decide(t, 0, take("a", thousand, 1))[0]
+			d := f.Decide(t, 0, take("a", thousand, 1))[0]
 			if d.Allowed || d.RetryAfter < 8*time.Hour || d.Remaining != 0 {
 				t.Fatalf("%+v", d)
 			}
 		}
-		if n := f.store.calls.Load(); n > 12 {
+		if n := f.Store.Calls.Load(); n > 12 {
 			t.Errorf("%d calls for 100,000 refusals in a second", n)
 		}
 	})
@@ -166,13 +123,13 @@ func TestLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
 		for range 100 {
-			f.decide(t, 0, take("a", thousand, 1))
+			f.Decide(t, 0, take("a", thousand, 1))
 		}
 		pass(100 * time.Millisecond)
-		if d := f.decide(t, 0, take("a", thousand, 900))[0]; !d.Allowed {
-			t.Errorf("900 of what is left of 1,000: %+v, %+v", d, f.nodes[0].Stats())
+		if d := f.Decide(t, 0, take("a", thousand, 900))[0]; !d.Allowed {
+			t.Errorf("900 of what is left of 1,000: %+v, %+v", d, f.Nodes[0].Stats())
 		}
-		if d := f.decide(t, 0, take("a", thousand, 1))[0]; d.Allowed {
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; d.Allowed {
 			t.Errorf("one more: %+v", d)
 		}
 	})
@@ -184,15 +141,15 @@ func TestCallIn(t *testing.T) {
 		f := start(t, 2)
 		for range 100 {
 			pass(2 * time.Millisecond)
-			f.decide(t, 0, take("a", fast, 1))
+			f.Decide(t, 0, take("a", fast, 1))
 		}
 		for range 5 {
-			if f.decide(t, 1, take("a", fast, 1000))[0].Allowed {
+			if f.Decide(t, 1, take("a", fast, 1000))[0].Allowed {
 				return
 			}
 			for range 100 {
 				pass(2 * time.Millisecond)
-				f.decide(t, 0, take("b", fast, 1))
+				f.Decide(t, 0, take("b", fast, 1))
 			}
 		}
 		t.Error("the whole burst is never there")
@@ -206,20 +163,20 @@ func TestTogether(t *testing.T) {
 		busy := func() {
 			for range 50 {
 				pass(time.Millisecond)
-				f.decide(t, 0, take("a", fast, 1))
+				f.Decide(t, 0, take("a", fast, 1))
 			}
 		}
 		strict := stint.Take{Key: "s", Limit: stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}), Cost: 1}
 		other := take("b", thousand, 1)
 		for i := range 5 {
 			busy()
-			got := f.decide(t, 0, take("a", fast, 1), strict, other)
+			got := f.Decide(t, 0, take("a", fast, 1), strict, other)
 			if got[0].Allowed != true || got[1].Allowed != (i < 2) || got[2].Allowed != true {
 				t.Fatalf("call %d: %+v", i, got)
 			}
 		}
 		pass(3 * time.Second) // everything comes home
-		if d := f.decide(t, 0, take("b", thousand, 0))[0]; d.Remaining != 998 {
+		if d := f.Decide(t, 0, take("b", thousand, 0))[0]; d.Remaining != 998 {
 			t.Errorf("two calls passed, and of the other key %d are left of 1,000", d.Remaining)
 		}
 	})
@@ -231,14 +188,14 @@ func TestAway(t *testing.T) {
 		f := start(t, 1)
 		for range 300 {
 			pass(time.Millisecond)
-			f.decide(t, 0, take("a", fast, 1))
+			f.Decide(t, 0, take("a", fast, 1))
 		}
 		gone := errors.New("gone")
-		f.store.fail.Store(&gone)
-		held, passed := f.nodes[0].Stats().Held, int64(0)
+		f.Store.Fail.Store(&gone)
+		held, passed := f.Nodes[0].Stats().Held, int64(0)
 		for {
 			call := stint.Call{Takes: []stint.Take{take("a", fast, 1)}}
-			if err := f.nodes[0].Decide(context.Background(), &call); err != nil {
+			if err := f.Nodes[0].Decide(context.Background(), &call); err != nil {
 				if !errors.Is(err, gone) {
 					t.Error(err)
 				}
@@ -249,9 +206,9 @@ func TestAway(t *testing.T) {
 		if passed != held || held == 0 {
 			t.Errorf("%d passed, and %d were held", passed, held)
 		}
-		f.store.fail.Store(nil)
+		f.Store.Fail.Store(nil)
 		pass(100 * time.Millisecond)
-		if d := f.decide(t, 0, take("a", fast, 1))[0]; !d.Allowed {
+		if d := f.Decide(t, 0, take("a", fast, 1))[0]; !d.Allowed {
 			t.Errorf("the store is back: %+v", d)
 		}
 	})
@@ -268,7 +225,7 @@ func TestClocks(t *testing.T) {
 	} {
 		t.Run(jump.name, func(t *testing.T) {
 			now := lease.Moment{Mono: 1, Wall: time.Now().UnixNano()}
-			store := &counted{Store: memory.New(memory.Options{})}
+			store := &fleettest.Shelf{Store: memory.New(memory.Options{})}
 			s := lease.New(store, lease.Options{Clock: func() lease.Moment { return now }})
 			ask := func() {
 				call := stint.Call{Takes: []stint.Take{take("a", fast, 1)}}
@@ -279,12 +236,12 @@ func TestClocks(t *testing.T) {
 			for range 12 {
 				ask()
 			}
-			before := store.calls.Load()
-			if ask(); store.calls.Load() != before {
+			before := store.Calls.Load()
+			if ask(); store.Calls.Load() != before {
 				t.Fatal("the key is not lent")
 			}
 			now.Mono, now.Wall = now.Mono+jump.by.Mono, now.Wall+jump.by.Wall
-			if ask(); store.calls.Load() == before {
+			if ask(); store.Calls.Load() == before {
 				t.Error("it was spent after the lease")
 			}
 		})
@@ -320,18 +277,18 @@ func TestRepeat(t *testing.T) {
 		f := start(t, 1)
 		for range 100 {
 			pass(time.Millisecond)
-			f.decide(t, 0, take("a", fast, 1))
+			f.Decide(t, 0, take("a", fast, 1))
 		}
 		late := context.DeadlineExceeded
-		f.store.fail.Store(&late)
+		f.Store.Fail.Store(&late)
 		pass(200 * time.Millisecond)
-		f.store.fail.Store(nil)
+		f.Store.Fail.Store(nil)
 		pass(50 * time.Millisecond)
-		if n := f.nodes[0].Stats().Repeated; n == 0 {
+		if n := f.Nodes[0].Stats().Repeated; n == 0 {
 			t.Error("nothing was repeated")
 		}
 		pass(time.Second)
-		if d := f.decide(t, 0, take("a", fast, 0))[0]; d.Remaining != 1000 {
+		if d := f.Decide(t, 0, take("a", fast, 0))[0]; d.Remaining != 1000 {
 			t.Errorf("%d of 1,000 are there when all has come home", d.Remaining)
 		}
 	})
@@ -368,14 +325,14 @@ func TestLargeComesHome(t *testing.T) {
 		taken, most := int64(0), int64(0)
 		for range 500 {
 			pass(time.Millisecond)
-			if f.decide(t, 0, take("a", large, cost))[0].Allowed {
+			if f.Decide(t, 0, take("a", large, cost))[0].Allowed {
 				taken += cost
 			}
-			most = max(most, f.nodes[0].Stats().Held)
+			most = max(most, f.Nodes[0].Stats().Held)
 		}
 		pass(3 * time.Second)
 		look := stint.Call{Takes: []stint.Take{{Key: "a", Limit: large}}}
-		if err := f.store.Store.Decide(t.Context(), &look); err != nil {
+		if err := f.Store.Store.Decide(t.Context(), &look); err != nil {
 			t.Fatal(err)
 		}
 		if left := look.Results[0].Remaining; most < 100_000_000 || left != large.Most()-taken {
