@@ -110,13 +110,6 @@ func pass(d time.Duration) {
 	time.Sleep(d) // nothing is awaited: so long lasts a fault, or the time before it
 }
 
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // outage starts a service on a Redis, with rules of each policy that nobody uses up.
 func outage(t *testing.T, url string, timeout time.Duration) *service {
 	t.Helper()
@@ -137,11 +130,11 @@ func TestFrozenUnderLoad(t *testing.T) {
 	l := drive(s, 16, 5*time.Millisecond, "free", "login", "part")
 	const frozen = 3 * time.Second // ten, of a process of its own, in cmd/stint
 	pass(time.Second)
-	goroutines, bytes := runtime.NumGoroutine(), heap()
+	goroutines, bytes := runtime.NumGoroutine(), xtest.Heap()
 	server.Freeze()
 	from := time.Since(l.began)
 	pass(frozen)
-	more, grown := runtime.NumGoroutine()-goroutines, heap()-bytes
+	more, grown := runtime.NumGoroutine()-goroutines, xtest.Heap()-bytes
 	to := time.Since(l.began)
 	server.Thaw()
 	back := s.normal("free", "login", "part")

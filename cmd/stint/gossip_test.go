@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,20 +42,6 @@ func keyFile(t testing.TB) string {
 	return name
 }
 
-// freePorts returns addresses of this machine that are free for UDP and TCP.
-func freePorts(t testing.TB, n int) (all []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
-	}
-	return all
-}
-
 // known waits until nodes believe that so much is used of a key.
 func known(t testing.TB, nodes []*node, key string, want int) {
 	t.Helper()
@@ -79,7 +64,7 @@ func known(t testing.TB, nodes []*node, key string, want int) {
 func TestNodesGossip(t *testing.T) {
 	xtest.Long(t)
 	t.Parallel()
-	key, at := keyFile(t), freePorts(t, 4)
+	key, at := keyFile(t), []string{xtest.Address(t), xtest.Address(t), xtest.Address(t), xtest.Address(t)}
 	start := func(i int, flags ...string) *node {
 		return startNode(t, toldRules, append([]string{
 			"--store=memory", "--store-timeout=1s", "--gossip=" + at[i], "--gossip-join=" + strings.Join(at[:3], ","),

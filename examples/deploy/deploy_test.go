@@ -16,6 +16,7 @@ import (
 	"stint/internal/crowd"
 	"stint/internal/proxytest"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // What the figures of the documents raise.
@@ -307,13 +308,13 @@ func carry(from, to net.Conn) {
 func TestServer(t *testing.T) {
 	nginx := proxytest.Binary(t, "nginx")
 	service := start(t, "beside/compose.yaml", startRedis(t, "beside/compose.yaml").Addr)[0]
-	server, dir := proxytest.Address(t), t.TempDir()
+	server, dir := xtest.Address(t), t.TempDir()
 	text, err := os.ReadFile("server.conf.template")
 	if err != nil {
 		t.Fatal(err)
 	}
 	conf := strings.NewReplacer("${STINT}", service.HTTP, "${SERVER}", "server-1", "listen 80;", "listen "+server+";",
-		"127.0.0.1:9000", proxytest.Address(t)).Replace(string(text))
+		"127.0.0.1:9000", xtest.Address(t)).Replace(string(text))
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"stint/internal/proxytest"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 func startEnvoy(t testing.TB, file string) proxytest.Command {
@@ -48,7 +49,7 @@ func envoyWords(words map[string]string) map[string]string {
 func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup {
 	t.Helper()
 	s := &setup{t: t, stint: proxytest.Stint(t, flags...), backend: proxytest.NewBackend(t)}
-	address := proxytest.Address(t)
+	address := xtest.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8081": s.stint.GRPC, "127.0.0.1:9000": s.backend.Addr, "100ms": fmt.Sprintf("%gs", timeout.Seconds()),
 	}

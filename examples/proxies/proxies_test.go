@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stint/internal/proxytest"
+	"stint/internal/xtest"
 )
 
 func TestMain(m *testing.M) { proxytest.Main(m) }
@@ -134,7 +135,7 @@ func start(t *testing.T, a asker, form string, flags ...string) *setup {
 // listens. Of each pair of words the first is replaced by the second.
 func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend string, pairs ...[2]string) (address string) {
 	t.Helper()
-	address = proxytest.Address(t)
+	address = xtest.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8080": stint.HTTP, "127.0.0.1:9000": backend,
 		"100ms": deadline.String(), "wait=60ms": "wait=" + (deadline / 2).String(),
@@ -157,9 +158,9 @@ func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend
 		case other != "":
 			words[word] = strings.ReplaceAll(other, "%s", port)
 		case named:
-			words[word] = kind + "@" + proxytest.Address(t)
+			words[word] = kind + "@" + xtest.Address(t)
 		default:
-			words[word] = proxytest.Address(t)
+			words[word] = xtest.Address(t)
 		}
 	}
 	command := a.start(t, proxytest.Adapt(t, fmt.Sprintf(a.file, form), words))

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,9 +18,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // built is the folder of the service's binary, and the result of building it.
@@ -68,37 +68,10 @@ type Service struct {
 // Stint starts `stint serve` with further flags, on free ports.
 func Stint(t testing.TB, flags ...string) *Service {
 	t.Helper()
-	s := &Service{HTTP: Address(t), GRPC: Address(t), Admin: Address(t)}
+	s := &Service{HTTP: xtest.Address(t), GRPC: xtest.Address(t), Admin: xtest.Address(t)}
 	flags = append([]string{"serve", "--http", s.HTTP, "--grpc", s.GRPC, "--admin", s.Admin, "--resp", ""}, flags...)
 	s.Process = Run(t, Command{Path: Build(t), Args: flags, Ready: Answers("http://" + s.Admin + "/readyz")})
 	return s
-}
-
-const leastPort, ports = 20000, 10000
-
-// Ports are tried one after the other, from anywhere on, so that processes do not try
-// the same ones in step.
-var (
-	firstPort = rand.Uint32N(ports)
-	nextPort  atomic.Uint32
-)
-
-// Address returns a free address of the loopback interface. Its port is below those
-// that the kernel gives to whoever asks for any, so that nobody has it by the time it
-// is used; and no two calls of one process return the same before all were returned.
-func Address(t testing.TB) string {
-	t.Helper()
-	const attempts = 100
-	for range attempts {
-		port := leastPort + int((firstPort+nextPort.Add(1))%ports)
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // Answers returns whether a URL is answered by a status below 500.

@@ -69,7 +69,7 @@ func run(t testing.TB, s *Server) *Server {
 	t.Helper()
 	t.Cleanup(s.Stop)
 	for range attempts {
-		s.port = freePort(t)
+		s.port = xtest.Port(t, busOffset)
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 		if s.start() {
 			return s
@@ -200,28 +200,6 @@ func (s *Server) CPU() time.Duration {
 
 // busOffset is how far above its port a node of a Cluster talks to the others.
 const busOffset = 10000
-
-// freePort returns a port that nobody listens on, nor on the one of its bus.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		listener.Close()
-		if port+busOffset > 65535 {
-			continue
-		}
-		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset)))
-		if err != nil {
-			continue
-		}
-		bus.Close()
-		return port
-	}
-}
 
 // lines keeps what a server prints.
 type lines struct {

@@ -2,6 +2,7 @@ package xtest
 
 import (
 	"fmt"
+	"net"
 	"testing"
 )
 
@@ -49,5 +50,46 @@ func TestSkipNotGranted(t *testing.T) {
 	r := &recorder{TB: t}
 	if SkipNotGranted(r, "the moon"); r.ended != "skipped: not granted here: the moon" {
 		t.Errorf("ended %q", r.ended)
+	}
+}
+
+// Ports are not given out twice, and one that somebody listens on is not free.
+func TestPort(t *testing.T) {
+	seen := map[int]bool{}
+	for range 50 {
+		port := Port(t, 1)
+		if seen[port] {
+			t.Errorf("%d comes twice", port)
+		}
+		seen[port] = true
+	}
+	port := Port(t)
+	stream, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isFree(port) {
+		t.Error("it counts as free, with a server of TCP")
+	}
+	stream.Close()
+	packets, err := net.ListenPacket("udp", loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	if isFree(port) {
+		t.Error("it counts as free, with a server of UDP")
+	}
+}
+
+// What is alive counts, and what is not does not.
+func TestHeap(t *testing.T) {
+	const size = 64 << 20
+	before := Heap()
+	alive := make([]byte, size)
+	with := Heap() - before
+	alive[size-1] = 1 // it is alive until here
+	if without := Heap() - before; with < size*9/10 || without > size/10 {
+		t.Errorf("%d bytes of %d, and %d after that", with, size, without)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
+	"stint/internal/xtest"
 	"stint/rule"
 )
 
@@ -41,14 +41,6 @@ func million(n int) iter.Seq2[Rule, error] {
 			}
 		}
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // requests are some that rules of million apply to, for the patterns that pick says.
@@ -103,12 +95,12 @@ func BenchmarkMillion(b *testing.B) {
 		rules = append(rules, r)
 	}
 	c := New(Options{Domain: "api"})
-	before, began := heap(), time.Now()
+	before, began := xtest.Heap(), time.Now()
 	if err := c.Replace(seq(rules)); err != nil {
 		b.Fatal(err)
 	}
 	load := time.Since(began)
-	bytes := float64(heap()-before) / n
+	bytes := float64(xtest.Heap()-before) / n
 	random := rand.New(rand.NewPCG(3, 4))
 	zipf := rand.NewZipf(random, 1.1, 1, n/3-1)
 	one, m := requests(rules, func() int { return 7 }, 1)[0], new(Matched)

@@ -21,6 +21,7 @@ import (
 	"stint"
 	"stint/httplimit"
 	"stint/internal/proxytest"
+	"stint/internal/xtest"
 	"stint/store/memory"
 )
 
@@ -97,7 +98,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) proxy(b balancer, without int) string {
 	c.t.Helper()
 	// An address of its own, because Envoy shares a port with whoever else asks for it.
-	_, port, _ := strings.Cut(proxytest.Address(c.t), ":")
+	_, port, _ := strings.Cut(xtest.Address(c.t), ":")
 	address := fmt.Sprintf("127.%d.%d.%d:%s", 1+rand.IntN(250), 1+rand.IntN(250), 1+rand.IntN(250), port)
 	words := map[string]string{}
 	put := func(port int, to string) {

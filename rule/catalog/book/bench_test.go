@@ -3,12 +3,12 @@ package book
 import (
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"stint/internal/xtest"
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/catalogtest"
@@ -19,14 +19,6 @@ import (
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // busyTime returns how long this process has been computing.
@@ -50,7 +42,7 @@ func BenchmarkMillion(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "rules.db")
 	writeRules(b, path, n)
 	for b.Loop() {
-		before, busy := heap(), busyTime(b)
+		before, busy := xtest.Heap(), busyTime(b)
 		began := time.Now()
 		book, err := Open(path, catalog.Options{Domain: "api"})
 		if err != nil {
@@ -58,7 +50,7 @@ func BenchmarkMillion(b *testing.B) {
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "load-s")
 		b.ReportMetric((busyTime(b) - busy).Seconds(), "load-cpu-s")
-		b.ReportMetric(float64(heap()-before)/n, "B/rule")
+		b.ReportMetric(float64(xtest.Heap()-before)/n, "B/rule")
 		measureMatch(b, book)
 		measureChange(b, book)
 		if err := book.Close(); err != nil {
