@@ -188,11 +188,12 @@ func (s *Store) exchange(ctx context.Context) bool {
 	began := s.clock()
 	trips := s.node.Tick(began)
 	s.send(ctx, trips)
-	s.send(ctx, s.node.Rest(s.clock()))
+	rest := s.node.Rest(s.clock())
+	s.send(ctx, rest)
 	if len(trips) > 0 {
 		s.took.Store(int64(s.clock() - began))
 	}
-	return len(trips) > 0
+	return len(trips)+len(rest) > 0
 }
 
 // send puts messages to the store, and waits for the answers.

@@ -66,6 +66,7 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 	for e := n.queue.Swap(nil); e != nil; {
 		next := e.next
 		e.next = nil
+		e.queued.Store(false)
 		r.tell(e)
 		e = next
 	}
@@ -126,16 +127,15 @@ func (r *round) end() []*Trip {
 	return r.trips
 }
 
-// tell adds to the messages what there is to say of an entry.
+// tell adds to the messages what there is to say of an entry, which may be in the queue all
+// the same.
 func (r *round) tell(e *entry) {
 	if e.home.failing.Load() != 0 && r.tried[e.home] {
-		e.queued.Store(false)
 		r.node.enqueue(e) // when something comes through
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.queued.Store(false)
 	if e.dead || e.reading != nil || e.sent { // who is being told of is queued again by that
 		return
 	}
