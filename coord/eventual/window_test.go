@@ -15,16 +15,16 @@ import (
 func TestWindowsEndWhileTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		f.store.seen = func(*stint.Call) { pass(7 * time.Millisecond) }
+		f.Store.Seen = func(*stint.Call) { pass(7 * time.Millisecond) }
 		limits := []*stint.Limit{fast, stint.MustLimit(stint.Spec{Requests: 1000, Per: 50 * time.Millisecond, CarryDebt: true})}
 		for range 300 {
 			pass(time.Millisecond)
 			for i := range 300 { // in several messages
-				f.decide(t, 0, take(stint.Key(fmt.Sprint("key", i)), limits[i%2], 1))
+				f.Decide(t, 0, take(stint.Key(fmt.Sprint("key", i)), limits[i%2], 1))
 			}
 		}
 		pass(time.Second)
-		if keys, units := f.nodes[0].Untold(); keys != 0 {
+		if keys, units := f.Nodes[0].Untold(); keys != 0 {
 			t.Errorf("%d units of %d keys were never told", units, keys)
 		}
 	})

@@ -15,8 +15,8 @@ func TestAlone(t *testing.T) {
 		n = max(1, n/30)
 	}
 	for mode, never := range map[sim.Mode][]string{
-		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away"}, // there is no store, and nobody asks what time it is
-		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away"},
+		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Unread"}, // there is no store, and nobody asks what time it is
+		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Unread"},
 		sim.Eventual: {"Jumped"},
 	} {
 		n := n

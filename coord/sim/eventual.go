@@ -146,6 +146,9 @@ func (w *world) unheard(key stint.Key, v *view, own *record) time.Duration {
 // decided sees what the store was told, and what it said, at the time when it did.
 func (n *deciding) decided(l *letter, now time.Duration) (seen map[stint.Key]*view) {
 	seen = map[stint.Key]*view{}
+	if l.unread != nil {
+		return seen
+	}
 	passed := true
 	for i := range l.call.Results {
 		passed = passed && l.call.Results[i].Allowed
@@ -185,7 +188,10 @@ func (w *world) told(key stint.Key) *view {
 // send puts a trip to the store.
 func (n *deciding) send(trip *eventual.Trip, then func(next eventual.Next, err error, decided time.Duration)) {
 	n.put(trip.Call, func(answer *letter, decided time.Duration, err error) {
-		if err != nil {
+		var failed error
+		if err == nil && answer.unread != nil {
+			failed = &stint.StateError{Takes: answer.unread}
+		} else if err != nil {
 			trip.Call.Results = make([]stint.Decision, len(trip.Call.Takes))
 			for i := range trip.Call.Results {
 				trip.Call.Results[i].Degraded = true
@@ -194,7 +200,7 @@ func (n *deciding) send(trip *eventual.Trip, then func(next eventual.Next, err e
 			trip.Call.Results = append(trip.Call.Results[:0], answer.call.Results...)
 			maps.Copy(n.views, answer.seen)
 		}
-		next, err := n.node.End(trip, n.clock(), nil)
+		next, err := n.node.End(trip, n.clock(), failed)
 		then(next, err, decided)
 		n.waiting.wake(n.place, n.begin)
 	})
@@ -209,6 +215,9 @@ func (n *deciding) tick() time.Duration {
 
 // exchange sends the messages of a round, and when all have answers the rest of it.
 func (n *deciding) exchange(trips []*eventual.Trip, rest bool) {
+	if len(trips) == 0 && !rest {
+		trips, rest = n.node.Rest(n.clock()), true
+	}
 	n.open = len(trips)
 	for _, trip := range trips {
 		n.w.messages++

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"stint"
@@ -8,16 +9,17 @@ import (
 
 // shelf is the store: a server, and the replica that would take over.
 type shelf struct {
-	ledger Ledger
-	states map[stint.Key]*stint.State
-	epoch  stint.Epoch
-	server int // which wrote the epoch
-	runs   int // which one runs
-	fresh  int // epochs that were begun by nodes that remembered none
-	ahead  time.Duration
-	gone   time.Duration         // until then it stands still
-	took   map[stint.Key]*record // what it decided itself, of modes in which nodes do too
-	past   []written             // what was written lately, for a replica that does not know it yet
+	ledger  Ledger
+	states  map[stint.Key]*stint.State
+	epoch   stint.Epoch
+	server  int // which wrote the epoch
+	runs    int // which one runs
+	fresh   int // epochs that were begun by nodes that remembered none
+	ahead   time.Duration
+	gone    time.Duration               // until then it stands still
+	garbled map[stint.Key]time.Duration // until then it cannot read the states of these
+	took    map[stint.Key]*record       // what it decided itself, of modes in which nodes do too
+	past    []written                   // what was written lately, for a replica that does not know it yet
 }
 
 // written is a state before it was written.
@@ -32,18 +34,34 @@ type written struct {
 const lag = 200 * time.Millisecond
 
 func newShelf(o *Options) *shelf {
-	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}}
+	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}, garbled: map[stint.Key]time.Duration{}}
 	if s.ledger == nil {
 		s.ledger = Exact
 	}
 	return s
 }
 
-// decide answers a letter, all or none but for takes that are apart.
+// unread returns the takes of a letter whose states it cannot read.
+func (s *shelf) unread(l *letter, now time.Duration) (takes []int) {
+	for i := range l.call.Takes {
+		if s.garbled[l.call.Takes[i].Key] > now {
+			takes = append(takes, i)
+		}
+	}
+	return takes
+}
+
+// decide answers a letter, all or none but for takes that are apart. What it cannot read is
+// denied, as by a guard around it, unless that is to fail.
 func (s *shelf) decide(l *letter, now time.Duration) {
 	at := began.Add(now + s.ahead)
 	if l.call.At != 0 {
 		at = l.call.At
+	}
+	unread := s.unread(l, now)
+	if len(unread) > 0 && l.call.Takes[0].OnFailure == stint.Fail {
+		l.unread = unread
+		return
 	}
 	for i := range l.call.Takes {
 		if loan := l.call.Takes[i].Loan; loan != nil {
@@ -53,13 +71,19 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 	l.call.Results = make([]stint.Decision, len(l.call.Takes))
 	pass := true
 	for i := range l.call.Takes {
-		if t := &l.call.Takes[i]; !t.Apart && len(l.call.Takes) > 1 {
+		t, bad := &l.call.Takes[i], slices.Contains(unread, i)
+		if !bad && !t.Apart && len(l.call.Takes) > 1 {
 			l.call.Results[i] = s.test(t, at)
 			pass = pass && l.call.Results[i].Allowed
 		}
+		pass = pass && (!bad || t.Apart)
 	}
 	for i := range l.call.Takes {
 		t := &l.call.Takes[i]
+		if slices.Contains(unread, i) {
+			l.call.Results[i] = stint.Decision{Degraded: true}
+			continue
+		}
 		st := s.state(t.Key)
 		if !pass && !t.Apart && l.call.Results[i].Allowed {
 			look := stint.Take{Limit: t.Limit, Loan: t.Loan}

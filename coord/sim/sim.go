@@ -5,7 +5,7 @@
 // is Report, Take and Lend of the root package. What is simulated is what lies between and
 // around them: messages that are late, lost, repeated and overtake each other; clocks;
 // nodes that stand still, die and start again; a network that falls apart; a store that is
-// away, is emptied, or replaced by a replica that lags behind. All of it follows from one
+// away, is emptied, cannot read a key, or is replaced by a replica that lags behind. All of it follows from one
 // seed.
 //
 // What a mode is stands behind the interface node: the world (world.go) calls a process
@@ -112,7 +112,7 @@ type Network struct {
 type Fault struct {
 	At   time.Duration
 	Kind Kind
-	Node int
+	Node int           // or the key
 	For  time.Duration // how long it lasts, or how far a clock jumps
 	Ways int           // into how many parts the network falls, at least 2
 	Rate float64       // of a clock: 1.01 runs 1 % fast
@@ -134,9 +134,10 @@ const (
 	Gone               // the store stands still, and answers nobody
 	Split              // the network falls into Ways parts; the store is in the first
 	Leap               // the store's clock jumps
+	Garble             // the store cannot read the state of a key, as somebody moved it away
 )
 
-var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "gone", "split", "leap"}
+var kindNames = [...]string{"cut", "pause", "stall", "kill", "set", "drift", "flush", "switch", "gone", "split", "leap", "garble"}
 
 // String names the kind.
 func (k Kind) String() string { return kindNames[k] }
@@ -204,6 +205,7 @@ type Seen struct {
 	Away    int // messages that the store did not answer, as it stood still
 	Apart   int // messages that did not get from one part of the network to another
 	Moved   int // takes that came to another node than the one before
+	Unread  int // calls and messages of which the store could not read some state
 }
 
 // Utilisation is what was admitted, as a part of what one bucket would have.

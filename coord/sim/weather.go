@@ -43,12 +43,12 @@ func Weather(mode Mode, seed uint64, takes int, faults int) Options {
 // fault returns one that the bound has to outlast: all but leaps of the store's clock and,
 // where there is no store, of what befalls that and the time of day.
 func (o *Options) fault(r *rand.Rand) Fault {
-	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split}
+	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split, Garble}
 	switch o.Mode {
 	case Gossip, Asking:
 		kinds = []Kind{Cut, Stall, Kill, Split, Pause, Drift}
 	case Eventual:
-		kinds = []Kind{Cut, Stall, Kill, Split, Gone, Flush, Switch, Pause, Drift}
+		kinds = []Kind{Cut, Stall, Kill, Split, Gone, Flush, Switch, Garble, Pause, Drift}
 	}
 	if o.Mode.alone() && o.Limit.Algorithm() == stint.FixedWindow { // who has another time has other windows
 		kinds = kinds[:len(kinds)-2]

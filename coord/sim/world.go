@@ -161,6 +161,9 @@ func (w *world) happen(f Fault) {
 		w.splits = append(w.splits, f)
 	case Leap:
 		w.store.ahead += f.For
+	case Garble:
+		key := keyOf(f.Node % w.Keys)
+		w.store.garbled[key] = max(w.store.garbled[key], w.now+f.For)
 	default:
 		panic(fmt.Sprintf("sim: fault %d", f.Kind))
 	}
