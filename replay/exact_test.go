@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/big"
@@ -19,13 +18,12 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/golden"
 )
 
 // The replay is held to a second reckoning, which shares nothing with it: a regular
 // expression reads the lines, all of them are sorted at once, and each algorithm is
 // written down from its definition, in fractions.
-
-var update = flag.Bool("update", false, "write the files of testdata anew")
 
 // request is a line as the second reckoning reads it.
 type request struct {
@@ -347,17 +345,5 @@ func TestBurstsFile(t *testing.T) {
 	for _, l := range lines {
 		b.WriteString(l.text)
 	}
-	const name = "testdata/bursts.log"
-	if *update {
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, b.Bytes()) {
-		t.Errorf("%s is not what this test makes; run it with -update", name)
-	}
+	golden.Check(t, "testdata/bursts.log", b.String())
 }

@@ -11,25 +11,8 @@ import (
 	"unicode/utf8"
 
 	"stint"
+	"stint/internal/golden"
 )
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	name = "testdata/" + name
-	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("not as %s; look at the difference, and run with -update if it is right:\n%s", name, got)
-	}
-}
 
 // TestReportFiles keeps what the text and JSON forms look like.
 func TestReportFiles(t *testing.T) {
@@ -45,8 +28,8 @@ func TestReportFiles(t *testing.T) {
 	if err := report.WriteJSON(&object); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "mixed.txt", text.Bytes())
-	golden(t, "mixed.json", object.Bytes())
+	golden.Check(t, "testdata/mixed.txt", text.String())
+	golden.Check(t, "testdata/mixed.json", object.String())
 }
 
 // TestJSONFields holds the JSON to the interface that others read: these fields

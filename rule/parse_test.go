@@ -2,44 +2,15 @@ package rule_test
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"stint/internal/golden"
 	"stint/rule"
 )
-
-var update = flag.Bool("update", false, "write the expected files from what the code says now; read them before you commit")
-
-// golden compares text with a file beside the tests.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s:\n%s\nwant:\n%s", file, got, want)
-	}
-}
-
-// files returns the files of a pattern, at least one.
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	names, err := filepath.Glob(pattern)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no file %s (%v)", pattern, err)
-	}
-	return names
-}
 
 // source reads a file as if it stood in the present folder.
 func source(t testing.TB, name string) rule.Source {
@@ -53,13 +24,13 @@ func source(t testing.TB, name string) rule.Source {
 
 // One file for each fault says exactly what is wrong, where, and what to do.
 func TestBadFiles(t *testing.T) {
-	for _, name := range files(t, "testdata/bad/*.yaml") {
+	for _, name := range golden.Files(t, "testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			table, err := rule.Parse(source(t, name))
 			if err == nil || table != nil {
 				t.Fatalf("accepted:\n%v", table)
 			}
-			golden(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
+			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
 			var faults *rule.Errors
 			if !errors.As(err, &faults) {
 				t.Fatalf("the error is a %T", err)
@@ -75,7 +46,7 @@ func TestBadFiles(t *testing.T) {
 
 // What is accepted is shown as it was understood, with its warnings.
 func TestGoodFiles(t *testing.T) {
-	for _, name := range files(t, "testdata/good/*.yaml") {
+	for _, name := range golden.Files(t, "testdata/good/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			table, err := rule.Parse(source(t, name))
 			if err != nil {
@@ -88,7 +59,7 @@ func TestGoodFiles(t *testing.T) {
 					t.Errorf("incomplete: %+v", w)
 				}
 			}
-			golden(t, strings.TrimSuffix(name, ".yaml")+".want", text)
+			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", text)
 			checkTable(t, table)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/internal/golden"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -320,11 +321,7 @@ func TestKinds(t *testing.T) {
 // No file that can be read makes the audit panic, and what it finds is complete.
 func FuzzTable(f *testing.F) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatal(pattern, err)
-		}
-		for _, name := range files {
+		for _, name := range golden.Files(f, pattern) {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				f.Fatal(err)

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"stint/internal/golden"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -190,11 +190,7 @@ func TestCompareDomains(t *testing.T) {
 // A table changes nothing in place of itself.
 func TestCompareSame(t *testing.T) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
-		}
-		for _, name := range files {
+		for _, name := range golden.Files(t, pattern) {
 			if strings.HasSuffix(name, "_test.yaml") {
 				continue
 			}

@@ -2,7 +2,6 @@ package ruletest_test
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,21 +10,10 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/golden"
 	"stint/rule"
 	"stint/rule/ruletest"
 )
-
-var update = flag.Bool("update", false, "write the expected files from what the code says now; read them before you commit")
-
-// files returns the files of a pattern, at least one.
-func files(t testing.TB, pattern string) []string {
-	t.Helper()
-	names, err := filepath.Glob(pattern)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no file %s (%v)", pattern, err)
-	}
-	return names
-}
 
 // source reads a file as if it stood in the present folder.
 func source(t testing.TB, name string) rule.Source {
@@ -102,21 +90,13 @@ func checkRequest(t *testing.T, r *ruletest.Request) {
 
 // One file for each fault says exactly what is wrong.
 func TestBadFiles(t *testing.T) {
-	for _, name := range files(t, "testdata/bad/*.yaml") {
+	for _, name := range golden.Files(t, "testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			tests, err := ruletest.Parse(source(t, name))
 			if err == nil || tests != nil {
 				t.Fatalf("accepted: %+v", tests)
 			}
-			file := strings.TrimSuffix(name, ".yaml") + ".want"
-			if *update {
-				if err := os.WriteFile(file, []byte(err.Error()+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want := string(source(t, file).Data); err.Error()+"\n" != want {
-				t.Errorf("%v\nwant\n%s", err, want)
-			}
+			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
 		})
 	}
 }
@@ -124,7 +104,7 @@ func TestBadFiles(t *testing.T) {
 // No bytes make the reader of rule tests panic.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
-		for _, name := range files(f, filepath.FromSlash(pattern)) {
+		for _, name := range golden.Files(f, filepath.FromSlash(pattern)) {
 			f.Add(source(f, name).Data)
 		}
 	}

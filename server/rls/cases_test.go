@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"stint"
+	"stint/internal/golden"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -42,11 +43,7 @@ import (
 // An answer is the overall code and the status of each descriptor, as answerText writes it,
 // or "error CODE TEXT".
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/cases/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, file := range files {
+	for _, file := range golden.Files(t, "testdata/cases/*.txt") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,61 @@
+package golden
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// recorder is a testing.TB that notes how a test ended instead of ending it.
+type recorder struct {
+	testing.TB
+	failed string
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
+func (r *recorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
+func (r *recorder) Fatal(args ...any)                 { r.failed = fmt.Sprint(args...) }
+
+// A file that says something else, or is not there, fails a test; -update makes it right.
+func TestCheck(t *testing.T) {
+	defer func(before bool) { *update = before }(*update)
+	file := filepath.Join(t.TempDir(), "x.want")
+	for i, step := range []struct {
+		update bool
+		got    string
+		fails  bool
+	}{
+		{false, "a", true},
+		{true, "a", false},
+		{false, "a", false},
+		{false, "b", true},
+		{true, "b", false},
+		{false, "a", true},
+		{false, "b\n", true},
+		{false, "", true},
+		{true, "b\nc\n", false},
+		{false, "b\n", true},
+		{false, "b\nc\nd", true},
+	} {
+		*update = step.update
+		r := &recorder{TB: t}
+		if Check(r, file, step.got); (r.failed != "") != step.fails {
+			t.Errorf("step %d: %q", i, r.failed)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	r := &recorder{TB: t}
+	if names := Files(r, dir+"/*.a"); r.failed == "" {
+		t.Errorf("no file is enough: %q", names)
+	}
+	if err := os.WriteFile(dir+"/x.a", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names := Files(t, dir+"/*.a"); len(names) != 1 || names[0] != dir+"/x.a" {
+		t.Errorf("%q", names)
+	}
+}
