@@ -45,6 +45,10 @@ func TestUnread(t *testing.T) {
 			words[1] = name
 			server.Do("DEL", name)
 			server.Do(words...)
+			one := stint.Call{Takes: []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}}
+			if _, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &one)); !is {
+				t.Errorf("%s of %s alone is not named", what, name)
+			}
 			before := take(t, s, "good", limit, 0).Remaining
 			call := stint.Call{Takes: []stint.Take{
 				{Key: "good", Limit: limit, Cost: 1, Apart: true},

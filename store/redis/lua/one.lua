@@ -10,12 +10,12 @@
 -- It returns the time and the t that was found, as quick.lua does.
 
 local head = ARGV[1]
-local value = redis.call('GET', KEYS[1])
+local value = redis.pcall('GET', KEYS[1]) -- or a table with the error
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local t = 0
 if value then
-  if string.sub(value, 1, #head) ~= head then
+  if type(value) ~= 'string' or string.sub(value, 1, #head) ~= head then
     return { now, -1 }
   end
   t = tonumber(string.sub(value, #head + 1)) or -1
