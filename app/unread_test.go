@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,4 +98,48 @@ func unreadEventual(t *testing.T, lost bool) {
 	known("bad")
 	take()
 	known("bad")
+}
+
+// A key whose state cannot be read takes nothing else out of force, in no mode, though nobody
+// asks for anything else for a while; and it is logged once.
+func TestUnreadService(t *testing.T) {
+	server := redistest.Start(t)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	text := "domain: api\ndescriptors:\n"
+	kinds := []string{"strict", "leased", "eventual"}
+	for _, mode := range kinds {
+		text += fmt.Sprintf("  - key: %s\n    rate_limit: {requests: 1000, per: 24h, algorithm: token_bucket, coordination: %s}\n", mode, mode)
+	}
+	write(t, file, text)
+	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	for _, mode := range kinds {
+		s.ask(t, mode+"=bad")
+		s.ask(t, mode+"=good")
+	}
+	for name := range strings.SplitSeq(server.Do("KEYS", "*:bad"), "\n") {
+		server.Do("DEL", name)
+		server.Do("RPUSH", name, "x")
+	}
+	for _, mode := range kinds {
+		redistest.Until(t, mode+" is answered by its policy", func() bool { return strings.Contains(s.ask(t, mode+"=bad"), `"degraded":true`) })
+	}
+	for range 200 {
+		for _, mode := range kinds {
+			s.ask(t, mode+"=bad")
+		}
+	}
+	for _, mode := range kinds {
+		for _, body := range []string{s.ask(t, mode+"=good"), s.ask(t, mode+"=another")} {
+			if strings.Contains(body, `"degraded":true`) {
+				t.Errorf("%s: %s", mode, body)
+			}
+		}
+	}
+	if n := s.metric("stint_store_available"); n != 1 {
+		t.Error("the store counts as away")
+	}
+	if n := s.metric(`stint_store_failures_total{reason="unread"}`); n < 400 {
+		t.Errorf("%v calls could not be read", n)
+	}
+	s.log.await(t, 0, "level=ERROR", "the state of a key cannot be read", "WRONGTYPE", ":bad", "hint=")
 }

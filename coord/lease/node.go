@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -319,13 +320,19 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		n.delay.Store((7*n.delay.Load() + int64(now.since(trip.begun))) / 8)
 	}
 	pass := err == nil
+	unread, some := errors.AsType[*stint.StateError](err)
+	some = some && trip.whole == nil // whose takes stand each for itself
 	for i := range trip.asks {
 		a, t := &trip.asks[i], &trip.Call.Takes[i]
 		if err == nil && trip.whole != nil {
 			trip.whole.Results[trip.of[i]] = results[i]
 			pass = pass && (t.Apart || results[i].Allowed)
 		}
-		if a.entry != nil {
+		switch {
+		case a.entry == nil:
+		case some && !slices.Contains(unread.Takes, i):
+			n.land(a, t, trip.begun, now, results, i, nil)
+		default:
 			n.land(a, t, trip.begun, now, results, i, err)
 		}
 	}

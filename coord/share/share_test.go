@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,20 +23,24 @@ var began = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 type fixture struct {
 	*testing.T
 	*share.Store
-	now  stint.Instant
-	away bool // the store cannot be asked: a guard answers
-	asks int  // what the store was asked
-	back *memory.Store
+	now    stint.Instant
+	away   bool      // the store cannot be asked: a guard answers
+	unread stint.Key // the store cannot read the state of that: a guard answers
+	asks   int       // what the store was asked
+	back   *memory.Store
 }
 
 // Decide is part of stint.Store: it is the store behind, under a guard.
 func (f *fixture) Decide(ctx context.Context, call *stint.Call) error {
 	f.asks++
 	call.At = f.now
-	if err := f.back.Decide(ctx, call); err != nil || !f.away {
+	if err := f.back.Decide(ctx, call); err != nil {
 		return err
 	}
 	for i := range call.Results {
+		if !f.away && call.Takes[i].Key != f.unread {
+			continue
+		}
 		pass := call.Takes[i].Op != stint.Ask || call.Takes[i].Cost == 0
 		call.Results[i] = stint.Decision{Allowed: pass, Degraded: true, Limit: call.Takes[i].Limit.Most(), At: f.now}
 		if !pass {
@@ -325,6 +330,30 @@ func TestChangeAway(t *testing.T) {
 	}
 	release()
 	f.take(undivided(), "k", 1)
+}
+
+// A key whose state the store cannot read is an error, and all others are told.
+func TestChangeUnread(t *testing.T) {
+	f := newFixture(t)
+	f.change(divided(10))
+	f.pass(time.Minute)
+	const keys = 500 // in several messages
+	name := func(i int) stint.Key { return stint.Key(fmt.Sprint("k", i)) }
+	for i := range keys {
+		f.take(divided(10), name(i), 1)
+	}
+	f.unread = name(0)
+	release := f.Hold()
+	err := f.Change(context.Background(), []*stint.Terms{undivided()})
+	release()
+	if err == nil || !strings.Contains(err.Error(), " 1 keys ") {
+		t.Errorf("%v, want that one key was not told", err)
+	}
+	for i := 1; i < keys; i++ {
+		if d := f.take(undivided(), name(i), 0); d.Remaining != d.Limit-1 {
+			t.Fatalf("%s was not told: %+v", name(i), d)
+		}
+	}
 }
 
 // Takes of a divided limit that come while it changes wait, and are decided by the new one.

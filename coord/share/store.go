@@ -110,15 +110,21 @@ func (s *Store) Hold() (release func()) {
 // under Hold, before any take comes with them. It tells the store what it has to know, within
 // the time of ctx. The error says what could not be told: that passes once more.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
+	untold := 0 // keys whose states the store cannot read
 	trips := s.node.Change(all, s.clock())
 	for i, trip := range trips {
 		err := s.inner.Decide(ctx, &trip.Call)
-		if err == nil && trip.Call.Results[0].Degraded {
-			err = errors.New("it is away")
-		}
 		if err != nil {
 			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(trips)-i)*maxCharges, err)
 		}
+		for k := range trip.Call.Results {
+			if trip.Call.Results[k].Degraded {
+				untold++
+			}
+		}
+	}
+	if untold > 0 {
+		return fmt.Errorf("the store was not told what %d keys had used here: it is away, or cannot read their states", untold)
 	}
 	return nil
 }
