@@ -43,8 +43,9 @@ func (l *Limit) moveWindow(st *State, from, to Instant) {
 		st.T, st.N = 0, 0
 	case l.spec.FromFirst:
 		st.T = max(0, st.T+int64(to-from))
-	default:
+	default: // of a debt, what is left of it by now
 		st.T, _ = l.window(int64(to))
+		st.N = used
 	}
 }
 

@@ -49,6 +49,21 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A debt that is partly worked off, as windows went by, is what is left of it elsewhere too.
+func TestMoveDebt(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Second, CarryDebt: true})
+	begin := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for after, want := range []int64{18, 13, 8, 3, 0} {
+		var st stint.State
+		limit.Force(&st, begin, 18)
+		now := begin.Add(time.Duration(after) * time.Second)
+		limit.Move(&st, now, now.Add(time.Millisecond))
+		if got := limit.Used(&st, now.Add(time.Millisecond)); got != want {
+			t.Errorf("%d windows later %d are used, want %d", after, got, want)
+		}
+	}
+}
+
 func TestUsed(t *testing.T) {
 	now := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, test := range []struct {

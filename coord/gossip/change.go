@@ -186,7 +186,7 @@ func (n *Node) use(t *stint.Take, units int64, now stint.Instant) {
 		return
 	}
 	n.prepare(e, t.Limit, now)
-	e.base = new(stint.State)
+	e.base, e.based = new(stint.State), now
 	if units > 0 {
 		e.limit.Force(e.base, now, uint64(units))
 		e.force(uint64(units), now)

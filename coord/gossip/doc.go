@@ -16,6 +16,7 @@
 //	missed   a gap in the numbers is asked for after three intervals, of who sent them
 //	compared now and then two nodes compare what they know, also of nodes that died
 //	joined   a new node is told all by one of the others: its states, and the counts in them
+//	waited   a node that stood still asks for what came meanwhile, as it is no news any more
 //
 // A count belongs to one life of a key: who takes of a key that was as untouched for a while
 // begins another one, with a higher number, so that others may have forgotten the first.
@@ -31,8 +32,12 @@
 //	E <= min((N-1)*(burst + rate*S), excess*S)
 //
 // and where the fleet is cut into k parts for a time T, (k-1)*(burst + rate*T). When the
-// parts find each other again each learns what the others took. What they took too much
-// together is debt; what the key could have borne, as it was idle, is not.
+// parts find each other again each learns how much the others took, and not when. It takes
+// for used what must be: all that was taken since they knew the same, but for what the key
+// could have borne in that time, as it was idle here; and what both took in their last
+// stretch of use, but for what came back in it. That is all there is where a part never had
+// a rest, and where all began after one. What came before a rest in the middle may be
+// forgotten. What was not used is never taken for used.
 //
 // # Time
 //

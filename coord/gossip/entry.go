@@ -22,6 +22,11 @@ type entry struct {
 	place stint.Key    // of its key
 	base  *stint.State // as the store of another mode has it, which is in state too; nil: not asked
 
+	from  stint.Instant // since when all is known that was taken, of the counts that are here
+	quiet stint.Instant // when it was as untouched last
+	last  busy          // the time before that
+	based stint.Instant // when base was read
+
 	at    stint.Instant // up to which the next two are right
 	idle  int64         // units that could have been taken in all that time, and were not
 	begun float64       // of the next such unit
@@ -47,7 +52,8 @@ type count struct {
 // heard is the count of another node.
 type heard struct {
 	origin uint64
-	idle   int64 // entry.idle when it was last told
+	idle   int64         // entry.idle when it was last told
+	at     stint.Instant // when that was
 	count
 }
 
@@ -61,7 +67,7 @@ const (
 )
 
 func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
-	e := &entry{key: key, at: now}
+	e := &entry{key: key, at: now, from: now, quiet: now}
 	e.use(limit)
 	return e
 }
@@ -112,19 +118,31 @@ func (e *entry) settle(now stint.Instant) {
 			whole := math.Floor(e.begun)
 			e.idle, e.begun = e.idle+int64(whole), e.begun-whole
 		}
+		if e.state.T <= int64(now) {
+			if e.state.T > int64(e.quiet) {
+				e.last = e.then(busy{e.quiet, e.state.T - int64(e.quiet), stint.Instant(e.state.T)})
+			}
+			e.quiet = now
+		}
 	case window:
 		if over := int64(now)/e.per - int64(e.at)/e.per; over > 0 {
-			e.roll(over)
+			e.roll(over, now)
 		}
 	}
 	e.at = now
 }
 
 // roll notes what was not used in so many windows that are over.
-func (e *entry) roll(over int64) {
+func (e *entry) roll(over int64, now stint.Instant) {
 	most := e.limit.Most()
 	used := e.limit.Used(&e.state, e.at)
 	e.late = e.own.taken
+	if used < over*most { // more came back than was used
+		if taken := used + e.gives(e.quiet, e.at); taken > 0 {
+			e.last = e.then(busy{e.quiet, taken, e.at})
+		}
+		e.quiet = now
+	}
 	e.idle += max(0, over*most-used)
 	if e.limit.Spec().CarryDebt || over == 1 {
 		used -= min(over-1, used/most+1) * most
@@ -132,6 +150,78 @@ func (e *entry) roll(over int64) {
 		used = 0
 	}
 	e.spare = min(most, max(0, most-used))
+}
+
+// busy is a stretch of time in which a key was used.
+type busy struct {
+	since stint.Instant
+	taken int64 // in it: units, or of a bucket the microseconds in which they come back
+	until stint.Instant
+}
+
+// busy returns the last such stretch, which may not be over.
+func (e *entry) busy(now stint.Instant) busy {
+	switch {
+	case e.kind == bucket && e.state.T > int64(e.quiet):
+		return e.then(busy{e.quiet, e.state.T - int64(e.quiet), now})
+	case e.kind == window:
+		if taken := e.limit.Used(&e.state, now) + e.gives(e.quiet, now); taken > 0 {
+			return e.then(busy{e.quiet, taken, now})
+		}
+	}
+	return e.last
+}
+
+// was makes a stretch the last one; none leaves it as it is.
+func (e *entry) was(b busy, now stint.Instant) {
+	if b.taken == 0 || e.kind == other {
+		return
+	}
+	used := max(0, e.state.T-int64(now))
+	if e.kind == window {
+		used = e.limit.Used(&e.state, now)
+	}
+	e.quiet = now
+	e.last = busy{b.since, max(0, b.taken-used), now}
+}
+
+// then returns a stretch together with the one before it, if that went on until then, or was
+// over but shortly before and as much was taken in it as makes it worth while.
+func (e *entry) then(next busy) busy {
+	last := e.last
+	gives := e.gives(last.since, next.since)
+	if e.kind == bucket {
+		gives = int64(next.since - last.since)
+	}
+	if next.since == last.until || next.since.Sub(last.until) <= restful && last.taken > 0 && 3*last.taken >= gives {
+		return busy{last.since, last.taken + next.taken, next.until}
+	}
+	return next
+}
+
+// gives returns how many units come back from one time to another.
+func (e *entry) gives(from, to stint.Instant) int64 {
+	switch {
+	case from >= to:
+	case e.kind == bucket:
+		return int64(float64(to-from) * e.rate)
+	case e.kind == window:
+		return (int64(to)/e.per - int64(from)/e.per) * e.limit.Most()
+	}
+	return 0
+}
+
+// reach makes what is known go back to a time, from which until now nothing was.
+func (e *entry) reach(from stint.Instant) {
+	if from >= e.from {
+		return
+	}
+	more := e.gives(from, e.from)
+	e.idle += more
+	for i := range e.heard {
+		e.heard[i].idle += more
+	}
+	e.from = from
 }
 
 // absorb returns how many of n units that were taken some time ago cost nothing any more:
@@ -201,13 +291,15 @@ func (e *entry) of(origin uint64) *heard {
 	return nil
 }
 
-// hear returns the count of a node to write to.
-func (e *entry) hear(origin uint64) *heard {
-	if h := e.of(origin); h != nil {
-		return h
+// hear returns the count of a node to write to, of which is heard now.
+func (e *entry) hear(origin uint64, now stint.Instant) *heard {
+	h := e.of(origin)
+	if h == nil {
+		e.heard = append(slices.Grow(e.heard, 1), heard{origin: origin, idle: e.idle})
+		h = &e.heard[len(e.heard)-1]
 	}
-	e.heard = append(slices.Grow(e.heard, 1), heard{origin: origin, idle: e.idle})
-	return &e.heard[len(e.heard)-1]
+	h.at = now
+	return h
 }
 
 // newer says whether c knows more than old.

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"math"
 	"strings"
 
 	"stint"
@@ -48,6 +47,7 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 type heardOf struct {
 	number uint64
 	recent bool // none of its messages was missing a short time ago
+	late   bool // this node stood still until a moment ago, and so did what comes now
 }
 
 // before returns what was heard of a node until now.
@@ -56,7 +56,10 @@ func (n *Node) before(from uint64, now stint.Instant) heardOf {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	return heardOf{o.number, o.whole != 0 && now.Sub(o.whole) <= lateAfter*n.interval}
+	t.wakeLocked(now, n.interval)
+	return heardOf{
+		o.number, o.whole != 0 && now.Sub(o.whole) <= lateAfter*n.interval, t.woke != 0 && now.Sub(t.woke) <= missesFor*n.interval,
+	}
 }
 
 func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
@@ -68,9 +71,9 @@ func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
 		return
 	}
 	before := n.before(from, now)
-	missed := false
+	missed := before.late
 	for r.more() {
-		if k := r.news(number); r.err == nil && !n.hear(&k, from, before, now) {
+		if k := r.news(number); r.err == nil && !before.late && !n.hear(&k, from, before, now) {
 			missed = true
 		}
 	}
@@ -90,12 +93,14 @@ func (n *Node) hearBeat(r *reader, from uint64, now stint.Instant) {
 	if r.err != nil {
 		return
 	}
+	late := n.before(from, now).late
 	t := &n.talk
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	o.most, o.spoke = max(o.most, number), now
-	o.seenLocked(now)
+	if o.most, o.spoke = max(o.most, number), now; !late {
+		o.seenLocked(now)
+	}
 }
 
 // hear debits what another node took lately. It returns false where that cannot be told,
@@ -141,7 +146,7 @@ func (n *Node) hear(k *news, from uint64, before heardOf, now stint.Instant) boo
 	} else {
 		e.refund(given-taken, since, now)
 	}
-	h := e.hear(from)
+	h := e.hear(from, now)
 	h.count, h.idle = k.count, e.idle
 	return true
 }
@@ -153,6 +158,9 @@ func (n *Node) heardOfLocked(sh *shard, key stint.Key, l *stint.Limit, now stint
 
 // hearEntries takes a part of an answer about what was missed.
 func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
+	if n.before(from, now).late {
+		return
+	}
 	nonce, part, total := r.number(), r.number(), r.number()
 	sent := stint.Instant(min(r.number(), uint64(stint.MaxInstant)))
 	var covers []known
@@ -160,7 +168,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 		covers = r.known()
 	}
 	for r.more() {
-		if it := r.item(); r.err == nil {
+		if it := r.item(now); r.err == nil {
 			n.meetAll(it.counts, now)
 			it.limit.Move(&it.state, sent, now)
 			n.merge(&it, now)
@@ -189,8 +197,8 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 		if k.origin == n.id {
 			continue
 		}
-		o := t.originLocked(k.origin, now.Add(-k.ago))
-		o.raiseLocked(k.number, now)
+		at := now.Add(-k.ago)
+		t.originLocked(k.origin, at).raiseLocked(k.number, at)
 	}
 }
 
@@ -203,112 +211,4 @@ func (n *Node) meetAll(counts []whose, now stint.Instant) {
 			n.talk.originLocked(id, now)
 		}
 	}
-}
-
-// merge makes what another node knows of a key a part of what is known here.
-func (n *Node) merge(it *item, now stint.Instant) {
-	sh := n.shardOf(it.limit.Algorithm(), it.key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.keys[name{it.key, it.limit.Algorithm()}]
-	if e == nil {
-		if it.limit.Fresh(&it.state, now) {
-			return
-		}
-		e = n.heardOfLocked(sh, it.key, it.limit, now)
-	}
-	e.settle(now)
-	if !e.limit.Same(it.limit) {
-		e.limit.Carry(&it.state, it.limit, now)
-	}
-	x := n.compare(e, it)
-	if !x.lacks {
-		return
-	}
-	used := e.limit.Used(&e.state, now)
-	if x.reset {
-		used = 0
-	}
-	switch {
-	case x.surplus == 0 && e.base == nil:
-		it.state.CopyTo(&e.state)
-	case x.strange || x.reset:
-		it.state.CopyTo(&e.state)
-		e.force(min(x.surplus, uint64(used)), now)
-	default:
-		if more := net(x.taken, x.given); more > 0 {
-			e.force(more-e.absorb(more, x.since), now)
-		} else if x.given > x.taken {
-			e.refund(x.given-x.taken, x.since, now)
-		}
-		if e.limit.Used(&it.state, now) > e.limit.Used(&e.state, now) {
-			it.state.CopyTo(&e.state)
-		}
-	}
-	for i := range it.counts {
-		c := &it.counts[i]
-		if c.origin == n.id {
-			continue
-		}
-		if h := e.hear(c.origin); c.newer(&h.count) || c.number > h.number && c.born == h.born {
-			h.count = c.count
-			h.idle = e.idle
-		}
-	}
-}
-
-// difference is what two nodes know of a key: one lacks something, or has a surplus.
-type difference struct {
-	lacks        bool
-	taken, given uint64 // what is lacking
-	since        int64  // idleness when that was complete
-	strange      bool   // some of it is of a node of which nothing was heard
-	reset        bool   // some of it came after a reset
-	surplus      uint64
-}
-
-// compare says what is known of an entry here and by another node.
-func (n *Node) compare(e *entry, it *item) (x difference) {
-	x.since = math.MaxInt64
-	seen := make(map[uint64]bool, len(it.counts))
-	for i := range it.counts {
-		c := &it.counts[i]
-		seen[c.origin] = true
-		mine, since := count{}, int64(0)
-		if c.origin == n.id {
-			mine = e.own
-		} else if h := e.of(c.origin); h != nil {
-			mine, since = h.count, h.idle
-		}
-		switch {
-		case c.origin == n.id && c.born != mine.born: // of an earlier time, over by now
-			// The present one is not known there.
-			x.surplus += net(mine.taken, mine.given)
-		case c.newer(&mine):
-			taken, given := c.beyond(&mine)
-			x.taken, x.given, x.lacks = x.taken+taken, x.given+given, true
-			x.since = min(x.since, since)
-			x.strange = x.strange || c.born > mine.born && !n.bornSince(c)
-			x.reset = x.reset || c.reset && c.born > mine.born
-		case mine.newer(&c.count):
-			x.surplus += net(mine.beyond(&c.count))
-		}
-	}
-	for i := range e.heard {
-		if h := &e.heard[i]; !seen[h.origin] {
-			x.surplus += net(h.taken, h.given)
-		}
-	}
-	if !seen[n.id] {
-		x.surplus += net(e.own.taken, e.own.given)
-	}
-	return x
-}
-
-// bornSince says whether a count began after all that was heard of its node.
-func (n *Node) bornSince(c *whose) bool {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	o := n.talk.origins[c.origin]
-	return o != nil && o.whole != 0 && c.born > o.number
 }

@@ -76,6 +76,8 @@ func NewNode(o Options) *Node {
 	n.most = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
 	if n.id == 0 {
 		n.id = rand.Uint64() | 1
+	} else {
+		n.seed = fingerprint.Seed{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
 	}
 	n.talk.init(n.id)
 	for i := range n.shard {

@@ -38,6 +38,7 @@ type fleet struct {
 	twice  float64
 	slow   time.Duration // the longest time that a message takes
 	cut    map[[2]int]bool
+	still  map[int]bool // nodes that stand still: what comes waits for them
 }
 
 type letter struct {
@@ -50,7 +51,7 @@ type letter struct {
 var began = stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 
 func newFleet(t testing.TB, seed uint64, size int) *fleet {
-	f := &fleet{TB: t, r: rand.New(rand.NewPCG(seed, 3)), now: began, cut: map[[2]int]bool{}}
+	f := &fleet{TB: t, r: rand.New(rand.NewPCG(seed, 3)), now: began, cut: map[[2]int]bool{}, still: map[int]bool{}}
 	for i := range size {
 		f.add(gossip.NewNode(gossip.Options{Seed: seed*1000 + uint64(i) + 1}))
 	}
@@ -97,14 +98,14 @@ func (f *fleet) run(d time.Duration) {
 		f.air = nil
 		for _, l := range air {
 			switch {
-			case l.at > f.now:
+			case l.at > f.now, f.still[l.to]:
 				f.air = append(f.air, l)
 			case !f.cut[[2]int{l.from, l.to}] && f.nodes[l.to] != nil:
 				f.post(l.to, f.nodes[l.to].Receive(l.bytes, f.clock(l.to)))
 			}
 		}
 		for i, n := range f.nodes {
-			if n != nil && int64(f.now/stint.Instant(step.Microseconds()))%10 == int64(i%10) {
+			if n != nil && !f.still[i] && int64(f.now/stint.Instant(step.Microseconds()))%10 == int64(i%10) {
 				f.post(i, n.Tick(f.clock(i)))
 			}
 		}

@@ -18,6 +18,7 @@ const (
 	compareEach = 100 // two nodes compare what they know
 	firstAsked  = 3   // so many are asked for everything at a time, by a new node
 
+	restful   = time.Second      // a key that is as untouched for so long had a rest
 	margin    = 10 * time.Second // who takes of a key as untouched for so long begins a new count
 	deadAfter = 30 * time.Minute // counts of a node that was not heard for so long are not told
 	goneAfter = time.Hour        // and those are forgotten
@@ -30,6 +31,8 @@ type talk struct {
 	rand    *rand.Rand
 	round   uint64
 	said    uint64 // round in which something was told last
+	ticked  stint.Instant
+	woke    stint.Instant // when this node found that it had stood still; 0: it never did
 	peers   []uint64
 	origins map[uint64]*origin
 	wants   map[uint64]*wanted // by who was asked
@@ -104,6 +107,14 @@ func (n *Node) Whole() bool {
 	return n.talk.whole || len(n.talk.peers) == 0
 }
 
+// wakeLocked notes whether this node stood still. News that waited for it are not of now, and
+// do not say of when: what they tell is asked for. One that knows nothing yet takes all.
+func (t *talk) wakeLocked(now stint.Instant, interval time.Duration) {
+	if t.whole && now.Sub(t.ticked) > max(lateAfter*interval, time.Second) {
+		t.woke, t.ticked = now, now
+	}
+}
+
 // originLocked returns what is known of a node's messages.
 func (t *talk) originLocked(id uint64, now stint.Instant) *origin {
 	o := t.origins[id]
@@ -127,13 +138,13 @@ func (o *origin) noteLocked(number uint64, now stint.Instant) {
 	o.seenLocked(now)
 }
 
-// raiseLocked notes that all up to a number is known.
-func (o *origin) raiseLocked(number uint64, now stint.Instant) {
+// raiseLocked notes that all up to a number is known, and was all there was at a time.
+func (o *origin) raiseLocked(number uint64, at stint.Instant) {
 	if number > o.number {
 		o.advanceLocked(number - o.number)
 	}
 	o.most = max(o.most, o.number)
-	o.seenLocked(now)
+	o.seenLocked(at)
 }
 
 // advanceLocked raises the number, and goes on over what was heard already.
@@ -147,10 +158,10 @@ func (o *origin) advanceLocked(by uint64) {
 	o.later = next >> 1
 }
 
-// seenLocked notes whether anything is missing.
-func (o *origin) seenLocked(now stint.Instant) {
+// seenLocked notes whether anything was missing at a time.
+func (o *origin) seenLocked(at stint.Instant) {
 	if o.most <= o.number {
-		o.whole, o.missing = now, 0
+		o.whole, o.missing = max(o.whole, at), 0
 	}
 }
 
@@ -159,8 +170,8 @@ func (o *origin) seenLocked(now stint.Instant) {
 func (n *Node) vectorLocked(now stint.Instant) []known {
 	list := []known{{origin: n.id, number: n.number.Load()}}
 	for id, o := range n.talk.origins {
-		if ago := now.Sub(o.spoke); ago < deadAfter {
-			list = append(list, known{id, o.number, ago})
+		if now.Sub(o.spoke) < deadAfter {
+			list = append(list, known{id, o.number, now.Sub(o.whole)})
 		}
 	}
 	slices.SortFunc(list[1:], func(a, b known) int {

@@ -26,7 +26,8 @@ func (n *Node) Tick(now stint.Instant) []Message {
 	out := n.tell(now)
 	t := &n.talk
 	t.mu.Lock()
-	t.round++
+	t.wakeLocked(now, n.interval)
+	t.round, t.ticked = t.round+1, now
 	round := t.round
 	switch {
 	case len(out) > 0:
@@ -223,7 +224,7 @@ func (n *Node) answerWant(r *reader, from uint64, now stint.Instant) []Message {
 		for _, e := range sorted(n.shard[i].keys) {
 			e.settle(now)
 			if e.missed(n.id, since, all) {
-				p.add(e.item(n.id, alive))
+				p.add(e.item(n.id, alive, now))
 			}
 		}
 		n.shard[i].mu.Unlock()
@@ -258,15 +259,18 @@ func (e *entry) missed(self uint64, since map[uint64]uint64, all bool) bool {
 }
 
 // item returns all that is known of an entry.
-func (e *entry) item(self uint64, alive map[uint64]bool) *item {
-	it := &item{limit: e.limit, key: e.key}
+func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *item {
+	it := &item{limit: e.limit, key: e.key, from: e.from, busy: e.busy(now)}
 	e.state.CopyTo(&it.state)
+	if e.kind == window { // so far from the end of its window that it comes to lie in no other on its way
+		it.busy.since -= max(0, it.busy.since%stint.Instant(e.per)-stint.Instant(e.per*3/4))
+	}
 	if e.own.taken > 0 || e.own.reset {
-		it.counts = append(it.counts, whose{self, e.own})
+		it.counts = append(it.counts, whose{origin: self, count: e.own})
 	}
 	for i := range e.heard {
 		if h := &e.heard[i]; alive[h.origin] {
-			it.counts = append(it.counts, whose{h.origin, h.count})
+			it.counts = append(it.counts, whose{h.origin, h.at, h.count})
 		}
 	}
 	return it
@@ -281,7 +285,7 @@ type parts struct {
 }
 
 func (p *parts) add(it *item) {
-	p.body.item(it)
+	p.body.item(it, p.now)
 	if len(p.body.b) > maxBulk {
 		p.cut(0, nil)
 	}

@@ -17,7 +17,7 @@ import (
 //	entries a part of the answer: keys with their states, and the counts in them
 //	ask     a question about one key
 //	answer  the sender's count of it
-const format = 1
+const format = 2
 
 const (
 	told = iota + 1
@@ -239,6 +239,7 @@ func (r *reader) news(number uint64) (k news) {
 // whose is a count together with whose it is.
 type whose struct {
 	origin uint64
+	at     stint.Instant // when it was last told, 0 for the sender's own
 	count
 }
 
@@ -247,14 +248,20 @@ type item struct {
 	limit  *stint.Limit
 	key    stint.Key
 	state  stint.State
+	from   stint.Instant // see entry
+	busy   busy
 	counts []whose
 }
 
-func (w *writer) item(it *item) {
+// item writes all of a key. Times are how long ago they were.
+func (w *writer) item(it *item, now stint.Instant) {
 	w.limit(it.limit)
 	w.bytes(string(it.key))
 	state, _ := it.state.AppendBinary(nil)
 	w.bytes(string(state))
+	w.ago(it.from, now)
+	w.ago(it.busy.since, now)
+	w.number(uint64(max(0, it.busy.taken)))
 	w.number(uint64(len(it.counts)))
 	for i := range it.counts {
 		c := &it.counts[i]
@@ -264,20 +271,37 @@ func (w *writer) item(it *item) {
 			flags = hasReset
 		}
 		w.b = append(w.b, flags)
+		w.ago(c.at, now)
 		for _, n := range []uint64{c.born, c.number, c.taken, c.given} {
 			w.number(n)
 		}
 	}
 }
 
-func (r *reader) item() (it item) {
+// ago writes how long ago something was; 0, which is never, is now.
+func (w *writer) ago(at, now stint.Instant) {
+	if at == 0 {
+		at = now
+	}
+	w.number(uint64(max(0, now-at)))
+}
+
+// ago reads it.
+func (r *reader) ago(now stint.Instant) stint.Instant {
+	return now - stint.Instant(min(r.number(), uint64(now)))
+}
+
+// item reads all that somebody knows of a key, now.
+func (r *reader) item(now stint.Instant) (it item) {
 	it.limit = r.limit()
 	it.key = stint.Key(r.bytes())
 	if r.err == nil && it.state.UnmarshalBinary(r.bytes()) != nil || it.key == "" {
 		r.fail()
 	}
+	it.from, it.busy.since = r.ago(now), r.ago(now)
+	it.busy.taken = int64(min(r.number(), uint64(stint.MaxInstant)))
 	n := r.number()
-	if n > uint64(len(r.b))/13 {
+	if n > uint64(len(r.b))/14 {
 		r.fail()
 		return it
 	}
@@ -286,6 +310,7 @@ func (r *reader) item() (it item) {
 		if b := r.cut(1); b != nil {
 			c.reset = b[0]&hasReset != 0
 		}
+		c.at = r.ago(now)
 		c.born, c.number, c.taken, c.given = r.number(), r.number(), r.number(), r.number()
 		if c.born == 0 || c.given > c.taken {
 			r.fail()
@@ -295,7 +320,7 @@ func (r *reader) item() (it item) {
 	return it
 }
 
-// known is up to which number somebody's messages were heard, and how long ago it spoke.
+// known is up to which number somebody's messages were heard, and how long ago none was missing.
 type known struct {
 	origin, number uint64
 	ago            time.Duration
@@ -306,7 +331,7 @@ func (w *writer) known(list []known) {
 	for _, k := range list {
 		w.eight(k.origin)
 		w.number(k.number)
-		w.number(uint64(max(0, k.ago) / time.Second))
+		w.number(uint64(max(0, k.ago) / time.Millisecond))
 	}
 }
 
@@ -318,7 +343,7 @@ func (r *reader) known() (list []known) {
 	}
 	for range n {
 		k := known{origin: r.eight(), number: r.number()}
-		k.ago = time.Duration(min(r.number(), 1<<30)) * time.Second
+		k.ago = time.Duration(min(r.number(), 1<<40)) * time.Millisecond
 		list = append(list, k)
 	}
 	return list

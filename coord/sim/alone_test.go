@@ -15,9 +15,9 @@ func TestAlone(t *testing.T) {
 		n = max(1, n/30)
 	}
 	for mode, never := range map[sim.Mode][]string{
-		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Unread"}, // there is no store, and nobody asks what time it is
-		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Unread"},
-		sim.Eventual: {"Jumped"},
+		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Unread", "Idled", "Returned"}, // there is no store, and nobody asks what time it is
+		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Unread", "Idled", "Returned"},
+		sim.Eventual: {"Jumped", "Idled", "Returned"},
 	} {
 		n := n
 		if mode == sim.Asking { // each of its takes is many messages

@@ -119,6 +119,7 @@ func (n *gossiping) conclude(q *request) {
 		if p == nil {
 			p = &probe{key: stint.Key(fmt.Sprintf("probe %d.%d of %s", n.number, n.born, key))}
 			n.probes[key] = p
+			n.w.probes[p] = true
 		}
 		if !p.open {
 			p.open, p.first = true, append(p.first, n.w.now)

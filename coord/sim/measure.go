@@ -13,6 +13,10 @@ func (w *world) result() Result {
 	res := Result{
 		Asked: len(w.asks), Local: w.local, Own: w.own, Calls: w.calls, Messages: w.messages, Failed: w.failed,
 		Over: w.over(), Central: w.central(), Strangers: max(0, w.store.fresh-1), Seen: w.seen,
+		Owed: w.owed, Forgotten: w.forgotten, Imagined: w.imagined,
+	}
+	if w.Mode.alone() {
+		res.Seen.Idled = w.idled()
 	}
 	for _, p := range w.admitted {
 		res.Admitted += int64(p.cost)

@@ -82,12 +82,6 @@ func (n *adding) tick() time.Duration {
 
 func (n *adding) used() int64 { return used(n.w, n.states[keyOf(0)]) }
 
-func (n *gossiping) used() int64 {
-	call := stint.Call{Takes: []stint.Take{n.w.take(0, 0)}}
-	n.ask(&call)
-	return used(n.w, new(n.w.Limit.Said(&call.Results[0])))
-}
-
 // used returns how many units of a bucket are used, above its limit too.
 func used(w *world, st *stint.State) int64 {
 	d := w.Limit.Test(st, began.Add(w.now), 0)
@@ -101,7 +95,10 @@ func through(o Options) (Result, int64) {
 	var all []int64
 	w.at(o.Length, func() {
 		for _, p := range w.places {
-			if is, ok := p.is.(interface{ used() int64 }); ok {
+			switch is := p.is.(type) {
+			case *gossiping:
+				all = append(all, is.used(0))
+			case *adding:
 				all = append(all, is.used())
 			}
 		}

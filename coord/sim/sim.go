@@ -56,6 +56,9 @@ type Options struct {
 	// Faults happen at their times.
 	Faults []Fault
 
+	// Looks are times at which what the nodes of Gossip take for used is compared with what was.
+	Looks []time.Duration
+
 	// Ledger is the store's half of the protocol; nil is the one that stores use. A test
 	// puts a broken one here.
 	Ledger Ledger
@@ -185,6 +188,10 @@ type Result struct {
 	// they told twice, of modes in which nodes decide alone.
 	Untold, Twice int64
 
+	// Owed is how many units were used of all keys when somebody looked, Forgotten how many less
+	// the one of the nodes believed who forgot most, and Imagined how many more another one.
+	Owed, Forgotten, Imagined int64
+
 	// P50 and P99 are how long an answer took.
 	P50, P99 time.Duration
 
@@ -206,6 +213,9 @@ type Seen struct {
 	Apart   int // messages that did not get from one part of the network to another
 	Moved   int // takes that came to another node than the one before
 	Unread  int // calls and messages of which the store could not read some state
+
+	Idled    int // parts of a network that nobody asked for ten seconds, before they were apart or while they were
+	Returned int // nodes that came back with what others had forgotten
 }
 
 // Utilisation is what was admitted, as a part of what one bucket would have.

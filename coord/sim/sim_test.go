@@ -151,7 +151,7 @@ func TestWeather(t *testing.T) {
 		t.Errorf("the bound was not E = 0 in %d of %d histories", all.strangers, n)
 	}
 	if n >= 1000 {
-		atLeast(t, &all.Seen, n/50)
+		atLeast(t, &all.Seen, n/50, "Idled", "Returned") // see TestIdle
 	}
 }
 
@@ -223,9 +223,11 @@ func atLeast(t *testing.T, seen *sim.Seen, least int, never ...string) {
 
 // The same seed is the same history.
 func TestRunRepeats(t *testing.T) {
-	for seed := range uint64(10) {
-		if a, b := sim.Run(sim.Weather(sim.Leased, seed, 500, 4)), sim.Run(sim.Weather(sim.Leased, seed, 500, 4)); a != b {
-			t.Errorf("seed %d: %+v, and again %+v", seed, a, b)
+	for _, mode := range []sim.Mode{sim.Leased, sim.Gossip, sim.Asking, sim.Eventual} {
+		for seed := range uint64(4) {
+			if a, b := sim.Run(sim.Weather(mode, seed, 500, 4)), sim.Run(sim.Weather(mode, seed, 500, 4)); a != b {
+				t.Errorf("%v, seed %d: %+v, and again %+v", mode, seed, a, b)
+			}
 		}
 	}
 }

@@ -67,6 +67,9 @@ type world struct {
 	stale    time.Duration // the longest that a node did not hear what was taken elsewhere
 	tries    []passage     // what was asked for, when it was decided
 	seen     Seen
+	probes   map[*probe]bool // of all processes of Gossip
+
+	owed, forgotten, imagined int64 // see Result
 }
 
 // passage is what passed.
@@ -74,6 +77,7 @@ type passage struct {
 	key  int
 	at   time.Duration
 	cost uint32
+	node int
 }
 
 // request is a take on its way.
@@ -88,7 +92,7 @@ type request struct {
 }
 
 func newWorld(o *Options) *world {
-	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o)}
+	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o), probes: map[*probe]bool{}}
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
 	if o.Share != nil {
 		w.terms.Own, w.terms.Rest = divide.Limit(o.Limit, o.Share, uint32(o.Nodes))
@@ -112,6 +116,12 @@ func newWorld(o *Options) *world {
 	})
 	for _, f := range o.Faults {
 		w.at(f.At, func() { w.happen(f) })
+		if o.Mode == Gossip || o.Mode == Asking {
+			w.at(f.At+f.For, func() { w.seen.Returned += w.returned(f) })
+		}
+	}
+	for _, at := range o.Looks {
+		w.at(at, w.look)
 	}
 	return w
 }
@@ -214,7 +224,7 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 	}
 	w.took = append(w.took, w.now-q.At)
 	for i := range q.call.Takes {
-		w.tries = append(w.tries, passage{q.key(i), w.now, q.Cost})
+		w.tries = append(w.tries, passage{q.key(i), w.now, q.Cost, q.Node})
 	}
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed {
@@ -222,7 +232,7 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 		}
 	}
 	for i := range q.call.Takes {
-		w.admitted = append(w.admitted, passage{q.key(i), when(i), q.Cost})
+		w.admitted = append(w.admitted, passage{q.key(i), when(i), q.Cost, q.Node})
 	}
 }
 

@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"stint"
+)
+
+// Idle returns a history that follows from its seed and is after what nodes that decide alone
+// forget. Nodes take of a few keys. Then some of them are asked for nothing, for as long as it
+// takes until they begin another count of a key, or forget it; meanwhile, or afterwards, the
+// network falls apart, or they stand still. Then all ask for all that there is, in each part
+// and once more when the parts have met.
+func Idle(mode Mode, seed uint64) Options {
+	r := rand.New(rand.NewPCG(seed, 4))
+	i := &idle{r: r}
+	i.Options = Options{Mode: mode, Seed: seed, Nodes: pick(r, 2, 2, 2, 3, 4, 5), Keys: pick(r, 1, 1, 2)}
+	spec := stint.Spec{Algorithm: stint.TokenBucket, Requests: uint32(pick(r, 50, 100, 300)), Per: time.Second}
+	spec.Burst = spec.Requests * uint32(pick(r, 1, 2)) / uint32(pick(r, 1, 5))
+	if r.IntN(3) == 0 {
+		spec = stint.Spec{Requests: uint32(pick(r, 20, 100)), Per: time.Duration(pick(r, 500, 1000, 3000)) * time.Millisecond, CarryDebt: true}
+	}
+	i.Limit = stint.MustLimit(spec)
+	i.rate = float64(spec.Requests) / spec.Per.Seconds()
+	i.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond, Lost: pick(r, 0, 0, 0.01), Twice: pick(r, 0, 0.3)}
+	i.Network.Most = i.Network.Least + time.Duration(pick(r, 1, 5, 30))*time.Millisecond
+	i.now = time.Second
+	i.parts = pick(r, 1, 2)
+	for range i.parts {
+		i.part()
+	}
+	i.Length = i.now
+	i.Demand = func(_ *rand.Rand, ask func(Take)) {
+		for _, t := range i.list {
+			ask(t)
+		}
+	}
+	return i.Options
+}
+
+// idle is a history in the making.
+type idle struct {
+	Options
+	r     *rand.Rand
+	rate  float64 // that may pass
+	now   time.Duration
+	parts int
+	list  []Take
+}
+
+// side returns the nodes of one side, or of the other one.
+func (i *idle) side(of int) (list []int) {
+	for node := range i.Nodes {
+		if of < 0 || node%2 == of {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// part is a time in which a side idles and is cut off.
+func (i *idle) part() {
+	var (
+		sleepy   = i.r.IntN(2)
+		rest     = time.Duration(10_000+i.r.IntN(6000)) * time.Millisecond
+		together = time.Duration(pick(i.r, 0, 300, 1500)) * time.Millisecond
+		apart    = time.Duration(pick(i.r, 300, 2000, 5000)) * time.Millisecond
+		busy     = pick(i.r, 0, 0.7, 1.5) // the other side meanwhile, of the rate
+	)
+	i.flow(together, pick(i.r, 0.5, 1.5), i.side(-1))
+	begun := i.now
+	switch i.r.IntN(4) {
+	case 0: // before they are apart
+		i.flow(rest, busy, i.side(1-sleepy))
+		i.Faults = append(i.Faults, Fault{At: i.now, Kind: Split, For: apart, Ways: 2})
+	case 1, 2: // while they are
+		i.flow(rest, busy, i.side(1-sleepy))
+		i.Faults = append(i.Faults, Fault{At: begun, Kind: Split, For: rest + apart, Ways: 2})
+	default: // they stand still, and come back with what was
+		rest += 10 * time.Second
+		for _, node := range i.side(sleepy) {
+			i.Faults = append(i.Faults, Fault{At: begun, Kind: pick(i.r, Stall, Cut), Node: node, For: rest})
+		}
+		i.flow(rest, busy, i.side(1-sleepy))
+	}
+	begun = i.now
+	i.flow(apart, pick(i.r, 0.3, 0.8, 3), i.side(sleepy))
+	over := i.now
+	i.now = begun
+	i.flow(apart, pick(i.r, 0.3, 0.8, 3), i.side(1-sleepy))
+	i.now = over + time.Duration(pick(i.r, 2500, 3500))*time.Millisecond // until they have met
+	i.Looks = append(i.Looks, i.now)
+	i.flow(300*time.Millisecond, 3, i.side(-1))
+	i.now += time.Duration(pick(i.r, 0, 500, 8000)) * time.Millisecond
+}
+
+// flow asks nodes for so much of the rate, all together.
+func (i *idle) flow(d time.Duration, part float64, nodes []int) {
+	end := i.now + d
+	if part > 0 {
+		gap := float64(time.Second) / i.rate / part
+		for i.now += time.Duration(i.r.ExpFloat64() * gap); i.now < end; i.now += time.Duration(i.r.ExpFloat64() * gap) {
+			i.list = append(i.list, Take{At: i.now, Node: pick(i.r, nodes...), Key: i.r.IntN(i.Keys), With: -1, Cost: 1})
+		}
+	}
+	i.now = end
+}
