@@ -120,12 +120,12 @@ func (n *Node) home(t *stint.Take) *home {
 // away says whether nothing came through for so long that the node may not go on by itself
 // with a key, or the store could not read its state for so long.
 func (n *Node) away(e *entry, now stint.Instant) bool {
-	for _, since := range [...]int64{e.home.failing.Load(), e.unread.Load()} {
-		if since != 0 && now-stint.Instant(since) > away*n.interval {
-			return true
-		}
-	}
-	return false
+	return n.long(e.home.failing.Load(), now) || n.long(e.unread.Load(), now)
+}
+
+// long says whether something has been so for longer than a node goes on by itself; 0: it is not.
+func (n *Node) long(since int64, now stint.Instant) bool {
+	return since != 0 && now-stint.Instant(since) > away*n.interval
 }
 
 // decidable says whether a node can answer a take by itself.
