@@ -195,6 +195,15 @@ func (c *Call) Check() error {
 	return nil
 }
 
+// SizeResults makes Results as long as Takes, and reuses its memory: what an element holds is
+// left over from earlier, until it is answered. Stores call it before they answer.
+func (c *Call) SizeResults() {
+	if cap(c.Results) < len(c.Takes) {
+		c.Results = make([]Decision, len(c.Takes))
+	}
+	c.Results = c.Results[:len(c.Takes)]
+}
+
 // leans says whether take number i leans on what can be leaned on.
 func (c *Call) leans(i int) bool {
 	t := &c.Takes[i]

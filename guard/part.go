@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"slices"
 
 	"stint"
 )
@@ -77,7 +76,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 		return err
 	}
 	at := present(call)
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	there, here := s.part(call), s.part(call)
 	defer s.release(there)
 	defer s.release(here)

@@ -17,7 +17,7 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 		return s.reason(said)
 	}
 	at, denied := present(call), s.denies(call)
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
 		call.Results[i] = s.plain(t, at)

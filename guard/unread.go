@@ -23,7 +23,7 @@ func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.Sta
 	bad, rest := s.part(call), s.part(call)
 	defer s.release(bad)
 	defer s.release(rest)
-	call.Results = slices.Grow(call.Results, len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	separate(call, unread.Takes, bad, rest)
 	if err := bad.decide(ctx, policies{s, said}, call, true); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	if len(call.Takes) > 0 && call.Takes[0].Op != stint.Ask {
 		return s.end(call)
 	}

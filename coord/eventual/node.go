@@ -143,10 +143,7 @@ func decidable(call *stint.Call, t *stint.Take) bool {
 // Else it returns what to ask the store, or, to those who are patient, something to wait
 // for, as the store is being asked already. Then the call is begun once more.
 func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *Trip, wait <-chan struct{}) {
-	if cap(call.Results) < len(call.Takes) {
-		call.Results = make([]stint.Decision, len(call.Takes))
-	}
-	call.Results = call.Results[:len(call.Takes)]
+	call.SizeResults()
 	if len(call.Takes) != 1 {
 		return n.beginSeveral(call, now, patient)
 	}

@@ -101,10 +101,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	if call.At != 0 {
 		now = call.At
 	}
-	if cap(call.Results) < len(call.Takes) {
-		call.Results = make([]stint.Decision, len(call.Takes))
-	}
-	call.Results = call.Results[:len(call.Takes)]
+	call.SizeResults()
 	joined := 0
 	for i := range call.Takes {
 		if !call.Takes[i].Apart {

@@ -4,7 +4,6 @@ package join
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -147,7 +146,7 @@ func (s *Store) release(w *work) {
 // divide gives each take of a call to its store.
 func (w *work) divide(s *Store, call *stint.Call) {
 	w.whole = call
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	for i := 0; i < len(call.Takes); i++ {
 		p := &w.parts[s.step(&call.Takes[i])]
 		for last := i + int(call.Takes[i].Leans); ; i++ {

@@ -92,10 +92,7 @@ func leasable(call *stint.Call, t *stint.Take) bool {
 // for: another call about the key is on its way and may bring enough for both. Then the
 // call is begun once more, without patience.
 func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wait <-chan struct{}) {
-	if cap(call.Results) < len(call.Takes) {
-		call.Results = make([]stint.Decision, len(call.Takes))
-	}
-	call.Results = call.Results[:len(call.Takes)]
+	call.SizeResults()
 	if len(call.Takes) != 1 {
 		return n.beginSeveral(call, now), nil
 	}

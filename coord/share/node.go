@@ -116,10 +116,7 @@ func newRule(terms *stint.Terms, empty stint.Instant) *rule {
 // Begin answers a call from what the node has for itself, where it can: then it returns nil.
 // Else it returns what to ask the store.
 func (n *Node) Begin(call *stint.Call, now stint.Instant) *Trip {
-	if cap(call.Results) < len(call.Takes) {
-		call.Results = make([]stint.Decision, len(call.Takes))
-	}
-	call.Results = call.Results[:len(call.Takes)]
+	call.SizeResults()
 	if len(call.Takes) == 1 {
 		t := &call.Takes[0]
 		if r := n.rule(t, now); r.decides(call, 0) && n.spend(r, t, now, &call.Results[0]) {

@@ -136,10 +136,7 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 		return err
 	}
 	now := s.now(c.At)
-	if cap(c.Results) < len(c.Takes) {
-		c.Results = make([]stint.Decision, len(c.Takes))
-	}
-	c.Results = c.Results[:len(c.Takes)]
+	c.SizeResults()
 	joined := 0
 	for i := range c.Takes {
 		if !c.Takes[i].Apart {

@@ -215,10 +215,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := b.gather(s, c); err != nil {
 		return err
 	}
-	if cap(c.Results) < len(c.Takes) {
-		c.Results = make([]stint.Decision, len(c.Takes))
-	}
-	c.Results = c.Results[:len(c.Takes)]
+	c.SizeResults()
 	now := stint.At(s.clock())
 	if c.At != 0 {
 		b.fixed = max(now-c.At, c.At-now) > present

@@ -3,7 +3,6 @@ package refusals
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"stint"
 )
@@ -49,7 +48,7 @@ func (s *Store) recall(ctx context.Context, call *stint.Call) error {
 
 // look answers the call if all is known that this takes.
 func (s *Store) look(call *stint.Call, a *ask) bool {
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	known, denied, whole := a.fresh, false, false
 	for i := range call.Takes {
 		refused, ok := s.lookAt(&call.Takes[i], &call.Results[i], a, i)

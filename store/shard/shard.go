@@ -124,7 +124,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if !several && server != nowhere {
 		return s.said(server, s.servers[server].Store.Decide(ctx, call))
 	}
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	return s.scatter(ctx, call)
 }
 

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,7 +62,7 @@ func (m *Model) Decide(_ context.Context, call *stint.Call) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	call.Results = slices.Grow(call.Results[:0], len(call.Takes))[:len(call.Takes)]
+	call.SizeResults()
 	for _, g := range groups {
 		m.together(g.parts, now)
 		for i, p := range g.of {
