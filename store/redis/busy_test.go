@@ -41,7 +41,7 @@ func TestServerIsBusy(t *testing.T) {
 	server := redistest.Start(t, args...)
 	s := openIn(t, server, "busy")
 	for i := range 300 {
-		take(t, s, stint.Key(fmt.Sprint("key", i)), forms[4], 1)
+		take(t, s, stint.Key(fmt.Sprint("key", i)), forms[5], 1)
 	}
 	var other sync.WaitGroup
 	for problem, command := range problems {
@@ -52,7 +52,7 @@ func TestServerIsBusy(t *testing.T) {
 		server.Do("CONFIG", "SET", "key-load-delay", "0")
 		server.Do("SCRIPT", "KILL")
 		other.Wait()
-		if d := take(t, s, "key7", forms[4], 1); d.Remaining > 98 {
+		if d := take(t, s, "key7", forms[5], 1); d.Remaining > 98 {
 			t.Errorf("after %s: %+v", problem, d)
 		}
 	}
