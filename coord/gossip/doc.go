@@ -44,8 +44,7 @@
 // No two nodes need to agree on what time it is: messages say how long ago. Only windows
 // begin by each node's own clock, at multiples of their length: units count in the window in
 // which a node hears of them, or the one before if they belonged there for who took them. So
-// clocks that differ by D make windows begin D apart; that shifts what counts where, and the
-// debt remains.
+// clocks that differ make windows begin apart, and at most two limits more pass by that, once.
 //
 // # What it does not know
 //

@@ -56,6 +56,9 @@ type Options struct {
 	// Faults happen at their times.
 	Faults []Fault
 
+	// Clocks are how far the clock of each node is ahead; nil: none is.
+	Clocks []time.Duration
+
 	// Looks are times at which what the nodes of Gossip take for used is compared with what was.
 	Looks []time.Duration
 

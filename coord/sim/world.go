@@ -106,6 +106,9 @@ func newWorld(o *Options) *world {
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
 		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
+		if len(o.Clocks) > i {
+			p.mono, p.wall = p.mono+int64(o.Clocks[i]), p.wall+int64(o.Clocks[i])
+		}
 		w.places = append(w.places, p)
 		p.start()
 	}
