@@ -12,6 +12,7 @@ import (
 	"stint/internal/setting"
 	"stint/store/memory"
 	"stint/store/redis"
+	"stint/store/redis/redisurl"
 	"stint/store/shard"
 	"stint/telemetry"
 )
@@ -33,7 +34,7 @@ func (a *App) openStore() (err error) {
 		a.stores.memory, err = newStore(c, a.log)
 		return err
 	}
-	list, err := redis.Servers(c.Store)
+	list, err := redisurl.Servers(c.Store)
 	if err != nil {
 		return c.storeError(err)
 	}
@@ -150,12 +151,12 @@ func redisHint(err error) string {
 
 // storeName names the store without a password.
 func (c *Config) storeName() string {
-	if !redis.IsURL(c.Store) {
+	if !redisurl.IsURL(c.Store) {
 		return c.Store
 	}
-	list, err := redis.Servers(c.Store)
+	list, err := redisurl.Servers(c.Store)
 	if err != nil || len(list) == 1 {
-		return redis.Redact(c.Store)
+		return redisurl.Redact(c.Store)
 	}
 	names := make([]string, len(list))
 	for i, one := range list {
@@ -169,8 +170,8 @@ func checkStore(s string) error {
 	switch {
 	case s == "memory":
 		return nil
-	case redis.IsURL(s):
-		_, err := redis.Servers(s)
+	case redisurl.IsURL(s):
+		_, err := redisurl.Servers(s)
 		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
 			return setting.Fault(problem.Problem, problem.Hint)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"stint/app"
 	"stint/internal/envoyenv"
-	"stint/store/redis"
+	"stint/store/redis/redisurl"
 )
 
 // checkEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
@@ -41,8 +41,8 @@ func checkEnv(out io.Writer, environ []string) error {
 // have replaced; what it would have been is told then.
 func inForce(settings []app.Setting, v envoyenv.Value) string {
 	shown := func(text string) string {
-		if redis.IsURL(text) {
-			text = redis.Redact(text)
+		if redisurl.IsURL(text) {
+			text = redisurl.Redact(text)
 		}
 		if strings.ContainsAny(text, " '") || text == "" {
 			return fmt.Sprintf("%q", text)

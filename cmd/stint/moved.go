@@ -8,12 +8,13 @@ import (
 	"stint/rule"
 	"stint/rule/audit"
 	"stint/store/redis"
+	"stint/store/redis/redisurl"
 )
 
 // moved says what a change of the servers of a store may let pass beyond limits: keys
 // that move to another server begin anew there.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
-	servers, err := redis.Servers(store)
+	servers, err := redisurl.Servers(store)
 	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
 		return nil, &usageError{"--store: " + problem.Problem, problem.Hint}
 	}

@@ -55,8 +55,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
-		[]string{".", "carry", "internal/..."},
+		[]string{".", "carry", "store/redis/redisurl", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
+	},
+	{
+		[]string{"store/redis/redisurl"},
+		[]string{},
+		"where a server is, is read apart from what it is asked",
 	},
 	{
 		[]string{"rule/ruletest"},
@@ -147,7 +152,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "coord/gossip/members", "guard", "telemetry", "telemetry/*", "dashboard",
+			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "coord", "coord/*", "coord/gossip/members", "guard", "telemetry", "telemetry/*", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -155,7 +160,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "coord", "coord/*", "guard", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",

@@ -10,16 +10,11 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/redisurl"
 )
 
 // ConfigError says what is wrong with a URL or with Options.
-type ConfigError struct {
-	Problem string // what is wrong
-	Hint    string // what to do
-}
-
-// Error returns the problem. The hint stands apart.
-func (e *ConfigError) Error() string { return "redis: " + e.Problem }
+type ConfigError = redisurl.Error
 
 // Error says why the server could not decide.
 type Error struct {

@@ -1,6 +1,10 @@
 package redis
 
-import "strconv"
+import (
+	"strconv"
+
+	"stint/store/redis/redisurl"
+)
 
 // A Cluster divides all keys into slots, and a script may touch those of one slot only.
 // So that the keys of a call meet, they are divided into fewer partitions: the key of a
@@ -16,7 +20,7 @@ const slots = 16384
 const DefaultPartitions = 64
 
 // MaxPartitions is the most there may be.
-const MaxPartitions = 4096
+const MaxPartitions = redisurl.MaxPartitions
 
 // tags returns the tags of n partitions, each of a slot in its nth of all slots, so that
 // servers that share the slots evenly share the partitions evenly.

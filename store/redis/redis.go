@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/redisurl"
 )
 
 // DefaultNamespace stands before every key where Options are silent.
@@ -150,7 +152,7 @@ func Open(url string, options Options) (*Store, error) {
 	if err := CheckNamespace(options.Namespace); err != nil {
 		return nil, err
 	}
-	target, err := parseURL(url)
+	target, err := redisurl.Parse(url)
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +161,11 @@ func Open(url string, options Options) (*Store, error) {
 	}
 	s := &Store{namespace: options.Namespace, clock: options.Clock}
 	s.link.target, s.side.target = target, target
-	n, err := divide(url, options)
-	if err != nil {
-		return nil, err
-	}
-	if n > 0 {
+	if asked, cluster := redisurl.Partitions(url); cluster {
+		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
+		if err := redisurl.CheckPartitions(n); err != nil {
+			return nil, err
+		}
 		s.tags = tags(n)
 	}
 	s.commits = make([]committer, max(1, len(s.tags)))

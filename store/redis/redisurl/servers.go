@@ -1,4 +1,4 @@
-package redis
+package redisurl
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ type Server struct {
 	// Cluster it is the URL without passwords.
 	Name string
 
-	// URL names this server alone, for Open.
+	// URL names this server alone, for redis.Open.
 	URL string
 }
 
@@ -21,7 +21,7 @@ type Server struct {
 //	redis://HOST:PORT,HOST:PORT/DB   servers that know nothing of each other, each of which
 //	                                 keeps some of the keys (see package shard)
 //
-// and any URL that Open takes, which is one Server. What stands before and behind the
+// and any URL that redis.Open takes, which is one Server. What stands before and behind the
 // hosts is for all of them. An error shows no password.
 func Servers(text string) ([]Server, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
@@ -37,16 +37,16 @@ func Servers(text string) ([]Server, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == one.Name }) {
-			return nil, &ConfigError{Problem: fmt.Sprintf("server %s is named twice", one.Name), Hint: "name each server once"}
+			return nil, &Error{Problem: fmt.Sprintf("server %s is named twice", one.Name), Hint: "name each server once"}
 		}
 		list = append(list, one)
 	}
 	return list, nil
 }
 
-// server returns what a URL names that Open takes.
+// server returns what a URL names that redis.Open takes.
 func server(text string) (Server, error) {
-	target, err := parseURL(text)
+	target, err := Parse(text)
 	if err != nil {
 		return Server{}, err
 	}

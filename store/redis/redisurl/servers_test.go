@@ -1,4 +1,4 @@
-package redis_test
+package redisurl_test
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"stint/store/redis"
+	"stint/store/redis/redisurl"
 )
 
 func TestServers(t *testing.T) {
-	type servers = []redis.Server
+	type servers = []redisurl.Server
 	for _, test := range []struct {
 		url  string
 		want servers
@@ -32,7 +32,7 @@ func TestServers(t *testing.T) {
 		{"redis+cluster://a:1,b:2", servers{{"redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"}}},
 		{"redis+sentinel://:p@a:1,b:2?master=m", servers{{"redis+sentinel://:xxxxx@a:1,b:2", "redis+sentinel://:p@a:1,b:2?master=m"}}},
 	} {
-		if got, err := redis.Servers(test.url); err != nil || !slices.Equal(got, test.want) {
+		if got, err := redisurl.Servers(test.url); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, %v", test.url, got, err)
 		}
 	}
@@ -50,8 +50,8 @@ func TestServers(t *testing.T) {
 		"rediss://a?cert=x":        "a certificate without its key",
 		"rediss://a?cert=x&key=x":  "cannot be used",
 	} {
-		_, err := redis.Servers(url)
-		problem, ok := errors.AsType[*redis.ConfigError](err)
+		_, err := redisurl.Servers(url)
+		problem, ok := errors.AsType[*redisurl.Error](err)
 		if !ok || problem.Hint == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}

@@ -1,4 +1,5 @@
-package redis
+// Package redisurl reads from a URL where Redis servers are and how to talk to them.
+package redisurl
 
 import (
 	"context"
@@ -25,8 +26,21 @@ const dialTimeout = 2 * time.Second
 // buffer is how many bytes are read and written at once.
 const buffer = 64 << 10
 
-// parseURL turns a URL, as Open describes it, into what the client wants to know.
-func parseURL(text string) (rueidis.ClientOption, error) {
+// MaxPartitions is the most partitions that a Cluster may be divided into.
+const MaxPartitions = 4096
+
+// Error says what is wrong with a URL, or with what goes with it. It shows no password.
+type Error struct {
+	Problem string // what is wrong
+	Hint    string // what to do
+}
+
+// Error returns the problem. The hint stands apart.
+func (e *Error) Error() string { return "redis: " + e.Problem }
+
+// Parse turns a URL, as redis.Open describes it, into what the client wants to know. The
+// error is an *Error.
+func Parse(text string) (rueidis.ClientOption, error) {
 	target := rueidis.ClientOption{
 		// Nothing is cached on this side, and nothing is asked twice by itself.
 		DisableCache: true, DisableRetry: true,
@@ -38,13 +52,13 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return target, &ConfigError{Problem: "the URL cannot be read", Hint: "write redis://USER:PASSWORD@HOST:PORT/DB; escape special characters of a password, such as %2F for a slash"}
+		return target, &Error{Problem: "the URL cannot be read", Hint: "write redis://USER:PASSWORD@HOST:PORT/DB; escape special characters of a password, such as %2F for a slash"}
 	}
 	scheme, form, _ := strings.Cut(u.Scheme, "+")
 	encrypted := scheme == "rediss" || scheme == "valkeys"
 	known := form == "" || form == "sentinel" || form == "cluster" || form == "unix" && !encrypted
 	if !encrypted && scheme != "redis" && scheme != "valkey" || !known {
-		return target, &ConfigError{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
+		return target, &Error{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
 	}
 	if u.User != nil {
 		target.Username = u.User.Username()
@@ -61,7 +75,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		return target, err
 	}
 	if form == "" && len(target.InitAddress) > 1 {
-		return target, &ConfigError{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
+		return target, &Error{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
 	}
 	target.ForceSingleClient = form == ""
 	// A primary that hangs says nothing of who took its place.
@@ -78,7 +92,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 // setSocket makes the path of a URL that of a Unix socket.
 func setSocket(target *rueidis.ClientOption, u *url.URL) error {
 	if u.Host != "" || len(u.Path) < 2 {
-		return &ConfigError{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
+		return &Error{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
 	}
 	target.InitAddress = []string{u.Path}
 	target.ForceSingleClient = true
@@ -97,7 +111,7 @@ func addresses(hosts, port string) ([]string, error) {
 			name, p = strings.Trim(host, "[]"), port
 		}
 		if name == "" {
-			return nil, &ConfigError{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
+			return nil, &Error{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
 		}
 		list = append(list, net.JoinHostPort(name, p))
 	}
@@ -112,10 +126,10 @@ func setDatabase(target *rueidis.ClientOption, path, form string) error {
 	}
 	n, err := strconv.Atoi(path)
 	if err != nil || n < 0 {
-		return &ConfigError{Problem: fmt.Sprintf("%q is not the number of a database", path), Hint: "write redis://HOST:PORT/0"}
+		return &Error{Problem: fmt.Sprintf("%q is not the number of a database", path), Hint: "write redis://HOST:PORT/0"}
 	}
 	if form == "cluster" && n != 0 {
-		return &ConfigError{Problem: "a Cluster has database 0 only", Hint: "leave the number out and use a namespace of your own"}
+		return &Error{Problem: "a Cluster has database 0 only", Hint: "leave the number out and use a namespace of your own"}
 	}
 	target.SelectDB = n
 	return nil
@@ -125,12 +139,12 @@ func setDatabase(target *rueidis.ClientOption, path, form string) error {
 func setParameters(target *rueidis.ClientOption, query, form string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return &ConfigError{Problem: "the parameters of the URL cannot be read", Hint: "write them as ?NAME=VALUE&NAME=VALUE"}
+		return &Error{Problem: "the parameters of the URL cannot be read", Hint: "write them as ?NAME=VALUE&NAME=VALUE"}
 	}
 	for name, value := range values {
 		switch {
 		case (name == "password_file" || name == "password_command") && target.AuthCredentialsFn != nil:
-			return &ConfigError{Problem: "a password file beside a password command", Hint: "keep one of the two"}
+			return &Error{Problem: "a password file beside a password command", Hint: "keep one of the two"}
 		case name == "password_file":
 			target.AuthCredentialsFn = credentials(target.Username, fromFile(value[0]))
 		case name == "password_command":
@@ -151,7 +165,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		case form == "sentinel" && name == "sentinel_password":
 			target.Sentinel.Password = value[0]
 		default:
-			return &ConfigError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command, with rediss:// ca, cert, key and verify, with redis+unix:// db, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
+			return &Error{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command, with rediss:// ca, cert, key and verify, with redis+unix:// db, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
 		}
 	}
 	if err := setEncryption(target.TLSConfig, values); err != nil {
@@ -159,7 +173,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 	}
 	if form == "sentinel" {
 		if target.Sentinel.MasterSet == "" {
-			return &ConfigError{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
+			return &Error{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
 		}
 		target.Sentinel.Dialer, target.Sentinel.TLSConfig = target.Dialer, target.TLSConfig
 		// A primary that was demoted stays alive, and the message that says so can be lost.
@@ -176,43 +190,35 @@ func partitionsIn(values url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxPartitions {
-		return 0, &ConfigError{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+		return 0, &Error{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
 	return n, nil
 }
 
-// CheckURL says what is wrong with a URL for Open, nil for nothing. The error shows no
-// password.
-func CheckURL(text string) error {
-	_, err := parseURL(text)
-	return err
-}
-
-// IsURL says whether a text is meant to be a URL for Open.
+// IsURL says whether a text is meant to be a URL for redis.Open.
 func IsURL(text string) bool {
 	scheme, _, ok := strings.Cut(text, "://")
 	scheme, _, _ = strings.Cut(scheme, "+")
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
 }
 
-// divide returns how many partitions the keys are divided into where a URL, which has been
-// checked, and options say so; 0 where it names no Cluster.
-func divide(text string, options Options) (int, error) {
+// Partitions returns how many partitions a URL, which has been parsed, asks for, 0 where it
+// is silent; false where it names no Cluster.
+func Partitions(text string) (n int, cluster bool) {
 	u, err := url.Parse(text)
 	if err != nil || !strings.HasSuffix(u.Scheme, "+cluster") {
-		return 0, nil
+		return 0, false
 	}
-	n := options.Partitions
-	if asked, err := partitionsIn(u.Query()); err != nil || asked > 0 {
-		n = asked
-	}
-	if n == 0 {
-		n = DefaultPartitions
-	}
+	n, err = partitionsIn(u.Query())
+	return n, err == nil
+}
+
+// CheckPartitions says what is wrong with a number of partitions, nil for nothing.
+func CheckPartitions(n int) error {
 	if n < 1 || n > MaxPartitions {
-		return 0, &ConfigError{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+		return &Error{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
-	return n, nil
+	return nil
 }
 
 // Redact returns the URL without its passwords, for people to see.
