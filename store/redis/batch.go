@@ -33,6 +33,8 @@ type batch struct {
 	args    []string
 	epoch   string        // the key of the epoch, where something may be lent
 	known   stint.Instant // the epoch that quick.lua is told
+	found   stint.Instant // when quick.lua decided
+	seat    passenger
 }
 
 // mode says what a group is asked for, see lua/decide.lua.
@@ -71,6 +73,8 @@ type part struct {
 	held      bool  // others lean on it
 	asked     bool  // by a take that is not leaned on
 	leans     []lean
+	stop      int    // its place in the manifest, -1 for none
+	ride      int    // the same of what is decided with others, -1 by itself
 	word      int64  // the state that quick.lua found
 	unread    string // why its state cannot be read; "": it can
 
@@ -88,7 +92,10 @@ func (b *batch) clear() {
 	clear(b.parts)
 	clear(b.keys)
 	clear(b.args)
-	*b = batch{only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0]}
+	*b = batch{
+		only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0],
+		seat: passenger{done: b.seat.done},
+	}
 }
 
 // gather makes groups of the takes of a call, that of all which are not apart first.
@@ -149,7 +156,7 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 	}
 	p := &b.parts[n]
 	if t.Loan != nil && p.loan == nil && p.name != "" {
-		p.loan, p.epoch = t.Loan, s.where(p.partition)+"epoch"
+		p.loan, p.epoch = t.Loan, s.where[p.partition]+"epoch"
 		p.known = stint.Instant(s.epochs[p.partition].Load())
 		p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
 	}
@@ -175,20 +182,12 @@ func (s *Store) name(t *stint.Take) (name string, partition int) {
 		}
 		partition = partitionOf(string(place), len(s.tags))
 	}
-	where := s.where(partition)
+	where := s.where[partition]
 	if len(key) <= maxText {
 		return where + algorithm.String() + ":" + string(key), partition
 	}
 	sum := sha256.Sum256([]byte(key))
 	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
-}
-
-// where returns what the names of all keys of a partition begin with.
-func (s *Store) where(partition int) string {
-	if s.tags == nil {
-		return s.namespace + ":"
-	}
-	return s.namespace + ":{" + s.tags[partition] + "}:"
 }
 
 // where returns the partition of the groups that are to be written.

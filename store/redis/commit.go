@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"stint"
 )
 
 const (
@@ -18,36 +17,57 @@ const (
 	maxTogether = 128
 	maxBytes    = 64 << 10
 
+	// maxFlights is how many groups may be on their way to one server, and enough how
+	// many batches make a group that leaves while others are on their way. One group at a
+	// time keeps the server waiting while callers read their answers, and the callers
+	// while it decides; more and smaller groups cost the server what they save.
+	maxFlights = 2
+	enough     = 16
+
 	// patience is how long a group may wait for its answer if no caller says how long.
 	patience = 10 * time.Second
 )
 
-// committer sends batches to one server, or to one partition of a Cluster, one group at a
-// time. A batch that finds nothing on its way leaves at once, by itself, on the caller's
-// own goroutine. Those that come meanwhile wait, and leave together in one script call when
-// that is back: a server decides takes that come together in half the time.
-//
-// More groups on their way at a time were tried, 2 and 3: they are smaller, cost the
-// server a third more, and take as long.
+// committer sends batches to one server, or to one partition of a Cluster, in groups. A
+// batch that finds nothing on its way leaves at once, by itself, on the caller's own
+// goroutine. Those that come meanwhile wait, and leave together in one script call as soon
+// as they are enough and a connection is free, or when what was on its way is back: a
+// server decides takes that come together in half the time.
 //
 // A caller that waits no longer leaves the others alone: before the group has left it takes
 // its batch out, and nothing was charged; afterwards it goes without the answer.
 type committer struct {
 	mu      sync.Mutex
-	busy    bool // a group is on its way
+	lanes   []lane // the first is used before the second
+	flying  int    // how many are busy
 	waiting []*passenger
+}
+
+// lane is a connection that carries one group at a time: a client that never has two
+// commands on their way needs no goroutines of its own for a connection.
+type lane struct {
+	link *link
+	busy bool
+}
+
+// newCommitter returns a committer with a lane for each link.
+func newCommitter(links []link) *committer {
+	c := &committer{lanes: make([]lane, len(links))}
+	for i := range links {
+		c.lanes[i].link = &links[i]
+	}
+	return c
 }
 
 // passenger is a batch in a group.
 type passenger struct {
 	batch *batch
 	kind  passage
-	until time.Time // when its caller waits no longer; zero: never
-	left  bool      // it is on its way, under mu
-	done  chan struct{}
+	until time.Time     // when its caller waits no longer; zero: never
+	left  bool          // it is on its way, under mu
+	done  chan struct{} // has room for the one word that it is back
 
-	reply []message
-	now   stint.Instant // of quick.lua
+	reply []message // of decide.lua
 	err   error
 }
 
@@ -60,85 +80,118 @@ const (
 	byPing                  // not at all: is anybody there?
 )
 
-// exchange has the server decide a batch, and returns its part of the answer. gone says
-// that somebody may still read the batch.
-func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p passenger, gone bool) {
-	c.mu.Lock()
-	if !c.busy {
-		c.busy = true
-		c.mu.Unlock()
-		alone := passenger{batch: b, kind: kind}
-		fly(ctx, client, []*passenger{&alone})
-		c.land(client)
-		return alone, false
+// exchange has the server decide a batch, and returns its part of the answer. The client is
+// that of the first lane. gone says that somebody may still read the batch.
+func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p *passenger, gone bool) {
+	p = &b.seat
+	if b.gone { // that one is still on its way
+		p = new(passenger)
 	}
-	w := &passenger{batch: b, kind: kind, done: make(chan struct{})}
-	w.until, _ = ctx.Deadline()
-	c.waiting = append(c.waiting, w)
+	p.batch, p.kind, p.until, p.left = b, kind, time.Time{}, false
+	p.reply, p.err = nil, nil
+	c.mu.Lock()
+	if c.flying == 0 {
+		c.flying, c.lanes[0].busy = 1, true
+		c.mu.Unlock()
+		fly(ctx, client, []*passenger{p})
+		c.land(0, client)
+		return p, false
+	}
+	if p.done == nil {
+		p.done = make(chan struct{}, 1)
+	}
+	p.until, _ = ctx.Deadline()
+	c.waiting = append(c.waiting, p)
+	if len(c.waiting) >= enough && c.flying < len(c.lanes) {
+		c.departLocked(client)
+	}
 	c.mu.Unlock()
 	select {
-	case <-w.done:
-		return *w, false
+	case <-p.done:
+		return p, false
 	case <-ctx.Done():
 	}
-	return c.leave(ctx, w)
+	return c.leave(ctx, p)
+}
+
+// departLocked sends a group on another lane, if one is connected.
+func (c *committer) departLocked(first rueidis.Client) {
+	for i := range c.lanes {
+		l := &c.lanes[i]
+		if l.busy {
+			continue
+		}
+		client := first
+		if i > 0 {
+			if client = l.link.ready(); client == nil {
+				continue
+			}
+		}
+		l.busy = true
+		c.flying++
+		go c.shuttle(i, client, c.boardLocked())
+		return
+	}
 }
 
 // leave ends the wait of a passenger whose caller waits no longer.
-func (c *committer) leave(ctx context.Context, w *passenger) (p passenger, gone bool) {
+func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.left {
+	if p.left {
 		select {
-		case <-w.done: // just now
-			return *w, false
+		case <-p.done: // just now
+			return p, false
 		default:
 		}
-		return passenger{err: explain("decide", ctx.Err())}, true
+		return &passenger{err: explain("decide", ctx.Err())}, true
 	}
-	for i, other := range c.waiting {
-		if other == w {
-			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
-			break
-		}
-	}
-	return passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
+	i := slices.Index(c.waiting, p)
+	c.waiting = slices.Delete(c.waiting, i, i+1)
+	return &passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
 
-// land is called when a batch that travelled alone is back: if others wait, they leave.
-func (c *committer) land(client rueidis.Client) {
+// land is called when a batch that travelled alone is back: if others wait, and nothing
+// else is on its way, they leave.
+func (c *committer) land(lane int, client rueidis.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.busy = len(c.waiting) > 0; c.busy {
-		go c.shuttle(client, c.boardLocked())
+	if group := c.nextLocked(lane); len(group) > 0 {
+		go c.shuttle(lane, client, group)
 	}
 }
 
-// shuttle sends groups until nobody waits.
-func (c *committer) shuttle(client rueidis.Client, group []*passenger) {
+// shuttle sends a group, and more on the same lane while callers wait for it.
+func (c *committer) shuttle(lane int, client rueidis.Client, group []*passenger) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
 		fly(ctx, client, group)
 		cancel()
 		for _, p := range group {
-			close(p.done)
+			p.done <- struct{}{}
 		}
 		// Those who have just got their answers ask again at once where the load is
 		// high. Let them run first, and they travel together.
 		runtime.Gosched()
 		c.mu.Lock()
-		group = c.boardLocked()
-		c.busy = len(group) > 0
+		group = c.nextLocked(lane)
 		c.mu.Unlock()
 	}
+}
+
+// nextLocked returns the group that leaves on a lane which is back, or frees the lane.
+func (c *committer) nextLocked(lane int) []*passenger {
+	if n := len(c.waiting); n >= enough || n > 0 && c.flying == 1 {
+		return c.boardLocked()
+	}
+	c.flying--
+	c.lanes[lane].busy = false
+	return nil
 }
 
 // boardLocked takes those who leave next out of the waiting: all that are decided by the
 // script of the first, as many as may travel together.
 func (c *committer) boardLocked() []*passenger {
-	if len(c.waiting) == 0 {
-		return nil
-	}
 	first, parts, bytes := c.waiting[0], 0, 0
 	var group []*passenger
 	rest := c.waiting[:0]
@@ -178,15 +231,17 @@ func deadline(group []*passenger) time.Time {
 func fly(ctx context.Context, client rueidis.Client, group []*passenger) {
 	var reply []message
 	var err error
-	switch group[0].kind {
-	case byPing:
+	switch kind := group[0].kind; {
+	case kind == byPing:
 		err = client.Do(ctx, client.B().Ping().Build()).Error()
-	case byQuick:
-		reply, err = execQuick(ctx, client, group).ToArray()
+	case kind == byQuick && isOne(group):
+		err = execOne(ctx, client, group[0].batch)
+	case kind == byQuick:
+		err = execQuick(ctx, client, group)
 	default:
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}
-	if err != nil {
+	if err != nil && err != errReply { //nolint:errorlint // as it is
 		err = explain("decide", err)
 	}
 	hand(group, reply, err)
@@ -212,27 +267,15 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*passenger) 
 	return scripts[kinds].Exec(ctx, client, keys, args)
 }
 
-// hand gives each of a group its part of the answer.
+// hand gives each of a group its part of the answer of decide.lua.
 func hand(group []*passenger, reply []message, err error) {
-	now := int64(0)
-	if group[0].kind == byQuick && err == nil {
-		if len(reply) == 0 {
-			err = errReply
-		} else if now, err = reply[0].AsInt64(); err == nil {
-			reply = reply[1:]
-		}
-	}
 	for _, p := range group {
 		n := p.batch.written
-		if p.kind == byQuick {
-			n = len(p.batch.parts)
-		}
-		if p.err = err; err == nil && len(reply) < n {
+		if p.err = err; p.err == nil && len(reply) < n {
 			p.err = errReply
 		}
 		if p.err == nil {
 			p.reply, reply = reply[:n], reply[n:]
-			p.now = stint.Instant(now)
 		}
 	}
 }

@@ -36,6 +36,19 @@ func tags(n int) []string {
 	return all
 }
 
+// wheres returns what the names of all keys of each partition begin with; without tags
+// there is one.
+func wheres(namespace string, tags []string) []string {
+	if tags == nil {
+		return []string{namespace + ":"}
+	}
+	var all []string
+	for _, tag := range tags {
+		all = append(all, namespace+":{"+tag+"}:")
+	}
+	return all
+}
+
 // partitionOf returns the partition of a key among n: the part of all slots in which the
 // key's text itself would lie.
 func partitionOf(key string, n int) int { return slotOf(key) * n / slots }

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
-	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -26,9 +25,10 @@ var oneScript = rueidis.NewLuaScript(oneSource)
 
 // quickForm are the numbers of a limit for quick.lua.
 type quickForm struct {
-	head, full, wait string
-	charge           uint64 // of one unit
-	window           bool
+	head       string
+	full, wait int64
+	charge     uint64 // of one unit
+	window     bool
 }
 
 // otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
@@ -61,17 +61,17 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 		return nil
 	}
 	return &quickForm{
-		head: head + "|", full: number(charge * limit.Most()), wait: number(wait),
+		head: head + "|", full: charge * limit.Most(), wait: wait,
 		charge: uint64(charge), window: s.Algorithm == stint.FixedWindow,
 	}
 }
 
 // units returns what a part takes, in the measure of its limit.
-func (p *part) units() string {
+func (p *part) units() int64 {
 	if p.cost > uint64(p.limit.Most()) {
-		return number(maxUnits)
+		return maxUnits
 	}
-	return number(int64(p.cost * p.quick.charge))
+	return int64(p.cost * p.quick.charge)
 }
 
 // isQuick says whether quick.lua can decide the whole batch.
@@ -113,78 +113,56 @@ func (b *batch) quickWith(other *batch) bool {
 	return b.at == other.at && b.epoch == other.epoch && b.known == other.known
 }
 
-// execQuick has batches decided by the script that suits their number.
-func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
-	first := group[0].batch
-	if b := first; len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.epoch == "" && b.parts[0].limit.Algorithm() == stint.TokenBucket {
-		p := &b.parts[0]
-		return oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, p.units(), p.quick.full})
+// isOne says whether one.lua can decide a group of batches.
+func isOne(group []*passenger) bool {
+	b := group[0].batch
+	return len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.epoch == "" && b.parts[0].limit.Algorithm() == stint.TokenBucket
+}
+
+// execOne has a lone take decided.
+func execOne(ctx context.Context, client rueidis.Client, b *batch) error {
+	p := &b.parts[0]
+	numbers, err := readNumbers(oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, number(p.units()), number(p.quick.full)}), 2)
+	if err != nil {
+		return err
 	}
-	var q quickArgs
+	b.found, p.word = stint.Instant(numbers[0]), numbers[1]
+	return nil
+}
+
+// execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
+// time to batch.found, and the states that were found to part.word.
+func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) error {
+	m := manifests.Get().(*manifest)
+	defer m.release()
 	for _, p := range group {
-		q.add(p.batch)
+		m.add(p.batch)
 	}
-	words := q.words(first.at)
-	if first.epoch != "" {
-		q.keys, words = append(q.keys, first.epoch), append(words, number(int64(first.known)))
+	keys := m.keys(group[0].batch)
+	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch)), 1+m.alone+len(m.rides))
+	if err != nil {
+		return err
 	}
-	return quickScript.Exec(ctx, client, q.keys, words)
+	for i := range m.alone {
+		m.stops[m.order[i]].word = numbers[1+i]
+	}
+	for _, p := range group {
+		p.batch.found = stint.Instant(numbers[0])
+		m.read(p.batch, numbers[1+m.alone:])
+	}
+	return nil
 }
 
-// quickArgs are the words of several batches for quick.lua.
-type quickArgs struct {
-	keys  []string
-	plan  []byte
-	forms []asked
-}
-
-// asked is a limit and how many units of it are asked for.
-type asked struct {
-	of   *quickForm
-	cost uint64
-	part *part // one that asks
-}
-
-// together says in the plan that the next key is of the same group; below it there is
-// room for so many forms.
-const together = 128
-
-// add adds a batch.
-func (q *quickArgs) add(b *batch) {
-	for i := range b.groups {
-		g := &b.groups[i]
-		for j := g.first; j < g.end; j++ {
-			p := &b.parts[j]
-			place := byte(q.place(p))
-			if j < g.end-1 {
-				place |= together
-			}
-			q.keys, q.plan = append(q.keys, p.name), append(q.plan, place)
-		}
+// readNumbers reads an answer of so many numbers.
+func readNumbers(answer rueidis.RedisResult, n int) ([]int64, error) {
+	if err := answer.Error(); err != nil {
+		return nil, err
 	}
-}
-
-// place returns the place of the form of a part.
-func (q *quickArgs) place(p *part) int {
-	if i := slices.IndexFunc(q.forms, func(a asked) bool { return a.of == p.quick && a.cost == p.cost }); i >= 0 {
-		return i
+	numbers, err := answer.AsIntSlice()
+	if err != nil || len(numbers) != n {
+		return nil, errReply
 	}
-	q.forms = append(q.forms, asked{p.quick, p.cost, p})
-	return len(q.forms) - 1
-}
-
-// words returns all arguments.
-func (q *quickArgs) words(at stint.Instant) []string {
-	words := make([]string, 0, 3+4*len(q.forms))
-	lives := spare
-	if at != 0 {
-		lives = spareFixed
-	}
-	words = append(words, number(int64(at)), number(lives), string(q.plan))
-	for _, f := range q.forms {
-		words = append(words, f.of.head, f.part.units(), f.of.full, f.of.wait)
-	}
-	return words
+	return numbers, nil
 }
 
 // small are the words of small numbers.
@@ -202,57 +180,40 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// state returns the state that quick.lua found, by the number that it answered.
-func (f *quickForm) state(found int64, limit *stint.Limit, now stint.Instant) stint.State {
-	if !f.window {
-		return stint.State{T: found}
-	}
-	if found == 0 {
-		return stint.State{}
-	}
-	return stint.State{T: int64(now) - int64(now)%limit.Spec().Per.Microseconds(), N: found}
-}
-
 // readQuick works out the decisions from the states that were found; false where
 // decide.lua has to be asked about some group. It is right because the script does what
 // stint.Limit.Take does.
-func (b *batch) readQuick(now stint.Instant, found []message) (done bool, err error) {
+func (b *batch) readQuick() (done bool) {
 	done = true
 	for i := range b.groups {
 		g := &b.groups[i]
-		parts, states := b.parts[g.first:g.end], found[g.first:g.end]
-		if g.done, err = answerQuick(parts, states, now); err != nil {
-			return false, err
-		}
+		g.done = b.answerQuick(b.parts[g.first:g.end])
 		done = done && g.done
 	}
-	return done, nil
+	return done
 }
 
 // answerQuick answers the parts of a group; false if some state could not be read.
-func answerQuick(parts []part, found []message, now stint.Instant) (known bool, err error) {
+func (b *batch) answerQuick(parts []part) (known bool) {
 	pass := true
 	for i := range parts {
 		p := &parts[i]
-		if p.word, err = found[i].AsInt64(); err != nil {
-			return false, errReply
-		}
 		if p.word < 0 {
-			return false, nil
+			return false
 		}
-		st := p.quick.state(p.word, p.limit, now)
-		p.result = p.limit.Take(&st, now, p.cost)
+		st := p.quick.state(p.word, p.limit, b.found)
+		p.result = p.limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed
 	}
 	for i := range parts {
 		p := &parts[i]
 		if !pass && p.result.Allowed { // another denied
-			st := p.quick.state(p.word, p.limit, now)
-			p.result = p.limit.Test(&st, now, 0)
+			st := p.quick.state(p.word, p.limit, b.found)
+			p.result = p.limit.Test(&st, b.found, 0)
 		}
 		if p.loan != nil {
 			p.loan.Answer(stint.Epoch{Began: p.known})
 		}
 	}
-	return true, nil
+	return true
 }

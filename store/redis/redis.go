@@ -112,10 +112,11 @@ type Options struct {
 type Store struct {
 	namespace string
 	clock     func() time.Time
-	tags      []string // of the partitions of a Cluster; nil on one server
-	link      link
-	side      link        // for what is not a decision, so that it delays none
-	commits   []committer // of each partition
+	tags      []string     // of the partitions of a Cluster; nil on one server
+	where     []string     // what the names of all keys of a partition begin with
+	links     []link       // the ways to the server; of a Cluster one
+	side      link         // for what is not a decision, so that it delays none
+	commits   []*committer // of each partition
 	forms     forms
 	epochs    []atomic.Int64 // that each partition was last known to be in
 	lost      []atomic.Int64 // one of them in which quick.lua decides nothing of what may be lent
@@ -159,16 +160,21 @@ func Open(url string, options Options) (*Store, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock}
-	s.link.target, s.side.target = target, target
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]link, maxFlights), side: link{target: target}}
 	if asked, cluster := redisurl.Partitions(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
 		if err := redisurl.CheckPartitions(n); err != nil {
 			return nil, err
 		}
-		s.tags = tags(n)
+		s.tags, s.links = tags(n), s.links[:1]
 	}
-	s.commits = make([]committer, max(1, len(s.tags)))
+	for i := range s.links {
+		s.links[i].target = target
+	}
+	s.where = wheres(s.namespace, s.tags)
+	for range s.where {
+		s.commits = append(s.commits, newCommitter(s.links))
+	}
 	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
@@ -194,7 +200,9 @@ func CheckNamespace(name string) error {
 
 // Close closes all connections. Calls that are under way fail.
 func (s *Store) Close() {
-	s.link.close()
+	for i := range s.links {
+		s.links[i].close()
+	}
 	s.side.close()
 	s.behind.Wait()
 }
@@ -304,25 +312,24 @@ func (s *Store) askQuick(ctx context.Context, b *batch) (done bool, err error) {
 	for i := range b.parts {
 		b.size += len(b.parts[i].name) + partBytes
 	}
-	p, err := s.exchange(ctx, b, byQuick)
-	if err != nil {
+	if _, err := s.exchange(ctx, b, byQuick); err != nil {
 		return false, err
 	}
-	done, err = b.readQuick(p.now, p.reply)
+	done = b.readQuick()
 	if p := &b.parts[0]; p.word == otherEpoch {
 		s.lost[p.partition].Store(int64(b.known))
 	}
-	return done, err
+	return done, nil
 }
 
 // exchange sends a batch and returns the answer to it.
-func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (passenger, error) {
+func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*passenger, error) {
 	if err := ctx.Err(); err != nil {
-		return passenger{}, fmt.Errorf("redis: not asked: %w", err)
+		return nil, fmt.Errorf("redis: not asked: %w", err)
 	}
-	client, err := s.link.client(ctx)
+	client, err := s.links[0].client(ctx)
 	if err != nil {
-		return passenger{}, explain("connect", err)
+		return nil, explain("connect", err)
 	}
 	p, gone := s.commits[b.where()].exchange(ctx, client, b, kind)
 	b.gone = b.gone || gone

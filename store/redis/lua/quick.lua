@@ -6,44 +6,47 @@
 --                                              used <= wait, and makes t = now + used + units
 --   windows   n taken since the window began   passes if n + units <= full, and makes n + units
 --
--- KEYS are those of all takes; those that are decided as one, all or none, stand side by
--- side. ARGV are
+-- KEYS are those of all takes, each once, however many ask for it: first those that takes ask
+-- by themselves, then those of takes that are decided as one, all or none. ARGV are
 --
---   now       microseconds since 1970, at most 2^52; 0: the time of this server
---   spare     milliseconds that a key outlives its state, 0 to 2^32
---   plan      a byte for each of KEYS: the place of its form, 0 to 127, plus 128 if the
---             next key is decided with it
+--   numbers   doubles, little-endian, as parsing digits takes its time
+--     now       microseconds since 1970, at most 2^52; 0: the time of this server
+--     spare     milliseconds that a key outlives its state, 0 to 2^32
+--     known     see below, or 0
+--     and of each form, which is a limit and a cost,
+--     units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
+--               More than full where the limit never holds so much
+--     full      capacity in the same measure, below 2^51
+--     wait      buckets: the longest wait, microseconds, 2^52 for none;
+--               windows: per in microseconds
+--   plan      a byte for each of KEYS: the place of a form that it is read by, from 0 on
+--   turns     a byte for each of the first KEYS: how many takes ask for it, one after the
+--             other, each by itself and in that form, 1 to 128
+--   groups    two bytes for each of the other takes: the place of its key among KEYS, from 0
+--             on, plus 128 if the next take is decided with it; and the place of its form
 --
--- and then of each form, which is a limit and a cost,
+-- and then of each form
 --
---   head      numbers of the limit as states begin with them: "1b 100 60000000 100|"
---   units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
---             More than full where the limit never holds so much
---   full      capacity in the same measure, below 2^51
---   wait      buckets: the longest wait, microseconds, 2^52 for none;
---             windows: per in microseconds
+--   limit     its numbers as states begin with them: "1b 100 60000000 100|"
 --
 -- Takes of keys that may be lent, of nodes that hold nothing of them, are decided here too as
 -- long as no loan was ever forgotten. Then KEYS are one more than the plan has, the key of the
--- epoch (see lend.lua), and ARGV end with
+-- epoch (see lend.lua), and known is the epoch that those who ask remember. Where that is not
+-- in force, or another one was lost before it, no key is read, and each is answered -2.
 --
---   known     the epoch that those who ask remember, above 0
+-- It returns the time; of each key of turns the t or n that its first take found; and the same
+-- of each take of groups. From that the caller works out the decisions by the same formula. -1
+-- is: the state was written under other numbers, in a window to come, has loans, or is none of
+-- ours. Takes of such a key, and those decided with them, are left alone, for decide.lua.
 --
--- Where that is not in force, or another one was lost before it, no key is read, and each is
--- answered -2.
---
--- It returns the time, and of each key the t or n that was found, from which the caller
--- works out the decision by the same formula, or -1: the state was written under other
--- numbers, in a window to come, has loans, or is none of ours. A group with such a key is left alone,
--- for decide.lua.
---
--- A key is read once and written once, however many of its takes come together. All are
--- written in the end, so that an error of the first one, for memory or rights, says that
--- nothing was charged; "STINT-PARTLY" stands before that of a later one.
+-- A key is read once and written once, or twice where takes ask for it both ways. An error of
+-- the first write, for memory or rights, says that nothing was charged; "STINT-PARTLY" stands
+-- before that of a later one.
 
-local call, sub, match, format, byte = redis.pcall, string.sub, string.match, string.format, string.byte
-local floor, max, tonumber = math.floor, math.max, tonumber
-local keys, now, spare, plan = KEYS, ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+local call, sub, find, match, format, byte = redis.pcall, string.sub, string.find, string.match, string.format, string.byte
+local floor, tonumber, doubles = math.floor, tonumber, struct.unpack
+local keys, limits, numbers, plan, turns, groups = KEYS, ARGV, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local now, spare, known = doubles('<ddd', numbers)
 local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but for 32 bits it is too small
 
 if now == 0 then
@@ -54,132 +57,195 @@ end
 if #keys > #plan then
   local epoch = call('GET', table.remove(keys))
   local server = call('INFO', 'server')
-  if type(server) ~= 'string' or epoch ~= ARGV[#ARGV] .. ' 0 ' .. match(server, 'run_id:(%w+)') then
+  if type(server) ~= 'string' or epoch ~= format(whole, known) .. ' 0 ' .. match(server, 'run_id:(%w+)') then
     local unread = { now }
-    for i = 1, #keys do
+    for i = 1, #turns + #groups / 2 do
       unread[i + 1] = -2
     end
     return unread
   end
 end
 
--- MGET takes what is no string for nothing, which EXISTS does not.
-local values, missing = call('MGET', unpack(keys)), nil
-for i = 1, #keys do
+-- form_of returns the form of a place. It counts from base on: buckets from now, windows
+-- from 0. life is how long a key of a window lives, in milliseconds.
+local forms = {}
+local function form_of(place)
+  local units, full, wait = doubles('<ddd', numbers, place * 24 + 25)
+  local limit = limits[place + 5]
+  local form = { head = limit, units = units, full = full, wait = wait, base = now }
+  if byte(limit, 2) == 119 then -- w
+    local start = floor(now / wait) * wait
+    form.limit, form.start, form.base, form.wait = limit, start, 0, 2 ^ 52
+    form.head = limit .. format(whole, start) .. ' '
+    form.life = format(whole, spare + floor((start + wait - now + 999) / 1000))
+  end
+  forms[place] = form
+  return form
+end
+
+-- found returns the t or n of a state.
+local function found(value, form)
+  local head = form.head
+  if find(value, head, 1, true) == 1 then
+    return tonumber(sub(value, #head + 1)) or -1
+  end
+  local limit = form.limit -- of a window
+  local began = limit and find(value, limit, 1, true) == 1 and match(value, '^(%d+) %d+$', #limit + 1)
+  return began and tonumber(began) < form.start and 0 or -1
+end
+
+-- write stores the state of a key, nil if there was none. It returns false if there is one
+-- after all that MGET does not see, and what went wrong.
+local written, digits, digits_of, ttl, ttl_of = false, nil, nil, nil, nil
+local function write(key, value, form, t)
+  local life = form.life
+  if not life then -- keys that were idle live as long, and have the same digits
+    local number = spare + floor((t - now + 999) / 1000)
+    if number ~= ttl_of then
+      ttl, ttl_of = format(whole, number), number
+    end
+    life = ttl
+  end
+  if t ~= digits_of then
+    digits, digits_of = format(whole, t), t
+  end
+  local answer
+  if value then
+    answer = call('SET', key, form.head .. digits, 'PX', life)
+  else
+    answer = call('SET', key, form.head .. digits, 'PX', life, 'NX')
+  end
+  if not answer then
+    return false
+  elseif answer.err then
+    return true, redis.error_reply((written and 'STINT-PARTLY ' or '') .. answer.err)
+  end
+  written = true
+  return true
+end
+
+-- heal gives a key an end that has none.
+local function heal(key, form, t)
+  if call('PTTL', key) == -1 then
+    call('PEXPIRE', key, form.life or format(whole, spare + floor(((t > now and t - now or 0) + 999) / 1000)))
+  end
+end
+
+local values = call('MGET', unpack(keys))
+local result, states = { now, unpack(keys) }, {} -- no longer than it will be
+local grouped = #groups > 0
+local place, form, units, full, wait, base
+
+for i = 1, #turns do
+  if byte(plan, i) ~= place then
+    place = byte(plan, i)
+    form = forms[place] or form_of(place)
+    units, full, wait, base = form.units, form.full, form.wait, form.base
+  end
+  local key, value = keys[i], values[i]
+  local t = value and found(value, form) or 0
+  result[i + 1] = t
+  if t >= 0 then
+    local used = t > base and t - base or 0
+    local sum = used
+    for _ = 1, byte(turns, i) do
+      if sum + units > full or sum > wait then
+        break
+      end
+      sum = sum + units
+    end
+    local there, problem
+    if sum > used then
+      t = base + sum
+      there, problem = write(key, value, form, t)
+      if problem then
+        return problem
+      end
+    elseif value then
+      there = true
+      heal(key, form, t)
+    else
+      there = call('EXISTS', key) == 0
+    end
+    if not there then
+      t = -1
+      result[i + 1] = t
+    end
+  end
+  if grouped then
+    states[i] = t
+    values[i] = values[i] or t > 0
+  end
+end
+if not grouped then
+  return result
+end
+
+-- MGET takes what is no string for nothing.
+local missing
+for i = #turns + 1, #keys do
   if not values[i] then
     missing = missing or {}
     missing[#missing + 1] = keys[i]
   end
 end
-if missing and call('EXISTS', unpack(missing)) ~= 0 then
-  for i = 1, #keys do
-    values[i] = call('GET', keys[i]) -- or a table with the error
+local hidden = missing and call('EXISTS', unpack(missing)) ~= 0
+
+local before, after, count = {}, {}, #turns + 1
+local first, pass = 1, true -- of the group
+for at = 1, #groups, 2 do
+  local i, number = byte(groups, at, at + 1)
+  local last = i < 128
+  i = last and i + 1 or i - 127
+  if number ~= place then
+    place = number
+    form = forms[place] or form_of(place)
+    units, full, wait, base = form.units, form.full, form.wait, form.base
   end
-end
-
--- Of the first take of each key: the head that its state begins with, for windows with the
--- start, the state as it is now, and how long it lives, in milliseconds; true for a bucket.
-local place, heads, states, lives = {}, {}, {}, {}
-local result, after = { now }, {}
-local form, limit, head, units, full, wait, start, life
-local first, known, pass = 1, true, true -- of the group
-
--- earlier says whether a state of the limit is one of a window that is over.
-local function earlier(value)
-  local size = #limit
-  local began = life ~= true and sub(value, 1, size) == limit and match(value, '^(%d+) %d+$', size + 1)
-  return began and tonumber(began) < start
-end
-
-for i = 1, #keys do
-  local number = byte(plan, i)
-  local last = number < 128
-  if not last then
-    number = number - 128
-  end
-  if number ~= form then
-    form = number
-    local at = number * 4 + 4
-    limit, units, full, wait = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
-    head, life = limit, true
-    if byte(limit, 2) == 119 then -- w
-      start = floor(now / wait) * wait
-      head = limit .. format(whole, start) .. ' '
-      life = format(whole, spare + floor((start + wait - now + 999) / 1000))
-    end
-  end
-
-  local key = keys[i]
-  local t, n = 0, place[key]
-  if n then
-    t = heads[n] == head and states[n] or -1
-    heads[i], states[i], lives[i] = false, false, false
-  else
-    local value = values[i]
-    if value then
-      local size = #head
-      if #value > size and sub(value, 1, size) == head then
-        t = tonumber(sub(value, size + 1)) or -1
-      elseif #value == 0 or not earlier(value) then
+  local t = states[i]
+  if not before[i] then
+    if not t then
+      t = 0
+      if values[i] then
+        t = found(values[i], form)
+      elseif hidden and call('EXISTS', keys[i]) ~= 0 then
         t = -1
       end
+      states[i] = t
     end
-    n = i
-    place[key], heads[i], states[i], lives[i] = i, head, t, life
+    before[i] = t
   end
-
-  result[i + 1] = t
-  if t < 0 then
-    known = false
-  elseif units == 0 then -- it only looks
-  elseif life == true then
-    local used = t > now and t - now or 0
-    pass = pass and used + units <= full and used <= wait
-    t = now + used + units
-  else
-    t = t + units
-    pass = pass and t <= full
+  count = count + 1
+  result[count] = t
+  local used = t > base and t - base or 0
+  if t < 0 or units > 0 and (used + units > full or used > wait) then
+    pass = false
   end
-
-  if not last or i > first then
-    after[i] = t
-  elseif known and pass then
-    states[n] = t
-  end
+  after[i] = units > 0 and base + used + units or t
   if last then
-    if i > first and known and pass then
-      for j = first, i do
-        states[place[keys[j]]] = after[j]
+    if pass then
+      for back = first, at, 2 do
+        i = byte(groups, back)
+        i = i < 128 and i + 1 or i - 127
+        states[i] = after[i]
       end
     end
-    first, known, pass = i + 1, true, true
+    first, pass = at + 2, true
   end
 end
 
--- The first take of each key was told what was found, and each charge makes that more.
--- Keys that were idle get the same digits and time to live.
-local written, digits, digits_of, ttl, ttl_of = false, nil, nil, nil, nil
 for i = 1, #keys do
-  local t, lives_for = states[i], lives[i]
-  if t and t >= 0 then
-    if lives_for == true then
-      local number = spare + floor((max(0, t - now) + 999) / 1000)
-      if number ~= ttl_of then
-        ttl, ttl_of = format(whole, number), number
+  local t, was = states[i], before[i]
+  if was and t >= 0 and (t > was or values[i] and i > #turns) then
+    place = byte(plan, i)
+    form = forms[place] or form_of(place)
+    if t > was then
+      local _, problem = write(keys[i], values[i], form, t)
+      if problem then
+        return problem
       end
-      lives_for = ttl
-    end
-    if t ~= result[i + 1] then
-      if t ~= digits_of then
-        digits, digits_of = format(whole, t), t
-      end
-      local answer = call('SET', keys[i], heads[i] .. digits, 'PX', lives_for)
-      if answer.err then
-        return redis.error_reply((written and 'STINT-PARTLY ' or '') .. answer.err)
-      end
-      written = true
-    elseif values[i] and call('PTTL', keys[i]) == -1 then
-      call('PEXPIRE', keys[i], lives_for)
+    else
+      heal(keys[i], form, t)
     end
   end
 end

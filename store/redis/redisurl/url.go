@@ -46,8 +46,8 @@ func Parse(text string) (rueidis.ClientOption, error) {
 		DisableCache: true, DisableRetry: true,
 		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		Dialer: net.Dialer{Timeout: dialTimeout},
-		// One group is on its way at a time, see committer: one connection will do, and
-		// few commands wait for their answers, at most one of each partition.
+		// A client has one group on its way at a time, or in a Cluster one for each
+		// partition: one connection will do, and few commands wait for their answers.
 		PipelineMultiplex: -1, RingScaleEachConn: 8,
 	}
 	u, err := url.Parse(text)

@@ -1,0 +1,116 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/store/memory"
+)
+
+// unit is what is decided as one: a group of a batch.
+type unit struct {
+	batch *batch
+	group *group
+}
+
+// decided asks the memory store for what a unit asks.
+func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint.Decision {
+	t.Helper()
+	call := stint.Call{At: at}
+	for _, p := range u.parts() {
+		call.Takes = append(call.Takes, stint.Take{Key: p.key, Limit: p.limit, Cost: uint32(p.cost)})
+	}
+	if err := truth.Decide(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
+	return call.Results
+}
+
+func (u unit) parts() []part { return u.batch.parts[u.group.first:u.group.end] }
+
+// Batches that travel together are decided as if one had come after the other: first the
+// takes by themselves, key by key, then those that are decided with others; and what one
+// call asks for later is decided later. A key of which another caller knows other numbers
+// is left to decide.lua, and so is all that is decided with it.
+func TestTravelTogether(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := Open(server.URL(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	client, err := s.links[0].client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Second, Burst: 9}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 9, MaxWait: 500 * time.Millisecond}),
+		stint.MustLimit(stint.Spec{Requests: 8, Per: time.Second}),
+	}
+	renumbered := stint.MustLimit(stint.Spec{Requests: 9, Per: time.Second})
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	truth := memory.New(memory.Options{})
+	at := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	var alone, rode, left int
+	for flight := range 300 {
+		at += stint.Instant(r.Int64N(900_000))
+		var group []*passenger
+		for range 1 + r.IntN(12) {
+			call := stint.Call{At: at}
+			for n := range 1 + r.IntN(3) {
+				which := r.IntN(len(limits))
+				take := stint.Take{Key: stint.Key(fmt.Sprint(which, " of ", r.IntN(3))), Limit: limits[which], Cost: uint32(r.IntN(3)), Apart: r.IntN(3) == 0}
+				if n == 0 && which == 2 && r.IntN(20) == 0 {
+					take.Limit = renumbered
+				}
+				call.Takes = append(call.Takes, take)
+			}
+			b := &batch{only: -1}
+			if b.gather(s, &call) == nil && b.isQuick() {
+				group = append(group, &passenger{batch: b, kind: byQuick})
+			}
+		}
+		if len(group) == 0 {
+			continue
+		}
+		fly(t.Context(), client, group)
+		var first, then []unit
+		for _, p := range group {
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			p.batch.readQuick()
+			for i := range p.batch.groups {
+				u := unit{p.batch, &p.batch.groups[i]}
+				switch {
+				case !u.group.done:
+					left++
+				case len(u.parts()) == 1 && u.parts()[0].ride < 0:
+					first = append(first, u)
+				default:
+					then = append(then, u)
+				}
+			}
+		}
+		alone, rode = alone+len(first), rode+len(then)
+		for _, u := range append(first, then...) {
+			for i, want := range u.decided(t, truth, at) {
+				if got := u.parts()[i].result; !reflect.DeepEqual(got, want) {
+					t.Fatalf("flight %d, %s: %+v, want %+v", flight, u.parts()[i].key, got, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d takes by themselves, %d calls of several, %d left", alone, rode, left)
+	if alone == 0 || rode == 0 || left == 0 {
+		t.Error("not all ways were gone")
+	}
+}
