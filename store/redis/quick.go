@@ -56,7 +56,7 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 			wait = s.MaxWait.Microseconds()
 		}
 	case stint.FixedWindow:
-		charge, wait = 1, per
+		charge, wait = 1, -per
 	default:
 		return nil
 	}

@@ -18,7 +18,7 @@
 --               More than full where the limit never holds so much
 --     full      capacity in the same measure, below 2^51
 --     wait      buckets: the longest wait, microseconds, 2^52 for none;
---               windows: per in microseconds
+--               windows: less than 0, -per in microseconds
 --   plan      a byte for each of KEYS: the place of a form that it is read by, from 0 on
 --   turns     a byte for each of the first KEYS: how many takes ask for it, one after the
 --             other, each by itself and in that form, 1 to 128
@@ -66,39 +66,40 @@ if #keys > #plan then
   end
 end
 
--- form_of returns the form of a place. It counts from base on: buckets from now, windows
--- from 0. life is how long a key of a window lives, in milliseconds.
-local forms = {}
+-- form_of returns the numbers of a form, what states of it begin with, and of windows how
+-- long a key lives, in milliseconds. Buckets count from now on, windows from 0.
+local windows = {}
 local function form_of(place)
   local units, full, wait = doubles('<ddd', numbers, place * 24 + 25)
   local limit = limits[place + 5]
-  local form = { head = limit, units = units, full = full, wait = wait, base = now }
-  if byte(limit, 2) == 119 then -- w
-    local start = floor(now / wait) * wait
-    form.limit, form.start, form.base, form.wait = limit, start, 0, 2 ^ 52
-    form.head = limit .. format(whole, start) .. ' '
-    form.life = format(whole, spare + floor((start + wait - now + 999) / 1000))
+  if wait >= 0 then
+    return units, full, wait, now, limit, nil
   end
-  forms[place] = form
-  return form
+  local window = windows[place]
+  if not window then
+    local start = floor(now / -wait) * -wait
+    local life = spare + floor((start - wait - now + 999) / 1000)
+    window = { limit = limit, start = start, head = limit .. format(whole, start) .. ' ', life = format(whole, life) }
+    windows[place] = window
+  end
+  return units, full, 2 ^ 52, 0, window.head, window.life
 end
 
 -- found returns the t or n of a state.
-local function found(value, form)
-  local head = form.head
+local function found(value, head, place)
   if find(value, head, 1, true) == 1 then
     return tonumber(sub(value, #head + 1)) or -1
   end
-  local limit = form.limit -- of a window
+  local window = windows[place]
+  local limit = window and window.limit
   local began = limit and find(value, limit, 1, true) == 1 and match(value, '^(%d+) %d+$', #limit + 1)
-  return began and tonumber(began) < form.start and 0 or -1
+  return began and tonumber(began) < window.start and 0 or -1
 end
 
 -- write stores the state of a key, nil if there was none. It returns false if there is one
 -- after all that MGET does not see, and what went wrong.
 local written, digits, digits_of, ttl, ttl_of = false, nil, nil, nil, nil
-local function write(key, value, form, t)
-  local life = form.life
+local function write(key, value, head, life, t)
   if not life then -- keys that were idle live as long, and have the same digits
     local number = spare + floor((t - now + 999) / 1000)
     if number ~= ttl_of then
@@ -111,9 +112,9 @@ local function write(key, value, form, t)
   end
   local answer
   if value then
-    answer = call('SET', key, form.head .. digits, 'PX', life)
+    answer = call('SET', key, head .. digits, 'PX', life)
   else
-    answer = call('SET', key, form.head .. digits, 'PX', life, 'NX')
+    answer = call('SET', key, head .. digits, 'PX', life, 'NX')
   end
   if not answer then
     return false
@@ -125,25 +126,24 @@ local function write(key, value, form, t)
 end
 
 -- heal gives a key an end that has none.
-local function heal(key, form, t)
+local function heal(key, life, t)
   if call('PTTL', key) == -1 then
-    call('PEXPIRE', key, form.life or format(whole, spare + floor(((t > now and t - now or 0) + 999) / 1000)))
+    call('PEXPIRE', key, life or format(whole, spare + floor(((t > now and t - now or 0) + 999) / 1000)))
   end
 end
 
 local values = call('MGET', unpack(keys))
 local result, states = { now, unpack(keys) }, {} -- no longer than it will be
 local grouped = #groups > 0
-local place, form, units, full, wait, base
+local place, units, full, wait, base, head, life
 
 for i = 1, #turns do
   if byte(plan, i) ~= place then
     place = byte(plan, i)
-    form = forms[place] or form_of(place)
-    units, full, wait, base = form.units, form.full, form.wait, form.base
+    units, full, wait, base, head, life = form_of(place)
   end
   local key, value = keys[i], values[i]
-  local t = value and found(value, form) or 0
+  local t = value and found(value, head, place) or 0
   result[i + 1] = t
   if t >= 0 then
     local used = t > base and t - base or 0
@@ -157,13 +157,13 @@ for i = 1, #turns do
     local there, problem
     if sum > used then
       t = base + sum
-      there, problem = write(key, value, form, t)
+      there, problem = write(key, value, head, life, t)
       if problem then
         return problem
       end
     elseif value then
       there = true
-      heal(key, form, t)
+      heal(key, life, t)
     else
       there = call('EXISTS', key) == 0
     end
@@ -191,7 +191,8 @@ for i = #turns + 1, #keys do
 end
 local hidden = missing and call('EXISTS', unpack(missing)) ~= 0
 
-local before, after, count = {}, {}, #turns + 1
+local before, after, places = {}, { unpack(keys) }, { unpack(keys) } -- as long as they will be
+local count = #turns + 1
 local first, pass = 1, true -- of the group
 for at = 1, #groups, 2 do
   local i, number = byte(groups, at, at + 1)
@@ -199,21 +200,20 @@ for at = 1, #groups, 2 do
   i = last and i + 1 or i - 127
   if number ~= place then
     place = number
-    form = forms[place] or form_of(place)
-    units, full, wait, base = form.units, form.full, form.wait, form.base
+    units, full, wait, base, head, life = form_of(place)
   end
   local t = states[i]
   if not before[i] then
     if not t then
       t = 0
       if values[i] then
-        t = found(values[i], form)
+        t = found(values[i], head, place)
       elseif hidden and call('EXISTS', keys[i]) ~= 0 then
         t = -1
       end
       states[i] = t
     end
-    before[i] = t
+    before[i], places[i] = t, place
   end
   count = count + 1
   result[count] = t
@@ -237,15 +237,15 @@ end
 for i = 1, #keys do
   local t, was = states[i], before[i]
   if was and t >= 0 and (t > was or values[i] and i > #turns) then
-    place = byte(plan, i)
-    form = forms[place] or form_of(place)
+    local window = windows[places[i]]
+    life = window and window.life
     if t > was then
-      local _, problem = write(keys[i], values[i], form, t)
+      local _, problem = write(keys[i], values[i], window and window.head or limits[places[i] + 5], life, t)
       if problem then
         return problem
       end
     else
-      heal(keys[i], form, t)
+      heal(keys[i], life, t)
     end
   end
 end
