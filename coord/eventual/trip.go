@@ -2,6 +2,7 @@ package eventual
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,7 +112,7 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) (Next, error) {
 	case push:
 		n.endPush(trip, now, err)
 	case read:
-		return n.endRead(trip, now, err), err
+		return n.endRead(trip, now, err)
 	case ask:
 		for i := range trip.items {
 			n.install(&trip.items[i], trip.Call, 0, now, err)
@@ -134,19 +135,25 @@ func (n *Node) hear(trip *Trip, now stint.Instant) {
 	}
 }
 
-// endRead ends looks at keys of a call.
-func (n *Node) endRead(trip *Trip, now stint.Instant, err error) Next {
+// endRead ends looks at keys of a call. Where some cannot be read the store says so about the
+// call itself.
+func (n *Node) endRead(trip *Trip, now stint.Instant, err error) (Next, error) {
+	unread, some := errors.AsType[*stint.StateError](err)
 	all := true
 	for i := range trip.items {
-		all = n.install(&trip.items[i], trip.Call, i, now, err) && all
+		failed := err
+		if some && !slices.Contains(unread.Takes, i) {
+			failed = nil
+		}
+		all = n.install(&trip.items[i], trip.Call, i, now, failed) && all
 	}
 	switch {
-	case err != nil:
-		return Done
+	case err != nil && !some:
+		return Done, err
 	case !all:
-		return AskStore
+		return AskStore, nil
 	}
-	return Again
+	return Again, nil
 }
 
 // install puts into an entry what the store said of its key, or gives it up.

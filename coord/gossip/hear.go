@@ -13,7 +13,7 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	n.count.receivedBytes.Add(uint64(len(message)))
 	r := &reader{b: message}
 	kind := byte(0)
-	if b := r.cut(2); b != nil && b[0] == format {
+	if b := r.cut(2); b != nil && b[0] == format(b[1]) {
 		kind = b[1]
 	}
 	from := r.eight()

@@ -17,7 +17,15 @@ import (
 //	entries a part of the answer: keys with their states, and the counts in them
 //	ask     a question about one key
 //	answer  the sender's count of it
-const format = 2
+//
+// Each kind has a version of its own, so that nodes of two releases understand each other in
+// what did not change: want and entries say since 2 when what was.
+func format(kind byte) byte {
+	if kind == want || kind == entries {
+		return 2
+	}
+	return 1
+}
 
 const (
 	told = iota + 1
@@ -43,7 +51,7 @@ type writer struct {
 }
 
 func (w *writer) begin(kind byte, from uint64) {
-	w.b = append(make([]byte, 0, maxPacket), format, kind)
+	w.b = append(make([]byte, 0, maxPacket), format(kind), kind)
 	w.eight(from)
 	w.limits = nil
 }
