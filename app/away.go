@@ -47,6 +47,8 @@ type serverState struct {
 	seen    bool       // it could be used at some time
 	spared  uint64     // what the guard spared the server when somebody last looked
 	unread  uint64     // calls until then of which a state could not be read
+	named   string     // what was logged of a state that cannot be read
+	quiet   int        // looks before another one is
 	garbled int        // looks for which the log's last word is still that there are such; 0: it is not
 }
 
@@ -135,15 +137,17 @@ func (a *App) look(ctx context.Context, s *server) {
 // quietLooks is how many looks without a state that cannot be read end the tale of them.
 const quietLooks = 60
 
-// lookUnread logs that states cannot be read, when that begins and when no such one was met for
-// a minute.
+// lookUnread logs that states cannot be read, when that begins, once a minute if it is another
+// one by then, and when no such one was met for a minute.
 func (a *App) lookUnread(s *server) {
 	status := s.guarded.Status()
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	more := status.Unread - s.state.unread
+	s.state.quiet = max(0, s.state.quiet-1)
 	switch s.state.unread = status.Unread; {
-	case more > 0 && s.state.garbled == 0:
+	case more > 0 && (s.state.garbled == 0 || s.state.quiet == 0 && status.UnreadErr.Error() != s.state.named):
+		s.state.named, s.state.quiet = status.UnreadErr.Error(), quietLooks
 		a.log.Error("the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
 			"store", s.name, "problem", status.UnreadErr, "hint", redisHint(status.UnreadErr))
 		fallthrough

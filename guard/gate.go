@@ -85,7 +85,7 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.overdue--
 	case err == nil:
 		g.breaker.good(f)
-	case unreadable(err) != nil: // the store is there
+	case unread(err) != nil: // the store is there
 		g.breaker.good(f)
 		g.breaker.unreadable(err)
 	case stint.WrongCall(err) || f.parent.Err() != nil:

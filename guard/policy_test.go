@@ -13,6 +13,7 @@ import (
 
 var (
 	ten  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
+	owes = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
 	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}) // a share of ten
 	free = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	now  = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -32,6 +33,8 @@ func local(key stint.Key) stint.Take {
 func costs(cost uint32, t stint.Take) stint.Take { t.Cost = cost; return t }
 
 func apartly(t stint.Take) stint.Take { t.Apart = true; return t }
+
+func owing(t stint.Take) stint.Take { t.Limit = owes; return t }
 
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
 

@@ -9,12 +9,20 @@ import (
 	"stint"
 )
 
-// unreadable returns what an error says of states that cannot be read, nil if it is another.
-func unreadable(err error) *stint.StateError {
-	if unread, ok := errors.AsType[*stint.StateError](err); ok && len(unread.Takes) > 0 && !errors.Is(err, stint.ErrUnknown) {
-		return unread
+// unread returns what an error says of states that cannot be read, nil if it is another.
+func unread(err error) *stint.StateError {
+	if said, ok := errors.AsType[*stint.StateError](err); ok && len(said.Takes) > 0 {
+		return said
 	}
 	return nil
+}
+
+// unreadable is unread, where it is known too that nothing else of the call failed.
+func unreadable(err error) *stint.StateError {
+	if errors.Is(err, stint.ErrUnknown) {
+		return nil
+	}
+	return unread(err)
 }
 
 // without answers a call of which some states cannot be read: their takes by their policies,
@@ -99,10 +107,10 @@ func (p *part) denied() bool {
 	return false
 }
 
-// look makes looks of all that is decided as one.
+// look makes looks of all that is decided as one, but for what is charged also where it is denied.
 func (p *part) look() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; !t.Apart {
+		if t := &p.call.Takes[i]; !t.Apart && !(t.Op == stint.Ask && t.Limit.Spec().Overdraw) {
 			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
 		}
 	}

@@ -75,6 +75,7 @@ func TestUnread(t *testing.T) {
 		{"two of them", nil, []stint.Take{allow("bad1"), allow("good"), allow("bad2")}, []stint.Decision{passed, has(9), passed}, 9},
 		{"denied", nil, []stint.Take{allow("good"), deny("bad")}, []stint.Decision{untouched, barred}, 10},
 		{"denied, while something is forced", nil, []stint.Take{forced(costs(3, allow("good"))), deny("bad")}, []stint.Decision{untouched, barred}, 10},
+		{"denied, while something is overdrawn", nil, []stint.Take{owing(costs(4, allow("good"))), deny("bad")}, []stint.Decision{has(6), barred}, 6},
 		{"the other one denies", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), allow("bad")}, []stint.Decision{none, passed}, 0},
 		{"by a share", nil, []stint.Take{allow("good"), local("bad")}, []stint.Decision{has(9), left(1)}, 9},
 		{"by a share that is used up", []stint.Take{costs(2, local("bad"))}, []stint.Take{allow("good"), local("bad")}, []stint.Decision{untouched, spent(0)}, 10},
