@@ -24,6 +24,12 @@ const (
 	maxFlights = 2
 	enough     = 16
 
+	// slow is how long a group may be away before others leave as if nothing were on its
+	// way, and rest for how long a lane is not used after it failed if there is another:
+	// one that fails at once would draw all groups to itself.
+	slow = 5 * time.Millisecond
+	rest = time.Second
+
 	// patience is how long a group may wait for its answer if no caller says how long.
 	patience = 10 * time.Second
 )
@@ -43,11 +49,13 @@ type committer struct {
 	waiting []*passenger
 }
 
-// lane is a connection that carries one group at a time: a client that never has two
-// commands on their way needs no goroutines of its own for a connection.
+// lane is a connection that carries one group at a time: where a client never has two
+// commands on their way, and callers have deadlines, it needs no goroutines of its own.
 type lane struct {
-	link *link
-	busy bool
+	link  *link
+	busy  bool
+	since time.Time // when its group left
+	after time.Time // it failed, and is not used before
 }
 
 // newCommitter returns a committer with a lane for each link.
@@ -91,10 +99,10 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	p.reply, p.err = nil, nil
 	c.mu.Lock()
 	if c.flying == 0 {
-		c.flying, c.lanes[0].busy = 1, true
+		lane, own, _ := c.pickLocked(client, time.Now())
 		c.mu.Unlock()
-		fly(ctx, client, []*passenger{p})
-		c.land(0, client)
+		err := fly(ctx, own, []*passenger{p})
+		c.land(lane, client, err)
 		return p, false
 	}
 	if p.done == nil {
@@ -102,8 +110,10 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	p.until, _ = ctx.Deadline()
 	c.waiting = append(c.waiting, p)
-	if len(c.waiting) >= enough && c.flying < len(c.lanes) {
-		c.departLocked(client)
+	if c.flying < len(c.lanes) {
+		if now := time.Now(); len(c.waiting) >= enough || c.heldUpLocked(-1, now) {
+			c.departLocked(client, now)
+		}
 	}
 	c.mu.Unlock()
 	select {
@@ -115,10 +125,18 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 }
 
 // departLocked sends a group on another lane, if one is connected.
-func (c *committer) departLocked(first rueidis.Client) {
+func (c *committer) departLocked(first rueidis.Client, now time.Time) {
+	if lane, client, ok := c.pickLocked(first, now); ok {
+		go c.shuttle(lane, client, first, c.boardLocked())
+	}
+}
+
+// pickLocked takes a free lane that is connected and does not rest, the first if it can be.
+// If nothing is on its way there is always one.
+func (c *committer) pickLocked(first rueidis.Client, now time.Time) (lane int, client rueidis.Client, ok bool) {
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if l.busy {
+		if l.busy || now.Before(l.after) {
 			continue
 		}
 		client := first
@@ -127,11 +145,31 @@ func (c *committer) departLocked(first rueidis.Client) {
 				continue
 			}
 		}
-		l.busy = true
-		c.flying++
-		go c.shuttle(i, client, c.boardLocked())
-		return
+		c.leaveOn(i, now)
+		return i, client, true
 	}
+	if c.flying > 0 {
+		return 0, nil, false
+	}
+	c.leaveOn(0, now)
+	return 0, first, true
+}
+
+// leaveOn notes that a group leaves on a lane that was free.
+func (c *committer) leaveOn(lane int, now time.Time) {
+	l := &c.lanes[lane]
+	l.busy, l.since = true, now
+	c.flying++
+}
+
+// heldUpLocked says whether all groups on other lanes than this have been away for long.
+func (c *committer) heldUpLocked(lane int, now time.Time) bool {
+	for i := range c.lanes {
+		if l := &c.lanes[i]; i != lane && l.busy && now.Sub(l.since) < slow {
+			return false
+		}
+	}
+	return true
 }
 
 // leave ends the wait of a passenger whose caller waits no longer.
@@ -153,19 +191,19 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 
 // land is called when a batch that travelled alone is back: if others wait, and nothing
 // else is on its way, they leave.
-func (c *committer) land(lane int, client rueidis.Client) {
+func (c *committer) land(lane int, first rueidis.Client, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if group := c.nextLocked(lane); len(group) > 0 {
-		go c.shuttle(lane, client, group)
+	if lane, client, group := c.nextLocked(lane, first, err); len(group) > 0 {
+		go c.shuttle(lane, client, first, group)
 	}
 }
 
-// shuttle sends a group, and more on the same lane while callers wait for it.
-func (c *committer) shuttle(lane int, client rueidis.Client, group []*passenger) {
+// shuttle sends a group, and more while callers wait for it.
+func (c *committer) shuttle(lane int, client, first rueidis.Client, group []*passenger) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
-		fly(ctx, client, group)
+		err := fly(ctx, client, group)
 		cancel()
 		for _, p := range group {
 			p.done <- struct{}{}
@@ -174,19 +212,29 @@ func (c *committer) shuttle(lane int, client rueidis.Client, group []*passenger)
 		// high. Let them run first, and they travel together.
 		runtime.Gosched()
 		c.mu.Lock()
-		group = c.nextLocked(lane)
+		lane, client, group = c.nextLocked(lane, first, err)
 		c.mu.Unlock()
 	}
 }
 
-// nextLocked returns the group that leaves on a lane which is back, or frees the lane.
-func (c *committer) nextLocked(lane int) []*passenger {
-	if n := len(c.waiting); n >= enough || n > 0 && c.flying == 1 {
-		return c.boardLocked()
-	}
+// nextLocked frees the lane of a group that is back, and returns the group that leaves
+// now and its lane. Some lane stays busy while somebody waits.
+func (c *committer) nextLocked(lane int, first rueidis.Client, err error) (int, rueidis.Client, []*passenger) {
+	l, now := &c.lanes[lane], time.Now()
+	l.busy = false
 	c.flying--
-	c.lanes[lane].busy = false
-	return nil
+	if err != nil {
+		l.after = now.Add(rest)
+	}
+	n := len(c.waiting)
+	if n == 0 || n < enough && c.flying > 0 && !c.heldUpLocked(lane, now) {
+		return 0, nil, nil
+	}
+	lane, client, ok := c.pickLocked(first, now)
+	if !ok {
+		return 0, nil, nil
+	}
+	return lane, client, c.boardLocked()
 }
 
 // boardLocked takes those who leave next out of the waiting: all that are decided by the
@@ -227,8 +275,8 @@ func deadline(group []*passenger) time.Time {
 	return last
 }
 
-// fly sends a group as one script call and hands out the answers.
-func fly(ctx context.Context, client rueidis.Client, group []*passenger) {
+// fly sends a group as one script call and hands out the answers, or the error.
+func fly(ctx context.Context, client rueidis.Client, group []*passenger) error {
 	var reply []message
 	var err error
 	switch kind := group[0].kind; {
@@ -241,10 +289,12 @@ func fly(ctx context.Context, client rueidis.Client, group []*passenger) {
 	default:
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}
-	if err != nil && err != errReply { //nolint:errorlint // as it is
-		err = explain("decide", err)
+	said := err
+	if said != nil && said != errReply { //nolint:errorlint // as it is
+		said = explain("decide", said)
 	}
-	hand(group, reply, err)
+	hand(group, reply, said)
+	return err
 }
 
 // execDecide has batches decided by decide.lua.

@@ -13,7 +13,7 @@ import (
 // want it. Takes that are decided by themselves go first, and of each key together: they
 // are all under way at the same time, so any order will do. But what comes later in a call
 // is decided later: a take by itself whose key was asked for by several as one before it
-// goes with those.
+// goes with those. Only what is left to decide.lua is decided after all others.
 type manifest struct {
 	stops []stop
 	names map[string]int // the place of each stop
@@ -155,11 +155,7 @@ func (m *manifest) keys(b *batch) []string {
 // words returns all arguments, for a group that is decided at the time of a batch; keys
 // has been asked before.
 func (m *manifest) words(b *batch) []string {
-	lives := spare
-	if b.at != 0 {
-		lives = spareFixed
-	}
-	bytes := doubles(m.bytes[:0], int64(b.at), lives, int64(b.known))
+	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known))
 	for i := range m.forms {
 		f := &m.forms[i]
 		bytes = doubles(bytes, f.part.units(), f.of.full, f.of.wait)

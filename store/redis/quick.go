@@ -110,7 +110,7 @@ func (b *batch) renumbers() bool {
 
 // quickWith says whether two batches that quick.lua can decide may travel together.
 func (b *batch) quickWith(other *batch) bool {
-	return b.at == other.at && b.epoch == other.epoch && b.known == other.known
+	return b.at == other.at && b.fixed == other.fixed && b.epoch == other.epoch && b.known == other.known
 }
 
 // isOne says whether one.lua can decide a group of batches.

@@ -256,7 +256,11 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 		} else {
 			err = s.spread(ctx, b, g, now)
 		}
-		if errors.Is(err, errUnread) && !errors.Is(err, stint.ErrUnknown) {
+		switch {
+		case !errors.Is(err, errUnread):
+		case errors.Is(err, stint.ErrUnknown): // some was charged
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, b.unreadable())
+		default:
 			continue
 		}
 		if err != nil && charged {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -266,6 +267,9 @@ func (w *spread) deny(ctx context.Context) error {
 		}
 	}
 	if err := w.run(ctx, modeDenied, list); err != nil {
+		if slices.ContainsFunc(list, func(e errand) bool { return e.failed == nil && e.op == stint.Ask && e.cost > 0 }) {
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, err) // a debt may stand
+		}
 		return err
 	}
 	for i := range list {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stint"
 	"stint/internal/redistest"
@@ -29,6 +30,9 @@ var spoil = map[string][]string{
 	"a window's numbers":  {"SET", "", "1w x|5 5"},
 	"a calendar":          {"SET", "", "1c 100 9 Nowhere|5 5"},
 	"a torn hold":         {"SET", "", "1h 100 60000000 100|x"},
+	"no number":           {"SET", "", "1b 100 60000000 100|nan"},
+	"too large a number":  {"SET", "", "1b 100 60000000 100|1e300"},
+	"less than nothing":   {"SET", "", "1b 100 60000000 100|-2"},
 	"loans without words": {"SET", "", "1b 100 60000000 100|1~x"},
 }
 
@@ -110,6 +114,18 @@ func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
 		}
 		if d := call.Results[2+2*i]; !d.Allowed || d.Remaining != 98 {
 			t.Errorf("%s: %+v", takes[2+2*i].Key, d)
+		}
+	}
+
+	// A denied take may have left a debt by the time that another is seen to be unreadable.
+	over := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Hour, Burst: 10, Overdraw: true})
+	for i := range 3 {
+		owes := stint.Key(fmt.Sprint("owes", i))
+		decide(t, s, stint.Take{Key: owes, Limit: over, Cost: 10})
+		before := take(t, s, owes, over, 0).ResetAfter
+		err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: owes, Limit: over, Cost: 5}, {Key: "bad", Limit: limit, Op: stint.Force, Cost: 1}}})
+		if owed := take(t, s, owes, over, 0).ResetAfter > before; owed != errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("%v, and what was denied owes: %v", err, owed)
 		}
 	}
 }

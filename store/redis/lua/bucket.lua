@@ -93,7 +93,11 @@ kinds.b = {
     return { t = 0 }
   end,
   decode = function(text)
-    return { t = tonumber(text) or foreign(text) }
+    local t = tonumber(text)
+    if not t or not (t >= 0 and t <= 2 ^ 53) then -- nan and inf are numbers too
+      foreign(text)
+    end
+    return { t = t }
   end,
   save = function(key, st, l, ttl)
     call('SET', key, l.head .. '|' .. int(st.t) .. suffix(st), 'PX', ttl)

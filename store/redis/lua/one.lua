@@ -18,7 +18,10 @@ if value then
   if type(value) ~= 'string' or string.sub(value, 1, #head) ~= head then
     return { now, -1 }
   end
-  t = tonumber(string.sub(value, #head + 1)) or -1
+  t = tonumber(string.sub(value, #head + 1))
+  if not t or not (t >= 0 and t <= 2 ^ 53) then -- nan and inf are numbers too
+    return { now, -1 }
+  end
 end
 local units = tonumber(ARGV[2])
 local after = math.max(0, t - now) + units

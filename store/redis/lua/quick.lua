@@ -88,7 +88,8 @@ end
 -- found returns the t or n of a state.
 local function found(value, head, place)
   if find(value, head, 1, true) == 1 then
-    return tonumber(sub(value, #head + 1)) or -1
+    local t = tonumber(sub(value, #head + 1))
+    return t and t >= 0 and t <= 2 ^ 53 and t or -1 -- nan and inf are numbers too
   end
   local window = windows[place]
   local limit = window and window.limit
