@@ -81,7 +81,9 @@ func TestTravelTogether(t *testing.T) {
 		if len(group) == 0 {
 			continue
 		}
-		fly(t.Context(), client, group)
+		if err := fly(t.Context(), client, group); err != nil {
+			t.Fatal(err)
+		}
 		var first, then []unit
 		for _, p := range group {
 			if p.err != nil {
