@@ -141,7 +141,8 @@ func (c *committer) pickLocked(first rueidis.Client, now time.Time) (lane int, c
 		}
 		client := first
 		if i > 0 {
-			if client = l.link.ready(); client == nil {
+			// Who is alone needs no second connection while the server is away.
+			if client = l.link.ready(c.flying > 0); client == nil {
 				continue
 			}
 		}

@@ -56,11 +56,11 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 	return l.made, nil
 }
 
-// ready returns the client if it is there, or else nil, and begins to make it.
-func (l *link) ready() rueidis.Client {
+// ready returns the client if it is there, or else nil, and begins to make it if wanted.
+func (l *link) ready(wanted bool) rueidis.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made == nil && !l.closed && l.making == nil && !time.Now().Before(l.after) {
+	if wanted && l.made == nil && !l.closed && l.making == nil && !time.Now().Before(l.after) {
 		l.making = make(chan struct{})
 		go l.make(l.making)
 	}
