@@ -24,8 +24,8 @@ const (
 	goneAfter = time.Hour        // and those are forgotten
 )
 
-// talk is what a node knows of the others. Its lock is never held together with that of a
-// shard.
+// talk is what a node knows of the others. Its lock may be taken under that of a shard, and no
+// other is taken under it.
 type talk struct {
 	mu      sync.Mutex // guards what follows
 	rand    *rand.Rand
