@@ -92,12 +92,13 @@ func (w *world) surge() (most int64) {
 //	level = max(0, level - T * requests) + cost * per
 func overBucket(limit *stint.Limit, list []passage) (worst int64) {
 	spec := limit.Spec()
-	per := spec.Per.Microseconds()
-	level, last := int64(0), time.Duration(0)
+	per, requests := uint64(spec.Per.Microseconds()), uint64(spec.Requests)
+	level, last := wide{}, time.Duration(0)
+	most := product(uint64(limit.Most()), per)
 	for _, p := range list {
-		level = max(0, level-(p.at-last).Microseconds()*int64(spec.Requests)) + int64(p.cost)*per
+		level = level.less(product(uint64((p.at - last).Microseconds()), requests)).plus(product(uint64(p.cost), per))
 		last = p.at
-		worst = max(worst, (level-limit.Most()*per+per-1)/per)
+		worst = max(worst, int64(level.less(most).over(per)))
 	}
 	return worst
 }
