@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stint/internal/printed"
+	"stint/internal/xtest"
 )
 
 // The client of a Cluster sleeps in goroutines of its own that outlive it and end by
@@ -124,12 +125,12 @@ func (s *service) get(setting, path string) (status int, header http.Header, bod
 func (s *service) do(method, setting, path, send string) (status int, header http.Header, body string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.Addr(setting)+path, strings.NewReader(send))
-	must(s.t, err)
+	xtest.Must(s.t, err)
 	resp, err := client.Do(req)
-	must(s.t, err)
+	xtest.Must(s.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	must(s.t, err)
+	xtest.Must(s.t, err)
 	return resp.StatusCode, resp.Header, string(data)
 }
 
@@ -140,7 +141,7 @@ func (s *service) metric(name string) float64 {
 	for line := range strings.Lines(body) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
 			n, err := strconv.ParseFloat(value, 64)
-			must(s.t, err)
+			xtest.Must(s.t, err)
 			return n
 		}
 	}
@@ -162,9 +163,9 @@ func (s *service) limit(user string) int {
 // write puts a file in place as editors do: a new file is renamed over the old one.
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
-	must(t, os.Rename(name+".tmp", name))
+	xtest.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	xtest.Must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
+	xtest.Must(t, os.Rename(name+".tmp", name))
 }
 
 func TestLife(t *testing.T) {
@@ -255,12 +256,12 @@ func TestNewRefuses(t *testing.T) {
 // An address that is taken fails the start, and what was opened before is closed.
 func TestStartTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	xtest.Must(t, err)
 	defer taken.Close()
 	config := DefaultConfig()
 	config.HTTP, config.Admin, config.GRPC, config.Output = taken.Addr().String(), "127.0.0.1:0", "", io.Discard
 	a, err := New(config)
-	must(t, err)
+	xtest.Must(t, err)
 	err = a.Run(t.Context())
 	if want := "http: cannot listen on " + config.HTTP; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
@@ -293,10 +294,10 @@ func TestAdminToken(t *testing.T) {
 		t.Errorf("without a token: status %d", status)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("admin")+"/v1/limits", nil)
-	must(t, err)
+	xtest.Must(t, err)
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, err := client.Do(req)
-	must(t, err)
+	xtest.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("with the token: status %d", resp.StatusCode)
@@ -318,11 +319,11 @@ func TestDrain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := start(t, func(c *Config) { c.DrainTimeout = test.timeout })
 			conn, err := net.Dial("tcp", s.Addr("http"))
-			must(t, err)
+			xtest.Must(t, err)
 			defer conn.Close()
-			must(t, conn.SetDeadline(time.Now().Add(patience)))
+			xtest.Must(t, conn.SetDeadline(time.Now().Add(patience)))
 			_, err = fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(question))
-			must(t, err)
+			xtest.Must(t, err)
 			answers := bufio.NewReader(conn)
 			// The server asks for the body once the handler reads it: it is in flight.
 			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
@@ -339,9 +340,9 @@ func TestDrain(t *testing.T) {
 				return
 			}
 			_, err = io.WriteString(conn, question)
-			must(t, err)
+			xtest.Must(t, err)
 			resp, err := http.ReadResponse(answers, nil)
-			must(t, err)
+			xtest.Must(t, err)
 			defer resp.Body.Close()
 			if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"allowed":true`) {
 				t.Errorf("status %d, body %s", resp.StatusCode, body)
@@ -353,7 +354,7 @@ func TestDrain(t *testing.T) {
 		s := start(t, func(*Config) {})
 		for _, setting := range []string{"http", "admin"} {
 			conn, err := net.Dial("tcp", s.Addr(setting))
-			must(t, err)
+			xtest.Must(t, err)
 			defer conn.Close()
 		}
 		began := time.Now()
@@ -379,11 +380,4 @@ func TestDrainDelay(t *testing.T) {
 	}
 	cancel() // nobody waits for the hour
 	<-stopped
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

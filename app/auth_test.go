@@ -4,17 +4,19 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+
+	"stint/internal/xtest"
 )
 
 // askAuth asks as a proxy does, and returns the status.
 func (s *service) askAuth(query string, header http.Header) int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/v1/auth"+query, nil)
-	must(s.t, err)
+	xtest.Must(s.t, err)
 	req.Header = header
 	resp, err := client.Do(req)
-	must(s.t, err)
-	must(s.t, resp.Body.Close())
+	xtest.Must(s.t, err)
+	xtest.Must(s.t, resp.Body.Close())
 	return resp.StatusCode
 }
 

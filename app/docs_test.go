@@ -5,13 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"stint/internal/xtest"
 )
 
 // docs/service.md has a row for each setting, with its names and its default, in the
 // order of help, and for nothing else.
 func TestSettingsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/service.md")
-	must(t, err)
+	xtest.Must(t, err)
 	var rows []string
 	for line := range strings.Lines(string(page)) {
 		if strings.HasPrefix(line, "| `--") {

@@ -13,6 +13,7 @@ import (
 	"stint/coord/eventual"
 	"stint/internal/fleettest"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 	"stint/store/redis"
 )
 
@@ -88,7 +89,7 @@ func TestRedisBound(t *testing.T) {
 // though every third answer is lost.
 func TestEventualCluster(t *testing.T) {
 	s, err := redis.Open(redistest.StartCluster(t, 3).URL(), redis.Options{})
-	must(t, err)
+	xtest.Must(t, err)
 	t.Cleanup(s.Close)
 	lossy := &losing{Store: s}
 	f := startFleet(t, lossy, 2, eventual.Options{Interval: 20 * time.Millisecond, Part: s.Part})

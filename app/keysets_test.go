@@ -12,13 +12,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // Users are known by keys from an address, from the first fetch on, over reloads and
 // while the address is down.
 func TestKeySets(t *testing.T) {
 	public, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	xtest.Must(t, err)
 	encode := base64.RawURLEncoding.EncodeToString
 	var down atomic.Bool
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -43,10 +45,10 @@ func TestKeySets(t *testing.T) {
 	ask := func(what, signature, remaining string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/demo", http.NoBody)
-		must(t, err)
+		xtest.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+said+"."+signature)
 		resp, err := client.Do(req)
-		must(t, err)
+		xtest.Must(t, err)
 		defer resp.Body.Close()
 		if got := resp.Header.Get("X-RateLimit-Remaining"); got != remaining {
 			t.Errorf("%s: %q remain, want %q", what, got, remaining)

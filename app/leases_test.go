@@ -13,6 +13,7 @@ import (
 	"stint"
 	"stint/internal/crowd"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // busyBucket is a rule of 1,000 at once and as many a second, with what else it says.
@@ -159,12 +160,12 @@ func TestReloadModes(t *testing.T) {
 				go func() { record, failed = plan.Run(ctx); close(done) }()
 				pass(200 * time.Millisecond)
 				write(t, file, rules)
-				must(t, s.Reload("test"))
+				xtest.Must(t, s.Reload("test"))
 				at = s.log.await(t, at, "rules loaded", "why=test")
 				pass(100 * time.Millisecond)
 				stop()
 				<-done
-				must(t, failed)
+				xtest.Must(t, failed)
 				passed := weighed(record.Answers)
 				worst := crowd.Worst(passed, may, 1000)
 				t.Logf("change %2d: %d of %d passed; in the worst window, of %v, %d where %.0f may", i, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
@@ -206,7 +207,7 @@ func TestDividedThroughOutage(t *testing.T) {
 	pass(300 * time.Millisecond)
 	stop()
 	<-done
-	must(t, failed)
+	xtest.Must(t, failed)
 	frozen := record.Of(func(a *crowd.Answer) bool { return a.Sent > from && a.Answered < until })
 	passed, denied := 0, 0
 	for _, a := range frozen {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // A fleet reloads a limit node by node, up and down. Nodes that hold the lower numbers are
@@ -40,7 +41,7 @@ func TestRollingReload(t *testing.T) {
 			reload := func(node, requests int) {
 				t.Helper()
 				write(t, files[node], rules(requests))
-				must(t, nodes[node].Reload("test"))
+				xtest.Must(t, nodes[node].Reload("test"))
 			}
 			ask(0, 900, true, 100)
 			reload(1, 100)

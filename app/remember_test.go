@@ -150,7 +150,7 @@ func TestRefusalsForgotten(t *testing.T) {
 	decide := func(t *testing.T, s *refusals.Store, take stint.Take) stint.Decision {
 		t.Helper()
 		call := stint.Call{Takes: []stint.Take{take}}
-		must(t, s.Decide(t.Context(), &call))
+		xtest.Must(t, s.Decide(t.Context(), &call))
 		return call.Results[0]
 	}
 	check := func(t *testing.T, url string) {
@@ -221,7 +221,7 @@ func TestServicesRemember(t *testing.T) {
 	remembered()
 
 	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))
-	must(t, a.Reload("test"))
+	xtest.Must(t, a.Reload("test"))
 	redistest.Until(t, "the refusal is forgotten", func() bool { return b.metric("stint_refusals_keys") == 0 })
 	remembered()
 

@@ -38,7 +38,7 @@ func TestRLS(t *testing.T) {
 	s.ask(t, "user=x")
 	for i, want := range []rlstest.Status{{Limit: 3, Remaining: 1}, {Limit: 3}, {Limit: 3, Over: true}} {
 		got, err := c.Ask(t.Context(), "api", "user=x")
-		must(t, err)
+		xtest.Must(t, err)
 		status := got.Statuses[0]
 		if got.Over != want.Over || status.Over != want.Over || status.Limit != want.Limit || status.Remaining != want.Remaining || status.Reset <= 0 {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
@@ -86,9 +86,9 @@ func TestRLSLargeMessage(t *testing.T) {
 func TestRLSUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stint.sock")
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	must(t, err)
+	xtest.Must(t, err)
 	left.SetUnlinkOnClose(false)
-	must(t, left.Close())
+	xtest.Must(t, left.Close())
 	s := startRLS(t, rulesOf(3), func(c *Config) { c.GRPC = "unix:" + path })
 	if got := s.Addr("grpc"); got != "unix:"+path {
 		t.Errorf("grpc is at %s", got)
@@ -99,7 +99,7 @@ func TestRLSUnixSocket(t *testing.T) {
 	config := DefaultConfig()
 	config.HTTP, config.Admin, config.GRPC, config.Output = "", "", "unix:"+path, s.log
 	second, err := New(config)
-	must(t, err)
+	xtest.Must(t, err)
 	want := "grpc: cannot listen on unix:" + path + ": another process answers there"
 	if err := second.Start(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -190,7 +190,7 @@ descriptors:
 func TestRLSDrain(t *testing.T) {
 	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = patience })
 	silent, err := net.Dial("tcp", s.Addr("grpc"))
-	must(t, err)
+	xtest.Must(t, err)
 	defer silent.Close()
 	idle := rlstest.Dial(t, s.Addr("grpc"), nil)
 	if healthy, err := idle.Healthy(t.Context(), ""); !healthy || err != nil {

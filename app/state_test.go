@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // takeAll uses up the three requests of user x; allowed says whether they were there.
@@ -53,7 +55,7 @@ func TestStateOnATimer(t *testing.T) {
 	// A folder in the way of the next save is put there and taken away in one step
 	// each; for a moment the file of a save may stand in its place.
 	block := name + ".block"
-	must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
+	xtest.Must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
 	for deadline := time.Now().Add(10 * time.Second); os.Rename(block, name+".tmp") != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("no moment without a save")
@@ -67,7 +69,7 @@ func TestStateOnATimer(t *testing.T) {
 	if other.takeAll() {
 		t.Error("the file does not hold what was saved")
 	}
-	must(t, os.Rename(name+".tmp", block))
+	xtest.Must(t, os.Rename(name+".tmp", block))
 	s.log.await(t, skip, "counts saved")
 	if s.metric("stint_state_last_failed") != 0 || s.metric(`stint_state_saves_total{result="success"}`) < 2 {
 		t.Error("metrics do not show that counts are saved again")
@@ -84,10 +86,10 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	change(&config)
 	config.Output = new(sink)
 	a, err := New(config)
-	must(t, err)
+	xtest.Must(t, err)
 	a.Stop(context.Background())
 	files, err := os.ReadDir(filepath.Dir(name))
-	must(t, err)
+	xtest.Must(t, err)
 	if len(files) != 1 {
 		t.Errorf("files %v, want the rules alone", files)
 	}
@@ -96,7 +98,7 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 // A damaged file is set aside and the service starts with fresh counts.
 func TestStateDamaged(t *testing.T) {
 	name, change := keeping(t)
-	must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
+	xtest.Must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
 	s := start(t, change)
 	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "aside="+name+".damaged-1", "hint=")
 	if !s.takeAll() {

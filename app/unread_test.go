@@ -13,6 +13,7 @@ import (
 	"stint/coord/eventual"
 	"stint/guard"
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 	"stint/store/memory"
 	"stint/store/redis"
 )
@@ -44,7 +45,7 @@ func TestUnreadEventual(t *testing.T) {
 func unreadEventual(t *testing.T, lost bool) {
 	server := redistest.Start(t)
 	s, err := redis.Open(server.URL(), redis.Options{})
-	must(t, err)
+	xtest.Must(t, err)
 	t.Cleanup(s.Close)
 	network := &muting{Store: guard.New(s, guard.Options{Timeout: time.Second, Local: memory.New(memory.Options{})})}
 	f := startFleet(t, network, 2, eventual.Options{Interval: 20 * time.Millisecond})

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stint/internal/xtest"
 )
 
 // The files of folders as people and orchestrators lay them out.
@@ -18,14 +20,14 @@ func TestList(t *testing.T) {
 		"volume/..2026_01/x.yaml", "volume/..2026_01/y.yaml", "elsewhere/z.yaml",
 	} {
 		path := filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, nil, 0o644))
+		xtest.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		xtest.Must(t, os.WriteFile(path, nil, 0o644))
 	}
 	for link, target := range map[string]string{
 		"volume/..data": "..2026_01", "volume/x.yaml": "..data/x.yaml", "volume/y.yaml": "..data/y.yaml",
 		"current": "plain", "plain/deep/loop": "..", "plain/far": "../elsewhere",
 	} {
-		must(t, os.Symlink(target, filepath.Join(root, link)))
+		xtest.Must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	for _, test := range []struct {
 		path   string
@@ -40,7 +42,7 @@ func TestList(t *testing.T) {
 		{"plain/.hidden", false, "plain/.hidden"},
 	} {
 		got, err := List([]string{filepath.Join(root, test.path)}, test.hidden)
-		must(t, err)
+		xtest.Must(t, err)
 		for i := range got {
 			got[i] = strings.TrimPrefix(got[i], root+"/")
 		}
@@ -51,16 +53,9 @@ func TestList(t *testing.T) {
 	if _, err := List([]string{filepath.Join(root, "none")}, true); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing folder: %v", err)
 	}
-	must(t, os.Symlink("nowhere", filepath.Join(root, "plain/broken")))
+	xtest.Must(t, os.Symlink("nowhere", filepath.Join(root, "plain/broken")))
 	if _, err := List([]string{filepath.Join(root, "plain")}, true); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a broken link: %v", err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -70,10 +65,10 @@ func TestFinder(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.txt", "sub/c.yaml", "none/d.txt"} {
 		path := filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, nil, 0o644))
+		xtest.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		xtest.Must(t, os.WriteFile(path, nil, 0o644))
 	}
-	must(t, os.Symlink("nowhere", filepath.Join(root, "sub/broken")))
+	xtest.Must(t, os.Symlink("nowhere", filepath.Join(root, "sub/broken")))
 	f := Finder{Keep: func(path string) bool { return filepath.Ext(path) == ".yaml" }}
 	for _, test := range []struct {
 		path, want string

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"stint/internal/xtest"
 )
 
 // Where a change shows, for the ways in which rules are put on a machine.
@@ -21,10 +23,10 @@ func TestWatchPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"plain", "volume/..2026_01", "releases/7/rules", "empty"} {
-		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+		xtest.Must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	for _, file := range []string{"plain/a.yaml", "volume/..2026_01/a.yaml", "releases/7/rules/a.yaml"} {
-		must(t, os.WriteFile(filepath.Join(root, file), nil, 0o644))
+		xtest.Must(t, os.WriteFile(filepath.Join(root, file), nil, 0o644))
 	}
 	for link, target := range map[string]string{
 		"volume/..data":  "..2026_01",
@@ -34,7 +36,7 @@ func TestWatchPlaces(t *testing.T) {
 		"plain/far.yaml": "../far.yaml",
 		"loop":           "loop",
 	} {
-		must(t, os.Symlink(target, filepath.Join(root, link)))
+		xtest.Must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	for _, test := range []struct {
 		name string
@@ -72,13 +74,13 @@ func TestWatchPlaces(t *testing.T) {
 // Of a tree every name matters, in all folders below it and in those that links lead to.
 func TestWatchTrees(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	xtest.Must(t, err)
 	for _, dir := range []string{"releases/1/config/deep", "elsewhere"} {
-		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+		xtest.Must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(root, "releases/1/config/rules"), nil, 0o644))
+	xtest.Must(t, os.WriteFile(filepath.Join(root, "releases/1/config/rules"), nil, 0o644))
 	for link, target := range map[string]string{"current": "releases/1", "releases/1/config/far": "../../../elsewhere", "elsewhere/loop": "."} {
-		must(t, os.Symlink(target, filepath.Join(root, link)))
+		xtest.Must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	p := watchTrees([]string{filepath.Join(root, "current/config")})
 	for name, want := range map[string]bool{
@@ -140,12 +142,5 @@ func TestDebounce(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // counters are totals in their order.
@@ -26,13 +28,13 @@ func (c counters) each(yield func(string, uint64)) {
 // Over UDP counters are sent by how much they have grown, as many as fit in a packet.
 func TestUDP(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	xtest.Must(t, err)
 	defer l.Close()
 	receive := func() string {
 		buffer := make([]byte, 64<<10)
-		must(t, l.SetReadDeadline(time.Now().Add(10*time.Second)))
+		xtest.Must(t, l.SetReadDeadline(time.Now().Add(10*time.Second)))
 		n, _, err := l.ReadFrom(buffer)
-		must(t, err)
+		xtest.Must(t, err)
 		return string(buffer[:n])
 	}
 	for _, test := range []struct {
@@ -79,9 +81,9 @@ func TestUDP(t *testing.T) {
 // Over TCP what could not be sent is sent later, and that is logged once.
 func TestTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	xtest.Must(t, err)
 	address := l.Addr().String()
-	must(t, l.Close())
+	xtest.Must(t, l.Close())
 	var log bytes.Buffer
 	s := New("tcp://"+address, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
@@ -91,26 +93,19 @@ func TestTCP(t *testing.T) {
 		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 	l, err = net.Listen("tcp", address)
-	must(t, err)
+	xtest.Must(t, err)
 	defer l.Close()
 	s.Send(t.Context(), counters{{"a", 4}}.each)
 	conn, err := l.Accept()
-	must(t, err)
+	xtest.Must(t, err)
 	s.Send(t.Context(), counters{{"a", 5}}.each)
 	s.Close()
 	got, err := io.ReadAll(conn)
-	must(t, err)
+	xtest.Must(t, err)
 	if string(got) != "a:4|c\na:1|c\n" {
 		t.Errorf("%q", got)
 	}
 	if !strings.Contains(log.String(), "are sent to StatsD again") {
 		t.Errorf("the log does not say that it is well again:\n%s", log.String())
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -29,9 +29,9 @@ func NewAuthority(t testing.TB) *Authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	must(t, err)
+	Must(t, err)
 	a.cert, err = x509.ParseCertificate(der)
-	must(t, err)
+	Must(t, err)
 	return a
 }
 
@@ -51,16 +51,16 @@ func (a *Authority) Sign(t testing.TB, good time.Duration, names ...string) (cer
 	t.Helper()
 	own := newKey(t)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	must(t, err)
+	Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(good),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, own.Public(), a.key)
-	must(t, err)
+	Must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(own)
-	must(t, err)
+	Must(t, err)
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
@@ -68,24 +68,17 @@ func (a *Authority) Sign(t testing.TB, good time.Duration, names ...string) (cer
 func (a *Authority) Pair(t testing.TB, names ...string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(a.Sign(t, time.Hour, names...))
-	must(t, err)
+	Must(t, err)
 	return pair
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	Must(t, err)
 	return key
 }
 
 func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -38,3 +38,11 @@ func Long(t testing.TB) {
 		t.Skip("long: make test runs it")
 	}
 }
+
+// Must ends a test where something failed that is not what it is about.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/xtest"
 )
 
 func TestFile(t *testing.T) {
@@ -23,20 +24,20 @@ func TestFile(t *testing.T) {
 	}
 	// What a crash in the middle of a save left, or somebody put there.
 	secret := filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
-	must(t, os.Symlink(secret, name+".tmp"))
+	xtest.Must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
+	xtest.Must(t, os.Symlink(secret, name+".tmp"))
 
 	s, l := New(options), limit(t, specs[0])
 	for _, used := range []uint32{60, 30} {
 		s.Take("a", l, used)
-		must(t, s.SaveFile(name))
+		xtest.Must(t, s.SaveFile(name))
 		loaded, err := LoadFile(name, options)
-		must(t, err)
+		xtest.Must(t, err)
 		if got, want := loaded.Take("a", l, 0), s.Take("a", l, 0); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		info, err := os.Stat(name)
-		must(t, err)
+		xtest.Must(t, err)
 		if info.Mode() != 0o600 {
 			t.Errorf("mode %v", info.Mode())
 		}
@@ -53,7 +54,7 @@ func TestFile(t *testing.T) {
 func TestFileKeepsTheOneBefore(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "counts")
-	must(t, os.Mkdir(name, 0o700)) // nothing can be renamed over a folder
+	xtest.Must(t, os.Mkdir(name, 0o700)) // nothing can be renamed over a folder
 	if err := New(Options{}).SaveFile(name); err == nil {
 		t.Error("saved over a folder")
 	}
@@ -61,7 +62,7 @@ func TestFileKeepsTheOneBefore(t *testing.T) {
 		t.Errorf("no such folder: error %v", err)
 	}
 	left, err := os.ReadDir(dir)
-	must(t, err)
+	xtest.Must(t, err)
 	if len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -71,12 +72,12 @@ func TestSetAside(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")
 	for n := 1; n <= 3; n++ {
 		content := fmt.Sprint("damage ", n)
-		must(t, os.WriteFile(name, []byte(content), 0o600))
+		xtest.Must(t, os.WriteFile(name, []byte(content), 0o600))
 		if _, err := LoadFile(name, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("error %v", err)
 		}
 		aside, err := SetAside(name)
-		must(t, err)
+		xtest.Must(t, err)
 		if want := fmt.Sprint(name, ".damaged-", n); aside != want {
 			t.Errorf("set aside as %s, want %s", aside, want)
 		}
@@ -86,13 +87,6 @@ func TestSetAside(t *testing.T) {
 	}
 	if _, err := SetAside(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing there: error %v", err)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -116,7 +110,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				slowest = max(slowest, slowestTake(s, l, func() {
 					began := time.Now()
-					must(b, s.SaveFile(name))
+					xtest.Must(b, s.SaveFile(name))
 					saved = max(saved, time.Since(began))
 				}))
 				alone = max(alone, slowestTake(s, l, func() {
@@ -127,11 +121,11 @@ func BenchmarkSnapshot(b *testing.B) {
 				hold = max(hold, longestHold(s))
 				began := time.Now()
 				_, err := LoadFile(name, Options{Budget: 512 << 20})
-				must(b, err)
+				xtest.Must(b, err)
 				loaded = max(loaded, time.Since(began))
 			}
 			info, err := os.Stat(name)
-			must(b, err)
+			xtest.Must(b, err)
 			report := func(d time.Duration, unit string) { b.ReportMetric(float64(d.Microseconds())/1000, unit) }
 			report(saved, "save-ms")
 			report(loaded, "load-ms")

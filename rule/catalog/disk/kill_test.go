@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"stint/internal/xtest"
 	"stint/rule/catalog"
 )
 
@@ -120,10 +121,10 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), writerFile+"="+path, fmt.Sprint(writerFrom, "=", from), writerRoom+"="+room)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
+	xtest.Must(t, err)
 	said := new(strings.Builder)
 	cmd.Stderr = said
-	must(t, cmd.Start())
+	xtest.Must(t, cmd.Start())
 	return cmd, bufio.NewScanner(out), said
 }
 
@@ -131,7 +132,7 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 func same(t *testing.T, path string, m model) bool {
 	t.Helper()
 	s, err := Open(path)
-	must(t, err)
+	xtest.Must(t, err)
 	defer s.Close()
 	return reflect.DeepEqual(model(all(t, s)), m)
 }
@@ -156,7 +157,7 @@ func TestKill(t *testing.T) {
 			m.change(next)
 			next++
 		}
-		must(t, cmd.Process.Kill())
+		xtest.Must(t, cmd.Process.Kill())
 		for out.Scan() { // what it said before it died
 			m.change(next)
 			next++
