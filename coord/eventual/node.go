@@ -61,6 +61,8 @@ type Node struct {
 	groups   sync.Pool                     // *group
 	bytes    atomic.Int64
 
+	unreadable atomic.Int64 // keys of which the store could not read the state when it was last told
+
 	homes  sync.Map // int: *home
 	pools  sync.Map // *stint.Terms: *pool
 	naming sync.Mutex

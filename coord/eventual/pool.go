@@ -144,6 +144,7 @@ func (n *Node) removeLocked(p *pool, e *entry) {
 	p.ring = p.ring[:len(p.ring)-1]
 	n.bytes.Add(-e.size())
 	n.keys.drop(e)
+	n.unbar(e)
 }
 
 // remove takes an entry that is dead out.

@@ -242,7 +242,7 @@ func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Bytes: n.bytes.Load(), Reads: c.reads.Load(), Forwarded: c.forwarded.Load(),
 		Messages: c.messages.Load(), Repeated: c.repeated.Load(), Units: c.units.Load(), Looks: c.looks.Load(),
-		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Unread: n.unreadable(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Unread: n.unreadable.Load(),
 	}
 	n.homes.Range(func(_, h any) bool {
 		st.Away = st.Away || h.(*home).failing.Load() != 0

@@ -224,7 +224,7 @@ func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
 // acknowledge puts into an entry what the store said when it was told.
 func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 	e := it.entry
-	e.unread.Store(0)
+	n.unbar(e)
 	e.mu.Lock()
 	e.sent = false
 	e.landLocked(it.limit, d, now)

@@ -58,7 +58,9 @@ func (trip *Trip) part(unread []int) *Trip {
 // it: then the key is known here no more, and the store is asked for each take.
 func (n *Node) bar(it *item, now stint.Instant) bool {
 	e := it.entry
-	e.unread.CompareAndSwap(0, max(1, int64(now)))
+	if e.unread.CompareAndSwap(0, max(1, int64(now))) {
+		n.unreadable.Add(1)
+	}
 	e.mu.Lock()
 	keep := it.units != 0 || e.unsent != 0 || e.late != 0
 	e.dead = !keep
@@ -69,12 +71,10 @@ func (n *Node) bar(it *item, now stint.Instant) bool {
 	return keep
 }
 
-// unreadable returns of how many keys the store cannot read the state.
-func (n *Node) unreadable() (keys int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, trip := range n.unread {
-		keys += int64(len(trip.items))
+// unbar notes that the store can read the state of a key, or that the key is not known here any
+// more.
+func (n *Node) unbar(e *entry) {
+	if e.unread.Swap(0) != 0 {
+		n.unreadable.Add(-1)
 	}
-	return keys
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,8 @@ import (
 type garbled struct {
 	stint.Store
 	bad  atomic.Pointer[string]
-	lost atomic.Bool // answers are
+	lost atomic.Bool              // answers are
+	seen func(takes []stint.Take) // is shown what it is asked; nil: nobody
 }
 
 func (g *garbled) set(bad string) { g.bad.Store(&bad) }
@@ -28,6 +30,9 @@ func (g *garbled) set(bad string) { g.bad.Store(&bad) }
 // Decide is part of stint.Store.
 func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
 	unread := &stint.StateError{}
+	if g.seen != nil {
+		g.seen(call.Takes)
+	}
 	for i := range call.Takes {
 		if bad := *g.bad.Load(); bad != "" && strings.HasPrefix(string(call.Takes[i].Key), bad) {
 			unread.Takes = append(unread.Takes, i)
@@ -142,6 +147,52 @@ func TestUnreadForgotten(t *testing.T) {
 		}
 		if st := f.Nodes[0].Stats(); st.Keys != 1 || st.Unread != 0 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestUnreadOnItsWay: the number of keys that the store cannot read stays what it was while it
+// is asked again, also where the answer is lost.
+func TestUnreadOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1, eventual.Options{})
+		var mu sync.Mutex
+		var while []int64 // how many they are as the store is told of them
+		server := &garbled{Store: f.Store.Store, seen: func(takes []stint.Take) {
+			if slices.ContainsFunc(takes, func(t stint.Take) bool { return t.Key == "bad1" }) {
+				mu.Lock()
+				defer mu.Unlock()
+				while = append(while, f.Nodes[0].Stats().Unread)
+			}
+		}}
+		server.set("")
+		f.Store.Store = server
+		takes := []stint.Key{"bad1", "bad2", "good"}
+		for _, key := range takes {
+			f.Decide(t, 0, take(key, thousand, 1))
+		}
+		pass(150 * time.Millisecond)
+		server.set("bad")
+		for _, key := range takes {
+			f.Decide(t, 0, take(key, thousand, 1))
+		}
+		pass(250 * time.Millisecond)
+		mu.Lock()
+		while = nil
+		mu.Unlock()
+		pass(3 * time.Second)
+		server.lost.Store(true)
+		server.set("")
+		pass(3 * time.Second)
+		server.lost.Store(false)
+		pass(2 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(while) < 4 || slices.ContainsFunc(while, func(n int64) bool { return n != 2 }) {
+			t.Errorf("%d keys could not be read as the store was told of them, want 2 each time", while)
+		}
+		if n := f.Nodes[0].Stats().Unread; n != 0 {
+			t.Errorf("%d keys cannot be read in the end", n)
 		}
 	})
 }
