@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"stint/coord/gossip"
+
 	"stint"
 )
 
@@ -88,5 +90,35 @@ func TestStoodStill(t *testing.T) {
 		if left := f.left(i, "a", bucket); left < 200 {
 			t.Errorf("node %d believes that %d of 200 are left after 4 idle seconds", i, left)
 		}
+	}
+}
+
+// An answer that waited while its asker stood still is none of now either: what it tells came
+// back since. Who asks after that is answered.
+func TestAnswerThatWaited(t *testing.T) {
+	f := newFleet(t, 15, 2)
+	ask := func(key stint.Key) *gossip.Question {
+		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: bucket, Cost: 1, AskPeers: true}}}
+		q, list := f.nodes[1].Ask(&call, f.clock(1))
+		f.post(1, list)
+		return q
+	}
+	f.run(2 * time.Second)
+	f.take(0, stint.Take{Key: "a", Limit: bucket, Cost: 150})
+	before := ask("a")
+	f.still[1] = true
+	f.run(20 * time.Second)
+	f.still[1] = false
+	after := ask("b")
+	f.run(50 * time.Millisecond)
+	if left := f.left(1, "a", bucket); left != 200 {
+		t.Errorf("%d of 200 are left by an answer of 20 seconds ago", left)
+	}
+	if f.nodes[1].Answered(before) || !f.nodes[1].Answered(after) {
+		t.Error("who asked before is answered, or who asked after is not")
+	}
+	f.run(2 * time.Second)
+	if left := f.left(1, "a", bucket); left != 200 {
+		t.Errorf("%d of 200 are left 2 seconds later", left)
 	}
 }

@@ -11,6 +11,7 @@ type Question struct {
 	nonce uint64
 	waits []uint64 // peers that have not answered
 	done  chan struct{}
+	woke  stint.Instant // when this node stood still last, before it asked
 }
 
 // Done returns a channel that is closed when all have answered.
@@ -18,15 +19,16 @@ func (q *Question) Done() <-chan struct{} { return q.done }
 
 // Ask begins a question about the keys of a call whose limits are asked about. It returns
 // nil where there is nobody to ask. Whoever asks ends it with Answered.
-func (n *Node) Ask(call *stint.Call) (*Question, []Message) {
+func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
 	t := &n.talk
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.wakeLocked(now, n.interval)
 	if len(t.peers) == 0 {
 		return nil, nil
 	}
 	t.nonce++
-	q := &Question{nonce: t.nonce, waits: slices.Clone(t.peers), done: make(chan struct{})}
+	q := &Question{nonce: t.nonce, waits: slices.Clone(t.peers), done: make(chan struct{}), woke: t.woke}
 	t.asked[q.nonce] = q
 	var w writer
 	w.begin(ask, n.id)
@@ -102,16 +104,18 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 }
 
 // hearAnswer takes an answer. Its counts are news, but no message of those that are
-// numbered. Of a peer whose earlier messages are missing it is none, until those are there.
+// numbered. Of a peer whose earlier messages are missing it is none, until those are there; nor
+// is one that waited while this node stood still: what it tells is not of now, and is asked for.
 func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
 	nonce, number := r.number(), r.number()
 	if r.err != nil || number == 0 {
 		r.fail()
 		return
 	}
-	before, understood := n.before(from, now), true
-	for r.more() {
-		if k := r.news(number); r.err == nil {
+	before := n.before(from, now)
+	understood := !before.late || n.askedSince(nonce)
+	for late := !understood; r.more(); {
+		if k := r.news(number); r.err == nil && !late {
 			understood = n.hear(&k, from, before, now) && understood
 		}
 	}
@@ -120,4 +124,12 @@ func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
 	if q := n.talk.asked[nonce]; q != nil && r.err == nil && understood {
 		q.partLocked(from)
 	}
+}
+
+// askedSince says whether a question was asked since this node stood still last.
+func (n *Node) askedSince(nonce uint64) bool {
+	n.talk.mu.Lock()
+	defer n.talk.mu.Unlock()
+	q := n.talk.asked[nonce]
+	return q != nil && q.woke == n.talk.woke
 }

@@ -225,7 +225,7 @@ func FuzzReceive(f *testing.F) {
 	for _, m := range a.Tick(began) {
 		f.Add(m.Bytes)
 	}
-	if q, list := a.Ask(&call); q != nil {
+	if q, list := a.Ask(&call, began); q != nil {
 		f.Add(list[0].Bytes)
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {

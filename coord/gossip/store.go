@@ -122,7 +122,7 @@ func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	q, list := a.node.Ask(call)
+	q, list := a.node.Ask(call, a.clock.Now())
 	if q != nil {
 		a.send(list)
 		select {

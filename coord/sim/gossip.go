@@ -71,7 +71,7 @@ func (n *gossiping) decide(q *request) {
 		n.conclude(q)
 		return
 	}
-	of, messages := n.node.Ask(&q.call)
+	of, messages := n.node.Ask(&q.call, n.clock())
 	if of == nil {
 		n.conclude(q)
 		return
