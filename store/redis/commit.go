@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -101,8 +102,12 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	if c.flying == 0 {
 		lane, own, _ := c.pickLocked(client, time.Now())
 		c.mu.Unlock()
-		err := fly(ctx, own, []*passenger{p})
-		c.land(lane, client, err)
+		err := errPanicked
+		defer func() {
+			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
+			c.land(lane, client, err)
+		}()
+		err = fly(ctx, own, []*passenger{p})
 		return p, false
 	}
 	if p.done == nil {
@@ -123,6 +128,9 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	return c.leave(ctx, p)
 }
+
+// errPanicked stands for a panic that goes on to the caller: its lane is free again.
+var errPanicked = errors.New("redis: the client panicked")
 
 // departLocked sends a group on another lane, if one is connected.
 func (c *committer) departLocked(first rueidis.Client, now time.Time) {
