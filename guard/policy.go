@@ -75,7 +75,7 @@ func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
 }
 
 // share lets the local store decide the takes that have a share there. Where the call
-// is denied already those that are part of it only look.
+// is denied already those that are part of it only look, but for what overdraws.
 func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error {
 	p := s.part(call)
 	defer s.release(p)
@@ -83,8 +83,8 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 		t := &call.Takes[i]
 		if s.policy(t) == stint.Local {
 			own := shared(t)
-			if denied && !t.Apart && t.Op == stint.Ask {
-				own.Cost = 0
+			if denied {
+				look(&own)
 			}
 			p.add(i, own)
 		}

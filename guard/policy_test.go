@@ -14,7 +14,8 @@ import (
 var (
 	ten  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
 	owes = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
-	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}) // a share of ten
+	debt = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour, Overdraw: true}) // a share of owes
+	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})                 // a share of ten
 	free = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	now  = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 )
@@ -35,6 +36,10 @@ func costs(cost uint32, t stint.Take) stint.Take { t.Cost = cost; return t }
 func apartly(t stint.Take) stint.Take { t.Apart = true; return t }
 
 func owing(t stint.Take) stint.Take { t.Limit = owes; return t }
+
+func owingLocal(key stint.Key) stint.Take {
+	return stint.Take{Key: key, Limit: owes, Cost: 1, OnFailure: stint.Local, Local: debt}
+}
 
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
 
@@ -95,6 +100,18 @@ func TestPolicies(t *testing.T) {
 			{[]stint.Take{allow("a"), local("b"), apartly(deny("c"))}, []stint.Decision{passed, left(0), barred}},
 			{[]stint.Take{deny("a"), apartly(local("d"))}, []stint.Decision{barred, left(1)}},
 			{[]stint.Take{deny("a"), apartly(allow("d"))}, []stint.Decision{barred, passed}},
+		}},
+		{"what overdraws a share is debited also where others deny", []step{
+			{[]stint.Take{owingLocal("a"), deny("b")}, []stint.Decision{left(1), barred}},
+			{[]stint.Take{costs(0, owingLocal("a"))}, []stint.Decision{left(1)}},
+			{[]stint.Take{costs(3, owingLocal("a")), deny("b")}, []stint.Decision{spent(0), barred}},
+			{[]stint.Take{owingLocal("c"), costs(3, local("d"))}, []stint.Decision{left(1), {Degraded: true, Limit: 2, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, At: now}}},
+			{[]stint.Take{costs(0, owingLocal("c"))}, []stint.Decision{left(1)}},
+		}},
+		{"what is forced beside one that is denied is not", []step{
+			{[]stint.Take{forced(local("a")), deny("b")}, []stint.Decision{left(2), barred}},
+			{[]stint.Take{costs(0, local("a"))}, []stint.Decision{left(2)}},
+			{[]stint.Take{forced(local("a")), costs(3, local("d"))}, []stint.Decision{left(2), {Degraded: true, Limit: 2, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, At: now}}},
 		}},
 		{"allow beside a spent share", []step{
 			{[]stint.Take{costs(2, local("a"))}, []stint.Decision{left(0)}},

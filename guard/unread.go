@@ -110,11 +110,19 @@ func (p *part) denied() bool {
 // look makes looks of all that is decided as one, but for what is charged also where it is denied.
 func (p *part) look() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; !t.Apart && !(t.Op == stint.Ask && t.Limit.Spec().Overdraw) {
-			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
-		}
+		look(&p.call.Takes[i])
 	}
 }
+
+// look makes a look of a take of a call that is denied, unless it is apart or a debt.
+func look(t *stint.Take) {
+	if !t.Apart && !debited(t) {
+		t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+	}
+}
+
+// debited says whether a take is charged also where it is denied.
+func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.Spec().Overdraw }
 
 // giveBack undoes what the local store was charged with a part of a call that is denied.
 func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {
@@ -122,8 +130,10 @@ func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) e
 	defer s.release(back)
 	for n := 0; n < len(charged.of); n += 1 + int(charged.call.Takes[n].Leans) {
 		t := &charged.call.Takes[n]
-		if s.policy(t) == stint.Local && t.Op == stint.Ask && t.Cost > 0 && !t.Apart {
-			undo := shared(t)
+		if s.policy(t) != stint.Local || t.Cost == 0 || t.Apart {
+			continue
+		}
+		if undo := shared(t); !debited(&undo) {
 			undo.Op, undo.Undo = stint.Refund, &charged.call.Results[n]
 			back.add(charged.of[n], undo)
 		}

@@ -80,6 +80,8 @@ func TestUnread(t *testing.T) {
 		{"by a share", nil, []stint.Take{allow("good"), local("bad")}, []stint.Decision{has(9), left(1)}, 9},
 		{"by a share that is used up", []stint.Take{costs(2, local("bad"))}, []stint.Take{allow("good"), local("bad")}, []stint.Decision{untouched, spent(0)}, 10},
 		{"by a share that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), local("bad")}, []stint.Decision{none, {Allowed: true, Degraded: true, Limit: 2, Remaining: 2, ResetAfter: time.Hour, At: now}}, 0},
+		{"by a share that is overdrawn", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), owingLocal("bad")}, []stint.Decision{none, left(1)}, 0},
+		{"by a share, forced, that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), forced(local("bad"))}, []stint.Decision{none, left(2)}, 0},
 		{"apart", nil, []stint.Take{apartly(deny("bad")), allow("good"), apartly(allow("good"))}, []stint.Decision{barred, has(9), has(8)}, 8},
 		{"with one apart", nil, []stint.Take{deny("bad"), apartly(allow("good"))}, []stint.Decision{barred, has(9)}, 9},
 		{"it leans", nil, []stint.Take{leaning(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
