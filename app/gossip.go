@@ -139,7 +139,7 @@ func (s *stores) gossipStats() telemetry.GossipStats {
 	n := s.gossip.Stats()
 	g := telemetry.GossipStats{
 		Keys: n.Keys, Peers: n.Peers, Sent: n.Sent, SentBytes: n.Bytes, Pairs: n.Pairs, Received: n.Received, ReceivedBytes: n.Heard,
-		Repairs: n.Repairs, Damaged: n.Damaged, Evicted: n.Evicted, Asked: n.Asked,
+		Repairs: n.Repairs, Damaged: n.Damaged, Foreign: n.Foreign, Evicted: n.Evicted, Asked: n.Asked,
 	}
 	if s.members != nil {
 		g.Refused = s.members.Refused()

@@ -12,6 +12,7 @@ type GossipStats struct {
 	ReceivedBytes uint64
 	Repairs       uint64 // times that it asked for what it had missed
 	Damaged       uint64 // messages that could not be read
+	Foreign       uint64 // messages in the format of another release
 	Evicted       uint64 // keys that were forgotten as there were too many
 	Asked         uint64 // questions to one peer about one take
 	Refused       uint64 // nodes without the key
@@ -37,6 +38,7 @@ var gossipNumbers = []number[GossipStats]{
 	counter("gossip_received_bytes_total", "Bytes of these.", func(s *GossipStats) uint64 { return s.ReceivedBytes }),
 	counter("gossip_repairs_total", "Times that this process asked for messages that it had missed.", func(s *GossipStats) uint64 { return s.Repairs }),
 	counter("gossip_damaged_total", "Messages that could not be read.", func(s *GossipStats) uint64 { return s.Damaged }),
+	counter("gossip_foreign_total", "Messages in the format of another release.", func(s *GossipStats) uint64 { return s.Foreign }),
 	counter("gossip_evicted_total", "Keys that were forgotten as there were too many.", func(s *GossipStats) uint64 { return s.Evicted }),
 	counter("gossip_asks_total", "Questions to one node about one take, of rules that say gossip: ask.", func(s *GossipStats) uint64 { return s.Asked }),
 	counter("gossip_refused_total", "Messages of nodes that do not have the key.", func(s *GossipStats) uint64 { return s.Refused }),

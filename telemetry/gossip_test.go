@@ -11,7 +11,7 @@ func TestGossip(t *testing.T) {
 	m.Gossip(func() GossipStats {
 		return GossipStats{
 			Keys: 1, Peers: 2, Sent: 3, SentBytes: 4, Pairs: 5, Received: 6, ReceivedBytes: 7, Repairs: 8, Damaged: 9,
-			Evicted: 10, Asked: 11, Refused: 12,
+			Evicted: 10, Asked: 11, Refused: 12, Foreign: 13,
 		}
 	})
 	s := &service{metrics: m}
@@ -25,6 +25,7 @@ func TestGossip(t *testing.T) {
 		stint_gossip_received_bytes_total 7
 		stint_gossip_repairs_total 8
 		stint_gossip_damaged_total 9
+		stint_gossip_foreign_total 13
 		stint_gossip_evicted_total 10
 		stint_gossip_asks_total 11
 		stint_gossip_refused_total 12`)

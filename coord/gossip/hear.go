@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"slices"
 	"strings"
 
 	"stint"
@@ -12,15 +13,28 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	n.count.received.Add(1)
 	n.count.receivedBytes.Add(uint64(len(message)))
 	r := &reader{b: message}
-	kind := byte(0)
-	if b := r.cut(2); b != nil && b[0] == format(b[1]) {
-		kind = b[1]
-	}
+	head := r.cut(2)
 	from := r.eight()
 	if from == n.id {
 		return nil
 	}
 	var out []Message
+	switch kind := kindOf(head); {
+	case r.err != nil:
+	case kind == 0:
+		n.hearForeign(from)
+		return nil
+	default:
+		out = n.hearKind(kind, r, from, now)
+	}
+	if r.err != nil {
+		n.count.damaged.Add(1)
+	}
+	return out
+}
+
+// hearKind takes a message of a kind.
+func (n *Node) hearKind(kind byte, r *reader, from uint64, now stint.Instant) (out []Message) {
 	switch kind {
 	case told:
 		n.hearNews(r, from, now)
@@ -34,13 +48,24 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 		out = n.answerAsk(r, from, now)
 	case answer:
 		n.hearAnswer(r, from, now)
-	default:
-		r.fail()
-	}
-	if r.err != nil {
-		n.count.damaged.Add(1)
 	}
 	return out
+}
+
+// hearForeign takes a message in the format of another release: that is all that is known of it.
+func (n *Node) hearForeign(from uint64) {
+	n.count.foreign.Add(1)
+	t := &n.talk
+	t.mu.Lock()
+	_, peer := slices.BinarySearch(t.peers, from)
+	tell := peer && !t.foreign[from] && n.foreign != nil
+	if tell {
+		t.foreign[from] = true
+	}
+	t.mu.Unlock()
+	if tell {
+		n.foreign(from)
+	}
 }
 
 // heardOf is what was heard of a node before the message that is being read.

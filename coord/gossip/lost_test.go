@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -151,5 +152,52 @@ func TestIdleSlowly(t *testing.T) {
 		if e.idle < 49 || e.idle > 50 {
 			t.Errorf("in steps of %v %d units, want 50", step, e.idle)
 		}
+	}
+}
+
+// A message in the format of another release is counted, and told of once for each peer; it
+// changes nothing.
+func TestForeign(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		change          func(b []byte) []byte
+		foreign, damage uint64
+		told            int
+	}{
+		{"of this release", func(b []byte) []byte { return b }, 0, 0, 0},
+		{"of an earlier release", func(b []byte) []byte { b[0]--; return b }, 3, 0, 1},
+		{"of a later one", func(b []byte) []byte { b[0]++; return b }, 3, 0, 1},
+		{"of a kind that a later one has", func(b []byte) []byte { b[0], b[1] = 1, answer+1; return b }, 3, 0, 1},
+		{"of somebody who is no peer", func(b []byte) []byte { b[0]++; b[2]++; return b }, 3, 0, 0},
+		{"cut short", func(b []byte) []byte { return b[:11] }, 0, 3, 0},
+	} {
+		f := newNodes(t, 2)
+		f.meet(0, 1)
+		var told []uint64
+		f.list[0].foreign = func(peer uint64) { told = append(told, peer) }
+		list := f.list[1].Tick(f.now)
+		question := list[slices.IndexFunc(list, func(m Message) bool { return m.Bytes[1] == want })].Bytes
+		for range 3 {
+			out := f.list[0].Receive(test.change(slices.Clone(question)), f.now)
+			if (len(out) > 0) != (test.foreign+test.damage == 0) {
+				t.Errorf("%s: answered by %+v", test.name, out)
+			}
+		}
+		st := f.list[0].Stats()
+		if st.Foreign != test.foreign || st.Damaged != test.damage || len(told) != test.told {
+			t.Errorf("%s: %d foreign and %d damaged, told of %v", test.name, st.Foreign, st.Damaged, told)
+		}
+	}
+	f := newNodes(t, 2)
+	f.meet(0, 1)
+	times := 0
+	f.list[0].foreign = func(uint64) { times++ }
+	later := func() { f.list[0].Receive([]byte{9, beat, byte(f.list[1].id), 0, 0, 0, 0, 0, 0, 0}, f.now) }
+	later()
+	f.list[0].Part(f.list[1].id)
+	f.list[0].Meet(f.list[1].id)
+	later()
+	if times != 2 {
+		t.Errorf("told %d times of who came twice", times)
 	}
 }

@@ -53,6 +53,7 @@ type Node struct {
 	work     sync.Pool
 	talk     talk
 	count    counters
+	foreign  func(peer uint64) // is told once of each peer of another release; nil: nobody
 }
 
 // shard is a part of the keys.
@@ -332,7 +333,7 @@ func (n *Node) holdLocked(p *together.Part[name], h *place, now stint.Instant) {
 
 // counters are what Stats shows.
 type counters struct {
-	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, asked atomic.Uint64
+	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, foreign, asked atomic.Uint64
 }
 
 // Stats are the numbers of a Node.
@@ -346,6 +347,7 @@ type Stats struct {
 	Heard    uint64 // bytes of these
 	Repairs  uint64 // times that it asked for what it had missed
 	Damaged  uint64 // messages that it could not read
+	Foreign  uint64 // messages in the format of another release
 	Evicted  uint64 // keys that were forgotten because there were too many
 	Asked    uint64 // questions about one key to one peer
 }
@@ -355,7 +357,7 @@ func (n *Node) Stats() Stats {
 	c := &n.count
 	st := Stats{
 		Sent: c.sent.Load(), Bytes: c.bytes.Load(), Pairs: c.pairs.Load(), Received: c.received.Load(),
-		Heard: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(),
+		Heard: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(), Foreign: c.foreign.Load(),
 		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.talk.live()),
 	}
 	for i := range n.shard {

@@ -22,6 +22,10 @@ type Peers interface {
 	// may never be.
 	Send(m Message)
 
+	// Foreign says that a peer sends messages in the format of another release: it and this node
+	// do not understand each other in everything. It is told once of each, and returns soon.
+	Foreign(peer uint64)
+
 	// Run looks for others until ctx is done.
 	Run(ctx context.Context)
 
@@ -86,6 +90,9 @@ var (
 func New(peers Peers, o StoreOptions) *Store {
 	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, wants: make(chan []byte, 64)}
 	s.clock.Start(time.Now())
+	if peers != nil {
+		s.node.foreign = peers.Foreign
+	}
 	s.asking = asking{s}
 	if o.Around != nil {
 		s.asking = o.Around(s.asking)

@@ -39,6 +39,7 @@ type talk struct {
 	whole   bool               // somebody told all it knows, since this node began
 	nonce   uint64
 	asked   map[uint64]*Question
+	foreign map[uint64]bool // peers of which is known that they are of another release
 }
 
 // origin is what was heard of a node's messages.
@@ -66,6 +67,7 @@ func (t *talk) init(seed uint64) {
 	t.origins = make(map[uint64]*origin)
 	t.wants = make(map[uint64]*wanted)
 	t.asked = make(map[uint64]*Question)
+	t.foreign = make(map[uint64]bool)
 	t.nonce = t.rand.Uint64()
 }
 
@@ -95,6 +97,7 @@ func (n *Node) Part(peer uint64) {
 		t.peers = slices.Delete(t.peers, i, i+1)
 	}
 	delete(t.wants, peer)
+	delete(t.foreign, peer)
 	for _, q := range t.asked {
 		q.partLocked(peer)
 	}

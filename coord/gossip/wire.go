@@ -36,6 +36,15 @@ const (
 	answer
 )
 
+// kindOf returns the kind of a message by its first two bytes, 0 where they are those of
+// another release.
+func kindOf(head []byte) byte {
+	if len(head) < 2 || head[1] < told || head[1] > answer || head[0] != format(head[1]) {
+		return 0
+	}
+	return head[1]
+}
+
 // maxPacket is how long a message is that goes as one packet, and maxBulk how long others.
 const (
 	maxPacket = 1200

@@ -200,6 +200,18 @@ func (m *Members) deliver(p *peer) {
 	}
 }
 
+// Foreign logs that a peer is of another release, see gossip.Peers.
+func (m *Members) Foreign(id uint64) {
+	m.mu.RLock()
+	p := m.here[id]
+	m.mu.RUnlock()
+	if p == nil {
+		return // gone already
+	}
+	m.o.Log.Warn("gossip: a node is of another release, so not all that it says is understood", "node", p.node.Address(),
+		"hint", "bring all nodes to one release; until then one that starts begins with what it is told from then on")
+}
+
 // Run looks for others until ctx is done.
 func (m *Members) Run(ctx context.Context) {
 	soon := time.NewTicker(joinSoon)

@@ -3,6 +3,7 @@ package members_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"strings"
 	"sync"
@@ -134,6 +135,16 @@ func TestFleet(t *testing.T) {
 		}
 		other.stop()
 		third.stop()
+	})
+	t.Run("another release", func(t *testing.T) {
+		later := binary.LittleEndian.AppendUint64([]byte{99, 1}, b.ID())
+		for range 3 {
+			b.members.Send(gossip.Message{To: a.ID(), Bytes: later})
+		}
+		until(t, "messages of a later release", func() bool { return a.Stats().Foreign == 3 })
+		if n := strings.Count(a.log.String(), "another release"); n != 1 || !strings.Contains(a.log.String(), b.members.Addr()) {
+			t.Errorf("logged %d times:\n%s", n, a.log)
+		}
 	})
 	t.Run("long messages", func(t *testing.T) {
 		for i := range 3000 {
