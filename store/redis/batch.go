@@ -220,9 +220,10 @@ func (b *batch) meets(parts []part) bool {
 	return true
 }
 
-// Keys outlive their states by this many milliseconds: see Store.
+// Keys outlive their states by this many milliseconds, buckets by five seconds less: see
+// Store and lua/quick.lua.
 const (
-	spare      = int64(10 * time.Second / time.Millisecond)
+	spare      = int64(15 * time.Second / time.Millisecond)
 	spareFixed = int64(time.Hour / time.Millisecond)
 )
 

@@ -31,6 +31,10 @@ const (
 	slow = 5 * time.Millisecond
 	rest = time.Second
 
+	// often is how often a group gives all that it writes its end anew, on each lane: so
+	// a key that somebody took the end from gets one, and most writes cost less.
+	often = 5 * time.Millisecond
+
 	// patience is how long a group may wait for its answer if no caller says how long.
 	patience = 10 * time.Second
 )
@@ -57,6 +61,8 @@ type lane struct {
 	busy  bool
 	since time.Time // when its group left
 	after time.Time // it failed, and is not used before
+	ends  time.Time // when a group last gave all that it wrote its end anew
+	renew bool      // the group on its way does; for whoever has the lane
 }
 
 // newCommitter returns a committer with a lane for each link.
@@ -107,7 +113,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
 			c.land(lane, client, err)
 		}()
-		err = fly(ctx, own, []*passenger{p})
+		err = fly(ctx, own, []*passenger{p}, c.lanes[lane].renew)
 		return p, false
 	}
 	if p.done == nil {
@@ -168,6 +174,9 @@ func (c *committer) pickLocked(first rueidis.Client, now time.Time) (lane int, c
 func (c *committer) leaveOn(lane int, now time.Time) {
 	l := &c.lanes[lane]
 	l.busy, l.since = true, now
+	if l.renew = now.Sub(l.ends) >= often; l.renew {
+		l.ends = now
+	}
 	c.flying++
 }
 
@@ -212,7 +221,7 @@ func (c *committer) land(lane int, first rueidis.Client, err error) {
 func (c *committer) shuttle(lane int, client, first rueidis.Client, group []*passenger) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
-		err := fly(ctx, client, group)
+		err := fly(ctx, client, group, c.lanes[lane].renew)
 		cancel()
 		for _, p := range group {
 			p.done <- struct{}{}
@@ -284,8 +293,9 @@ func deadline(group []*passenger) time.Time {
 	return last
 }
 
-// fly sends a group as one script call and hands out the answers, or the error.
-func fly(ctx context.Context, client rueidis.Client, group []*passenger) error {
+// fly sends a group as one script call and hands out the answers, or the error. renew says
+// that all keys that are written get their ends anew.
+func fly(ctx context.Context, client rueidis.Client, group []*passenger, renew bool) error {
 	var reply []message
 	var err error
 	switch kind := group[0].kind; {
@@ -294,7 +304,7 @@ func fly(ctx context.Context, client rueidis.Client, group []*passenger) error {
 	case kind == byQuick && isOne(group):
 		err = execOne(ctx, client, group[0].batch)
 	case kind == byQuick:
-		err = execQuick(ctx, client, group)
+		err = execQuick(ctx, client, group, renew)
 	default:
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}

@@ -45,7 +45,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			"NOREPLICAS",
 			[]string{"CONFIG", "SET", "min-replicas-to-write", "0"},
 		},
-		{"no right to write", nil, [][]string{{"ACL", "SETUSER", "default", "-set"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+set"}},
+		{"no right to write", nil, [][]string{{"ACL", "SETUSER", "default", "-set", "-setrange"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+set", "+setrange"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := redistest.Start(t, test.args...)

@@ -153,9 +153,13 @@ func (m *manifest) keys(b *batch) []string {
 }
 
 // words returns all arguments, for a group that is decided at the time of a batch; keys
-// has been asked before.
-func (m *manifest) words(b *batch) []string {
-	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known))
+// has been asked before. renew says that all that is written gets its end anew.
+func (m *manifest) words(b *batch, renew bool) []string {
+	anew := int64(0)
+	if renew {
+		anew = 1
+	}
+	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), anew)
 	for i := range m.forms {
 		f := &m.forms[i]
 		bytes = doubles(bytes, f.part.units(), f.of.full, f.of.wait)

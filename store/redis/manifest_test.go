@@ -81,7 +81,7 @@ func TestTravelTogether(t *testing.T) {
 		if len(group) == 0 {
 			continue
 		}
-		if err := fly(t.Context(), client, group); err != nil {
+		if err := fly(t.Context(), client, group, r.IntN(4) == 0); err != nil {
 			t.Fatal(err)
 		}
 		var first, then []unit

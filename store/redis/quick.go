@@ -132,14 +132,14 @@ func execOne(ctx context.Context, client rueidis.Client, b *batch) error {
 
 // execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
 // time to batch.found, and the states that were found to part.word.
-func execQuick(ctx context.Context, client rueidis.Client, group []*passenger) error {
+func execQuick(ctx context.Context, client rueidis.Client, group []*passenger, renew bool) error {
 	m := manifests.Get().(*manifest)
 	defer m.release()
 	for _, p := range group {
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch)), 1+m.alone+len(m.rides))
+	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew || len(keys) == 1)), 1+m.alone+len(m.rides))
 	if err != nil {
 		return err
 	}

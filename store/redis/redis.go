@@ -68,9 +68,11 @@ type Options struct {
 // release's rules and under which numbers of its limit it was written. When the numbers
 // change it is carried over by what is charged first under the new ones, see carry.Record.
 //
-// A key expires when its state is as if never touched, and 10 seconds later so that a
+// A key expires when its state is as if never touched, and 10 to 15 seconds later so that a
 // server's clock that is set back gives nothing out again; an hour later where Call.At
-// says that it is another time than the present. The time to live is set in the step that writes the value.
+// says that it is another time than the present. The time to live is set in the step that
+// writes the value; under load, a value that may live on to the end that its key has is
+// written without it.
 //
 // # On a Cluster
 //

@@ -26,8 +26,8 @@ end
 local units = tonumber(ARGV[2])
 local after = math.max(0, t - now) + units
 if t >= 0 and units > 0 and after <= tonumber(ARGV[3]) then
-  redis.call('SET', KEYS[1], head .. string.format('%.0f', now + after), 'PX', string.format('%.0f', after / 1000 + 10000.5))
+  redis.call('SET', KEYS[1], head .. string.format('%.0f', now + after), 'PX', string.format('%.0f', after / 1000 + 15000.5))
 elseif t > 0 and redis.call('PTTL', KEYS[1]) == -1 then
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(0, t - now) / 1000 + 10000))
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(0, t - now) / 1000 + 15000))
 end
 return { now, t }

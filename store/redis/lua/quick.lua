@@ -13,6 +13,7 @@
 --     now       microseconds since 1970, at most 2^52; 0: the time of this server
 --     spare     milliseconds that a key outlives its state, 0 to 2^32
 --     known     see below, or 0
+--     renew     1: every key that is written gets its end anew; 0: only if its state needs it
 --     and of each form, which is a limit and a cost,
 --     units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
 --               More than full where the limit never holds so much
@@ -39,6 +40,10 @@
 -- is: the state was written under other numbers, in a window to come, has loans, or is none of
 -- ours. Takes of such a key, and those decided with them, are left alone, for decide.lua.
 --
+-- SETRANGE of the digits costs a third of SET with an end. It will do where the end is far
+-- enough away: that of a window never moves, and a bucket gets another with the first t of each
+-- block of five seconds. So keys of buckets outlive their states by spare, less five seconds.
+--
 -- A key is read once and written once, or twice where takes ask for it both ways. An error of
 -- the first write, for memory or rights, says that nothing was charged; "STINT-PARTLY" stands
 -- before that of a later one.
@@ -46,7 +51,8 @@
 local call, sub, find, match, format, byte = redis.pcall, string.sub, string.find, string.match, string.format, string.byte
 local floor, tonumber, doubles = math.floor, tonumber, struct.unpack
 local keys, limits, numbers, plan, turns, groups = KEYS, ARGV, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local now, spare, known = doubles('<ddd', numbers)
+local now, spare, known, renew = doubles('<dddd', numbers)
+local block = 5000000
 local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but for 32 bits it is too small
 
 if now == 0 then
@@ -70,7 +76,7 @@ end
 -- long a key lives, in milliseconds. Buckets count from now on, windows from 0.
 local windows = {}
 local function form_of(place)
-  local units, full, wait = doubles('<ddd', numbers, place * 24 + 25)
+  local units, full, wait = doubles('<ddd', numbers, place * 24 + 33)
   local limit = limits[place + 5]
   if wait >= 0 then
     return units, full, wait, now, limit, nil
@@ -97,19 +103,29 @@ local function found(value, head, place)
   return began and tonumber(began) < window.start and 0 or -1
 end
 
--- write stores the state of a key, nil if there was none. It returns false if there is one
--- after all that MGET does not see, and what went wrong.
-local written, digits, digits_of, ttl, ttl_of = false, nil, nil, nil, nil
-local function write(key, value, head, life, t)
-  if not life then -- keys that were idle live as long, and have the same digits
+-- write stores the state of a key: t in the place of was; value is nil if there was none, true
+-- if it was written before. It returns false if there is one after all that MGET does not see,
+-- and what went wrong.
+local written, digits, digits_of, ttl, ttl_of, offset, offset_of = false, nil, nil, nil, nil, nil, nil
+local function write(key, value, head, life, t, was)
+  if t ~= digits_of then -- keys that were idle have the same digits, and live as long
+    digits, digits_of = format(whole, t), t
+  end
+  if renew == 0 and was > 0 and value ~= true and (life or floor(was / block) == floor(t / block)) and #value <= #head + #digits then
+    if #head ~= offset_of then
+      offset, offset_of = format('%d', #head), #head
+    end
+    if type(call('SETRANGE', key, offset, digits)) == 'number' then
+      written = true
+      return true
+    end -- or this user may not, and SET says what else is wrong
+  end
+  if not life then
     local number = spare + floor((t - now + 999) / 1000)
     if number ~= ttl_of then
       ttl, ttl_of = format(whole, number), number
     end
     life = ttl
-  end
-  if t ~= digits_of then
-    digits, digits_of = format(whole, t), t
   end
   local answer
   if value then
@@ -158,7 +174,7 @@ for i = 1, #turns do
     local there, problem
     if sum > used then
       t = base + sum
-      there, problem = write(key, value, head, life, t)
+      there, problem = write(key, value, head, life, t, result[i + 1])
       if problem then
         return problem
       end
@@ -241,7 +257,7 @@ for i = 1, #keys do
     local window = windows[places[i]]
     life = window and window.life
     if t > was then
-      local _, problem = write(keys[i], values[i], window and window.head or limits[places[i] + 5], life, t)
+      local _, problem = write(keys[i], values[i], window and window.head or limits[places[i] + 5], life, t, was)
       if problem then
         return problem
       end

@@ -1,0 +1,136 @@
+package redis_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+)
+
+// endOf returns the value of a key and when the key expires, in microseconds since 1970;
+// 0 if never.
+func endOf(t *testing.T, server *redistest.Server, name string) (value string, end int64) {
+	t.Helper()
+	// In one step, as both times go on.
+	answer := server.Do("EVAL", `local t = redis.call('TIME')
+local ttl = redis.call('PTTL', KEYS[1])
+return {redis.call('GET', KEYS[1]), string.format('%.0f', ttl < 0 and ttl + 1 or t[1] * 1000000 + t[2] + ttl * 1000)}`, "1", name)
+	value, text, _ := strings.Cut(answer, "\n")
+	end, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || end < 0 {
+		t.Fatalf("%s: %q", name, answer)
+	}
+	return value, end
+}
+
+// writtenInPlace returns how many values were written without an end.
+func writtenInPlace(server *redistest.Server) int {
+	_, stats, found := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_setrange:calls=")
+	if !found {
+		return 0
+	}
+	digits, _, _ := strings.Cut(stats, ",")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// year is so long that no test meets its edge.
+const year = 366 * 24 * time.Hour
+
+// ends are limits of which each unit is 1.7 seconds of a bucket, so that some writes need
+// no other end and some do.
+var ends = []*stint.Limit{
+	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 170 * time.Second}),
+	stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: 170 * time.Second, Burst: 99}),
+	stint.MustLimit(stint.Spec{Requests: 100, Per: year}),
+}
+
+// However a value is written, its key outlives its state by 10 to 15 seconds.
+func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "ends")
+	s.KeepEndsForTest()
+	for range 40 {
+		decide(t, s, stint.Take{Key: "a", Limit: ends[0], Cost: 1}, stint.Take{Key: "a", Limit: ends[1], Cost: 1}, stint.Take{Key: "a", Limit: ends[2], Cost: 1})
+		for i, limit := range ends {
+			name := "ends:" + limit.Algorithm().String() + ":a"
+			value, end := endOf(t, server, name)
+			_, digits, _ := strings.Cut(value, "|")
+			if i == 2 {
+				digits, _, _ = strings.Cut(digits, " ")
+			}
+			over, err := strconv.ParseInt(digits, 10, 64)
+			if i == 2 {
+				over += year.Microseconds()
+			}
+			if spare := time.Duration(end-over) * time.Microsecond; err != nil || spare < 10*time.Second-time.Millisecond || spare > 15*time.Second+2*time.Millisecond {
+				t.Fatalf("%s, %q: outlives its state by %v", name, value, spare)
+			}
+		}
+	}
+	if n := writtenInPlace(server); n < 40 || n > 3*40-8 {
+		t.Errorf("%d of 120 values were written in place", n)
+	}
+}
+
+// Who may not write in place writes as if there were no such thing.
+func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
+	server := redistest.Start(t)
+	if answer := server.Do("ACL", "SETUSER", "default", "-setrange"); answer != "OK" {
+		t.Fatal(answer)
+	}
+	s := openIn(t, server, "ends")
+	s.KeepEndsForTest()
+	for i := range 20 {
+		for _, d := range decide(t, s, stint.Take{Key: "a", Limit: ends[0], Cost: 1}, stint.Take{Key: "a", Limit: ends[2], Cost: 1}) {
+			if d.Remaining != int64(99-i) && d.Remaining != int64(100-i) { // a bucket fills
+				t.Fatalf("take %d: %+v", i, d)
+			}
+		}
+	}
+}
+
+// A value that somebody planted is written anew if its digits are not ours.
+func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "ends")
+	s.KeepEndsForTest()
+	takes := []stint.Take{{Key: "a", Limit: ends[2], Cost: 1}, {Key: "b", Limit: ends[2], Cost: 1}}
+	decide(t, s, takes...)
+	head := strings.TrimSuffix(server.Do("GET", "ends:fixed_window:a"), "1")
+	for _, digits := range []string{"0000005", "5e0", "0x5", "5.0"} {
+		server.Do("SET", "ends:fixed_window:a", head+digits)
+		if d := decide(t, s, takes...); d[0].Remaining != 94 {
+			t.Fatalf("%q: %+v", digits, d[0])
+		}
+		if value, _ := endOf(t, server, "ends:fixed_window:a"); value != head+"6" {
+			t.Errorf("%q became %q", digits, value)
+		}
+	}
+}
+
+// A key that lost its end has one again soon, also under load: when its state needs
+// another, or when a group gives all their ends anew.
+func TestEndsAreHealedUnderLoad(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		server := redistest.Start(t)
+		s := openIn(t, server, "ends")
+		if keep {
+			s.KeepEndsForTest()
+		}
+		takes := []stint.Take{{Key: "a", Limit: ends[0], Cost: 1}, {Key: "b", Limit: ends[0], Cost: 1}}
+		decide(t, s, takes...)
+		server.Do("PERSIST", "ends:token_bucket:a")
+		asked := 0
+		for _, end := endOf(t, server, "ends:token_bucket:a"); end == 0 && asked < 50; asked++ {
+			decide(t, s, takes...)
+			_, end = endOf(t, server, "ends:token_bucket:a")
+		}
+		if asked == 50 || keep && asked > 4 {
+			t.Errorf("healed after %d takes", asked)
+		}
+	}
+}
