@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lookEvery is how often a server on the network is asked whether it is there.
+	// lookEvery is how often a server on the network is asked whether it can decide.
 	lookEvery = time.Second
 
 	// lookTimeout is how long it may take to answer that, its first connection included.
@@ -109,12 +109,12 @@ func (a *App) lookAll(ctx context.Context) {
 	all.Wait()
 }
 
-// look asks a server whether it is there. That it can be used again is noted when the
+// look asks a server whether it can decide. That it can be used again is noted when the
 // guard says so too. The first time its settings are looked at.
 func (a *App) look(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := s.shared.Ping(ctx); err != nil {
+	if err := s.shared.Probe(ctx); err != nil {
 		a.serverFails(s, err)
 		return
 	}
@@ -187,13 +187,18 @@ func (s *server) try(ctx context.Context) {
 // looked is the limit of a peek that nobody is charged for.
 var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
+// problem is what is wrong with the server; "" for nothing.
+func (s *server) problem() string {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return s.state.problem
+}
+
 // problem is what /readyz says is wrong with the store.
 func (s *stores) problem() string {
 	var all []string
 	for _, one := range s.servers {
-		one.state.mu.Lock()
-		problem := one.state.problem
-		one.state.mu.Unlock()
+		problem := one.problem()
 		if problem != "" && len(s.servers) > 1 {
 			problem = one.name + ": " + problem
 		}

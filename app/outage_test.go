@@ -292,7 +292,7 @@ descriptors:
 	}
 	use(100)
 	primary, cut := sentinels.Primary(), time.Now()
-	key := primary.Do("KEYS", "*")
+	key := primary.Do("KEYS", "*free*")
 	for _, server := range sentinels.Servers[1:] {
 		redistest.Until(t, "the replicas have all", func() bool { return server.Do("GET", key) == primary.Do("GET", key) })
 		server.Do("REPLICAOF", "127.0.0.1", "1") // they hear nothing any more

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func (s *stores) stats() telemetry.StoreStats {
 func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	for _, one := range s.servers {
 		g := one.guarded.Status()
-		sum.Away = sum.Away || g.Away
+		sum.Away = sum.Away || g.Away || one.problem() != ""
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared
@@ -145,6 +146,9 @@ func (s *stores) eventualStats() (all []telemetry.EventualStats) {
 func redisHint(err error) string {
 	if problem, ok := errors.AsType[*redis.Error](err); ok {
 		return problem.Hint
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "check the server's load and the network; where both are well, raise --store-timeout"
 	}
 	return ""
 }

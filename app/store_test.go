@@ -87,6 +87,33 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 }
 
+// A Redis that answers but cannot count is told of though nobody asks for a limit: a replica,
+// one whose memory is full.
+func TestRedisThatCannotWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := start(t, func(c *Config) { c.Store, c.StoreTimeout = server.URL(), patient })
+	at := 0
+	for _, fault := range []struct {
+		problem         string
+		prepare, repair []string
+	}{
+		{"READONLY", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
+		{"OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+	} {
+		server.Do(fault.prepare...)
+		at = s.log.await(t, at, "the store cannot be used", fault.problem, "hint=\"")
+		if _, _, ready := s.get("admin", "/readyz"); !strings.Contains(ready, fault.problem) {
+			t.Errorf("/readyz: %s, want %s", ready, fault.problem)
+		}
+		if s.metric("stint_store_available") != 0 {
+			t.Errorf("%s: available", fault.problem)
+		}
+		server.Do(fault.repair...)
+		at = s.log.await(t, at, "the store is back")
+	}
+}
+
 // A Redis that forgets keys when it is full is warned of.
 func TestRedisThatForgets(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const maxSpare = 1024
 type gate struct {
 	timeout time.Duration
 	every   time.Duration // between two looks
+	late    error         // of a call that was cut off
 	changed func()        // called without the lock
 
 	mu      sync.Mutex // guards what follows
@@ -40,6 +42,7 @@ type gate struct {
 func (g *gate) init(o *Options, changed func()) {
 	g.timeout, g.changed = cmp.Or(o.Timeout, DefaultTimeout), changed
 	g.every = max(g.timeout/looks, finest)
+	g.late = fmt.Errorf("no answer within %v: %w", g.timeout, context.DeadlineExceeded)
 	g.breaker.failures = cmp.Or(o.Failures, DefaultFailures)
 	g.breaker.most = cmp.Or(o.Pause, DefaultPause)
 	g.breaker.least = min(g.timeout, g.breaker.most)
@@ -131,7 +134,7 @@ func (g *gate) look() {
 			f.end(late)
 			f.judged = true
 			g.breaker.overdue++
-			g.breaker.bad(f, context.DeadlineExceeded, true)
+			g.breaker.bad(f, g.late, true)
 		}
 	}
 	if g.looking = g.active > 0; g.looking {

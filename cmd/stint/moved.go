@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"stint"
 	"stint/rule"
@@ -12,7 +13,7 @@ import (
 )
 
 // moved says what a change of the servers of a store may let pass beyond limits: keys
-// that move to another server begin anew there.
+// that move to another server begin anew there, but for those of a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	servers, err := redisurl.Servers(store)
 	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
@@ -20,6 +21,12 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if _, cluster := redisurl.Partitions(store); cluster {
+		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys begin anew"}}, nil
+	}
+	if scheme, _, _ := strings.Cut(store, "://"); strings.Contains(scheme, "+") {
+		return nil, nil // another server takes over what the one has
 	}
 	n := len(servers)
 	moves := fmt.Sprintf("one more moves a key in %d", n+1)

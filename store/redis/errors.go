@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -53,6 +54,10 @@ var hints = map[string]string{
 	"WRONGTYPE":   "somebody else writes into the namespace: reset or delete the key, or give this service another namespace",
 	"NOPROTO":     "the server is older than Redis 6.2",
 	"DENIED":      "the server runs in protected mode; let it listen for this node, with a password",
+	"DB":          "the server has fewer databases than that; write a smaller number behind the last slash of the URL",
+	"No":          "check what stands behind master= in the URL: SENTINEL MASTERS says which names there are",
+	"unknown":     "check that the URL names a server of the right kind (a Sentinel is none), which has not renamed the commands that limits need",
+	"Unknown":     "let the server have the commands that lua/*.lua calls under their own names",
 }
 
 // explain turns an error of the client into one for people. Whatever was lost on its way
@@ -61,16 +66,36 @@ func explain(doing string, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		return explainText(doing, answer.Error())
 	}
-	var dial *net.OpError
+	hint, unconnected := hintOfConnection(err)
 	switch {
-	case errors.As(err, &dial) && dial.Op == "dial":
-		return &Error{Doing: doing, Problem: err.Error(), Hint: "check that the server runs and that the address is right", Err: err}
-	case errors.Is(err, rueidis.ErrClosing), doing == "connect":
-		return &Error{Doing: doing, Problem: err.Error(), Err: err}
+	case unconnected, errors.Is(err, rueidis.ErrClosing):
+		return &Error{Doing: doing, Problem: err.Error(), Hint: hint, Err: err}
+	case doing == "connect" && errors.Is(err, context.DeadlineExceeded):
+		return &Error{Doing: doing, Problem: "no connection in time", Hint: "check the address and the network, and whether the server encrypts as the URL says (rediss) or not (redis)", Err: err}
+	case doing == "connect":
+		return &Error{Doing: doing, Problem: err.Error(), Hint: "the server ends connections at once: it may want encryption (rediss://), be in protected mode or have as many clients as it lets in; its log says more", Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &Error{Doing: doing, Problem: "no answer in time", Hint: "check the server's load and the network", Err: errors.Join(stint.ErrUnknown, err)}
+		return &Error{Doing: doing, Problem: "no answer in time", Hint: "check the server's load and the network; where both are well, allow more time (--store-timeout)", Err: errors.Join(stint.ErrUnknown, err)}
 	}
 	return &Error{Doing: doing, Problem: "connection lost: " + err.Error(), Hint: "check that the server runs, and its log", Err: errors.Join(stint.ErrUnknown, err)}
+}
+
+// hintOfConnection says what to do where a connection was never made, so that nothing was
+// asked; false if it was, or might have been.
+func hintOfConnection(err error) (hint string, unconnected bool) {
+	if problem, ok := errors.AsType[*ConfigError](err); ok { // about what the URL names
+		return problem.Hint, true
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return "check that the server runs and that the address is right", true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "name the certificates that signed the server's with ca=, and the server as its certificate does, or add verify=chain", true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the server does not encrypt: write redis:// for rediss://", true
+	}
+	return "", false
 }
 
 // explainText turns an error that the server answered into one for people.
@@ -93,6 +118,9 @@ func plain(text string) string {
 	}
 	if i := strings.LastIndex(text, ": -"); i >= 0 && strings.Contains(text[:i], "@user_script") {
 		text = text[i+3:]
+	}
+	if strings.HasPrefix(text, "NOPERM ") {
+		return text
 	}
 	if strings.Contains(text, "can't run this command") || strings.Contains(text, "has no permissions to run") {
 		text = "NOPERM " + text

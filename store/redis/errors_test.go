@@ -13,7 +13,9 @@ func TestErrorsWithinScripts(t *testing.T) {
 		"@user_script: 155: -NOREPLICAS Not enough good replicas to write.":                                                                      "NOREPLICAS Not enough good replicas to write.",
 		"ERR The user executing the script can't run this command or subcommand script: 3d27, on @user_script:26.":                               "NOPERM The user executing the script can't run this command or subcommand script: 3d27, on @user_script:26.",
 		"ACL failure in script: User default has no permissions to run the 'set' command script: 3d27, on @user_script:26.":                      "NOPERM ACL failure in script: User default has no permissions to run the 'set' command script: 3d27, on @user_script:26.",
-		"STINT-STATE is not a state of Stint: @user_script: 26: -x":                                                                              "STINT-STATE is not a state of Stint: @user_script: 26: -x",
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                       "NOPERM this user has no permissions to run the 'evalsha' command",
+		"DB index is out of range":                                  "DB index is out of range",
+		"STINT-STATE is not a state of Stint: @user_script: 26: -x": "STINT-STATE is not a state of Stint: @user_script: 26: -x",
 	} {
 		var e *Error
 		if err := explainText("decide", text); !errors.As(err, &e) || e.Problem != problem || e.Hint == "" {

@@ -45,6 +45,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			"NOREPLICAS",
 			[]string{"CONFIG", "SET", "min-replicas-to-write", "0"},
 		},
+		{"no right to read lists", nil, [][]string{{"ACL", "SETUSER", "default", "-set", "-setrange", "-llen", "-lrange", "-lindex"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+@all"}},
 		{"no right to write", nil, [][]string{{"ACL", "SETUSER", "default", "-set", "-setrange"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+set", "+setrange"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,7 +72,16 @@ func TestErrorsOfTheServer(t *testing.T) {
 					t.Errorf("%v: no hint", err)
 				}
 			}
+			if err := s.Ping(t.Context()); err != nil {
+				t.Errorf("a server that is there: %v", err)
+			}
+			if err := s.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("a server that cannot decide: %v", err)
+			}
 			server.Do(test.repair...)
+			if err := s.Probe(t.Context()); err != nil {
+				t.Errorf("a server that can decide again: %v", err)
+			}
 			if d := take(t, s, "a", forms[0], 0); d.Remaining < 99 {
 				t.Errorf("charged by a call that failed: %+v", d)
 			}
@@ -200,6 +210,9 @@ func TestPasswords(t *testing.T) {
 		_, err = attempt(t.Context(), s, "a")
 		if (err == nil) != good || errors.Is(err, stint.ErrUnknown) || err != nil && strings.Contains(err.Error(), "nope") {
 			t.Errorf("%s: %v", url, err)
+		}
+		if problem, ok := errors.AsType[*redis.Error](err); !good && (!ok || problem.Hint == "") {
+			t.Errorf("%s: %v without a hint", url, err)
 		}
 	}
 	s, err := redis.Open("redis://default@"+server.Addr+"?password_file="+file, redis.Options{})

@@ -2,10 +2,36 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	"stint"
 )
+
+// probes are takes that write a state of each structure, for ten seconds and a bit.
+var probes = []stint.Take{
+	probe(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second}),
+	probe(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),
+	probe(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1000, Per: time.Second}),
+}
+
+func probe(spec stint.Spec) stint.Take {
+	return stint.Take{Key: "?probe", Limit: stint.MustLimit(spec), Cost: 1, Apart: true}
+}
+
+// Probe has the server decide takes of a key of its own, and keep what was taken: nil, or
+// an error that says what is wrong and what to do. A server that is there may still be a
+// replica, be full, or not let this user write.
+func (s *Store) Probe(ctx context.Context) error {
+	err := s.Decide(ctx, &stint.Call{Takes: probes})
+	if _, ok := errors.AsType[*stint.StateError](err); ok {
+		return nil // somebody wrote into these keys
+	}
+	return err
+}
 
 // Warning is something about a server that will go wrong one day.
 type Warning struct {

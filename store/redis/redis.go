@@ -209,8 +209,8 @@ func (s *Store) Close() {
 	s.behind.Wait()
 }
 
-// Ping asks the server whether it is there and can decide: nil, or an error that says
-// what is wrong and what to do.
+// Ping asks the server whether it is there: nil, or an error that says what is wrong and
+// what to do. Probe asks whether it can decide.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.exchange(ctx, new(batch), byPing)
 	return err

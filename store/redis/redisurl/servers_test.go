@@ -37,18 +37,22 @@ func TestServers(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{
-		"redis://a,b,A:6379":       "named twice",
-		"redis://a,,b":             "without a host",
-		"redis://:secret@a,b:x":    "cannot be read",
-		"redis://:secret@a,b/nine": "number of a database",
-		"http://a,b":               "unknown kind",
-		"rediss+unix:///a":         "unknown kind",
-		"redis+unix://a":           "a socket without its path",
-		"redis+unix:///a?db=x":     "number of a database",
-		"redis://a?verify=chain":   "certificates without encryption",
-		"rediss://a?verify=no":     "verify=no",
-		"rediss://a?cert=x":        "a certificate without its key",
-		"rediss://a?cert=x&key=x":  "cannot be used",
+		"redis://a,b,A:6379":              "named twice",
+		"redis://a,,b":                    "without a host",
+		"redis://:secret@a,b:x":           "cannot be read",
+		"redis://:secret@a,b/nine":        "number of a database",
+		"redis://:secret@a,b:65536":       "is not a port",
+		"redis://a:0":                     "is not a port",
+		"redis+sentinel://a,b:0?master=m": "is not a port",
+		"redis://:secret@a:1#b":           "a # in the URL",
+		"http://a,b":                      "unknown kind",
+		"rediss+unix:///a":                "unknown kind",
+		"redis+unix://a":                  "a socket without its path",
+		"redis+unix:///a?db=x":            "number of a database",
+		"redis://a?verify=chain":          "certificates without encryption",
+		"rediss://a?verify=no":            "verify=no",
+		"rediss://a?cert=x":               "a certificate without its key",
+		"rediss://a?cert=x&key=x":         "cannot be used",
 	} {
 		_, err := redisurl.Servers(url)
 		problem, ok := errors.AsType[*redisurl.Error](err)

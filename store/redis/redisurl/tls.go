@@ -78,7 +78,9 @@ func verifyChain(config *tls.Config) {
 		for _, between := range state.PeerCertificates[1:] {
 			options.Intermediates.AddCert(between)
 		}
-		_, err := state.PeerCertificates[0].Verify(options)
-		return err
+		if _, err := state.PeerCertificates[0].Verify(options); err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+		}
+		return nil
 	}
 }

@@ -60,6 +60,9 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	if !encrypted && scheme != "redis" && scheme != "valkey" || !known {
 		return target, &Error{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
 	}
+	if strings.Contains(text, "#") {
+		return target, &Error{Problem: "a # in the URL", Hint: "escape it: write %23"}
+	}
 	if u.User != nil {
 		target.Username = u.User.Username()
 		target.Password, _ = u.User.Password()
@@ -112,6 +115,9 @@ func addresses(hosts, port string) ([]string, error) {
 		}
 		if name == "" {
 			return nil, &Error{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
+		}
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return nil, &Error{Problem: fmt.Sprintf("%q is not a port", p), Hint: "write redis://HOST:PORT, with a PORT from 1 to 65535"}
 		}
 		list = append(list, net.JoinHostPort(name, p))
 	}
