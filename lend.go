@@ -1,6 +1,9 @@
 package stint
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A limit whose units are lent to nodes, which then decide without asking. For a token
 // bucket the invariant is
@@ -20,7 +23,9 @@ import "time"
 // So in a window [s, s+T] nothing passes but tokens that were in the store at s, or lent
 // at s and unspent, or refilled since: at most burst + rate*T, on any number of nodes.
 //
-// In a fixed window what is lent counts as taken, and dies with the window.
+// In a fixed window what is lent counts as taken, and dies with the window. Who asks when that
+// is over, and nothing is charged, is known from then on: the state stays that of the window
+// before, as after any look, and what was asked since does not die with it.
 
 // Leasable says whether units of the limit can be lent: of a token_bucket that refills
 // steadily and a fixed_window, if they are large enough and no denied take changes them.
@@ -57,17 +62,15 @@ func (l *Limit) writeOff(st *State, now Instant) {
 	if st.lending == nil {
 		return
 	}
-	list := st.lending.list
-	off := 0
-	for off < len(list) && list[off].until() <= now {
-		off++
-	}
+	over := Instant(0) // when the window was over
 	if l.smooth {
 		st.T, _ = l.unlent(st, now)
 	} else if start, _ := l.windowOf(st, int64(now)); st.N > 0 && start != st.T {
-		off = len(list) // the window is over
+		over = Instant(l.windowEnd(st.T))
 	}
-	st.lending.list = append(list[:0], list[off:]...)
+	st.lending.list = slices.DeleteFunc(st.lending.list, func(o loan) bool {
+		return o.until() <= now || over > 0 && (o.at < over || o.lent > 0)
+	})
 }
 
 // Reset makes the state that of an untouched key, but for what is lent of it.

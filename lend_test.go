@@ -324,6 +324,60 @@ func TestLendWindow(t *testing.T) {
 	}
 }
 
+// Who asks when a window is over is known in the next one, also if nothing is charged there;
+// and if time runs back, what was taken of the window that was over still counts.
+func TestLendWindowOver(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second})
+	before := zero - zero%1_000_000
+	next := before.Add(time.Second)
+	for _, cost := range []uint64{0, 200} {
+		var st stint.State
+		limit.Take(&st, before, 60)
+		ask := func(now stint.Instant, node, cost uint64) stint.Loan {
+			a := stint.Loan{Node: node, Seq: 1, Want: 50}
+			if node == 1 {
+				a.Want = 0
+			}
+			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			d := limit.Take(&st, now, cost)
+			limit.Lend(&st, now, &a, cost, &d)
+			return a
+		}
+		ask(next, 1, cost)
+		if at := limit.Expiry(&st); at != next.Add(2500*time.Millisecond) {
+			t.Errorf("after %d: the state is forgotten %v after the window", cost, at.Sub(next))
+		}
+		limit.Refund(&st, next, 20, nil)
+		if d := limit.Test(&st, before, 0); d.Remaining != 40 {
+			t.Errorf("after %d: the window before has %d left, want 40", cost, d.Remaining)
+		}
+		if a := ask(next.Add(200*time.Millisecond), 2, 60); a.Grant != 10 {
+			t.Errorf("after %d: the next is lent %d, want 10", cost, a.Grant)
+		}
+	}
+}
+
+// What is lent is not given back to a window that never counted it, also where time ran
+// back and windows became shorter.
+func TestLendWindowShorter(t *testing.T) {
+	hour := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour})
+	second := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second})
+	start := zero - zero%1_000_000
+	at := start.Add(1500 * time.Millisecond)
+	var st stint.State
+	a := stint.Loan{Node: 1, Seq: 1, Want: 50}
+	hour.Report(&st, at, &a, stint.Epoch{Began: zero})
+	d := hour.Take(&st, at, 1)
+	hour.Lend(&st, at, &a, 1, &d)
+	second.Carry(&st, hour, start)
+	second.Take(&st, at, 60)
+	back := stint.Loan{Node: 1, Seq: 2, Epoch: zero, Home: a.Grant}
+	second.Report(&st, at, &back, stint.Epoch{Began: zero})
+	if d := second.Test(&st, at, 0); a.Grant != 12 || d.Remaining != 40 {
+		t.Errorf("12 lent, and 60 taken in the next window: %d lent, %d left", a.Grant, d.Remaining)
+	}
+}
+
 // What is lent is told until it is written off, or its window is over.
 func TestLending(t *testing.T) {
 	second := zero - zero%1_000_000

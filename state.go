@@ -173,10 +173,14 @@ func (l *Limit) Expiry(st *State) Instant {
 		}
 		return Instant(l.bucketExpiry(l.holdExpiry(st)))
 	case FixedWindow:
-		if st.N == 0 {
-			return st.lending.last()
+		end := Instant(0)
+		if st.N > 0 {
+			end = Instant(l.windowExpiry(st))
 		}
-		return Instant(l.windowExpiry(st))
+		if last := st.lending.last(); last >= end.Add(lifeOfLoan) {
+			return last // somebody asked when the window was over
+		}
+		return end
 	case SlidingLog:
 		if st.Log.empty() {
 			return 0

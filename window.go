@@ -123,7 +123,10 @@ func (l *Limit) windowMost(start int64) int64 {
 // windowSub gives cost units back, of a window that ends at end, or where that is 0 of
 // what is used at now.
 func (l *Limit) windowSub(st *State, now, cost, end int64) {
-	if start, _ := l.windowOf(st, now); l.spec.CarryDebt && start != st.T {
+	if start, _ := l.windowOf(st, now); start != st.T {
+		if !l.spec.CarryDebt {
+			return // its window is over
+		}
 		st.T, st.N = start, l.windowUsed(st, now)
 	}
 	if end == 0 || end == l.windowEnd(st.T) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -37,6 +38,51 @@ func loans(t *testing.T, o Options) {
 				lendRound(start(t, o), r, append(reloaded(limit), limit)...)
 			}
 		})
+	}
+	t.Run("asks", func(t *testing.T) { asks(t, o) })
+}
+
+// asks: who asks when a window is over is known in the next one, whether anything is charged
+// there or not: the next who asks leaves as much for it.
+func asks(t *testing.T, o Options) {
+	s := start(t, o)
+	idle := stint.MustLimit(stint.Spec{Requests: 1_000_000, Per: time.Hour})
+	for _, spec := range []stint.Spec{
+		{Requests: 100, Per: 3 * time.Second},
+		{Requests: 100, Per: 3 * time.Second, FromFirst: true},
+		{Requests: 100, Calendar: stint.Day},
+	} {
+		limit := stint.MustLimit(spec)
+		spec.Requests = 300
+		for _, test := range []struct {
+			name  string
+			old   *stint.Limit // under which the window was that is over
+			cost  uint32       // of the first ask
+			grant uint32       // of the next one, which takes 60: a quarter of what it leaves
+		}{
+			{"it looks", limit, 0, 10},
+			{"it takes", limit, 1, 9},
+			{"it is denied", limit, 200, 10},
+			{"it looks, under new numbers", stint.MustLimit(spec), 0, 10},
+			{"it takes, under new numbers", stint.MustLimit(spec), 1, 9},
+			{"it is denied, under new numbers", stint.MustLimit(spec), 200, 10},
+		} {
+			for _, company := range [][]stint.Take{nil, {{Key: "idle", Limit: idle, Cost: 1}}} {
+				key := stint.Key(fmt.Sprint(name(limit), ": ", test.name, " with ", len(company)))
+				ask := func(at stint.Instant, node uint64, cost, want uint32) *stint.Loan {
+					a := &stint.Loan{Node: node, Seq: 1, Want: want}
+					take := stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased, Loan: a}
+					s.decide(at, append([]stint.Take{take}, company...)...)
+					return a
+				}
+				s.take(noon, key, test.old, 90)
+				next := noon.Add(24 * time.Hour)
+				ask(next, 1, test.cost, 0)
+				if a := ask(next.Add(200*time.Millisecond), 2, 60, 50); a.Grant != test.grant {
+					t.Errorf("%s: the next is lent %d, want %d", key, a.Grant, test.grant)
+				}
+			}
+		}
 	}
 }
 

@@ -79,29 +79,29 @@ local function leasable(p)
   return not p.overdraw and p.most >= 2 * PART and (smooth(p) or p.kind == kinds.w)
 end
 
--- tidy makes a state that of now: what is older is written off.
+-- tidy makes a state that of now: what is older is written off, and what was lent of a window
+-- that is over. Who asked since then stays known.
 function lending.tidy(l, st, now)
-  local loans, off = st.loans, 0
+  local loans = st.loans
   if smooth(l) then
     local lent = lent_of(loans)
-    while loans[off + 1] and loans[off + 1].at + LIFE <= now do
-      off = off + 1
-      st.t = max(st.t, loans[off].at + LIFE + lent * l.charge)
-      lent = lent - loans[off].lent
+    while loans[1] and loans[1].at + LIFE <= now do
+      local o = table.remove(loans, 1)
+      st.t = max(st.t, o.at + LIFE + lent * l.charge)
+      lent = lent - o.lent
     end
     if l.most > 0 then
       st.t = max(st.t, now + lent * l.charge)
     end
-  else
-    while loans[off + 1] and loans[off + 1].at + LIFE <= now do
-      off = off + 1
-    end
-    if st.n > 0 and (st.stop and now >= st.stop or not st.stop and window_of(l, st, now) ~= st.t) then
-      off = #loans
-    end
+    return
   end
-  for _ = 1, off do
-    table.remove(loans, 1)
+  local stop = l.kind.expiry(l, st) -- 0: nothing was taken
+  local over = stop > 0 and stop <= now
+  for i = #loans, 1, -1 do
+    local o = loans[i]
+    if o.at + LIFE <= now or over and (o.at < stop or o.lent > 0) then
+      table.remove(loans, i)
+    end
   end
 end
 
