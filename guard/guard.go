@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // What Options mean where they say nothing.
@@ -173,7 +174,7 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	if gone := ctx.Err(); gone != nil {
 		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
-	if unread := unreadable(err); unread != nil && !fails(call) {
+	if unread := partly.Said(err); unread != nil && !fails(call) {
 		return s.without(ctx, call, unread, err)
 	}
 	return s.fallBack(ctx, call, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // part is some takes of a call, decided as a call of their own.
@@ -30,16 +31,19 @@ func (p *part) add(i int, t stint.Take) {
 	p.of = append(p.of, i)
 }
 
-// decide has the part decided, and puts its answers into the results of the whole.
+// decide has the part decided, and puts its answers into the results of the whole. An error
+// names takes as the whole does.
 func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, degraded bool) error {
 	if len(p.call.Takes) == 0 {
 		return nil
 	}
-	if err := by.Decide(ctx, &p.call); err != nil {
+	err := by.Decide(ctx, &p.call)
+	unread := partly.Said(err)
+	if err != nil && unread == nil {
 		return err
 	}
 	for n, i := range p.of {
-		if i < 0 {
+		if i < 0 || !partly.Decided(&p.call, unread, n) {
 			continue
 		}
 		d := &p.call.Results[n]
@@ -49,7 +53,7 @@ func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, de
 		}
 		whole.Results[i] = *d
 	}
-	return nil
+	return partly.Renumbered(err, p.of)
 }
 
 // decidedHere says whether a take undoes or settles what a policy decided: that is done
@@ -95,10 +99,14 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 			here.add(-1, shared(t))
 		}
 	}
-	if err := there.decide(ctx, guarded{s}, call, false); err != nil {
+	said := there.decide(ctx, guarded{s}, call, false)
+	if said != nil && partly.Said(said) == nil {
+		return said
+	}
+	if err := here.decide(ctx, s.local, call, true); err != nil {
 		return err
 	}
-	return here.decide(ctx, s.local, call, true)
+	return said
 }
 
 // guarded asks the store behind its guard.

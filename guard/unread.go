@@ -17,14 +17,6 @@ func unread(err error) *stint.StateError {
 	return nil
 }
 
-// unreadable is unread, where it is known too that nothing else of the call failed.
-func unreadable(err error) *stint.StateError {
-	if errors.Is(err, stint.ErrUnknown) {
-		return nil
-	}
-	return unread(err)
-}
-
 // without answers a call of which some states cannot be read: their takes by their policies,
 // and what is decided as one with them by the store. All others were decided already.
 func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.StateError, said error) error {
@@ -33,6 +25,9 @@ func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.Sta
 	defer s.release(rest)
 	call.SizeResults()
 	separate(call, unread.Takes, bad, rest)
+	if slices.ContainsFunc(bad.call.Takes, lacksPolicy) {
+		return said
+	}
 	if err := bad.decide(ctx, policies{s, said}, call, true); err != nil {
 		return err
 	}

@@ -3,53 +3,26 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"stint"
+	"stint/internal/partly"
+	"stint/internal/partly/partlytest"
 	"stint/store/memory"
 )
 
 // garbled decides as a store in memory that cannot read the states of keys which begin with
 // "bad": all that is not decided as one with one of these.
 func garbled() func(context.Context, *stint.Call) error {
-	server := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }})
-	return func(ctx context.Context, call *stint.Call) error {
-		var unread stint.StateError
-		together := true
-		for i, t := range call.Takes {
-			if len(t.Key) >= 3 && t.Key[:3] == "bad" {
-				unread.Takes = append(unread.Takes, i)
-				together = together && t.Apart
-			}
-		}
-		if unread.Takes == nil {
-			return server.Decide(ctx, call)
-		}
-		well := stint.Call{At: call.At}
-		var of []int
-		for i := 0; i < len(call.Takes); i++ {
-			t, end := &call.Takes[i], i+int(call.Takes[i].Leans)
-			reads := !slices.ContainsFunc(unread.Takes, func(n int) bool { return i <= n && n <= end })
-			for ; i <= end; i++ {
-				if t.Apart && reads || !t.Apart && together {
-					well.Takes, of = append(well.Takes, call.Takes[i]), append(of, i)
-				}
-			}
-			i = end
-		}
-		call.Results = make([]stint.Decision, len(call.Takes))
-		if err := server.Decide(ctx, &well); err != nil {
-			return err
-		}
-		for n, i := range of {
-			call.Results[i] = well.Results[n]
-		}
-		return fmt.Errorf("garbled: %w", &unread)
+	server := partlytest.Store{
+		Store: memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }}),
+		Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 	}
+	return server.Decide
 }
 
 // leaning is a take that leans on the next one, of a pool.
@@ -133,7 +106,7 @@ func TestUnreadFails(t *testing.T) {
 		{failing, allow("bad")},
 	} {
 		err := b.Decide(t.Context(), &stint.Call{Takes: takes})
-		if unreadable(err) == nil {
+		if partly.Said(err) == nil {
 			t.Errorf("%v of %+v", err, takes)
 		}
 	}
@@ -154,7 +127,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 			must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
 		}
 		b.away(false)
-		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || unreadable(s.UnreadErr) == nil {
+		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || partly.Said(s.UnreadErr) == nil {
 			t.Errorf("%+v", s)
 		}
 		b.fake.be(frozen)
@@ -165,4 +138,34 @@ func TestUnreadIsNotAway(t *testing.T) {
 		must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
 		b.away(false)
 	})
+}
+
+// An error names the takes of the call also where the guard divided it.
+func TestUnreadNumbers(t *testing.T) {
+	reset := stint.Take{Key: "bad", Limit: ten, Op: stint.Reset, Apart: true}
+	for _, test := range []struct {
+		name  string
+		takes []stint.Take
+		want  []int
+	}{
+		{"alone", []stint.Take{reset}, []int{0}},
+		{"behind what is undone here", []stint.Take{undone(local("a"), left(1)), allow("good"), reset}, []int{2}},
+		{"two", []stint.Take{undone(local("a"), left(1)), reset, allow("good"), reset}, []int{1, 3}},
+	} {
+		b := newBench(t, unhurried)
+		b.fake.be(garbled())
+		call := stint.Call{At: now, Takes: test.takes}
+		unread := partly.Said(b.Decide(t.Context(), &call))
+		if unread == nil || !slices.Equal(unread.Takes, test.want) {
+			t.Errorf("%s: %v, want %d", test.name, unread, test.want)
+		}
+		for i, take := range test.takes {
+			if take.Key == "good" && call.Results[i].Remaining != 9 {
+				t.Errorf("%s: %+v", test.name, call.Results[i])
+			}
+			if take.Op == stint.Refund && !call.Results[i].Allowed {
+				t.Errorf("%s: %+v", test.name, call.Results[i])
+			}
+		}
+	}
 }

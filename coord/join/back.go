@@ -4,30 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // backTimeout is how long it may take to give back what a call charged that is denied
 // after all, also where the caller waits no longer.
 const backTimeout = time.Second
 
-// giveBack gives back what the stores before a step charged for takes that are not apart.
-func (w *work) giveBack(ctx context.Context, s *Store, before int) error {
+// charged is what is to be given back of what a part charged.
+type charged struct {
+	apart bool // also what is apart
+	debts bool // also what is charged where the call is denied
+}
+
+// giveBack gives back what the stores before a step charged.
+func (w *work) giveBack(ctx context.Context, s *Store, before int, what charged) error {
 	var errs []error
 	for i := range before {
-		errs = append(errs, w.parts[i].giveBack(ctx, s.stores[i], w.whole, false))
+		errs = append(errs, w.parts[i].giveBack(ctx, s.stores[i], w.whole, what))
 	}
 	return errors.Join(errs...)
 }
+
+// errOwes says that a denied call left debts, and then turned out not to be decided.
+var errOwes = errors.New("what was denied is owed, and the state of another key cannot be read")
+
+// owes says whether the stores before a step charged anything that stays as the call is denied.
+func (w *work) owes(before int) bool {
+	return slices.ContainsFunc(w.parts[:before], func(p part) bool {
+		for i := range p.of {
+			if t := &p.call.Takes[i]; !t.Apart && debt(t) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// debt says whether a take is charged where the call is denied.
+func debt(t *stint.Take) bool { return t.Op == stint.Ask && t.Cost > 0 && t.Limit.Spec().Overdraw }
 
 // fail ends a call of which one store could not decide its part.
 func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 	lasting := false
 	for i := range at {
 		p := &w.parts[i]
-		failed := p.giveBack(ctx, s.stores[i], w.whole, true)
+		failed := p.giveBack(ctx, s.stores[i], w.whole, charged{apart: true, debts: true})
 		lasting = lasting || failed != nil || p.lasts()
 	}
 	if lasting {
@@ -43,7 +69,10 @@ func unknown(err error) error { return fmt.Errorf("join: %w: %w", stint.ErrUnkno
 func (p *part) lasts() bool {
 	for i := range p.of {
 		t := &p.call.Takes[i]
-		if t.Op != stint.Ask || t.Cost > 0 && !p.call.Results[i].Allowed && t.Limit.Spec().Overdraw {
+		if !partly.Decided(&p.call, p.unread, i) {
+			continue
+		}
+		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Apart) {
 			return true
 		}
 	}
@@ -57,29 +86,31 @@ type bucket struct {
 	apart     bool
 }
 
-// giveBack gives back what the part charged: all of it, or what is not apart. Takes of one
-// key are given back as one, as they were charged.
-func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, all bool) error {
-	if len(p.of) == 0 || !all && p.denies() {
+// charged says whether a take was charged what is to be given back.
+func (p *part) charged(i int, what charged) bool {
+	t := &p.call.Takes[i]
+	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !partly.Decided(&p.call, p.unread, i) {
+		return false
+	}
+	if t.Apart {
+		return what.apart && p.call.Results[i].Allowed
+	}
+	return !p.undone && !p.denies() && (what.debts || !debt(t))
+}
+
+// giveBack gives back what the part charged. Takes of one key are given back as one, as they
+// were charged.
+func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, what charged) error {
+	if len(p.of) == 0 {
 		return nil
 	}
 	back, of := stint.Call{At: whole.At}, map[bucket]int{} // each take of back
-	denied := p.denies()
-	charged := func(i int) bool {
-		t := &p.call.Takes[i]
-		passed := !denied
-		if t.Apart {
-			passed = p.call.Results[i].Allowed
-		}
-		return passed && t.Op == stint.Ask && t.Cost > 0 && (all || !t.Apart) &&
-			t.Limit.Algorithm() != stint.Unlimited && (all || !t.Limit.Spec().Overdraw)
-	}
 	key := func(i int) bucket {
 		t := &p.call.Takes[i]
 		return bucket{t.Key, t.Limit.Algorithm(), t.Apart}
 	}
 	for i := range p.of {
-		if !charged(i) {
+		if !p.charged(i, what) {
 			continue
 		}
 		n, known := of[key(i)]
@@ -94,18 +125,20 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 		t.Cost = uint32(min(uint64(t.Cost)+uint64(p.call.Takes[i].Cost), stint.MaxCost))
 	}
 	if len(back.Takes) == 0 {
+		p.undone = true
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 	defer cancel()
 	if err := by.Decide(ctx, &back); err != nil {
-		return err
+		return partly.Muted(err)
 	}
 	for i := range p.of {
-		if n, known := of[key(i)]; known && (charged(i) || p.call.Takes[i].Cost == 0) {
+		if n, known := of[key(i)]; known && (p.charged(i, what) || p.call.Takes[i].Cost == 0) {
 			whole.Results[p.of[i]] = back.Results[n]
 		}
 	}
+	p.undone = true
 	return nil
 }
 
@@ -125,7 +158,7 @@ func (w *work) finish(ctx context.Context, s *Store, last int) error {
 		}
 		late.At = w.whole.At
 		if err := s.stores[i].Decide(ctx, &late); err != nil {
-			return unknown(err)
+			return unknown(partly.Muted(err))
 		}
 		for n, at := range of {
 			w.whole.Results[at] = late.Results[n]

@@ -3,11 +3,13 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // Stores are those that takes go to, by their Coordination. Nil ones: their takes go to
@@ -44,6 +46,9 @@ type Stores struct {
 // An error of one store is the error of the call. It wraps [stint.ErrUnknown] where
 // something charged could not be given back, or cannot be. An answer that is Degraded
 // counts like any other.
+//
+// Where a store cannot read some states (see [stint.StateError]) all that is not decided as one
+// with these is decided all the same, and the error names the takes as the call does.
 type Store struct {
 	stores [steps]stint.Store
 	of     [stint.Gossip + 1]uint8 // the step of each Coordination
@@ -123,22 +128,27 @@ func (s *Store) step(t *stint.Take) uint8 {
 
 // work is a call of several stores on its way.
 type work struct {
-	whole *stint.Call
-	parts [steps]part
+	whole  *stint.Call
+	parts  [steps]part
+	denied bool    // by some take that is not apart
+	lost   bool    // the state of such a one cannot be read, so none of them is decided
+	said   []error // about states that cannot be read
 }
 
 // part is what one store is asked.
 type part struct {
-	call stint.Call
-	of   []int // which take of the whole each is
+	call   stint.Call
+	of     []int             // which take of the whole each is
+	unread *stint.StateError // what was not decided; nil: all was
+	undone bool              // nothing that is not apart is charged any more, but debts
 }
 
 func (s *Store) release(w *work) {
-	w.whole = nil
+	w.whole, w.denied, w.lost, w.said = nil, false, false, nil
 	for i := range w.parts {
 		p := &w.parts[i]
 		clear(p.call.Takes) // the keys are the caller's
-		p.call.Takes, p.of = p.call.Takes[:0], p.of[:0]
+		p.call.Takes, p.of, p.unread, p.undone = p.call.Takes[:0], p.of[:0], nil, false
 	}
 	s.works.Put(w)
 }
@@ -160,7 +170,7 @@ func (w *work) divide(s *Store, call *stint.Call) {
 
 // decide asks one store after the other.
 func (w *work) decide(ctx context.Context, s *Store) error {
-	denied, last := false, 0
+	last := 0
 	for i := range w.parts {
 		if len(w.parts[i].of) > 0 {
 			last = i
@@ -174,20 +184,49 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 		if i < last {
 			p.postpone()
 		}
-		if err := p.ask(ctx, s.stores[i], w.whole, denied); err != nil {
-			return w.fail(ctx, s, i, err)
+		if err := p.ask(ctx, s.stores[i], w); err != nil {
+			return w.fail(ctx, s, i, partly.Muted(err))
 		}
-		if !denied && p.denies() {
-			denied = true
-			if err := w.giveBack(ctx, s, i); err != nil {
-				return unknown(err)
-			}
+		if err := w.conclude(ctx, s, i); err != nil {
+			return unknown(err)
 		}
 	}
-	if denied {
-		return nil
+	if !w.denied && !w.lost {
+		if err := w.finish(ctx, s, last); err != nil {
+			return err
+		}
 	}
-	return w.finish(ctx, s, last)
+	return w.unread()
+}
+
+// conclude gives back what was charged before a step whose part does not pass.
+func (w *work) conclude(ctx context.Context, s *Store, step int) error {
+	p := &w.parts[step]
+	switch {
+	case w.lost:
+	case p.lost():
+		p.undone, w.lost = true, true
+		if w.denied && w.owes(step) {
+			return errOwes
+		}
+		return w.giveBack(ctx, s, step, charged{debts: true})
+	case !w.denied && p.denies():
+		w.denied = true
+		return w.giveBack(ctx, s, step, charged{})
+	}
+	return nil
+}
+
+// unread returns what was said of states that cannot be read; nil: nothing.
+func (w *work) unread() error {
+	if len(w.said) < 2 {
+		return errors.Join(w.said...)
+	}
+	var takes []int
+	for _, err := range w.said {
+		takes = append(takes, partly.Said(err).Takes...)
+	}
+	return partly.Named(errors.Join(w.said...), takes)
 }
 
 // postpone makes a look of what can be done only when all has passed.
@@ -202,19 +241,46 @@ func (p *part) postpone() {
 // bar denies every call that it is part of, and its key is never written.
 var bar = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1, OnFailure: stint.Deny}
 
-// ask asks a store, so that it charges nothing where the call is denied already.
-func (p *part) ask(ctx context.Context, by stint.Store, whole *stint.Call, denied bool) error {
-	p.call.At = whole.At
-	if denied {
+// ask asks a store, so that it charges nothing where the call is denied already, or not decided.
+func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
+	p.call.At = w.whole.At
+	switch {
+	case w.lost:
+		p.look()
+	case w.denied:
 		p.bar()
 	}
-	if err := by.Decide(ctx, &p.call); err != nil {
+	err := by.Decide(ctx, &p.call)
+	if p.unread = partly.Said(err); p.unread != nil {
+		w.said = append(w.said, partly.Renumbered(err, p.of))
+	} else if err != nil {
 		return err
 	}
 	for n, i := range p.of {
-		whole.Results[i] = p.call.Results[n]
+		if partly.Decided(&p.call, p.unread, n) {
+			w.whole.Results[i] = p.call.Results[n]
+		}
 	}
 	return nil
+}
+
+// look makes looks of all that is not apart.
+func (p *part) look() {
+	for i := range p.call.Takes {
+		if t := &p.call.Takes[i]; !t.Apart {
+			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+		}
+	}
+}
+
+// lost says whether what is not apart was not decided.
+func (p *part) lost() bool {
+	for i := range p.call.Takes {
+		if !p.call.Takes[i].Apart && !partly.Decided(&p.call, p.unread, i) {
+			return true
+		}
+	}
+	return false
 }
 
 // bar adds a take that denies all that is not apart, on the same server.

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // DefaultAhead is how far ahead a node asks where Options are silent.
@@ -212,7 +212,7 @@ func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
 		n.fly(trip, now)
 		return trip
 	}
-	trip.conclude(!refused)
+	trip.conclude(!refused, false)
 	n.done(trip)
 	return nil
 }
@@ -316,27 +316,27 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		n.heard.Store(now.Mono)
 		n.delay.Store((7*n.delay.Load() + int64(now.since(trip.begun))) / 8)
 	}
-	pass := err == nil
-	unread, some := errors.AsType[*stint.StateError](err)
-	some = some && trip.whole == nil // whose takes stand each for itself
+	unread := partly.Said(err)
+	failed := err != nil && unread == nil
+	pass := !failed
 	for i := range trip.asks {
-		a, t := &trip.asks[i], &trip.Call.Takes[i]
-		if err == nil && trip.whole != nil {
+		a, t, said := &trip.asks[i], &trip.Call.Takes[i], err
+		if !failed && partly.Decided(&trip.Call, unread, i) {
+			said = nil
+		}
+		if said == nil && trip.whole != nil {
 			trip.whole.Results[trip.of[i]] = results[i]
-			pass = pass && (t.Apart || results[i].Allowed)
 		}
-		switch {
-		case a.entry == nil:
-		case some && !slices.Contains(unread.Takes, i):
-			n.land(a, t, trip.begun, now, results, i, nil)
-		default:
-			n.land(a, t, trip.begun, now, results, i, err)
+		pass = pass && (t.Apart || said == nil && results[i].Allowed)
+		if a.entry != nil {
+			n.land(a, t, trip.begun, now, results, i, said)
 		}
 	}
-	if trip.whole != nil {
-		trip.conclude(pass)
+	if trip.whole == nil {
+		return err
 	}
-	return err
+	trip.conclude(pass, failed)
+	return partly.Renumbered(err, trip.of)
 }
 
 // land takes the answer to what was asked about a key.
@@ -362,10 +362,10 @@ func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.De
 }
 
 // conclude gives back what was taken here, unless all that stands and falls together
-// passes.
-func (trip *Trip) conclude(pass bool) {
+// passes: all of it where the call failed.
+func (trip *Trip) conclude(pass, failed bool) {
 	for _, r := range trip.own {
-		if t := &trip.whole.Takes[r.take]; !pass && !t.Apart {
+		if t := &trip.whole.Takes[r.take]; failed || !pass && !t.Apart {
 			r.held.giveBack(t.Cost)
 			r.held.show(r.held.now(), r.now, &trip.whole.Results[r.take])
 		}

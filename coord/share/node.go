@@ -9,6 +9,7 @@ import (
 
 	"stint"
 	"stint/internal/fingerprint"
+	"stint/internal/partly"
 )
 
 // DefaultKeys is how many keys a node knows at most where Options are silent.
@@ -226,12 +227,15 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 	if trip.whole == nil {
 		return err
 	}
-	pass := err == nil
+	unread := partly.Said(err)
+	failed := err != nil && unread == nil
+	pass := !failed
 	for i, of := range trip.of {
-		if err != nil {
-			break
-		}
 		t, d := &trip.whole.Takes[of], &trip.whole.Results[of]
+		if failed || !partly.Decided(&trip.Call, unread, i) {
+			pass = pass && t.Apart
+			continue
+		}
 		*d = trip.Call.Results[i]
 		if r := trip.rules[i]; r != nil && r.own != nil {
 			n.join(r, t, now, d)
@@ -240,7 +244,7 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 	}
 	for _, i := range trip.own {
 		t := &trip.whole.Takes[i]
-		if pass || t.Apart && err == nil {
+		if pass || t.Apart && !failed {
 			continue
 		}
 		back := *t
@@ -248,7 +252,7 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 		*back.Undo = trip.whole.Results[i]
 		n.giveBack(n.rule(t, now), &back, now, &trip.whole.Results[i])
 	}
-	return err
+	return partly.Renumbered(err, trip.of)
 }
 
 // join makes of what the store said of the rest what is said of the limit.

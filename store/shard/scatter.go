@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // undoTimeout is how long it may take to give back what a call charged that is denied
@@ -20,6 +21,8 @@ type work struct {
 	call    *stint.Call
 	charged []charge // so far, to be given back if the call fails
 	lasting bool     // something was done that cannot be given back
+	unread  []int    // takes whose states cannot be read
+	said    []error  // of these
 }
 
 // charge is what was taken from a key.
@@ -36,6 +39,7 @@ type ask struct {
 	call   stint.Call
 	of     []int // what each take is about
 	err    error
+	unread *stint.StateError // what was not decided; nil: all was, or nobody can tell
 }
 
 // scatter decides a call whose keys lie on several servers, or on none.
@@ -63,13 +67,21 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 		err = w.whole(ctx, alone)
 	}
 	if err == nil {
-		return nil
+		return w.without()
 	}
 	_, failed := w.giveBack(ctx, w.charged)
 	if failed == nil && w.lasting {
 		failed = stint.ErrUnknown
 	}
 	return together(err, failed)
+}
+
+// without returns the error about states that cannot be read, nil where there are none.
+func (w *work) without() error {
+	if len(w.unread) == 0 {
+		return nil
+	}
+	return partly.Named(together(w.said...), w.unread)
 }
 
 // whole decides groups that lie on one server each, as those decide.
@@ -87,15 +99,30 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 	}
 	err := w.send(ctx, asks)
 	for _, a := range asks {
-		if a.err != nil {
+		if a.err != nil && a.unread == nil {
 			continue
 		}
 		for n, i := range a.of {
-			w.call.Results[i] = a.call.Results[n]
+			if partly.Decided(&a.call, a.unread, n) {
+				w.call.Results[i] = a.call.Results[n]
+			}
 		}
 		w.note(a)
+		w.miss(a, func(n int) []int { return a.of[n : n+1] })
 	}
 	return err
+}
+
+// miss notes which takes of the call a server could not read the states of: those that each
+// take it was asked stands for.
+func (w *work) miss(a *ask, of func(n int) []int) {
+	if a.unread == nil {
+		return
+	}
+	w.said = append(w.said, a.err)
+	for _, n := range a.unread.Takes {
+		w.unread = append(w.unread, of(n)...)
+	}
 }
 
 // asks are what servers are asked in one step.
@@ -113,7 +140,8 @@ func (l *asks) add(server, about int, t stint.Take) {
 	a.of = append(a.of, about)
 }
 
-// send puts to all servers what they are asked, at once.
+// send puts to all servers what they are asked, at once. Its error is not about states that
+// cannot be read: each ask says that itself.
 func (w *work) send(ctx context.Context, all asks) error {
 	one := func(a *ask) {
 		a.call.At = w.call.At
@@ -130,7 +158,9 @@ func (w *work) send(ctx context.Context, all asks) error {
 	others.Wait()
 	errs := make([]error, 0, len(all))
 	for _, a := range all {
-		errs = append(errs, a.err)
+		if a.unread = partly.Said(a.err); a.unread == nil {
+			errs = append(errs, partly.Muted(a.err))
+		}
 	}
 	return together(errs...)
 }
@@ -138,9 +168,10 @@ func (w *work) send(ctx context.Context, all asks) error {
 // note notes what a server charged that decided by itself what passes.
 func (w *work) note(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
+	decided := func(i int) bool { return partly.Decided(&a.call, a.unread, i) }
 	whole := true
 	for i := 0; i < len(takes); i += 1 + int(takes[i].Leans) {
-		whole = whole && (takes[i].Apart || results[i].Allowed)
+		whole = whole && (takes[i].Apart || decided(i) && results[i].Allowed)
 	}
 	for i := 0; i < len(takes); i++ {
 		leads, passed := i, whole
@@ -148,7 +179,9 @@ func (w *work) note(a *ask) {
 			passed = results[i].Allowed
 		}
 		for end := leads + int(takes[leads].Leans); ; i++ {
-			w.noteOne(a.server, &takes[i], &results[i], passed)
+			if decided(i) {
+				w.noteOne(a.server, &takes[i], &results[i], passed)
+			}
 			if i == end {
 				break
 			}
@@ -220,6 +253,9 @@ func (w *work) undo(ctx context.Context, charges []charge) ([]stint.Decision, er
 		return nil, err
 	}
 	for _, a := range asks {
+		if a.unread != nil {
+			return nil, partly.Muted(a.err)
+		}
 		for n, i := range a.of {
 			now[of(&charges[i])] = a.call.Results[n]
 		}

@@ -2,9 +2,12 @@ package shard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // tries is how often a call is decided anew whose denial was gone when the time was
@@ -22,7 +25,8 @@ const tries = 3
 type spread struct {
 	*work
 	*group
-	mark int // how much the call had charged before
+	mark int  // how much the call had charged before
+	done bool // something of it cannot be given back
 }
 
 // errand is what is to be done about a part.
@@ -47,6 +51,9 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	sp := &spread{work: w, group: g, mark: len(w.charged)}
 	for n := range tries {
 		done, err := sp.decide(ctx, n == tries-1)
+		if errors.Is(err, errUnread) {
+			return sp.abandon(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -58,6 +65,27 @@ func (w *work) spread(ctx context.Context, g *group) error {
 		w.call.Results[i] = g.parts[g.part[n]].result
 	}
 	return nil
+}
+
+// errUnread says that a state cannot be read: the call knows which.
+var errUnread = errors.New("shard: the state of a key cannot be read")
+
+// abandon ends a group of which some state cannot be read: nothing of it is decided.
+func (s *spread) abandon(ctx context.Context) error {
+	if s.done {
+		return fmt.Errorf("%w: %w", stint.ErrUnknown, partly.Muted(together(s.said...)))
+	}
+	return s.takeBack(ctx, true)
+}
+
+// takesOf returns which takes of the call an errand is about.
+func (s *spread) takesOf(e *errand) (takes []int) {
+	for n, part := range s.part {
+		if part == e.part {
+			takes = append(takes, s.group.of[n])
+		}
+	}
+	return takes
 }
 
 // decide decides the group; done is false where it has to be decided anew.
@@ -247,6 +275,15 @@ func (s *spread) run(ctx context.Context, list []errand) error {
 	err := s.send(ctx, asks)
 	for _, a := range asks {
 		if a.err != nil {
+			s.miss(a, func(n int) []int {
+				if a.of[n] < 0 {
+					return nil
+				}
+				return s.takesOf(&list[a.of[n]])
+			})
+			if err == nil {
+				err = errUnread
+			}
 			continue
 		}
 		d, _ := stint.Combine(a.call.Results)
@@ -297,11 +334,12 @@ func (s *spread) count(e *errand, passed bool) {
 	p := &s.parts[e.part]
 	switch {
 	case e.does == changes:
-		s.lasting = true
+		s.done = true
 	case e.cost == 0:
 	case passed && !p.result.Over:
 		s.charged = append(s.charged, charge{p.server, p.take, e.cost, p.result})
 	case !passed:
-		s.lasting = s.lasting || p.take.Limit.Spec().Overdraw
+		s.done = s.done || p.take.Limit.Spec().Overdraw
 	}
+	s.lasting = s.lasting || s.done
 }

@@ -1,0 +1,195 @@
+// Package partlytest has a store that cannot read some states, and sees that stores around it
+// say so of the right takes and decide all others.
+package partlytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// Store is a store that cannot read the states of some keys. All that is not decided as one with
+// one of these is decided.
+type Store struct {
+	stint.Store
+	Bad func(key stint.Key) bool
+}
+
+// Decide is part of stint.Store.
+func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+	var unread stint.StateError
+	together := true // what is not apart is decided
+	for i, t := range call.Takes {
+		if s.Bad(t.Key) {
+			unread.Takes = append(unread.Takes, i)
+			together = together && t.Apart
+		}
+	}
+	if unread.Takes == nil {
+		return s.Store.Decide(ctx, call)
+	}
+	well := stint.Call{At: call.At}
+	var of []int
+	for i := 0; i < len(call.Takes); i++ {
+		t, end := &call.Takes[i], i+int(call.Takes[i].Leans)
+		reads := !slices.ContainsFunc(unread.Takes, func(n int) bool { return i <= n && n <= end })
+		for ; i <= end; i++ {
+			if t.Apart && reads || !t.Apart && together {
+				well.Takes, of = append(well.Takes, call.Takes[i]), append(of, i)
+			}
+		}
+		i = end
+	}
+	if err := s.Store.Decide(ctx, &well); err != nil {
+		return err
+	}
+	call.Results = make([]stint.Decision, len(call.Takes)) // those of what was not decided deny
+	for n, i := range of {
+		call.Results[i] = well.Results[n]
+	}
+	return fmt.Errorf("partlytest: %w", &unread)
+}
+
+// noon is the time of all calls.
+var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+// Clock is one for the stores in memory behind.
+func Clock() stint.Instant { return noon }
+
+// Limits of which keys in calls are.
+var limits = [...]*stint.Limit{
+	stint.MustLimit(stint.Spec{Requests: 20, Per: time.Hour}),
+	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 20, Per: time.Hour, Burst: 20}),
+	stint.MustLimit(stint.Spec{Requests: 20, Per: time.Hour, Overdraw: true}),
+}
+
+// Run puts the same calls to one store, and to several with something before them: both must say
+// the same of the same takes. The stores come from server, one after the other, and have Clock.
+func Run(t *testing.T, server func() stint.Store, before func(server func() stint.Store) stint.Store) {
+	said, seeds := 0, 300
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range uint64(seeds) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		var away atomic.Bool
+		garbled := func() stint.Store {
+			return &Store{server(), func(key stint.Key) bool { return away.Load() && strings.HasPrefix(string(key), "bad") }}
+		}
+		one, several := garbled(), before(garbled)
+		for step := range 40 {
+			away.Store(r.IntN(4) > 0)
+			call := stint.Call{Takes: takes(r)}
+			want, got := stint.Call{Takes: slices.Clone(call.Takes)}, stint.Call{Takes: slices.Clone(call.Takes)}
+			wanted, err := one.Decide(t.Context(), &want), several.Decide(t.Context(), &got)
+			if errors.Is(err, stint.ErrUnknown) {
+				break // as it may be
+			}
+			differs := compare(&want, &got, wanted, err)
+			if differs != "" {
+				t.Fatalf("seed %d, step %d: %s\nof %s\n%v\n%v", seed, step, differs, show(&call), wanted, err)
+			}
+			if err != nil {
+				said++
+			}
+		}
+	}
+	if said < 5*seeds {
+		t.Errorf("only %d calls were decided in part", said)
+	}
+}
+
+// takes returns what a call may ask.
+func takes(r *rand.Rand) (list []stint.Take) {
+	used := map[stint.Key]bool{}
+	for range 1 + r.IntN(6) {
+		n := r.IntN(12)
+		key := stint.Key(fmt.Sprintf("key%d", n))
+		if n%3 == 0 {
+			key = "bad" + key
+		}
+		t := stint.Take{
+			Key: key, Limit: limits[n%len(limits)], Cost: r.Uint32N(5), Apart: r.IntN(3) == 0, Coordination: stint.Coordination(n % 4),
+		}
+		switch again := used[key]; {
+		case again && (t.Apart || !slices.ContainsFunc(list, func(o stint.Take) bool { return o.Key == key && !o.Apart && o.Op == stint.Ask })):
+			continue // between its stores others see what is charged
+		case !again && r.IntN(8) == 0:
+			t.Op = stint.Force
+		}
+		used[key] = true
+		list = append(list, t)
+		if r.IntN(6) == 0 && !used["lead"] {
+			list, used["lead"] = append(list, leading(r)...), true
+		}
+	}
+	return list
+}
+
+// leading returns a take that leans on another.
+func leading(r *rand.Rand) []stint.Take {
+	lead := stint.Take{Key: "lead", Limit: limits[1], Cost: r.Uint32N(5), Leans: 1, Apart: r.IntN(2) == 0}
+	pool := stint.Take{Key: "pool", Limit: limits[1], Cost: lead.Cost, Apart: lead.Apart}
+	switch r.IntN(4) {
+	case 0:
+		lead.Key = "badlead"
+	case 1:
+		pool.Key = "badpool"
+	}
+	return []stint.Take{lead, pool}
+}
+
+// compare says in what two answers differ.
+func compare(want, got *stint.Call, wanted, err error) string {
+	say := func(err error) []int {
+		if said, ok := errors.AsType[*stint.StateError](err); ok {
+			return said.Takes
+		}
+		return nil
+	}
+	if (wanted == nil) != (err == nil) || !slices.Equal(say(wanted), say(err)) {
+		return fmt.Sprintf("%d cannot be read, want %d", say(err), say(wanted))
+	}
+	for i := range want.Takes {
+		if wanted != nil && !decided(want, say(wanted), i) {
+			continue
+		}
+		w, g := &want.Results[i], &got.Results[i]
+		if w.Allowed != g.Allowed || w.Remaining != g.Remaining || w.Over != g.Over || w.Limit != g.Limit {
+			return fmt.Sprintf("take %d: %+v, want %+v", i, *g, *w)
+		}
+	}
+	return ""
+}
+
+// decided says whether a take was decided where these were not.
+func decided(call *stint.Call, unread []int, take int) bool {
+	group := func(n int) int {
+		if !call.Takes[n].Apart {
+			return -1
+		}
+		for n > 0 && call.Takes[n-1].Leans > 0 {
+			n--
+		}
+		return n
+	}
+	return !slices.ContainsFunc(unread, func(n int) bool { return group(n) == group(take) })
+}
+
+// show writes a call.
+func show(call *stint.Call) string {
+	var s strings.Builder
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		fmt.Fprintf(&s, "%d: op %d %s cost %d, leans %d, apart %v, %v; ", i, t.Op, t.Key, t.Cost, t.Leans, t.Apart, t.Coordination)
+	}
+	return s.String()
+}
