@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -12,12 +13,13 @@ import (
 	"stint/coord/lease"
 	"stint/coord/share"
 	"stint/guard"
+	"stint/internal/tale"
 	"stint/store/redis"
 	"stint/store/refusals"
 )
 
 const (
-	// lookEvery is how often a server on the network is asked whether it can decide.
+	// lookEvery is how often a server on the network is asked whether it is there.
 	lookEvery = time.Second
 
 	// lookTimeout is how long it may take to answer that, its first connection included.
@@ -46,10 +48,9 @@ type serverState struct {
 	logged  bool       // the log's last word is that it cannot be
 	seen    bool       // it could be used at some time
 	spared  uint64     // what the guard spared the server when somebody last looked
-	unread  uint64     // calls until then of which a state could not be read
-	named   string     // what was logged of a state that cannot be read
-	quiet   int        // looks before another one is
-	garbled int        // looks for which the log's last word is still that there are such; 0: it is not
+	unread  tale.Tale  // of calls of which a state could not be read
+	failed  tale.Tale  // of calls that failed while others did not
+	failing string     // why some did between the last two looks; "" if none did
 }
 
 // openServer opens the server at a URL.
@@ -109,16 +110,20 @@ func (a *App) lookAll(ctx context.Context) {
 	all.Wait()
 }
 
-// look asks a server whether it can decide. That it can be used again is noted when the
-// guard says so too. The first time its settings are looked at.
+// look asks a server whether it is there, and where there is a reason to doubt it, whether it
+// can decide. That it can be used again is noted when the guard says so too. The first time its
+// settings are looked at.
 func (a *App) look(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if err := s.shared.Probe(ctx); err != nil {
+	ask := s.shared.Ping
+	if s.doubtful() {
+		ask = s.shared.Probe
+	}
+	if err := ask(ctx); err != nil {
 		a.serverFails(s, err)
 		return
 	}
-	a.lookUnread(s)
 	if s.try(ctx); s.guarded.Status().Away {
 		return
 	}
@@ -132,31 +137,47 @@ func (a *App) look(ctx context.Context, s *server) {
 	if back || first {
 		a.warnOfServer(ctx, s)
 	}
+	a.lookCalls(s, back)
 }
 
-// quietLooks is how many looks without a state that cannot be read end the tale of them.
-const quietLooks = 60
+// doubtful says whether a server that is there may still be unable to decide.
+func (s *server) doubtful() bool {
+	failed := s.guarded.Status().Errors
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return !s.state.seen || s.state.logged || s.state.problem != "" || failed > s.state.failed.Seen
+}
 
-// lookUnread logs that states cannot be read, when that begins, once a minute if it is another
-// one by then, and when no such one was met for a minute.
-func (a *App) lookUnread(s *server) {
+// lookCalls logs that some calls fail, of a server that decides others. What failed before it
+// was back has been told.
+func (a *App) lookCalls(s *server, back bool) {
 	status := s.guarded.Status()
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	more := status.Unread - s.state.unread
-	s.state.quiet = max(0, s.state.quiet-1)
-	switch s.state.unread = status.Unread; {
-	case more > 0 && (s.state.garbled == 0 || s.state.quiet == 0 && status.UnreadErr.Error() != s.state.named):
-		s.state.named, s.state.quiet = status.UnreadErr.Error(), quietLooks
-		a.log.Error("the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
-			"store", s.name, "problem", status.UnreadErr, "hint", redisHint(status.UnreadErr))
-		fallthrough
-	case more > 0:
-		s.state.garbled = quietLooks
-	case s.state.garbled > 0:
-		if s.state.garbled--; s.state.garbled == 0 {
-			a.log.Info("no state was met for a minute that cannot be read", "store", s.name)
-		}
+	tell, over := s.state.unread.Look(status.Unread, status.UnreadErr)
+	a.tell(s, tell, over, status.UnreadErr,
+		"the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
+		"no state was met for a minute that cannot be read")
+	s.state.failing = ""
+	if back {
+		s.state.failed.Seen = status.Errors
+	}
+	if status.Errors > s.state.failed.Seen {
+		s.state.failing = status.Failed.Error()
+	}
+	tell, over = s.state.failed.Look(status.Errors, status.Failed)
+	a.tell(s, tell, over, status.Failed,
+		"the store fails some calls; their rules are answered by their on_store_failure",
+		"the store has failed no call for a minute")
+}
+
+// tell logs that faults begin, or that they are over.
+func (a *App) tell(s *server, begins, over bool, fault error, beginning, end string) {
+	if begins {
+		a.log.Error(beginning, "store", s.name, "problem", fault, "hint", redisHint(fault))
+	}
+	if over {
+		a.log.Info(end, "store", s.name)
 	}
 }
 
@@ -187,18 +208,19 @@ func (s *server) try(ctx context.Context) {
 // looked is the limit of a peek that nobody is charged for.
 var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
-// problem is what is wrong with the server; "" for nothing.
-func (s *server) problem() string {
+// problem is what is wrong with the server; "" for nothing. It may be away for that, or fail
+// some calls.
+func (s *server) problem() (text string, away bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	return s.state.problem
+	return cmp.Or(s.state.problem, s.state.failing), s.state.problem != ""
 }
 
 // problem is what /readyz says is wrong with the store.
 func (s *stores) problem() string {
 	var all []string
 	for _, one := range s.servers {
-		problem := one.problem()
+		problem, _ := one.problem()
 		if problem != "" && len(s.servers) > 1 {
 			problem = one.name + ": " + problem
 		}

@@ -117,7 +117,8 @@ func (s *stores) stats() telemetry.StoreStats {
 func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	for _, one := range s.servers {
 		g := one.guarded.Status()
-		sum.Away = sum.Away || g.Away || one.problem() != ""
+		_, away := one.problem()
+		sum.Away = sum.Away || g.Away || away
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared

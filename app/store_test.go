@@ -87,30 +87,44 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 }
 
-// A Redis that answers but cannot count is told of though nobody asks for a limit: a replica,
-// one whose memory is full.
+// A Redis that answers but cannot count is told of when the service starts, though nobody asks
+// for a limit, and otherwise when one call has failed: a replica, one whose memory is full. One
+// that fails some calls is told of as such.
 func TestRedisThatCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := start(t, func(c *Config) { c.Store, c.StoreTimeout = server.URL(), patient })
-	at := 0
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, policies)
+	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	at := s.log.await(t, 0, "the store cannot be used", "READONLY", "hint=\"")
+	if s.metric("stint_store_available") != 0 {
+		t.Error("a replica is available")
+	}
+	server.Do("REPLICAOF", "NO", "ONE")
+	at = s.log.await(t, at, "the store is back")
 	for _, fault := range []struct {
-		problem         string
+		problem, told   string
 		prepare, repair []string
 	}{
-		{"READONLY", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
-		{"OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+		{"OOM", "the store cannot be used", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+		{"NOPERM", "the store fails some calls", []string{"ACL", "SETUSER", "default", "resetkeys", "~*probe"}, []string{"ACL", "SETUSER", "default", "~*"}},
 	} {
 		server.Do(fault.prepare...)
-		at = s.log.await(t, at, "the store cannot be used", fault.problem, "hint=\"")
-		if _, _, ready := s.get("admin", "/readyz"); !strings.Contains(ready, fault.problem) {
-			t.Errorf("/readyz: %s, want %s", ready, fault.problem)
+		if body := s.check("login"); !strings.Contains(body, `"degraded":true`) {
+			t.Errorf("%s: %s", fault.problem, body)
 		}
-		if s.metric("stint_store_available") != 0 {
-			t.Errorf("%s: available", fault.problem)
-		}
+		at = s.log.await(t, at, fault.told, fault.problem, "hint=\"")
+		redistest.Until(t, "/readyz says so", func() bool {
+			s.check("login")
+			_, _, ready := s.get("admin", "/readyz")
+			return strings.Contains(ready, fault.problem)
+		})
 		server.Do(fault.repair...)
-		at = s.log.await(t, at, "the store is back")
+		redistest.Until(t, "it is not said any more", func() bool {
+			_, _, ready := s.get("admin", "/readyz")
+			return strings.Contains(ready, `"error":""`) && strings.Contains(s.check("free"), `"degraded":false`)
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ type breaker struct {
 	err     error     // the last one
 
 	timeouts, errors, spared, unread uint64
-	unreadErr                        error // the last of them
+	failed, unreadErr                error // the last of errors and of unread
 }
 
 // admit says whether a call may ask the store, and whether it is a try.
@@ -76,6 +76,7 @@ func (b *breaker) bad(f *flight, err error, late bool) {
 		b.timeouts++
 	} else {
 		b.errors++
+		b.failed = err
 	}
 	switch {
 	case f.try:

@@ -170,7 +170,7 @@ func (g *gate) status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, UnreadErr: b.unreadErr}
+	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, Failed: b.failed, UnreadErr: b.unreadErr}
 	if b.open {
 		s.Err = b.err
 	}

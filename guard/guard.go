@@ -134,9 +134,10 @@ type Status struct {
 
 	// Timeouts and Errors count the calls that the store failed to answer in time, or
 	// failed otherwise; Spared those that did not ask it while it was away; Unread those of
-	// which it could not read some state, and UnreadErr is what it said of the last one.
+	// which it could not read some state. Failed and UnreadErr are what it said of the last of
+	// Errors and of Unread.
 	Timeouts, Errors, Spared, Unread uint64
-	UnreadErr                        error
+	Failed, UnreadErr                error
 }
 
 // New returns a store that asks inner, and follows the policies where inner cannot.

@@ -1,0 +1,39 @@
+package tale_test
+
+import (
+	"errors"
+	"testing"
+
+	"stint/internal/tale"
+)
+
+func TestLook(t *testing.T) {
+	one, other := errors.New("one"), errors.New("other")
+	var tl tale.Tale
+	for i, step := range []struct {
+		times      int // how often it is looked before the last of these looks, without a new fault
+		faults     uint64
+		fault      error
+		tell, over bool
+	}{
+		{times: 5},
+		{faults: 2, fault: one, tell: true},
+		{faults: 1, fault: one},
+		{times: 10, faults: 1, fault: other}, // too soon
+		{times: tale.Quiet - 1, faults: 1, fault: other, tell: true},
+		{times: tale.Quiet - 1, faults: 1, fault: other}, // told before
+		{times: tale.Quiet - 2},
+		{over: true},
+		{times: 100},
+		{faults: 1, fault: other, tell: true},
+	} {
+		for range step.times {
+			if tell, over := tl.Look(tl.Seen, step.fault); tell || over {
+				t.Fatalf("step %d: %v, %v without a fault", i, tell, over)
+			}
+		}
+		if tell, over := tl.Look(tl.Seen+step.faults, step.fault); tell != step.tell || over != step.over {
+			t.Errorf("step %d: tell %v, over %v; want %v, %v", i, tell, over, step.tell, step.over)
+		}
+	}
+}
