@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // Trip is what a node asks the store: whoever gets one puts Call to it, and then hands both
@@ -117,9 +118,7 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) (Next, error) {
 		for i := range trip.items {
 			n.install(&trip.items[i], trip.Call, 0, now, err)
 		}
-		if err == nil {
-			n.touched(trip.Call)
-		}
+		n.touched(trip.Call, err)
 	}
 	return Done, err
 }
@@ -176,10 +175,18 @@ func (n *Node) install(it *item, call *stint.Call, i int, now stint.Instant, err
 	return ok
 }
 
-// touched has the node look again at keys that a call changed at the store.
-func (n *Node) touched(call *stint.Call) {
+// touched has the node look again at keys that a call changed at the store, or parts of it
+// where that could not read all states.
+func (n *Node) touched(call *stint.Call, err error) {
+	unread := partly.Said(err)
+	if err != nil && unread == nil {
+		return
+	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
+		if !partly.Decided(call, unread, i) {
+			continue
+		}
 		if t.Coordination != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"stint"
 	"stint/coord/eventual"
 	"stint/internal/fleettest"
+	"stint/internal/partly/partlytest"
 )
 
 // garbled is a store that cannot read the states of keys which begin with what it says.
@@ -193,6 +194,32 @@ func TestUnreadOnItsWay(t *testing.T) {
 		}
 		if n := f.Nodes[0].Stats().Unread; n != 0 {
 			t.Errorf("%d keys cannot be read in the end", n)
+		}
+	})
+}
+
+// A key that is reset is forgotten here too where the state of another key of the call cannot be
+// read.
+func TestResetBesideUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1, eventual.Options{})
+		server := &partlytest.Store{Store: f.Store.Store, Bad: func(key stint.Key) bool { return key == "bad" }}
+		f.Store.Store = server
+		f.Decide(t, 0, take("good", thousand, 5))
+		pass(150 * time.Millisecond)
+		f.Decide(t, 0, take("good", thousand, 3))
+		reset, bad := take("good", thousand, 0), stint.Take{Key: "bad", Limit: thousand, Cost: 1, Apart: true}
+		reset.Op, reset.Apart = stint.Reset, true
+		err := f.Nodes[0].Decide(context.Background(), &stint.Call{Takes: []stint.Take{bad, reset}})
+		if unread, is := errors.AsType[*stint.StateError](err); !is || !slices.Equal(unread.Takes, []int{0}) {
+			t.Errorf("%v", err)
+		}
+		if n := f.Decide(t, 0, take("good", thousand, 0))[0].Remaining; n != 1000 {
+			t.Errorf("%d are left here after a reset", n)
+		}
+		pass(time.Second)
+		if n := f.Stored(t, "good", thousand).Remaining; n != 1000 {
+			t.Errorf("%d are left at the store after a reset", n)
 		}
 	})
 }
