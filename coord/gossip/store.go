@@ -197,6 +197,7 @@ func (s *Store) Run(ctx context.Context) {
 		case message := <-s.wants:
 			s.send(s.node.Receive(message, s.clock.Now()))
 		case <-ctx.Done():
+			s.send(s.node.Last(s.clock.Now())) // before what may take long
 			<-looking
 			s.send(s.node.Last(s.clock.Now()))
 			s.peers.Close()

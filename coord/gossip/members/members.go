@@ -23,6 +23,7 @@ const (
 	joinEvery = 10 * time.Second // and when somebody is
 	leaving   = 500 * time.Millisecond
 	dialing   = 2 * time.Second  // how long a connection may take
+	sending   = 2 * time.Second  // and how long a message on it
 	lonely    = 10 * time.Second // without others until that is logged
 
 	maxWaiting = 256 << 20 // bytes of long messages that wait for one peer
@@ -61,6 +62,7 @@ type Members struct {
 	list    *memberlist.Memberlist
 	to      gossip.Receiver
 	refused atomic.Uint64
+	sending time.Duration // see there
 
 	mu   sync.RWMutex // guards what follows
 	here map[uint64]*peer
@@ -88,18 +90,18 @@ func New(o Options) *Members {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Members{o: o, here: make(map[uint64]*peer), told: make(map[string]bool)}
+	return &Members{o: o, sending: sending, here: make(map[uint64]*peer), told: make(map[string]bool)}
 }
 
 // Open listens, see gossip.Peers.
 func (m *Members) Open(to gossip.Receiver) error {
-	host, port, err := net.SplitHostPort(m.o.Addr)
+	host, service, err := net.SplitHostPort(m.o.Addr)
 	if err != nil {
 		return err
 	}
-	number, err := strconv.ParseUint(port, 10, 16)
+	number, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
-		return fmt.Errorf("port %q: %w", port, err)
+		return fmt.Errorf("port %q: %w", service, err)
 	}
 	ip := "0.0.0.0"
 	if host != "" {
@@ -110,9 +112,14 @@ func (m *Members) Open(to gossip.Receiver) error {
 		ip = address.String()
 	}
 	m.to = to
+	t, err := m.newTransport(ip, int(number))
+	if err != nil {
+		return err
+	}
+	port := t.GetAutoBindPort()
 	c := memberlist.DefaultLANConfig()
 	c.Name = nameOf(to.ID())
-	c.BindAddr, c.BindPort, c.AdvertisePort = ip, int(number), int(number)
+	c.Transport, c.BindAddr, c.BindPort, c.AdvertisePort = t, ip, port, port
 	c.SecretKey = m.o.Key
 	c.Label = m.o.Label
 	c.EnableCompression = false
@@ -121,6 +128,7 @@ func (m *Members) Open(to gossip.Receiver) error {
 	c.LogOutput = &logs{m}
 	list, err := memberlist.Create(c)
 	if err != nil {
+		_ = t.Shutdown() // nobody else knows it
 		return err
 	}
 	m.mu.Lock()
@@ -256,13 +264,27 @@ func (m *Members) join(ctx context.Context) {
 			strangers = append(strangers, address)
 		}
 	}
-	if len(strangers) == 0 {
-		return
-	}
-	if _, err := m.list.Join(strangers); err != nil {
-		m.o.Log.Debug("gossip: not all nodes could be joined", "problem", err)
+	var all sync.WaitGroup
+	defer all.Wait()
+	free := make(chan struct{}, joining)
+	for _, address := range strangers {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		all.Go(func() {
+			if _, err := m.list.Join([]string{address}); err != nil {
+				m.o.Log.Debug("gossip: a node could not be joined", "problem", err)
+			}
+			<-free
+		})
 	}
 }
+
+// joining is how many nodes are asked at a time to be members: one that does not answer keeps
+// nobody waiting for the others.
+const joining = 16
 
 // lookup returns the addresses that Options.Join stand for now.
 func (m *Members) lookup(ctx context.Context) (all []string) {
