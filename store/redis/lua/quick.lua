@@ -111,7 +111,7 @@ local function write(key, value, head, life, t, was)
   if t ~= digits_of then -- keys that were idle have the same digits, and live as long
     digits, digits_of = format(whole, t), t
   end
-  if renew == 0 and was > 0 and value ~= true and (life or floor(was / block) == floor(t / block)) and #value <= #head + #digits then
+  if renew == 0 and was > 0 and value ~= true and (life or was % block + t - was < block) and #value <= #head + #digits then
     if #head ~= offset_of then
       offset, offset_of = format('%d', #head), #head
     end
@@ -154,9 +154,10 @@ local result, states = { now, unpack(keys) }, {} -- no longer than it will be
 local grouped = #groups > 0
 local place, units, full, wait, base, head, life
 
+local plans, counts = { byte(plan, 1, #turns) }, { byte(turns, 1, -1) }
 for i = 1, #turns do
-  if byte(plan, i) ~= place then
-    place = byte(plan, i)
+  if plans[i] ~= place then
+    place = plans[i]
     units, full, wait, base, head, life = form_of(place)
   end
   local key, value = keys[i], values[i]
@@ -165,7 +166,7 @@ for i = 1, #turns do
   if t >= 0 then
     local used = t > base and t - base or 0
     local sum = used
-    for _ = 1, byte(turns, i) do
+    for _ = 1, counts[i] do
       if sum + units > full or sum > wait then
         break
       end
