@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 const policies = `
@@ -89,5 +90,53 @@ func TestFrozenRedis(t *testing.T) {
 	}
 	if _, _, ready := s.get("admin", "/readyz"); !strings.Contains(ready, `"error":""`) {
 		t.Errorf("/readyz: %s", ready)
+	}
+}
+
+// A header that is switched on marks what a policy answered, and nothing else.
+func TestDegradedHeader(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Stop()
+	var files []string
+	for domain, policy := range map[string]string{"open": "allow", "shut": "deny"} {
+		file := filepath.Join(t.TempDir(), domain+".yaml")
+		write(t, file, fmt.Sprintf(`
+domain: %s
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+descriptors:
+  - key: remote_address
+    rate_limit: {per: 1h, requests: 1000, on_store_failure: %s}
+`, domain, policy))
+		files = append(files, file)
+	}
+	s := start(t, func(c *Config) {
+		c.Rules, c.Store, c.StoreTimeout = files, server.URL(), patient
+		c.TrustedProxies, c.Demo, c.DegradedHeader = []string{"127.0.0.0/8"}, "open", "X-Degraded"
+	})
+	asked := http.Header{"X-Original-Uri": {"/"}, "X-Original-Method": {"GET"}, "X-Forwarded-For": {"192.0.2.7"}}
+	ask := func(path string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("http")+path, nil)
+		xtest.Must(t, err)
+		req.Header = asked
+		resp, err := client.Do(req)
+		xtest.Must(t, err)
+		xtest.Must(t, resp.Body.Close())
+		return resp.StatusCode, resp.Header.Get("X-Degraded")
+	}
+	for path, want := range map[string]int{"/v1/auth?domain=open": 200, "/v1/auth?domain=shut": 503, "/demo": 200} {
+		if status, mark := ask(path); status != want || mark != "true" {
+			t.Errorf("%s without Redis: %d, %q", path, status, mark)
+		}
+	}
+	server.Restart()
+	s.log.await(t, 0, "the store is back")
+	redistest.Until(t, "Redis decides", func() bool { _, mark := ask("/demo"); return mark == "" })
+	for _, path := range []string{"/v1/auth?domain=open", "/v1/auth?domain=shut"} {
+		if status, mark := ask(path); status != 200 || mark != "" {
+			t.Errorf("%s with Redis: %d, %q", path, status, mark)
+		}
 	}
 }

@@ -149,6 +149,10 @@ type Config struct {
 	// denied at once, so it must be shorter than the proxies' own timeout.
 	AuthWait time.Duration
 
+	// DegradedHeader (degraded-header) is the name of a header that /v1/auth and /demo set to
+	// "true" on answers of failure policies. Empty, the default: none.
+	DegradedHeader string
+
 	// Demo (demo) is the domain whose http rules limit GET /demo on the HTTP
 	// address. Empty, the default: there is no /demo.
 	Demo string

@@ -74,8 +74,9 @@ func (a *App) trafficHandler() http.Handler {
 	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
-			OnError:  func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-			OnMisuse: (&quiet.Misuses{Log: a.log, Path: httpapi.AuthPath}).Tell,
+			DegradedHeader: a.config.DegradedHeader,
+			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
+			OnMisuse:       (&quiet.Misuses{Log: a.log, Path: httpapi.AuthPath}).Tell,
 		},
 		JSON:    a.rls.JSON(),
 		Healthy: func() bool { return a.phase.Load() == running },
@@ -96,7 +97,7 @@ func (a *App) trafficHandler() http.Handler {
 // demoHandler answers GET /demo as any handler behind httplimit would.
 func (a *App) demoHandler() http.Handler {
 	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
-		Trusted: a.config.proxies(),
+		Trusted: a.config.proxies(), DegradedHeader: a.config.DegradedHeader,
 		OnError: func(r *http.Request, err error) { a.log.Error("no decision", "path", r.URL.Path, "error", err) },
 	})
 	mux := http.NewServeMux()

@@ -91,6 +91,7 @@ func (c *Config) Settings() []Setting {
 		{"auth-domain", "`DOMAIN` of the http rules that answer GET /v1/auth", setting.Text(&c.AuthDomain, nil)},
 		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", &status{&c.AuthDeny}},
 		{"auth-wait", "longest `TIME` that /v1/auth holds an answer back", setting.Duration(&c.AuthWait)},
+		{"degraded-header", "`NAME` of a header that says true where on_store_failure answered /v1/auth or /demo", setting.Text(&c.DegradedHeader, checkFieldName)},
 		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", setting.Text(&c.Demo, nil)},
 		{"pprof", "serve /debug/pprof on the admin address", setting.Flag(&c.Pprof)},
 		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", setting.Duration(&c.DrainDelay)},

@@ -67,6 +67,10 @@ type AuthOptions struct {
 	// should have waited passes, or fails, at once. 0: not at all; at most MostWait.
 	Wait time.Duration
 
+	// DegradedHeader is the name of a header that is set to "true" on every answer that a
+	// failure policy gave because the store could not. "": none.
+	DegradedHeader string
+
 	// OnError is told of every request that the store could not decide. It must not
 	// block. Nil: nobody is told.
 	OnError func(error)
@@ -171,6 +175,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		a.refuser.Unidentified(&w.refusal, accept)
 	case what == ask.Undecided:
 		a.report(err)
+		a.degraded(resp)
 		if policy, _ := rules.OnFailure(&w.Scratch); policy == rule.Allow {
 			pass(w, resp, false)
 			return nil
@@ -194,6 +199,9 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 // says whether the request passes.
 func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []string, resp *Response) bool {
 	v := &w.Verdict
+	if v.Degraded {
+		a.degraded(resp)
+	}
 	if v.Listed != nil {
 		if v.Allowed {
 			pass(w, resp, true)
@@ -239,6 +247,13 @@ func (a *auth) hold(ctx context.Context, q *authQuery, v *limiter.Verdict) (left
 		a.report(err)
 	}
 	return left
+}
+
+// degraded marks an answer that is a failure policy's.
+func (a *auth) degraded(resp *Response) {
+	if a.options.DegradedHeader != "" {
+		resp.set(a.options.DegradedHeader, "true")
+	}
 }
 
 // unavailable makes the refusal of a request whose limits cannot be asked.
