@@ -203,7 +203,10 @@ func (s *Store) reason(said error) error {
 	if said != nil {
 		return said
 	}
-	return fmt.Errorf("guard: %w: %w", ErrAway, s.gate.status().Err)
+	if why := s.gate.status().Err; why != nil {
+		return fmt.Errorf("guard: %w: %w", ErrAway, why)
+	}
+	return fmt.Errorf("guard: %w", ErrAway) // and is back by now
 }
 
 // tell passes a change on, in order.

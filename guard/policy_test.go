@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,5 +356,14 @@ func TestAllocations(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// What is said of a store that is back again by then is whole too.
+func TestReason(t *testing.T) {
+	b := newBench(t, unhurried)
+	err := b.reason(nil)
+	if !errors.Is(err, ErrAway) || strings.Contains(err.Error(), "%!") {
+		t.Errorf("%v", err)
 	}
 }

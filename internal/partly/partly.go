@@ -36,6 +36,9 @@ func Decided(call *stint.Call, said *stint.StateError, i int) bool {
 	}
 	last := first + int(call.Takes[first].Leans)
 	return !slices.ContainsFunc(said.Takes, func(n int) bool {
+		if n < 0 || n >= len(call.Takes) {
+			return true // nobody knows what that is
+		}
 		return first <= n && n <= last || !call.Takes[i].Apart && !call.Takes[n].Apart
 	})
 }
@@ -49,7 +52,7 @@ func Renumbered(err error, of []int) error {
 	}
 	var takes []int
 	for _, n := range said.Takes {
-		if n < len(of) && of[n] >= 0 {
+		if n >= 0 && n < len(of) && of[n] >= 0 {
 			takes = append(takes, of[n])
 		}
 	}

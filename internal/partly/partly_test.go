@@ -52,6 +52,8 @@ func TestDecided(t *testing.T) {
 		{[]stint.Take{one, apart, one, apart}, []int{0}, []bool{false, true, false, true}},
 		{[]stint.Take{apartLeans, apart, one, apart}, []int{1}, []bool{false, false, true, true}},
 		{[]stint.Take{apartLeans, apart, one, apart}, []int{0}, []bool{false, false, true, true}},
+		{[]stint.Take{apart, one}, []int{2}, []bool{false, false}},
+		{[]stint.Take{apart, one}, []int{-1}, []bool{false, false}},
 		{[]stint.Take{leans, one, one, apart}, []int{1}, []bool{false, false, false, true}},
 		{[]stint.Take{apartLeans, apart, apartLeans, apart}, []int{3}, []bool{true, true, false, false}},
 	} {
@@ -79,6 +81,7 @@ func TestRenumbered(t *testing.T) {
 		{[]int{0, 1}, []int{2, 1}, []int{1, 2}, "store: the states of takes [1 2] cannot be read; mend the key"},
 		{[]int{0, 1}, []int{2, 2}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 		{[]int{0, 1}, []int{2, -1}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
+		{[]int{-1, 0}, []int{2}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 		{[]int{0, 1}, []int{2}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 		{[]int{1}, []int{2, -1}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 	} {
