@@ -102,6 +102,9 @@ func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
 			missed = true
 		}
 	}
+	if r.err != nil {
+		return // the rest of it is missed when the next one comes
+	}
 	t := &n.talk
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -201,3 +201,30 @@ func TestForeign(t *testing.T) {
 		t.Errorf("told %d times of who came twice", times)
 	}
 }
+
+// What stands behind the part of a message that cannot be read is asked for.
+func TestDamagedBehind(t *testing.T) {
+	f := newNodes(t, 2)
+	f.meet(0, 1)
+	f.run(20)
+	l := stint.MustLimit(stint.Spec{Requests: 10, Per: stint.MaxPer, CarryDebt: true})
+	keys := []stint.Key{"a", "b", "c"}
+	look := func(at int, cost uint32) (left []int64) {
+		for _, key := range keys {
+			call := stint.Call{Takes: []stint.Take{{Key: key, Limit: l, Cost: cost}}}
+			if err := f.list[at].Decide(&call, f.now); err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, call.Results[0].Remaining)
+		}
+		return left
+	}
+	look(1, 4)
+	for _, m := range f.list[1].Tick(f.now) {
+		f.list[0].Receive(m.Bytes[:len(m.Bytes)-2], f.now)
+	}
+	f.run(20)
+	if left := look(0, 0); !slices.Equal(left, []int64{6, 6, 6}) || f.list[0].Stats().Damaged != 1 {
+		t.Errorf("%d are left of %s, and %d messages were damaged", left, keys, f.list[0].Stats().Damaged)
+	}
+}
