@@ -98,7 +98,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 	server := redistest.Start(t)
 	s := openIn(t, server, "forget")
 	for i := range 5 {
-		if d := take(t, s, "a", forms[4], 1); d.Remaining != int64(99-i) {
+		if d := takeAt(t, s, noon, "a", forms[4], 1); d.Remaining != int64(99-i) {
 			t.Fatalf("%+v", d)
 		}
 		server.Do("SCRIPT", "FLUSH")
@@ -239,7 +239,7 @@ func TestDatabases(t *testing.T) {
 		if database == "/0" {
 			want = 98
 		}
-		if d := take(t, s, "a", forms[0], 1); d.Remaining != want {
+		if d := takeAt(t, s, noon, "a", forms[0], 1); d.Remaining != want {
 			t.Errorf("database %q: %+v", database, d)
 		}
 	}

@@ -18,7 +18,13 @@ var lent = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1,
 // lend asks for one unit and a loan.
 func lend(t testing.TB, s stint.Store, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
 	t.Helper()
-	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Coordination: stint.Leased, Loan: &a}}}
+	return lendAt(t, s, 0, key, a)
+}
+
+// lendAt is lend at a time, 0 for that of the server.
+func lendAt(t testing.TB, s stint.Store, at stint.Instant, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
+	t.Helper()
+	call := stint.Call{At: at, Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Coordination: stint.Leased, Loan: &a}}}
 	if err := s.Decide(context.Background(), &call); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +153,7 @@ func TestLendOnCluster(t *testing.T) {
 	parts, began := map[int]bool{}, map[stint.Key]stint.Instant{}
 	for _, key := range []stint.Key{"a", "b", "c", "d", "e", "f"} {
 		parts[s.Part(&stint.Take{Key: key, Limit: lent})] = true
-		d, a := lend(t, s, key, stint.Loan{Node: 7, Seq: 1, Want: 10})
+		d, a := lendAt(t, s, noon, key, stint.Loan{Node: 7, Seq: 1, Want: 10})
 		if !d.Allowed || a.Grant != 10 {
 			t.Errorf("%s: %+v %+v", key, d, a)
 		}
@@ -172,7 +178,7 @@ func TestLendOnCluster(t *testing.T) {
 			return &stint.Loan{Node: 7, Seq: uint64(i) + 2, Want: 10, Kept: test.kept[n], Epoch: began[key]}
 		}
 		a, b := ask(0, "a"), ask(1, "b")
-		call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: a}, {Key: "b", Limit: lent, Cost: test.cost, Loan: b}}}
+		call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: a}, {Key: "b", Limit: lent, Cost: test.cost, Loan: b}}}
 		if err := s.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)
 		}

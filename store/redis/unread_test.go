@@ -42,10 +42,7 @@ func TestUnread(t *testing.T) {
 	server := redistest.Start(t)
 	s := openIn(t, server, "unread")
 	for _, limit := range forms {
-		if limit.Spec().StartFull {
-			continue // what it has left follows the clock
-		}
-		fresh := take(t, s, "fresh", limit, 0).Remaining
+		fresh := takeAt(t, s, noon, "fresh", limit, 0).Remaining
 		for what, words := range spoil {
 			name := "unread:" + limit.Algorithm().String() + ":bad"
 			words = slices.Clone(words)
@@ -56,8 +53,8 @@ func TestUnread(t *testing.T) {
 			if _, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &one)); !is {
 				t.Errorf("%s of %s alone is not named", what, name)
 			}
-			before := take(t, s, "good", limit, 0).Remaining
-			call := stint.Call{Takes: []stint.Take{
+			before := takeAt(t, s, noon, "good", limit, 0).Remaining
+			call := stint.Call{At: noon, Takes: []stint.Take{
 				{Key: "good", Limit: limit, Cost: 1, Apart: true},
 				{Key: "alone", Limit: limit, Cost: 1},
 				{Key: "bad", Limit: limit, Cost: 1},
@@ -72,15 +69,15 @@ func TestUnread(t *testing.T) {
 			if problem, _ := errors.AsType[*redis.Error](err); problem == nil || problem.Hint == "" || !strings.Contains(err.Error(), `"`+name+`"`) {
 				t.Errorf("%s of %s: %v, want the key and a hint", what, name, err)
 			}
-			if !call.Results[0].Allowed || !call.Results[4].Allowed || take(t, s, "good", limit, 0).Remaining != before-2 {
+			if !call.Results[0].Allowed || !call.Results[4].Allowed || takeAt(t, s, noon, "good", limit, 0).Remaining != before-2 {
 				t.Errorf("%s of %s: %+v of the good key, which had %d left", what, name, call.Results[4], before)
 			}
-			if d := take(t, s, "alone", limit, 0); d.Remaining != fresh {
+			if d := takeAt(t, s, noon, "alone", limit, 0); d.Remaining != fresh {
 				t.Errorf("%s of %s: charged what is decided as one with it: %+v", what, name, d)
 			}
-			decide(t, s, stint.Take{Key: "good", Limit: limit, Op: stint.Reset})
-			decide(t, s, stint.Take{Key: "bad", Limit: limit, Op: stint.Reset})
-			if d := take(t, s, "bad", limit, 1); d.Remaining != fresh-1 {
+			decideAt(t, s, noon, stint.Take{Key: "good", Limit: limit, Op: stint.Reset})
+			decideAt(t, s, noon, stint.Take{Key: "bad", Limit: limit, Op: stint.Reset})
+			if d := takeAt(t, s, noon, "bad", limit, 1); d.Remaining != fresh-1 {
 				t.Errorf("%s of %s, after a reset: %+v", what, name, d)
 			}
 		}
@@ -95,21 +92,21 @@ func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
 	for i := range 8 {
 		takes = append(takes, stint.Take{Key: stint.Key(fmt.Sprint("good", i)), Limit: limit, Cost: 1}, stint.Take{Key: stint.Key(fmt.Sprint("apart", i)), Limit: limit, Cost: 1, Apart: true})
 	}
-	decide(t, s, takes...)
+	decideAt(t, s, noon, takes...)
 	for _, server := range cluster.Primaries() {
 		if names := server.Do("KEYS", "*:token_bucket:bad"); names != "" {
 			server.Do("DEL", names)
 			server.Do("RPUSH", names, "x")
 		}
 	}
-	call := stint.Call{Takes: takes}
+	call := stint.Call{At: noon, Takes: takes}
 	err := s.Decide(t.Context(), &call)
 	unread, is := errors.AsType[*stint.StateError](err)
 	if !is || !slices.Equal(unread.Takes, []int{0}) || errors.Is(err, stint.ErrUnknown) {
 		t.Fatalf("%v, want that take 0 cannot be read", err)
 	}
 	for i := range 8 {
-		if d := take(t, s, takes[1+2*i].Key, limit, 0); d.Remaining != 99 {
+		if d := takeAt(t, s, noon, takes[1+2*i].Key, limit, 0); d.Remaining != 99 {
 			t.Errorf("%s was charged with one that cannot be read: %+v", takes[1+2*i].Key, d)
 		}
 		if d := call.Results[2+2*i]; !d.Allowed || d.Remaining != 98 {
