@@ -99,6 +99,8 @@ func TestTable(t *testing.T) {
 		"only what one asks for":     {http("{actions: [{path: {}}]}", "- {key: path, "+few+"}"), "endless-key:6"},
 		"the same, and an address":   {http(address+"{actions: [{path: {}}]}", ofClient+"- {key: path, "+few+"}"), ""},
 		"a user agent":               {http("{actions: [{request_headers: {header_name: User-Agent, descriptor_key: a}}]}", "- {key: a, "+few+"}"), "uncounted-request:3 endless-key:6"},
+		"a secret":                   {http(address+"{actions: [{request_headers: {header_name: X-Api-Key, descriptor_key: user}}]}", ofClient+ofUser), "plain-secret:7"},
+		"the hash of a secret":       {http(address+"{actions: [{api_key: {header_name: X-Api-Key, descriptor_key: user}}]}", ofClient+ofUser), ""},
 		"routes have an end":         {http("{actions: [{route: [/a, /]}]}", "- {key: route, "+few+"}"), ""},
 		"a bucket for all paths":     {http("{actions: [{path: {}}]}", "- {key: path, value: /a*, share_threshold: true, "+few+"}"), ""},
 		"paths of who asks":          {descriptors("- {key: path, " + few + "}"), "endless-key:3"},

@@ -166,6 +166,7 @@ func (a *auditor) http() {
 	a.groups(s)
 	a.uncounted(s)
 	a.invented(s)
+	a.plain(s)
 }
 
 // blocked says whether a node, or one on the way to it, has a value that no action

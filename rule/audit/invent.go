@@ -89,3 +89,28 @@ func (a *auditor) named() {
 		}
 	}
 }
+
+// secrets are headers whose values whoever reads the store could use.
+var secrets = []string{
+	"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "x-access-token",
+}
+
+// plain looks for limits whose keys hold secrets as they stand.
+func (a *auditor) plain(s *section) {
+	for _, n := range limited(a.domain.Nodes()) {
+		var open []string
+		for _, w := range s.ends[n] {
+			for i, p := range w.parts {
+				name, _ := strings.CutPrefix(strings.ToLower(p.Reads), "header ")
+				if l := n.Path[i]; p.Name == "request_headers" && slices.Contains(secrets, name) && (l.Value == "" || l.Wildcard && !l.Shared) {
+					open = append(open, p.Reads)
+				}
+			}
+		}
+		if len(open) > 0 {
+			slices.Sort(open)
+			a.find("plain-secret", n.Rules[0].Line, nameOf(n), fmt.Sprintf("the %s stands as it is in keys of the store", some(slices.Compact(open), "and")),
+				"describe the request by `api_key` or `cookie`, which take the SHA-256 of what they read")
+		}
+	}
+}

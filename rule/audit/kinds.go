@@ -37,6 +37,7 @@ var Kinds = []Kind{
 	{"passed-by", Warning, "The http section describes requests beyond this limit, and never up to it: only the node of the last entry counts.", "Add an element whose actions end there, or use `groups`."},
 	{"impossible-value", Warning, "A value that the action of its key never says.", "Write the value as the action says it."},
 	{"endless-key", Warning, "A limit has a bucket for each path, query or user agent, and no limit beside it bounds who makes up new ones: each has a full bucket, and takes memory.", "Count by `route`, or put a limit by address beside it."},
+	{"plain-secret", Warning, "A limit has a bucket for each value of a header that holds a secret, such as `authorization`, and whoever reads the store reads it.", "Describe the request by `api_key` or `cookie`, which take its SHA-256."},
 
 	{"uncounted-request", Note, "All that the http section counts by, a client may leave out; such a request passes uncounted.", "Add an element that every request has, such as `remote_address`, unless what stands in front lets nobody through without it."},
 	{"claimed-key", Note, "A limit has a bucket for each value that a client says of itself, and no limit beside it bounds who makes up new ones.", "Put a limit by address beside it, unless what signs users in stands in front."},
