@@ -64,6 +64,7 @@ func TestCatalogFiles(t *testing.T) {
 
 // Rules per API on disk are changed while the service runs, and are there after it.
 func TestCatalogDB(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.db")
 	with := func(c *Config) { c.CatalogDB = file }
 	first := start(t, with)

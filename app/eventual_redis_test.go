@@ -88,6 +88,7 @@ func TestRedisBound(t *testing.T) {
 // On a Cluster each partition is told of its own keys, and each message is charged once,
 // though every third answer is lost.
 func TestEventualCluster(t *testing.T) {
+	t.Parallel()
 	s, err := redis.Open(redistest.StartCluster(t, 3).URL(), redis.Options{})
 	xtest.Must(t, err)
 	t.Cleanup(s.Close)

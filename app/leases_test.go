@@ -63,6 +63,7 @@ func (s *service) holders(user string) held {
 
 // /v1/inspect says who holds what of a leased key: on one server, on several and on a Cluster.
 func TestInspectLeases(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		url  func(*testing.T) string

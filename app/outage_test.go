@@ -313,6 +313,7 @@ descriptors:
 // Two hundred nodes lose their server. When it is back they connect again spread over
 // the time that each waits, not all at once, and each only once.
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	const nodes = 200
 	server := redistest.Start(t)
 	limit := stint.MustLimit(stint.Spec{Requests: 1e6, Per: time.Hour})

@@ -177,6 +177,7 @@ func TestRefusalsForgotten(t *testing.T) {
 // Services remember refusals by themselves, until another one resets a key or has other
 // rules, or the channel between them is lost; unless they are told not to.
 func TestServicesRemember(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	dir := t.TempDir()
 	on := func(name string, remember bool) *service {

@@ -188,6 +188,7 @@ descriptors:
 // Calls that are held when the service ends are answered; one that takes longer than the
 // timeout is cut; connections that say nothing, and those without calls, hold nobody up.
 func TestRLSDrain(t *testing.T) {
+	t.Parallel()
 	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = patience })
 	silent, err := net.Dial("tcp", s.Addr("grpc"))
 	xtest.Must(t, err)

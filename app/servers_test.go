@@ -62,6 +62,7 @@ func (s *service) ask(t *testing.T, descriptors ...string) string {
 // TestServers: services that name the same servers count as one, in whatever order, and
 // one that dies concerns its own keys only, by their rules' policies.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	servers, url := threeServers(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, `domain: api

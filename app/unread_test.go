@@ -37,6 +37,7 @@ func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
 // it is answered by its policy, and when it is mended what was taken of it is told, once; also
 // where it was told before, and the answer was lost.
 func TestUnreadEventual(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told before %v", lost), func(t *testing.T) { unreadEventual(t, lost) })
 	}
@@ -104,6 +105,7 @@ func unreadEventual(t *testing.T, lost bool) {
 // A key whose state cannot be read takes nothing else out of force, in no mode, though nobody
 // asks for anything else for a while; and it is logged once.
 func TestUnreadService(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "domain: api\ndescriptors:\n"

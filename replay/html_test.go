@@ -55,6 +55,7 @@ func browse(t *testing.T, page []byte) (dom, console string) {
 // TestPage opens the page in a browser: the charts are drawn, nothing is loaded,
 // nothing fails, and what the log holds stays text.
 func TestPage(t *testing.T) {
+	t.Parallel() // mostly a browser
 	const evil = `</script><script>document.title='evil'</script><img/src=x:y/onerror=document.title='evil'>`
 	var log strings.Builder
 	for i := range 600 {
@@ -97,6 +98,7 @@ func TestPage(t *testing.T) {
 
 // TestPageOfNothing has no charts and no fault.
 func TestPageOfNothing(t *testing.T) {
+	t.Parallel() // mostly a browser
 	report := replayFile(t, os.DevNull, Options{Limit: testLimit(t, "1/s"), Algorithms: []stint.Algorithm{}})
 	var page bytes.Buffer
 	if err := report.WriteHTML(&page); err != nil {

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"stint/coord/gossip"
-
 	"stint"
+	"stint/coord/gossip"
 )
 
 // Two parts that had a rest and then both took all that they could owe what they took too much,

@@ -12,7 +12,7 @@ import (
 func TestAlone(t *testing.T) {
 	n := max(1, *histories/2)
 	if testing.Short() {
-		n = max(1, n/30)
+		n = max(1, n/60)
 	}
 	for mode, never := range map[sim.Mode][]string{
 		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Unread", "Idled", "Returned"}, // there is no store, and nobody asks what time it is

@@ -120,11 +120,12 @@ func TestMutants(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			caught, n := 0, uint64(100)
-			if testing.Short() {
-				n = 40
-			}
-			for seed := range n {
+			caught := 0
+			const n = 100
+			for seed := range uint64(n) {
+				if testing.Short() && caught > 0 {
+					break
+				}
 				o := sim.Hunt(seed, 1000)
 				row.change(&o)
 				if res := sim.Run(o); res.Over > int64(res.Strangers)*o.Limit.Most() {
@@ -175,8 +176,12 @@ func again(ledger sim.Ledger, changed *int) sim.Ledger {
 // An ask that comes twice, or late, lends and debits nothing. No bound would show that: who
 // debits twice lets pass less, not more.
 func TestAsksAgain(t *testing.T) {
+	n := uint64(20)
+	if testing.Short() {
+		n = 6
+	}
 	count := func(ledger func() sim.Ledger) (changed int) {
-		for seed := range uint64(20) {
+		for seed := range n {
 			o := sim.Weather(sim.Leased, seed, 1000, 0)
 			if seed%2 == 0 {
 				o = sim.Hunt(seed, 1000)

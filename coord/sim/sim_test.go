@@ -83,7 +83,7 @@ func TestFigures(t *testing.T) {
 
 // What make long raises.
 var (
-	histories = flag.Int("sim.histories", 2000, "how many histories TestWeather goes through; a sixtieth of them in short mode")
+	histories = flag.Int("sim.histories", 2000, "how many histories TestWeather goes through; a hundredth of them in short mode")
 	takes     = flag.Int("sim.takes", 2000, "how many takes each has")
 	first     = flag.Uint64("sim.seed", 1, "seed of the first history")
 )
@@ -129,7 +129,7 @@ func (s *sum) add(r *sim.Result) {
 func TestWeather(t *testing.T) {
 	n := *histories
 	if testing.Short() {
-		n = max(1, n/60)
+		n = max(1, n/100)
 	}
 	var all sum
 	each(t, n, func(i int) {
@@ -223,8 +223,12 @@ func atLeast(t *testing.T, seen *sim.Seen, least int, never ...string) {
 
 // The same seed is the same history.
 func TestRunRepeats(t *testing.T) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
 	for _, mode := range []sim.Mode{sim.Leased, sim.Gossip, sim.Asking, sim.Eventual} {
-		for seed := range uint64(4) {
+		for seed := range seeds {
 			if a, b := sim.Run(sim.Weather(mode, seed, 500, 4)), sim.Run(sim.Weather(mode, seed, 500, 4)); a != b {
 				t.Errorf("%v, seed %d: %+v, and again %+v", mode, seed, a, b)
 			}
@@ -235,7 +239,11 @@ func TestRunRepeats(t *testing.T) {
 // A store whose own clock leaps forward gives out what it believes to have come in
 // meanwhile, and what was lent besides: no more.
 func TestLeap(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		o := sim.Weather(sim.Leased, seed, 1000, 0)
 		if o.Limit.Algorithm() != stint.TokenBucket {
 			continue

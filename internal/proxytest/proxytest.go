@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ var built struct {
 	err  error
 }
 
+// kept is where, in this repository, the binary stays for the tests that come later.
+const kept = ".cache/test"
+
 // Main runs the tests of a package, and removes the binary of the service.
 func Main(m *testing.M) {
 	code := m.Run()
@@ -40,23 +44,43 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Build returns the binary of the service as it stands in this repository.
+// Build returns the binary of the service as it stands in this repository. All processes
+// that run tests share what is built.
 func Build(t testing.TB) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "stint"); built.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", built.dir, "./cmd/stint")
-		cmd.Dir = root()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("%w:\n%s", err, out)
-		}
-	})
+	built.once.Do(func() { built.dir, built.err = build() })
 	if built.err != nil {
 		t.Fatalf("building the service: %v", built.err)
 	}
 	return filepath.Join(built.dir, "stint")
+}
+
+// build brings the binary that is kept up to date, which takes long only where it is not,
+// and returns a folder that has it under a second name: whoever builds another one while
+// this process runs replaces the first name alone. One process builds at a time.
+func build() (dir string, err error) {
+	at := filepath.Join(root(), kept)
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(at, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }() // and with it the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	file := filepath.Join(at, "stint")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "./cmd/stint")
+	cmd.Dir = root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w:\n%s", err, out)
+	}
+	if dir, err = os.MkdirTemp(at, "run"); err != nil {
+		return "", err
+	}
+	return dir, os.Link(file, filepath.Join(dir, "stint"))
 }
 
 // Service is a `stint serve` and where it listens.

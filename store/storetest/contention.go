@@ -14,25 +14,27 @@ const goroutines = 64
 // contention: of many tries by 64 goroutines on one key exactly the limit passes,
 // and forced takes and refunds of many goroutines are all counted.
 func contention(t *testing.T, o Options) {
-	rounds, tries := *roundsFlag, *triesFlag
+	rounds, tries, limit, forced := *roundsFlag, *triesFlag, 1000, 10
 	if o.Slow {
 		rounds, tries = max(1, rounds/10), tries/10
 	}
-	const limit = 1000
-	eachVariant(t, o, limit, func(s tester, l *stint.Limit) {
+	if testing.Short() {
+		tries, limit, forced = tries/3, limit/3, forced/3
+	}
+	eachVariant(t, o, uint32(limit), func(s tester, l *stint.Limit) {
 		for range rounds {
 			s = start(s.TB, o)
 			passed := s.crowd(tries/goroutines, stint.Take{Key: "hot", Limit: l, Cost: 1})
 			if want := int64(min(limit, tries/goroutines*goroutines)); passed != want {
 				s.Fatalf("%d passed, want %d", passed, want)
 			}
-			s.crowd(20, stint.Take{Key: "hot", Limit: l, Cost: 3, Op: stint.Refund})
-			if d := s.peek(noon, "hot", l); d.Remaining != limit {
+			s.crowd(2*forced, stint.Take{Key: "hot", Limit: l, Cost: 3, Op: stint.Refund})
+			if d := s.peek(noon, "hot", l); d.Remaining != int64(limit) {
 				s.Fatalf("after all was given back: %+v", d)
 			}
-			s.crowd(10, stint.Take{Key: "hot", Limit: l, Cost: 1, Op: stint.Force})
-			if d := s.peek(noon, "hot", l); d.Remaining != limit-10*goroutines {
-				s.Fatalf("after %d forced takes: %+v", 10*goroutines, d)
+			s.crowd(forced, stint.Take{Key: "hot", Limit: l, Cost: 1, Op: stint.Force})
+			if d := s.peek(noon, "hot", l); d.Remaining != int64(limit-forced*goroutines) {
+				s.Fatalf("after %d forced takes: %+v", forced*goroutines, d)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -92,12 +93,12 @@ func expiry(t *testing.T, o Options) {
 // stint.Limit.Carry has it; another algorithm is another bucket.
 func carried(t *testing.T, o Options) {
 	for i := range variants(1) {
+		s, want := start(t, o), tester{t, new(Model)}
 		for _, numbers := range [][2]uint32{{10, 1000}, {1000, 10}, {10, 7}, {7, 10}, {10, 1}} {
 			old, next := variants(numbers[0])[i], variants(numbers[1])[i]
 			for _, used := range []uint32{0, 1, numbers[0] / 2, numbers[0]} {
-				s, want := start(t, o), tester{t, new(Model)}
 				for _, later := range []time.Duration{0, time.Millisecond, 20 * time.Minute} {
-					key := stint.Key("after " + later.String())
+					key := stint.Key(fmt.Sprint(numbers, used, "after", later))
 					for _, s := range []tester{s, want} {
 						s.take(noon, key, old, used)
 					}
