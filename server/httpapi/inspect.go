@@ -105,6 +105,9 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	for i := range all {
 		k.question.req.Descriptors = all[i : i+1]
 		if f := a.ask(r, k); f != nil {
+			if f.Status == http.StatusServiceUnavailable {
+				f.Hint = "try again; a key cannot be reset while its store is away"
+			}
 			f.Write(w)
 			return
 		}

@@ -66,6 +66,9 @@ func explain(doing string, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		return explainText(doing, answer.Error())
 	}
+	if problem, ok := errors.AsType[*ConfigError](err); ok { // about what the URL names
+		return &Error{Doing: doing, Problem: problem.Problem, Hint: problem.Hint, Err: err}
+	}
 	hint, unconnected := hintOfConnection(err)
 	switch {
 	case unconnected, errors.Is(err, rueidis.ErrClosing):
@@ -83,9 +86,6 @@ func explain(doing string, err error) error {
 // hintOfConnection says what to do where a connection was never made, so that nothing was
 // asked; false if it was, or might have been.
 func hintOfConnection(err error) (hint string, unconnected bool) {
-	if problem, ok := errors.AsType[*ConfigError](err); ok { // about what the URL names
-		return problem.Hint, true
-	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return "check that the server runs and that the address is right", true
 	}
