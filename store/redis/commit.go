@@ -302,7 +302,7 @@ func fly(ctx context.Context, client rueidis.Client, group []*passenger, renew b
 	case kind == byPing:
 		err = client.Do(ctx, client.B().Ping().Build()).Error()
 	case kind == byQuick && isOne(group):
-		err = execOne(ctx, client, group[0].batch)
+		err = execOne(ctx, client, group[0].batch, renew)
 	case kind == byQuick:
 		err = execQuick(ctx, client, group, renew)
 	default:

