@@ -27,8 +27,8 @@ func TestMemoryPerKey(t *testing.T) {
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100}, 100, 136},
 		{stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Burst: 100}, 100, 136},
 		{stint.Spec{Algorithm: stint.FixedWindow, Requests: 100}, 100, 136},
-		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100}, 100, 136},
-		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Blocks: 10}, 100, 200},
+		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100}, 100, 140},
+		{stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Blocks: 10}, 100, 204},
 		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 100}, 100, 310 + 14*99},
 		{stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(long)}, long, 14 * long},
 	} {
