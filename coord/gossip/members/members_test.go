@@ -122,7 +122,9 @@ func TestFleet(t *testing.T) {
 	t.Run("stranger", func(t *testing.T) {
 		other := start(t, nil, a)
 		third := start(t, bytes.Repeat([]byte("z"), 16), a)
-		until(t, "refusals", func() bool { return a.members.Refused() >= 2 })
+		until(t, "refusals, one of them logged", func() bool { // they are counted before
+			return a.members.Refused() >= 2 && strings.Contains(a.log.String(), "without our key")
+		})
 		if a.Stats().Peers != 2 || other.Stats().Peers != 0 || third.Stats().Peers != 0 {
 			t.Error("somebody without the key is a peer")
 		}
