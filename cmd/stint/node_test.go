@@ -41,7 +41,9 @@ func startNode(t testing.TB, rules string, flags ...string) *node {
 	if err := s.run(dir, []string{"PATH=" + os.Getenv("PATH")}, flags); err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	// A service closes a connection that says nothing in its first five seconds; a client that
+	// dialed one it did not need after all must not send on it just then.
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}
 	n := &node{client: &http.Client{Transport: transport, Timeout: patience}, log: s.text, process: s}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
