@@ -25,7 +25,7 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	if _, cluster := redisurl.Partitions(store); cluster {
 		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys begin anew"}}, nil
 	}
-	if scheme, _, _ := strings.Cut(store, "://"); strings.Contains(scheme, "+") {
+	if scheme, _, _ := strings.Cut(store, "://"); strings.HasSuffix(scheme, "+sentinel") {
 		return nil, nil // another server takes over what the one has
 	}
 	n := len(servers)

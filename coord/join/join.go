@@ -211,7 +211,7 @@ func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 		}
 		return w.giveBack(ctx, s, step, charged{debts: true})
 	case !w.denied && p.denies():
-		w.denied = true
+		p.undone, w.denied = true, true
 		return w.giveBack(ctx, s, step, charged{})
 	}
 	return nil
@@ -249,6 +249,7 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 		p.look()
 	case w.denied:
 		p.bar()
+		p.undone = true
 	}
 	err := by.Decide(ctx, &p.call)
 	if p.unread = partly.Said(err); p.unread != nil {

@@ -181,19 +181,31 @@ func TestErrors(t *testing.T) {
 
 // What was given back as a call is denied is not given back once more as a later store fails.
 func TestFailsAfterDenial(t *testing.T) {
-	s := newThree()
-	before := take(stint.Gossip, 3)
-	if err := s.joined.Decide(context.Background(), &stint.Call{Takes: []stint.Take{before}}); err != nil {
-		t.Fatal(err)
-	}
-	gone := errors.New("gone")
-	s.asks.fail = func(*stint.Call) error { return gone }
-	call := stint.Call{Takes: []stint.Take{take(stint.Gossip, 2), take(stint.Eventual, 6), apart(take(stint.Eventual, 1)), take(stint.Strict, 1)}}
-	if err := s.joined.Decide(context.Background(), &call); !errors.Is(err, gone) || errors.Is(err, stint.ErrUnknown) {
-		t.Errorf("%v", err)
-	}
-	if left := s.left(t, "a"); left != [3]int64{5, 5, 2} {
-		t.Errorf("%d are left, want as many as before", left)
+	for _, test := range []struct {
+		before stint.Take
+		takes  []stint.Take
+		left   [3]int64
+	}{
+		{
+			take(stint.Gossip, 3),
+			[]stint.Take{take(stint.Gossip, 2), take(stint.Eventual, 6), apart(take(stint.Eventual, 1)), take(stint.Strict, 1)},
+			[3]int64{5, 5, 2},
+		},
+		// The first denies, and the second charges nothing.
+		{take(stint.Eventual, 3), []stint.Take{take(stint.Gossip, 6), take(stint.Eventual, 2), take(stint.Strict, 1)}, [3]int64{5, 2, 5}},
+	} {
+		s := newThree()
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: []stint.Take{test.before}}); err != nil {
+			t.Fatal(err)
+		}
+		gone := errors.New("gone")
+		s.asks.fail = func(*stint.Call) error { return gone }
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, gone) || errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+		if left := s.left(t, "a"); left != test.left {
+			t.Errorf("%d are left, want as many as before, %d", left, test.left)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func explain(doing string, err error) error {
 	case doing == "connect" && errors.Is(err, context.DeadlineExceeded):
 		return &Error{Doing: doing, Problem: "no connection in time", Hint: "check the address and the network, and whether the server encrypts as the URL says (rediss) or not (redis)", Err: err}
 	case doing == "connect":
-		return &Error{Doing: doing, Problem: err.Error(), Hint: "the server ends connections at once: it may want encryption (rediss://), be in protected mode or have as many clients as it lets in; its log says more", Err: err}
+		return &Error{Doing: doing, Problem: err.Error(), Hint: "the server ends connections at once: it may want encryption (rediss://) or a certificate (cert= and key=), be in protected mode or have as many clients as it lets in; its log says more", Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &Error{Doing: doing, Problem: "no answer in time", Hint: "check the server's load and the network; where both are well, allow more time (--store-timeout)", Err: errors.Join(stint.ErrUnknown, err)}
 	}
@@ -88,6 +88,9 @@ func explain(doing string, err error) error {
 func hintOfConnection(err error) (hint string, unconnected bool) {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return "check that the server runs and that the address is right", true
+	}
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		return "the server refuses this node's certificate, or wants one: cert= and key=", true
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "name the certificates that signed the server's with ca=, and the server as its certificate does, or add verify=chain", true

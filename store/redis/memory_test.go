@@ -3,6 +3,7 @@ package redis_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,10 @@ import (
 func TestMemoryPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	s := openIn(t, server, "mem")
+	spare := 0
+	if strings.Contains(server.Do("INFO", "memory"), "mem_allocator:libc") {
+		spare = 32 // glibc gives a piece that it finds whole where the rest is too small to keep
+	}
 	long := 10_000
 	if testing.Short() {
 		long = 1000
@@ -47,7 +52,7 @@ func TestMemoryPerKey(t *testing.T) {
 		}
 		got, err := strconv.Atoi(server.Do("MEMORY", "USAGE", prefix+string(key), "SAMPLES", "0"))
 		t.Logf("%v of %d, %d blocks: %d bytes", test.spec.Algorithm, test.spec.Requests, test.spec.Blocks, got)
-		if err != nil || got > test.most {
+		if err != nil || got > test.most+spare {
 			t.Errorf("%v of %d, %d blocks: %d bytes, want at most %d", test.spec.Algorithm, test.spec.Requests, test.spec.Blocks, got, test.most)
 		}
 	}

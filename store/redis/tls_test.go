@@ -90,7 +90,7 @@ func testEncrypted(t *testing.T, clients string) {
 		if (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
 			t.Errorf("%s: %v, want %q", test.url, err, test.problem)
 		}
-		hint := map[string]string{"certificate": "ca=", "connection": "rediss://"}[test.problem]
+		hint := map[string]string{"certificate": "ca=", "connection": "rediss://", " ": "cert="}[test.problem]
 		if problem, ok := errors.AsType[*redis.Error](err); hint != "" && (!ok || !strings.Contains(problem.Hint, hint)) {
 			t.Errorf("%s: %v, want a hint of %s", test.url, err, hint)
 		}

@@ -31,7 +31,7 @@ if units > 0 and used + units <= tonumber(ARGV[3]) then
   if #digits ~= 16 then
     digits = string.format('%.0f', after)
   end
-  if place == '' or t == 0 or t % 5000000 + after - t >= 5000000 or #value > #head + #digits
+  if place == '' or t == 0 or t % 5000000 + after - t >= 5000000 or #value ~= #head + #digits
     or type(redis.pcall('SETRANGE', KEYS[1], place, digits)) ~= 'number' then
     redis.call('SET', KEYS[1], head .. digits, 'PX', string.format('%.0f', (after - now) / 1000 + 15000.5))
   end

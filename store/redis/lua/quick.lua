@@ -40,7 +40,7 @@
 -- is: the state was written under other numbers, in a window to come, has loans, or is none of
 -- ours. Takes of such a key, and those decided with them, are left alone, for decide.lua.
 --
--- SETRANGE of the digits costs a third of SET with an end. It will do where the end is far
+-- SETRANGE of as many digits costs a third of SET with an end. It will do where the end is far
 -- enough away: that of a window never moves, and a bucket gets another with the first t of each
 -- block of five seconds. So keys of buckets outlive their states by spare, less five seconds.
 --
@@ -111,7 +111,7 @@ local function write(key, value, head, life, t, was)
   if t ~= digits_of then -- keys that were idle have the same digits, and live as long
     digits, digits_of = format(whole, t), t
   end
-  if renew == 0 and was > 0 and value ~= true and (life or was % block + t - was < block) and #value <= #head + #digits then
+  if renew == 0 and was > 0 and value ~= true and (life or was % block + t - was < block) and #value == #head + #digits then
     if #head ~= offset_of then
       offset, offset_of = format('%d', #head), #head
     end
