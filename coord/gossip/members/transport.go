@@ -40,7 +40,11 @@ func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return conn, conn.SetWriteDeadline(time.Now().Add(t.sending))
+	if err := conn.SetWriteDeadline(time.Now().Add(t.sending)); err != nil {
+		_ = conn.Close() // nobody else knows it
+		return nil, err
+	}
+	return conn, nil
 }
 
 // DialAddressTimeout connects to a node.
