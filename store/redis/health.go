@@ -11,7 +11,7 @@ import (
 	"stint"
 )
 
-// probes are takes that write a state of each structure, for ten seconds and a bit.
+// probes are takes that write a state of each structure, for some fifteen seconds.
 var probes = []stint.Take{
 	probe(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second}),
 	probe(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),

@@ -136,7 +136,7 @@ func execOne(ctx context.Context, client rueidis.Client, b *batch, renew bool) e
 }
 
 // execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
-// time to batch.found, and the states that were found to part.word.
+// time to batch.found, and the states that were found to part.word. renew is as fly says.
 func execQuick(ctx context.Context, client rueidis.Client, group []*passenger, renew bool) error {
 	m := manifests.Get().(*manifest)
 	defer m.release()
