@@ -188,13 +188,15 @@ func (a *App) Start(ctx context.Context) error {
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 		l.server.Ready(true)
+	}
+	a.phase.Store(running) // whoever asks first is told so on every listener
+	for _, l := range a.listeners {
 		a.group.Go(func() {
 			if err := l.serve(); err != nil {
 				a.failed <- err
 			}
 		})
 	}
-	a.phase.Store(running)
 	return nil
 }
 

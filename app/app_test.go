@@ -19,6 +19,7 @@ import (
 
 	"stint/internal/printed"
 	"stint/internal/xtest"
+	"stint/server/httpapi"
 )
 
 // The client of a Cluster sleeps in goroutines of its own that outlive it and end by
@@ -166,6 +167,43 @@ func write(t *testing.T, name, content string) {
 	xtest.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	xtest.Must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
 	xtest.Must(t, os.Rename(name+".tmp", name))
+}
+
+// TestReadyAtOnce has nobody who finds one listener open read that the service only starts,
+// however long the next one takes.
+func TestReadyAtOnce(t *testing.T) {
+	config := DefaultConfig()
+	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
+	config.Output = io.Discard
+	a, err := New(config)
+	xtest.Must(t, err)
+	answers := make(chan httpapi.Status, len(a.listeners))
+	for _, l := range a.listeners {
+		l.server = lateAnswerer{l.server, func() { answers <- a.status() }}
+	}
+	xtest.Must(t, a.Start(t.Context()))
+	defer a.Stop(context.Background())
+	for range a.listeners {
+		if s := <-answers; !s.Ready {
+			t.Errorf("a listener answers while the service says %q", s.Reason)
+		}
+	}
+}
+
+// lateAnswerer takes its time to be ready, and says when it begins to answer.
+type lateAnswerer struct {
+	answerer
+	begins func()
+}
+
+func (l lateAnswerer) Ready(yes bool) {
+	time.Sleep(20 * time.Millisecond)
+	l.answerer.Ready(yes)
+}
+
+func (l lateAnswerer) Serve(on net.Listener) error {
+	l.begins()
+	return l.answerer.Serve(on)
 }
 
 func TestLife(t *testing.T) {
