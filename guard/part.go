@@ -74,7 +74,8 @@ func apart(call *stint.Call) bool {
 }
 
 // divide decides a call of which some takes concern the local store. The store is asked
-// for all others first; what is reset there is reset here too.
+// for all others first. Where what is decided as one with them is denied there, or its state
+// cannot be read, nothing is done here either.
 func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -85,28 +86,40 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	defer s.release(there)
 	defer s.release(here)
 	for i := range call.Takes {
-		t := &call.Takes[i]
-		if decidedHere(t) {
+		if t := &call.Takes[i]; decidedHere(t) {
 			call.Results[i] = passing(at)
 		} else {
 			there.add(i, *t)
 		}
+	}
+	said := there.decide(ctx, guarded{s}, call, false)
+	unread := partly.Said(said)
+	if said != nil && unread == nil {
+		return said
+	}
+	s.addHere(here, call, unread)
+	if there.denied() {
+		here.look()
+	}
+	if err := here.decide(ctx, s.local, call, true); err != nil {
+		return err
+	}
+	return said
+}
+
+// addHere adds what the local store is to do of a call of which these states cannot be read:
+// what is reset in the store is reset here too.
+func (s *Store) addHere(here *part, call *stint.Call, unread *stint.StateError) {
+	for i := range call.Takes {
+		t := &call.Takes[i]
 		switch {
-		case s.policy(t) != stint.Local:
+		case s.policy(t) != stint.Local || !partly.Decided(call, unread, i):
 		case decidedHere(t):
 			here.add(i, shared(t))
 		case t.Op == stint.Reset:
 			here.add(-1, shared(t))
 		}
 	}
-	said := there.decide(ctx, guarded{s}, call, false)
-	if said != nil && partly.Said(said) == nil {
-		return said
-	}
-	if err := here.decide(ctx, s.local, call, true); err != nil {
-		return err
-	}
-	return said
 }
 
 // guarded asks the store behind its guard.

@@ -169,3 +169,54 @@ func TestUnreadNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoneWithOthers: what a policy decided is undone where, and only where, all that is decided
+// as one with it is: an error that names it says that nothing happened, and a denial takes nothing.
+func TestUndoneWithOthers(t *testing.T) {
+	refund := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1, Op: stint.Refund} }
+	together := func(d stint.Decision) stint.Take {
+		t := undone(costs(2, local("a")), d)
+		t.Apart = false
+		return t
+	}
+	apart := func(d stint.Decision) stint.Take { return undone(costs(2, local("a")), d) }
+	for _, test := range []struct {
+		name   string
+		undo   func(stint.Decision) stint.Take
+		with   stint.Take
+		unread []int
+		left   int64 // of the share
+	}{
+		{"one that cannot be read", together, refund("bad"), []int{1}, 0},
+		{"one that cannot be read, apart", together, apartly(refund("bad")), []int{1}, 2},
+		{"apart from one that cannot be read", apart, refund("bad"), []int{1}, 2},
+		{"one that is given back", together, refund("good"), nil, 2},
+		{"one that passes", together, allow("good"), nil, 2},
+		{"one that is denied", together, costs(11, allow("good")), nil, 0},
+		{"one that a policy denies", together, deny("bad"), nil, 0},
+		{"one that is denied apart", together, apartly(costs(11, allow("good"))), nil, 2},
+		{"apart from one that is denied", apart, costs(11, allow("good")), nil, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t, unhurried)
+			b.fake.be(refused)
+			taken := stint.Call{At: now, Takes: []stint.Take{costs(2, local("a"))}}
+			must(b, &taken)
+			b.fake.be(garbled())
+			call := stint.Call{At: now, Takes: []stint.Take{test.undo(taken.Results[0]), test.with}}
+			err := b.Decide(t.Context(), &call)
+			if said := partly.Said(err); (said == nil) != (test.unread == nil) || said != nil && !slices.Equal(said.Takes, test.unread) {
+				t.Errorf("%v, want %d", err, test.unread)
+			}
+			if partly.Decided(&call, partly.Said(err), 0) && call.Results[0].Remaining != test.left {
+				t.Errorf("%+v, want %d left", call.Results[0], test.left)
+			}
+			b.fake.be(refused)
+			look := stint.Call{At: now, Takes: []stint.Take{costs(0, local("a"))}}
+			must(b, &look)
+			if n := look.Results[0].Remaining; n != test.left {
+				t.Errorf("%d are left of the share, want %d", n, test.left)
+			}
+		})
+	}
+}
