@@ -209,11 +209,14 @@ func (s *server) try(ctx context.Context) {
 var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
 // problem is what is wrong with the server; "" for nothing. It may be away for that, or fail
-// some calls.
+// some calls, or not read some states: whose, only the log says, as anybody may ask.
 func (s *server) problem() (text string, away bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	return cmp.Or(s.state.problem, s.state.failing), s.state.problem != ""
+	if text = cmp.Or(s.state.problem, s.state.failing); text == "" && s.state.unread.Lasts() {
+		text = "the states of some keys cannot be read; the log says which"
+	}
+	return text, s.state.problem != ""
 }
 
 // problem is what /readyz says is wrong with the store.

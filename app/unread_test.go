@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -141,6 +142,10 @@ func TestUnreadService(t *testing.T) {
 	if n := s.metric("stint_store_available"); n != 1 {
 		t.Error("the store counts as away")
 	}
+	redistest.Until(t, "/readyz tells it, and names nobody", func() bool {
+		status, _, body := s.get("admin", "/readyz")
+		return status == http.StatusOK && strings.Contains(body, "the states of some keys cannot be read") && !strings.Contains(body, "bad")
+	})
 	if n := s.metric(`stint_store_failures_total{reason="unread"}`); n < 400 {
 		t.Errorf("%v calls could not be read", n)
 	}

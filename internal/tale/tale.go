@@ -15,6 +15,9 @@ type Tale struct {
 	left  int    // looks for which the log's last word is still that there are such; 0: it is not
 }
 
+// Lasts says whether the log's last word is that there are such faults.
+func (t *Tale) Lasts() bool { return t.left > 0 }
+
 // Look takes how many faults there were until now, and the last of them, nil if there was none. It
 // says whether to log that, and whether to log that they are over.
 func (t *Tale) Look(n uint64, fault error) (tell, over bool) {

@@ -10,6 +10,7 @@ import (
 func TestLook(t *testing.T) {
 	one, other := errors.New("one"), errors.New("other")
 	var tl tale.Tale
+	lasts := false
 	for i, step := range []struct {
 		times      int // how often it is looked before the last of these looks, without a new fault
 		faults     uint64
@@ -34,6 +35,9 @@ func TestLook(t *testing.T) {
 		}
 		if tell, over := tl.Look(tl.Seen+step.faults, step.fault); tell != step.tell || over != step.over {
 			t.Errorf("step %d: tell %v, over %v; want %v, %v", i, tell, over, step.tell, step.over)
+		}
+		if lasts = (lasts || step.tell) && !step.over; tl.Lasts() != lasts {
+			t.Errorf("step %d: lasts %v, want %v", i, tl.Lasts(), lasts)
 		}
 	}
 }

@@ -34,8 +34,8 @@ type Status struct {
 	// Catalog is the rules per API; nil: there can be none.
 	Catalog *CatalogStatus
 
-	// Store names the kind of store, such as "memory". StoreError is why it cannot
-	// be used at present; "" while it can.
+	// Store names the kind of store, such as "memory". StoreError is what is wrong with
+	// it, also where that concerns some calls or keys only; "" while nothing is.
 	Store, StoreError string
 }
 
