@@ -197,7 +197,7 @@ type lateAnswerer struct {
 }
 
 func (l lateAnswerer) Ready(yes bool) {
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // the others would be open for so long if they did not wait
 	l.answerer.Ready(yes)
 }
 
