@@ -72,7 +72,7 @@ func New(config Config) (*App, error) {
 	if err := config.readToken(); err != nil {
 		return nil, err
 	}
-	table, err := config.load()
+	table, err := config.LoadRules()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func New(config Config) (*App, error) {
 		a.stores.close()
 		return nil, err
 	}
-	if a.book, err = a.openBook(); err != nil {
+	if a.book, err = config.LoadCatalog(); err != nil {
 		a.stores.close()
 		return nil, err
 	}

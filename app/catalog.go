@@ -19,23 +19,24 @@ import (
 	"stint/telemetry"
 )
 
-// openBook returns the rules per API of the configuration, in force.
-func (a *App) openBook() (*book.Book, error) {
-	options := catalog.Options{Domain: a.config.CatalogDomain, Paths: a.config.folds()}
-	if a.config.CatalogDB != "" {
-		b, err := book.Open(a.config.CatalogDB, options)
+// LoadCatalog returns the rules per API of the configuration, in force. Those of a database
+// are to be closed.
+func (c *Config) LoadCatalog() (*book.Book, error) {
+	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
+	if c.CatalogDB != "" {
+		b, err := book.Open(c.CatalogDB, options)
 		if wrong, ok := errors.AsType[*disk.Error](err); ok {
-			fault := a.config.at("catalog-db", wrong.Error(), wrong.Hint)
+			fault := c.at("catalog-db", wrong.Error(), wrong.Hint)
 			fault.Err = err
 			return nil, fault
 		}
 		return b, err
 	}
 	b := book.New(options)
-	if len(a.config.Catalog) == 0 {
+	if len(c.Catalog) == 0 {
 		return b, nil
 	}
-	return b, b.Load(a.config.Catalog...)
+	return b, b.Load(c.Catalog...)
 }
 
 // checkFold accepts a word for spellings of a path.

@@ -24,9 +24,9 @@ type ruleset struct {
 	failed  time.Time
 }
 
-// load reads the rules of the configuration and checks everything about them that
+// LoadRules reads the rules of the configuration and checks everything about them that
 // could fail later.
-func (c *Config) load() (*rule.Table, error) {
+func (c *Config) LoadRules() (*rule.Table, error) {
 	files, err := c.ruleFiles()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (a *App) reload(why string, always bool) error {
 	a.rules.mu.Lock()
 	defer a.rules.mu.Unlock()
 
-	table, err := a.config.load()
+	table, err := a.config.LoadRules()
 	if err != nil {
 		a.refuse(err, why, always)
 		return err

@@ -71,7 +71,7 @@ func (c *compiler) file(src Source) {
 		f.top()
 		if first := c.table.byName[f.domain.name]; first != nil && f.first == nil {
 			f.doc.Fail(f.domain.line, fmt.Sprintf("domain %q stands in two files; the other is %s", f.domain.name, place(first.file, first.line)),
-				"put all descriptors of a domain into one file, or name one of the domains otherwise")
+				"put all descriptors of a domain into one file, name one of the domains otherwise, or set rules-merge")
 		}
 	}
 	for _, fault := range f.doc.Faults() {

@@ -135,9 +135,9 @@ func TestParseReportsAllFiles(t *testing.T) {
 	want := `a.yaml:3: unknown word "wrong" in the file
   hint: known here are after_loss, atomic, cache, coordination, deny, descriptors, domain, exempt, gossip, http, local_share, nodes, on_store_failure
 c.yaml:1: domain "a" stands in two files; the other is a.yaml:2
-  hint: put all descriptors of a domain into one file, or name one of the domains otherwise
+  hint: put all descriptors of a domain into one file, name one of the domains otherwise, or set rules-merge
 d.yaml:1: domain "b" stands in two files; the other is b.yaml:1
-  hint: put all descriptors of a domain into one file, or name one of the domains otherwise`
+  hint: put all descriptors of a domain into one file, name one of the domains otherwise, or set rules-merge`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"stint/coord/eventual"
+	"stint/app"
 	"stint/internal/filetree"
 	"stint/rule"
 )
@@ -24,6 +25,9 @@ against the file that it stands beside. Files of rules per API (.csv, .jsonl, an
 ratelimiter4j) are checked all together as well, and their hash is printed. Told where a
 service counts, it says what may pass when the servers change. With --against it says what
 the rules change for whom, in place of others.
+
+Flags that stint serve has too mean what they mean there. Where they are not given, the
+environment (--store is STINT_STORE) and the config file count, as they do there.
 
 The status is 1 where there is a fault or a test fails, and where there is something that
 --fail-on names. docs/check.md lists all that may be found.
@@ -54,14 +58,21 @@ type checkOptions struct {
 	env    bool
 	dump   bool
 	modes  bool
-	store  string
 	format string
-
-	interval time.Duration
-
 	failOn []string
 	ignore []string
 	old    []string
+
+	given  []app.Given // to flags of the service
+	config app.Config  // of the service, as far as rules are judged by it
+}
+
+// shared are the settings of the service that say how it reads rules, and what these let pass.
+// A word of its own says what one is to check.
+var shared = map[string]string{
+	"rules-files": "", "rules-merge": "", "catalog-domain": "", "catalog-fold": "",
+	"store":         "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change",
+	"sync-interval": "`TIME` between two exchanges, as the service has it: for what eventual and gossip let pass",
 }
 
 func checkFlags(o *checkOptions) *pflag.FlagSet {
@@ -69,13 +80,40 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.BoolVar(&o.env, "env", false, "say which variables of envoyproxy/ratelimit are used, and which are not and why")
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
-	flags.StringVar(&o.store, "store", "", "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change")
-	flags.DurationVar(&o.interval, "sync-interval", eventual.DefaultInterval, "`TIME` between two exchanges, as the service has it: for what eventual and gossip let pass")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
+	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")
+	tried := app.DefaultConfig()
+	for _, s := range tried.Settings() {
+		if usage, is := shared[s.Name]; is {
+			s.Usage = cmp.Or(usage, s.Usage)
+			addSetting(flags, &s, &o.given)
+		}
+	}
 	return flags
+}
+
+// configure finds out how the service reads rules. What an environment says of other settings
+// is left alone, but for --env.
+func (o *checkOptions) configure(environ []string) (err error) {
+	if o.env {
+		o.given = append(o.given, app.Given{Name: "envoy-env", Value: "true", Where: "--env"})
+	} else {
+		known := []string{"STINT_CONFIG", "STINT_ENVOY_ENV"}
+		for _, s := range o.config.Settings() {
+			if _, is := shared[s.Name]; is {
+				known = append(known, s.Env())
+			}
+		}
+		environ = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+			name, _, _ := strings.Cut(variable, "=")
+			return strings.HasPrefix(name, "STINT_") && !slices.Contains(known, name)
+		})
+	}
+	o.config, err = app.Configure(o.given, environ)
+	return err
 }
 
 func check(ctx context.Context, s streams, args []string) error {
@@ -92,6 +130,9 @@ func check(ctx context.Context, s streams, args []string) error {
 	if flags.NArg() == 0 {
 		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}
 	}
+	if err := o.configure(os.Environ()); err != nil {
+		return err
+	}
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -101,6 +142,13 @@ func check(ctx context.Context, s streams, args []string) error {
 		return r.printJSON(s.out, err)
 	}
 	return r.print(s, err)
+}
+
+// load reads files and folders of rules as the service would.
+func (o *checkOptions) load(names []string) (*rule.Table, error) {
+	config := o.config
+	config.Rules, config.Demo = names, ""
+	return config.LoadRules()
 }
 
 // found is what the arguments of check name.

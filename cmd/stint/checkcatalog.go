@@ -5,12 +5,8 @@ import (
 	"os"
 	"strings"
 
-	"stint/app"
 	"stint/internal/strictyaml"
-	"stint/rule"
 	"stint/rule/audit"
-	"stint/rule/catalog"
-	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
 )
 
@@ -66,12 +62,14 @@ func (c *checkedCatalog) String() string {
 
 // checkCatalogs checks files of rules per API, all together as the service would load
 // them; nil for no files.
-func checkCatalogs(names []string) (*checkedCatalog, error) {
+func (o *checkOptions) checkCatalogs(names []string) (*checkedCatalog, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	b := book.New(catalog.Options{Domain: app.DefaultConfig().CatalogDomain})
-	if err := b.Load(names...); err != nil {
+	config := o.config
+	config.Catalog, config.CatalogDB = names, ""
+	b, err := config.LoadCatalog()
+	if err != nil {
 		return nil, err
 	}
 	c := b.Catalog()
@@ -83,11 +81,11 @@ func checkCatalogs(names []string) (*checkedCatalog, error) {
 // files of those that were read.
 func (r *checkReport) compare(catalogs []string) error {
 	names, oldCatalogs := splitCatalogs(r.options.old)
-	before, err := checkCatalogs(oldCatalogs)
+	before, err := r.options.checkCatalogs(oldCatalogs)
 	if err != nil {
 		return err
 	}
-	old, err := rule.Load(names...)
+	old, err := r.options.load(names)
 	if err != nil {
 		return err
 	}

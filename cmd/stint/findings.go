@@ -21,8 +21,8 @@ func (o *checkOptions) check() error {
 	if o.format != "text" && o.format != "json" {
 		return &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "write text or json"}
 	}
-	if o.interval < time.Millisecond {
-		return &usageError{fmt.Sprintf("--sync-interval: %v is too short", o.interval), "write 1ms or more, as for stint serve"}
+	if interval := o.config.SyncInterval; interval < time.Millisecond {
+		return &usageError{fmt.Sprintf("sync-interval: %v is too short", interval), "write 1ms or more, as for stint serve"}
 	}
 	ids := make([]string, 0, len(audit.Kinds))
 	for _, k := range audit.Kinds {
@@ -73,7 +73,7 @@ type checkReport struct {
 func (r *checkReport) read(ctx context.Context, names []string) error {
 	names, catalogs := splitCatalogs(names)
 	var err error
-	if r.catalog, err = checkCatalogs(catalogs); err != nil {
+	if r.catalog, err = r.options.checkCatalogs(catalogs); err != nil {
 		return err
 	}
 	r.catalogOnly = len(names) == 0
@@ -81,7 +81,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if r.table, err = rule.Load(found.rules...); err != nil {
+	if r.table, err = r.options.load(found.rules); err != nil {
 		return err
 	}
 	if len(r.options.old) > 0 {
@@ -98,17 +98,15 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table, r.options.interval), told(r.table, r.options.interval))
+	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table, r.options.config.SyncInterval), told(r.table, r.options.config.SyncInterval))
 	if r.options.modes {
 		r.away = append(r.away, strictly(r.table)...)
 	}
-	if r.options.store != "" && r.options.store != "memory" {
-		moved, err := moved(r.table, r.options.store)
-		if err != nil {
-			return err
-		}
-		r.away = append(r.away, moved...)
+	moved, err := moved(r.table, r.options.config.Store)
+	if err != nil {
+		return err
 	}
+	r.away = append(r.away, moved...)
 	r.away = slices.DeleteFunc(r.away, r.ignored)
 	return nil
 }

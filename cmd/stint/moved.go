@@ -1,31 +1,28 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"stint"
 	"stint/rule"
 	"stint/rule/audit"
-	"stint/store/redis"
 	"stint/store/redis/redisurl"
 )
 
 // moved says what a change of the servers of a store may let pass beyond limits: keys
 // that move to another server begin anew there, but for those of a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
-	servers, err := redisurl.Servers(store)
-	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-		return nil, &usageError{"--store: " + problem.Problem, problem.Hint}
+	if !redisurl.IsURL(store) {
+		return nil, nil // each process keeps what it counts
 	}
+	servers, err := redisurl.Servers(store)
 	if err != nil {
 		return nil, err
 	}
-	if _, cluster := redisurl.Partitions(store); cluster {
+	switch redisurl.Form(store) {
+	case "cluster":
 		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys begin anew"}}, nil
-	}
-	if scheme, _, _ := strings.Cut(store, "://"); strings.HasSuffix(scheme, "+sentinel") {
+	case "sentinel":
 		return nil, nil // another server takes over what the one has
 	}
 	n := len(servers)

@@ -38,13 +38,17 @@ func serveFlags(given *[]app.Given) *pflag.FlagSet {
 	flags.Var(&givenFlag{name: "config", given: given}, "config", "`FILE` with settings, named as the flags are")
 	settings := config.Settings()
 	for i := range settings {
-		s := &settings[i]
-		f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
-		if s.Type() == "bool" {
-			f.NoOptDefVal = "true"
-		}
+		addSetting(flags, &settings[i], given)
 	}
 	return flags
+}
+
+// addSetting adds the flag of a setting; what is given to it is added to given.
+func addSetting(flags *pflag.FlagSet, s *app.Setting, given *[]app.Given) {
+	f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
+	if s.Type() == "bool" {
+		f.NoOptDefVal = "true"
+	}
 }
 
 // givenFlag notes what is given to a flag, and tries it first.

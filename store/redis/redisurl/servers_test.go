@@ -61,3 +61,14 @@ func TestServers(t *testing.T) {
 		}
 	}
 }
+
+func TestForm(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://a,b": "", "rediss://a": "", "redis+unix:///a": "unix", "valkeys+cluster://a,b": "cluster",
+		"redis+Sentinel://a?master=m": "sentinel", "memory": "",
+	} {
+		if got := redisurl.Form(url); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}

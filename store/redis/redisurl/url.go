@@ -208,11 +208,19 @@ func IsURL(text string) bool {
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
 }
 
+// Form returns what a URL leads to: "sentinel", "cluster", "unix", or "" for servers by
+// themselves.
+func Form(text string) string {
+	scheme, _, _ := strings.Cut(text, "://")
+	_, form, _ := strings.Cut(scheme, "+")
+	return strings.ToLower(form)
+}
+
 // Partitions returns how many partitions a URL, which has been parsed, asks for, 0 where it
 // is silent; false where it names no Cluster.
 func Partitions(text string) (n int, cluster bool) {
 	u, err := url.Parse(text)
-	if err != nil || !strings.HasSuffix(u.Scheme, "+cluster") {
+	if err != nil || Form(text) != "cluster" {
 		return 0, false
 	}
 	n, err = partitionsIn(u.Query())
