@@ -25,12 +25,19 @@ func (v *Verdict) owing() (denies bool) {
 	return denies
 }
 
+// falls says whether take number i is undone where the call is denied: not where it stands
+// by itself, nor where it overdraws, which is charged all the same.
+func (v *Verdict) falls(i int) bool {
+	t := &v.call.Takes[i]
+	return !t.Apart && (v.taken[i] < 0 || !t.Limit.Spec().Overdraw)
+}
+
 // turnDown gives back what a call took that stands or falls together, because it
 // falls. Where that fails it stays charged, and only refills later.
 func (l *Limiter) turnDown(ctx context.Context, v *Verdict) {
 	v.begin()
 	v.charged(func(i int, _ *rule.Rule, d *stint.Decision) {
-		if !v.call.Takes[i].Apart {
+		if v.falls(i) {
 			v.end(i, stint.Refund, d)
 		}
 	})
@@ -39,7 +46,7 @@ func (l *Limiter) turnDown(ctx context.Context, v *Verdict) {
 		return
 	}
 	for i, n := range v.taken {
-		if n >= 0 && !v.call.Takes[i].Apart {
+		if n >= 0 && v.falls(i) {
 			v.Asked[n].untake()
 		}
 	}

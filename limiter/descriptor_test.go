@@ -160,7 +160,11 @@ descriptors:
   - key: quiet
     shadow_mode: true
     rate_limit: {requests: 3, per: 1h, overdraw: true}
+  - key: cost
+    rate_limit: {requests: 9, per: 1h, algorithm: `+algorithm+`, overdraw: true}
 `, nil)
+			owes := of(one("tokens", "1", 0), one("cost", "1", 4), one("plain", "1", 1))
+			owes.Debt = true
 			look := of(one("tokens", "1", 0), one("plain", "1", 1))
 			look.Debt = true
 			quiet := of(one("quiet", "1", 0), one("plain", "2", 1))
@@ -174,10 +178,16 @@ descriptors:
 				{of(one("plain", "1", 0)), true, "api/plain", 2, "a"},
 				{of(one("quiet", "1", 5)), true, "", stint.NoLimit, "a"},
 				{quiet, true, "api/plain", 2, "aa"},
+				{owes, false, "api/tokens", 0, "daa"},
+				{of(one("plain", "1", 0)), true, "api/plain", 2, "a"},
+				{of(one("cost", "1", 0)), true, "api/cost", 5, "a"}, // a cost is not lost as others deny
 			})
 			var v Verdict
 			if err := l.Decide(ctx, look, &v); err != nil || v.RetryAfter <= 0 || v.Results[1].Remaining != 2 {
 				t.Errorf("%+v, %v", v.Decision, err)
+			}
+			if err := l.Decide(ctx, owes, &v); err != nil || v.Results[1].Remaining != 1 || v.Results[2].Remaining != 2 {
+				t.Errorf("%+v, %v", v.Results, err)
 			}
 		})
 	}

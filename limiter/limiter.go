@@ -65,7 +65,8 @@ type Request struct {
 	Quota bool
 
 	// Debt denies a descriptor of cost 0 whose limit overdraws and has nothing left, and
-	// with it the request. False: a peek is always allowed.
+	// with it the request; what that takes of other limits that overdraw stays charged, as
+	// wherever a request is denied. False: a peek is always allowed.
 	Debt bool
 
 	// OnFailure answers for a limit that the request brings where the store cannot;
