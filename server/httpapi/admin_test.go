@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/store/memory"
 )
 
 // call puts a request to a handler; the header is "Name: value" lines.
@@ -198,6 +201,67 @@ func TestResetIsLogged(t *testing.T) {
 	_, line, _ := strings.Cut(log.String(), " ")
 	if want := `level=INFO msg="limits reset for a key" domain=api rules=[api/user] from=192.0.2.1:1234` + "\n"; line != want {
 		t.Errorf("logged\n%swant\n%s", line, want)
+	}
+}
+
+// failingStore fails from some call on.
+type failingStore struct {
+	stint.Store
+	calls int // until then
+	err   error
+}
+
+func (s *failingStore) Decide(ctx context.Context, call *stint.Call) error {
+	if s.calls--; s.calls < 0 {
+		return s.err
+	}
+	return s.Store.Decide(ctx, call)
+}
+
+// A reset that fails says what was reset before, and what may have been.
+func TestResetFails(t *testing.T) {
+	l, _ := newLimiter(t)
+	const (
+		user    = `{"entries":[{"key":"user","value":"42"}]}`
+		nested  = `{"entries":[{"key":"user","value":"42"},{"key":"path","value":"/login"}]}`
+		nobody  = `{"entries":[{"key":"nobody","value":""}]}`
+		several = `{"domain":"api","descriptors":[` + user + "," + nobody + "," + nested + "," + user + `]}`
+		one     = `{"domain":"api","descriptors":[` + nested + `]}`
+		away    = "; try again; a key cannot be reset while its store is away"
+	)
+	unknown := fmt.Errorf("%w: %w", stint.ErrUnknown, context.DeadlineExceeded)
+	for _, test := range []struct {
+		name  string
+		calls int
+		err   error
+		body  string
+		want  string
+		rules string // that are logged
+	}{
+		{"at once", 0, io.ErrUnexpectedEOF, several, `"descriptors[0]: the store could not decide; of the others only those before it were reset` + away +
+			`","context":{"field":"descriptors[0]","limits":[],"unmatched":[],"unknown":[]}`, ""},
+		{"midway", 1, io.ErrUnexpectedEOF, several, `"descriptors[2]: the store could not decide; of the others only those before it were reset` + away +
+			`","context":{"field":"descriptors[2]","limits":[{"descriptor":0,"rule":"api/user"}],"unmatched":[1],"unknown":[]}`, "[api/user]"},
+		{
+			"midway, without an answer", 1, unknown, several,
+			`"descriptors[2]: the store did not decide in time, and the key may have been reset or not; of the others only those before it were reset` + away +
+				`","context":{"field":"descriptors[2]","limits":[{"descriptor":0,"rule":"api/user"}],"unmatched":[1],"unknown":[{"descriptor":2,"rule":"log\"in"}]}`, `"[api/user log\"in]"`,
+		},
+		{"one", 0, io.ErrUnexpectedEOF, one, `"the store could not decide` + away + `","context":{"limits":[],"unmatched":[],"unknown":[]}`, ""},
+		{"one, without an answer", 0, unknown, one, `"the store did not decide in time, and the key may have been reset or not` + away +
+			`","context":{"limits":[],"unmatched":[],"unknown":[{"descriptor":0,"rule":"log\"in"}]}`, `"[log\"in]"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log bytes.Buffer
+			broken := limiter.New(&failingStore{memory.New(memory.Options{}), test.calls, test.err}, l.Table(), limiter.Options{})
+			status, answer, _ := call(t, NewAdmin(broken, AdminOptions{Log: slog.New(slog.NewTextHandler(&log, nil))}), "POST", "/v1/reset", test.body)
+			if want := `{"error":{"code":"no_decision","message":` + test.want + "}}\n"; status != 503 || answer != want {
+				t.Errorf("status %d\n%swant\n%s", status, answer, want)
+			}
+			if _, rules, _ := strings.Cut(log.String(), " rules="); (rules == "") != (test.rules == "") || !strings.HasPrefix(rules, test.rules) {
+				t.Errorf("logged %s, want rules %s", &log, test.rules)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -101,32 +103,73 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	answer := resetAnswer{Limits: []resetLimit{}, Unmatched: []int{}}
 	k.question.req.Op = stint.Reset
 	all := k.question.req.Descriptors
-	var names []string
 	for i := range all {
 		k.question.req.Descriptors = all[i : i+1]
-		if f := a.ask(r, k); f != nil {
-			if f.Status == http.StatusServiceUnavailable {
-				f.Hint = "try again; a key cannot be reset while its store is away"
+		if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
+			failed := failedReset{resetAnswer: answer, Unknown: []resetLimit{}}
+			if errors.Is(err, stint.ErrUnknown) {
+				failed.Unknown = resetLimits(&k.verdict, i)
 			}
-			f.Write(w)
+			a.logReset(r, k, slices.Concat(answer.Limits, failed.Unknown))
+			failed.fault(err, i, len(all)).Write(w)
 			return
 		}
-		for j := range k.verdict.Asked {
-			one := resetLimit{Descriptor: i}
-			if r := k.verdict.Asked[j].Rule; r != nil {
-				one.Rule = r.Name
-			}
-			names = append(names, one.Rule)
-			answer.Limits = append(answer.Limits, one)
-		}
+		answer.Limits = append(answer.Limits, resetLimits(&k.verdict, i)...)
 		if len(k.verdict.Asked) == 0 {
 			answer.Unmatched = append(answer.Unmatched, i)
 		}
 	}
-	slices.Sort(names)
-	// The values stay out of the log: they may be secrets.
-	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "from", r.RemoteAddr)
+	a.logReset(r, k, answer.Limits)
 	envelope.WriteJSON(w, http.StatusOK, answer)
+}
+
+// resetLimits are those that a descriptor leads to.
+func resetLimits(v *limiter.Verdict, descriptor int) (limits []resetLimit) {
+	for i := range v.Asked {
+		one := resetLimit{Descriptor: descriptor}
+		if r := v.Asked[i].Rule; r != nil {
+			one.Rule = r.Name
+		}
+		limits = append(limits, one)
+	}
+	return limits
+}
+
+// logReset logs that keys were reset, or may have been. Their values stay out of the log: they
+// may be secrets.
+func (a *admin) logReset(r *http.Request, k *work, limits []resetLimit) {
+	if len(limits) == 0 {
+		return
+	}
+	var names []string
+	for _, one := range limits {
+		names = append(names, one.Rule)
+	}
+	slices.Sort(names)
+	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "from", r.RemoteAddr)
+}
+
+// failedReset is what the refusal of a reset says that failed at a descriptor: what was reset
+// before, and what of that descriptor may have been. Nothing else was.
+type failedReset struct {
+	Field string `json:"field,omitempty"`
+	resetAnswer
+	Unknown []resetLimit `json:"unknown"`
+}
+
+// fault returns the refusal of a reset that failed at one of so many descriptors.
+func (r *failedReset) fault(err error, at, of int) *envelope.Fault {
+	f := noDecision(err)
+	f.Hint = "try again; a key cannot be reset while its store is away"
+	if len(r.Unknown) > 0 {
+		f.Problem += ", and the key may have been reset or not"
+	}
+	if of > 1 {
+		f = f.In(fmt.Sprintf("descriptors[%d]", at))
+		f.Problem += "; of the others only those before it were reset"
+	}
+	r.Field, f.Context = f.Field, r
+	return f
 }
 
 // read reads the body of a check, and puts its costs aside.
