@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // unread returns what an error says of states that cannot be read, nil if it is another.
@@ -112,7 +113,7 @@ func (p *part) look() {
 // look makes a look of a take of a call that is denied, unless it is apart or a debt.
 func look(t *stint.Take) {
 	if !t.Apart && !debited(t) {
-		t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+		partly.Look(t)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"stint"
+	"stint/internal/partly"
 )
 
 // part is the takes of one key of a call that are decided as one, with the sum of their
@@ -103,7 +104,8 @@ func (g *group) look(e *entry, t *stint.Take, now stint.Instant) {
 		g.read = &Trip{Call: new(stint.Call), begun: now, kind: read}
 	}
 	look := *t
-	look.Op, look.Cost, look.Undo, look.Apart = stint.Ask, 0, nil, true
+	partly.Look(&look)
+	look.Apart = true
 	g.read.Call.Takes = append(g.read.Call.Takes, look)
 	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})
 }

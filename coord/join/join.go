@@ -233,7 +233,7 @@ func (w *work) unread() error {
 func (p *part) postpone() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Apart {
-			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+			partly.Look(t)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 func (p *part) look() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Apart {
-			t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+			partly.Look(t)
 		}
 	}
 }

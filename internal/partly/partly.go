@@ -1,5 +1,5 @@
-// Package partly helps stores that divide calls with those that were decided in part, as the
-// states of some keys cannot be read (see [stint.StateError]).
+// Package partly helps stores that divide calls with what is not decided of them: takes that
+// only look, and those of keys whose states cannot be read (see [stint.StateError]).
 package partly
 
 import (
@@ -10,6 +10,9 @@ import (
 
 	"stint"
 )
+
+// Look makes a look of a take, which charges and changes nothing.
+func Look(t *stint.Take) { t.Op, t.Cost, t.Undo = stint.Ask, 0, nil }
 
 // Said returns what an error says of states that cannot be read: nil where it says nothing of
 // them, or that it is unknown what became of the call.

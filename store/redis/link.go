@@ -34,12 +34,9 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 	case l.made != nil:
 		defer l.mu.Unlock()
 		return l.made, nil
-	case l.making == nil && time.Now().Before(l.after):
+	case !l.begunLocked():
 		defer l.mu.Unlock()
 		return nil, l.failed
-	case l.making == nil:
-		l.making = make(chan struct{})
-		go l.make(l.making)
 	}
 	making := l.making
 	l.mu.Unlock()
@@ -60,11 +57,20 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 func (l *link) ready(wanted bool) rueidis.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if wanted && l.made == nil && !l.closed && l.making == nil && !time.Now().Before(l.after) {
+	if wanted && l.made == nil && !l.closed {
+		l.begunLocked()
+	}
+	return l.made
+}
+
+// begunLocked begins an attempt to make the client if none is under way, nor was a moment ago.
+// It says whether one is.
+func (l *link) begunLocked() bool {
+	if l.making == nil && !time.Now().Before(l.after) {
 		l.making = make(chan struct{})
 		go l.make(l.making)
 	}
-	return l.made
+	return l.making != nil
 }
 
 // make makes the client.

@@ -309,7 +309,7 @@ func (s *spread) add(asks *asks, i int, p *part, e *errand) {
 	t := p.take
 	switch e.does {
 	case looks:
-		t.Op, t.Cost, t.Undo = stint.Ask, 0, nil
+		partly.Look(&t)
 	case changes:
 		asks.add(p.server, i, t)
 		return
