@@ -220,6 +220,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 		return
 	}
 	delete(t.wants, from)
+	delete(t.vain, from)
 	t.whole = t.whole || w.all
 	for _, k := range w.upTo {
 		if k.origin == n.id {

@@ -91,6 +91,50 @@ func TestBothNewsLost(t *testing.T) {
 	}
 }
 
+// Nodes that take long to answer tell a newcomer all the same, and one that missed something
+// what that was; they are not asked all the time.
+func TestSlowAnswers(t *testing.T) {
+	l := stint.MustLimit(stint.Spec{Requests: 100, Per: 24 * time.Hour})
+	const old, young = 0, 1
+	for _, late := range []int{0, 5, 15, 40} {
+		f := newNodes(t, 2)
+		f.take(old, l, 30)
+		f.meet(old, young)
+		questions := 0
+		arrives := make([][]Message, 1000) // answers, by interval
+		run := func(from, to int) {
+			for i := from; i < to; i++ {
+				for _, m := range f.list[young].Tick(f.now) {
+					if m.Bytes[1] == want {
+						questions++
+					}
+					arrives[i+late] = append(arrives[i+late], f.list[old].Receive(m.Bytes, f.now)...)
+				}
+				if news := f.list[old].Tick(f.now); !f.cut {
+					f.send(old, news)
+				}
+				for _, m := range arrives[i] {
+					f.list[young].Receive(m.Bytes, f.now)
+				}
+				f.now = f.now.Add(DefaultInterval)
+			}
+		}
+		run(0, 300)
+		if left := f.take(young, l, 0).Remaining; !f.list[young].Whole() || left != 70 || questions > 10 {
+			t.Errorf("answers after %d intervals: a newcomer asked %d times, knows all: %v, of %d left", late, questions, f.list[young].Whole(), left)
+		}
+		f.cut, questions = true, 0
+		f.take(old, l, 30)
+		run(300, 450)
+		f.cut = false
+		run(450, 700)
+		origin := f.list[young].talk.origins[f.list[old].id]
+		if left := f.take(young, l, 0).Remaining; origin.most > origin.number || left != 40 || questions > 15 {
+			t.Errorf("answers after %d intervals: asked %d times what was lost, %d left, and %+v", late, questions, left, origin)
+		}
+	}
+}
+
 // A node that has heard but one message of a busy node, and knows nothing of what came before
 // that, gives a newcomer no reason to take all of it for news.
 func TestHistoryIsNoNews(t *testing.T) {

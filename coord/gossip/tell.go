@@ -119,11 +119,7 @@ func (n *Node) tell(now stint.Instant) (out []Message) {
 // of anybody about everything.
 func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	t := &n.talk
-	for peer, w := range t.wants {
-		if t.round-w.round > wantLasts || !t.whole && len(w.parts) == 0 && t.round-w.round > missesFor {
-			delete(t.wants, peer)
-		}
-	}
+	t.giveUpLocked()
 	for _, peer := range t.peers {
 		o := t.origins[peer]
 		if o == nil || o.most <= o.number {
@@ -131,7 +127,7 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 		}
 		if o.missing++; o.missing > missesFor && t.wants[peer] == nil && (t.whole || o.whole != 0) {
 			n.count.repairs.Add(1)
-			out = append(out, n.wantLocked(peer, false, []known{{origin: peer, number: o.number}}))
+			out = append(out, n.wantLocked(peer, false, []known{{origin: peer, number: o.number}}, now))
 		}
 	}
 	if len(t.peers) == 0 {
@@ -149,17 +145,36 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	}
 	peer := t.peers[t.rand.IntN(len(t.peers))]
 	if asking < may && t.wants[peer] == nil && (!t.whole || t.round%compareEach == n.id%compareEach) {
-		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now)))
+		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now), now))
 	}
 	return out
 }
 
+// giveUpLocked forgets questions that were not answered in time. Who was heard meanwhile has
+// twice the time for the next one: asked again and again by who does not wait for what it
+// says, it would never be done. A newcomer hears little, so it gives all of them that.
+func (t *talk) giveUpLocked() {
+	for peer, w := range t.wants {
+		lasts := uint64(wantLasts)
+		if !t.whole && len(w.parts) == 0 {
+			lasts = missesFor
+		}
+		if t.round-w.round <= lasts<<min(t.vain[peer], mostDoubled) {
+			continue
+		}
+		delete(t.wants, peer)
+		if o := t.origins[peer]; !t.whole || o != nil && o.spoke > w.asked {
+			t.vain[peer]++
+		}
+	}
+}
+
 // wantLocked returns a question to a peer: of all that changed since the numbers that were
 // heard, of those origins or, with all, of any.
-func (n *Node) wantLocked(peer uint64, all bool, list []known) Message {
+func (n *Node) wantLocked(peer uint64, all bool, list []known, now stint.Instant) Message {
 	t := &n.talk
 	t.nonce++
-	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, all: all, parts: make(map[uint64]bool)}
+	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, asked: now, all: all, parts: make(map[uint64]bool)}
 	var w writer
 	w.begin(want, n.id)
 	w.number(t.nonce)
