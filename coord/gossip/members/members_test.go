@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -60,20 +61,27 @@ func startAt(t testing.TB, key []byte, interval time.Duration, join ...*node) *n
 
 var day = stint.MustLimit(stint.Spec{Requests: 100, Per: 24 * time.Hour, CarryDebt: true})
 
-// take asks a node and returns what it answers.
+// take asks a node and returns what it answers. A node that stood still, or whose packet was
+// lost, may wait in vain for the others: nothing was charged then, and it is asked again.
 func (n *node) take(t testing.TB, take stint.Take) stint.Decision {
 	t.Helper()
 	call := stint.Call{Takes: []stint.Take{take}}
-	if err := n.Decide(t.Context(), &call); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "a decision", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		err := n.Decide(ctx, &call)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return call.Results[0]
 }
 
 // until waits for something that is about to be.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -91,12 +99,12 @@ func (n *node) left(t testing.TB, key stint.Key) int64 {
 }
 
 func TestFleet(t *testing.T) {
-	defer goleak.VerifyNone(
-		t, goleak.IgnoreCurrent(),
+	leaks := []goleak.Option{
+		goleak.IgnoreCurrent(),
 		// Memberlist's probes outlast its Shutdown, by their own timeout at most.
 		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).triggerFunc"),
 		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).pushPullTrigger"),
-	)
+	}
 	key := bytes.Repeat([]byte("k"), 32)
 	a := start(t, key)
 	b := start(t, key, a)
@@ -156,7 +164,7 @@ func TestFleet(t *testing.T) {
 	})
 	t.Run("late", func(t *testing.T) {
 		d := start(t, key, b)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		until(t, "a peer", func() bool { return d.Stats().Peers > 0 })
 		if !d.Whole(ctx) {
@@ -173,4 +181,5 @@ func TestFleet(t *testing.T) {
 	for _, n := range []*node{c, b, a} {
 		n.stop()
 	}
+	until(t, "an end of all goroutines", func() bool { return goleak.Find(leaks...) == nil })
 }
