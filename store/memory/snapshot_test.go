@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -404,7 +405,8 @@ func TestSnapshotUnderLoad(t *testing.T) {
 			for i, l := range limits {
 				call.Takes = append(call.Takes, stint.Take{Key: key(g, i), Limit: l, Cost: 1})
 			}
-			for n := 0; ; n++ {
+			for n := range 900_000 { // of 999,999, however slow the snapshots are
+				runtime.Gosched() // they need the only processor, where there is one
 				select {
 				case <-stop:
 					return
@@ -466,6 +468,7 @@ func TestSnapshotOfBusyLogs(t *testing.T) {
 					return
 				default:
 					s.Take(stint.Key(fmt.Sprint("busy", (n+g)%3)), l, 1)
+					runtime.Gosched() // as above
 				}
 			}
 		})
