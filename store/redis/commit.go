@@ -91,7 +91,7 @@ type passage int
 
 const (
 	byDecide passage = iota // by decide.lua
-	byQuick                 // by quick.lua or one.lua
+	byQuick                 // by quick.lua, few.lua or one.lua
 	byPing                  // not at all: is anybody there?
 )
 
@@ -301,8 +301,8 @@ func fly(ctx context.Context, client rueidis.Client, group []*passenger, renew b
 	switch kind := group[0].kind; {
 	case kind == byPing:
 		err = client.Do(ctx, client.B().Ping().Build()).Error()
-	case kind == byQuick && isOne(group):
-		err = execOne(ctx, client, group[0].batch, renew)
+	case kind == byQuick && isFew(group):
+		err = execFew(ctx, client, group[0].batch, renew)
 	case kind == byQuick:
 		err = execQuick(ctx, client, group, renew)
 	default:

@@ -114,25 +114,31 @@ func TestCutAnywhere(t *testing.T) {
 	if testing.Short() {
 		step = 16
 	}
-	for i, limit := range []*stint.Limit{forms[0], forms[4], forms[7], forms[8]} {
-		take(t, direct, "load the scripts", limit, 1)
+	for i, limit := range []*stint.Limit{forms[0], forms[4], forms[7], forms[8], forms[0]} {
 		key := stint.Key(fmt.Sprint("key", i))
+		takes := []stint.Take{{Key: key, Limit: limit, Cost: 50}}
+		if i == 4 { // by few.lua
+			takes = append(takes, stint.Take{Key: "beside", Limit: limit, Cost: 1})
+		}
+		decide(t, direct, takes...) // so that the script is there
 		s, err := redis.Open("redis://"+proxy.Addr().String(), redis.Options{Namespace: "cut"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := noon
 		if limit == forms[0] {
-			at = 0 // or one.lua does not decide it
+			at = 0 // or one.lua and few.lua do not decide it
 		}
 		used := int64(0)
 		for cut := 1; cut < 500; cut += step {
 			proxy.allow(-1)
 			untilDecided(t, s) // connected
-			decideAt(t, direct, at, stint.Take{Key: key, Limit: limit, Op: stint.Reset})
+			for _, take := range takes {
+				decideAt(t, direct, at, stint.Take{Key: take.Key, Limit: limit, Op: stint.Reset})
+			}
 			proxy.allow(cut)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			call := stint.Call{At: at, Takes: []stint.Take{{Key: key, Limit: limit, Cost: 50}}}
+			call := stint.Call{At: at, Takes: takes}
 			err := s.Decide(ctx, &call)
 			cancel()
 			charged := takeAt(t, direct, at, key, limit, 0).Remaining < 100

@@ -2,7 +2,7 @@ package redis
 
 import "time"
 
-// GeneralForTest has decide.lua decide everything, also what quick.lua could.
+// GeneralForTest has decide.lua decide everything, also what quick.lua and others could.
 func (s *Store) GeneralForTest() { s.general = true }
 
 // KeepEndsForTest has no group give keys their ends anew but where their states need it, as

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			}
 			for _, takes := range [][]stint.Take{
 				{{Key: "a", Limit: forms[0], Cost: 1}},
+				{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "b", Limit: forms[0], Cost: 1}},
 				{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "a", Limit: forms[4], Cost: 1}},
 				{{Key: "a", Limit: forms[0], Cost: 1, Apart: true}, {Key: "b", Limit: forms[0], Cost: 1}},
 			} {
@@ -90,6 +92,36 @@ func TestErrorsOfTheServer(t *testing.T) {
 			}
 			take(t, s, "a", forms[0], 1)
 		})
+	}
+}
+
+// A server that refuses the second of two writes has charged the first, and nobody says that
+// nothing was.
+func TestRefusedInTheMiddle(t *testing.T) {
+	for _, second := range []*stint.Limit{forms[0], forms[4]} { // by few.lua and quick.lua
+		server := redistest.Start(t)
+		s := openIn(t, server, "half")
+		s.KeepEndsForTest()
+		halves := 0
+		for i := range 5 {
+			key := stint.Key(fmt.Sprint("a", i))
+			name := "half:token_bucket:" + string(key)
+			take(t, s, key, forms[0], uint32(1+2*i)) // so not all states end in the last moment of a block
+			before := server.Do("GET", name)
+			server.Do("ACL", "SETUSER", "default", "-set") // in place one may write
+			err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: key, Limit: forms[0], Cost: 1}, {Key: "b", Limit: second, Cost: 1}}})
+			server.Do("ACL", "SETUSER", "default", "+set")
+			charged := server.Do("GET", name) != before
+			if charged {
+				halves++
+			}
+			if err == nil || charged != errors.Is(err, stint.ErrUnknown) {
+				t.Errorf("%v: %v, and the first key is charged: %t", second.Algorithm(), err, charged)
+			}
+		}
+		if halves == 0 {
+			t.Errorf("%v: no call was decided by half", second.Algorithm())
+		}
 	}
 }
 

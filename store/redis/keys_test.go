@@ -170,19 +170,21 @@ func TestImmortalKeysAreHealed(t *testing.T) {
 	s := openIn(t, server, "heal")
 	for _, limit := range forms {
 		for _, cost := range []uint32{0, 1, 50} {
-			key := stint.Key(fmt.Sprint(cost))
-			take(t, s, key, limit, 100)
-			name := "heal:" + limit.Algorithm().String() + ":" + string(key)
-			if server.Do("PERSIST", name) != "1" {
-				continue // it began full, and nothing passed
-			}
-			asked := 0
-			for asked < 1000 && server.Do("PTTL", name) == "-1" { // in five milliseconds at the latest
-				take(t, s, key, limit, cost)
-				asked++
-			}
-			if asked == 1000 || asked > 1 && cost == 0 {
-				t.Errorf("%s lives for ever after %d takes of %d", name, asked, cost)
+			for _, beside := range []int{0, 1} { // another take of the call
+				key := stint.Key(fmt.Sprint(cost, "+", beside))
+				take(t, s, key, limit, 100)
+				name := "heal:" + limit.Algorithm().String() + ":" + string(key)
+				if server.Do("PERSIST", name) != "1" {
+					continue // it began full, and nothing passed
+				}
+				asked := 0
+				for asked < 1000 && server.Do("PTTL", name) == "-1" { // in five milliseconds at the latest
+					decide(t, s, []stint.Take{{Key: key, Limit: limit, Cost: cost}, {Key: "other", Limit: limit}}[:1+beside]...)
+					asked++
+				}
+				if asked == 1000 || asked > 1 && cost == 0 {
+					t.Errorf("%s lives for ever after %d takes of %d", name, asked, cost)
+				}
 			}
 		}
 	}

@@ -100,8 +100,9 @@ func TestCold(t *testing.T) {
 		}
 		return a
 	}
-	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1}, stint.Take{Key: "y", Limit: lent, Cost: 1}) // so that quick.lua is there
-	first := ask("a")                                                                                    // tells the epoch
+	// So that quick.lua is there.
+	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1, Apart: true}, stint.Take{Key: "y", Limit: lent, Cost: 1, Apart: true})
+	first := ask("a") // tells the epoch
 	lend(t, s, "busy", stint.Loan{Node: 7, Seq: 1, Want: 10})
 	for _, test := range []struct {
 		name    string

@@ -155,14 +155,10 @@ func (m *manifest) keys(b *batch) []string {
 // words returns all arguments, for a group that is decided at the time of a batch; keys
 // has been asked before. renew says that all that is written gets its end anew.
 func (m *manifest) words(b *batch, renew bool) []string {
-	anew := int64(0)
-	if renew {
-		anew = 1
-	}
-	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), anew)
+	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
-		bytes = doubles(bytes, f.part.units(), f.of.full, f.of.wait)
+		bytes = doubles(bytes, f.part.units(), f.part.most(), f.of.per)
 	}
 	numbers := len(bytes)
 	for _, i := range m.order {
@@ -212,7 +208,7 @@ func (m *manifest) read(b *batch, rides []int64) {
 			s := &m.stops[p.stop]
 			p.word = s.word
 			if s.turns--; s.turns > 0 && s.word >= 0 {
-				st := p.quick.state(s.word, p.limit, b.found)
+				st := p.quick.state(s.word, b.found)
 				p.limit.Take(&st, b.found, p.cost)
 				s.word = p.quick.word(st)
 			}
@@ -221,19 +217,19 @@ func (m *manifest) read(b *batch, rides []int64) {
 }
 
 // state returns the state that quick.lua found, by the number that it answered.
-func (f *quickForm) state(found int64, limit *stint.Limit, now stint.Instant) stint.State {
-	if !f.window {
+func (f *quickForm) state(found int64, now stint.Instant) stint.State {
+	if f.per == 0 {
 		return stint.State{T: found}
 	}
 	if found == 0 {
 		return stint.State{}
 	}
-	return stint.State{T: int64(now) - int64(now)%limit.Spec().Per.Microseconds(), N: found}
+	return stint.State{T: int64(now) - int64(now)%f.per, N: found}
 }
 
 // word is the reverse of state.
 func (f *quickForm) word(st stint.State) int64 {
-	if f.window {
+	if f.per > 0 {
 		return st.N
 	}
 	return st.T

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -10,26 +10,22 @@ import (
 	"stint"
 )
 
-//go:embed lua/quick.lua
-var quickSource string
-
-//go:embed lua/one.lua
-var oneSource string
-
-// quickScript decides what nearly all takes are; see lua/quick.lua. Everything else, and
-// what it cannot read, is left to decide.lua.
-var quickScript = rueidis.NewLuaScript(quickSource)
-
-// oneScript decides one take of a token bucket by itself; see lua/one.lua.
-var oneScript = rueidis.NewLuaScript(oneSource)
+// The scripts that decide what nearly all takes are: any group of calls by lua/quick.lua, a
+// call that travels alone for less by lua/few.lua, and one take by lua/one.lua. Everything
+// else, and what they cannot read, is left to decide.lua.
+var (
+	quickScript = rueidis.NewLuaScript(text("write", "quick"))
+	fewScript   = rueidis.NewLuaScript(text("write", "few"))
+	oneScript   = rueidis.NewLuaScript(text("one"))
+)
 
 // quickForm are the numbers of a limit for quick.lua.
 type quickForm struct {
 	head       string
 	place      string // of the digits behind the head
 	full, wait int64
+	per        int64  // of a window, 0 for buckets
 	charge     uint64 // of one unit
-	window     bool
 }
 
 // otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
@@ -48,7 +44,7 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 	if s.Step || s.Hold || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
 		return nil
 	}
-	per, requests, wait := s.Per.Microseconds(), int64(s.Requests), int64(noWait)
+	per, requests, wait, window := s.Per.Microseconds(), int64(s.Requests), int64(noWait), int64(0)
 	charge := (per + requests - 1) / requests
 	switch s.Algorithm {
 	case stint.TokenBucket:
@@ -57,13 +53,13 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 			wait = s.MaxWait.Microseconds()
 		}
 	case stint.FixedWindow:
-		charge, wait = 1, -per
+		charge, window = 1, per
 	default:
 		return nil
 	}
 	return &quickForm{
 		head: head + "|", place: strconv.Itoa(len(head) + 1), full: charge * limit.Most(), wait: wait,
-		charge: uint64(charge), window: s.Algorithm == stint.FixedWindow,
+		per: window, charge: uint64(charge),
 	}
 }
 
@@ -73,6 +69,15 @@ func (p *part) units() int64 {
 		return maxUnits
 	}
 	return int64(p.cost * p.quick.charge)
+}
+
+// most returns what a part's key may have used once it took its units: all, if those are none.
+func (p *part) most() int64 {
+	units := p.units()
+	if units == 0 {
+		return maxUnits
+	}
+	return min(p.quick.full, p.quick.wait+units)
 }
 
 // isQuick says whether quick.lua can decide the whole batch.
@@ -114,25 +119,67 @@ func (b *batch) quickWith(other *batch) bool {
 	return b.at == other.at && b.fixed == other.fixed && b.epoch == other.epoch && b.known == other.known
 }
 
-// isOne says whether one.lua can decide a group of batches.
-func isOne(group []*passenger) bool {
+// isFew says whether one.lua or few.lua can decide a group of batches.
+func isFew(group []*passenger) bool {
 	b := group[0].batch
-	return len(group) == 1 && len(b.parts) == 1 && b.at == 0 && b.epoch == "" && b.parts[0].limit.Algorithm() == stint.TokenBucket
+	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 || b.epoch != "" {
+		return false
+	}
+	return !slices.ContainsFunc(b.parts, func(p part) bool { return p.quick.per > 0 })
 }
 
-// execOne has a lone take decided.
-func execOne(ctx context.Context, client rueidis.Client, b *batch, renew bool) error {
-	p := &b.parts[0]
-	words := []string{p.quick.head, number(p.units()), number(p.quick.full), p.quick.place}
-	if renew {
-		words[3] = ""
+// execFew has the takes of a lone batch decided.
+func execFew(ctx context.Context, client rueidis.Client, b *batch, renew bool) error {
+	keys := make([]string, len(b.parts))
+	for i := range b.parts {
+		keys[i] = b.parts[i].name
 	}
-	numbers, err := readNumbers(oneScript.Exec(ctx, client, []string{p.name}, words), 2)
+	script, words := oneScript, []string(nil)
+	if len(b.parts) == 1 {
+		words = b.wordsOfOne(renew)
+	} else {
+		script, words = fewScript, b.wordsOfFew(renew)
+	}
+	numbers, err := readNumbers(script.Exec(ctx, client, keys, words), 1+len(keys))
 	if err != nil {
 		return err
 	}
-	b.found, p.word = stint.Instant(numbers[0]), numbers[1]
+	b.found = stint.Instant(numbers[0])
+	for i := range b.parts {
+		b.parts[i].word = numbers[1+i]
+	}
 	return nil
+}
+
+// wordsOfOne returns the arguments of one.lua.
+func (b *batch) wordsOfOne(renew bool) []string {
+	p := &b.parts[0]
+	words := []string{p.quick.head, number(p.units()), number(p.most()), p.quick.place}
+	if renew {
+		words[3] = ""
+	}
+	return words
+}
+
+// wordsOfFew returns the arguments of few.lua.
+func (b *batch) wordsOfFew(renew bool) []string {
+	words := make([]string, 1, 1+len(b.parts))
+	bytes := doubles(make([]byte, 0, 16*(1+len(b.parts))), b.spare(), flag(renew))
+	for i := range b.parts {
+		p := &b.parts[i]
+		bytes = doubles(bytes, p.units(), p.most())
+		words = append(words, p.quick.head)
+	}
+	words[0] = string(bytes)
+	return words
+}
+
+// flag is how scripts are told yes and no.
+func flag(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
@@ -206,14 +253,14 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 		if p.word < 0 {
 			return false
 		}
-		st := p.quick.state(p.word, p.limit, b.found)
+		st := p.quick.state(p.word, b.found)
 		p.result = p.limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed
 	}
 	for i := range parts {
 		p := &parts[i]
 		if !pass && p.result.Allowed { // another denied
-			st := p.quick.state(p.word, p.limit, b.found)
+			st := p.quick.state(p.word, b.found)
 			p.result = p.limit.Test(&st, b.found, 0)
 		}
 		if p.loan != nil {

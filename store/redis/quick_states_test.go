@@ -65,3 +65,18 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 		}
 	}
 }
+
+// A look writes nothing, also beside a take that does.
+func TestLooksWriteNothing(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "look")
+	for i, limit := range forms {
+		taken, looked := stint.Key(fmt.Sprint("taken", i)), stint.Key(fmt.Sprint("looked", i))
+		decide(t, s, stint.Take{Key: looked, Limit: limit})
+		decide(t, s, stint.Take{Key: taken, Limit: forms[0], Cost: 1}, stint.Take{Key: looked, Limit: limit})
+		decide(t, s, stint.Take{Key: looked, Limit: limit}, stint.Take{Key: "window", Limit: forms[4], Cost: 1})
+	}
+	if keys := server.Do("KEYS", "*looked*"); keys != "" {
+		t.Errorf("looks wrote %q", keys)
+	}
+}

@@ -16,7 +16,8 @@ import (
 	"stint/store/storetest"
 )
 
-// quickCall makes up a call of steady token buckets, most of which quick.lua decides.
+// quickCall makes up a call of steady buckets, most of which one.lua, few.lua and quick.lua
+// decide.
 func quickCall(r *rand.Rand, limits []*stint.Limit) stint.Call {
 	var call stint.Call
 	for range []int{1, 1, 1, 2, 3, 5}[r.IntN(6)] {
@@ -50,10 +51,14 @@ func TestQuickDifferential(t *testing.T) {
 		s, model := open(t, server), new(storetest.Model)
 		var limits []*stint.Limit
 		for range 1 + r.IntN(3) {
-			limits = append(limits, stint.MustLimit(stint.Spec{
+			spec := stint.Spec{
 				Algorithm: stint.TokenBucket, Requests: []uint32{1, 5, 1000}[r.IntN(3)],
 				Per: []time.Duration{10 * time.Millisecond, time.Second, time.Hour}[r.IntN(3)], Burst: []uint32{1, 3, 10}[r.IntN(3)],
-			}))
+			}
+			if r.IntN(3) == 0 {
+				spec.Algorithm, spec.MaxWait = stint.LeakyBucket, []time.Duration{0, time.Millisecond, time.Second, 20 * time.Minute}[r.IntN(4)]
+			}
+			limits = append(limits, stint.MustLimit(spec))
 		}
 		for step := range 200 {
 			call := quickCall(r, limits)

@@ -48,15 +48,20 @@ func (set kindSet) text() string {
 			files = append(files, f.name)
 		}
 	}
-	var text strings.Builder
-	for _, name := range append(files, "decide") {
+	return text(append(files, "decide")...)
+}
+
+// text returns the script that several files make.
+func text(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
 		lua, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic("stint: " + err.Error()) // it is part of the program
 		}
-		text.Write(lua)
+		b.Write(lua)
 	}
-	return text.String()
+	return b.String()
 }
 
 func init() {

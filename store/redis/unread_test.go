@@ -53,6 +53,10 @@ func TestUnread(t *testing.T) {
 			if _, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &one)); !is {
 				t.Errorf("%s of %s alone is not named", what, name)
 			}
+			two := stint.Call{Takes: []stint.Take{{Key: "never", Limit: limit, Cost: 1}, {Key: "bad", Limit: limit, Cost: 1}}}
+			if unread, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &two)); !is || !slices.Equal(unread.Takes, []int{1}) {
+				t.Errorf("%s of %s with another is not named", what, name)
+			}
 			before := takeAt(t, s, noon, "good", limit, 0).Remaining
 			call := stint.Call{At: noon, Takes: []stint.Take{
 				{Key: "good", Limit: limit, Cost: 1, Apart: true},

@@ -1,12 +1,12 @@
--- Decides one take of a token bucket that fills steadily: quick.lua for a caller who has
--- nobody to travel with, and whom each microsecond keeps waiting.
+-- Decides one take of a bucket that fills steadily, as few.lua does several: for a caller who
+-- has nobody to travel with, and whom each microsecond keeps waiting.
 --
 -- KEYS[1] is the bucket. ARGV are
 --
 --   head      as its state begins with it, with the bar
 --   units     cost * charge, microseconds; 0 looks only; below 2^53, or rounded and above full
---   full      capacity, microseconds, below 2^51
---   place     where the digits begin, if they may be written in place (see quick.lua); or ""
+--   most      what may be used afterwards, microseconds, as for quick.lua
+--   place     where the digits begin, if they may be written in place (see write.lua); or ""
 --
 -- It returns the time and the t that was found, as quick.lua does.
 

@@ -2,9 +2,9 @@
 -- per), which is what most are: as decide.lua would, for less. bucket.lua and window.lua
 -- say what stands in a state and by which formula it is decided. With now in microseconds
 --
---   buckets   used = max(0, t - now)           passes if used + units <= full and
---                                              used <= wait, and makes t = now + used + units
---   windows   n taken since the window began   passes if n + units <= full, and makes n + units
+--   buckets   used = max(0, t - now)           passes if used + units <= most, and makes
+--                                              t = now + used + units
+--   windows   n taken since the window began   passes if n + units <= most, and makes n + units
 --
 -- KEYS are those of all takes, each once, however many ask for it: first those that takes ask
 -- by themselves, then those of takes that are decided as one, all or none. ARGV are
@@ -16,10 +16,10 @@
 --     renew     1: every key that is written gets its end anew; 0: only if its state needs it
 --     and of each form, which is a limit and a cost,
 --     units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
---               More than full where the limit never holds so much
---     full      capacity in the same measure, below 2^51
---     wait      buckets: the longest wait, microseconds, 2^52 for none;
---               windows: less than 0, -per in microseconds
+--               More than most where the limit never holds so much
+--     most      what may be used afterwards, in the same measure: the capacity, below 2^51, or
+--               the longest wait and units if that is less; more than any where units is 0
+--     per       windows: how long they are, in microseconds; buckets: 0
 --   plan      a byte for each of KEYS: the place of a form that it is read by, from 0 on
 --   turns     a byte for each of the first KEYS: how many takes ask for it, one after the
 --             other, each by itself and in that form, 1 to 128
@@ -40,20 +40,13 @@
 -- is: the state was written under other numbers, in a window to come, has loans, or is none of
 -- ours. Takes of such a key, and those decided with them, are left alone, for decide.lua.
 --
--- SETRANGE of as many digits costs a third of SET with an end. It will do where the end is far
--- enough away: that of a window never moves, and a bucket gets another with the first t of each
--- block of five seconds. So keys of buckets outlive their states by spare, less five seconds.
---
--- A key is read once and written once, or twice where takes ask for it both ways. An error of
--- the first write, for memory or rights, says that nothing was charged; "STINT-PARTLY" stands
--- before that of a later one.
+-- A key is read once and written once, or twice where takes ask for it both ways; write.lua
+-- says what an error of that means.
 
-local call, sub, find, match, format, byte = redis.pcall, string.sub, string.find, string.match, string.format, string.byte
-local floor, tonumber, doubles = math.floor, tonumber, struct.unpack
+local match, byte = string.match, string.byte
 local keys, limits, numbers, plan, turns, groups = KEYS, ARGV, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local now, spare, known, renew = doubles('<dddd', numbers)
-local block = 5000000
-local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but for 32 bits it is too small
+local known
+now, spare, known, renew = doubles('<dddd', numbers)
 
 if now == 0 then
   local time = redis.call('TIME')
@@ -72,23 +65,23 @@ if #keys > #plan then
   end
 end
 
--- form_of returns the numbers of a form, what states of it begin with, and of windows how
--- long a key lives, in milliseconds. Buckets count from now on, windows from 0.
+-- form_of returns the numbers of a form, from when on it counts (buckets from now on, windows
+-- from 0), what states of it begin with, and of windows how long a key lives, in milliseconds.
 local windows = {}
 local function form_of(place)
-  local units, full, wait = doubles('<ddd', numbers, place * 24 + 33)
+  local units, most, per = doubles('<ddd', numbers, place * 24 + 33)
   local limit = limits[place + 5]
-  if wait >= 0 then
-    return units, full, wait, now, limit, nil
+  if per == 0 then
+    return units, most, now, limit, nil
   end
   local window = windows[place]
   if not window then
-    local start = floor(now / -wait) * -wait
-    local life = spare + floor((start - wait - now + 999) / 1000)
+    local start = floor(now / per) * per
+    local life = spare + floor((start + per - now + 999) / 1000)
     window = { limit = limit, start = start, head = limit .. format(whole, start) .. ' ', life = format(whole, life) }
     windows[place] = window
   end
-  return units, full, 2 ^ 52, 0, window.head, window.life
+  return units, most, 0, window.head, window.life
 end
 
 -- found returns the t or n of a state.
@@ -103,62 +96,16 @@ local function found(value, head, place)
   return began and tonumber(began) < window.start and 0 or -1
 end
 
--- write stores the state of a key: t in the place of was; value is nil if there was none, true
--- if it was written before. It returns false if there is one after all that MGET does not see,
--- and what went wrong.
-local written, digits, digits_of, ttl, ttl_of, offset, offset_of = false, nil, nil, nil, nil, nil, nil
-local function write(key, value, head, life, t, was)
-  if t ~= digits_of then -- keys that were idle have the same digits, and live as long
-    digits, digits_of = format(whole, t), t
-  end
-  if renew == 0 and was > 0 and value ~= true and (life or was % block + t - was < block) and #value == #head + #digits then
-    if #head ~= offset_of then
-      offset, offset_of = format('%d', #head), #head
-    end
-    if type(call('SETRANGE', key, offset, digits)) == 'number' then
-      written = true
-      return true
-    end -- or this user may not, and SET says what else is wrong
-  end
-  if not life then
-    local number = spare + floor((t - now + 999) / 1000)
-    if number ~= ttl_of then
-      ttl, ttl_of = format(whole, number), number
-    end
-    life = ttl
-  end
-  local answer
-  if value then
-    answer = call('SET', key, head .. digits, 'PX', life)
-  else
-    answer = call('SET', key, head .. digits, 'PX', life, 'NX')
-  end
-  if not answer then
-    return false
-  elseif answer.err then
-    return true, redis.error_reply((written and 'STINT-PARTLY ' or '') .. answer.err)
-  end
-  written = true
-  return true
-end
-
--- heal gives a key an end that has none.
-local function heal(key, life, t)
-  if call('PTTL', key) == -1 then
-    call('PEXPIRE', key, life or format(whole, spare + floor(((t > now and t - now or 0) + 999) / 1000)))
-  end
-end
-
 local values = call('MGET', unpack(keys))
 local result, states = { now, unpack(keys) }, {} -- no longer than it will be
 local grouped = #groups > 0
-local place, units, full, wait, base, head, life
+local place, units, most, base, head, life
 
 local plans, counts = { byte(plan, 1, #turns) }, { byte(turns, 1, -1) }
 for i = 1, #turns do
   if plans[i] ~= place then
     place = plans[i]
-    units, full, wait, base, head, life = form_of(place)
+    units, most, base, head, life = form_of(place)
   end
   local key, value = keys[i], values[i]
   local t = value and found(value, head, place) or 0
@@ -167,7 +114,7 @@ for i = 1, #turns do
     local used = t > base and t - base or 0
     local sum = used
     for _ = 1, counts[i] do
-      if sum + units > full or sum > wait then
+      if sum + units > most then
         break
       end
       sum = sum + units
@@ -218,7 +165,7 @@ for at = 1, #groups, 2 do
   i = last and i + 1 or i - 127
   if number ~= place then
     place = number
-    units, full, wait, base, head, life = form_of(place)
+    units, most, base, head, life = form_of(place)
   end
   local t = states[i]
   if not before[i] then
@@ -236,7 +183,7 @@ for at = 1, #groups, 2 do
   count = count + 1
   result[count] = t
   local used = t > base and t - base or 0
-  if t < 0 or units > 0 and (used + units > full or used > wait) then
+  if t < 0 or used + units > most then
     pass = false
   end
   after[i] = units > 0 and base + used + units or t
