@@ -456,3 +456,28 @@ func TestReuse(t *testing.T) {
 		}
 	})
 }
+
+// TestLateLooks: a call is cut off by the time that it took, also where a machine that has nothing
+// else to do wakes up late for each look.
+func TestLateLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		g.init(&Options{Timeout: 10 * time.Millisecond}, func() {})
+		g.every = time.Hour // the test looks
+		f := g.enter(t.Context())
+		for _, step := range []struct {
+			after time.Duration
+			ended bool
+		}{{2 * time.Millisecond, false}, {6 * time.Millisecond, false}, {3999 * time.Microsecond, false}, {time.Microsecond, true}} {
+			time.Sleep(step.after) // by the clock of a bubble
+			g.look()
+			if ended := f.Err() != nil; ended != step.ended {
+				t.Errorf("%v later: ended is %v", step.after, ended)
+			}
+		}
+		g.leave(f, f.Err())
+		if s := g.status(); s.Timeouts != 1 || !s.Away {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -18,11 +18,11 @@ type flight struct {
 	deadline atomic.Int64  // since began, once somebody asked; else 0
 
 	// Guarded by the lock of the gate.
-	at     int    // where in its flights
-	looks  int    // how often the gate looked at the call
-	goods  uint64 // how many were answered before it began
-	try    bool   // it tries whether the store is back
-	judged bool   // it has been counted as a failure, and still goes on
+	at     int       // where in its flights
+	seen   time.Time // when the gate first looked at the call; zero: it has not
+	goods  uint64    // how many were answered before it began
+	try    bool      // it tries whether the store is back
+	judged bool      // it has been counted as a failure, and still goes on
 }
 
 // How a context ended.

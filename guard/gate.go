@@ -11,8 +11,8 @@ import (
 	"stint"
 )
 
-// Calls are looked at so many times in the time they have; they are cut off at most
-// one such part late, and so are those whose caller went away.
+// Calls are looked at so many times in the time they have, or more often; they are cut off at
+// most one such part late, and so are those whose caller went away.
 const looks = 8
 
 // finest is the least time between two looks.
@@ -22,8 +22,8 @@ const finest = 100 * time.Microsecond
 const maxSpare = 1024
 
 // gate lets calls pass to the store and keeps those that are under way. All that it
-// costs a call is a lock, twice: one timer looks after all calls together, and no clock
-// is read.
+// costs a call is a lock, twice: one timer looks after all calls together, and only that
+// reads a clock.
 type gate struct {
 	timeout time.Duration
 	every   time.Duration // between two looks
@@ -42,6 +42,10 @@ type gate struct {
 func (g *gate) init(o *Options, changed func()) {
 	g.timeout, g.changed = cmp.Or(o.Timeout, DefaultTimeout), changed
 	g.every = max(g.timeout/looks, finest)
+	if g.every > time.Millisecond {
+		// Linux wakes a process that has nothing else to do at whole ones.
+		g.every = g.every.Truncate(time.Millisecond)
+	}
 	g.late = fmt.Errorf("no answer within %v: %w", g.timeout, context.DeadlineExceeded)
 	g.breaker.failures = cmp.Or(o.Failures, DefaultFailures)
 	g.breaker.most = cmp.Or(o.Pause, DefaultPause)
@@ -61,7 +65,7 @@ func (g *gate) enter(parent context.Context) *flight {
 		g.flights = append(g.flights, newFlight(g.timeout))
 	}
 	f := g.flights[g.active]
-	f.parent, f.at, f.looks, f.goods, f.try, f.judged = parent, g.active, 0, g.breaker.goods, try, false
+	f.parent, f.at, f.seen, f.goods, f.try, f.judged = parent, g.active, time.Time{}, g.breaker.goods, try, false
 	g.active++
 	if !g.looking {
 		g.looking = true
@@ -95,7 +99,7 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.neither(f)
 	default:
 		// A store that keeps the deadline itself may end a call before we look.
-		waited := f.looks >= looks/2 || errors.Is(err, context.DeadlineExceeded)
+		waited := !f.seen.IsZero() && time.Since(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
 		g.breaker.bad(f, err, waited)
 	}
 	g.remove(f)
@@ -123,14 +127,15 @@ func (g *gate) remove(f *flight) {
 // look ends the calls whose time is over or whose caller went away.
 func (g *gate) look() {
 	g.mu.Lock()
-	before := g.breaker.open
+	before, now := g.breaker.open, time.Now()
 	for _, f := range g.flights[:g.active] {
-		f.looks++
 		switch {
 		case f.ended.Load() != running:
 		case f.parent.Err() != nil:
 			f.end(deserted)
-		case f.looks > looks: // the first look came any time after it began
+		case f.seen.IsZero():
+			f.seen = now // it began any time before
+		case now.Sub(f.seen) >= g.timeout:
 			f.end(late)
 			f.judged = true
 			g.breaker.overdue++
