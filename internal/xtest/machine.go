@@ -5,28 +5,36 @@ import (
 	"net"
 	"runtime"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"testing"
 )
 
-const leastPort, ports = 20000, 10000
+// Ports from leastPort on, in blocks. They, and those ten thousand above, lie below the ports
+// that the kernel gives to whoever asks for any.
+const leastPort, blocks, blockSize = 12000, 100, 100
 
-// Ports are tried one after the other, from anywhere on, so that processes do not try
-// the same ones in step.
-var (
-	firstPort = rand.Uint32N(ports)
-	nextPort  atomic.Uint32
-)
+// block is the ports of which this process gives out the next.
+var block struct {
+	mu    sync.Mutex // guards what follows
+	next  int        // 0: there is none yet
+	after int        // the first that is not of it
+	held  []net.Listener
+}
 
 // Port returns a port of the loopback interface that is free for TCP and UDP, as are those
-// so far beside it. It is below the ports that the kernel gives to whoever asks for any, so
-// that nobody has it by the time it is used; and no two calls of one process return the same
-// before all were returned.
+// so far beside it. Nobody has it by the time it is used, or used again: the kernel gives it to
+// nobody, and other processes have other blocks, as each listens on the first port of its own.
 func Port(t testing.TB, beside ...int) int {
 	t.Helper()
-	const attempts = 100
+	const attempts = 10 * blockSize
+	block.mu.Lock()
+	defer block.mu.Unlock()
 	for range attempts {
-		port := leastPort + int((firstPort+nextPort.Add(1))%ports)
+		if block.next == block.after {
+			takeBlock(t)
+		}
+		port := block.next
+		block.next++
 		free := isFree(port)
 		for _, by := range beside {
 			free = free && isFree(port+by)
@@ -37,6 +45,20 @@ func Port(t testing.TB, beside ...int) int {
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+// takeBlock takes a block that no process has, with the lock held, until this one ends.
+func takeBlock(t testing.TB) {
+	t.Helper()
+	for _, i := range rand.Perm(blocks) {
+		first := leastPort + i*blockSize
+		if holder, err := net.Listen("tcp", loopback(first)); err == nil {
+			block.held = append(block.held, holder)
+			block.next, block.after = first+1, first+blockSize
+			return
+		}
+	}
+	t.Fatal("no free ports")
 }
 
 // Address returns the address of a [Port].
