@@ -20,8 +20,9 @@ import (
 type Net struct {
 	t     testing.TB
 	jobs  chan func()
-	ended chan struct{}
-	path  string // by which the kernel knows it
+	over  chan struct{} // closed where the test has ended
+	ended chan struct{} // closed where the thread has
+	path  string        // by which the kernel knows it
 }
 
 // New returns a network. Where the kernel, or who runs the test, has no right to make one,
@@ -31,13 +32,13 @@ func New(t testing.TB) *Net {
 	if _, err := exec.LookPath("ip"); err != nil {
 		xtest.SkipOrFail(t, "no ip; scripts/install-test-deps.sh installs it, in iproute2")
 	}
-	n := &Net{t: t, jobs: make(chan func()), ended: make(chan struct{})}
+	n := &Net{t: t, jobs: make(chan func()), over: make(chan struct{}), ended: make(chan struct{})}
 	made := make(chan error)
 	go n.live(made)
 	if err := <-made; err != nil {
 		xtest.SkipNotGranted(t, "a network of its own (CAP_SYS_ADMIN): "+err.Error())
 	}
-	t.Cleanup(func() { close(n.jobs) })
+	t.Cleanup(func() { close(n.over) })
 	n.run("ip", "link", "set", "lo", "up")
 	return n
 }
@@ -52,38 +53,52 @@ func (n *Net) live(made chan<- error) {
 	if err != nil {
 		return
 	}
-	for f := range n.jobs {
-		f()
+	for {
+		select {
+		case f := <-n.jobs:
+			f()
+		case <-n.over:
+			return
+		}
 	}
 }
+
+// errEnded says that a network is no more.
+var errEnded = errors.New("the network has ended")
 
 // Do runs f in the network: the connections that it opens, and the processes that it starts,
 // are there for good. f may end the test.
 func (n *Net) Do(f func()) {
 	n.t.Helper()
-	done := make(chan bool, 1)
-	select {
-	case n.jobs <- func() {
-		ok := false
-		defer func() { done <- ok }()
-		f()
-		ok = true
-	}:
-	case <-n.ended:
-		n.t.Fatal("the network has ended")
+	ok := false
+	if err := n.do(func() { f(); ok = true }); err != nil {
+		n.t.Fatal(err)
 	}
-	if !<-done {
+	if !ok {
 		n.t.FailNow()
 	}
 }
 
-// Dial opens a connection from within the network.
+// do is Do for whoever may outlive the test.
+func (n *Net) do(f func()) error {
+	done := make(chan struct{})
+	select {
+	case n.jobs <- func() { defer close(done); f() }:
+	case <-n.ended:
+		return errEnded
+	}
+	<-done
+	return nil
+}
+
+// Dial opens a connection from within the network. It may be called when the test has ended,
+// as by a client that dials for a request that is over.
 func (n *Net) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	n.Do(func() {
+	ended := n.do(func() {
 		var d net.Dialer
 		conn, err = d.DialContext(ctx, network, addr)
 	})
-	return conn, err
+	return conn, errors.Join(err, ended)
 }
 
 // run runs a command in the network.

@@ -49,3 +49,15 @@ func TestLink(t *testing.T) {
 		t.Errorf("nobody answers over the bad cable (%s)", how)
 	}
 }
+
+// Who dials when the test of a network has ended is told so.
+func TestDialAfterTheEnd(t *testing.T) {
+	var gone *netns.Net
+	t.Run("the test", func(t *testing.T) { gone = netns.New(t) })
+	if gone == nil { // not granted
+		return
+	}
+	if conn, err := gone.Dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil || conn != nil {
+		t.Errorf("%v, %v", conn, err)
+	}
+}
