@@ -20,7 +20,7 @@ import (
 
 const (
 	// patience is how long a process may take to be ready, or to end.
-	patience = 20 * time.Second
+	patience = time.Minute
 
 	// interval is how often is asked whether it is.
 	interval = 10 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 const slots = 16384
 
 // patience is how long servers may take to find each other.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Cluster is a Redis Cluster whose nodes all run on this machine.
 type Cluster struct {
