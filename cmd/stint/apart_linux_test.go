@@ -71,7 +71,9 @@ func startApart(t *testing.T, rules string) (nodes []*node, cables []*netns.Link
 			n := startNode(t, rules, "--store=redis://"+net.JoinHostPort(store.Here, port), "--store-timeout=1s", "--http="+callers.There+":0")
 			nodes = append(nodes, n)
 		})
-		nodes[i].reachFrom(t, hub)
+	}
+	for _, n := range nodes { // a service closes what says nothing for five seconds
+		n.reachFrom(t, hub)
 	}
 	return nodes, cables, func() { hub.Do(func() { server.Do("FLUSHALL") }) }
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"stint/internal/redistest"
+	"stint/internal/xtest"
 )
 
 // slack is what a busy machine may take of the time that is promised: figures are
-// printed, and five times as much fails a test.
-const slack = 5
+// printed, and twenty times as much fails a test.
+const slack = 20
 
 // pass lets time go by for callers and servers that are real.
 func pass(d time.Duration) {
@@ -21,11 +22,11 @@ const policies = `
 domain: api
 descriptors:
   - key: free
-    rate_limit: {requests: 1000000, per: 1h}
+    rate_limit: {requests: 1000000, per: 366d}
   - key: login
-    rate_limit: {requests: 1000000, per: 1h, on_store_failure: deny}
+    rate_limit: {requests: 1000000, per: 366d, on_store_failure: deny}
   - key: part
-    rate_limit: {requests: 1000000, per: 1h, on_store_failure: local, local_share: 50%, nodes: 2}
+    rate_limit: {requests: 1000000, per: 366d, on_store_failure: local, local_share: 50%, nodes: 2}
 `
 
 // Redis is frozen under load: from the first second on 99 of 100 requests are answered
@@ -33,7 +34,11 @@ descriptors:
 // not grow; and two seconds after Redis goes on it decides all again.
 func TestNodeOfFrozenRedis(t *testing.T) {
 	server := redistest.Start(t)
-	n := startNode(t, policies, "--store="+server.URL())
+	flags := []string{"--store=" + server.URL()}
+	if xtest.Race {
+		flags = append(flags, "--store-timeout=100ms") // which it often needs then, also of a store that runs
+	}
+	n := startNode(t, policies, flags...)
 	frozen := 10 * time.Second
 	if testing.Short() {
 		frozen = 1500 * time.Millisecond
@@ -44,7 +49,9 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	goroutines, bytes := n.metric(t, "go_goroutines"), n.metric(t, "process_resident_memory_bytes")
 	from := time.Since(l.began)
 	server.Freeze()
+	open := time.Since(l.began) + 500*time.Millisecond // who asked just before waits out the deadline; then nobody waits
 	pass(frozen)
+	redistest.Until(t, "each key is asked for", func() bool { return len(l.asked(open, time.Since(l.began))) == 3 })
 	more, grown := n.metric(t, "go_goroutines")-goroutines, n.metric(t, "process_resident_memory_bytes")-bytes
 	to := time.Since(l.began)
 	server.Thaw()
@@ -52,19 +59,13 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	answers := l.end()
 	noError(t, answers)
 
-	// Who asked just before waits out the deadline; then nobody waits.
-	open := from + 500*time.Millisecond
 	byPolicy := map[string]bool{"free": true, "login": false, "part": true}
-	asked := map[string]int{}
-	for _, a := range answers {
-		if open <= a.at && a.at+a.took < to {
-			if asked[a.key]++; !a.Degraded || a.Allowed != byPolicy[a.key] {
+	for key, list := range l.asked(open, to) {
+		for _, a := range list {
+			if !a.Degraded || a.Allowed != byPolicy[key] {
 				t.Fatalf("not by the policy: %+v", a)
 			}
 		}
-	}
-	if len(asked) != len(byPolicy) {
-		t.Errorf("asked while Redis was frozen: %v", asked)
 	}
 	before, first, rest := p99(answers, calm, from), p99(answers, from, from+time.Second), p99(answers, from+time.Second, to)
 	t.Logf("p99 over HTTP before %v, in the first second %v, later %v; %.0f more goroutines, %.0f KiB more memory; back %v after SIGCONT; %d requests",
@@ -80,12 +81,25 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	}
 }
 
+// asked returns the answers to what was asked after a moment and answered before another, by key.
+func (l *load) asked(from, to time.Duration) map[string][]answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	byKey := map[string][]answer{}
+	for _, a := range l.answers {
+		if from <= a.at && a.at+a.took < to {
+			byKey[a.key] = append(byKey[a.key], a)
+		}
+	}
+	return byKey
+}
+
 // Redis forgets its scripts again and again while eight nodes use up a limit: nobody gets
 // an error, and exactly as many pass as may.
 func TestNodesOfForgetfulRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	nodes := startNodes(t, quota, server.URL(), "--store-timeout=1s")
+	nodes := startNodes(t, quota, server.URL(), unhurried)
 	done, flushed := make(chan struct{}), make(chan int)
 	go func() {
 		tick := time.NewTicker(5 * time.Millisecond)

@@ -37,7 +37,7 @@ const (
 // limit says: never more, and all of it once what lay idle has come home.
 func TestNodesLeased(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, fmt.Sprintf(lentRules, lentDeny), redistest.Start(t).URL(), "--store-timeout=1s")
+	nodes := startNodes(t, fmt.Sprintf(lentRules, lentDeny), redistest.Start(t).URL(), unhurried)
 	for _, key := range []string{"bucket", "window"} {
 		passed := crowd(t, nodes, key, 1)[0]
 		first := passed
@@ -132,15 +132,17 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 	}
 }
 
-// holds returns the primary that has a key.
-func holds(t *testing.T, cluster *redistest.Cluster, key string) *redistest.Server {
-	for _, primary := range cluster.Primaries() {
-		if primary.Do("KEYS", "*"+key) != "" {
-			return primary
+// holds returns the primary that has a key, which may be gone while nobody asks for it.
+func holds(t *testing.T, cluster *redistest.Cluster, key string) (has *redistest.Server) {
+	redistest.Until(t, "a primary has "+key, func() bool {
+		for _, primary := range cluster.Primaries() {
+			if primary.Do("KEYS", "*"+key) != "" {
+				has = primary
+			}
 		}
-	}
-	t.Fatalf("no primary has %s", key)
-	return nil
+		return has != nil
+	})
+	return has
 }
 
 // everybody is who all callers ask for; in every eighth request together with others, whose

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a script waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stint": main, imposed: main})
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 //	log PATTERN                       wait for a new line of its log
 //	logged PATTERN                    a line of its log that serve has passed already
 //	signal HUP|TERM|INT|KILL          send it a signal
-//	ended STATUS                      wait for its end, at most 10 s; -1: killed
+//	ended STATUS                      wait for its end; -1: killed
 //	http METHOD URL [BODY]            a request; the answer goes to stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -138,27 +138,37 @@ type failer interface {
 
 // await returns the first line that has not been seen and matches.
 func (s *server) await(ts failer, pattern *regexp.Regexp) string {
-	deadline := time.After(patience)
-	for {
-		s.mu.Lock()
-		for s.seen < len(s.lines) {
-			line := s.lines[s.seen]
-			s.seen++
-			if pattern.MatchString(line) {
-				s.mu.Unlock()
-				return line
-			}
+	for deadline := time.After(patience); ; {
+		line, more, ok := s.next(pattern)
+		if ok {
+			return line
 		}
-		more := s.more
-		s.mu.Unlock()
 		select {
 		case <-more:
 		case err := <-s.ended:
+			s.ended <- err                          // for whoever waits for it
+			if line, _, ok := s.next(pattern); ok { // its last words
+				return line
+			}
 			ts.Fatalf("the server ended (%v) with no line like %s:\n%s", err, pattern, s.text())
 		case <-deadline:
 			ts.Fatalf("no line like %s:\n%s", pattern, s.text())
 		}
 	}
+}
+
+// next passes lines up to the first that matches; where none does, more is closed by the next.
+func (s *server) next(pattern *regexp.Regexp) (line string, more <-chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.seen < len(s.lines) {
+		line := s.lines[s.seen]
+		s.seen++
+		if pattern.MatchString(line) {
+			return line, nil, true
+		}
+	}
+	return "", s.more, false
 }
 
 func (s *server) text() string {
@@ -209,8 +219,8 @@ func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
 		if fmt.Sprint(status) != args[0] {
 			ts.Fatalf("status %d, want %s:\n%s", status, args[0], s.text())
 		}
-	case <-time.After(10 * time.Second): // five times what is promised of SIGTERM
-		ts.Fatalf("still running after 10 s:\n%s", s.text())
+	case <-time.After(patience):
+		ts.Fatalf("still running after %v:\n%s", patience, s.text())
 	}
 }
 
