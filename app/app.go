@@ -76,7 +76,7 @@ func New(config Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, log: newLogger(&config), failed: make(chan error, 2)}
+	a := &App{config: config, log: newLogger(&config)}
 	if err = a.openStore(); err != nil {
 		return nil, err
 	}
@@ -114,6 +114,7 @@ func New(config Config) (*App, error) {
 		return nil, err
 	}
 	a.addListeners()
+	a.failed = make(chan error, len(a.listeners)) // nobody reads a second one
 	return a, nil
 }
 
