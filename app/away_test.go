@@ -16,11 +16,11 @@ const policies = `
 domain: api
 descriptors:
   - key: free
-    rate_limit: {per: 1h, requests: 5}
+    rate_limit: {per: 366d, requests: 5}
   - key: login
-    rate_limit: {per: 1h, requests: 5, on_store_failure: deny}
+    rate_limit: {per: 366d, requests: 5, on_store_failure: deny}
   - key: part
-    rate_limit: {per: 1h, requests: 20, on_store_failure: local, local_share: 20%, nodes: 2}
+    rate_limit: {per: 366d, requests: 20, on_store_failure: local, local_share: 20%, nodes: 2}
 `
 
 // check asks one rule, and returns what stands in the answer.
@@ -44,7 +44,7 @@ func TestFrozenRedis(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
 	s := start(t, func(c *Config) {
-		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), 250*time.Millisecond
+		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), time.Second
 	})
 	for _, key := range []string{"free", "login", "part"} {
 		if body := s.check(key); !strings.Contains(body, `"allowed":true`) || strings.Contains(body, `"degraded":true`) {
@@ -108,7 +108,7 @@ http:
     - actions: [{remote_address: {}}]
 descriptors:
   - key: remote_address
-    rate_limit: {per: 1h, requests: 1000, on_store_failure: %s}
+    rate_limit: {per: 366d, requests: 1000, on_store_failure: %s}
 `, domain, policy))
 		files = append(files, file)
 	}

@@ -113,7 +113,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 	if status, _, body := s.get("http", "/healthcheck"); status != http.StatusOK || body != "OK" {
 		t.Errorf("healthcheck: %d %q", status, body)
 	}
-	if _, _, body := s.get("admin", "/rlconfig"); !strings.HasPrefix(body, "api.user: unit=1h0m0s requests_per_unit=3, shadow_mode: false") {
+	if _, _, body := s.get("admin", "/rlconfig"); !strings.HasPrefix(body, "api.user: unit=8784h0m0s requests_per_unit=3, shadow_mode: false") {
 		t.Errorf("rlconfig: %s", body)
 	}
 	line := "ratelimit.service.rate_limit.api.user.total_hits.__zone=a:1|c\n"

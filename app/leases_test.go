@@ -95,7 +95,7 @@ func TestInspectLeases(t *testing.T) {
 					if n.Here {
 						here++
 					}
-					if n.Here != (n.Node == h.Here.Node) || n.Age < 0 || n.Age > 3000 {
+					if n.Here != (n.Node == h.Here.Node) || n.Age < 0 || n.Age > 30_000 {
 						t.Fatalf("%+v", h)
 					}
 				}

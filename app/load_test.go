@@ -17,9 +17,9 @@ func TestLoad(t *testing.T) {
 domain: api
 descriptors:
   - key: user
-    rate_limit: {requests: 3, per: 1h, elastic: {from: load, gauge: db, below: 70%, upto: 300%}}
+    rate_limit: {requests: 3, per: 366d, elastic: {from: load, gauge: db, below: 70%, upto: 300%}}
   - key: job
-    rate_limit: {requests: 3, per: 1h, elastic: {from: load, gauge: process, below: 70%, upto: 300%}}
+    rate_limit: {requests: 3, per: 366d, elastic: {from: load, gauge: process, below: 70%, upto: 300%}}
 `)
 	s := start(t, func(c *Config) { c.Rules = []string{rules} })
 	passes := func(user string) (n int) {
@@ -51,7 +51,7 @@ descriptors:
 	if n := passes("busy"); n != 3 {
 		t.Errorf("%d passed at 90 %%, want 3", n)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		if _, _, body := s.get("admin", "/v1/load/process"); !strings.Contains(body, "null") {
 			break
 		}

@@ -19,7 +19,7 @@ func TestRollingReload(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			server := redistest.Start(t)
 			rules := func(requests int) string {
-				return strings.Replace(rulesOf(requests), "per: 1h", "per: 24h, algorithm: "+algorithm, 1)
+				return strings.Replace(rulesOf(requests), "per: 366d", "per: 366d, algorithm: "+algorithm, 1)
 			}
 			var nodes [2]*service
 			var files [2]string

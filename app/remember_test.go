@@ -226,11 +226,11 @@ func TestServicesRemember(t *testing.T) {
 	redistest.Until(t, "the refusal is forgotten", func() bool { return b.metric("stint_refusals_keys") == 0 })
 	remembered()
 
-	at := b.log.size()
+	at, lost := b.log.size(), b.metric("stint_refusals_channel_lost_total")
 	server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	at = b.log.await(t, at, "level=WARN", "refusals are not remembered")
 	b.log.await(t, at, "refusals are remembered")
-	if b.metric("stint_refusals_channel_lost_total") != 1 {
+	if b.metric("stint_refusals_channel_lost_total") <= lost {
 		t.Error("the loss was not counted")
 	}
 	remembered()

@@ -68,9 +68,9 @@ func TestServers(t *testing.T) {
 	write(t, file, `domain: api
 descriptors:
   - key: user
-    rate_limit: {unit: day, requests_per_unit: 5, on_store_failure: deny}
+    rate_limit: {per: 366d, requests: 5, on_store_failure: deny}
   - key: app
-    rate_limit: {unit: day, requests_per_unit: 5, on_store_failure: allow}
+    rate_limit: {per: 366d, requests: 5, on_store_failure: allow}
 `)
 	on := func(url string) *service {
 		return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })

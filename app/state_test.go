@@ -56,7 +56,7 @@ func TestStateOnATimer(t *testing.T) {
 	// each; for a moment the file of a save may stand in its place.
 	block := name + ".block"
 	xtest.Must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
-	for deadline := time.Now().Add(10 * time.Second); os.Rename(block, name+".tmp") != nil; {
+	for deadline := time.Now().Add(patience); os.Rename(block, name+".tmp") != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("no moment without a save")
 		}

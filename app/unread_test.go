@@ -49,7 +49,7 @@ func unreadEventual(t *testing.T, lost bool) {
 	s, err := redis.Open(server.URL(), redis.Options{})
 	xtest.Must(t, err)
 	t.Cleanup(s.Close)
-	network := &muting{Store: guard.New(s, guard.Options{Timeout: time.Second, Local: memory.New(memory.Options{})})}
+	network := &muting{Store: guard.New(s, guard.Options{Timeout: patient, Local: memory.New(memory.Options{})})}
 	f := startFleet(t, network, 2, eventual.Options{Interval: 20 * time.Millisecond})
 	left := map[stint.Key]int64{"good": 1000, "bad": 1000, "other": 1000}
 	take := func() {
