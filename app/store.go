@@ -151,7 +151,7 @@ func redisHint(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "check the server's load and the network; where both are well, raise --store-timeout"
 	}
-	return ""
+	return "check the server's load and its log, and the network"
 }
 
 // storeName names the store without a password.

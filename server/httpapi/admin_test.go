@@ -238,7 +238,7 @@ func TestResetFails(t *testing.T) {
 		want  string
 		rules string // that are logged
 	}{
-		{"at once", 0, io.ErrUnexpectedEOF, several, `"descriptors[0]: the store could not decide; of the others only those before it were reset` + away +
+		{"at once", 0, io.ErrUnexpectedEOF, several, `"descriptors[0]: the store could not decide; none of the others was reset` + away +
 			`","context":{"field":"descriptors[0]","limits":[],"unmatched":[],"unknown":[]}`, ""},
 		{"midway", 1, io.ErrUnexpectedEOF, several, `"descriptors[2]: the store could not decide; of the others only those before it were reset` + away +
 			`","context":{"field":"descriptors[2]","limits":[{"descriptor":0,"rule":"api/user"}],"unmatched":[1],"unknown":[]}`, "[api/user]"},

@@ -166,7 +166,11 @@ func (r *failedReset) fault(err error, at, of int) *envelope.Fault {
 	}
 	if of > 1 {
 		f = f.In(fmt.Sprintf("descriptors[%d]", at))
-		f.Problem += "; of the others only those before it were reset"
+		if at == 0 {
+			f.Problem += "; none of the others was reset"
+		} else {
+			f.Problem += "; of the others only those before it were reset"
+		}
 	}
 	r.Field, f.Context = f.Field, r
 	return f
