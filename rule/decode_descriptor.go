@@ -48,7 +48,7 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
 	}
 	f.nodes++
-	n := &Node{Path: append(slices.Clone(path), d.level), Line: v.Line(), order: f.nodes}
+	n := &Node{Path: append(slices.Clone(path), d.level), File: f.domain.file, Line: v.Line(), order: f.nodes}
 	if first := nodes.put(n); first != nil {
 		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in %s", d.level, f.where(first)), "put what both say into one; rate_limit may be a list of several limits")
 	}
@@ -62,12 +62,12 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 	}
 }
 
-// where says where a node stands, with its file if that may be another one.
+// where says where a node stands, with its file if that is another one.
 func (f *fileCompiler) where(n *Node) string {
-	if f.first == nil {
+	if n.File == f.domain.file {
 		return fmt.Sprintf("line %d", n.Line)
 	}
-	return fmt.Sprintf("line %d of this file or of one before", n.Line)
+	return place(n.File, n.Line)
 }
 
 func (d *descriptor) words() strictyaml.Words {

@@ -21,7 +21,8 @@ type Node struct {
 	// entry of an allow list.
 	Rules []*Rule
 
-	// Line is where it stands in the file of its domain.
+	// File and Line are where it stands.
+	File string
 	Line int
 
 	children level

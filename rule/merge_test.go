@@ -61,7 +61,7 @@ func TestMerge(t *testing.T) {
 func TestMergeRefuses(t *testing.T) {
 	const first = "domain: d\ndescriptors:\n  - {key: user, rate_limit: {requests: 1, per: 1s}}\n"
 	for _, test := range []struct{ name, second, want string }{
-		{"the same descriptor", first, "b.yaml:3: descriptor user stands twice, first in line 3 of this file or of one before"},
+		{"the same descriptor", first, "b.yaml:3: descriptor user stands twice, first in a.yaml:3"},
 		{"http", "domain: d\nhttp: {rate_limits: [{actions: [{remote_address: {}}]}]}\n", `b.yaml:2: http, exempt, deny and atomic are for the whole domain "d", which begins in a.yaml:1`},
 		{"atomic", "domain: d\natomic: false\n", "b.yaml:1: http, exempt, deny and atomic are for the whole domain"},
 	} {

@@ -7,6 +7,7 @@ package audit
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"stint/rule"
@@ -52,12 +53,15 @@ func Table(t *rule.Table) []Finding {
 		all = append(all, Finding{w.ID, severityOf(w.ID), w.File, w.Line, w.Rule, w.Text, w.Hint})
 	}
 	order := map[string]int{}
-	for i, d := range t.Domains() {
-		order[d.File()] = i
+	for _, d := range t.Domains() {
+		order[d.File()] = len(order)
 		a := &auditor{domain: d, pools: map[*rule.Rule]bool{}, replaced: map[string]bool{}, loose: map[*rule.Rule]bool{}}
 		for _, r := range t.Rules() {
 			if r.Domain == d.Name() {
 				a.rules = append(a.rules, r)
+				if _, known := order[r.File]; !known {
+					order[r.File] = len(order)
+				}
 			}
 		}
 		a.audit()
@@ -79,9 +83,30 @@ type auditor struct {
 	found    []Finding
 }
 
+// place is where something stands: the descriptors of a domain may be in several files.
+type place struct {
+	file string
+	line int
+}
+
+func ruleAt(r *rule.Rule) place { return place{r.File, r.Line} }
+
+func nodeAt(n *rule.Node) place { return place{n.File, n.Line} }
+
+// inFile is a line of the file in which the domain begins, with all that is for the whole of it.
+func (a *auditor) inFile(line int) place { return place{a.domain.File(), line} }
+
+// from names the place where somebody reads another one.
+func (p place) from(other place) string {
+	if p.file == other.file {
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("line %d of %s", p.line, p.file)
+}
+
 // find notes a finding.
-func (a *auditor) find(id string, line int, rule, text, hint string) {
-	a.found = append(a.found, Finding{id, severityOf(id), a.domain.File(), line, rule, text, hint})
+func (a *auditor) find(id string, at place, rule, text, hint string) {
+	a.found = append(a.found, Finding{id, severityOf(id), at.file, at.line, rule, text, hint})
 }
 
 func (a *auditor) audit() {

@@ -115,6 +115,34 @@ func TestTable(t *testing.T) {
 }
 
 // A value that the action of its key never says.
+// What is found in one of several files of a domain is found there.
+func TestMergedFiles(t *testing.T) {
+	var sources []rule.Source
+	for name, text := range map[string]string{
+		"a.yaml": "domain: d\nhttp: {rate_limits: [{actions: [{path: {}}]}, {actions: [{remote_address: {}}]}]}\ndescriptors:\n" +
+			"  - {key: path, value: /a*, rate_limit: {requests: 9, per: 1s}}\n  - {key: remote_address, rate_limit: {requests: 9, per: 1s}}\n",
+		"b.yaml": "domain: d\ndescriptors:\n\n\n\n  - {key: path, value: /ab*, rate_limit: {requests: 0, per: 1s}}\n" +
+			"  - {key: else, rate_limit: {requests: 9, per: 1s}}\n",
+	} {
+		sources = append(sources, rule.Source{Name: name, Data: []byte(text), Merge: true})
+	}
+	slices.SortFunc(sources, func(a, b rule.Source) int { return strings.Compare(a.Name, b.Name) })
+	table, err := rule.Parse(sources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range audit.Table(table) {
+		got = append(got, fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.ID))
+		if f.ID == "unreachable-rule" && !strings.Contains(f.Text, "in line 4 of a.yaml comes first") {
+			t.Error(f.Text)
+		}
+	}
+	if want := []string{"b.yaml:6: unreachable-rule", "b.yaml:6: zero-requests", "b.yaml:7: outside-http"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestImpossibleValues(t *testing.T) {
 	for _, tt := range []struct {
 		action string

@@ -92,7 +92,11 @@ type comparison struct {
 
 // note adds a change that concerns the whole domain.
 func (c *comparison) note(effect Effect, line int, format string, args ...any) {
-	c.changes = append(c.changes, Change{Effects: []Effect{effect}, Domain: c.now.Name(), File: c.now.File(), Line: line, Text: fmt.Sprintf(format, args...)})
+	c.noteAt(effect, place{c.now.File(), line}, format, args...)
+}
+
+func (c *comparison) noteAt(effect Effect, at place, format string, args ...any) {
+	c.changes = append(c.changes, Change{Effects: []Effect{effect}, Domain: c.now.Name(), File: at.file, Line: at.line, Text: fmt.Sprintf(format, args...)})
 }
 
 // settings compares what is said for the whole domain.
@@ -375,9 +379,9 @@ func (c *comparison) reach() {
 		switch now := is.ends[n] != nil; {
 		case !known[path] || now == reached[path]:
 		case now:
-			c.note(Stricter, n.Line, "requests of the http section now come to %s: %s", path, names(n.Rules))
+			c.noteAt(Stricter, nodeAt(n), "requests of the http section now come to %s: %s", path, names(n.Rules))
 		default:
-			c.note(Looser, n.Line, "requests of the http section no longer come to %s: %s", path, names(n.Rules))
+			c.noteAt(Looser, nodeAt(n), "requests of the http section no longer come to %s: %s", path, names(n.Rules))
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (a *auditor) http() {
 		switch {
 		case s.ends[n] != nil || s.blocked(a.domain, n):
 		case s.through[n]:
-			a.find("passed-by", n.Line, nameOf(n), fmt.Sprintf("the http section describes requests beyond %s, and none that ends there: only the descriptor of the last entry counts", pathOf(n)),
+			a.find("passed-by", nodeAt(n), nameOf(n), fmt.Sprintf("the http section describes requests beyond %s, and none that ends there: only the descriptor of the last entry counts", pathOf(n)),
 				"add an element to http.rate_limits whose actions end there; `groups` makes one for each level")
 		default:
 			outside = append(outside, n.Rules...)
@@ -158,7 +158,7 @@ func (a *auditor) http() {
 	}
 	for n, why := range s.cannot {
 		if s.ends[n] == nil && !s.through[n] {
-			a.find("impossible-value", n.Line, nameOf(n), fmt.Sprintf("no request of the http section is %s: %s", own(n), why), "write the value as the action says it, or a pattern that matches it")
+			a.find("impossible-value", nodeAt(n), nameOf(n), fmt.Sprintf("no request of the http section is %s: %s", own(n), why), "write the value as the action says it, or a pattern that matches it")
 		}
 	}
 	a.outside(outside)
@@ -207,7 +207,7 @@ func (a *auditor) element(h *rule.HTTPLimit) {
 			}
 		}
 		if below == nil {
-			a.find("action-without-rule", h.Line, "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
+			a.find("action-without-rule", a.inFile(h.Line), "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
 				"the keys of the actions, in their order, are the keys of nested descriptors")
 			return
 		}
@@ -221,7 +221,7 @@ func (a *auditor) outside(rules []*rule.Rule) {
 	if len(rules) == 0 {
 		return
 	}
-	a.find("outside-http", rules[0].Line, "", "the http section never asks these limits, only who brings descriptors does: "+names(rules),
+	a.find("outside-http", ruleAt(rules[0]), "", "the http section never asks these limits, only who brings descriptors does: "+names(rules),
 		"add elements to http.rate_limits if requests of the middleware should count there")
 }
 
@@ -232,7 +232,7 @@ func (a *auditor) prices(s *section) {
 			for _, w := range ways {
 				for _, p := range w.of.Cost.Prices() {
 					if most := most(r); most > 0 && int64(p.Units) > most {
-						a.find("cost-above-limit", r.Line, r.Name, fmt.Sprintf("%s costs %d (line %d), and the limit never holds more than %d: it is always denied", p.Of, p.Units, w.of.Line, most),
+						a.find("cost-above-limit", ruleAt(r), r.Name, fmt.Sprintf("%s costs %d (%s), and the limit never holds more than %d: it is always denied", p.Of, p.Units, a.inFile(w.of.Line).from(ruleAt(r)), most),
 							"raise the limit, or its burst, or lower the cost")
 					}
 				}
@@ -298,6 +298,6 @@ func (a *auditor) uncounted(s *section) {
 		return // nothing is limited at all, which is said elsewhere
 	}
 	slices.Sort(reads)
-	a.find("uncounted-request", a.domain.HTTP()[0].Line, "", fmt.Sprintf("a request that leaves out %s is not counted at all", some(slices.Compact(reads), "and")),
+	a.find("uncounted-request", a.inFile(a.domain.HTTP()[0].Line), "", fmt.Sprintf("a request that leaves out %s is not counted at all", some(slices.Compact(reads), "and")),
 		"add an element that every request has, such as `actions: [{remote_address: {}}]` with a limit, unless what stands in front lets nobody through without them")
 }

@@ -44,7 +44,7 @@ func (a *auditor) invented(s *section) {
 	}
 	if len(claimed) > 0 {
 		slices.Sort(claims)
-		a.find("claimed-key", claimed[0].Line, "", fmt.Sprintf("whoever makes up a new %s has a full bucket, and nothing beside limits who does: %s", some(slices.Compact(claims), "or"), names(claimed)),
+		a.find("claimed-key", ruleAt(claimed[0]), "", fmt.Sprintf("whoever makes up a new %s has a full bucket, and nothing beside limits who does: %s", some(slices.Compact(claims), "or"), names(claimed)),
 			"put a limit by address beside it, unless what signs users in stands in front")
 	}
 }
@@ -66,7 +66,7 @@ func (s *section) open(n *rule.Node) (open []string, least action.From) {
 }
 
 func (a *auditor) endless(n *rule.Node, reads []string) {
-	a.find("endless-key", n.Rules[0].Line, nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client makes up as it likes", some(reads, "and")),
+	a.find("endless-key", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client makes up as it likes", some(reads, "and")),
 		"count by `route`, or put a limit by address beside it; each bucket takes memory, too")
 }
 
@@ -109,7 +109,7 @@ func (a *auditor) plain(s *section) {
 		}
 		if len(open) > 0 {
 			slices.Sort(open)
-			a.find("plain-secret", n.Rules[0].Line, nameOf(n), fmt.Sprintf("the %s stands as it is in keys of the store", some(slices.Compact(open), "and")),
+			a.find("plain-secret", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("the %s stands as it is in keys of the store", some(slices.Compact(open), "and")),
 				"describe the request by `api_key` or `cookie`, which take the SHA-256 of what they read")
 		}
 	}

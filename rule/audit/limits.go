@@ -21,7 +21,7 @@ func (a *auditor) names() {
 	for _, r := range a.rules {
 		for _, name := range r.Replaces {
 			if !given[name] {
-				a.find("replaces-nobody", r.Line, r.Name, fmt.Sprintf("replaces %q, which no limit of domain %s is named", name, a.domain.Name()),
+				a.find("replaces-nobody", ruleAt(r), r.Name, fmt.Sprintf("replaces %q, which no limit of domain %s is named", name, a.domain.Name()),
 					"check the name; a limit gets one with the word name in its rate_limit")
 			}
 		}
@@ -29,9 +29,9 @@ func (a *auditor) names() {
 	lists := map[string]int{}
 	for _, l := range a.domain.Lists() {
 		if line, twice := lists[l.Name]; twice {
-			a.find("double-list-name", l.Line, "", fmt.Sprintf("the name %q is that of the list in line %d: answers, logs and metrics do not tell them apart", l.Name, line), "give each list a name of its own")
+			a.find("double-list-name", a.inFile(l.Line), "", fmt.Sprintf("the name %q is that of the list in line %d: answers, logs and metrics do not tell them apart", l.Name, line), "give each list a name of its own")
 		} else if names[l.Name] {
-			a.find("double-list-name", l.Line, "", fmt.Sprintf("the name %q is that of a rule: answers, logs and metrics do not tell them apart", l.Name), "give the list a name of its own")
+			a.find("double-list-name", a.inFile(l.Line), "", fmt.Sprintf("the name %q is that of a rule: answers, logs and metrics do not tell them apart", l.Name), "give the list a name of its own")
 		} else {
 			lists[l.Name] = l.Line
 		}
@@ -46,7 +46,7 @@ func (a *auditor) numbers(r *rule.Rule) {
 		return
 	case stint.SlidingLog:
 		if n := logBytes(&s); n > maxLogBytes {
-			a.find("large-log", r.Line, r.Name, fmt.Sprintf("a sliding_log of %d requests may take %d KiB for each key", s.Requests, n>>10),
+			a.find("large-log", ruleAt(r), r.Name, fmt.Sprintf("a sliding_log of %d requests may take %d KiB for each key", s.Requests, n>>10),
 				"sliding_window with blocks: 60 takes under 1 KiB and errs by at most one block's traffic")
 		}
 	case stint.TokenBucket, stint.LeakyBucket:
@@ -56,15 +56,15 @@ func (a *auditor) numbers(r *rule.Rule) {
 		per, n := s.Per.Microseconds(), int64(s.Requests)
 		charge := (per + n - 1) / n
 		if lost := 100 - 100*float64(per)/float64(charge*n); lost > 1 {
-			a.find("rounded-rate", r.Line, r.Name, fmt.Sprintf("one request is rounded up to %d microseconds, so the rate is %.1f%% lower than %d per %s", charge, lost, n, duration.Text(s.Per)),
+			a.find("rounded-rate", ruleAt(r), r.Name, fmt.Sprintf("one request is rounded up to %d microseconds, so the rate is %.1f%% lower than %d per %s", charge, lost, n, duration.Text(s.Per)),
 				"choose a rate whose period divides into whole microseconds, or fixed_window or sliding_window")
 		}
 	}
 	if s.Requests == 0 {
-		a.find("zero-requests", r.Line, r.Name, "0 requests: everything that matches is denied, for ever", "write unlimited: true if all should pass")
+		a.find("zero-requests", ruleAt(r), r.Name, "0 requests: everything that matches is denied, for ever", "write unlimited: true if all should pass")
 	}
 	if more := r.Stored.Spec(); r.Soft > 0 && s.Requests > 0 && more.Requests == s.Requests && more.Burst == s.Burst {
-		a.find("soft-adds-nothing", r.Line, r.Name, fmt.Sprintf("soft: %v of %d requests is less than one, so it adds nothing", r.Soft, s.Requests), "write a larger part, or leave it out")
+		a.find("soft-adds-nothing", ruleAt(r), r.Name, fmt.Sprintf("soft: %v of %d requests is less than one, so it adds nothing", r.Soft, s.Requests), "write a larger part, or leave it out")
 	}
 }
 
@@ -72,14 +72,14 @@ func (a *auditor) numbers(r *rule.Rule) {
 // that front ends understand each in its own way.
 func (a *auditor) policies(r *rule.Rule) {
 	if r.Answers != nil && !a.domain.HasHTTP() {
-		a.find("unseen-answers", r.Line, r.Name, fmt.Sprintf("it counts responses, and domain %s has no http section: who asks from outside shows no answer, so each request is charged at once", a.domain.Name()),
+		a.find("unseen-answers", ruleAt(r), r.Name, fmt.Sprintf("it counts responses, and domain %s has no http section: who asks from outside shows no answer, so each request is charged at once", a.domain.Name()),
 			"add http: and use the middleware, or write count: requests")
 	}
 	if r.Denial != nil && r.Shadow {
-		a.find("denial-in-shadow", r.Line, r.Name, "it has a denial, and in shadow mode it denies nobody", "leave one of the two out, unless the mode is to end soon")
+		a.find("denial-in-shadow", ruleAt(r), r.Name, "it has a denial, and in shadow mode it denies nobody", "leave one of the two out, unless the mode is to end soon")
 	}
 	if r.Limit.Spec().Overdraw {
-		a.find("overdraw-peek", r.Line, r.Name, "while nothing of it is left, a descriptor of 0 hits is OVER_LIMIT over Envoy's protocol; /v1/check and the middlewares allow a look at any time",
+		a.find("overdraw-peek", ruleAt(r), r.Name, "while nothing of it is left, a descriptor of 0 hits is OVER_LIMIT over Envoy's protocol; /v1/check and the middlewares allow a look at any time",
 			"read `remaining`, which is 0 in both")
 	}
 }

@@ -24,7 +24,7 @@ func (a *auditor) neverDenies(loose, tight *rule.Rule) {
 		return
 	}
 	a.loose[loose] = true
-	a.find("never-denies", loose.Line, loose.Name, fmt.Sprintf("%s in line %d is always asked as well, and never lets so much pass that this limit denies", tight.Name, tight.Line),
+	a.find("never-denies", ruleAt(loose), loose.Name, fmt.Sprintf("%s in %s is always asked as well, and never lets so much pass that this limit denies", tight.Name, ruleAt(tight).from(ruleAt(loose))),
 		"make it tighter than the other, or leave it out")
 }
 

@@ -52,7 +52,7 @@ func (a *auditor) nodes(level []*rule.Node) {
 			continue // and so is all below
 		}
 		if len(n.Rules) == 0 && len(n.Below()) == 0 && !hides(n, wide) {
-			a.find("empty-descriptor", n.Line, "", fmt.Sprintf("descriptor %s has neither a limit nor descriptors, and hides no other", own(n)), "give it a rate_limit, or leave it out")
+			a.find("empty-descriptor", nodeAt(n), "", fmt.Sprintf("descriptor %s has neither a limit nor descriptors, and hides no other", own(n)), "give it a rate_limit, or leave it out")
 		}
 		for _, m := range wide {
 			if wider(m, n) {
@@ -81,9 +81,9 @@ func hides(n *rule.Node, wide []*rule.Node) bool {
 func (a *auditor) unreachable(n, by *rule.Node) {
 	what, hint := "never matches", "put the more special pattern first, or leave one of the two out"
 	if by != nil && len(by.Path) == len(n.Path) {
-		what += fmt.Sprintf(": %s in line %d comes first", own(by), by.Line)
+		what += fmt.Sprintf(": %s in %s comes first", own(by), nodeAt(by).from(nodeAt(n)))
 	}
-	a.find("unreachable-rule", n.Line, nameOf(n), fmt.Sprintf("descriptor %s %s", own(n), what), hint)
+	a.find("unreachable-rule", nodeAt(n), nameOf(n), fmt.Sprintf("descriptor %s %s", own(n), what), hint)
 }
 
 // nameOf returns the name of the only rule of a node, "" where there are others.
@@ -142,7 +142,7 @@ func (a *auditor) hidden(n, m *rule.Node) {
 		}
 	}
 	if len(lost) > 0 {
-		a.find("hidden-below", n.Line, nameOf(n), fmt.Sprintf("%s takes its requests away from %s in line %d, and what stands below that does not hold for them: %s", own(n), own(m), m.Line, few(lost)),
+		a.find("hidden-below", nodeAt(n), nameOf(n), fmt.Sprintf("%s takes its requests away from %s in %s, and what stands below that does not hold for them: %s", own(n), own(m), nodeAt(m).from(nodeAt(n)), few(lost)),
 			"repeat below it what should hold; there is no way back to the wider descriptor")
 	}
 }
