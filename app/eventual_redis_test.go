@@ -85,11 +85,19 @@ func TestRedisBound(t *testing.T) {
 	}
 }
 
+// steadyCluster starts a Cluster none of whose nodes is meant to die.
+func steadyCluster(t *testing.T) *redistest.Cluster {
+	t.Helper()
+	c := redistest.StartCluster(t, 3)
+	c.Timeout(redistest.Steady)
+	return c
+}
+
 // On a Cluster each partition is told of its own keys, and each message is charged once,
 // though every third answer is lost.
 func TestEventualCluster(t *testing.T) {
 	t.Parallel()
-	s, err := redis.Open(redistest.StartCluster(t, 3).URL(), redis.Options{})
+	s, err := redis.Open(steadyCluster(t).URL(), redis.Options{})
 	xtest.Must(t, err)
 	t.Cleanup(s.Close)
 	lossy := &losing{Store: s}

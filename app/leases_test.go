@@ -70,7 +70,7 @@ func TestInspectLeases(t *testing.T) {
 	}{
 		{"one server", func(t *testing.T) string { return redistest.Start(t).URL() }},
 		{"three servers", func(t *testing.T) string { _, url := threeServers(t); return url }},
-		{"a Cluster", func(t *testing.T) string { return redistest.StartCluster(t, 3).URL() }},
+		{"a Cluster", func(t *testing.T) string { return steadyCluster(t).URL() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file, url := filepath.Join(t.TempDir(), "rules.yaml"), test.url(t)

@@ -171,7 +171,7 @@ func TestRefusalsForgotten(t *testing.T) {
 		}
 	}
 	t.Run("one server", func(t *testing.T) { check(t, redistest.Start(t).URL()) })
-	t.Run("cluster", func(t *testing.T) { check(t, redistest.StartCluster(t, 3).URL()) })
+	t.Run("cluster", func(t *testing.T) { check(t, steadyCluster(t).URL()) })
 }
 
 // Services remember refusals by themselves, until another one resets a key or has other

@@ -94,6 +94,7 @@ func TestNodes(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("cluster/%d", round), func(t *testing.T) {
 			cluster := redistest.StartCluster(t, 3)
+			cluster.Timeout(redistest.Steady) // exactly, if no replica takes over
 			exactly(t, cluster.URL(), key, 3)
 			if round == 0 {
 				primaryKilled(t, cluster)
@@ -118,6 +119,7 @@ func exactly(t *testing.T, url, key string, users int) {
 // primaryKilled kills a primary of the Cluster under load: every request is answered, and
 // within five seconds by the Cluster again.
 func primaryKilled(t *testing.T, cluster *redistest.Cluster) {
+	cluster.Timeout(time.Second)
 	var nodes []*node
 	for range 2 {
 		nodes = append(nodes, startNode(t, quota, "--store="+cluster.URL(), "--store-timeout=1s"))

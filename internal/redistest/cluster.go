@@ -16,6 +16,10 @@ const slots = 16384
 // patience is how long servers may take to find each other.
 const patience = time.Minute
 
+// Steady is how long a server may give no sign of life where none is meant to die, see the
+// methods Timeout: no machine that runs tests stands still for so long.
+const Steady = time.Minute
+
 // Cluster is a Redis Cluster whose nodes all run on this machine.
 type Cluster struct {
 	Nodes []*Server // primaries first, then a replica of each
@@ -23,7 +27,7 @@ type Cluster struct {
 }
 
 // StartCluster starts a Cluster of so many primaries, each with one replica, and waits
-// until it serves.
+// until it serves. Tests in which no node dies set its [Cluster.Timeout] to Steady.
 func StartCluster(t testing.TB, primaries int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -62,6 +66,16 @@ func (c *Cluster) Settle() {
 		return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok") &&
 			(strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
 	})
+}
+
+// Timeout sets after how long without a sign of life a node counts as dead, so that its
+// replica takes over and what was written last is lost. It is a second at first, which busy
+// machines also stand still for.
+func (c *Cluster) Timeout(d time.Duration) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		node.ok("CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
+	}
 }
 
 // Primaries returns the nodes that run and are primaries now.

@@ -5,8 +5,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // name is what Sentinels of tests call the primary that they watch.
@@ -43,6 +45,15 @@ func StartSentinels(t testing.TB, replicas int) *Sentinels {
 		Until(t, "the replicas follow", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
 	}
 	return s
+}
+
+// Timeout sets after how long without a sign of life the primary counts as dead: half a second
+// at first, see [Cluster.Timeout].
+func (s *Sentinels) Timeout(d time.Duration) {
+	s.t.Helper()
+	for _, sentinel := range s.Sentinels {
+		sentinel.ok("SENTINEL", "SET", name, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10))
+	}
 }
 
 // Primary returns the server that the Sentinels name; nil for none of them.

@@ -24,6 +24,7 @@ func openCluster(t testing.TB, cluster *redistest.Cluster) *redis.Store {
 func TestSuiteOnCluster(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
 	cluster := redistest.StartCluster(t, 3)
+	cluster.Timeout(redistest.Steady)
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return openCluster(t, cluster) },
 		Lends:     true,

@@ -138,9 +138,9 @@ func TestCold(t *testing.T) {
 // What is lent of a key that nobody has heard of again goes with the key.
 func TestLentExpires(t *testing.T) {
 	s := openIn(t, redistest.Start(t), "lent")
-	lend(t, s, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
-	lend(t, s, "a", stint.Loan{Node: 8, Seq: 1, Want: 3})
-	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 0}}}
+	lendAt(t, s, noon, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
+	lendAt(t, s, noon, "a", stint.Loan{Node: 8, Seq: 1, Want: 3})
+	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 0}}}
 	if err := s.Decide(context.Background(), &call); err != nil || call.Results[0].Remaining != 65 {
 		t.Fatalf("%+v, %v", call.Results, err)
 	}
@@ -150,7 +150,9 @@ func TestLentExpires(t *testing.T) {
 // whether that passes or not.
 func TestLendOnCluster(t *testing.T) {
 	t.Parallel()
-	s := openCluster(t, redistest.StartCluster(t, 3))
+	cluster := redistest.StartCluster(t, 3)
+	cluster.Timeout(redistest.Steady)
+	s := openCluster(t, cluster)
 	parts, began := map[int]bool{}, map[stint.Key]stint.Instant{}
 	for _, key := range []stint.Key{"a", "b", "c", "d", "e", "f"} {
 		parts[s.Part(&stint.Take{Key: key, Limit: lent})] = true

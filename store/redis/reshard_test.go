@@ -17,6 +17,7 @@ import (
 func TestSlotMoves(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
 	cluster := redistest.StartCluster(t, 3)
+	cluster.Timeout(redistest.Steady)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "move", Partitions: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 func TestSuiteOnSentinels(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
 	sentinels := redistest.StartSentinels(t, 1)
+	sentinels.Timeout(redistest.Steady)
 	start := func(t testing.TB) *redis.Store {
 		s, err := redis.Open(sentinels.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
 		if err != nil {
