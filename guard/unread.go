@@ -37,6 +37,9 @@ func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.Sta
 		rest.look()
 	}
 	if err := rest.decide(ctx, guarded{s}, call, false); err != nil {
+		if !denied {
+			_ = s.giveBack(ctx, bad, call) // a store in memory cannot fail
+		}
 		return err
 	}
 	if !denied && rest.denied() {
@@ -120,7 +123,7 @@ func look(t *stint.Take) {
 // debited says whether a take is charged also where it is denied.
 func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.Spec().Overdraw }
 
-// giveBack undoes what the local store was charged with a part of a call that is denied.
+// giveBack undoes what the local store was charged with a part of a call that is denied, or fails.
 func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {
 	back := s.part(call)
 	defer s.release(back)

@@ -220,3 +220,24 @@ func TestUndoneWithOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadThenFails: a call that fails after a share has answered for a part of it has charged
+// nothing, that share neither.
+func TestUnreadThenFails(t *testing.T) {
+	b := newBench(t, unhurried)
+	b.fake.be(func(_ context.Context, call *stint.Call) error {
+		if len(call.Takes) > 1 {
+			return &stint.StateError{Takes: []int{0}}
+		}
+		return errRefused
+	})
+	call := stint.Call{At: now, Takes: []stint.Take{local("bad"), {Key: "good", Limit: ten, Op: stint.Refund, Cost: 1}}}
+	if err := b.Decide(t.Context(), &call); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	look := stint.Call{At: now, Takes: []stint.Take{costs(0, local("bad"))}}
+	must(b, &look)
+	if n := look.Results[0].Remaining; n != 2 {
+		t.Errorf("%d are left of the share, want 2", n)
+	}
+}
