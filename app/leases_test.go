@@ -145,7 +145,7 @@ func TestReloadModes(t *testing.T) {
 			for i, rules := range steps {
 				may := 1000.0
 				if own == rules || own == before || told == rules || told == before {
-					may += 50 // the node reckons what came in by its own clock, to within an exchange
+					may += 300 // the node reckons what came in by its own clock, to within an exchange; a burst is far more
 				}
 				before = rules
 				pass(400 * time.Millisecond) // parts fill up
@@ -183,7 +183,7 @@ func TestReloadModes(t *testing.T) {
 func TestDividedThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, file, strings.Replace(dividedBucket("20%"), "nodes: 1", "nodes: 2", 1))
+	write(t, file, strings.Replace(dividedBucket("4%"), "nodes: 1", "nodes: 2", 1)) // so little that it is used up, however slowly one asks
 	plan := crowd.Plan{
 		Callers: 2, Pause: 2 * time.Millisecond, Each: 1 << 20,
 		Questions: []string{crowd.Question("api", "user", "x", 1), crowd.Question("api", "user", "x", 5)},
@@ -224,7 +224,7 @@ func TestDividedThroughOutage(t *testing.T) {
 	worst := crowd.Worst(weighed(record.Answers), 1000, 1000)
 	t.Logf("%d passed and %d were denied as degraded in %v without a store; in the worst window, of %v, %d where %.0f may",
 		passed, denied, until-from, worst.Length, worst.Passed, worst.May)
-	if most := 200 + int(200*(until-from).Seconds()); passed == 0 || passed > most || denied == 0 {
+	if most := 40 + int(40*(until-from).Seconds()); passed == 0 || passed > most || denied == 0 {
 		t.Errorf("want 1 to %d, and some that are denied", most)
 	}
 	if worst.Over() > 0 {
