@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a caller waits for an answer.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // Plan is who asks whom, for what and how often.
 type Plan struct {
@@ -67,7 +67,9 @@ type Record struct {
 func (p *Plan) Run(ctx context.Context) (Record, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	transport := &http.Transport{MaxIdleConnsPerHost: p.Callers * len(p.Nodes)}
+	// A service closes a connection that says nothing in its first five seconds; one that was
+	// dialed and not needed after all must not be asked on just then.
+	transport := &http.Transport{MaxIdleConnsPerHost: p.Callers * len(p.Nodes), IdleConnTimeout: 2 * time.Second}
 	defer transport.CloseIdleConnections()
 	r := run{plan: p, began: time.Now(), client: http.Client{Transport: transport, Timeout: patience}}
 	var callers sync.WaitGroup
