@@ -210,6 +210,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 	defer t.mu.Unlock()
 	w := t.wants[from]
 	if w == nil || w.nonce != nonce {
+		t.lateLocked(from, nonce)
 		return
 	}
 	w.parts[part], w.round = true, t.round
@@ -220,7 +221,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 		return
 	}
 	delete(t.wants, from)
-	delete(t.vain, from)
+	t.late[from] = late{nonce: nonce}
 	t.whole = t.whole || w.all
 	for _, k := range w.upTo {
 		if k.origin == n.id {

@@ -120,7 +120,7 @@ func TestSlowAnswers(t *testing.T) {
 			}
 		}
 		run(0, 300)
-		if left := f.take(young, l, 0).Remaining; !f.list[young].Whole() || left != 70 || questions > 10 {
+		if left := f.take(young, l, 0).Remaining; !f.list[young].Whole() || left != 70 || questions > 15 {
 			t.Errorf("answers after %d intervals: a newcomer asked %d times, knows all: %v, of %d left", late, questions, f.list[young].Whole(), left)
 		}
 		f.cut, questions = true, 0

@@ -18,6 +18,7 @@ const (
 	compareEach = 100 // two nodes compare what they know
 	firstAsked  = 3   // so many are asked for everything at a time, by a new node
 	mostDoubled = 4   // who takes long to answer has twice the time for the next one, so often
+	lateAge     = 1e4 // of questions: what answers an older one is no answer to this node
 
 	restful   = time.Second      // a key that is as untouched for so long had a rest
 	margin    = 10 * time.Second // who takes of a key as untouched for so long begins a new count
@@ -37,7 +38,7 @@ type talk struct {
 	peers   []uint64
 	origins map[uint64]*origin
 	wants   map[uint64]*wanted // by who was asked
-	vain    map[uint64]int     // how often each of these took too long to answer, since it did
+	late    map[uint64]late    // by who answered
 	whole   bool               // somebody told all it knows, since this node began
 	nonce   uint64
 	asked   map[uint64]*Question
@@ -58,18 +59,23 @@ type origin struct {
 type wanted struct {
 	nonce uint64
 	round uint64
-	asked stint.Instant
 	all   bool
 	parts map[uint64]bool // of the answer, that have come
 	total uint64          // parts that there are, 0: not known yet
 	upTo  []known         // what the answer covers
 }
 
+// late is a peer whose answers came after they were given up.
+type late struct {
+	nonce uint64 // the last question that it answered, however late
+	times int    // how many answers came too late, since one came in time
+}
+
 func (t *talk) init(seed uint64) {
 	t.rand = rand.New(rand.NewPCG(seed, 7))
 	t.origins = make(map[uint64]*origin)
 	t.wants = make(map[uint64]*wanted)
-	t.vain = make(map[uint64]int)
+	t.late = make(map[uint64]late)
 	t.asked = make(map[uint64]*Question)
 	t.foreign = make(map[uint64]bool)
 	t.nonce = t.rand.Uint64()
@@ -101,7 +107,7 @@ func (n *Node) Part(peer uint64) {
 		t.peers = slices.Delete(t.peers, i, i+1)
 	}
 	delete(t.wants, peer)
-	delete(t.vain, peer)
+	delete(t.late, peer)
 	delete(t.foreign, peer)
 	for _, q := range t.asked {
 		q.partLocked(peer)

@@ -127,7 +127,7 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 		}
 		if o.missing++; o.missing > missesFor && t.wants[peer] == nil && (t.whole || o.whole != 0) {
 			n.count.repairs.Add(1)
-			out = append(out, n.wantLocked(peer, false, []known{{origin: peer, number: o.number}}, now))
+			out = append(out, n.wantLocked(peer, false, []known{{origin: peer, number: o.number}}))
 		}
 	}
 	if len(t.peers) == 0 {
@@ -145,36 +145,41 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	}
 	peer := t.peers[t.rand.IntN(len(t.peers))]
 	if asking < may && t.wants[peer] == nil && (!t.whole || t.round%compareEach == n.id%compareEach) {
-		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now), now))
+		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now)))
 	}
 	return out
 }
 
-// giveUpLocked forgets questions that were not answered in time. Who was heard meanwhile has
-// twice the time for the next one: asked again and again by who does not wait for what it
-// says, it would never be done. A newcomer hears little, so it gives all of them that.
+// giveUpLocked forgets questions that were not answered in time. Whose answer comes after that
+// has twice the time for the next one: asked again and again by who does not wait for what it
+// says, it would never be done. What was lost is asked for again as soon as ever.
 func (t *talk) giveUpLocked() {
 	for peer, w := range t.wants {
 		lasts := uint64(wantLasts)
 		if !t.whole && len(w.parts) == 0 {
 			lasts = missesFor
 		}
-		if t.round-w.round <= lasts<<min(t.vain[peer], mostDoubled) {
-			continue
+		if t.round-w.round > lasts<<min(t.late[peer].times, mostDoubled) {
+			delete(t.wants, peer)
 		}
-		delete(t.wants, peer)
-		if o := t.origins[peer]; !t.whole || o != nil && o.spoke > w.asked {
-			t.vain[peer]++
-		}
+	}
+}
+
+// lateLocked notes that part of an answer came for which nobody waits: too late, if it is none
+// to a question before the last that this peer answered, or to somebody else.
+func (t *talk) lateLocked(peer, nonce uint64) {
+	l := t.late[peer]
+	if age := t.nonce - nonce; age < lateAge && age < t.nonce-l.nonce {
+		t.late[peer] = late{nonce, l.times + 1}
 	}
 }
 
 // wantLocked returns a question to a peer: of all that changed since the numbers that were
 // heard, of those origins or, with all, of any.
-func (n *Node) wantLocked(peer uint64, all bool, list []known, now stint.Instant) Message {
+func (n *Node) wantLocked(peer uint64, all bool, list []known) Message {
 	t := &n.talk
 	t.nonce++
-	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, asked: now, all: all, parts: make(map[uint64]bool)}
+	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, all: all, parts: make(map[uint64]bool)}
 	var w writer
 	w.begin(want, n.id)
 	w.number(t.nonce)
