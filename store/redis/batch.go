@@ -221,7 +221,7 @@ func (b *batch) meets(parts []part) bool {
 }
 
 // Keys outlive their states by this many milliseconds, buckets by five seconds less: see
-// Store and lua/quick.lua.
+// Store and lua/write.lua.
 const (
 	spare      = int64(15 * time.Second / time.Millisecond)
 	spareFixed = int64(time.Hour / time.Millisecond)

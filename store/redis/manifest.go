@@ -186,7 +186,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	return words
 }
 
-// doubles appends numbers below 2^53 as the script reads them.
+// doubles appends numbers of at most 2^53 as the script reads them.
 func doubles(bytes []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(float64(n)))

@@ -32,10 +32,12 @@ type quickForm struct {
 // told, or one before which another was lost.
 const otherEpoch = -2
 
-// noWait is longer than anybody waits, and maxUnits above the capacity of everything.
+// noWait is longer than anybody waits, maxUnits above the capacity of everything, and maxState
+// the largest number that is read as a state, whoever wrote it.
 const (
 	noWait   = 1 << 52
 	maxUnits = 1 << 52
+	maxState = 1 << 53
 )
 
 // newQuickForm returns the numbers of a limit, nil where quick.lua cannot decide it.
@@ -71,11 +73,11 @@ func (p *part) units() int64 {
 	return int64(p.cost * p.quick.charge)
 }
 
-// most returns what a part's key may have used once it took its units: all, if those are none.
+// most returns what a part's key may have used once it took its units: anything, if those are none.
 func (p *part) most() int64 {
 	units := p.units()
 	if units == 0 {
-		return maxUnits
+		return maxState
 	}
 	return min(p.quick.full, p.quick.wait+units)
 }

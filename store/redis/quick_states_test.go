@@ -80,3 +80,35 @@ func TestLooksWriteNothing(t *testing.T) {
 		t.Errorf("looks wrote %q", keys)
 	}
 }
+
+// What a stranger put there, beyond the capacity of everything, denies takes and no looks: what is
+// answered is what was charged.
+func TestLooksBeyondEverything(t *testing.T) {
+	server := redistest.Start(t)
+	s := openIn(t, server, "beyond")
+	year := 366 * 24 * time.Hour
+	window := stint.Take{Key: "window", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: year}), Cost: 60}
+	for head, limit := range map[string]*stint.Limit{
+		"1b 100 31622400000000 100": stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: year}),
+		"1q 100 31622400000000 99":  stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: year, Burst: 99}),
+	} {
+		server.Do("SET", "beyond:"+limit.Algorithm().String()+":far", head+"|9007199254740992")
+		far, near := stint.Take{Key: "far", Limit: limit}, stint.Take{Key: "near", Limit: limit, Cost: 60}
+		for _, other := range []stint.Take{near, window} { // by few.lua and quick.lua
+			if d := decide(t, s, far, other); !d[0].Allowed || !d[1].Allowed {
+				t.Errorf("%s: a look denies: %+v", head, d)
+			}
+			if d := decide(t, s, other)[0]; d.Allowed {
+				t.Errorf("%s: what passed beside a look was not charged: %+v", head, d)
+			}
+		}
+		decide(t, s, stint.Take{Key: window.Key, Limit: window.Limit, Op: stint.Reset})
+		if d := decide(t, s, far)[0]; !d.Allowed || d.Remaining != 0 { // by one.lua
+			t.Errorf("%s: %+v", head, d)
+		}
+		far.Cost = 1
+		if d := decide(t, s, far, near); d[0].Allowed {
+			t.Errorf("%s: %+v", head, d)
+		}
+	}
+}

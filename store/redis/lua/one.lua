@@ -4,7 +4,8 @@
 -- KEYS[1] is the bucket. ARGV are
 --
 --   head      as its state begins with it, with the bar
---   units     cost * charge, microseconds; 0 looks only; below 2^53, or rounded and above full
+--   units     what it takes, microseconds, below 2^51; 0 looks only; above most where the
+--             limit never holds so much
 --   most      what may be used afterwards, microseconds, as for quick.lua
 --   place     where the digits begin, if they may be written in place (see write.lua); or ""
 --
