@@ -457,6 +457,21 @@ func TestReuse(t *testing.T) {
 	})
 }
 
+// TestCutOff: a call is cut off within an eighth of its time, however many looks fit into that.
+func TestCutOff(t *testing.T) {
+	for _, timeout := range []time.Duration{
+		time.Millisecond, 2500 * time.Microsecond, 10 * time.Millisecond, 15 * time.Millisecond, 17 * time.Millisecond,
+		23500 * time.Microsecond, 50 * time.Millisecond, 100 * time.Millisecond, time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{Timeout: timeout})
+			b.fake.be(frozen)
+			_, took := b.must()
+			b.deadline(took)
+		})
+	}
+}
+
 // TestLateLooks: a call is cut off by the time that it took, also where a machine that has nothing
 // else to do wakes up late for each look.
 func TestLateLooks(t *testing.T) {

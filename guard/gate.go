@@ -11,8 +11,9 @@ import (
 	"stint"
 )
 
-// Calls are looked at so many times in the time they have, or more often; they are cut off at
-// most one such part late, and so are those whose caller went away.
+// Calls are looked at so many times in the time they have, or more often, and when that is over
+// since the first time; they are cut off at most one such part late, and so are those whose
+// caller went away.
 const looks = 8
 
 // finest is the least time between two looks.
@@ -127,7 +128,7 @@ func (g *gate) remove(f *flight) {
 // look ends the calls whose time is over or whose caller went away.
 func (g *gate) look() {
 	g.mu.Lock()
-	before, now := g.breaker.open, time.Now()
+	before, now, next := g.breaker.open, time.Now(), g.every
 	for _, f := range g.flights[:g.active] {
 		switch {
 		case f.ended.Load() != running:
@@ -140,10 +141,12 @@ func (g *gate) look() {
 			f.judged = true
 			g.breaker.overdue++
 			g.breaker.bad(f, g.late, true)
+		default:
+			next = min(next, g.timeout-now.Sub(f.seen))
 		}
 	}
 	if g.looking = g.active > 0; g.looking {
-		g.timer.Reset(g.every)
+		g.timer.Reset(max(next, finest))
 	}
 	g.unlock(before)
 }
