@@ -46,7 +46,7 @@ type Finding struct {
 }
 
 // Table finds what the rules of a table may not mean, with the warnings that reading
-// them gave, in the order of the domains and lines.
+// them gave, in the order of the domains, their files and lines.
 func Table(t *rule.Table) []Finding {
 	var all []Finding
 	for _, w := range t.Warnings() {
@@ -59,9 +59,11 @@ func Table(t *rule.Table) []Finding {
 		for _, r := range t.Rules() {
 			if r.Domain == d.Name() {
 				a.rules = append(a.rules, r)
-				if _, known := order[r.File]; !known {
-					order[r.File] = len(order)
-				}
+			}
+		}
+		for _, n := range d.Nodes() {
+			if _, known := order[n.File]; !known {
+				order[n.File] = len(order)
 			}
 		}
 		a.audit()

@@ -114,7 +114,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A value that the action of its key never says.
 // What is found in one of several files of a domain is found there.
 func TestMergedFiles(t *testing.T) {
 	var sources []rule.Source
@@ -123,6 +122,8 @@ func TestMergedFiles(t *testing.T) {
 			"  - {key: path, value: /a*, rate_limit: {requests: 9, per: 1s}}\n  - {key: remote_address, rate_limit: {requests: 9, per: 1s}}\n",
 		"b.yaml": "domain: d\ndescriptors:\n\n\n\n  - {key: path, value: /ab*, rate_limit: {requests: 0, per: 1s}}\n" +
 			"  - {key: else, rate_limit: {requests: 9, per: 1s}}\n",
+		"c.yaml": "domain: d\ndescriptors:\n  - {key: nothing}\n",
+		"d.yaml": "domain: e\ndescriptors:\n  - {key: no, rate_limit: {requests: 0, per: 1s}}\n",
 	} {
 		sources = append(sources, rule.Source{Name: name, Data: []byte(text), Merge: true})
 	}
@@ -138,11 +139,12 @@ func TestMergedFiles(t *testing.T) {
 			t.Error(f.Text)
 		}
 	}
-	if want := []string{"b.yaml:6: unreachable-rule", "b.yaml:6: zero-requests", "b.yaml:7: outside-http"}; !slices.Equal(got, want) {
+	if want := []string{"b.yaml:6: unreachable-rule", "b.yaml:6: zero-requests", "b.yaml:7: outside-http", "c.yaml:3: empty-descriptor", "d.yaml:3: zero-requests"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
+// A value that the action of its key never says.
 func TestImpossibleValues(t *testing.T) {
 	for _, tt := range []struct {
 		action string
