@@ -135,6 +135,26 @@ func TestSlowAnswers(t *testing.T) {
 	}
 }
 
+// Of who left nothing is kept, also where an answer of his comes after that.
+func TestLateAnswerOfWhoLeft(t *testing.T) {
+	f := newNodes(t, 2)
+	f.meet(0, 1)
+	var answers []Message
+	for len(answers) == 0 {
+		for _, m := range f.list[1].Tick(f.now) {
+			answers = append(answers, f.list[0].Receive(m.Bytes, f.now)...)
+		}
+		f.now = f.now.Add(DefaultInterval)
+	}
+	f.list[1].Part(f.list[0].id)
+	for _, m := range answers {
+		f.list[1].Receive(m.Bytes, f.now)
+	}
+	if k := &f.list[1].talk; len(k.late)+len(k.wants) != 0 {
+		t.Errorf("kept %v and %v", k.late, k.wants)
+	}
+}
+
 // A node that has heard but one message of a busy node, and knows nothing of what came before
 // that, gives a newcomer no reason to take all of it for news.
 func TestHistoryIsNoNews(t *testing.T) {

@@ -166,8 +166,12 @@ func (t *talk) giveUpLocked() {
 }
 
 // lateLocked notes that part of an answer came for which nobody waits: too late, if it is none
-// to a question before the last that this peer answered, or to somebody else.
+// to a question before the last that this peer answered, or to somebody else. Who left is asked
+// no more.
 func (t *talk) lateLocked(peer, nonce uint64) {
+	if _, there := slices.BinarySearch(t.peers, peer); !there {
+		return
+	}
 	l := t.late[peer]
 	if age := t.nonce - nonce; age < lateAge && age < t.nonce-l.nonce {
 		t.late[peer] = late{nonce, l.times + 1}
