@@ -122,7 +122,9 @@ func TestMergedFiles(t *testing.T) {
 			"  - {key: path, value: /a*, rate_limit: {requests: 9, per: 1s}}\n  - {key: remote_address, rate_limit: {requests: 9, per: 1s}}\n",
 		"b.yaml": "domain: d\ndescriptors:\n\n\n\n  - {key: path, value: /ab*, rate_limit: {requests: 0, per: 1s}}\n" +
 			"  - {key: else, rate_limit: {requests: 9, per: 1s}}\n",
-		"c.yaml": "domain: d\ndescriptors:\n  - {key: nothing}\n",
+		"c.yaml": "domain: d\ndescriptors:\n  - {key: nothing}\n\n\n\n\n  - {key: tail, value: x*}\n",
+		"c2.yaml": "domain: d\ndescriptors:\n  - {key: tail, value: \"*y\", rate_limit: {requests: 9, per: 1s}}\n" +
+			"  - {key: tail, value: \"*z\"}\n",
 		"d.yaml": "domain: e\ndescriptors:\n  - {key: no, rate_limit: {requests: 0, per: 1s}}\n",
 	} {
 		sources = append(sources, rule.Source{Name: name, Data: []byte(text), Merge: true})
@@ -139,7 +141,7 @@ func TestMergedFiles(t *testing.T) {
 			t.Error(f.Text)
 		}
 	}
-	if want := []string{"b.yaml:6: unreachable-rule", "b.yaml:6: zero-requests", "b.yaml:7: outside-http", "c.yaml:3: empty-descriptor", "d.yaml:3: zero-requests"}; !slices.Equal(got, want) {
+	if want := []string{"b.yaml:6: unreachable-rule", "b.yaml:6: zero-requests", "b.yaml:7: outside-http", "c.yaml:3: empty-descriptor", "c2.yaml:4: empty-descriptor", "d.yaml:3: zero-requests"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -69,13 +69,17 @@ func (a *auditor) nodes(level []*rule.Node) {
 	}
 }
 
-// hides says whether others of the level would match some of what n does.
+// hides says whether others of the level, those of several values under the key of n in their
+// order, would match some of what n does.
 func hides(n *rule.Node, wide []*rule.Node) bool {
-	at := own(n)
-	return slices.ContainsFunc(wide, func(m *rule.Node) bool {
-		of := own(m)
-		return m != n && of.Key == at.Key && at.Value != "" && (of.Value == "" || at.Wildcard && m.Line >= n.Line || matches(of.Value, at.Value))
-	})
+	at, place := own(n), slices.Index(wide, n)
+	for i, m := range wide {
+		later := place >= 0 && i > place
+		if of := own(m); m != n && at.Value != "" && (of.Value == "" || later || matches(of.Value, at.Value)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *auditor) unreachable(n, by *rule.Node) {
