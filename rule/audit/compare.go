@@ -91,21 +91,17 @@ type comparison struct {
 }
 
 // note adds a change that concerns the whole domain.
-func (c *comparison) note(effect Effect, line int, format string, args ...any) {
-	c.noteAt(effect, place{c.now.File(), line}, format, args...)
-}
-
-func (c *comparison) noteAt(effect Effect, at place, format string, args ...any) {
+func (c *comparison) note(effect Effect, at place, format string, args ...any) {
 	c.changes = append(c.changes, Change{Effects: []Effect{effect}, Domain: c.now.Name(), File: at.file, Line: at.line, Text: fmt.Sprintf(format, args...)})
 }
 
 // settings compares what is said for the whole domain.
 func (c *comparison) settings() {
 	if c.old.Atomic() != c.now.Atomic() {
-		c.note(Other, 0, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
+		c.note(Other, place{c.now.File(), 0}, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
 	}
 	if was, is := c.old.Paths().String(), c.now.Paths().String(); was != is {
-		c.note(Other, 0, "paths are read otherwise: %q -> %q", was, is)
+		c.note(Other, place{c.now.File(), 0}, "paths are read otherwise: %q -> %q", was, is)
 	}
 }
 
@@ -123,7 +119,7 @@ func (c *comparison) lists() {
 		if o := was[id(l)]; o != nil {
 			before = o.Elements()
 			if o.Status != l.Status {
-				c.note(Other, l.Line, "list %s: status %d -> %d", l.Name, o.Status, l.Status)
+				c.note(Other, place{l.File, l.Line}, "list %s: status %d -> %d", l.Name, o.Status, l.Status)
 			}
 		}
 		c.elements(l, before, l.Elements())
@@ -150,10 +146,10 @@ func (c *comparison) elements(l *rule.Listed, was, is []string) {
 		in, out, word = Looser, Stricter, "exempt"
 	}
 	if more := missing(is, was); len(more) > 0 {
-		c.note(in, l.Line, "list %s: now %s by %s: %s", l.Name, word, l.What(), few(more))
+		c.note(in, place{l.File, l.Line}, "list %s: now %s by %s: %s", l.Name, word, l.What(), few(more))
 	}
 	if fewer := missing(was, is); len(fewer) > 0 {
-		c.note(out, l.Line, "list %s: no longer %s by %s: %s", l.Name, word, l.What(), few(fewer))
+		c.note(out, place{l.File, l.Line}, "list %s: no longer %s by %s: %s", l.Name, word, l.What(), few(fewer))
 	}
 }
 
@@ -350,13 +346,12 @@ func (c *comparison) http() {
 	was, is := lines(c.old), lines(c.now)
 	for _, h := range c.now.HTTP() {
 		if _, before := was[h.Text]; !before {
-			c.note(Other, h.Line, "requests are now described by %s", h.Text)
+			c.note(Other, place{c.now.File(), h.Line}, "requests are now described by %s", h.Text)
 		}
 	}
 	for _, h := range c.old.HTTP() {
 		if _, after := is[h.Text]; !after {
-			c.note(Other, h.Line, "requests are no longer described by %s", h.Text)
-			c.changes[len(c.changes)-1].File = c.old.File()
+			c.note(Other, place{c.old.File(), h.Line}, "requests are no longer described by %s", h.Text)
 		}
 	}
 	if c.old.HasHTTP() || c.now.HasHTTP() {
@@ -379,9 +374,9 @@ func (c *comparison) reach() {
 		switch now := is.ends[n] != nil; {
 		case !known[path] || now == reached[path]:
 		case now:
-			c.noteAt(Stricter, nodeAt(n), "requests of the http section now come to %s: %s", path, names(n.Rules))
+			c.note(Stricter, nodeAt(n), "requests of the http section now come to %s: %s", path, names(n.Rules))
 		default:
-			c.noteAt(Looser, nodeAt(n), "requests of the http section no longer come to %s: %s", path, names(n.Rules))
+			c.note(Looser, nodeAt(n), "requests of the http section no longer come to %s: %s", path, names(n.Rules))
 		}
 	}
 }

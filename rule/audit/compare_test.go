@@ -187,6 +187,21 @@ func TestCompareDomains(t *testing.T) {
 	}
 }
 
+// What is gone is told of where it stood.
+func TestCompareGone(t *testing.T) {
+	const rest = "descriptors: [{key: u}]\n"
+	old := parse(t, "old.yaml", "domain: d\n\n\nexempt: [{cidrs: [10.0.0.0/8]}]\nhttp: {rate_limits: [{actions: [{path: {}}]}]}\n"+rest)
+	changes := audit.Compare(old, parse(t, "new.yaml", "domain: d\n"+rest))
+	for _, c := range changes {
+		if c.File != "old.yaml" || c.Line < 4 {
+			t.Errorf("%s:%d: %s", c.File, c.Line, c.Text)
+		}
+	}
+	if len(changes) != 2 {
+		t.Errorf("%d changes", len(changes))
+	}
+}
+
 // A table changes nothing in place of itself.
 func TestCompareSame(t *testing.T) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
