@@ -122,22 +122,25 @@ func check(ctx context.Context, s streams, args []string) error {
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	if o.env {
-		if err := checkEnv(s.out, os.Environ()); err != nil || flags.NArg() == 0 {
-			return err
-		}
-	}
-	if flags.NArg() == 0 {
+	if flags.NArg() == 0 && !o.env {
 		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}
 	}
-	if err := o.configure(os.Environ()); err != nil {
+	err := o.configure(os.Environ())
+	if o.env {
+		out := s.out
+		if o.format == "json" {
+			out = s.err // what is found is all that stands there
+		}
+		printEnv(out, os.Environ(), &o.config)
+	}
+	if err != nil || flags.NArg() == 0 {
 		return err
 	}
 	if err := o.check(); err != nil {
 		return err
 	}
 	r := checkReport{options: &o}
-	err := r.read(ctx, flags.Args())
+	err = r.read(ctx, flags.Args())
 	if o.format == "json" {
 		return r.printJSON(s.out, err)
 	}

@@ -11,11 +11,9 @@ import (
 	"stint/store/redis/redisurl"
 )
 
-// checkEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
-// and the settings that they make, as serve --envoy-env would read them. The error says
-// what is wrong with their values.
-func checkEnv(out io.Writer, environ []string) error {
-	config, err := app.Configure([]app.Given{{Name: "envoy-env", Value: "true", Where: "--env"}}, environ)
+// printEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
+// and the settings that they make, of the configuration that was read with them.
+func printEnv(out io.Writer, environ []string, config *app.Config) {
 	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: config.AdminToken != "" || config.AdminTokenFile != ""})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, l := range report.Lines {
@@ -34,7 +32,6 @@ func checkEnv(out io.Writer, environ []string) error {
 	for _, v := range report.Values {
 		fmt.Fprintf(out, "  --%s\n", inForce(settings, v))
 	}
-	return err
 }
 
 // inForce is a setting as a flag, with the value in force, which a setting of ours may
