@@ -24,7 +24,7 @@ const maxSpare = 1024
 
 // gate lets calls pass to the store and keeps those that are under way. All that it
 // costs a call is a lock, twice: one timer looks after all calls together, and only that
-// reads a clock.
+// reads a clock, or a call that fails.
 type gate struct {
 	timeout time.Duration
 	every   time.Duration // between two looks
