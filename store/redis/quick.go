@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -127,7 +126,12 @@ func isFew(group []*passenger) bool {
 	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 || b.epoch != "" {
 		return false
 	}
-	return !slices.ContainsFunc(b.parts, func(p part) bool { return p.quick.per > 0 })
+	for i := range b.parts {
+		if b.parts[i].quick.per > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // execFew has the takes of a lone batch decided.
@@ -136,13 +140,11 @@ func execFew(ctx context.Context, client rueidis.Client, b *batch, renew bool) e
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
 	}
-	script, words := oneScript, []string(nil)
+	script, words := fewScript, b.wordsOfFew
 	if len(b.parts) == 1 {
-		words = b.wordsOfOne(renew)
-	} else {
-		script, words = fewScript, b.wordsOfFew(renew)
+		script, words = oneScript, b.wordsOfOne
 	}
-	numbers, err := readNumbers(script.Exec(ctx, client, keys, words), 1+len(keys))
+	numbers, err := readNumbers(script.Exec(ctx, client, keys, words(renew)), 1+len(keys))
 	if err != nil {
 		return err
 	}
