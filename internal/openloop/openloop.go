@@ -1,0 +1,77 @@
+// Package openloop puts load on what is tested as a network does: calls arrive by Poisson's
+// law, whether or not those before them have been answered.
+//
+// A closed loop, in which each caller waits for its answer before it asks again, slows down
+// with what it measures and so hides queues, deadlines and stalls.
+package openloop
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"stint/internal/xtest"
+)
+
+// Load is how many calls arrive, and how often.
+type Load struct {
+	Rate  float64 // arrivals a second on average, above 0
+	Count int     // how many arrive in all
+	Seed  uint64  // of the times of arrival
+}
+
+// Call is what became of one arrival.
+type Call struct {
+	Took time.Duration // from when it was due to arrive: a late start counts
+	Err  error
+}
+
+// Run starts ask for each arrival in a goroutine of its own and waits for all. It stops
+// starting calls when ctx ends. The result is in the order of arrival.
+func (l Load) Run(ctx context.Context, ask func(i int) error) []Call {
+	random := rand.New(rand.NewPCG(l.Seed, 1))
+	calls := make([]Call, 0, l.Count)
+	var under sync.WaitGroup
+	due := time.Now()
+	for i := range l.Count {
+		due = due.Add(time.Duration(random.ExpFloat64() / l.Rate * float64(time.Second)))
+		xtest.Pause(time.Until(due))
+		if ctx.Err() != nil {
+			break
+		}
+		calls = append(calls, Call{})
+		call, arrived := &calls[i], due
+		under.Go(func() {
+			call.Err = ask(i)
+			call.Took = time.Since(arrived)
+		})
+	}
+	under.Wait()
+	return calls
+}
+
+// Summary is what a run's calls took, all of them, and how many failed.
+type Summary struct {
+	Calls, Failed   int
+	P50, P99, Worst time.Duration
+}
+
+// Summarize returns the summary of a run; the zero Summary of no calls.
+func Summarize(calls []Call) Summary {
+	if len(calls) == 0 {
+		return Summary{}
+	}
+	took := make([]time.Duration, len(calls))
+	s := Summary{Calls: len(calls)}
+	for i, c := range calls {
+		took[i] = c.Took
+		if c.Err != nil {
+			s.Failed++
+		}
+	}
+	slices.Sort(took)
+	s.P50, s.P99, s.Worst = took[len(took)/2], took[len(took)*99/100], took[len(took)-1]
+	return s
+}
