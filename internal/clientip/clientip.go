@@ -84,23 +84,51 @@ func (f *Finder) Header() string { return f.header }
 // that sent it. So whatever an untrusted side writes into the header, the result
 // is never an address of its choice. Invalid means that nobody can tell.
 func (f *Finder) Client(peer netip.Addr, lines []string) netip.Addr {
+	at, _ := f.Find(peer, lines)
+	return at
+}
+
+// Found is how the address of a client was found.
+type Found uint8
+
+const (
+	// Known says that it is the client's, as far as the proxies can be believed.
+	Known Found = iota
+
+	// Missing says that a trusted proxy sent the request and no forwarded header: the
+	// address is the proxy's own.
+	Missing
+
+	// Unreadable says that what a trusted proxy wrote is no address, or is behind more
+	// than MaxHops: the address is a proxy's.
+	Unreadable
+)
+
+// Find returns what Client returns, and whether it is the client's.
+func (f *Finder) Find(peer netip.Addr, lines []string) (netip.Addr, Found) {
 	at := peer.WithZone("").Unmap()
 	hops := 0
 	for _, line := range slices.Backward(lines) {
 		for rest, more := line, true; more; hops++ {
-			if hops == MaxHops || !f.trusts(at) {
-				return at
+			if !f.trusts(at) {
+				return at, Known
+			}
+			if hops == MaxHops {
+				return at, Unreadable
 			}
 			var hop string
 			rest, hop, more = f.cut(rest)
 			next, ok := f.parse(hop)
 			if !ok {
-				return at
+				return at, Unreadable
 			}
 			at = next
 		}
 	}
-	return at
+	if hops == 0 && f.trusts(at) {
+		return at, Missing
+	}
+	return at, Known
 }
 
 // Trusts says whether peer, invalid for a connection without an address, is a trusted

@@ -208,3 +208,29 @@ func TestTrusts(t *testing.T) {
 		}
 	}
 }
+
+// Find tells an address that is a proxy's own from one of a client.
+func TestFind(t *testing.T) {
+	f := New(Config{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for _, test := range []struct {
+		peer  string
+		lines []string
+		want  string
+		found Found
+	}{
+		{"10.0.0.1:1", nil, "10.0.0.1", Missing},
+		{"10.0.0.1:1", []string{""}, "10.0.0.1", Unreadable},
+		{"10.0.0.1:1", []string{"junk"}, "10.0.0.1", Unreadable},
+		{"10.0.0.1:1", []string{"192.0.2.1, junk, 10.0.0.2"}, "10.0.0.2", Unreadable},
+		{"10.0.0.1:1", []string{"192.0.2.1" + strings.Repeat(", 10.0.0.2", MaxHops)}, "10.0.0.2", Unreadable},
+		{"10.0.0.1:1", []string{"192.0.2.1" + strings.Repeat(", 10.0.0.2", MaxHops-1)}, "192.0.2.1", Known},
+		{"10.0.0.1:1", []string{"junk, 192.0.2.1"}, "192.0.2.1", Known},
+		{"10.0.0.1:1", []string{"10.0.0.9"}, "10.0.0.9", Known},
+		{"192.0.2.7:1", nil, "192.0.2.7", Known},
+		{"192.0.2.7:1", []string{"junk"}, "192.0.2.7", Known},
+	} {
+		if got, found := f.Find(Peer(test.peer), test.lines); got.String() != test.want || found != test.found {
+			t.Errorf("%s %.60q: %v %v, want %s %v", test.peer, test.lines, got, found, test.want, test.found)
+		}
+	}
+}

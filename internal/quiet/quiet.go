@@ -7,47 +7,67 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
-// How many peers a warning is logged for, and how many to each: whoever configured a proxy
-// may look for it in the log, and those who only try must not flood it.
+// How many peers a warning is logged for in a minute, and how many to each: whoever
+// configured a proxy may look for it in the log, and those who only try must not flood it.
 const (
 	MostWarned = 16
 	MostOfOne  = 4
+	every      = time.Minute
 )
 
-// Misuses logs questions of proxies that are wrong whatever their clients do: a warning for
-// each problem of each peer, once. It is safe for concurrent use.
+// Misuses logs what peers do wrong, whatever their clients do: a warning for each problem
+// of each peer, once a minute. It is safe for concurrent use.
 type Misuses struct {
 	// Log is where to; Path is what is asked in such a way.
 	Log  *slog.Logger
 	Path string
 
+	// Event is what is logged; "": that the question of a proxy is wrong.
+	Event string
+
+	// Now returns the time; nil: time.Now.
+	Now func() time.Time
+
 	mu     sync.Mutex
-	warned map[netip.Addr][]string // problems
+	began  time.Time               // of the minute
+	warned map[netip.Addr][]string // problems in this minute
 }
 
 // Tell logs a wrong question.
-func (m *Misuses) Tell(peer netip.Addr, problem, hint string) {
+func (m *Misuses) Tell(peer netip.Addr, problem, hint string) { m.TellOf(m.Path, peer, problem, hint) }
+
+// TellOf logs a wrong question at another path.
+func (m *Misuses) TellOf(path string, peer netip.Addr, problem, hint string) {
 	level := slog.LevelDebug
 	if m.first(peer, problem) {
 		level = slog.LevelWarn
 	}
-	m.Log.Log(context.Background(), level, "wrong question of a proxy",
-		"path", m.Path, "peer", peer.String(), "problem", problem, "hint", hint)
+	event := m.Event
+	if event == "" {
+		event = "wrong question of a proxy"
+	}
+	m.Log.Log(context.Background(), level, event,
+		"path", path, "peer", peer.String(), "problem", problem, "hint", hint)
 }
 
-// first says whether a peer is told of a problem for the first time, of those that are
+// first says whether a problem of a peer is the first in this minute, of those that are
 // remembered.
 func (m *Misuses) first(peer netip.Addr, problem string) bool {
+	now := time.Now
+	if m.Now != nil {
+		now = m.Now
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if at := now(); m.warned == nil || at.Sub(m.began) >= every {
+		m.began, m.warned = at, make(map[netip.Addr][]string)
+	}
 	known, ok := m.warned[peer]
 	if slices.Contains(known, problem) || len(known) == MostOfOne || !ok && len(m.warned) == MostWarned {
 		return false
-	}
-	if m.warned == nil {
-		m.warned = make(map[netip.Addr][]string)
 	}
 	m.warned[peer] = append(known, problem)
 	return true

@@ -7,15 +7,17 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"stint/internal/quiet"
 )
 
-// TestMisuses: each problem of a peer is warned of once, and a flood of either does not
-// flood the log.
+// TestMisuses: each problem of a peer is warned of once a minute, and a flood of either does
+// not flood the log.
 func TestMisuses(t *testing.T) {
 	var log strings.Builder
-	m := &quiet.Misuses{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	now := time.Now()
+	m := &quiet.Misuses{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }}
 	for range 3 {
 		for i := range 100 {
 			m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
@@ -30,6 +32,14 @@ func TestMisuses(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != quiet.MostOfOne-1 {
 		t.Errorf("%d warnings of other problems, want %d", n, quiet.MostOfOne-1)
+	}
+	log.Reset()
+	for range 120 {
+		now = now.Add(time.Second)
+		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), "problem", "hint")
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings of one problem in two minutes, want 2", n)
 	}
 }
 

@@ -1,0 +1,39 @@
+// Package glob matches texts by patterns in which a star stands for any bytes.
+package glob
+
+import "strings"
+
+// A Pattern is a text with stars, each for zero or more bytes. It is immutable.
+type Pattern struct {
+	prefix, suffix string
+	middle         []string // what must stand between them, in order
+}
+
+// New returns a pattern. The text has a star.
+func New(text string) Pattern {
+	parts := strings.Split(text, "*")
+	last := len(parts) - 1
+	p := Pattern{prefix: parts[0], suffix: parts[last]}
+	for _, part := range parts[1:last] {
+		if part != "" {
+			p.middle = append(p.middle, part)
+		}
+	}
+	return p
+}
+
+// Matches says whether a value matches the pattern as a whole.
+func (p *Pattern) Matches(value string) bool {
+	if len(value) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(value, p.prefix) || !strings.HasSuffix(value, p.suffix) {
+		return false
+	}
+	rest := value[len(p.prefix) : len(value)-len(p.suffix)]
+	for _, part := range p.middle {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return true
+}
