@@ -1,15 +1,21 @@
 package filewatch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // places are the folders to watch for a set of paths: for each folder the names in
 // it that matter. A name of "*" stands for every file of rules, "**" for every name.
 type places map[string][]string
+
+// A finder returns the places for paths, and an error where they are not all, because there
+// was no file descriptor left to read a folder.
+type finder func(paths []string) (places, error)
 
 // watchPlaces returns where a change of the files and folders at paths shows.
 //
@@ -18,43 +24,56 @@ type places map[string][]string
 // how Kubernetes changes a mounted volume (FILE -> ..data/FILE, ..data -> a folder
 // with a date). So every link on the way is watched in its folder. Where a part is
 // missing, its folder is watched for it to come.
-func watchPlaces(paths []string) places {
+func watchPlaces(paths []string) (places, error) {
 	p := make(places)
+	var short error
 	for _, name := range paths {
 		if abs, err := filepath.Abs(name); err == nil {
-			p.follow(abs)
+			short = errors.Join(short, p.follow(abs))
 		}
 	}
-	return p
+	return p, short
 }
 
 // watchTrees is watchPlaces for every name in the folders, and in those below them.
-func watchTrees(paths []string) places {
+func watchTrees(paths []string) (places, error) {
 	p := make(places)
+	var short error
 	for _, name := range paths {
 		if abs, err := filepath.Abs(name); err == nil {
-			p.followTree(abs)
+			short = errors.Join(short, p.followTree(abs))
 		}
 	}
-	return p
+	return p, short
+}
+
+// shortage returns the error of reading a folder where the reason is that the process or the
+// machine has no file descriptor left. All others say that it is no folder, or gone.
+func shortage(err error) error {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return err
+	}
+	return nil
 }
 
 // followTree adds the places of an absolute path, and of all that is below it.
-func (p places) followTree(path string) {
+func (p places) followTree(path string) error {
 	end, found := p.resolve(path)
 	if !found || slices.Contains(p[end], "**") {
-		return
+		return nil
 	}
 	entries, err := os.ReadDir(end)
 	if err != nil {
-		return // it is no folder, or gone
+		return shortage(err)
 	}
 	p.add(end, "**")
+	var short error
 	for _, e := range entries {
 		if e.IsDir() || e.Type()&os.ModeSymlink != 0 {
-			p.followTree(filepath.Join(end, e.Name()))
+			short = errors.Join(short, p.followTree(filepath.Join(end, e.Name())))
 		}
 	}
+	return short
 }
 
 func (p places) add(dir, name string) {
@@ -79,25 +98,26 @@ func isRules(base string) bool {
 }
 
 // follow adds the places of an absolute path.
-func (p places) follow(path string) {
+func (p places) follow(path string) error {
 	end, found := p.resolve(path)
 	if !found {
-		return
+		return nil
 	}
 	info, err := os.Stat(end)
 	if err != nil || !info.IsDir() {
-		return
+		return nil //nolint:nilerr // it is gone: its folder is watched
 	}
 	p.add(end, "*")
 	entries, err := os.ReadDir(end)
 	if err != nil {
-		return
+		return shortage(err)
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSymlink != 0 && isRules(e.Name()) {
 			p.resolve(filepath.Join(end, e.Name()))
 		}
 	}
+	return nil
 }
 
 // maxLinks bounds the symbolic links of one path, as the system does.

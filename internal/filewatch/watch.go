@@ -18,6 +18,9 @@ const (
 
 	// settleMost is how long a change waits when the files are never quiet.
 	settleMost = 2 * time.Second
+
+	// lookAgain is when it is looked again where no file descriptor was left.
+	lookAgain = time.Second
 )
 
 // Watcher tells when files or folders may have changed: by being written or
@@ -28,7 +31,8 @@ const (
 // belongs to one goroutine, that of Run.
 type Watcher struct {
 	paths    []string
-	find     func(paths []string) places
+	find     finder
+	short    bool     // places may not be all
 	more     []string // named by the files at paths, as changed last said
 	notify   *fsnotify.Watcher
 	places   places
@@ -45,7 +49,7 @@ func NewTree(paths []string, log *slog.Logger) (*Watcher, error) {
 	return watch(paths, log, watchTrees)
 }
 
-func watch(paths []string, log *slog.Logger, find func([]string) places) (*Watcher, error) {
+func watch(paths []string, log *slog.Logger, find finder) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watching files: %w", err)
@@ -58,7 +62,16 @@ func watch(paths []string, log *slog.Logger, find func([]string) places) (*Watch
 // look finds out anew where changes would show, because a change may have moved
 // that, and watches there.
 func (w *Watcher) look() {
-	w.places = w.find(slices.Concat(w.paths, w.more))
+	found, short := w.find(slices.Concat(w.paths, w.more))
+	if w.short = short != nil; w.short {
+		w.log.Warn("cannot see all folders of the files to watch; looking again soon", "error", short)
+		for dir, names := range w.places {
+			for _, name := range names {
+				found.add(dir, name)
+			}
+		}
+	}
+	w.places = found
 	for dir := range w.places {
 		// Adding a folder again is free; one that was removed and made again needs it.
 		if err := w.notify.Add(dir); err != nil {
@@ -112,6 +125,9 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 		}
 	}
 	for {
+		if w.short && late == nil {
+			late = time.After(lookAgain)
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,8 @@ func TestWatchPlaces(t *testing.T) {
 		{"a link to itself", "loop", map[string][]string{".": {"loop"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := watchPlaces([]string{filepath.Join(root, test.path)})
+			got, err := watchPlaces([]string{filepath.Join(root, test.path)})
+			xtest.Must(t, err)
 			if len(got) != len(test.want) {
 				t.Errorf("watching %v, want %v", got, test.want)
 			}
@@ -82,7 +84,8 @@ func TestWatchTrees(t *testing.T) {
 	for link, target := range map[string]string{"current": "releases/1", "releases/1/config/far": "../../../elsewhere", "elsewhere/loop": "."} {
 		xtest.Must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
-	p := watchTrees([]string{filepath.Join(root, "current/config")})
+	p, err := watchTrees([]string{filepath.Join(root, "current/config")})
+	xtest.Must(t, err)
 	for name, want := range map[string]bool{
 		"current": true, "releases/1/config": true, "releases/1/config/rules": true, "releases/1/config/new": true,
 		"releases/1/config/deep/x": true, "elsewhere/any": true, "elsewhere/loop": true, "releases/2": false, "releases/1/other": false,
@@ -103,6 +106,38 @@ func TestPlacesMatter(t *testing.T) {
 			t.Errorf("%s matters: %v, want %v", name, got, want)
 		}
 	}
+}
+
+// Where no descriptor was left to see all folders, those before are watched on, and it is looked
+// again.
+func TestLookAgain(t *testing.T) {
+	notify, err := fsnotify.NewWatcher()
+	xtest.Must(t, err)
+	defer notify.Close()
+	before, after := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := 0
+		w := &Watcher{notify: notify, watching: map[string]bool{}, places: places{before: {"*"}}, log: slog.New(slog.DiscardHandler)}
+		w.find = func([]string) (places, error) {
+			if looks++; looks == 1 {
+				return places{}, syscall.EMFILE
+			}
+			return places{after: {"*"}}, nil
+		}
+		w.look()
+		if !w.places.matter(filepath.Join(before, "a.yaml")) {
+			t.Errorf("watching %v after a look that failed", w.places)
+		}
+		began, acted := time.Now(), time.Duration(0)
+		go w.loop(ctx, nil, nil, func() { w.look(); acted = time.Since(began) })
+		time.Sleep(time.Minute) // of the bubble
+		cancel()
+		synctest.Wait()
+		if looks != 2 || acted != lookAgain || len(w.places[after]) != 1 {
+			t.Errorf("%d looks, the last after %v, watching %v", looks, acted, w.places)
+		}
+	})
 }
 
 // Events in quick succession are one change; a stream without end is acted on too.

@@ -1,0 +1,148 @@
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"stint/internal/xtest"
+)
+
+// holdEnv names the file that a child of this test locks.
+const holdEnv = "STINT_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(holdEnv); name != "" {
+		hold(name)
+	}
+	os.Exit(m.Run())
+}
+
+// hold locks a file until standard input ends, which it does with the parent.
+func hold(name string) {
+	if _, err := Take(name); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println("held")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	os.Exit(0)
+}
+
+// One at a time has the lock, the same process is no exception, and Release leaves nothing.
+func TestTake(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "counts")
+	first, err := Take(name)
+	xtest.Must(t, err)
+	_, err = Take(name)
+	if held, ok := errors.AsType[*HeldError](err); !ok || held.Process != os.Getpid() || !errors.Is(err, ErrHeld) {
+		t.Errorf("second: error %v", err)
+	}
+	xtest.Must(t, first.Release())
+	if left, err := os.ReadDir(filepath.Dir(name)); len(left) != 0 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	again, err := Take(name)
+	xtest.Must(t, err)
+	xtest.Must(t, again.Release())
+	if _, err := Take(filepath.Join(name, "none", "counts")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such folder: error %v", err)
+	}
+}
+
+// A lock ends with its process, however that ends, and the file that stays behind is no lock.
+func TestLockDiesWithItsProcess(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "counts")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), holdEnv+"="+name)
+	_, err := child.StdinPipe()
+	xtest.Must(t, err)
+	out, err := child.StdoutPipe()
+	xtest.Must(t, err)
+	xtest.Must(t, child.Start())
+	said := make([]byte, 64)
+	n, err := out.Read(said)
+	if err != nil || string(said[:n]) != "held\n" {
+		t.Fatalf("the child says %q, %v", said[:n], err)
+	}
+	_, err = Take(name)
+	if held, ok := errors.AsType[*HeldError](err); !ok || held.Process != child.Process.Pid {
+		t.Errorf("while it lives: error %v, want process %d", err, child.Process.Pid)
+	}
+	xtest.Must(t, child.Process.Kill())
+	_ = child.Wait() // it was killed
+	if _, err := os.Stat(name + ".lock"); err != nil {
+		t.Errorf("the file of a killed process: %v", err)
+	}
+	lock, err := Take(name)
+	xtest.Must(t, err)
+	xtest.Must(t, lock.Release())
+}
+
+// However many try, and however often the file is made and removed, one has the lock.
+func TestTakeAtOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "counts")
+	var holders, taken atomic.Int64
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 200 {
+				lock, err := Take(name)
+				if errors.Is(err, ErrHeld) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if holders.Add(1) != 1 {
+					t.Error("two have the lock")
+				}
+				taken.Add(1)
+				holders.Add(-1)
+				xtest.Must(t, lock.Release())
+			}
+		})
+	}
+	group.Wait()
+	if taken.Load() == 0 {
+		t.Error("nobody got the lock")
+	}
+}
+
+// A path is followed through links to files and folders, also to what is not there yet.
+func TestTarget(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	xtest.Must(t, err)
+	for _, dir := range []string{"disk/deep", "links"} {
+		xtest.Must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	xtest.Must(t, os.WriteFile(filepath.Join(root, "disk/counts"), nil, 0o600))
+	for link, to := range map[string]string{
+		"links/near": "far", "links/far": filepath.Join(root, "disk/counts"), "links/new": "../disk/new",
+		"links/folder": "../disk/deep", "links/up": "folder/../counts", "links/loop": "loop",
+	} {
+		xtest.Must(t, os.Symlink(to, filepath.Join(root, link)))
+	}
+	for name, want := range map[string]string{
+		"disk/counts": "disk/counts", "disk/none": "disk/none", "links/near": "disk/counts", "links/new": "disk/new",
+		"links/folder/x": "disk/deep/x", "links/up": "disk/counts",
+	} {
+		if got, err := Target(filepath.Join(root, name)); err != nil || got != filepath.Join(root, want) {
+			t.Errorf("%s leads to %s, %v; want %s", name, got, err, want)
+		}
+	}
+	if _, err := Target(filepath.Join(root, "links/loop")); err == nil || !strings.Contains(err.Error(), "too many links") {
+		t.Errorf("a loop: error %v", err)
+	}
+	if _, err := Target(filepath.Join(root, "none/counts")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such folder: error %v", err)
+	}
+}
