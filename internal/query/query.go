@@ -13,15 +13,21 @@ func First(raw, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// All returns all values of a parameter that net/url would also read.
+// maxValues is the most values of a parameter that are read. An empty one is two bytes of
+// a query, and sixteen of a list.
+const maxValues = 100
+
+// All returns the values of a parameter that net/url would also read, at most the first
+// hundred.
 func All(raw, name string) (values []string) {
-	for {
+	for len(values) < maxValues {
 		value, rest, ok := next(raw, name)
 		if !ok {
 			return values
 		}
 		values, raw = append(values, value), rest
 	}
+	return values
 }
 
 // next returns the first value of a parameter and what stands behind it.
@@ -33,7 +39,7 @@ func next(raw, name string) (value, rest string, ok bool) {
 		if pair == "" || strings.Contains(pair, ";") {
 			continue
 		}
-		if key, err := url.QueryUnescape(key); err != nil || key != name {
+		if !spells(key, name) {
 			continue
 		}
 		if value, err := url.QueryUnescape(value); err == nil {
@@ -41,4 +47,39 @@ func next(raw, name string) (value, rest string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// digits are those of an escape, and values what they stand for.
+const (
+	digits = "0123456789abcdefABCDEF"
+	values = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x0a\x0b\x0c\x0d\x0e\x0f"
+)
+
+// spells says whether a key of a query means a name once its escapes are undone. It makes no
+// copy: a query may hold tens of thousands of keys.
+func spells(key, name string) bool {
+	for i := range len(name) {
+		if key == "" {
+			return false
+		}
+		c, length := key[0], 1
+		switch c {
+		case '+':
+			c = ' '
+		case '%':
+			if len(key) < 3 {
+				return false
+			}
+			high, low := strings.IndexByte(digits, key[1]), strings.IndexByte(digits, key[2])
+			if high < 0 || low < 0 {
+				return false
+			}
+			c, length = values[high]<<4|values[low], 3
+		}
+		if c != name[i] {
+			return false
+		}
+		key = key[length:]
+	}
+	return key == ""
 }

@@ -16,6 +16,8 @@ import (
 const (
 	// maxDepth is how deep values may nest.
 	maxDepth = 100
+	// looseDepth is the same for a document that is read loosely.
+	looseDepth = 1000
 	// maxAliased is how many values may be read through aliases.
 	maxAliased = 500_000
 )
@@ -33,12 +35,33 @@ type Document struct {
 	faults  []Fault
 	aliased int
 	refused bool // reported once: too deep or too many aliases
+
+	loose bool
+	idle  map[string]bool // words that are left out where they mean nothing
+	notes []Fault         // what was let pass
+
+	octals []Fault // numbers that were read by base eight
 }
 
 // Parse reads data as one YAML document. What is wrong with it stands in its
 // faults.
-func Parse(data []byte) *Document {
-	doc := new(Document)
+func Parse(data []byte) *Document { return parse(data, new(Document)) }
+
+// ParseLoose reads data as readers of YAML 1.1 do that look at little, for files that were
+// written for one. Of several documents only the first is read. Of a word that stands
+// twice the last value counts, and objects are joined. yes, on and y are true, no, off and n
+// are false, and so is nothing; ~ and null are texts where a text is read. The words that
+// are named may stand in any object, and are left out where it does not know them. Values
+// may nest 1000 deep. Each of these is a note, see Notes.
+func ParseLoose(data []byte, words ...string) *Document {
+	doc := &Document{loose: true, idle: map[string]bool{}}
+	for _, word := range words {
+		doc.idle[word] = true
+	}
+	return parse(data, doc)
+}
+
+func parse(data []byte, doc *Document) *Document {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
 	err := dec.Decode(&first)
@@ -53,24 +76,54 @@ func Parse(data []byte) *Document {
 		doc.root = first.Content[0]
 	}
 	switch err := dec.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case doc.loose:
+		doc.note(max(second.Line, doc.Root().Line()+1), "a second document in one file is not read", "remove it, or put it in a file of its own")
 	case err == nil:
 		doc.Fail(second.Line, "a second document in one file", "remove the line `---`, or put the second document in a file of its own")
-	case !errors.Is(err, io.EOF):
+	default:
 		doc.faults = append(doc.faults, syntaxFault(err, data))
 	}
 	return doc
 }
 
+// note notes what was let pass.
+func (doc *Document) note(line int, problem, hint string) {
+	doc.notes = append(doc.notes, Fault{Line: max(line, 1), Problem: problem, Hint: hint})
+}
+
+// Notes returns what was let pass so far in a document that is read loosely, in the order of
+// the lines, and once what aliases show several times.
+func (doc *Document) Notes() []Fault {
+	doc.notes = ordered(doc.notes)
+	return doc.notes
+}
+
+// Loose says whether the document is read loosely, see ParseLoose.
+func (doc *Document) Loose() bool { return doc.loose }
+
 // Faults returns everything that was found so far, in the order of the lines, and
 // once what aliases show several times.
 func (doc *Document) Faults() []Fault {
-	slices.SortStableFunc(doc.faults, func(a, b Fault) int { return a.Line - b.Line })
+	doc.faults = ordered(doc.faults)
+	return doc.faults
+}
+
+// ordered sorts faults by their lines and drops those that stand there twice.
+func ordered(faults []Fault) []Fault {
+	slices.SortStableFunc(faults, func(a, b Fault) int { return a.Line - b.Line })
 	seen := map[Fault]bool{}
-	doc.faults = slices.DeleteFunc(doc.faults, func(f Fault) bool {
+	return slices.DeleteFunc(faults, func(f Fault) bool {
 		defer func() { seen[f] = true }()
 		return seen[f]
 	})
-	return doc.faults
+}
+
+// Octals returns the numbers that were read by base eight because they begin with a zero, in
+// the order of the lines, and once what aliases show several times. They are no faults.
+func (doc *Document) Octals() []Fault {
+	doc.octals = ordered(doc.octals)
+	return doc.octals
 }
 
 // Fail reports a fault that belongs to a line rather than to a value.

@@ -141,3 +141,72 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// What a document that is read loosely lets pass, and what it makes of that.
+func TestLoose(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want config
+		note string // "": none
+	}{
+		{"name: ~", config{Name: "~"}, ""},
+		{"name:", config{}, ""},
+		{"on: yes", config{On: true}, "1: on: yes stands for true"},
+		{"on: N", config{}, "1: on: N stands for false"},
+		{"on:", config{}, "1: on: nothing stands for false"},
+		{"name: a\nname: b", config{Name: "b"}, `2: "name" stands twice, first in line 1; the second counts`},
+		{"ports: [1, 2]\nports: [3]", config{Ports: []uint64{3}}, `2: "ports" stands twice, first in line 1; the second counts`},
+		{"inner: {name: x}\ninner: {size: 2}", config{Inner: &config{Name: "x", Size: 2}}, `2: "inner" stands twice, first in line 1; the two are joined`},
+		{"spare: {a: [b]}\nname: a", config{Name: "a"}, `1: "spare" means nothing in a config`},
+		{"name: a\n---\nname: b", config{Name: "a"}, "2: a second document in one file is not read"},
+	} {
+		var got config
+		doc := strictyaml.ParseLoose([]byte(tt.text), "spare")
+		known := read(doc.Root(), &got)
+		f, notes := faults(doc), ""
+		for _, n := range doc.Notes() {
+			notes += fmt.Sprintf("%d: %s", n.Line, n.Problem)
+		}
+		if f != "" || !known || !reflect.DeepEqual(got, tt.want) || notes != tt.note {
+			t.Errorf("%q: %+v, want %+v\n%s\nnotes %q, want %q", tt.text, got, tt.want, f, notes, tt.note)
+		}
+	}
+	for _, text := range []string{`on: "yes"`, "on: 1", "on: !!str yes", "size: x", "other: 1", strings.Repeat("[", 1100)} {
+		doc := strictyaml.ParseLoose([]byte(text), "spare")
+		read(doc.Root(), new(config))
+		doc.Root().Any()
+		if faults(doc) == "" {
+			t.Errorf("%q is let pass", text)
+		}
+	}
+}
+
+// Numbers that begin with a zero are read by base eight, as YAML does, and noted where base ten
+// makes another number of them.
+func TestOctals(t *testing.T) {
+	for text, want := range map[string]string{
+		"size: 010":                        "1: size: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",
+		"size: +0_17":                      "1: size: +0_17 is 15: YAML reads a number that begins with 0 by base eight; write 17, or 15 if eight is meant as the base",
+		"name: 010":                        "",
+		"size: 07":                         "",
+		"size: 0":                          "",
+		"size: 00":                         "",
+		"size: 089":                        "",
+		"size: 0x10":                       "",
+		"size: 0o10":                       "",
+		"size: 8":                          "",
+		"inner: &a {size: 010}\nfree: 010": "1: size: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",
+		"ports: [&a 010, *a]":              "1: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",
+	} {
+		doc := strictyaml.Parse([]byte(text))
+		var c config
+		read(doc.Root(), &c)
+		var lines []string
+		for _, f := range doc.Octals() {
+			lines = append(lines, fmt.Sprintf("%d: %s; %s", f.Line, f.Problem, f.Hint))
+		}
+		if got := strings.Join(lines, "\n"); got != want || len(doc.Faults()) > 0 {
+			t.Errorf("%s: noted %q, want %q; faults %s", text, got, want, faults(doc))
+		}
+	}
+}

@@ -63,10 +63,10 @@ func (v Value) Text() string {
 		v.expected("a text", "write one value")
 		return ""
 	}
-	if v.IsNull() {
+	if v.IsNull() && !v.doc.loose {
 		return ""
 	}
-	return v.node.Value
+	return v.node.Value // of nothing at all ""
 }
 
 // NonEmpty is Text where that must say something.
@@ -80,11 +80,36 @@ func (v Value) NonEmpty() string {
 
 // Bool returns true or false.
 func (v Value) Bool() bool {
+	if v.doc.loose {
+		if b, ok := v.looseBool(); ok {
+			return b
+		}
+	}
 	var b bool
 	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" || v.node.Decode(&b) != nil {
 		v.expected("true or false", "write true or false, without quotes")
 	}
 	return b
+}
+
+// looseBool reads the words for true and false of YAML 1.1, and nothing as false.
+func (v Value) looseBool() (b, ok bool) {
+	if v.IsNull() {
+		v.doc.note(v.Line(), v.prefix()+"nothing stands for false", "write true or false")
+		return false, true
+	}
+	if v.node.Kind != yaml.ScalarNode || v.node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.TaggedStyle) != 0 {
+		return false, false
+	}
+	switch v.node.Value {
+	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
+		b = true
+	case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
+	default:
+		return false, false
+	}
+	v.doc.note(v.Line(), fmt.Sprintf("%s%s stands for %v", v.prefix(), v.node.Value, b), "write true or false")
+	return b, true
 }
 
 // Uint returns a whole number of at most most.
@@ -105,9 +130,21 @@ func (v Value) uint(least, most uint64) (n uint64, ok bool) {
 	case err != nil && v.node.Decode(&n) != nil, n > most:
 		v.Fail(v.prefix()+v.node.Value+" is too large", fmt.Sprintf("write a number from %d to %d", least, most))
 	default:
+		v.noteOctal(n)
 		return n, true
 	}
 	return 0, false
+}
+
+// noteOctal notes a number that YAML reads by base eight and people by base ten: 010 is eight.
+func (v Value) noteOctal(n uint64) {
+	digits := strings.ReplaceAll(strings.TrimPrefix(v.node.Value, "+"), "_", "")
+	if decimal, err := strconv.ParseUint(digits, 10, 64); err == nil && decimal != n && digits[0] == '0' {
+		v.doc.octals = append(v.doc.octals, Fault{
+			Line: v.node.Line, Problem: fmt.Sprintf("%s%s is %d: YAML reads a number that begins with 0 by base eight", v.prefix(), v.node.Value, n),
+			Hint: fmt.Sprintf("write %d, or %d if eight is meant as the base", decimal, n),
+		})
+	}
 }
 
 // isDigits says whether the value is a whole number that is too large for YAML's
@@ -218,8 +255,8 @@ func (v Value) child(n *yaml.Node) (Value, bool) {
 	switch {
 	case v.doc.refused:
 		return Value{}, false
-	case c.depth > maxDepth:
-		v.Fail(fmt.Sprintf("nested more than %d deep", maxDepth), "nest less; perhaps an alias (*name) stands inside its own anchor (&name)")
+	case c.depth > v.doc.depth():
+		v.Fail(fmt.Sprintf("nested more than %d deep", v.doc.depth()), "nest less; perhaps an alias (*name) stands inside its own anchor (&name)")
 		v.doc.refused = true
 		return Value{}, false
 	case v.doc.aliased > maxAliased:
@@ -228,6 +265,14 @@ func (v Value) child(n *yaml.Node) (Value, bool) {
 		return Value{}, false
 	}
 	return c, true
+}
+
+// depth is how deep values may nest.
+func (doc *Document) depth() int {
+	if doc.loose {
+		return looseDepth
+	}
+	return maxDepth
 }
 
 func (v Value) resolved() Value {
@@ -278,6 +323,16 @@ func (v Value) Fields() []Field {
 	}
 	var own, merged []Field
 	at := map[string]int{} // line by word
+	twice := func(name, value Value) {
+		word := name.node.Value
+		problem := fmt.Sprintf("%s stands twice, first in line %d", wording.Quote(word), at[word])
+		if !v.doc.loose {
+			name.Fail(problem, "keep one of the two")
+			return
+		}
+		i := slices.IndexFunc(own, func(f Field) bool { return f.Name == word })
+		v.doc.note(name.Line(), problem+"; "+own[i].replace(value), "keep one of the two")
+	}
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		name, ok1 := v.child(v.node.Content[i])
 		value, ok2 := v.child(v.node.Content[i+1])
@@ -291,7 +346,7 @@ func (v Value) Fields() []Field {
 		case name.node.Kind != yaml.ScalarNode:
 			name.expected("a word", "write `word: value`")
 		case at[name.node.Value] > 0:
-			name.Fail(fmt.Sprintf("%s stands twice, first in line %d", wording.Quote(name.node.Value), at[name.node.Value]), "keep one of the two")
+			twice(name, value)
 		default:
 			at[name.node.Value] = name.Line()
 			value.word = name.node.Value
@@ -307,6 +362,21 @@ func (v Value) Fields() []Field {
 	return own
 }
 
+// replace puts another value in the place of the one that is there, joins them where both
+// are objects, and says which it did.
+func (f *Field) replace(value Value) string {
+	value.word = f.Name
+	old := f.Value
+	if !old.IsObject() || !value.IsObject() {
+		f.Value = value
+		return "the second counts"
+	}
+	joined := *value.node
+	joined.Content = slices.Concat(old.node.Content, value.node.Content)
+	f.Value.node = &joined
+	return "the two are joined"
+}
+
 // Words are the words that an object may hold, and what reads each.
 type Words map[string]func(Value)
 
@@ -320,6 +390,10 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 	for _, f := range v.Fields() {
 		if read, ok := words[f.Name]; ok {
 			read(f.Value)
+			continue
+		}
+		if v.doc.idle[f.Name] {
+			v.doc.note(f.Line, fmt.Sprintf("%s means nothing in %s", wording.Quote(f.Name), what), "leave it out, or put it where it belongs")
 			continue
 		}
 		all = false

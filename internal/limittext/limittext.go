@@ -1,0 +1,40 @@
+// Package limittext writes what a limit says in one line, for people and tests.
+package limittext
+
+import (
+	"fmt"
+
+	"stint"
+	"stint/internal/duration"
+)
+
+// Of returns a limit in the words of a rule file.
+func Of(l *stint.Limit) string {
+	s := l.Spec()
+	if s.Algorithm == stint.Unlimited {
+		return "unlimited"
+	}
+	text := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
+	if s.Calendar != stint.NoPeriod {
+		text += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
+	} else {
+		text += duration.Text(s.Per)
+	}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			text += fmt.Sprintf(" "+format, args...)
+		}
+	}
+	add(s.Algorithm == stint.TokenBucket || s.Algorithm == stint.LeakyBucket, "burst %d", s.Burst)
+	add(s.Step, "in steps")
+	add(s.MaxWait > 0, "wait at most %s", duration.Text(s.MaxWait))
+	add(s.FromFirst, "from the first")
+	add(s.CarryDebt, "carrying its debt")
+	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
+	add(s.StartFull, "starting full")
+	add(s.Hold, "with reservations")
+	add(s.MinInterval > 0, "at least %s apart", duration.Text(s.MinInterval))
+	add(s.CountDenied, "counting denied")
+	add(s.Overdraw, "with overdraw")
+	return text
+}
