@@ -14,6 +14,8 @@ type jsonLine struct {
 	path    []byte // of the value being read, in lower case, joined by dots
 	scratch []byte // unescaped strings
 	found   [jsonFields]found
+
+	cloudflare bool // the method has Cloudflare's name
 }
 
 // found is the best value of a field so far.
@@ -47,52 +49,60 @@ type jsonName struct {
 }
 
 // jsonNames are the members that are read: nginx's variables, the logs of Caddy
-// ("request." is an object of it) and Traefik, the Elastic Common Schema, and plain
-// words that people give their own logs.
+// ("request." is an object of it) and Traefik, the Elastic Common Schema, Cloudflare's
+// Logpush, the JSON of Envoy Gateway, and plain words that people give their own logs.
 var jsonNames = map[string]jsonName{
-	"client_ip":           {jsonAddress, 1},
-	"request.client_ip":   {jsonAddress, 1}, // behind trusted proxies
-	"clienthost":          {jsonAddress, 1},
-	"remote_addr":         {jsonAddress, 2},
-	"remote_ip":           {jsonAddress, 2},
-	"request.remote_ip":   {jsonAddress, 2},
-	"clientaddr":          {jsonAddress, 3},
-	"request.remote_addr": {jsonAddress, 3},
-	"client.ip":           {jsonAddress, 3},
-	"client.address":      {jsonAddress, 4},
-	"source.ip":           {jsonAddress, 4},
-	"source.address":      {jsonAddress, 5},
-	"clientip":            {jsonAddress, 5},
-	"remote_host":         {jsonAddress, 6},
-	"ip":                  {jsonAddress, 7},
-	"remote_address":      {jsonAddress, 7},
-	"remoteaddr":          {jsonAddress, 7},
-	"addr":                {jsonAddress, 8},
-	"address":             {jsonAddress, 8},
-	"client":              {jsonAddress, 9},
-	"remote":              {jsonAddress, 9},
+	"client_ip":                 {jsonAddress, 1},
+	"request.client_ip":         {jsonAddress, 1}, // behind trusted proxies
+	"clienthost":                {jsonAddress, 1},
+	"remote_addr":               {jsonAddress, 2},
+	"remote_ip":                 {jsonAddress, 2},
+	"request.remote_ip":         {jsonAddress, 2},
+	"clientaddr":                {jsonAddress, 3},
+	"request.remote_addr":       {jsonAddress, 3},
+	"downstream_remote_address": {jsonAddress, 3},
+	"client.ip":                 {jsonAddress, 3},
+	"client.address":            {jsonAddress, 4},
+	"source.ip":                 {jsonAddress, 4},
+	"source.address":            {jsonAddress, 5},
+	"clientip":                  {jsonAddress, 5},
+	"remote_host":               {jsonAddress, 6},
+	"ip":                        {jsonAddress, 7},
+	"remote_address":            {jsonAddress, 7},
+	"remoteaddr":                {jsonAddress, 7},
+	"addr":                      {jsonAddress, 8},
+	"address":                   {jsonAddress, 8},
+	"client":                    {jsonAddress, 9},
+	"remote":                    {jsonAddress, 9},
 
-	"startutc":     {jsonTime, 1},
-	"startlocal":   {jsonTime, 2},
-	"msec":         {jsonTime, 2},
-	"ts":           {jsonTime, 2},
-	"time_iso8601": {jsonTime, 3},
-	"time_local":   {jsonTime, 4},
-	"time":         {jsonTime, 5},
-	"@timestamp":   {jsonTime, 6},
-	"timestamp":    {jsonTime, 7},
-	"datetime":     {jsonTime, 8},
-	"date":         {jsonTime, 9},
+	"startutc":           {jsonTime, 1},
+	"edgestarttimestamp": {jsonTime, 1},
+	"edgeendtimestamp":   {jsonTime, 3},
+	"start_time":         {jsonTime, 1},
+	"startlocal":         {jsonTime, 2},
+	"msec":               {jsonTime, 2},
+	"ts":                 {jsonTime, 2},
+	"time_iso8601":       {jsonTime, 3},
+	"time_local":         {jsonTime, 4},
+	"time":               {jsonTime, 5},
+	"@timestamp":         {jsonTime, 6},
+	"timestamp":          {jsonTime, 7},
+	"datetime":           {jsonTime, 8},
+	"date":               {jsonTime, 9},
 
 	"request_method":      {jsonMethod, 1},
 	"request.method":      {jsonMethod, 1},
 	"requestmethod":       {jsonMethod, 1},
+	cloudflareMethod:      {jsonMethod, 1},
 	"method":              {jsonMethod, 2},
 	"http.request.method": {jsonMethod, 3},
 	"verb":                {jsonMethod, 4},
 
 	"request_uri":               {jsonTarget, 1},
 	"request.uri":               {jsonTarget, 1},
+	"clientrequesturi":          {jsonTarget, 1},
+	"x-envoy-origin-path":       {jsonTarget, 2},
+	"clientrequestpath":         {jsonTarget, 3},
 	"requestpath":               {jsonTarget, 1},
 	"uri":                       {jsonTarget, 2},
 	"path":                      {jsonTarget, 3},
@@ -104,6 +114,8 @@ var jsonNames = map[string]jsonName{
 	"request_line":              {jsonRequest, 2},
 	"status":                    {jsonStatus, 1},
 	"downstreamstatus":          {jsonStatus, 1},
+	"edgeresponsestatus":        {jsonStatus, 1},
+	"response_code":             {jsonStatus, 2},
 	"status_code":               {jsonStatus, 2},
 	"http.response.status_code": {jsonStatus, 3},
 
@@ -116,6 +128,8 @@ var jsonNames = map[string]jsonName{
 	"http_user_agent":            {jsonAgent, 1},
 	"request.headers.user-agent": {jsonAgent, 1},
 	"request_user-agent":         {jsonAgent, 1},
+	"clientrequestuseragent":     {jsonAgent, 1},
+	"user-agent":                 {jsonAgent, 2},
 	"user_agent":                 {jsonAgent, 2},
 	"useragent":                  {jsonAgent, 3},
 	"agent":                      {jsonAgent, 4},
@@ -124,14 +138,21 @@ var jsonNames = map[string]jsonName{
 	"http_referer":            {jsonReferer, 1},
 	"request.headers.referer": {jsonReferer, 1},
 	"request_referer":         {jsonReferer, 1},
+	"clientrequestreferer":    {jsonReferer, 1},
 	"referer":                 {jsonReferer, 2},
 	"referrer":                {jsonReferer, 3},
 
-	"http_host":    {jsonServer, 1},
-	"request.host": {jsonServer, 1},
-	"requesthost":  {jsonServer, 1},
-	"host":         {jsonServer, 2},
+	"http_host":         {jsonServer, 1},
+	"request.host":      {jsonServer, 1},
+	"requesthost":       {jsonServer, 1},
+	"clientrequesthost": {jsonServer, 1},
+	":authority":        {jsonServer, 2},
+	"authority":         {jsonServer, 2},
+	"host":              {jsonServer, 2},
 }
+
+// cloudflareMethod is what Cloudflare calls the method, and nobody else does.
+const cloudflareMethod = "clientrequestmethod"
 
 const (
 	maxJSONPath  = 128
@@ -143,7 +164,8 @@ func (j *jsonLine) parse(line []byte, p *Parser) bool {
 	j.parser, j.rest = p, line
 	j.path, j.scratch = j.path[:0], j.scratch[:0]
 	j.found = [jsonFields]found{}
-	p.rec.At = 0
+	p.rec = Record{}
+	j.cloudflare = false
 	j.value(0)
 
 	r := &p.rec
@@ -307,6 +329,8 @@ func (j *jsonLine) take(value []byte) {
 			return
 		}
 		j.parser.rec.At = at
+	case jsonMethod:
+		j.cloudflare = string(j.path) == cloudflareMethod
 	}
 	*f = found{value, name.rank}
 }

@@ -18,27 +18,51 @@ type Parser struct {
 	// Parts are read beside what every line needs. Each costs a little time.
 	Parts Parts
 
-	rec    Record
-	stamp  stampCache
-	object jsonLine
+	rec      Record
+	stamp    stampCache
+	object   jsonLine
+	nameless bool // the last line lacks nothing but its client's address
 }
 
 // Parse reads a line, and says whether address, time, method and path were there.
 // The record is valid until the next call.
 func (p *Parser) Parse(line []byte) (*Record, bool) {
-	p.rec = Record{}
 	line = bytes.TrimLeft(line, " \t")
-	if len(line) == 0 {
+	p.nameless = false
+	switch {
+	case len(line) == 0:
 		return nil, false
+	case line[0] == '{':
+		return p.try(JSON, p.object.parse(line, p))
+	case isALB(line):
+		p.rec = Record{}
+		return p.try(ALB, p.alb(line))
+	case line[0] == '[':
+		p.rec = Record{}
+		if p.envoy(line) || p.nameless {
+			return p.try(Envoy, !p.nameless)
+		}
 	}
-	ok := false
-	if line[0] == '{' {
-		ok = p.object.parse(line, p)
-	} else {
-		ok = p.text(line)
+	p.rec = Record{}
+	if p.text(line) {
+		return p.try(Common, true)
+	}
+	p.rec = Record{}
+	return p.try(HAProxy, p.haproxy(line))
+}
+
+// try returns the record of a line, with the format that was tried, and whether it could be read.
+func (p *Parser) try(f Format, ok bool) (*Record, bool) {
+	p.rec.Format = f
+	if f == JSON && p.object.cloudflare {
+		p.rec.Format = Cloudflare
 	}
 	return &p.rec, ok
 }
+
+// Nameless reports whether the last line is one of Envoy's that lacks only its client's
+// address, because no X-Forwarded-For was there.
+func (p *Parser) Nameless() bool { return p.nameless }
 
 // text reads the common or combined format:
 //
@@ -104,9 +128,7 @@ func (p *Parser) answer(s []byte) {
 		return
 	}
 	s = bytes.TrimLeft(s[i+1:], " ")
-	if len(s) >= 3 && isDigit(s[0]) && isDigit(s[1]) && isDigit(s[2]) {
-		p.rec.Status = int(s[0]-'0')*100 + int(s[1]-'0')*10 + int(s[2]-'0')
-	}
+	p.rec.setStatus(s)
 	if p.Parts&Headers == 0 {
 		return
 	}

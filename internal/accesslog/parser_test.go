@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,9 +144,9 @@ func TestStampCache(t *testing.T) {
 // TestParseAllocates proves that reading a line of the usual formats costs no memory.
 func TestParseAllocates(t *testing.T) {
 	p := Parser{Parts: User | Headers}
-	for _, name := range []string{"combined", "nginx JSON", "Traefik"} {
-		for _, test := range lineTests {
-			if test.name != name {
+	for _, name := range []string{"combined", "nginx JSON", "Traefik", "Envoy", "HAProxy", "ALB", "Cloudflare"} {
+		for _, test := range slices.Concat(lineTests, formatTests) {
+			if test.name != name || strings.Contains(test.line, "2001:") {
 				continue
 			}
 			line := []byte(test.line)
@@ -160,6 +161,9 @@ func TestParseAllocates(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, test := range lineTests {
 		f.Add([]byte(test.line[:min(len(test.line), 500)]))
+	}
+	for _, test := range formatTests {
+		f.Add([]byte(test.line))
 	}
 	p := Parser{Parts: User | Headers}
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -16,10 +16,13 @@ type Record struct {
 	Path   []byte // as sent, without the query
 	Query  []byte // without the "?"
 	Status int    // of the answer; 0: unknown
+	Format Format // of the line
 
 	// These are only read if asked for, and nil where the line lacks them. Server is
 	// the host that was asked.
 	User, Agent, Referer, Server []byte
+
+	authority []byte // of a target that is an absolute URI
 
 	host   []byte     // the address as the log has it, or a host name
 	addr   netip.Addr // invalid for a host name, and while host is a plain IPv4 address
@@ -54,6 +57,9 @@ func (r *Record) setRequest(s []byte, quoted bool) (int, bool) {
 	return n + end, r.setTarget(target[:end])
 }
 
+// root is the path of a URI that names only a host.
+var root = []byte("/")
+
 // setTarget reads a request target into path and query. All forms of RFC 9112 are
 // known: a path, an absolute URI, "*" for OPTIONS, host and port for CONNECT.
 func (r *Record) setTarget(target []byte) bool {
@@ -67,10 +73,9 @@ func (r *Record) setTarget(target []byte) bool {
 		if !ok || len(scheme) == 0 || !isLetter(scheme[0]) {
 			return false
 		}
+		r.authority, target = rest, root
 		if i := bytes.IndexByte(rest, '/'); i >= 0 {
-			target = rest[i:]
-		} else {
-			target = []byte("/")
+			r.authority, target = rest[:i], rest[i:]
 		}
 	}
 	r.Path, r.Query = target, query
