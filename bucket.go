@@ -25,7 +25,8 @@ func (l *Limit) clock(now Instant) int64 {
 }
 
 // TakeWord is Take on the packed state: it answers into d and returns the new
-// word. It is the hot path of an in-memory store.
+// word, or one above 52 bits where the new state does not fit into a word. It is the hot
+// path of an in-memory store.
 func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
 	if l.charge == 0 {
 		return l.takeUnpacked(word, now, cost, d)
@@ -36,8 +37,16 @@ func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 		clock = l.clock(now)
 	}
 	used := max(0, t-clock)
-	if cost > uint64(l.most) || cost > 0 && (used+int64(cost)*l.charge > l.full || used > l.wait) {
-		return l.denyBucket(t, now, cost, d)
+	if cost > uint64(l.most) || used+int64(cost)*l.charge > l.full || cost > 0 && used > l.wait {
+		if cost == 0 || used > l.full || l.spec.Overdraw {
+			return l.takeUnpacked(word, now, cost, d)
+		}
+		*d = l.bucketReport(t, now)
+		d.Allowed, d.RetryAfter = false, Never
+		if cost <= uint64(l.most) {
+			d.RetryAfter = l.bucketRetry(t, now, int64(cost))
+		}
+		return word
 	}
 	after := used
 	if cost > 0 {
@@ -58,22 +67,11 @@ func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 	return uint64(t)
 }
 
-// takeUnpacked is TakeWord for what is not a bucket that holds anything.
+// takeUnpacked is TakeWord for what is not a bucket that holds as much.
 func (l *Limit) takeUnpacked(word uint64, now Instant, cost uint64, d *Decision) uint64 {
 	st := l.Unpack(word)
-	*d = l.Take(&st, now, cost)
+	*d = l.take(&st, now, cost)
 	return l.Pack(&st)
-}
-
-// denyBucket answers a take that does not fit.
-func (l *Limit) denyBucket(t int64, now Instant, cost uint64, d *Decision) uint64 {
-	st := State{T: t}
-	if l.spec.Overdraw {
-		*d = l.overdraw(&st, now, cost)
-	} else {
-		*d = l.denied(&st, now, cost)
-	}
-	return uint64(st.T)
 }
 
 // room returns the whole units that fit beside what is used.

@@ -8,50 +8,6 @@ import (
 	"stint"
 )
 
-// When the numbers of a limit change, what was used under the old ones, rounded up
-// to whole units and at most what the new limit holds, counts as just taken from an
-// untouched key. Another algorithm starts fresh; the same numbers change nothing.
-func TestCarry(t *testing.T) {
-	eachHistory(t, nil, func(t *testing.T, h *history) {
-		var st stint.State
-		for _, try := range h.tries {
-			try.force = h.IntN(20) == 0
-			try.play(h.limit, &st)
-		}
-		now := h.tries[len(h.tries)-1].at + stint.Instant(h.Int64N(h.limit.Spec().Per.Microseconds()))
-		patient := h.limit.Spec() // how long one may wait is no part of what is used
-		patient.MaxWait = 0
-		old := stint.MustLimit(patient).Test(&st, now, 0)
-		next := randomLimit(h.Rand)
-		for range 20 {
-			if h.IntN(4) > 0 && next.Algorithm() != h.limit.Algorithm() {
-				next = randomLimit(h.Rand)
-			}
-		}
-		carried, want := clone(t, &st), new(stint.State)
-		next.Carry(carried, h.limit, now)
-		switch {
-		case next.Same(h.limit):
-			want = &st
-		case next.Algorithm() == h.limit.Algorithm():
-			used := uint64(min(old.Limit-old.Remaining, next.Most()))
-			if h.limit.Spec().StartFull && h.limit.Fresh(&st, now) {
-				used = 0
-			}
-			known := next.Spec() // what came before needs no guess
-			known.StartFull = false
-			stint.MustLimit(known).Take(want, now, used)
-		}
-		for _, later := range []stint.Instant{now, now + stint.Instant(h.Int64N(next.Spec().Per.Microseconds()))} {
-			for _, cost := range []uint64{0, 1, uint64(next.Most())} {
-				if got, want := next.Test(carried, later, cost), next.Test(want, later, cost); got != want {
-					t.Fatalf("to %+v\nused %+v\n got %+v\nwant %+v", next.Spec(), old, got, want)
-				}
-			}
-		}
-	})
-}
-
 // Raising 10 to 1000 while blocked lets the next pass; lowering 1000 to 10 lets at
 // most 10 more pass. Every algorithm, every amount used before.
 func TestCarryRaiseAndLower(t *testing.T) {

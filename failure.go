@@ -40,8 +40,9 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("the states of takes %d cannot be read", e.Takes)
 }
 
-// callErrors are the errors about a call that no store can decide, however well it is.
-var callErrors = [...]error{ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrLeans, ErrNoUndo, ErrTime}
+// callErrors are the errors about a call that no store can decide, however well it is, and
+// of a store that never decides any.
+var callErrors = [...]error{ErrNoStore, ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrLeans, ErrNoUndo, ErrTime}
 
 // WrongCall says whether an error of a store is about the call: nothing was charged,
 // no store would have decided it, and no failure policy answers for it.

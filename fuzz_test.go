@@ -27,6 +27,7 @@ func FuzzState(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 0, 0})
+	f.Add([]byte("\x02\xe8o\xa6\x00\x06\x00")) // a time of writing, and no log
 	f.Add([]byte("\x01\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st := stint.State{T: 7, N: 7}
@@ -148,11 +149,12 @@ func FuzzTake(f *testing.F) {
 				d = limit.Refund(&st, now, cost, nil)
 			default:
 				packed, word := stint.Decision{}, uint64(0)
-				if limit.Packed() {
+				fits := limit.Packed() && st.Written == 0
+				if fits {
 					word = limit.TakeWord(limit.Pack(&st), now, cost, &packed)
 				}
 				d = limit.Take(&st, now, cost)
-				if limit.Packed() && (packed != d || word != limit.Pack(&st) || word>>52 != 0) {
+				if fits && (packed != d || word != limit.Pack(&st) || (word>>52 != 0) != (st.Written != 0)) {
 					t.Fatalf("%+v at %d, cost %d:\n word %+v\nstate %+v", limit.Spec(), now, cost, packed, d)
 				}
 			}

@@ -73,24 +73,6 @@ func (l *Limit) holdExpiry(st *State) int64 {
 	return t
 }
 
-// holdTake is Take of a bucket that holds.
-func (l *Limit) holdTake(st *State, now Instant, cost uint64) Decision {
-	at := st.holdTime(now)
-	d := l.holdTest(st, now, cost)
-	switch {
-	case d.Allowed && cost > 0:
-		l.holdTidy(st, at)
-		st.T = l.bucketAdd(st.T, at, int64(cost))
-		st.log().push(int64(at), cost)
-		return l.holdReport(st, now)
-	case !d.Allowed && l.spec.Overdraw:
-		l.holdTidy(st, at)
-		st.T = l.bucketAdd(st.T, at, units(cost))
-		return l.holdDeny(st, now, cost)
-	}
-	return d
-}
-
 // holdTest is Test of a bucket that holds.
 func (l *Limit) holdTest(st *State, now Instant, cost uint64) Decision {
 	at := st.holdTime(now)
@@ -113,16 +95,38 @@ func (l *Limit) holdReport(st *State, now Instant) Decision {
 	return d
 }
 
-// holdDeny returns a refusing decision, see holdReport.
+// holdDeny returns a refusing decision. Nobody knows when what is reserved is settled or
+// given back, so RetryAfter counts as if nothing of it ever were; ResetAfter is never shorter.
 func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
 	at := st.holdTime(now)
 	d := l.holdReport(st, now)
 	d.Allowed, d.RetryAfter = false, Never
 	if cost <= uint64(l.most) {
-		t, _ := l.hold(st, at)
-		d.RetryAfter = l.bucketRetry(t, at, int64(cost)) + at.Sub(now)
+		d.RetryAfter = l.holdRetry(st, at, int64(cost)) + at.Sub(now)
+		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
 	}
 	return d
+}
+
+// holdRetry returns how long until cost units, at most l.most, fit if nothing reserved is
+// settled or given back. As many of the oldest reservations as leave no room for the units
+// beside them have to become too old before.
+func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
+	t, old := l.hold(st, now)
+	if !st.Log.empty() {
+		reserved := int64(st.Log.total)
+		st.Log.each(func(e entry) bool {
+			if e.at > old {
+				if reserved+cost <= l.most {
+					return false
+				}
+				t = l.reserve(t, Instant(e.at).Add(MaxHold), reserved)
+			}
+			reserved -= int64(e.n)
+			return true
+		})
+	}
+	return l.bucketRetry(t, now, cost)
 }
 
 // free ends the reservation of the take that undo answered and returns how many of
@@ -144,7 +148,9 @@ func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 
 // ended once.
 func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
 	if l.spec.Hold && l.most > 0 && cost > 0 && undo != nil {
+		l.turn(st, now)
 		l.free(st, now, cost, undo)
+		l.mark(st, now)
 	}
 	return l.Test(st, now, 0)
 }

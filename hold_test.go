@@ -3,6 +3,7 @@ package stint_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,12 @@ type holdModel struct {
 }
 
 type holdTake struct{ at, cost int64 }
+
+func (m *holdModel) clone() *holdModel {
+	c := *m
+	c.open = slices.Clone(m.open)
+	return &c
+}
 
 func (m *holdModel) reserved() (n int64) {
 	for _, t := range m.open {
@@ -102,8 +109,18 @@ func TestHoldModel(t *testing.T) {
 			} else {
 				take := holdTake{now, r.Int64N(5)}
 				d = limit.Take(&st, stint.Instant(now), uint64(take.cost))
+				alone := m.clone()
 				if passed := m.take(now, take.cost); d.Allowed != passed {
 					t.Fatalf("seed %d step %d: %+v, the model says %v", seed, step, d, passed)
+				}
+				if then := now + d.RetryAfter.Microseconds(); !d.Allowed {
+					if alone.clone().take(then-1, take.cost) || !alone.clone().take(then, take.cost) {
+						t.Fatalf("seed %d step %d: %+v, but in the model it does not pass first then", seed, step, d)
+					}
+					if d.ResetAfter < d.RetryAfter {
+						t.Fatalf("seed %d step %d: %+v resets before it may be tried again", seed, step, d)
+					}
+					d.ResetAfter = time.Duration(max(0, m.used)) * time.Microsecond // as allowed ones say
 				}
 				if d.Allowed && take.cost > 0 {
 					open = append(open, take)
@@ -171,7 +188,7 @@ func TestHold(t *testing.T) {
 	expect("the first", first, true, 3, 0)
 	second := limit.Take(&st, at(time.Microsecond), 3)
 	expect("the second", second, true, 0, 0)
-	expect("all is reserved, for long", limit.Take(&st, at(time.Minute), 1), false, 0, 200*time.Millisecond)
+	expect("all is reserved, for long", limit.Take(&st, at(time.Minute), 1), false, 0, stint.MaxHold-time.Minute+200*time.Millisecond)
 	expect("more than ever", limit.Take(&st, at(time.Minute), 9), false, 0, stint.Never)
 	expect("one is settled", limit.Settle(&st, at(time.Minute), 3, &second), true, 0, 0)
 	expect("and refills", limit.Take(&st, at(time.Minute+400*time.Millisecond), 0), true, 2, 0)
@@ -181,7 +198,7 @@ func TestHold(t *testing.T) {
 	expect("not twice", limit.Refund(&st, at(2*time.Minute), 5, &first), true, 8, 0)
 
 	third := limit.Take(&st, at(3*time.Minute), 8)
-	expect("time runs back", limit.Take(&st, at(2*time.Minute), 1), false, 0, time.Minute+200*time.Millisecond)
+	expect("time runs back", limit.Take(&st, at(2*time.Minute), 1), false, 0, time.Minute+stint.MaxHold+200*time.Millisecond)
 	expect("not heard of", limit.Take(&st, at(3*time.Minute+stint.MaxHold), 0), true, 0, 0)
 	expect("counts as settled", limit.Take(&st, at(3*time.Minute+stint.MaxHold+time.Second), 0), true, 5, 0)
 	expect("and stays charged", limit.Refund(&st, at(3*time.Minute+stint.MaxHold+time.Second), 8, &third), true, 5, 0)

@@ -91,6 +91,7 @@ func (l *Limit) Report(st *State, now Instant, a *Loan, e Epoch) {
 		return
 	}
 	l.enter(st, now, a, e)
+	l.turn(st, now)
 	l.writeOff(st, now)
 	if st.lending == nil {
 		return
@@ -107,6 +108,7 @@ func (l *Limit) Report(st *State, now Instant, a *Loan, e Epoch) {
 	} else {
 		st.T = max(0, st.T-mulSat(home, l.charge))
 	}
+	l.mark(st, now)
 }
 
 // enter brings a state into an epoch.
@@ -272,14 +274,4 @@ func (l *Limit) lentRetry(list []loan, t int64, now Instant, cost int64) time.Du
 		lent -= list[i].lent
 	}
 	return l.bucketRetry(t, now, cost)
-}
-
-// lentTake is Take of a bucket of which something is lent.
-func (l *Limit) lentTake(st *State, now Instant, cost uint64) Decision {
-	d := l.lentTest(st, now, cost)
-	if d.Allowed && cost > 0 {
-		l.add(st, now, int64(cost))
-		return l.lentTest(st, now, 0)
-	}
-	return d
 }

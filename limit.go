@@ -158,6 +158,12 @@ type Spec struct {
 	// Overdraw debits a take in full even where it is denied (a debt), so that a
 	// cost known only afterwards is never lost.
 	Overdraw bool
+
+	// RoundRate accepts a steady token_bucket or leaky_bucket that admits over 1 % less
+	// than Requests per Per, because it rounds the time of one request up to a whole
+	// microsecond: 600,000 per second become 500,000. Without it [NewLimit] refuses such
+	// rates. [Limit.Rate] is what is admitted. All other limits ignore it.
+	RoundRate bool
 }
 
 // SpecError says what is wrong with a Spec, in the words of a rule file.
@@ -172,7 +178,8 @@ func (e *SpecError) Error() string { return e.Field + ": " + e.Problem }
 
 // Limit is a checked Spec with its numbers worked out. It is immutable and safe
 // for concurrent use; make it once and use it for any number of keys. The zero
-// Limit is not usable: see [NewLimit].
+// Limit is not usable: stores answer it with [ErrNoLimit], and its own methods that
+// decide panic. See [NewLimit].
 type Limit struct {
 	// What a decision reads comes first, so that it shares a cache line.
 	most    int64  // Decision.Limit
@@ -182,6 +189,7 @@ type Limit struct {
 	wait    int64  // max_wait in microseconds, MaxInt64 where there is none
 	per     int64  // microseconds; 0 for calendar windows
 	block   int64  // length of a block in microseconds
+	tick    int64  // what the times of a log count in, in microseconds: 1, or block
 	packed  bool   // the state is one word, see Pack
 	smooth  bool   // a token bucket that refills steadily
 
@@ -228,6 +236,53 @@ func (l *Limit) Algorithm() Algorithm { return l.spec.Algorithm }
 // NoLimit for an unlimited one.
 func (l *Limit) Most() int64 { return l.most }
 
+// Rate returns how many units per second the limit admits in the long run: what Requests and
+// Per say, and for a steady token_bucket or leaky_bucket what is left of it when the time of
+// one request is rounded up to a whole microsecond. A month counts as 30.436875 days and a
+// year as 365.2425. It is +Inf for an unlimited limit, and 0 for the zero Limit. A
+// MinInterval or MaxWait is no part of it.
+func (l *Limit) Rate() float64 {
+	per := time.Duration(l.per) * time.Microsecond
+	switch l.spec.Calendar {
+	case Day:
+		per = 24 * time.Hour
+	case Week:
+		per = 7 * 24 * time.Hour
+	case Month:
+		per = meanYear / 12
+	case Year:
+		per = meanYear
+	}
+	switch {
+	case l.spec.Algorithm == Unlimited:
+		return math.Inf(1)
+	case l.most == 0:
+		return 0
+	case l.evenly():
+		return 1e6 / float64(l.charge)
+	}
+	return float64(l.spec.Requests) / per.Seconds()
+}
+
+// meanYear is the length of a year of the Gregorian calendar.
+const meanYear = 31_556_952 * time.Second
+
+// evenly says whether the limit is a bucket that is refilled, or flows out, steadily.
+func (l *Limit) evenly() bool {
+	return l.smooth || l.spec.Algorithm == LeakyBucket
+}
+
+// Check returns [ErrNoLimit] for a nil limit and for the zero Limit.
+func (l *Limit) Check() error {
+	if l == nil || l.per == 0 && l.most == 0 && l.spec.Calendar == NoPeriod {
+		return ErrNoLimit
+	}
+	return nil
+}
+
+// Overdraws says whether a denied take is debited all the same, see [Spec].
+func (l *Limit) Overdraws() bool { return l.spec.Overdraw }
+
 // Same says whether two limits count alike, so that a state written under one can
 // be read under the other as it stands.
 func (l *Limit) Same(other *Limit) bool {
@@ -270,7 +325,9 @@ func (l *Limit) prepare() error {
 		}
 	case SlidingWindow:
 		l.block = l.per / int64(s.Blocks)
+		l.tick = l.block
 	case SlidingLog:
+		l.tick = 1
 	}
 	return nil
 }
@@ -292,6 +349,13 @@ func (l *Limit) prepareBucket(capacity int64) error {
 		}
 	}
 	l.charge = (l.per + requests - 1) / requests
+	if l.evenly() && !l.spec.RoundRate && l.charge*requests*99 > l.per*100 {
+		return &SpecError{
+			Field:   "requests",
+			Problem: fmt.Sprintf("%d per %v would admit only %.6g per second: one request is rounded up to %d microseconds", requests, l.spec.Per, l.Rate(), l.charge),
+			Hint:    "choose a rate whose period divides into whole microseconds, use fixed_window or sliding_window, or accept it with Spec.RoundRate",
+		}
+	}
 	steps := (capacity + requests - 1) / requests
 	most := MaxFill.Microseconds()
 	if capacity > most/l.charge || steps > most/l.per {

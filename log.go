@@ -239,17 +239,28 @@ func (g *Log) remove(at int64, n uint64, newest bool) {
 	}
 }
 
-// stateVersion is the first byte of an encoded state.
-const stateVersion = 1
+// stateVersion is the first byte of an encoded state, and writtenVersion of one that says when
+// it was written.
+const (
+	stateVersion   = 1
+	writtenVersion = 2
+)
 
 var errState = errors.New("damaged state")
 
 // AppendBinary appends an encoding of the state to b. It never fails; the error is
 // there for encoding.BinaryAppender.
 func (st *State) AppendBinary(b []byte) ([]byte, error) {
-	b = append(b, stateVersion)
+	version := byte(stateVersion)
+	if st.Written != 0 {
+		version = writtenVersion
+	}
+	b = append(b, version)
 	b = binary.AppendVarint(b, st.T)
 	b = binary.AppendVarint(b, st.N)
+	if st.Written != 0 {
+		b = binary.AppendVarint(b, int64(st.Written))
+	}
 	at, entries := int64(0), 0
 	if st.Log != nil {
 		entries = st.Log.entries
@@ -267,12 +278,16 @@ func (st *State) AppendBinary(b []byte) ([]byte, error) {
 // UnmarshalBinary sets the state to what AppendBinary wrote. Anything else is an
 // error and leaves the state alone.
 func (st *State) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] != stateVersion {
-		return fmt.Errorf("%w: not of version %d", errState, stateVersion)
+	if len(b) == 0 || b[0] != stateVersion && b[0] != writtenVersion {
+		return fmt.Errorf("%w: not of version %d or %d", errState, stateVersion, writtenVersion)
+	}
+	var decoded State
+	fields := []*int64{&decoded.T, &decoded.N, (*int64)(&decoded.Written)}
+	if b[0] == stateVersion {
+		fields = fields[:2]
 	}
 	b = b[1:]
-	var decoded State
-	for _, field := range []*int64{&decoded.T, &decoded.N} {
+	for _, field := range fields {
 		v, n := binary.Varint(b)
 		if n <= 0 || v < 0 || v > int64(endOfTime) {
 			return fmt.Errorf("%w: number out of range", errState)

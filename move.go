@@ -15,6 +15,16 @@ func (l *Limit) Used(st *State, now Instant) int64 {
 // what was taken in the present one counts in the present one. What is lent is forgotten.
 func (l *Limit) Move(st *State, from, to Instant) {
 	st.lending = nil
+	if l.most > 0 {
+		l.shift(st, from, to)
+	}
+	if st.Written != 0 {
+		st.Written = max(1, st.Written+to-from)
+	}
+}
+
+// shift is Move for all but what is lent and when it was written.
+func (l *Limit) shift(st *State, from, to Instant) {
 	ahead := int64(to - from)
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
@@ -54,6 +64,7 @@ func (g *Log) move(by int64) {
 	if g.empty() {
 		return
 	}
+	by = max(by, -g.head.at)
 	g.head.at += by
 	g.tail.at += by
 	g.before += by

@@ -31,18 +31,8 @@ func written(t *testing.T, r *carry.Record) []byte {
 	return b
 }
 
-// used is what counts as taken under the numbers that the record stands under.
-func used(r *carry.Record, now stint.Instant) int64 {
-	patient := r.Limit.Spec()
-	if patient.MaxWait = 0; patient.StartFull && r.Limit.Fresh(&r.State, now) {
-		return 0 // what it begins with was not taken
-	}
-	d := stint.MustLimit(patient).Test(&r.State, now, 0)
-	return d.Limit - d.Remaining
-}
-
-// Whoever is denied or only looks changes nothing, whatever the numbers of its limit.
-// What is carried over is never less than what was used, and what passes is charged.
+// Whoever only looks changes nothing, whatever the numbers of its limit, and a denied take writes
+// only what passes sooner and is gone no later. What passes is charged, and nothing is forgotten.
 func TestRecordForgetsNothing(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		limits, r := h.others(), new(carry.Record)
@@ -52,7 +42,11 @@ func TestRecordForgetsNothing(t *testing.T) {
 			if r.Limit == nil || bytes.Equal(written(t, r), untouched) {
 				r.Limit = l // it stands under no numbers
 			}
-			before, state, under := used(r, try.at), written(t, r), r.Limit
+			state, under := written(t, r), r.Limit
+			before, gone := under.Used(&r.State, try.at), under.Test(&r.State, try.at, 0).ResetAfter
+			if under.Spec().StartFull && under.Fresh(&r.State, try.at) {
+				before = 0 // what it begins with was not taken
+			}
 			tested := r.Test(l, try.at, try.cost)
 			if got := written(t, r); !bytes.Equal(got, state) || r.Limit != under && !r.Limit.Same(under) {
 				t.Fatalf("at +%dµs a test of %+v changed the state", try.at-zero, l.Spec())
@@ -64,36 +58,52 @@ func TestRecordForgetsNothing(t *testing.T) {
 				t.Fatalf("at +%dµs of cost %d under %+v, with %d used of %+v: tested %+v, took %+v",
 					try.at-zero, try.cost, l.Spec(), before, under.Spec(), tested, d)
 			}
-			switch spec := l.Spec(); {
-			case d.Allowed && try.cost > 0:
-				if after := used(r, try.at); after < before+int64(try.cost) {
-					t.Fatalf("at +%dµs cost %d under %+v: %d used, before %d under %+v", try.at-zero, try.cost, spec, after, before, under.Spec())
-				}
-			case spec.Overdraw, spec.CountDenied, spec.StartFull, l.Same(under):
-			case !bytes.Equal(written(t, r), state) || r.Limit != under:
-				t.Fatalf("at +%dµs a take of %d that was not charged under %+v changed the state", try.at-zero, try.cost, spec)
+			spec, after := l.Spec(), r.Limit.Used(&r.State, try.at)
+			changed := !bytes.Equal(written(t, r), state) || r.Limit != under
+			plain := !spec.Overdraw && !spec.CountDenied && !spec.StartFull && !l.Same(under)
+			switch {
+			case try.cost == 0 && changed && !l.Same(under):
+				t.Fatalf("at +%dµs a look under %+v changed the state", try.at-zero, spec)
+			case d.Allowed && try.cost > 0 && after < l.Most()-want.Remaining+int64(try.cost) && !spec.StartFull:
+				t.Fatalf("at +%dµs cost %d under %+v: %d used, before %d under %+v", try.at-zero, try.cost, spec, after, before, under.Spec())
+			case d.Allowed || !plain || !changed:
+			case d.RetryAfter == stint.Never, l.Reads(under), after != before, d.ResetAfter > gone, d.RetryAfter >= l.WaitFor(stateOf(t, state), under, try.at, try.cost):
+				t.Fatalf("at +%dµs a denied take of %d under %+v wrote: %+v\n%d used, before %d, gone in %v", try.at-zero, try.cost, spec, d, after, before, gone)
 			}
 		}
 	})
 }
 
+func stateOf(t *testing.T, b []byte) *stint.State {
+	t.Helper()
+	st := new(stint.State)
+	if err := st.UnmarshalBinary(b); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
 // Who is denied passes after exactly RetryAfter, and not a microsecond before, also where
-// the state was written under other numbers.
+// the state was written under other numbers. By ResetAfter the key is untouched.
 func TestRecordRetry(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		limits, r := h.others(), new(carry.Record)
-		now := zero
 		for _, try := range h.tries {
-			now = try.at
+			l := limits[h.IntN(len(limits))]
 			if try.cost > 0 && h.IntN(10) == 0 {
-				r.Force(limits[0], now, try.cost)
+				r.Force(l, try.at, try.cost)
 				continue
 			}
-			r.Take(limits[0], now, try.cost)
-		}
-		for _, l := range limits[1:] {
+			if h.IntN(4) > 0 {
+				r.Take(l, try.at, try.cost)
+				continue
+			}
+			// From here on one caller is alone.
 			cost := h.cost() % (uint64(l.Most()) + 2)
-			d := r.Test(l, now, cost)
+			under, before := r.Limit, r.State
+			alone := &carry.Record{State: *clone(t, &before), Limit: under}
+			tested := alone.Test(l, try.at, cost)
+			d := alone.Take(l, try.at, cost)
 			switch {
 			case (d.RetryAfter == stint.Never) != (cost > uint64(l.Most())):
 				t.Fatalf("cost %d: %+v", cost, d)
@@ -101,10 +111,14 @@ func TestRecordRetry(t *testing.T) {
 				t.Fatalf("denied, and nothing to wait for: %+v", d)
 			case l.Spec().StartFull: // it takes a key of which nothing is left for one that begins
 			case !d.Allowed && d.RetryAfter != stint.Never:
-				at := now.Add(d.RetryAfter)
-				if early, late := r.Test(l, at-1, cost), r.Test(l, at, cost); early.Allowed || !late.Allowed {
-					t.Fatalf("cost %d under %+v of a state under %+v:\n%+v\n%v later %+v\na microsecond before %+v",
-						cost, l.Spec(), r.Limit.Spec(), d, d.RetryAfter, late, early)
+				if !l.Spec().Overdraw && !l.Spec().CountDenied && tested != d {
+					t.Fatalf("tested %+v, took %+v", tested, d)
+				}
+				at := try.at.Add(d.RetryAfter)
+				early, late, untouched := alone.Test(l, at-1, cost), alone.Test(l, at, cost), alone.Test(l, try.at.Add(d.ResetAfter), 0)
+				if early.Allowed || !late.Allowed || d.RetryAfter > d.ResetAfter || untouched.Remaining != l.Most() {
+					t.Fatalf("cost %d at +%dµs under %+v of a state under %+v:\n%+v\n%v later %+v\na microsecond before %+v\nat last %+v",
+						cost, try.at-zero, l.Spec(), under.Spec(), d, d.RetryAfter, late, early, untouched)
 				}
 			}
 		}
@@ -208,8 +222,8 @@ func TestRecordLowered(t *testing.T) {
 		left        int64
 		retry, back time.Duration
 	}{
-		{0, false, 0, 41 * time.Second, 1000 * time.Second},
-		{40 * time.Second, false, 0, time.Second, 1000 * time.Second},
+		{0, false, 0, 41 * time.Second, 50 * time.Second},
+		{40 * time.Second, false, 0, time.Second, 10 * time.Second},
 		{41 * time.Second, true, 0, 0, 1000 * time.Second},
 		{42 * time.Second, false, 0, 99 * time.Second, 999 * time.Second},
 		{141 * time.Second, true, 0, 0, 1000 * time.Second},

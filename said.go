@@ -20,14 +20,19 @@ func (l *Limit) Summable() bool {
 func (l *Limit) Said(d *Decision) State {
 	end := int64(d.At.Add(d.ResetAfter))
 	if l.spec.Algorithm == TokenBucket {
+		st := State{T: end}
 		if d.ResetAfter == 0 {
-			return State{}
+			st.T = 0
 		}
-		return State{T: end}
+		l.mark(&st, d.At)
+		return st
 	}
 	used := l.most - d.Remaining + d.Debt
 	if used <= 0 {
 		return State{}
+	}
+	if d.ResetAfter > l.spec.Per { // of other numbers, which are gone later
+		end = int64(d.At) - int64(d.At)%l.per + l.per
 	}
 	return State{T: end - l.per, N: used}
 }

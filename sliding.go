@@ -32,6 +32,9 @@ func (l *Limit) tidy(st *State, now Instant) {
 	if st.Log.head.at <= old {
 		st.T = max(st.T, t)
 		st.Log.prune(old)
+		if st.Log.empty() {
+			st.N = 0
+		}
 	}
 }
 
@@ -64,6 +67,9 @@ func (l *Limit) logRetry(st *State, now Instant, cost int64) int64 {
 	}
 	ready := st.Log.tail.at + l.spec.MinInterval.Microseconds()
 	over := int64(st.Log.total) + cost - l.most
+	if l.deferred(st) {
+		return max(0, l.deferredRetry(st, over)-int64(now))
+	}
 	st.Log.each(func(e entry) bool {
 		if over <= 0 {
 			return false
@@ -75,11 +81,25 @@ func (l *Limit) logRetry(st *State, now Instant, cost int64) int64 {
 	return max(0, ready-int64(now))
 }
 
+// deferredRetry returns when so many units too many are gone of a whole that is above full use.
+func (l *Limit) deferredRetry(st *State, over int64) int64 {
+	k := l.spans(over)
+	ready := st.Log.tail.at + k*l.per
+	if int64(st.Log.total) > k*l.most { // of what counts from then on the distance counts too
+		ready += l.spec.MinInterval.Microseconds()
+	}
+	return ready
+}
+
 func (l *Limit) logAdd(st *State, now Instant, cost int64) {
+	if l.deferred(st) {
+		st.Log.push(st.Log.tail.at, uint64(cost))
+		return
+	}
 	l.tidy(st, now)
 	log := st.log()
 	log.push(l.steady(st, now), uint64(cost))
-	log.keepEntries(int(min(l.most, 1<<30)))
+	log.keepEntries(int(min(l.bound(st), 1<<30)))
 }
 
 // sliding_window. With blocks of length b, at offset o into block i, the estimate is
@@ -123,6 +143,9 @@ func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 	i, o := l.blocksAt(st, now)
 	whole := st.Log.Units()
 	ready := int64(now)
+	if l.deferred(st) {
+		return l.deferredBlocks(st, room) - int64(now)
+	}
 	weigh := func(e entry) bool {
 		whole -= e.n
 		j := e.at + int64(l.spec.Blocks) // the block in which e is weighed
@@ -144,6 +167,15 @@ func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 	return max(0, ready-int64(now))
 }
 
+// deferredBlocks returns when the estimate is below room, of a whole that is above full use.
+func (l *Limit) deferredBlocks(st *State, room uint64) int64 {
+	units := st.Log.tail.n
+	k := l.spans(int64(units-room) + 1) // windows until what has not left is below room
+	left := max(0, int64(units)-k*l.most)
+	weighed := min(l.most, int64(units)-(k-1)*l.most)
+	return (st.Log.tail.at+k*int64(l.spec.Blocks))*l.block + l.offsetBelow(uint64(weighed), room-uint64(left))
+}
+
 // offsetBelow returns the least offset o into a block from which n*(b-o)/b < room.
 func (l *Limit) offsetBelow(n, room uint64) int64 {
 	if room > n {
@@ -158,6 +190,10 @@ func (l *Limit) offsetBelow(n, room uint64) int64 {
 }
 
 func (l *Limit) blocksAdd(st *State, now Instant, cost int64) {
+	if l.deferred(st) {
+		st.Log.push(st.Log.tail.at, uint64(cost))
+		return
+	}
 	l.tidy(st, now)
 	i, _ := l.blocksAt(st, now)
 	if l.unseen(st, i) {
@@ -215,10 +251,10 @@ func (l *Limit) writeBefore(st *State, i int64) {
 	})
 }
 
-// opens says whether a denied take is to begin a key's window: no later first take of
-// that cost could pass, as each would find the window before it full.
+// opens says whether a denied take is to begin a key's window, of a limit with StartFull: no later
+// first take of that cost could pass, as each would find the window before it full.
 func (l *Limit) opens(st *State, now Instant, cost uint64) bool {
-	if !l.spec.StartFull || cost > uint64(l.most) {
+	if cost > uint64(l.most) {
 		return false
 	}
 	i, _ := l.blocksAt(st, now)

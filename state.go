@@ -1,6 +1,9 @@
 package stint
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // State is what a store remembers of one key under one limit. The zero State is an
 // untouched key. What the fields mean depends on the algorithm:
@@ -10,7 +13,8 @@ import "fmt"
 //	                with Spec.Hold, Log: (time, units) that are reserved
 //	leaky_bucket    T: the instant at which the last place in the queue is served
 //	fixed_window    T: start of the window, N: units taken in it
-//	sliding_log     Log: (microsecond, units), T: time up to which it was pruned
+//	sliding_log     Log: (microsecond, units), T: time up to which it was pruned,
+//	                N: larger requests that it met since it was empty, 0 for none
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned
 //
 // Beside that it knows what is lent to nodes, see Limit.Lend.
@@ -21,6 +25,10 @@ type State struct {
 	N   int64
 	Log *Log
 
+	// Written is when a state was last written that counts more as taken than its limit holds,
+	// where that does not follow from its window; 0 for all others.
+	Written Instant
+
 	lending *loans
 }
 
@@ -29,7 +37,7 @@ type State struct {
 // memory that dst has for one, so a store can do it under a lock; both may be used at
 // the same time from then on. dst may be zero or hold an earlier copy.
 func (st *State) CopyTo(dst *State) {
-	dst.T, dst.N = st.T, st.N
+	dst.T, dst.N, dst.Written = st.T, st.N, st.Written
 	if st != dst {
 		dst.lending = st.lending.copied()
 	}
@@ -46,46 +54,92 @@ func (st *State) CopyTo(dst *State) {
 // leaves the state alone, except where the limit counts denied tries or overdraws.
 // A cost of 0 is a peek.
 func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
-	var d Decision
-	switch l.spec.Algorithm {
-	case Unlimited:
-		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
-	case TokenBucket, LeakyBucket:
-		switch {
-		case l.spec.Hold && l.most > 0:
-			return l.holdTake(st, now, cost)
-		case st.lending != nil && l.smooth && l.most > 0:
-			return l.lentTake(st, now, cost)
-		case l.charge != 0:
-			st.T = int64(l.TakeWord(uint64(st.T), now, cost, &d))
+	if l.charge != 0 && st.Written == 0 && st.lending == nil && !l.spec.Hold {
+		var d Decision
+		if word := l.TakeWord(uint64(st.T), now, cost, &d); word <= wholeWord {
+			st.T = int64(word)
 			return d
 		}
 	}
-	if l.most == 0 {
+	return l.take(st, now, cost)
+}
+
+func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
+	switch {
+	case l.spec.Algorithm == Unlimited:
+		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
+	case l.most == 0:
 		return l.none(now, cost)
 	}
-	if st.Log != nil {
+	plain := l.timely(st, now)
+	if !plain && l.alters(cost) && l.stale(st, now) {
+		l.present(st, now)
+	}
+	if st.Log != nil && st.Written == 0 && l.charge == 0 {
 		l.tidy(st, now)
 	}
-	d = l.Test(st, now, cost)
+	var d Decision
+	switch {
+	case !plain:
+		d = l.Test(st, now, cost)
+	case l.fits(st, now, cost):
+		if cost > 0 {
+			l.add(st, now, int64(cost))
+		}
+		return l.report(st, now)
+	default:
+		d = l.denied(st, now, cost)
+	}
 	switch {
 	case d.Allowed:
 		if cost == 0 {
 			return d
 		}
-		l.add(st, now, int64(cost))
-		return l.report(st, now)
+		return l.charged(st, now, cost)
 	case l.spec.Overdraw:
-		return l.overdraw(st, now, cost)
+		l.add(st, now, units(cost))
+		return l.deny(st, now, cost)
 	case l.spec.CountDenied && d.RetryAfter != Never:
-		l.add(st, now, int64(cost))
-		st.Log.KeepNewest(uint64(l.most))
-		return l.denied(st, now, cost)
-	case l.opens(st, now, cost):
+		l.countDenied(st, now, cost)
+		return l.deny(st, now, cost)
+	case l.spec.StartFull && l.opens(l.seen(st, now), now, cost):
+		l.turn(st, now)
 		l.blocksAdd(st, now, 0)
-		return l.denied(st, now, cost)
+		return l.deny(st, now, cost)
 	}
 	return d
+}
+
+// alters says whether a take may change a state, also where it is denied.
+func (l *Limit) alters(cost uint64) bool {
+	return cost > 0 && (cost <= uint64(l.most) || l.spec.Overdraw)
+}
+
+// charged takes cost units that fit, and reports.
+func (l *Limit) charged(st *State, now Instant, cost uint64) Decision {
+	wait := int64(0)
+	if l.spec.Algorithm == LeakyBucket {
+		wait = max(0, st.T-int64(now))
+	}
+	l.add(st, now, int64(cost))
+	if l.spec.Hold {
+		st.log().push(int64(st.holdTime(now)), cost)
+	}
+	d := l.Test(st, now, 0)
+	d.Delay = time.Duration(wait) * time.Microsecond
+	return d
+}
+
+// deny returns the refusal of cost units that do not fit any more.
+func (l *Limit) deny(st *State, now Instant, cost uint64) Decision {
+	st = l.seen(st, now)
+	switch {
+	case l.spec.Hold:
+		return l.holdDeny(st, now, cost)
+	case l.smooth && st.lending != nil:
+		return l.lentTest(st, now, cost)
+	}
+	return l.denied(st, now, cost)
 }
 
 // Test answers what Take would, without taking: the verdict of one take while
@@ -97,9 +151,12 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case l.most == 0:
 		return l.none(now, cost)
+	}
+	st = l.seen(st, now)
+	switch {
 	case l.spec.Hold:
 		return l.holdTest(st, now, cost)
-	case l.smooth && st != nil && st.lending != nil:
+	case l.smooth && st.lending != nil:
 		return l.lentTest(st, now, cost)
 	case l.fits(st, now, cost):
 		return l.report(st, now)
@@ -125,36 +182,6 @@ func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Deci
 		l.sub(st, now, units(cost), undo)
 	}
 	return l.Test(st, now, 0)
-}
-
-// Carry turns a state written under the limit old into one of l: what was used at
-// now under the old numbers, rounded up to whole units and at most what l holds,
-// counts as just taken. Another algorithm starts fresh.
-func (l *Limit) Carry(st *State, old *Limit, now Instant) {
-	if l.Same(old) {
-		return
-	}
-	if l.spec.Algorithm != old.spec.Algorithm || old.most == 0 {
-		*st = State{}
-		return
-	}
-	old.writeOff(st, now)
-	used := min(old.used(st, now), old.most, l.most)
-	lending := st.lending
-	if old.spec.StartFull && old.Fresh(st, now) {
-		used = 0
-	}
-	*st = State{}
-	switch {
-	case used == 0:
-	case l.spec.StartFull: // what came before is known
-		st.log().push(int64(now)/l.block, uint64(used))
-	default:
-		l.add(st, now, used)
-	}
-	if l.Leasable() {
-		st.lending = lending
-	}
 }
 
 // Fresh says whether the state at now is that of an untouched key, so that a store
@@ -185,18 +212,21 @@ func (l *Limit) Expiry(st *State) Instant {
 		if st.Log.empty() {
 			return 0
 		}
-		return Instant(st.Log.tail.at + l.per)
+		return Instant(st.Log.tail.at + l.more(st)*l.per + l.per)
 	case SlidingWindow:
 		if st.Log.empty() {
 			return 0
 		}
-		return Instant((st.Log.tail.at + l.kept()) * l.block)
+		return Instant((st.Log.tail.at + l.more(st)*int64(l.spec.Blocks) + l.kept()) * l.block)
 	}
 	return 0
 }
 
 // none answers for a limit of 0 requests, which denies every cost above 0.
 func (l *Limit) none(now Instant, cost uint64) Decision {
+	if err := l.Check(); err != nil {
+		panic("stint: the zero Limit cannot decide: " + err.Error())
+	}
 	d := Decision{Allowed: cost == 0, At: now}
 	if l.spec.Algorithm == FixedWindow && !l.spec.FromFirst {
 		_, end := l.window(int64(now))
@@ -211,13 +241,7 @@ func (l *Limit) none(now Instant, cost uint64) Decision {
 // units bounds a cost so that no sum of it with a state overflows.
 func units(cost uint64) int64 { return int64(min(cost, 1<<47)) }
 
-// overdraw debits a denied take and reports the wait that its debt costs.
-func (l *Limit) overdraw(st *State, now Instant, cost uint64) Decision {
-	l.add(st, now, units(cost))
-	return l.denied(st, now, cost)
-}
-
-// fits says whether cost units could be taken at now.
+// fits says whether cost units could be taken at now of a state that seen returned.
 func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 	if cost == 0 {
 		return true
@@ -231,12 +255,15 @@ func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 	case SlidingLog:
 		return l.logFits(st, now, int64(cost))
 	}
-	return l.used(st, now)+int64(cost) <= l.most
+	return l.counted(st, now)+int64(cost) <= l.most
 }
 
 // used returns how many units of the limit count as taken at now, begun ones of a
 // bucket as whole.
-func (l *Limit) used(st *State, now Instant) int64 {
+func (l *Limit) used(st *State, now Instant) int64 { return l.counted(l.seen(st, now), now) }
+
+// counted is used, of a state that seen returned.
+func (l *Limit) counted(st *State, now Instant) int64 {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
 		t, _ := l.unlent(st, now)
@@ -254,18 +281,19 @@ func (l *Limit) used(st *State, now Instant) int64 {
 	panic("stint: used of " + l.spec.Algorithm.String())
 }
 
-// report returns an allowing decision with the numbers of the state at now.
+// report returns an allowing decision with the numbers at now of a state that seen returned.
 func (l *Limit) report(st *State, now Instant) Decision {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
 		return l.bucketReport(st.T, now)
 	}
 	d := Decision{Allowed: true, Limit: l.most, At: now}
-	d.Remaining = max(0, l.most-l.used(st, now))
+	used := l.counted(st, now)
+	d.Remaining = max(0, l.most-used)
 	if l.spec.Algorithm == FixedWindow {
 		d.ResetAfter = l.windowReset(st, int64(now))
 		if l.spec.CarryDebt {
-			d.Debt = max(0, l.used(st, now)-l.most)
+			d.Debt = max(0, used-l.most)
 		}
 	} else {
 		d.ResetAfter = span(max(0, int64(l.Expiry(st)-now)))
@@ -273,7 +301,7 @@ func (l *Limit) report(st *State, now Instant) Decision {
 	return d
 }
 
-// denied returns a refusing decision with the numbers of the state at now.
+// denied returns a refusing decision with the numbers at now of a state that seen returned.
 func (l *Limit) denied(st *State, now Instant, cost uint64) Decision {
 	d := l.report(st, now)
 	d.Allowed, d.Delay = false, 0
@@ -296,14 +324,19 @@ func (l *Limit) denied(st *State, now Instant, cost uint64) Decision {
 
 // add charges cost units at now without asking.
 func (l *Limit) add(st *State, now Instant, cost int64) {
+	plain := l.timely(st, now)
+	if !plain {
+		l.turn(st, now)
+	}
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
+		at := now
 		if l.spec.Hold {
-			now = st.holdTime(now)
-			l.holdTidy(st, now)
+			at = st.holdTime(now)
+			l.holdTidy(st, at)
 		}
-		l.writeOff(st, now)
-		st.T = l.bucketAdd(st.T, now, cost)
+		l.writeOff(st, at)
+		st.T = l.bucketAdd(st.T, at, cost)
 	case FixedWindow:
 		l.writeOff(st, now)
 		l.windowAdd(st, int64(now), cost)
@@ -314,11 +347,23 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 	default:
 		panic(fmt.Sprintf("stint: add to %v", l.spec.Algorithm))
 	}
+	if !plain {
+		l.mark(st, now)
+	}
+}
+
+// countDenied puts a denied try into a log, which grows no further than what it may hold.
+func (l *Limit) countDenied(st *State, now Instant, cost uint64) {
+	l.turn(st, now)
+	most := max(l.bound(st), st.Log.Units())
+	l.add(st, now, int64(cost))
+	st.Log.KeepNewest(most)
 }
 
 // sub gives cost units back. When a take was counted follows from when its decision
 // said that the key would be untouched again, also where the clock ran backwards.
 func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
+	l.turn(st, now)
 	reset := int64(0)
 	if undo != nil {
 		reset = int64(undo.At.Add(undo.ResetAfter))
@@ -327,16 +372,20 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	case TokenBucket:
 		if l.spec.Hold {
 			l.holdBack(st, now, cost, undo)
-			return
+		} else {
+			l.pourBack(st, now, cost, undo)
 		}
-		l.pourBack(st, now, cost, undo)
 	case LeakyBucket:
 		l.leave(st, cost, undo)
 	case FixedWindow:
 		l.windowSub(st, int64(now), cost, reset)
 	case SlidingLog:
 		st.Log.remove(reset-l.per, uint64(cost), undo == nil)
+		if st.Log.empty() {
+			st.N = 0
+		}
 	case SlidingWindow:
 		st.Log.remove(reset/l.block-l.kept(), uint64(cost), undo == nil)
 	}
+	l.mark(st, now)
 }

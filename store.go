@@ -145,7 +145,11 @@ type Store interface {
 
 // Errors that stores return, wrapped with what was being done.
 var (
-	// ErrNoLimit says that a take carries no limit.
+	// ErrNoStore says that the store is the zero value of its type, which keeps nothing.
+	ErrNoStore = errors.New("store that was not made by New")
+
+	// ErrNoLimit says that a take carries no limit, or the zero Limit, which NewLimit did
+	// not make.
 	ErrNoLimit = errors.New("take without a limit")
 
 	// ErrNoKey says that a take carries an empty key, which would put strangers
@@ -179,8 +183,8 @@ func (c *Call) Check() error {
 	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Limit == nil {
-			return ErrNoLimit
+		if err := t.Limit.Check(); err != nil {
+			return err
 		}
 		if t.Key == "" {
 			return ErrNoKey

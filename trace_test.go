@@ -27,6 +27,7 @@ func TestTraces(t *testing.T) {
 				if d := section.Limit.Test(state, step.At, uint64(step.Cost)); d.Allowed != step.Allow {
 					t.Fatalf("line %d: tested allowed=%v, want %v", step.Line, d.Allowed, step.Allow)
 				}
+				word, written := words[step.Key], state.Written
 				d := section.Limit.Take(state, step.At, uint64(step.Cost))
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d: %s", step.Line, wrong)
@@ -34,7 +35,13 @@ func TestTraces(t *testing.T) {
 				if !section.Limit.Packed() {
 					continue
 				}
-				words[step.Key] = section.Limit.TakeWord(words[step.Key], step.At, uint64(step.Cost), &d)
+				words[step.Key] = section.Limit.Pack(state)
+				if written != 0 { // which does not fit into a word
+					continue
+				}
+				if got := section.Limit.TakeWord(word, step.At, uint64(step.Cost), &d); got != words[step.Key] {
+					t.Fatalf("line %d: word %x, want %x", step.Line, got, words[step.Key])
+				}
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d, packed: %s", step.Line, wrong)
 				}

@@ -1,7 +1,6 @@
 package stint
 
 import (
-	"math"
 	"math/bits"
 	"time"
 )
@@ -72,10 +71,11 @@ func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
 // saw stays in force where time ran backwards.
 func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
 	if l.spec.FromFirst {
-		if st.N > 0 && now < st.T+l.per {
-			return st.T, st.T + l.per
+		start = now
+		if st.N > 0 && now < l.windowExpiry(st) {
+			start = st.T + max(0, now-st.T)/l.per*l.per
 		}
-		return now, now + l.per
+		return start, start + l.per
 	}
 	start, end = l.window(now)
 	if st.N > 0 && st.T > start {
@@ -100,31 +100,44 @@ func (l *Limit) windowUsed(st *State, now int64) int64 {
 		return 0
 	case start == st.T:
 		return st.N
-	case l.spec.CarryDebt: // each window that has begun since works off its part
-		return max(0, st.N-l.most*min((start-st.T)/l.per, st.N/l.most+1))
+	case l.carries(st): // each window that has begun since works off its part
+		return max(0, st.N-l.most*min(l.windowsSince(st, start, now), st.N/l.most+1))
 	}
 	return 0
+}
+
+// carries says whether what exceeds the window counts in those that follow.
+func (l *Limit) carries(st *State) bool { return l.spec.CarryDebt || st.Written != 0 }
+
+// windowsSince returns how many windows have begun since that of the state: those of a calendar
+// as if they were of one length.
+func (l *Limit) windowsSince(st *State, start, now int64) int64 {
+	if l.spec.Calendar == NoPeriod {
+		return (start - st.T) / l.per
+	}
+	return (now-l.windowEnd(st.T))/l.length() + 1
 }
 
 func (l *Limit) windowAdd(st *State, now, cost int64) {
 	start, _ := l.windowOf(st, now)
 	used := l.windowUsed(st, now)
-	st.T, st.N = start, min(used+cost, l.windowMost(start))
+	st.T, st.N = start, min(used+cost, l.windowMost(st, start, used))
 }
 
-// windowMost returns how many units a window that starts at start counts.
-func (l *Limit) windowMost(start int64) int64 {
-	if l.spec.CarryDebt {
-		return min(units(math.MaxUint64), mulSat(l.most, (int64(endOfTime)-start)/l.per))
+// windowMost returns how many units a window that starts at start counts, of which some are
+// used: what larger numbers counted is never cut.
+func (l *Limit) windowMost(st *State, start, used int64) int64 {
+	if l.carries(st) {
+		return l.deferMost(start)
 	}
-	return maxDebt * l.most
+	return max(used, maxDebt*l.most)
 }
 
 // windowSub gives cost units back, of a window that ends at end, or where that is 0 of
 // what is used at now.
 func (l *Limit) windowSub(st *State, now, cost, end int64) {
 	if start, _ := l.windowOf(st, now); start != st.T {
-		if !l.spec.CarryDebt {
+		if !l.carries(st) {
 			return // its window is over
 		}
 		st.T, st.N = start, l.windowUsed(st, now)
@@ -138,8 +151,8 @@ func (l *Limit) windowSub(st *State, now, cost, end int64) {
 // from.
 func (l *Limit) windowExpiry(st *State) int64 {
 	end := l.windowEnd(st.T)
-	if l.spec.CarryDebt {
-		end += (st.N - 1) / l.most * l.per
+	if l.carries(st) {
+		end += (l.spans(st.N) - 1) * l.length()
 	}
 	return end
 }
@@ -149,16 +162,19 @@ func (l *Limit) windowReset(st *State, now int64) time.Duration {
 		return 0
 	}
 	_, end := l.windowOf(st, now)
+	if l.deferred(st) && l.windowUsed(st, now) > 0 {
+		end = l.windowExpiry(st)
+	}
 	return span(end - now)
 }
 
 // windowRetry returns how long until cost units fit that do not: until the next window,
 // or one that has less debt.
 func (l *Limit) windowRetry(st *State, now, cost int64) int64 {
-	_, end := l.windowOf(st, now)
-	if l.spec.CarryDebt {
-		end += (l.windowUsed(st, now) + cost - l.most - 1) / l.most * l.per
+	if l.carries(st) {
+		return l.windowEnd(st.T) + (l.spans(st.N+cost-l.most)-1)*l.length() - now
 	}
+	_, end := l.windowOf(st, now)
 	return end - now
 }
 
@@ -170,12 +186,19 @@ func (l *Limit) countBits() int {
 	return 52 - bits.Len64(uint64(int64(MaxInstant)/l.per))
 }
 
-// Packed says whether the whole state is one word of at most 52 bits, see Pack.
+// Packed says whether nearly every state is one word of at most 52 bits, see Pack.
 func (l *Limit) Packed() bool { return l.packed }
 
+// wholeWord is the largest word that Pack returns of a state that fits into one.
+const wholeWord = 1<<52 - 1
+
 // Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an
-// untouched key.
+// untouched key. Of a state that carries the time of its last write it returns a larger
+// number, which says nothing else.
 func (l *Limit) Pack(st *State) uint64 {
+	if st.Written != 0 {
+		return wholeWord + 1
+	}
 	if l.spec.Algorithm == FixedWindow {
 		if st.N == 0 {
 			return 0

@@ -1,32 +1,27 @@
 // Package carry keeps what was used of a key while the numbers of its limit change.
 package carry
 
-import (
-	"time"
-
-	"stint"
-)
+import "stint"
 
 // Record is what a store remembers of a key: a state, and the limit under whose numbers
 // it was written. Its methods are those of [stint.Limit] of the same names, for a limit whose
 // numbers may be others by now.
 //
-// While a fleet reloads its rules node by node, two sets of numbers ask for one key. So
-// that nothing is forgotten meanwhile, the state stays under the numbers that it was
-// written with, however often others look, until something is charged:
+// While a fleet reloads its rules node by node, two sets of numbers ask for one key. The new
+// ones read the state as it stands where they can (see [stint.Limit.Reads]); else they see what
+// [stint.Limit.Carry] makes of it. So that nothing is forgotten meanwhile, the state stays as it
+// was written, however often others look, until one of these writes it anew:
 //
-//   - What is used counts as [stint.Limit.Carry] has it, and who is denied waits until so much
-//     of it is gone, as it goes under the old numbers. Neither a refusal nor a peek writes.
-//   - A take that passes carries the state over, and is charged there. All that was used
-//     fitted into the new limit, so nothing is cut.
-//   - What is charged unasked (a forced take, a debt, a denied try that counts) carries
-//     the state over as well, unless more is used than a new, lower limit holds: that is
-//     not cut as long as others may hold the old numbers, and the charge is added under
-//     those. It is carried once it has sunk to what the new limit holds.
-//   - What is given back, settled or reported of a loan is so under the old numbers.
+//   - A take that passes, and whatever is charged unasked (a forced take, a debt, a denied try
+//     that counts, units that are lent).
+//   - A denied take, if it so passes strictly sooner than by waiting until enough is gone under
+//     the old numbers, and all that was used is gone no later than under those.
+//   - What is given back, settled or reported of a loan is so under the old numbers, which stay.
 //
-// Rounding makes it stricter only: units that have begun count as whole each time the
-// state is carried. The zero Record is an untouched key. A Record belongs to one
+// Who is denied waits for the sooner of both ways. ResetAfter is how long until all is gone, by
+// the numbers that then hold; of a look at a steady token bucket the sooner of both.
+//
+// Rounding makes it stricter only. The zero Record is an untouched key. A Record belongs to one
 // goroutine at a time.
 type Record struct {
 	State stint.State
@@ -47,8 +42,7 @@ func (r *Record) Test(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	if r.under(l) {
 		return l.Test(&r.State, now, cost)
 	}
-	d, _ := r.test(l, now, cost)
-	return d
+	return r.tested(l, now, cost).d
 }
 
 // Take is [stint.Limit.Take].
@@ -56,30 +50,22 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	if r.under(l) {
 		return l.Take(&r.State, now, cost)
 	}
-	d, view := r.test(l, now, cost)
+	t := r.tested(l, now, cost)
 	spec := l.Spec()
 	switch {
 	case cost == 0 || l.Most() == 0:
+		return t.d
+	case blank(&t.view): // nothing is used: the key is an untouched one
+		d := l.Take(&t.view, now, cost)
+		r.keep(l, t.view)
 		return d
-	case blank(&view): // nothing is used: the key is an untouched one
-		d = l.Take(&view, now, cost)
-		r.keep(l, view)
-		return d
-	case d.Allowed:
-		r.State, r.Limit = view, l
-		if l.Algorithm() == stint.SlidingLog { // the newest entry is old enough, though what is used counts as just taken
-			return l.Force(&r.State, now, cost)
-		}
+	case t.d.Allowed, spec.Overdraw, spec.CountDenied && t.d.RetryAfter != stint.Never:
+		r.State, r.Limit = t.view, l
 		return l.Take(&r.State, now, cost)
-	case spec.Overdraw:
-		r.charge(l, now, cost)
-	case spec.CountDenied && d.RetryAfter != stint.Never:
-		r.charge(l, now, cost)
-		r.State.Log.KeepNewest(uint64(r.Limit.Most()))
-	default:
-		return d
+	case t.writes:
+		r.State, r.Limit = t.view, l
 	}
-	return r.Test(l, now, cost)
+	return t.d
 }
 
 // Force is [stint.Limit.Force].
@@ -87,7 +73,10 @@ func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Dec
 	if r.under(l) {
 		return l.Force(&r.State, now, cost)
 	}
-	r.charge(l, now, cost)
+	if cost > 0 && l.Most() > 0 {
+		r.State, r.Limit = r.view(l, now), l
+		return l.Force(&r.State, now, cost)
+	}
 	return r.Test(l, now, 0)
 }
 
@@ -96,19 +85,14 @@ func (r *Record) Owe(l *stint.Limit, now stint.Instant, cost uint64) stint.Decis
 	if r.under(l) {
 		return l.Owe(&r.State, now, cost)
 	}
-	d, view := r.test(l, now, 0)
-	if cost == 0 {
+	view := r.view(l, now)
+	if cost == 0 || l.Used(&view, now) >= 2*l.Most() { // there is no more to owe
+		d := r.Test(l, now, 0)
+		d.Over = cost > 0 && l.Most() > 0
 		return d
 	}
-	if blank(&view) {
-		d = l.Owe(&view, now, cost)
-		r.keep(l, view)
-		return d
-	}
-	debit := min(cost, uint64(max(0, 2*l.Most()-r.used(now))))
-	r.charge(l, now, debit)
-	d = r.Test(l, now, 0)
-	d.Over = debit < cost
+	d := l.Owe(&view, now, cost)
+	r.keep(l, view)
 	return d
 }
 
@@ -194,25 +178,6 @@ func (r *Record) keep(l *stint.Limit, st stint.State) {
 	}
 }
 
-// used returns how many units count as taken at now, a debt whole.
-func (r *Record) used(now stint.Instant) int64 {
-	if r.Limit.Spec().StartFull && r.Limit.Fresh(&r.State, now) {
-		return 0 // what such a key begins with was not taken
-	}
-	return r.Limit.Used(&r.State, now)
-}
-
-// charge charges units that nobody asks for.
-func (r *Record) charge(l *stint.Limit, now stint.Instant, cost uint64) {
-	if l.Most() == 0 || cost == 0 {
-		return
-	}
-	if l.Most() > r.Limit.Most() || r.used(now) <= l.Most() {
-		r.State, r.Limit = r.view(l, now), l
-	}
-	r.Limit.Force(&r.State, now, cost)
-}
-
 // view returns the state carried over to l. The record keeps its own.
 func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 	r.State.CopyTo(&view)
@@ -223,49 +188,39 @@ func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 // blank says that nothing is used, whatever is lent.
 func blank(st *stint.State) bool { return st.T == 0 && st.N == 0 && st.Log.Units() == 0 }
 
-// test is Test for numbers that are not those of the state, and the state carried over.
-func (r *Record) test(l *stint.Limit, now stint.Instant, cost uint64) (d stint.Decision, view stint.State) {
-	view = r.view(l, now)
-	if blank(&view) {
-		return l.Test(&view, now, cost), view
-	}
-	spec := l.Spec()
-	d = l.Test(&view, now, 0)
-	smooth := spec.Algorithm == stint.TokenBucket && !spec.Step
-	if !smooth && (spec.Algorithm != stint.FixedWindow || spec.FromFirst) { // the others tell what is used, see stint.Limit.Said
-		d.ResetAfter = r.Limit.Test(&r.State, now, 0).ResetAfter
-	}
-	most := l.Most()
-	left := most - int64(min(cost, uint64(most))) // what may be used beside
-	if spec.MaxWait > 0 {
-		charge := (spec.Per.Microseconds() + int64(spec.Requests) - 1) / int64(spec.Requests)
-		left = min(left, spec.MaxWait.Microseconds()/charge)
-	}
-	free := stint.Instant(0)
-	if last, ok := r.State.Log.Newest(); ok && spec.MinInterval > 0 { // it counts from the newest entry, as long as that is remembered
-		free = last.Add(min(spec.MinInterval, r.Limit.Spec().Per))
-		d.ResetAfter = max(0, last.Add(spec.Per).Sub(now))
-	}
-	switch used := min(r.used(now), r.Limit.Most(), most); {
-	case cost == 0:
-	case cost > uint64(most):
-		d.Allowed, d.RetryAfter = false, stint.Never
-	case used > left || free > now:
-		d.Allowed = false
-		d.RetryAfter = max(r.until(now, left), free.Sub(now))
-	}
-	return d, view
+// tested is what comes of a take under numbers that are not those of the state.
+type tested struct {
+	d      stint.Decision
+	view   stint.State // as the state counts under them
+	writes bool        // though it is denied
 }
 
-// until returns how long until no more than so many units are used, if nobody takes.
-func (r *Record) until(now stint.Instant, left int64) time.Duration {
-	if left >= r.Limit.Most() {
-		return 0
+// tested answers what a take does under numbers that are not those of the state.
+func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t tested) {
+	t.view = r.view(l, now)
+	t.d = l.Test(&t.view, now, cost)
+	if blank(&t.view) || l.Reads(r.Limit) || l.Most() == 0 {
+		return t
 	}
-	l, spec := r.Limit, r.Limit.Spec()
-	if spec.MaxWait > 0 || spec.MinInterval > 0 { // how long one may wait is no part of what is used
-		spec.MaxWait, spec.MinInterval = 0, 0
-		l = stint.MustLimit(spec)
+	spec := l.Spec()
+	gone, left := r.Limit.Test(&r.State, now, 0).ResetAfter, l.Test(&t.view, now, 0).ResetAfter
+	looks := t.d.Allowed || t.d.RetryAfter == stint.Never
+	if !looks {
+		wait := l.WaitFor(&r.State, r.Limit, now, cost)
+		if t.writes = t.d.RetryAfter < wait && left <= gone; t.writes {
+			return t
+		}
+		t.d.RetryAfter = wait
 	}
-	return l.Test(&r.State, now, uint64(l.Most()-left)).RetryAfter
+	switch {
+	case spec.Algorithm == stint.FixedWindow && !spec.FromFirst: // which always tells its own end
+		gone = max(gone, l.Test(new(stint.State), now, 0).ResetAfter)
+	case looks && spec.Algorithm == stint.TokenBucket && !spec.Step: // which tells what is used, see stint.Limit.Said
+		gone = min(gone, left)
+	}
+	t.d.ResetAfter = gone
+	if !looks { // what is reserved may outlast the reset
+		t.d.ResetAfter = max(gone, t.d.RetryAfter)
+	}
+	return t
 }

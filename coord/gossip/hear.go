@@ -12,7 +12,7 @@ import (
 func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	n.count.received.Add(1)
 	n.count.receivedBytes.Add(uint64(len(message)))
-	r := &reader{b: message}
+	r := newReader(message)
 	head := r.cut(2)
 	from := r.eight()
 	if from == n.id {

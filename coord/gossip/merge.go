@@ -105,7 +105,7 @@ func (e *entry) join(it *item, x *difference, now stint.Instant) {
 func (e *entry) sum(st *stint.State, a, b busy, now stint.Instant) {
 	since := min(a.since, b.since)
 	if e.kind == bucket {
-		st.T = int64(since) + a.taken + b.taken
+		st.T, st.Written = int64(since)+a.taken+b.taken, now
 	} else if used := a.taken + b.taken - e.gives(since, now); used > 0 {
 		e.limit.Force(st, now, uint64(used))
 	}

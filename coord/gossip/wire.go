@@ -3,9 +3,12 @@ package gossip
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
+	"unsafe"
 
 	"stint"
+	"stint/internal/zones"
 )
 
 // Every message begins with the version of the format, its kind and who sent it. Numbers
@@ -110,7 +113,20 @@ type reader struct {
 	b      []byte
 	err    error
 	limits []*stint.Limit
+	most   int // of limits
 }
+
+// newReader returns a reader of a message.
+func newReader(message []byte) *reader {
+	return &reader{b: message, most: max(limitsAtLeast, limitsPerByte*len(message)) / int(unsafe.Sizeof(stint.Limit{}))}
+}
+
+// The memory that the limits of a message may take: in all, and for each byte of it. A
+// limit and its first key take some fifty bytes of a message, and a limit here 200.
+const (
+	limitsAtLeast = 20 << 10
+	limitsPerByte = 5
+)
 
 func (r *reader) fail() {
 	r.b, r.err = nil, errMessage
@@ -155,6 +171,10 @@ func (r *reader) limit() *stint.Limit {
 	if n < uint64(len(r.limits)) {
 		return r.limits[n]
 	}
+	if len(r.limits) == r.most {
+		r.fail()
+		return nil
+	}
 	var f [9]uint64
 	for i := range f {
 		if f[i] = r.number(); f[i] > uint64(stint.MaxFill) || i < 6 && f[i] > stint.MaxCost {
@@ -171,9 +191,11 @@ func (r *reader) limit() *stint.Limit {
 		Algorithm: stint.Algorithm(f[0]), Calendar: stint.Period(f[2]), Requests: uint32(f[3]), Burst: uint32(f[4]),
 		Blocks: int(f[5]), Per: time.Duration(f[6]), MaxWait: time.Duration(f[7]), MinInterval: time.Duration(f[8]),
 		Step: has(0), FromFirst: has(1), CountDenied: has(2), Overdraw: has(3), Hold: has(4), StartFull: has(5), CarryDebt: has(6),
+		RoundRate: true, // a node accepted it
 	}
 	if len(zone) > 0 {
-		if s.Zone, r.err = time.LoadLocation(string(zone)); r.err != nil {
+		var known bool
+		if s.Zone, known = zones.Load(string(zone)); !known {
 			r.fail()
 			return nil
 		}
@@ -182,6 +204,9 @@ func (r *reader) limit() *stint.Limit {
 	if err != nil || !counts(l) {
 		r.fail()
 		return nil
+	}
+	if len(r.limits) == cap(r.limits) { // append alone would take more steps
+		r.limits = slices.Grow(r.limits, max(8, len(r.limits)))
 	}
 	r.limits = append(r.limits, l)
 	return l
@@ -322,6 +347,7 @@ func (r *reader) item(now stint.Instant) (it item) {
 		r.fail()
 		return it
 	}
+	it.counts = make([]whose, 0, n)
 	for range n {
 		c := whose{origin: r.eight()}
 		if b := r.cut(1); b != nil {
@@ -358,6 +384,7 @@ func (r *reader) known() (list []known) {
 		r.fail()
 		return nil
 	}
+	list = make([]known, 0, n)
 	for range n {
 		k := known{origin: r.eight(), number: r.number()}
 		k.ago = time.Duration(min(r.number(), 1<<40)) * time.Millisecond

@@ -137,8 +137,8 @@ func (q *quiet) refuse(cost uint32, now Moment, d *stint.Decision) bool {
 	at, reset := q.said.At.Add(ago), max(0, q.said.ResetAfter-ago)
 	*d = stint.Decision{Limit: most, Remaining: min(q.said.Remaining, int64(cost)-1), RetryAfter: reset, ResetAfter: reset, At: at}
 	if q.limit.Algorithm() == stint.TokenBucket {
-		st := stint.State{T: int64(q.said.At.Add(q.said.ResetAfter))}
-		d.RetryAfter = max(q.empty-ago, q.limit.Test(&st, at, uint64(cost)).RetryAfter)
+		st := stint.State{T: int64(q.said.At.Add(q.said.ResetAfter)), Written: q.said.At}
+		d.RetryAfter = max(q.empty-ago, q.said.RetryAfter-ago, q.limit.Test(&st, at, uint64(cost)).RetryAfter)
 	}
 	return d.RetryAfter > 0
 }

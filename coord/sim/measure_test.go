@@ -30,7 +30,7 @@ func TestOverBucket(t *testing.T) {
 		{many, stint.MaxPer, many, []passage{{at: 0, cost: many}, {at: stint.MaxPer / 2, cost: many}}, many / 2},
 		{many, stint.MaxPer, 1, []passage{{at: 0, cost: 1}, {at: 8 * time.Hour, cost: 2}}, 1},
 	} {
-		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: test.requests, Per: test.per, Burst: test.burst})
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: test.requests, Per: test.per, Burst: test.burst, RoundRate: true})
 		if got := overBucket(limit, test.list); got != test.want {
 			t.Errorf("%d per %v, burst %d, %+v: %d too much, want %d", test.requests, test.per, test.burst, test.list, got, test.want)
 		}

@@ -32,6 +32,7 @@ func Limit(whole, share *stint.Limit, nodes uint32) (own, rest *stint.Limit) {
 		own = stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(share.Most()), Per: longest(&s)})
 		return own, stint.MustLimit(s)
 	}
+	s.RoundRate = true // what is left of a rate that was accepted
 	burst := whole.Most() - int64(nodes)*share.Most()
 	if apart := apartBeside(&s, share, nodes); burst > 0 && apart > 0 {
 		n := (stint.MinPer + apart - 1) / apart // periods have a least length

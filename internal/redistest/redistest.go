@@ -5,11 +5,11 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -137,19 +137,19 @@ func (s *Server) Restart() {
 
 // Freeze stops the process from running, as a machine that hangs does. Its
 // connections stay open.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() { s.signal(xtest.Freeze) }
 
 // Thaw lets a frozen server run on.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+func (s *Server) Thaw() { s.signal(xtest.Thaw) }
 
-func (s *Server) signal(signal syscall.Signal) {
+func (s *Server) signal(send func(*os.Process) error) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		s.t.Fatal("the server is stopped")
 	}
-	if err := s.cmd.Process.Signal(signal); err != nil {
+	if err := send(s.cmd.Process); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -59,6 +59,22 @@ func (p *Part[K]) Charges() bool {
 	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Most()) || l.Spec().Overdraw)
 }
 
+// Debits returns how many units a part may be charged, and whether it may be so where they do
+// not fit.
+func (w *Work[K]) Debits(part int) (units uint64, unasked bool) {
+	p := &w.Parts[part]
+	if p.Take.Op != stint.Ask && p.Take.Op != stint.Force {
+		return 0, false
+	}
+	units = p.Cost
+	for i := range w.leans {
+		if w.leans[i].on == part {
+			units += w.leans[i].cost
+		}
+	}
+	return units, p.leaned || p.Take.Op == stint.Force || p.Take.Limit.Overdraws()
+}
+
 // Collect makes parts of the takes of a group: Whole, or the take of a number with those it
 // leans on.
 func (w *Work[K]) Collect(c *stint.Call, group int) error {

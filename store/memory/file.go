@@ -7,21 +7,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"stint/internal/filelock"
 )
 
 // SaveFile writes a snapshot to a file that only its owner may read (mode 0600). It
 // writes name.tmp beside it, waits until the disk has it, and then gives it the name:
 // whatever happens meanwhile, a crash of the machine too, the file holds the snapshot
-// before or this one. One process at a time may save to a name.
+// before or this one. Where name is a link, the file that the link leads to is replaced.
+// One process at a time may save to a name.
 func (s *Store) SaveFile(name string) error {
+	name, err := filelock.Target(name)
+	if err != nil {
+		return err
+	}
 	temporary := name + ".tmp"
 	if err := s.saveNew(temporary); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, name); err != nil {
+	if err = os.Rename(temporary, name); err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
-	if err := syncFolder(filepath.Dir(name)); err != nil {
+	if err = syncFolder(filepath.Dir(name)); err != nil {
 		return fmt.Errorf("saved, but a crash of the machine may undo it: %w", err)
 	}
 	return nil
@@ -80,8 +87,13 @@ var errNoFile = errors.New("not a regular file")
 
 // SetAside renames a file that Load refused to name.damaged-N, with the first N from
 // 1 that is free, and returns the new name. So nothing is lost that somebody may
-// still want to look at, and the next snapshot has its place.
+// still want to look at, and the next snapshot has its place. Of a link, the file that it
+// leads to is renamed, in its own folder.
 func SetAside(name string) (string, error) {
+	name, err := filelock.Target(name)
+	if err != nil {
+		return "", err
+	}
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.damaged-%d", name, n)
 		if _, err := os.Lstat(aside); err == nil {

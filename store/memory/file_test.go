@@ -50,6 +50,37 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// Where the name is a link, its target is replaced, in the target's folder, and the link stays;
+// also where nothing is there yet, and where the target is set aside.
+func TestFileThroughLink(t *testing.T) {
+	near, far := t.TempDir(), t.TempDir()
+	name, target := filepath.Join(near, "counts"), filepath.Join(far, "kept")
+	xtest.Must(t, os.Symlink(target, name))
+	options := Options{Clock: func() stint.Instant { return noon }}
+	s, l := New(options), limit(t, specs[0])
+	for _, used := range []uint32{60, 30} {
+		s.Take("a", l, used)
+		xtest.Must(t, s.SaveFile(name))
+		loaded, err := LoadFile(target, options)
+		xtest.Must(t, err)
+		if got, want := loaded.Take("a", l, 0), s.Take("a", l, 0); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if aside, err := SetAside(name); aside != target+".damaged-1" || err != nil {
+		t.Errorf("set aside as %s, %v", aside, err)
+	}
+	xtest.Must(t, s.SaveFile(name))
+	if to, err := os.Readlink(name); to != target || err != nil {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	for dir, want := range map[string]int{near: 1, far: 2} {
+		if left, err := os.ReadDir(dir); len(left) != want || err != nil {
+			t.Errorf("%s holds %v, %v", dir, left, err)
+		}
+	}
+}
+
 // A save that fails leaves the file before and nothing else.
 func TestFileKeepsTheOneBefore(t *testing.T) {
 	dir := t.TempDir()

@@ -37,7 +37,9 @@ type Options struct {
 
 // Store keeps the state of every key in memory. It is exact, safe for concurrent
 // use, and never fails: Decide returns an error only for a call that no store could
-// decide. The zero Store is not usable; see New.
+// decide, among them [stint.ErrNoKey], and [stint.ErrNoLimit] for a nil or zero Limit. Take,
+// which has no error to return, panics there. The zero Store is not usable, see New: Decide,
+// WriteSnapshot and SaveFile return [stint.ErrNoStore], and Take panics.
 //
 // # What a key costs
 //
@@ -46,7 +48,7 @@ type Options struct {
 // 19 to 24 bytes, no allocation and no pointer for the garbage collector. A
 // decision about it reads the clock once, touches one cache line of the table and
 // changes it by one compare-and-swap, without a lock. Other states (sliding_log,
-// sliding_window, calendar windows) live in a map per shard behind a mutex and cost
+// sliding_window, calendar windows, a bucket in debt) live in a map per shard behind a mutex and cost
 // 180 bytes and more; a fixed window without a log about 85.
 //
 // # Fingerprints
@@ -65,7 +67,9 @@ type Options struct {
 // forgotten before an idle one and a new key always finds a place. Only where all
 // keys of a shard are over their limit are they forgotten too, the one nearest its
 // reset first; Stats counts each kind. A shard is the part of all keys that shares
-// the first bits of the fingerprint; work under its lock stays well below 1 ms.
+// the first bits of the fingerprint; work under its lock stays well below 1 ms. The keys
+// of one call have room beside each other in any case: where its shards are full and small
+// the store uses more than the budget, by at most 24 bytes for each new key of the call.
 //
 // # Restarts
 //
@@ -118,9 +122,13 @@ func New(options Options) *Store {
 }
 
 // Take asks for cost units of limit for key at the store's own time. It is Decide
-// for a single take, without the words around it, and allocates nothing. The key
-// must not be empty and the limit not nil.
+// for a single take, without the words around it, and allocates nothing. It panics where
+// the key is empty, which would put strangers into one bucket, and where the limit is nil or
+// zero or the store is.
 func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.Decision) {
+	if key == "" || limit == nil || s.shards == nil {
+		s.refuse(key, limit)
+	}
 	now := s.now(0)
 	if limit.Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
 		return d
@@ -129,9 +137,33 @@ func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.De
 	return d
 }
 
-// Decide answers the call, see stint.Store. It never blocks, so the context is not
-// looked at.
-func (s *Store) Decide(_ context.Context, c *stint.Call) error {
+// refuse panics with what is wrong with a take.
+func (s *Store) refuse(key stint.Key, limit *stint.Limit) {
+	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
+	err := s.made()
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
+		panic("stint/store/memory: " + err.Error())
+	}
+}
+
+// made returns an error for the zero Store.
+func (s *Store) made() error {
+	if s.shards == nil {
+		return stint.ErrNoStore
+	}
+	return nil
+}
+
+// Decide answers the call, see stint.Store. It waits for nothing but other calls of the same
+// keys, for less than a millisecond. A call of several takes that has to try again because of
+// others looks at ctx before it does; where ctx has ended nothing was charged.
+func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -144,9 +176,10 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 		}
 	}
 	if joined > 1 {
-		if err := s.together(c, together.Whole, now); err != nil {
+		if err := s.together(ctx, c, together.Whole, now); err != nil {
 			return err
 		}
+		ctx = context.Background() // what is begun is brought to its end
 	}
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
@@ -154,9 +187,10 @@ func (s *Store) Decide(_ context.Context, c *stint.Call) error {
 			continue
 		}
 		if t.Leans > 0 { // apart, with what it leans on
-			if err := s.together(c, i, now); err != nil {
+			if err := s.together(ctx, c, i, now); err != nil {
 				return err
 			}
+			ctx = context.Background()
 			i += int(t.Leans)
 			continue
 		}
@@ -192,6 +226,9 @@ type query struct {
 // one decides a take by itself, into d. It is right for every take; Take and Decide
 // try quick first.
 func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
+	if q.limit.Check() != nil {
+		s.refuse(key, q.limit) // Decide looked before
+	}
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {
 		*d = q.limit.Test(nil, q.now, q.cost)
@@ -245,14 +282,15 @@ func (q *query) apply(r *carry.Record, at stint.Instant) stint.Decision {
 	return r.Apply(q.op, q.limit, at, q.cost, q.undo)
 }
 
-// applyWord is apply on a packed state under the query's numbers; it returns the new one.
+// applyWord is apply on a packed state under the query's numbers; it returns the new one, above
+// stateMask where that does not fit into a word, and then the map has to decide.
 func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint64 {
 	if q.op == stint.Ask {
-		return min(q.limit.TakeWord(word, at, q.cost, d), stateMask)
+		return q.limit.TakeWord(word, at, q.cost, d)
 	}
 	r := carry.Record{State: q.limit.Unpack(word), Limit: q.limit}
 	*d = q.apply(&r, at)
-	return min(q.limit.Pack(&r.State), stateMask)
+	return q.limit.Pack(&r.State)
 }
 
 // late corrects a decision for now that had to be made for the later time at, because what

@@ -82,6 +82,9 @@ var (
 // what such a slot held before is taken. A store that nobody asks meanwhile is
 // written exactly.
 func (s *Store) WriteSnapshot(w io.Writer) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	e := &encoder{w: w, sum: sha256.New(), now: s.now(0), limits: make(map[*stint.Limit]uint64), specs: make(map[stint.Spec]uint64)}
 	e.head(s)
 	var c copied

@@ -192,6 +192,7 @@ func (d *decoder) limit() error {
 		}
 		s.Zone = zone
 	}
+	s.RoundRate = true // it was accepted once
 	limit, err := stint.NewLimit(s)
 	if err != nil {
 		return damaged("%v", err)
@@ -272,7 +273,7 @@ func (d *decoder) uvarint() (uint64, bool) {
 // restore puts back the state of a key; false if the map holds the key already.
 func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stint.Instant) bool {
 	sh := s.shard(fp)
-	for limit.Packed() {
+	for limit.Packed() && st.Written == 0 {
 		id := s.limits.id(limit)
 		if id == 0 {
 			break
@@ -280,7 +281,7 @@ func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stin
 		t := sh.table.Load()
 		_, end := t.find(fp)
 		if sl := t.claim(fp, end); sl != nil {
-			sl.word.Store(id<<stateBits | min(limit.Pack(st), stateMask))
+			sl.word.Store(id<<stateBits | limit.Pack(st))
 			return true
 		}
 		s.replace(sh, t, now)

@@ -33,7 +33,7 @@ type table struct {
 //
 //	bit 63      busy: a call of several takes holds the slot
 //	bits 52-62  the numbers under which the state was written, see registry
-//	bits 0-51   the state, as stint.Limit.Pack writes it
+//	bits 0-51   the state, as stint.Limit.Pack writes it; one that does not fit lives in the map
 //
 // or untouched, moved or frozen.
 type slot struct {
@@ -83,7 +83,11 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 		if known := s.limits.of(word); known != limit && (known == nil || !known.Same(limit)) {
 			return false
 		}
-		next := word&^stateMask | limit.TakeWord(word&stateMask, now, cost, d)
+		state := limit.TakeWord(word&stateMask, now, cost, d)
+		if state > stateMask {
+			return false
+		}
+		next := word&^stateMask | state
 		return next == word || sl.word.CompareAndSwap(word, next)
 	}
 	return false
@@ -103,7 +107,11 @@ func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	if known := s.limits.of(word); known != q.limit && !known.Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}
-	next := word&^stateMask | q.applyWord(word&stateMask, q.now, d)
+	state := q.applyWord(word&stateMask, q.now, d)
+	if state > stateMask {
+		return elsewhere
+	}
+	next := word&^stateMask | state
 	if next == word || sl.word.CompareAndSwap(word, next) {
 		return decided
 	}
@@ -128,6 +136,9 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	}
 	at := max(q.now, t.born)
 	state := q.applyWord(0, at, d)
+	if state > stateMask {
+		return elsewhere
+	}
 	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
 		return again
 	}
@@ -148,14 +159,37 @@ func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision
 		return elsewhere
 	}
 	at := max(q.now, t.born)
-	if q.applyWord(0, at, d) == 0 {
+	switch state := q.applyWord(0, at, d); {
+	case state == 0:
 		late(q.now, at, d)
 		return decided
+	case state > stateMask:
+		return elsewhere
 	}
 	sl := t.claim(q.fp, end)
 	if sl == nil {
-		s.replace(sh, t, q.now)
-		return again
+		return s.crowded(sh, q, d)
+	}
+	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
+}
+
+// crowded decides for a key that has no slot in a table without room: it makes room, and
+// lets nobody else replace the table before it is done.
+func (s *Store) crowded(sh *shard, q *query, d *stint.Decision) outcome {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if _, there := sh.wide[q.fp]; there {
+		return elsewhere
+	}
+	t := sh.table.Load()
+	sl, end := t.find(q.fp)
+	if sl == nil {
+		sl = t.claim(q.fp, end)
+	}
+	if sl == nil {
+		s.replaceLocked(sh, t, q.now, []uint64{q.fp})
+		t = sh.table.Load()
+		sl, _ = t.find(q.fp)
 	}
 	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
 }
@@ -171,7 +205,11 @@ func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *s
 	if r.Limit == old {
 		id = word >> stateBits // it stays under the old ones
 	}
-	next := id<<stateBits | min(r.Limit.Pack(&r.State), stateMask)
+	state := r.Limit.Pack(&r.State)
+	if state > stateMask {
+		return elsewhere
+	}
+	next := id<<stateBits | state
 	if next == word || sl.word.CompareAndSwap(word, next) {
 		return decided
 	}

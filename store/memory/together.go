@@ -1,25 +1,33 @@
 package memory
 
 import (
+	"context"
 	"runtime"
+	"slices"
 
 	"stint"
 	"stint/carry"
 	"stint/internal/together"
 )
 
+// patience is how often a call tries to hold its keys by locking only the shards that it has
+// to; after that it locks the shards of all its keys, which cannot fail.
+const patience = 3
+
 // call is the work of a call of several takes that stand or fall together.
 //
-// All their keys are held at once: those in maps by the locks of their shards,
-// taken in the order of shards, then those in tables by the busy bit of their
-// slots, taken in the order of fingerprints. Slots are claimed before anything is
-// held, and nothing that is held waits for a lock or a replacement of a table, so
-// two calls never wait for each other in a circle.
+// All their keys are held at once. Of keys that are in the map of their shard, or have no slot
+// yet, the shards are locked first, in the order of shards: nobody else replaces the tables of
+// locked shards, and the slots that the call claims there stay until it is decided. Then the
+// slots of all keys are held by their busy bit, in the order of fingerprints. Who holds a slot
+// waits for nothing but slots of greater fingerprints, so two calls never wait for each other
+// in a circle.
 type call struct {
 	together.Work[uint64]
 	held   []place // where the state of each part is
 	order  []int   // the parts by their fingerprints: the order in which they are held
 	locked []*shard
+	wanted []uint64 // fingerprints that need a slot of one shard, in their order
 }
 
 // place is where the state of a part is: in a slot, in the map, or nowhere where nothing has
@@ -30,21 +38,29 @@ type place struct {
 	id    uint64 // of the limit's numbers, 0 for one whose states live in the map
 	slot  *slot  // where its word is held; nil: in the map, or nothing to hold
 	word  uint64 // as it was before
-	inMap bool
-	cell  *cell
+	claim bool   // without a slot it needs a new one
+	lock  bool   // only under the lock of its shard it is seen where the state is
+	cell  *cell  // nil: not in the map
+	grows bool   // it may not fit into a word when the call is done
+	at    stint.Instant
 }
 
 // together decides a group of takes of c, all or none: the whole of those that are not
-// apart, or the take of a number with those it leans on.
-func (s *Store) together(c *stint.Call, group int, now stint.Instant) error {
+// apart, or the take of a number with those it leans on. Where ctx ends before it has hold of
+// all keys nothing was done.
+func (s *Store) together(ctx context.Context, c *stint.Call, group int, now stint.Instant) error {
 	w := s.calls.Get().(*call)
 	defer s.calls.Put(w)
 	if err := w.Collect(c, group); err != nil {
 		return err
 	}
 	s.find(w, c)
-	for !s.hold(w, now) {
+	for try := 1; !s.hold(w, now, try > patience); try++ {
 		s.release(w)
+		if err := ctx.Err(); err != nil {
+			clear(w.Parts)
+			return err
+		}
 		runtime.Gosched()
 	}
 	s.read(w, now)
@@ -77,19 +93,23 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 }
 
-// hold takes hold of all parts; false if it has to be tried again.
-func (s *Store) hold(w *call, now stint.Instant) bool {
+// hold takes hold of all parts; false if it has to be tried again, because others changed
+// where the states are. With all it locks the shards of all parts, and never fails.
+func (s *Store) hold(w *call, now stint.Instant, all bool) bool {
 	for i := range w.held {
-		if h := &w.held[i]; !h.inMap && !s.place(h, &w.Parts[i], now) {
-			return false
-		}
+		s.look(&w.held[i], &w.Parts[i], all)
 	}
-	for _, i := range w.order {
-		h := &w.held[i]
-		if h.inMap && (len(w.locked) == 0 || w.locked[len(w.locked)-1] != h.sh) {
-			h.sh.mu.Lock()
-			w.locked = append(w.locked, h.sh)
+	for rest := w.order; len(rest) > 0; {
+		sh, lock, n := w.held[rest[0]].sh, false, 0
+		for ; n < len(rest) && w.held[rest[n]].sh == sh; n++ {
+			lock = lock || w.held[rest[n]].lock
 		}
+		if lock {
+			sh.mu.Lock()
+			w.locked = append(w.locked, sh)
+			s.placeLocked(w, sh, rest[:n], now)
+		}
+		rest = rest[n:]
 	}
 	for _, i := range w.order {
 		if h := &w.held[i]; h.slot != nil && !h.seize() {
@@ -97,49 +117,118 @@ func (s *Store) hold(w *call, now stint.Instant) bool {
 		}
 	}
 	for i := range w.held {
-		if h := &w.held[i]; h.appeared(w.Parts[i].Name) {
+		h := &w.held[i]
+		if h.appeared(w.Parts[i].Name) {
 			return false
 		}
+		if h.slot == nil || !s.outgrows(w, i, now) {
+			continue
+		}
+		if h.lock = slices.Contains(w.locked, h.sh); !h.lock {
+			h.grows = true
+			return false
+		}
+		s.moveLocked(h, &w.Parts[i], now)
 	}
 	return true
+}
+
+// outgrows says whether the state of a part that is held may not fit into a word when the call
+// is done.
+func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
+	p, h := &w.Parts[part], &w.held[part]
+	r := carry.Record{Limit: p.Take.Limit}
+	if h.word != untouched {
+		r.Limit = s.limits.of(h.word)
+		r.State = r.Limit.Unpack(h.word & stateMask)
+	}
+	units, unasked := w.Debits(part)
+	if units == 0 || !unasked && r.Limit.Same(p.Take.Limit) {
+		return false
+	}
+	r.Force(p.Take.Limit, max(now, h.sh.table.Load().born), units)
+	return r.State.Written != 0
+}
+
+// moveLocked moves the state of a part from the slot that is held to the map.
+func (s *Store) moveLocked(h *place, p *together.Part[uint64], now stint.Instant) {
+	h.at = now
+	h.cell = &cell{Record: carry.Record{Limit: p.Take.Limit}}
+	if h.word == untouched {
+		h.at = max(now, h.sh.born, h.sh.table.Load().born)
+	} else {
+		h.cell.Limit = s.limits.of(h.word)
+		h.cell.State = h.cell.Limit.Unpack(h.word & stateMask)
+		s.keepLocked(h.sh, p.Name, h.cell, now)
+	}
+	h.slot.word.Store(moved)
+	h.slot, h.word = nil, unheld
+}
+
+// look finds the slot of a part, and whether its shard has to be locked.
+func (s *Store) look(h *place, p *together.Part[uint64], all bool) {
+	h.id, h.slot, h.cell, h.claim, h.lock = 0, nil, nil, false, false
+	limit := p.Take.Limit
+	if limit.Algorithm() == stint.Unlimited {
+		return
+	}
+	if limit.Packed() && !h.lent {
+		h.slot, _ = h.sh.table.Load().find(p.Name)
+		h.id = s.number(limit, h.slot)
+	}
+	h.claim = all || limit.Most() != 0 && p.Charges() // else there is nothing to remember
+	switch {
+	case h.slot != nil:
+		h.lock = all || h.id == 0 || h.slot.word.Load() == moved
+	default:
+		h.lock = h.claim || h.id == 0 || h.sh.cells.Load() > 0
+	}
+	h.lock = h.lock || h.grows
+}
+
+// placeLocked finds, for parts of one shard, where their states are or will be.
+func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) {
+	w.wanted = w.wanted[:0]
+	t, room := sh.table.Load(), true
+	for _, i := range parts {
+		h, fp := &w.held[i], w.Parts[i].Name
+		limit, end := w.Parts[i].Take.Limit, 0
+		if limit.Algorithm() == stint.Unlimited {
+			continue
+		}
+		_, there := sh.wide[fp]
+		if h.slot, end = t.find(fp); there || h.id == 0 || h.slot != nil && h.slot.word.Load() == moved {
+			h.slot = nil
+			h.cell, h.at = s.cellLocked(sh, fp, limit, now)
+			continue
+		}
+		if h.slot == nil && h.claim && room {
+			h.slot = t.claim(fp, end)
+			room = h.slot != nil
+		}
+		if h.slot != nil || h.claim {
+			w.wanted = append(w.wanted, fp)
+		}
+	}
+	if room {
+		return
+	}
+	s.replaceLocked(sh, t, now, w.wanted)
+	for _, i := range parts {
+		if h := &w.held[i]; h.id != 0 && h.cell == nil {
+			h.slot, _ = sh.table.Load().find(w.Parts[i].Name)
+		}
+	}
 }
 
 // appeared says whether a key that had no slot when its part was placed has one now
 // that the others are held: the call has to see all keys at one moment.
 func (h *place) appeared(fp uint64) bool {
-	if h.slot != nil || h.inMap || h.id == 0 {
+	if h.slot != nil || h.cell != nil || h.id == 0 {
 		return false
 	}
 	sl, _ := h.sh.table.Load().find(fp)
 	return sl != nil
-}
-
-// place finds where a part's state is or will be; false if that has to be tried
-// again.
-func (s *Store) place(h *place, p *together.Part[uint64], now stint.Instant) bool {
-	limit := p.Take.Limit
-	if limit.Algorithm() == stint.Unlimited {
-		return true
-	}
-	t, end := h.sh.table.Load(), 0
-	if limit.Packed() && !h.lent {
-		h.slot, end = t.find(p.Name)
-		h.id = s.number(limit, h.slot)
-	}
-	switch {
-	case h.slot != nil && h.id != 0:
-		return true
-	case h.id == 0 || h.sh.cells.Load() > 0 && s.inMap(h.sh, p.Name):
-		h.slot, h.inMap = nil, true
-		return true
-	case limit.Most() == 0 || !p.Charges():
-		return true // nothing that would have to be remembered
-	}
-	if h.slot = t.claim(p.Name, end); h.slot == nil {
-		s.replace(h.sh, t, now)
-		return false
-	}
-	return true
 }
 
 // number is registry.id for a limit, which nearly always is the one that a slot names.
@@ -157,10 +246,7 @@ func (h *place) seize() bool {
 	for {
 		word := h.slot.word.Load()
 		switch {
-		case word == moved:
-			h.inMap, h.slot = true, nil
-			return false
-		case word == frozen:
+		case word == moved || word == frozen:
 			return false
 		case word&busy == 0 && h.slot.word.CompareAndSwap(word, word|busy):
 			h.word = word
@@ -178,7 +264,7 @@ func (s *Store) release(w *call) {
 			h.slot.word.Store(h.word)
 			h.word = unheld
 		}
-		h.slot = nil
+		h.slot, h.cell = nil, nil
 	}
 	for _, sh := range w.locked {
 		sh.mu.Unlock()
@@ -192,9 +278,8 @@ func (s *Store) read(w *call, now stint.Instant) {
 		p, h := &w.Parts[i], &w.held[i]
 		p.At = now
 		switch {
-		case h.inMap:
-			h.cell, p.At = s.cellLocked(h.sh, p.Name, p.Take.Limit, now)
-			p.Record = h.cell.Record
+		case h.cell != nil:
+			p.Record, p.At = h.cell.Record, h.at
 		case h.slot == nil || h.word == untouched:
 			p.At = max(now, h.sh.table.Load().born)
 		default:
@@ -213,10 +298,9 @@ func (s *Store) write(w *call, now stint.Instant) {
 		p, h := &w.Parts[i], &w.held[i]
 		late(now, p.At, &p.Result)
 		switch {
-		case h.inMap:
+		case h.cell != nil:
 			h.cell.Record = p.Record
 			s.keepLocked(h.sh, p.Name, h.cell, now)
-			h.cell = nil
 		case h.slot != nil:
 			h.word = h.written(&p.Record, p.Take.Limit)
 		}
@@ -228,7 +312,8 @@ func (h *place) written(r *carry.Record, limit *stint.Limit) uint64 {
 	if r.Limit == nil {
 		return h.word // nobody has looked
 	}
-	state := min(r.Limit.Pack(&r.State), stateMask)
+	r.State.Written = 0 // else it would be in the map
+	state := r.Limit.Pack(&r.State)
 	switch {
 	case r.Limit == limit && (state != 0 || h.word != untouched):
 		return h.id<<stateBits | state

@@ -41,9 +41,10 @@ func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.I
 		return c, now
 	}
 	if c := s.fromTableLocked(sh, fp); c != nil {
+		s.keepLocked(sh, fp, c, now) // the table has it no more
 		return c, now
 	}
-	return &cell{Record: carry.Record{Limit: limit}}, max(now, sh.born)
+	return &cell{Record: carry.Record{Limit: limit}}, max(now, sh.born, sh.table.Load().born)
 }
 
 // fromTableLocked takes over a state that the table holds, written when the limit
@@ -108,6 +109,7 @@ func (s *Store) dropLocked(sh *shard, fp uint64, c *cell) {
 	delete(sh.wide, fp)
 	sh.cells.Add(-1)
 	s.bytes.Add(-c.bytes)
+	c.bytes = 0 // a call may hold the cell, and put it back
 }
 
 // dropExpiredLocked drops expired cells, looking at no more than most.

@@ -77,6 +77,7 @@ type part struct {
 	ride      int    // the same of what is decided with others, -1 by itself
 	word      int64  // the state that quick.lua found
 	unread    string // why its state cannot be read; "": it can
+	writes    bool   // of a test: denied, it would change its state all the same
 
 	result stint.Decision
 }
@@ -453,6 +454,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
 		}
+		p.writes = n[5] == 2
 		if n[2] < 0 {
 			p.result.RetryAfter = stint.Never
 		}

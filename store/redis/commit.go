@@ -41,28 +41,43 @@ const (
 
 // committer sends batches to one server, or to one partition of a Cluster, in groups. A
 // batch that finds nothing on its way leaves at once, by itself, on the caller's own
-// goroutine. Those that come meanwhile wait, and leave together in one script call as soon
-// as they are enough and a connection is free, or when what was on its way is back: a
-// server decides takes that come together in half the time.
+// goroutine. What happens to those that come meanwhile depends on the distance to the server,
+// which the committer measures:
+//
+//   - Near: they wait, and leave together in one script call as soon as they are enough and a
+//     connection is free, or when what was on its way is back. A server decides takes that
+//     come together in half the time.
+//   - Far: they leave at once too, as long as fewer groups are on their way than the server
+//     could decide in one round trip. A call that waited for the one before it would take two
+//     round trips, and a deadline of one and a half would fail a healthy server.
 //
 // A caller that waits no longer leaves the others alone: before the group has left it takes
 // its batch out, and nothing was charged; afterwards it goes without the answer.
 type committer struct {
-	mu      sync.Mutex
-	lanes   []lane // the first is used before the second
-	flying  int    // how many are busy
-	waiting []*passenger
+	mu       sync.Mutex
+	lanes    []lane // the first is used before the second
+	flying   int    // how many groups are on their way
+	waiting  []*passenger
+	distance distance
 }
 
-// lane is a connection that carries one group at a time: where a client never has two
-// commands on their way, and callers have deadlines, it needs no goroutines of its own.
+// lane is a connection. Near a server it carries one group at a time: where a client never has
+// two commands on their way, and callers have deadlines, it needs no goroutines of its own.
 type lane struct {
-	link  *link
-	busy  bool
-	since time.Time // when its group left
-	after time.Time // it failed, and is not used before
-	ends  time.Time // when a group last gave all that it wrote its end anew
-	renew bool      // the group on its way does; for whoever has the lane
+	link   *link
+	flying int       // groups on their way
+	since  time.Time // when the last of them left
+	after  time.Time // it failed, and is not used before
+	ends   time.Time // when a group last gave all that it wrote its end anew
+}
+
+// flight is a group that is about to leave, or on its way.
+type flight struct {
+	lane   int
+	client rueidis.Client
+	left   time.Time
+	renew  bool // it gives all that it writes its end anew
+	far    bool // others may leave on the same connection meanwhile
 }
 
 // newCommitter returns a committer with a lane for each link.
@@ -78,9 +93,10 @@ func newCommitter(links []link) *committer {
 type passenger struct {
 	batch *batch
 	kind  passage
-	until time.Time     // when its caller waits no longer; zero: never
-	left  bool          // it is on its way, under mu
-	done  chan struct{} // has room for the one word that it is back
+	ctx   context.Context // of its caller, until it leaves
+	until time.Time       // when its caller waits no longer, once it has left; zero: never
+	left  bool            // it is on its way, under mu
+	done  chan struct{}   // has room for the one word that it is back
 
 	reply []message // of decide.lua
 	err   error
@@ -102,29 +118,27 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	if b.gone { // that one is still on its way
 		p = new(passenger)
 	}
-	p.batch, p.kind, p.until, p.left = b, kind, time.Time{}, false
+	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
+	p.until = time.Time{}
 	p.reply, p.err = nil, nil
 	c.mu.Lock()
-	if c.flying == 0 {
-		lane, own, _ := c.pickLocked(client, time.Now())
+	if f, ok := c.aloneLocked(client); ok {
 		c.mu.Unlock()
 		err := errPanicked
 		defer func() {
 			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
-			c.land(lane, client, err)
+			c.land(f, client, err)
 		}()
-		err = fly(ctx, own, []*passenger{p}, c.lanes[lane].renew)
+		err = f.fly(ctx, []*passenger{p})
 		return p, false
 	}
 	if p.done == nil {
 		p.done = make(chan struct{}, 1)
 	}
-	p.until, _ = ctx.Deadline()
+	p.ctx = ctx
 	c.waiting = append(c.waiting, p)
-	if c.flying < len(c.lanes) {
-		if now := time.Now(); len(c.waiting) >= enough || c.heldUpLocked(-1, now) {
-			c.departLocked(client, now)
-		}
+	if now := time.Now(); c.roomLocked() && (len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
+		c.departLocked(client, now)
 	}
 	c.mu.Unlock()
 	select {
@@ -138,52 +152,78 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 // errPanicked stands for a panic that goes on to the caller: its lane is free again.
 var errPanicked = errors.New("redis: the client panicked")
 
+// aloneLocked returns the flight of a batch that leaves at once by itself; false where it has
+// to wait.
+func (c *committer) aloneLocked(first rueidis.Client) (flight, bool) {
+	if c.flying > 0 && (len(c.waiting) > 0 || !c.farLocked() || !c.roomLocked()) {
+		return flight{}, false
+	}
+	return c.pickLocked(first, time.Now())
+}
+
+// farLocked says whether the server is so far away that it could decide more groups in a
+// round trip than there are lanes.
+func (c *committer) farLocked() bool { return c.distance.groups() > len(c.lanes) }
+
+// roomLocked says whether another group may leave.
+func (c *committer) roomLocked() bool { return c.flying < max(len(c.lanes), c.distance.groups()) }
+
 // departLocked sends a group on another lane, if one is connected.
 func (c *committer) departLocked(first rueidis.Client, now time.Time) {
-	if lane, client, ok := c.pickLocked(first, now); ok {
-		go c.shuttle(lane, client, first, c.boardLocked())
+	if f, ok := c.pickLocked(first, now); ok {
+		go c.shuttle(f, first, c.boardLocked())
 	}
 }
 
-// pickLocked takes a free lane that is connected and does not rest, the first if it can be.
-// If nothing is on its way there is always one.
-func (c *committer) pickLocked(first rueidis.Client, now time.Time) (lane int, client rueidis.Client, ok bool) {
+// pickLocked has a group leave on a lane that is connected and does not rest: near the server
+// on the first that is free, far from it on the one with the fewest groups. If nothing is on
+// its way there is always one.
+func (c *committer) pickLocked(first rueidis.Client, now time.Time) (f flight, ok bool) {
+	far := c.farLocked()
+	best, client := -1, first
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if l.busy || now.Before(l.after) {
+		if now.Before(l.after) || l.flying > 0 && (!far || best >= 0 && l.flying >= c.lanes[best].flying) {
 			continue
 		}
-		client := first
+		connected := first
 		if i > 0 {
 			// Who is alone needs no second connection while the server is away.
-			if client = l.link.ready(c.flying > 0); client == nil {
+			if connected = l.link.ready(c.flying > 0); connected == nil {
 				continue
 			}
 		}
-		c.leaveOn(i, now)
-		return i, client, true
+		best, client = i, connected
+		if l.flying == 0 {
+			break
+		}
 	}
-	if c.flying > 0 {
-		return 0, nil, false
+	if best < 0 {
+		if c.flying > 0 {
+			return flight{}, false
+		}
+		best = 0
 	}
-	c.leaveOn(0, now)
-	return 0, first, true
+	return c.leaveOn(best, client, now, far), true
 }
 
-// leaveOn notes that a group leaves on a lane that was free.
-func (c *committer) leaveOn(lane int, now time.Time) {
+// leaveOn notes that a group leaves on a lane.
+func (c *committer) leaveOn(lane int, client rueidis.Client, now time.Time, far bool) flight {
 	l := &c.lanes[lane]
-	l.busy, l.since = true, now
-	if l.renew = now.Sub(l.ends) >= often; l.renew {
+	l.since = now
+	l.flying++
+	c.flying++
+	f := flight{lane: lane, client: client, left: now, renew: now.Sub(l.ends) >= often, far: far}
+	if f.renew {
 		l.ends = now
 	}
-	c.flying++
+	return f
 }
 
 // heldUpLocked says whether all groups on other lanes than this have been away for long.
 func (c *committer) heldUpLocked(lane int, now time.Time) bool {
 	for i := range c.lanes {
-		if l := &c.lanes[i]; i != lane && l.busy && now.Sub(l.since) < slow {
+		if l := &c.lanes[i]; i != lane && l.flying > 0 && now.Sub(l.since) < slow {
 			return false
 		}
 	}
@@ -207,21 +247,21 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 	return &passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
 
-// land is called when a batch that travelled alone is back: if others wait, and nothing
-// else is on its way, they leave.
-func (c *committer) land(lane int, first rueidis.Client, err error) {
+// land is called when a batch that travelled alone is back: if others wait, and may leave,
+// they do.
+func (c *committer) land(f flight, first rueidis.Client, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if lane, client, group := c.nextLocked(lane, first, err); len(group) > 0 {
-		go c.shuttle(lane, client, first, group)
+	if next, group := c.nextLocked(f, first, err); len(group) > 0 {
+		go c.shuttle(next, first, group)
 	}
 }
 
 // shuttle sends a group, and more while callers wait for it.
-func (c *committer) shuttle(lane int, client, first rueidis.Client, group []*passenger) {
+func (c *committer) shuttle(f flight, first rueidis.Client, group []*passenger) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
-		err := fly(ctx, client, group, c.lanes[lane].renew)
+		err := f.fly(ctx, group)
 		cancel()
 		for _, p := range group {
 			p.done <- struct{}{}
@@ -230,29 +270,31 @@ func (c *committer) shuttle(lane int, client, first rueidis.Client, group []*pas
 		// high. Let them run first, and they travel together.
 		runtime.Gosched()
 		c.mu.Lock()
-		lane, client, group = c.nextLocked(lane, first, err)
+		f, group = c.nextLocked(f, first, err)
 		c.mu.Unlock()
 	}
 }
 
-// nextLocked frees the lane of a group that is back, and returns the group that leaves
-// now and its lane. Some lane stays busy while somebody waits.
-func (c *committer) nextLocked(lane int, first rueidis.Client, err error) (int, rueidis.Client, []*passenger) {
-	l, now := &c.lanes[lane], time.Now()
-	l.busy = false
+// nextLocked notes that a group is back, and returns the flight of the group that leaves now.
+// Some group stays on its way while somebody waits.
+func (c *committer) nextLocked(f flight, first rueidis.Client, err error) (flight, []*passenger) {
+	l, now := &c.lanes[f.lane], time.Now()
+	l.flying--
 	c.flying--
 	if err != nil {
 		l.after = now.Add(rest)
+	} else {
+		c.distance.measured(now.Sub(f.left), now)
 	}
 	n := len(c.waiting)
-	if n == 0 || n < enough && c.flying > 0 && !c.heldUpLocked(lane, now) {
-		return 0, nil, nil
+	if n == 0 || n < enough && c.flying > 0 && !c.farLocked() && !c.heldUpLocked(f.lane, now) {
+		return flight{}, nil
 	}
-	lane, client, ok := c.pickLocked(first, now)
+	next, ok := c.pickLocked(first, now)
 	if !ok {
-		return 0, nil, nil
+		return flight{}, nil
 	}
-	return lane, client, c.boardLocked()
+	return next, c.boardLocked()
 }
 
 // boardLocked takes those who leave next out of the waiting: all that are decided by the
@@ -271,7 +313,10 @@ func (c *committer) boardLocked() []*passenger {
 			rest = append(rest, p)
 			continue
 		}
-		p.left = true
+		// Callers are asked for their deadlines only now: those of a guard begin when the
+		// call leaves.
+		p.until, _ = p.ctx.Deadline()
+		p.left, p.ctx = true, nil
 		group = append(group, p)
 	}
 	clear(c.waiting[len(rest):])
@@ -293,18 +338,21 @@ func deadline(group []*passenger) time.Time {
 	return last
 }
 
-// fly sends a group as one script call and hands out the answers, or the error. renew says
-// that all keys that are written get their ends anew.
-func fly(ctx context.Context, client rueidis.Client, group []*passenger, renew bool) error {
+// fly sends a group as one script call and hands out the answers, or the error.
+func (f flight) fly(ctx context.Context, group []*passenger) error {
+	if f.far {
+		ctx = shared{ctx}
+	}
+	client := f.client
 	var reply []message
 	var err error
 	switch kind := group[0].kind; {
 	case kind == byPing:
 		err = client.Do(ctx, client.B().Ping().Build()).Error()
 	case kind == byQuick && isFew(group):
-		err = execFew(ctx, client, group[0].batch, renew)
+		err = execFew(ctx, client, group[0].batch, f.renew)
 	case kind == byQuick:
-		err = execQuick(ctx, client, group, renew)
+		err = execQuick(ctx, client, group, f.renew)
 	default:
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}

@@ -60,7 +60,7 @@ func TestTravelTogether(t *testing.T) {
 	truth := memory.New(memory.Options{})
 	at := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	var alone, rode, left int
-	for flight := range 300 {
+	for round := range 300 {
 		at += stint.Instant(r.Int64N(900_000))
 		var group []*passenger
 		for range 1 + r.IntN(12) {
@@ -81,7 +81,7 @@ func TestTravelTogether(t *testing.T) {
 		if len(group) == 0 {
 			continue
 		}
-		if err := fly(t.Context(), client, group, r.IntN(4) == 0); err != nil {
+		if err := (flight{client: client, renew: r.IntN(4) == 0}).fly(t.Context(), group); err != nil {
 			t.Fatal(err)
 		}
 		var first, then []unit
@@ -106,7 +106,7 @@ func TestTravelTogether(t *testing.T) {
 		for _, u := range append(first, then...) {
 			for i, want := range u.decided(t, truth, at) {
 				if got := u.parts()[i].result; !reflect.DeepEqual(got, want) {
-					t.Fatalf("flight %d, %s: %+v, want %+v", flight, u.parts()[i].key, got, want)
+					t.Fatalf("round %d, %s: %+v, want %+v", round, u.parts()[i].key, got, want)
 				}
 			}
 		}

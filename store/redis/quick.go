@@ -64,6 +64,11 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 	}
 }
 
+// early says whether a state has more used than its bucket holds: the clock was set back.
+func (f *quickForm) early(st stint.State, now stint.Instant) bool {
+	return f.per == 0 && st.T > int64(now)+f.full
+}
+
 // units returns what a part takes, in the measure of its limit.
 func (p *part) units() int64 {
 	if p.cost > uint64(p.limit.Most()) {
@@ -258,6 +263,9 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 			return false
 		}
 		st := p.quick.state(p.word, b.found)
+		if p.quick.early(st, b.found) && p.cost > 0 && p.cost <= uint64(p.limit.Most()) {
+			return false // which a denied take corrects
+		}
 		p.result = p.limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed
 	}

@@ -99,7 +99,8 @@ type Options struct {
 //
 // Where units of a key are lent to nodes (see [stint.Loan]) its state says so, and lives
 // until the last loan is written off. NAMESPACE:epoch, in a Cluster one for each partition,
-// says since when the server forgot nothing; it is the one key that never expires. A server
+// says since when the server forgot nothing; it never expires, nor does NAMESPACE:secret (see
+// [Store.KeepSecret]). A server
 // that did not write it itself, or has none though this Store remembers one, has lost writes
 // and begins another epoch. Where the takes of a call lie in several partitions, each looks at its epoch
 // when it tests and when it charges, and lends when it tests.

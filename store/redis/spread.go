@@ -262,7 +262,10 @@ func (w *spread) deny(ctx context.Context) error {
 			list = append(list, errand{part: i, op: p.op, cost: p.cost, undo: p.undo})
 		case w.over[i]: // it would have passed: its own state, unchanged
 			p.result.RetryAfter = 0
-		case !p.result.Allowed && (overdraw || p.effects), overdraw && !p.held:
+			if p.limit.Spec().Hold { // a denied test told a later reset
+				list = append(list, errand{part: i})
+			}
+		case !p.result.Allowed && (overdraw || p.effects || p.writes), overdraw && !p.held:
 			list = append(list, errand{part: i, cost: p.cost + w.extra[i]})
 		}
 	}
@@ -350,5 +353,6 @@ func (w *spread) send(ctx context.Context, m mode, errands []*errand) {
 	}
 	for i, e := range errands {
 		e.result, e.failed, e.passed = b.parts[i].result, err, passed
+		w.parts[e.part].writes = b.parts[i].writes
 	}
 }

@@ -66,7 +66,7 @@ func counts(t *stint.Take, d *stint.Decision) bool {
 	if !steady(t.Limit) {
 		return true
 	}
-	st := stint.State{T: int64(d.At.Add(d.ResetAfter))}
+	st := stint.State{T: int64(d.At.Add(d.ResetAfter)), Written: d.At}
 	return t.Limit.Test(&st, d.At, uint64(t.Cost)).RetryAfter == d.RetryAfter
 }
 
@@ -130,7 +130,7 @@ func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.De
 
 // count returns the answer of a steady bucket in which nobody took anything since.
 func (r *record) count(cost uint32, now moment) stint.Decision {
-	st := stint.State{T: int64(r.said.At.Add(r.said.ResetAfter))}
+	st := stint.State{T: int64(r.said.At.Add(r.said.ResetAfter)), Written: r.said.At}
 	return r.limit.Test(&st, r.said.At.Add(now.since(r.asked)), uint64(cost))
 }
 

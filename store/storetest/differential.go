@@ -36,6 +36,12 @@ func differential(t *testing.T, o Options) {
 				return again
 			})
 		}
+		if o.Scattered && count(h.limits, isLog) > 1 { // see Options.Scattered
+			h.limits = slices.DeleteFunc(h.limits, func(l *stint.Limit) bool { return l.Spec().MinInterval > 0 })
+		}
+		if len(h.limits) == 0 {
+			continue
+		}
 		store, model := start(t, o), tester{t, new(Model)}
 		for step := range 100 {
 			call := h.next(o.Backwards)
@@ -51,6 +57,18 @@ func differential(t *testing.T, o Options) {
 			h.remember(call, want)
 		}
 	}
+}
+
+func isLog(l *stint.Limit) bool { return l.Algorithm() == stint.SlidingLog }
+
+// count returns how many limits are of a kind.
+func count(limits []*stint.Limit, is func(*stint.Limit) bool) (n int) {
+	for _, l := range limits {
+		if is(l) {
+			n++
+		}
+	}
+	return n
 }
 
 // forgiveWait lets who leans on others be told to wait also for what denied takes of
@@ -175,6 +193,7 @@ func (h *history) remember(call stint.Call, answer []stint.Decision) {
 // randomLimit returns a limit with small numbers of any algorithm.
 func randomLimit(r *rand.Rand) *stint.Limit {
 	spec := stint.Spec{
+		RoundRate: true,
 		Algorithm: pick(r, stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow),
 		Requests:  pick[uint32](r, 0, 1, 2, 3, 5, 10, 60),
 		Per:       pick(r, 10*time.Millisecond, time.Second, 7*time.Second, time.Minute, time.Hour),

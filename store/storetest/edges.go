@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -141,6 +142,10 @@ func errorsOf(t *testing.T, o Options) {
 		want  error
 	}{
 		{"no limit", noon, []stint.Take{good, {Key: "a"}}, stint.ErrNoLimit},
+		{"zero limit", noon, []stint.Take{good, {Key: "a", Limit: new(stint.Limit), Cost: 1}}, stint.ErrNoLimit},
+		{"zero limit apart", noon, []stint.Take{good, {Key: "a", Limit: new(stint.Limit), Cost: 1, Apart: true}}, stint.ErrNoLimit},
+		{"no key alone", noon, []stint.Take{{Limit: limits[0], Cost: 1}}, stint.ErrNoKey},
+		{"zero limit alone", noon, []stint.Take{{Key: "a", Limit: new(stint.Limit), Cost: 1}}, stint.ErrNoLimit},
 		{"no key", noon, []stint.Take{good, {Limit: limits[0]}}, stint.ErrNoKey},
 		{"no key apart", noon, []stint.Take{good, {Limit: limits[0], Apart: true}}, stint.ErrNoKey},
 		{"before 1970", -1, []stint.Take{good}, stint.ErrTime},
@@ -161,6 +166,29 @@ func errorsOf(t *testing.T, o Options) {
 				t.Errorf("charged by a call that was an error: %+v", d)
 			}
 		})
+	}
+	s := start(t, o)
+	if taker, ok := s.Store.(interface {
+		Take(key stint.Key, limit *stint.Limit, cost uint32) stint.Decision
+	}); ok { // it has no error to return
+		for name, test := range map[string]struct {
+			key   stint.Key
+			limit *stint.Limit
+			want  error
+		}{
+			"no key":     {"", limits[0], stint.ErrNoKey},
+			"no limit":   {"a", nil, stint.ErrNoLimit},
+			"zero limit": {"a", new(stint.Limit), stint.ErrNoLimit},
+		} {
+			said := func() (said any) {
+				defer func() { said = recover() }()
+				taker.Take(test.key, test.limit, 1)
+				return nil
+			}()
+			if text, ok := said.(string); !ok || !strings.Contains(text, test.want.Error()) {
+				t.Errorf("Take with %s: %v, want a panic that says %q", name, said, test.want)
+			}
+		}
 	}
 	t.Run("same numbers of another limit", func(t *testing.T) {
 		s := start(t, o)

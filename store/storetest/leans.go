@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func reservations(t *testing.T, o Options) {
 			end(stint.Refund, first, 4, 7)
 		}
 	})
+	t.Run("promises", func(t *testing.T) { promises(t, o) })
 	t.Run("over time", func(t *testing.T) {
 		s := start(t, o)
 		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Hold: true})
@@ -54,6 +56,47 @@ func reservations(t *testing.T, o Options) {
 			}
 		}
 	})
+}
+
+// promises: whoever is denied beside open reservations passes at the promised time, and not
+// before, though none of them came back; also where some did before.
+func promises(t *testing.T, o Options) {
+	s := start(t, o)
+	for _, step := range []bool{false, true} {
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 3, Hold: true, Step: step})
+		for ended := range 3 {
+			for cost := uint32(1); cost <= 3; cost++ {
+				for _, op := range []stint.Op{stint.Settle, stint.Refund} {
+					key := stint.Key(fmt.Sprint(step, ended, cost, op))
+					var undo []stint.Decision
+					for i := range 3 {
+						undo = append(undo, s.take(noon.Add(time.Duration(i)*time.Second), key, limit, 1))
+					}
+					at := noon.Add(4 * time.Second)
+					for i := range ended {
+						s.decide(at, stint.Take{Key: key, Limit: limit, Cost: 1, Op: op, Undo: &undo[i]})
+					}
+					d := s.take(at, key, limit, cost)
+					if op == stint.Refund && cost <= uint32(ended) {
+						if !d.Allowed {
+							t.Errorf("key %s: %+v, though as much was given back", key, d)
+						}
+						continue
+					}
+					then := at.Add(d.RetryAfter)
+					if d.Allowed || d.ResetAfter < d.RetryAfter {
+						t.Fatalf("key %s: %+v", key, d)
+					}
+					if early := s.take(then-1, key, limit, cost); early.Allowed {
+						t.Errorf("key %s: passes 1µs before the promised %v", key, d.RetryAfter)
+					}
+					if d := s.take(then, key, limit, cost); !d.Allowed {
+						t.Errorf("key %s: denied at the promised time, then %+v", key, d)
+					}
+				}
+			}
+		}
+	}
 }
 
 // leans: a take that fits its own limit passes whatever it leans on holds, and

@@ -41,7 +41,9 @@ type Options struct {
 	// Scattered says that the keys of a call may lie on several servers: a call then
 	// need not see all of them at one moment, where calls collide a place in a leaky
 	// bucket may pass unused, and who leans on others and is denied may be told to wait
-	// also for the debt of that denial.
+	// also for the debt of that denial. Of a key whose numbers have just changed it need not
+	// know when the last request was, so that beside another denial a take that min_interval
+	// denies may be shown as one that would pass.
 	Scattered bool
 
 	// Upright says that what is leaned on is kept elsewhere than other keys: then the suite

@@ -13,6 +13,8 @@
 -- a take of n units passes if used + n*charge <= full (and used <= max_wait), and
 -- makes t = clock(now) + used + n*charge. A leaky bucket delays it by used.
 --
+-- Above full, t is followed by the time of the write: "1b ...|1767225600123456 @1767225500000000".
+--
 -- full is below 2^51 and t at most 2^52, so all sums are exact. Forced debts are cut
 -- at the end of time.
 
@@ -58,6 +60,42 @@ local function bucket_add(l, t, now, cost)
   local c = clock(l, now)
   local most = clock(l, END)
   return min(c + max(0, t - c) + min(cost * l.charge, most), most)
+end
+
+-- bucket_full says whether more is used than the bucket holds, and what t is when it is full.
+local function bucket_full(l, st, now)
+  local t = clock(l, st.log and max(now, tail(st.log) or 0) or now) + l.full
+  return st.t > t, t
+end
+
+-- bucket_until returns when no more is used than a level, by the bucket's clock, if nothing comes
+-- back that is lent or reserved.
+local function bucket_until(l, st, now, level)
+  local at = st.log and max(now, tail(st.log) or 0) or now
+  local t, ends = (st.loans and lending or l.kind).ends(l, st, at)
+  local kept = 0
+  for _, e in ipairs(ends) do
+    kept = kept + e.n
+  end
+  for _, e in ipairs(ends) do
+    local ready = max(at, unclock(l, t - level))
+    if kept * l.charge <= level and ready < e.at then
+      return ready
+    end
+    t, kept = max(t, clock(l, e.at) + kept * l.charge), kept - e.n
+  end
+  return max(at, unclock(l, max(0, t - level)))
+end
+
+-- level_allowed returns how much may be used of old, by its clock, if so many units of p may be.
+local function level_allowed(p, old, left)
+  if p.step or old.step then
+    if not p.step then
+      left = min(left, floor(p.wait / p.charge))
+    end
+    return left * old.charge
+  end
+  return muldown(min(left * p.charge, p.wait), old.charge, p.charge)
 end
 
 local function bucket_numbers(l, words)
@@ -133,6 +171,18 @@ kinds.b = {
   end,
   expiry = function(l, st)
     return bucket_expiry(l, st.t)
+  end,
+  dated = function()
+    return 0
+  end,
+  shift = function(l, st, from, to)
+    local used = in_use(l, st.t, from)
+    st.t = used > 0 and clock(l, to) + used or 0
+  end,
+  full = bucket_full,
+  -- ends returns t, and of all that is kept from being refilled the units and until when.
+  ends = function(_, st)
+    return st.t, {}
   end,
 }
 kinds.s = kinds.b

@@ -29,8 +29,14 @@ local UNITS = 2 ^ 47 -- no more units than these are debited at once
 --   report(l, st, now)       returns remaining, reset_after, and the time it was decided for
 --                            where that is not now
 --   untouched(st)            says whether nothing has to be remembered
---   seen(p, now, units)      returns a state of so many units, just taken, and writes nothing,
---                            where add writes at once
+--   wait(l, st, now, left)   returns how long until no more than left units count
+--   dated(l, st)             returns a time before which a state was not written, as far as it says
+--   shift(l, st, from, to)   makes the state at one time the same state at another
+--   roll(l, st, now)         works off what the windows up to now do of a state that defers
+--   blend(p, st, now, units) puts units into the state of an untouched key, just taken
+--
+-- A state above full use, whose excess does not follow from its window, carries the time of its
+-- last write behind an @, see above.go in the root package: st.written.
 local kinds = {}
 
 -- lending are the functions of lend.lua, none where that is not part of the script.
@@ -87,9 +93,50 @@ local function muldiv(a, b, c)
   return q, r
 end
 
--- suffix returns what a state that is lent ends with.
+-- mulup returns ceil(a*b/c), at most 2^52, for a, b < 2^52 and 0 < c < 2^52.
+local function mulup(a, b, c)
+  local whole = floor(a / c)
+  local q, rest = muldiv(b, a - whole * c, c)
+  if rest > 0 then
+    q = q + 1
+  end
+  return min(whole * b + q, 2 ^ 52)
+end
+
+-- muldown returns floor(a*b/c), at most 2^53, for a, b < 2^52 and 0 < c < 2^52.
+local function muldown(a, b, c)
+  local whole = floor(a / c)
+  return min(whole * b + muldiv(b, a - whole * c, c), 2 ^ 53)
+end
+
+-- written_text returns what a state ends with that says when it was written.
+local function written_text(st)
+  return st.written and ' @' .. int(st.written) or ''
+end
+
+-- read_written takes that off: the rest, and the time.
+local function read_written(text)
+  local rest, at = match(text, '^(.*) @(%d+)$')
+  if not rest then
+    return text
+  end
+  return rest, tonumber(at)
+end
+
+-- suffix returns what a state ends with that says when it was written, or is lent.
 local function suffix(st)
-  return st.loans and lending.text(st.loans) or ''
+  return written_text(st) .. (st.loans and lending.text(st.loans) or '')
+end
+
+-- spans returns in how many windows so many units count.
+local function spans(l, units)
+  return ceildiv(units, l.most)
+end
+
+-- length returns how long a window is; of a calendar, day to year, as a mean of many.
+local LENGTHS = { 86400000000, 604800000000, 2629746000000, 31556952000000 }
+local function length(l)
+  return l.letter == 'c' and LENGTHS[l.per] or l.per
 end
 
 -- The head of every state says under which numbers it was written:
@@ -141,4 +188,63 @@ kinds.u = {
   end,
   add = function() end,
   sub = function() end,
+  dated = function()
+    return 0
+  end,
 }
+
+-- SKEW is how many microseconds later than now a state may have been written without being from
+-- the future, see above.go in the root package.
+local SKEW = 5000000
+
+-- present moves back a state that is from the future: one that was written later than now, or
+-- where that is not said, cannot have been written before it. A bucket that has more used than it
+-- holds and does not say when it was written counts as full.
+local function present(l, st, now)
+  if l.most == 0 then
+    return
+  end
+  local from, slack, to = st.written, SKEW, now
+  if not from then
+    from, slack = l.kind.dated(l, st), l.kind.full and 600000000 or length(l)
+    to = now + (l.block or 0) -- nobody knows how far into a block that was
+  end
+  if from > now + slack then
+    l.kind.shift(l, st, from, to)
+    st.moved = true
+    if st.written then
+      st.written = now
+    end
+  end
+  if l.kind.full and not st.written then
+    local over, t = l.kind.full(l, st, now)
+    if over then
+      st.t, st.moved = t, true
+    end
+  end
+end
+
+-- defer_most returns how many units a state may hold that defers them from a time on: those that
+-- are worked off before the end of time.
+local function defer_most(l, at)
+  return min(UNITS, l.most * floor((END - at) / length(l)))
+end
+
+-- turn makes a state that of now, before it is charged.
+local function turn(l, st, now)
+  if st.written and l.kind.roll then
+    l.kind.roll(l, st, now)
+  end
+end
+
+-- mark notes when a state was written that is above full use.
+local function mark(l, st, now)
+  if l.kind.full then
+    st.written = l.kind.full(l, st, now) and now or nil
+  elseif st.written and l.kind.deferred(st) > l.most then
+    l.kind.less(l, st)
+    st.written = now
+  else
+    st.written = nil
+  end
+end

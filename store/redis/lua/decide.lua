@@ -32,7 +32,8 @@
 --
 --   allowed, remaining, retry_after, reset_after, delay, over, ahead
 --
--- with times in microseconds and -1 for never; remaining below 0 is a debt that is carried; ahead is how much later than the time
+-- over is 2 where a test is denied and the take would write its state all the same. Times are in
+-- microseconds, -1 for never; remaining below 0 is a debt that is carried; ahead is how much later than the time
 -- of the group the take counts, where its key has seen later ones. A take with a loan adds
 --
 --   grant, held, lease, empty, recall, began
@@ -145,92 +146,157 @@ local function expiry(p)
   return (p.st.loans and lending or p.kind).expiry(p, p.st)
 end
 
--- A state that was written under other numbers stays under them, as p.old, until something
--- is charged, as carry.Record has it. Meanwhile p.st is what it means under the numbers of
--- p: of p.carried units, they were just taken.
+-- A state that was written under other numbers stays under them, as p.old, until it is written
+-- anew, as carry.Record has it. Meanwhile p.st is what it means under the numbers of p: the same
+-- state, where those read it as it stands, else so many units that were just taken (p.converts).
 
 -- used_before returns what counts as taken under the old numbers, a debt whole.
 local function used_before(old, now)
-  if old.most == 0 or old.letter == 'm' and expiry(old) <= now then
+  if old.letter == 'm' and expiry(old) <= now then
     return 0
   end
   return old.kind.used(old, old.st, now)
 end
 
--- put puts units into a state that is that of an untouched key.
-local function put(p, st, now, units)
-  if p.letter == 'm' then
-    p.kind.carried(p, st, now, units)
-  elseif units > 0 then
-    p.kind.add(p, st, now, units)
+-- reads says whether a limit reads states of another as they stand.
+local function reads(head, old)
+  if match(head, '^1[bshiq]') then -- all but the last number, the burst
+    return match(head, '^(.*) %d+$') == match(old, '^(.*) %d+$')
   end
+  local letter, rest = match(head, '^1(%a) %d+ (.*)$')
+  local other, more = match(old, '^1(%a) %d+ (.*)$')
+  return rest == more and (letter == other or match(letter .. other, '^[km][km]$') ~= nil)
+end
+
+local function copy(kind, st)
+  if kind.copy then
+    return kind.copy(st)
+  end
+  return { t = st.t, n = st.n, stop = st.stop, written = st.written, log = st.log and copy_queue(st.log) }
+end
+
+-- adopt makes p.st of what stands under the old numbers.
+local function adopt(p, now)
+  local old = p.old
+  p.st = copy(p.kind, old.st)
+  if p.letter == 'l' and p.st.total > 0 then
+    p.st.larger = max(p.st.larger, old.most)
+  end
+  if p.kind.less and (p.st.written or p.letter == 'd') then
+    p.kind.less(p, p.st)
+  end
+  turn(p, p.st, now)
+  mark(p, p.st, now)
+  if p.kind.expiry(p, p.st) <= now then
+    p.st = p.kind.blank(p.key)
+    p.st.whole = true
+  end
+end
+
+-- convert makes p.st of what was used under the old numbers.
+local function convert(p, now)
+  local old = p.old
+  turn(old, old.st, now)
+  local used = used_before(old, now)
+  p.st = p.kind.blank(p.key)
+  p.st.whole = true
+  if used == 0 then
+    return
+  elseif not p.kind.full then
+    p.kind.blend(p, p.st, now, used)
+    if used > p.most and p.letter ~= 'd' then
+      p.st.written = now
+      p.kind.less(p, p.st)
+      turn(p, p.st, now)
+    end
+    if p.letter == 'l' and p.kind.expiry(p, p.st) <= now then
+      p.st = p.kind.blank(p.key)
+      p.st.whole = true
+    end
+  elseif p.step or old.step then
+    p.st.t = bucket_add(p, 0, now, used)
+  else
+    local at = old.st.log and max(now, tail(old.st.log) or 0) or now
+    local t = old.kind.ends(old, old.st, at)
+    p.st.t = min(now + mulup(in_use(old, t, at), p.charge, old.charge), END)
+  end
+  mark(p, p.st, now)
 end
 
 -- look makes p.st of what is under the old numbers.
 local function look(p, now)
   local old = p.old
-  p.carried = min(used_before(old, now), old.most, p.most)
-  if p.kind.seen then
-    p.st = p.kind.seen(p, now, p.carried)
-    return
+  p.converts, p.stands = false, old.most > 0 and p.most > 0 and reads(p.head, old.head)
+  if p.stands then
+    adopt(p, now)
+  elseif p.most == 0 or old.most == 0 then
+    p.st = p.kind.blank(p.key)
+    p.st.whole = true
+  else
+    convert(p, now)
+    p.converts = not p.kind.untouched(p.st)
   end
-  p.st = p.kind.blank(p.key)
-  if p.carried > 0 then
-    put(p, p.st, now, p.carried)
-  end
+  present(p, p.st, now)
   if old.st.loans then
-    lending.carried(p, old.st.loans, now)
+    lending.carried(p, old.st.loans)
   end
 end
 
 -- renew carries a state over: from now on it stands under the numbers of p.
-local function renew(p, now)
+local function renew(p)
   if not p.old then
     return
   end
-  if p.kind.load then -- which writes piece by piece, not the whole
-    call('DEL', p.key)
-    p.st = p.kind.blank(p.key)
-    if p.carried > 0 then
-      put(p, p.st, now, p.carried)
+  if p.letter == 'k' or p.letter == 'm' then
+    if not p.stands or not next(p.st.before) then
+      call('DEL', p.key)
     end
   end
   p.old, p.st.dirty = nil, true
 end
 
--- until_left returns how long until so much is gone under the old numbers that cost units
--- fit under those of p.
-local function until_left(p, now, cost)
-  local old, left, retry = p.old, p.most - cost, 0
-  if p.letter == 'q' and p.wait < huge then
-    left = min(left, floor(p.wait / p.charge))
+-- wait_for returns how long until a cost fits that does not now, if the state stays under the old
+-- numbers meanwhile.
+local function wait_for(p, now, cost)
+  local old, left = p.old, p.most - cost
+  if p.kind.full then
+    return bucket_until(old, old.st, now, level_allowed(p, old, left)) - now
+  elseif p.letter == 'l' and not old.st.deferred then
+    return log_wait(p, old, now, left) - now
+  elseif (p.min_interval or 0) > 0 then
+    left = 0
   end
-  local n = old.most - left
-  if n > 0 and not old.kind.fits(old, old.st, now, n) then
-    retry = (old.st.loans and lending or old.kind).retry(old, old.st, now, n)
+  if old.kind.used(old, old.st, now) <= left then
+    return 0
   end
-  if (p.min_interval or 0) > 0 then
-    retry = max(retry, old.st.last + min(p.min_interval, old.per) - now)
-  end
-  return retry
+  return old.kind.wait(old, old.st, now, left)
 end
 
--- reset_before returns when a key under old numbers will be untouched.
-local function reset_before(p, now)
-  if match(p.letter, '[bhwcd]') then -- which tell what is used, or when their own window ends
-    return p.reset
-  elseif (p.min_interval or 0) > 0 then
-    return max(0, p.old.st.last + p.per - now)
+-- answer_before answers for a state under old numbers: who is denied waits until enough is gone
+-- under those, or writes the new ones, where it passes sooner so and all is gone no later.
+local function answer_before(p, now, cost, looks)
+  local left = p.reset
+  local _, gone = p.old.kind.report(p.old, p.old.st, now)
+  if not looks then
+    local wait = max(0, wait_for(p, now, cost))
+    p.writes = p.retry < wait and left <= gone
+    if p.writes then
+      return
+    end
+    p.retry = wait
   end
-  local _, after = p.old.kind.report(p.old, p.old.st, now)
-  return after
+  if match(p.letter, '[wcd]') then -- which always tell their own end
+    gone = max(gone, p.kind.none(p, now))
+  elseif looks and match(p.letter, '[bh]') then -- which tell what is used
+    gone = min(gone, left)
+  end
+  p.reset = looks and gone or max(gone, p.retry) -- what is reserved may outlast the reset
 end
 
 -- What a take answers: p.allowed, p.remaining, p.retry and p.reset at the present state.
 
 local function answer(p, now, cost, allowed)
-  p.allowed, p.retry, p.delay, p.at = allowed, 0, 0, nil
-  local before = p.old and p.carried > 0
+  p.allowed, p.retry, p.delay, p.at, p.writes = allowed, 0, 0, nil, false
   if p.most == 0 then
     p.remaining, p.reset = 0, 0
     if p.kind.none then
@@ -238,21 +304,18 @@ local function answer(p, now, cost, allowed)
     end
   else
     p.remaining, p.reset, p.at = p.kind.report(p, p.st, now)
-    if before then
-      p.reset = reset_before(p, now)
+  end
+  local never = not allowed and cost > p.most
+  if never then
+    p.retry = huge
+  elseif not allowed then
+    p.retry = (p.st.loans and lending or p.kind).retry(p, p.st, now, cost)
+    if p.kind == kinds.h then -- what is reserved may outlast the reset
+      p.reset = max(p.reset, p.retry)
     end
   end
-  if allowed then
-    return
-  end
-  if cost > p.most then
-    p.retry = huge
-  elseif before then
-    p.retry = until_left(p, now, cost)
-  elseif p.st.loans then
-    p.retry = lending.retry(p, p.st, now, cost)
-  else
-    p.retry = p.kind.retry(p, p.st, now, cost)
+  if p.old and p.converts then
+    answer_before(p, now, cost, allowed or never)
   end
 end
 
@@ -261,21 +324,33 @@ local function fits(p, now, cost)
 end
 
 local function add(p, now, cost)
+  turn(p, p.st, now)
   p.kind.add(p, p.st, now, cost)
+  mark(p, p.st, now)
   p.st.dirty = true
 end
 
--- charge debits units that nobody asks for. Where more is used than a new, lower limit
--- holds, nothing is cut: they are added under the old numbers. It returns where.
+-- charge debits units that nobody asks for.
 local function charge(p, now, units)
-  local old = p.old
-  if old and p.most <= old.most and used_before(old, now) > p.most then
-    add(old, now, units)
-    return old
-  end
-  renew(p, now)
+  renew(p)
   add(p, now, units)
-  return p
+end
+
+-- count_denied puts a denied try into a log, which grows no further than what it may hold.
+local function count_denied(p, now, cost)
+  renew(p)
+  turn(p, p.st, now)
+  if not p.st.written then
+    p.kind.tidy(p, p.st, now)
+  end
+  local most = max(p.most, p.st.larger, p.st.total)
+  add(p, now, cost)
+  p.kind.keep_newest(p, p.st, most)
+end
+
+-- corrects says whether a take writes down a state that was moved back, even where it is denied.
+local function corrects(p, cost)
+  return p.st.moved and cost > 0 and (cost <= p.most or p.overdraw)
 end
 
 -- take asks for the cost and takes it if it is there.
@@ -283,16 +358,22 @@ local function take(p, now, cost)
   if p.most == 0 then
     return answer(p, now, cost, cost == 0)
   end
-  if p.kind.tidy then
-    p.kind.tidy(p, p.st, now)
+  if not p.old then
+    if corrects(p, cost) then
+      p.st.dirty = true
+    end
+    if p.kind.tidy and not p.st.deferred then
+      p.kind.tidy(p, p.st, now)
+    end
   end
   if fits(p, now, cost) then
     local delay = 0
     if cost > 0 then
       delay = p.kind.delay and p.kind.delay(p, p.st, now) or 0
-      renew(p, now)
+      renew(p)
       if p.kind.charge then
         p.kind.charge(p, p.st, now, cost)
+        mark(p, p.st, now)
         p.st.dirty = true
       else
         add(p, now, cost)
@@ -305,13 +386,15 @@ local function take(p, now, cost)
   if p.overdraw then
     charge(p, now, min(cost, UNITS))
   elseif p.count_denied and cost <= p.most then
-    local at = charge(p, now, cost)
-    at.kind.keep_newest(at, at.st, at.most)
+    count_denied(p, now, cost)
   elseif p.kind.opens and p.kind.opens(p, p.st, now, cost) then
-    renew(p, now)
+    renew(p)
     add(p, now, 0)
   end
   answer(p, now, cost, false)
+  if p.writes then
+    renew(p)
+  end
 end
 
 local function reset(p, now)
@@ -329,9 +412,7 @@ local function owe(p, now, units)
   if not p.key or p.most == 0 then
     return answer(p, now, 0, true)
   end
-  local before = p.old and p.carried > 0
-  local used = before and used_before(p.old, now) or p.kind.used(p, p.st, now)
-  local debit = min(units, UNITS, max(0, 2 * p.most - used))
+  local debit = min(units, UNITS, max(0, 2 * p.most - p.kind.used(p, p.st, now)))
   if debit > 0 then
     charge(p, now, debit)
   end
@@ -352,10 +433,13 @@ local function act(p, now)
   elseif p.op == FORCE and charges then
     charge(p, now, min(p.cost, UNITS))
   elseif p.op == BACK and charges and expiry(at) > now then
+    turn(at, at.st, now)
     at.kind.sub(at, at.st, now, min(p.cost, UNITS), p.undo)
+    mark(at, at.st, now)
     at.st.dirty = true
   elseif p.op == SETTLE and charges and at.kind.settle and p.undo then
     at.kind.settle(at, at.st, now, p.cost, p.undo)
+    mark(at, at.st, now)
     at.st.dirty = true
   end
   if p.old then
@@ -367,12 +451,15 @@ end
 -- decode returns the state of a limit that a text says, as it is now.
 local function decode(l, text, now)
   local bar = string.find(text, '~', 1, true)
+  local rest, written = read_written(bar and string.sub(text, 1, bar - 1) or text)
+  local st = l.kind.decode(rest)
+  st.written = written
+  present(l, st, now)
   if not bar then
-    return l.kind.decode(text)
+    return st
   elseif not lending.read then
     error('STINT-NEEDS ~', 0)
   end
-  local st = l.kind.decode(string.sub(text, 1, bar - 1))
   st.loans = lending.read(string.sub(text, bar + 1))
   lending.tidy(l, st, now)
   return st
@@ -380,7 +467,11 @@ end
 
 -- written_as says under which other numbers the state was written.
 local function written_as(p, head)
-  p.old = setmetatable({ key = p.key, found = true }, { __index = read(head, {}) })
+  local l = { key = p.key, found = true }
+  if p.bounds and reads(p.head, head) then -- the same calendar
+    l.bounds = p.bounds
+  end
+  p.old = setmetatable(l, { __index = read(head, {}) })
   return p.old
 end
 
@@ -388,29 +479,30 @@ local function load(p, now)
   if p.letter == 'c' then
     window(p, now) -- or an error, while nothing is changed
   end
+  local at, st, head = p, nil, nil
   if p.kind.load then
-    local st, head = p.kind.load(p.key)
-    p.found = head ~= nil
-    local at = p
+    st, head = p.kind.load(p.key)
     if head and head ~= p.head then
       at = written_as(p, head)
     end
-    at.st = st
-    return
+    present(at, st, now)
+  else
+    local value, rest = p.key and call('GET', p.key), nil
+    if value then
+      head, rest = parse(value)
+      if head ~= p.head then
+        at = written_as(p, head)
+      end
+      st = decode(at, rest, now)
+    else
+      st = p.kind.blank()
+    end
   end
-  local value = p.key and call('GET', p.key)
-  if not value then
-    p.st = p.kind.blank()
-    return
+  p.found, at.st = head ~= nil, st
+  st.deferred = st.written and not at.kind.full
+  if st.deferred and at == p and not p.kind.lazy then
+    turn(p, st, now)
   end
-  local head, rest = parse(value)
-  p.found = true
-  if head == p.head then
-    p.st = decode(p, rest, now)
-    return
-  end
-  local old = written_as(p, head)
-  old.st = decode(old, rest, now)
 end
 
 -- text returns what an error says.
@@ -502,6 +594,9 @@ local function test(group, now)
           over, retry = false, max(retry, group[on].retry)
         end
       end
+      if over then
+        answer(p, now, 0, true)
+      end
       p.allowed, p.over, p.retry = over, over, min(p.retry, retry)
     end
     pass = pass and (p.op ~= ASK or p.only or p.allowed)
@@ -561,7 +656,11 @@ local function decide(group, now, spare, mode)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset
-    result[i + 5], result[i + 6], result[i + 7] = p.delay, p.over and 1 or 0, (p.at or now) - now
+    local over = p.over and 1 or 0
+    if mode == TEST and not p.allowed and (p.writes or not p.old and corrects(p, p.cost)) then
+      over = 2
+    end
+    result[i + 5], result[i + 6], result[i + 7] = p.delay, over, (p.at or now) - now
     local a = p.loan
     if a then
       result[i + 8], result[i + 9], result[i + 10], result[i + 11] = a.grant, a.held, a.lease, a.empty

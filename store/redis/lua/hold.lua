@@ -38,6 +38,23 @@ local function hold_tidy(l, st, now)
   prune(st.log, old)
 end
 
+-- hold_retry returns when cost units fit if nothing reserved is settled or given back: as
+-- many of the oldest reservations as leave no room for the units have to become too old.
+local function hold_retry(l, st, now, cost)
+  local t, old = held(l, st, now)
+  local q, reserved = st.log, st.log.total
+  for i = q.first, q.last do
+    if q.at[i] > old then
+      if reserved + cost <= l.most then
+        break
+      end
+      t = max(t, clock(l, q.at[i] + MAX_HOLD) + reserved * l.charge)
+    end
+    reserved = reserved - q.n[i]
+  end
+  return bucket_retry(l, t, now, cost)
+end
+
 -- free ends up to cost units of the reservation made at a time; it returns how many.
 local function free(l, st, now, cost, at)
   hold_tidy(l, st, hold_time(st, now))
@@ -50,6 +67,24 @@ local function free(l, st, now, cost, at)
 end
 
 kinds.h = {
+  full = bucket_full,
+  dated = function(_, st)
+    return tail(st.log) or 0
+  end,
+  shift = function(l, st, from, to)
+    kinds.b.shift(l, st, from, to)
+    move(st.log, to - from)
+  end,
+  ends = function(l, st, at)
+    local list = {}
+    for i = st.log.first, st.log.last do
+      local stop = st.log.at[i] + MAX_HOLD
+      if stop > at then
+        list[#list + 1] = { at = stop, n = st.log.n[i] }
+      end
+    end
+    return held(l, st, at), list
+  end,
   numbers = bucket_numbers,
   blank = function()
     return { t = 0, log = new_queue() }
@@ -67,7 +102,7 @@ kinds.h = {
     for i = st.log.first, st.log.last do
       text[#text + 1] = int(st.log.at[i]) .. ' ' .. int(st.log.n[i])
     end
-    call('SET', key, table.concat(text, ' '), 'PX', ttl)
+    call('SET', key, table.concat(text, ' ') .. written_text(st), 'PX', ttl)
   end,
   untouched = function(st)
     return st.t == 0 and st.log.total == 0
@@ -92,8 +127,7 @@ kinds.h = {
   end,
   retry = function(l, st, now, cost)
     local at = hold_time(st, now)
-    local t = held(l, st, at)
-    return bucket_retry(l, t, at, cost) + at - now
+    return hold_retry(l, st, at, cost) + at - now
   end,
   add = function(l, st, now, cost)
     local at = hold_time(st, now)

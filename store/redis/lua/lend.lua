@@ -95,7 +95,7 @@ function lending.tidy(l, st, now)
     end
     return
   end
-  local stop = l.kind.expiry(l, st) -- 0: nothing was taken
+  local stop = st.n > 0 and window_stop(l, st) or 0 -- 0: nothing was taken
   local over = stop > 0 and stop <= now
   for i = #loans, 1, -1 do
     local o = loans[i]
@@ -103,6 +103,15 @@ function lending.tidy(l, st, now)
       table.remove(loans, i)
     end
   end
+end
+
+-- ends returns t, and of all that is lent the units and until when, as kinds.b.ends does.
+function lending.ends(_, st)
+  local list = {}
+  for i, o in ipairs(st.loans) do
+    list[i] = { at = o.at + LIFE, n = o.lent }
+  end
+  return st.t, list
 end
 
 -- retry is when cost units fit if no loan is heard of again.
@@ -150,11 +159,8 @@ function lending.reset(p, now)
 end
 
 -- carried lets a state that is looked at under other numbers know its loans.
-function lending.carried(p, loans, now)
-  if leasable(p) then
-    p.st.loans = loans
-    lending.tidy(p, p.st, now)
-  end
+function lending.carried(p, loans)
+  p.st.loans = leasable(p) and loans or nil
 end
 
 local epoch
@@ -219,6 +225,7 @@ function lending.report(asks, p, now)
     st.loans.began = e.began
     st.dirty = true
   end
+  turn(p, st, now)
   lending.tidy(p, st, now)
   local o = loan_of(st.loans, a.node)
   if not o or a.node == 0 or a.seq <= o.seq or a.epoch ~= e.began then
@@ -233,6 +240,7 @@ function lending.report(asks, p, now)
   else
     st.n = st.n - min(st.n, home)
   end
+  mark(p, st, now)
 end
 
 local function active(loans, now, but)
@@ -317,7 +325,9 @@ local function lend(p, now, renew)
     o.seq, o.grant, o.at, o.lent = a.seq, a.grant, now, o.lent + a.grant
     if a.grant > 0 then
       renew(p, now)
+      turn(p, p.st, now)
       p.kind.add(p, p.st, now, a.grant)
+      mark(p, p.st, now)
     end
     put(loans, o)
     local at = p.old or p

@@ -11,12 +11,18 @@
 -- a whole per old no longer count; each is read once more when it is dropped. A take of n
 -- units passes if the units newer than now - per and n together are at most requests, and
 -- the newest entry is min_interval old.
+--
+-- Behind these three may stand the larger requests that the list met since it was empty, and the
+-- time of the last write of a list that was carried from other numbers and holds more than
+-- requests. Then it is one entry, of which requests are worked off each per:
+--
+--   1l 5 1000000|1767225600000000 12 1767225600100000 20 @1767225600100000
 
 local CHUNK = 64 -- entries that are read at once
 
 -- entry returns time and units of the ith oldest entry, nil behind the last.
 local function entry(st, i)
-  if st.last > 0 and i > st.loaded then
+  if st.last > 0 and i > st.loaded and not st.whole then
     local from = (st.headless and 0 or 1) + 2 * st.loaded
     local list = call('LRANGE', st.key, from, from + 2 * CHUNK - 1)
     for j = 1, #list, 2 do
@@ -45,13 +51,34 @@ local function log_newer(st, old)
   return left
 end
 
--- What changes a list is written at once: the call has passed its test by then.
+-- What changes a list is written at once: the call has passed its test by then. But a list that
+-- is made anew (st.whole: all of its entries are loaded, none is stored) is so with its first
+-- change.
+
+local function store_whole(st)
+  if not st.whole then
+    return
+  end
+  call('DEL', st.key)
+  st.missing, st.headless = st.total == 0, false
+  local words = { '' } -- the head comes when the state is saved
+  for i = 1, st.loaded do
+    words[2 * i], words[2 * i + 1] = int(st.at[i]), int(st.n[i])
+  end
+  if not st.missing then
+    for i = 1, #words, 1000 do
+      call('RPUSH', st.key, unpack(words, i, min(i + 999, #words)))
+    end
+  end
+  st.whole = nil
+end
 
 -- drop removes the count oldest entries of so many units.
 local function drop(st, count, units)
   if count == 0 then
     return
   end
+  store_whole(st)
   call('LTRIM', st.key, (st.headless and 0 or 1) + 2 * count, -1)
   st.headless, st.total, st.loaded = true, st.total - units, st.loaded - count
   local at, n = {}, {}
@@ -66,6 +93,7 @@ end
 
 -- set_oldest sets the units of the oldest entry.
 local function set_oldest(st, n)
+  store_whole(st)
   call('LSET', st.key, st.headless and 1 or 2, n)
   st.total = st.total + n - st.n[1]
   st.n[1] = n
@@ -79,6 +107,9 @@ local function log_prune(st, old)
     at, n = entry(st, count + 1)
   end
   drop(st, count, units)
+  if st.total == 0 then
+    st.larger = 0
+  end
 end
 
 local function log_tidy(l, st, now)
@@ -96,6 +127,10 @@ end
 -- put_head writes the head of the list.
 local function put_head(st, l)
   local text = l.head .. '|' .. int(st.t) .. ' ' .. int(st.total) .. ' ' .. int(st.last)
+  if st.larger > l.most and st.total > 0 then
+    text = text .. ' ' .. int(st.larger)
+  end
+  text = text .. written_text(st)
   if st.headless then
     call('LPUSH', st.key, text)
   else
@@ -105,6 +140,7 @@ local function put_head(st, l)
 end
 
 local function log_push(st, at, n)
+  store_whole(st)
   n = min(n, 2 ^ 52 - 1 - st.total)
   if n == 0 then
     return
@@ -167,6 +203,7 @@ end
 -- take_back takes up to n units from the entry of the time at, or, where at is nil,
 -- from the newest. It looks from the newest on, where most of what is given back is.
 local function take_back(st, at, n)
+  store_whole(st)
   local first = st.headless and 0 or 1
   local stop = call('LLEN', st.key) - 1
   while n > 0 and stop > first do
@@ -197,6 +234,56 @@ local function take_back(st, at, n)
   end
 end
 
+-- log_replace makes a list one entry, or none of no units.
+local function log_replace(st, at, n)
+  st.at, st.n, st.loaded, st.total, st.last, st.whole = { at }, { n }, 1, n, at, true
+  if n == 0 then
+    st.at, st.n, st.loaded, st.last, st.larger = {}, {}, 0, 0, 0
+  end
+end
+
+-- log_until returns when so many of the oldest units are gone.
+local function log_until(l, st, over)
+  if st.written then
+    return st.last + max(0, spans(l, over)) * l.per
+  end
+  local ready, i = 0, 1
+  while over > 0 do
+    local at, n = entry(st, i)
+    if not at then
+      break
+    end
+    over, i, ready = over - n, i + 1, at + l.per
+  end
+  return ready
+end
+
+-- log_wait returns when no more than left units count of a list under other numbers: what is used
+-- stands at the newest entry, and each per after that works off requests; meanwhile entries leave
+-- by the per of old.
+local function log_wait(p, old, now, left)
+  local st, per = old.st, p.per
+  local function leaves(k, rest)
+    local ready = max(now, log_until(old, st, st.total - rest - k * p.most))
+    return k > 0 and max(ready, st.last + k * per) or ready
+  end
+  local low = floor(max(0, now - st.last) / per)
+  local high = low + spans(p, st.total) + 1
+  while low < high do
+    local k = floor((low + high) / 2)
+    if leaves(k, left) < st.last + (k + 1) * per then
+      high = k
+    else
+      low = k + 1
+    end
+  end
+  local ready = leaves(low, left)
+  if p.min_interval > 0 then -- from what then still counts
+    ready = min(max(ready, st.last + low * per + p.min_interval), leaves(low, 0), st.last + (low + 1) * per)
+  end
+  return ready
+end
+
 kinds.l = {
   numbers = function(l, words)
     local requests, per = match(words, '^ (%d+) (%d+)$')
@@ -204,7 +291,7 @@ kinds.l = {
     l.min_interval = l.wait or 0
   end,
   blank = function(key)
-    return { key = key, t = 0, total = 0, last = 0, at = {}, n = {}, loaded = 0, missing = true }
+    return { key = key, t = 0, total = 0, last = 0, larger = 0, at = {}, n = {}, loaded = 0, missing = true }
   end,
   load = function(key)
     local list = call('LRANGE', key, 0, 2)
@@ -213,14 +300,17 @@ kinds.l = {
       return st
     end
     local head, rest = parse(list[1])
-    local t, total, last = match(rest, '^(%d+) (%d+) (%d+)$')
+    rest, st.written = read_written(rest)
+    local t, total, last, larger = match(rest, '^(%d+) (%d+) (%d+) ?(%d*)$')
     st.t, st.total, st.last, st.missing = tonumber(t), tonumber(total), tonumber(last), false
+    st.larger = tonumber(larger) or 0
     if list[3] then
       st.at[1], st.n[1], st.loaded = tonumber(list[2]), tonumber(list[3]), 1
     end
     return st, head
   end,
   save = function(key, st, l, ttl)
+    store_whole(st)
     if st.missing then
       call('RPUSH', key, '')
       st.missing = false
@@ -228,18 +318,59 @@ kinds.l = {
     put_head(st, l)
     call('PEXPIRE', key, ttl)
   end,
-  -- seen returns what a list under other numbers means under those of p: so many units,
-  -- just taken. It only looks. The interval counts from the newest entry that there is, as
-  -- long as that is remembered.
-  seen = function(p, now, units)
-    local st = kinds.l.blank(p.key)
-    if units > 0 then
-      st.total, st.last, st.at[1], st.n[1], st.loaded = units, now, now, units, huge
-      if p.min_interval > 0 then
-        st.newest = p.old.st.last + min(p.min_interval, p.old.per) - p.min_interval
-      end
+  deferred = function(st)
+    return st.total
+  end,
+  less = function(l, st)
+    local most = defer_most(l, st.last)
+    if st.total > most then
+      log_replace(st, st.last, most)
     end
-    return st
+  end,
+  dated = function(_, st)
+    return st.total > 0 and st.last or st.t
+  end,
+  shift = function(_, st, from, to)
+    local by, i = to - from, 1
+    while entry(st, i) do
+      i = i + 1
+    end
+    st.t = max(0, st.t + by)
+    if st.total > 0 then
+      by = max(by, -st.at[1])
+      for j = 1, st.loaded do
+        st.at[j] = st.at[j] + by
+      end
+      st.last = st.last + by
+    end
+    st.whole = true
+  end,
+  roll = function(l, st, now)
+    entry(st, 1)
+    local k = min(floor(max(0, now - st.last) / l.per), spans(l, st.total))
+    local left = max(0, st.total - k * l.most)
+    if k > 0 then
+      log_replace(st, st.last + k * l.per, left)
+    end
+    if left <= l.most then
+      st.written = nil
+    end
+  end,
+  blend = function(p, st, now, units)
+    local old = p.old
+    log_replace(st, old.st.deferred and now or old.st.last, units)
+    st.larger = max(old.st.larger, old.most)
+  end,
+  copy = function(st)
+    local c = {}
+    for name, value in pairs(st) do
+      c[name] = value
+    end
+    c.at, c.n = {}, {}
+    for i = 1, st.loaded do
+      c.at[i], c.n[i] = st.at[i], st.n[i]
+    end
+    return c
   end,
   untouched = function(st)
     return st.t == 0 and st.total == 0
@@ -252,14 +383,11 @@ kinds.l = {
     if log_newer(st, t - l.per) + cost > l.most then
       return false
     end
-    return st.last == 0 or t >= (st.newest or st.last) + l.min_interval
+    return st.last == 0 or t >= st.last + l.min_interval
   end,
   report = function(l, st, now)
     local left = max(0, l.most - log_newer(st, log_steady(st, now) - l.per))
-    if st.last == 0 then
-      return left, 0
-    end
-    return left, max(0, st.last + l.per - now)
+    return left, max(0, kinds.l.expiry(l, st) - now)
   end,
   -- Enough of the oldest have left, and the newest is min_interval old.
   retry = function(l, st, now, cost)
@@ -267,6 +395,13 @@ kinds.l = {
       return 0
     end
     local ready, over, i = st.last + l.min_interval, st.total + cost - l.most, 1
+    if st.written then
+      ready = st.last + spans(l, over) * l.per
+      if st.total > spans(l, over) * l.most then -- of what counts from then on the distance counts too
+        ready = ready + l.min_interval
+      end
+      return max(0, ready - now)
+    end
     while over > 0 do
       local at, n = entry(st, i)
       if not at then
@@ -276,10 +411,17 @@ kinds.l = {
     end
     return max(0, ready - now)
   end,
+  wait = function(l, st, now, left)
+    return log_until(l, st, st.total - left) - now
+  end,
   add = function(l, st, now, cost)
+    if st.written then
+      log_push(st, st.last, cost)
+      return
+    end
     log_tidy(l, st, now)
     log_push(st, log_steady(st, now), cost)
-    keep_entries(st, max(1, l.most))
+    keep_entries(st, max(1, l.most, st.larger))
   end,
   sub = function(l, st, _, cost, undo)
     take_back(st, undo and undo.reset - l.per, cost)
@@ -288,11 +430,15 @@ kinds.l = {
     st.last = 0
     if st.total > 0 then
       st.last = tonumber(call('LINDEX', st.key, -2))
+    else
+      st.larger = 0
     end
   end,
   expiry = function(l, st)
     if st.last == 0 then
       return 0
+    elseif st.written then
+      return st.last + spans(l, st.total) * l.per
     end
     return st.last + l.per
   end,

@@ -69,3 +69,20 @@ local function remove(q, at, n, newest)
     q[field] = value
   end
 end
+
+-- move changes the times of all entries by as much.
+local function move(q, by)
+  by = max(by, -(q.at[q.first] or 0))
+  for i = q.first, q.last do
+    q.at[i] = q.at[i] + by
+  end
+end
+
+-- copy_queue returns a queue of the same entries.
+local function copy_queue(q)
+  local c = new_queue()
+  for i = q.first, q.last do
+    push(c, q.at[i], q.n[i])
+  end
+  return c
+end

@@ -4,6 +4,10 @@
 --   ""          1k 100 60000000 10|1767225600000000      requests, per in microseconds, blocks
 --   294537600   7
 --
+-- Where the state was carried from other numbers and its newest block holds more than requests,
+-- the rest counts in the block one window later, and so on; then the head ends with the time of
+-- its write: "1k 100 60000000 10|1767225600000000 @1767225600000000".
+--
 -- letters: k begins empty, m full (start: full). With blocks of length b = per/blocks,
 -- at offset o into block i,
 --
@@ -97,10 +101,16 @@ end
 
 -- The estimate only falls while nobody takes, so it is enough to look where each entry
 -- in turn is the one that is weighed.
-local function blocks_retry(l, st, now, cost)
-  local room = l.most - cost + 1 -- the estimate must be below this
+local function blocks_wait(l, st, now, wanted)
+  local room = wanted + 1 -- the estimate must be below this
   local i, o = block_at(l, st, now)
   local q = st.log
+  if st.written then
+    local units, at = q.n[q.last], tail(q)
+    local k = spans(l, units - room + 1) -- windows until what has not left is below room
+    local rest = room - max(0, units - k * l.most)
+    return (at + k * l.blocks) * l.block + offset_below(l, min(l.most, units - (k - 1) * l.most), rest) - now
+  end
   if unseen(l, st, i) then
     q = new_queue()
     write_before(l, q, i)
@@ -118,6 +128,23 @@ local function blocks_retry(l, st, now, cost)
     end
   end
   return max(0, ready - now)
+end
+
+-- blocks_roll leaves what the newest block may hold there, once its window is over, and puts the
+-- rest one window later, and so on.
+local function blocks_roll(l, st, now)
+  local q = st.log
+  local units, at = q.n[q.last], tail(q)
+  local i = block_at(l, st, now)
+  local k = min(floor((i - at) / l.blocks), spans(l, units) - 1)
+  if k > 0 then
+    st.log = new_queue()
+    push(st.log, at + (k - 1) * l.blocks, l.most) -- which is weighed in one block more
+    push(st.log, at + k * l.blocks, units - k * l.most)
+  end
+  if st.log.n[st.log.last] <= l.most then
+    st.written = nil
+  end
 end
 
 kinds.k = {
@@ -141,6 +168,7 @@ kinds.k = {
     for i = 1, #list, 2 do
       if list[i] == '' then
         head, rest = parse(list[i + 1])
+        rest, st.written = read_written(rest)
         st.t = tonumber(rest)
       else
         local at = tonumber(list[i])
@@ -162,7 +190,7 @@ kinds.k = {
   end,
   save = function(key, st, l, ttl)
     local q = st.log
-    local fields = { '', l.head .. '|' .. int(st.t) }
+    local fields = { '', l.head .. '|' .. int(st.t) .. written_text(st) }
     local kept = {}
     for i = q.first, q.last do
       kept[q.at[i]] = true
@@ -191,19 +219,49 @@ kinds.k = {
     local left = max(0, l.most - blocks_used(l, st, now))
     return left, max(0, kinds.k.expiry(l, st) - now)
   end,
-  retry = blocks_retry,
+  retry = function(l, st, now, cost)
+    return blocks_wait(l, st, now, l.most - cost)
+  end,
+  wait = blocks_wait,
+  deferred = function(st)
+    return st.log.n[st.log.last] or 0
+  end,
+  less = function(l, st)
+    local q = st.log
+    local over = q.n[q.last] - defer_most(l, q.at[q.last] * l.block)
+    if over > 0 then
+      q.n[q.last], q.total = q.n[q.last] - over, q.total - over
+    end
+  end,
+  dated = function(l, st)
+    local last = tail(st.log)
+    return last and last * l.block or st.t
+  end,
+  shift = function(l, st, from, to)
+    local blocks = floor(to / l.block) - floor(from / l.block)
+    st.t = max(0, st.t + blocks * l.block)
+    st.log = copy_queue(st.log)
+    move(st.log, blocks)
+  end,
+  roll = blocks_roll,
+  -- What came before is known then, also where a key begins full.
+  blend = function(p, st, now, units)
+    push(st.log, floor(now / p.block), units)
+  end,
+  copy = function(st)
+    return { t = st.t, written = st.written, log = copy_queue(st.log), before = st.before }
+  end,
   add = function(l, st, now, cost)
+    if st.written then
+      push(st.log, tail(st.log), cost)
+      return
+    end
     blocks_tidy(l, st, now)
     local i = block_at(l, st, now)
     if unseen(l, st, i) then
       write_before(l, st.log, i)
     end
     push(st.log, i, cost)
-  end,
-  -- carried writes what a state under other numbers had used: what came before is
-  -- known then, also where a key begins full.
-  carried = function(l, st, now, used)
-    push(st.log, floor(now / l.block), used)
   end,
   sub = function(l, st, _, cost, undo)
     local block = undo and floor(undo.reset / l.block) - l.kept
@@ -213,6 +271,9 @@ kinds.k = {
     local last = tail(st.log)
     if not last then
       return 0
+    end
+    if st.written then
+      last = last + (spans(l, st.log.n[st.log.last]) - 1) * l.blocks
     end
     return (last + l.kept) * l.block
   end,

@@ -4,6 +4,11 @@
 --   1w 100 60000000|1767225600000000 12                   requests, per in microseconds
 --   1c 100 3 Europe/Berlin|1767225600000000 12 1769904000000000
 --
+-- Where the state was carried from other numbers and counts more than requests, the rest counts
+-- in the windows after it, by requests in each; then it carries the time of its write:
+--
+--   1w 100 60000000|1767225600000000 250 @1767225601000000
+--
 -- letters: w windows at multiples of per since 1970, f from the first take, c of the
 -- calendar, d as w, but what was debited beyond requests counts as used in the windows
 -- that follow, less requests for each. A take of n units passes if used + n <= requests.
@@ -27,12 +32,30 @@ local function window(l, now)
   return start, start + l.per
 end
 
+-- window_stop returns the end of the window of a state.
+local function window_stop(l, st)
+  if l.letter == 'c' then
+    return st.stop or foreign('a window of a calendar without an end')
+  end
+  return st.t + l.per
+end
+
+local function window_expiry(l, st)
+  if st.n == 0 then
+    return 0
+  elseif st.written then
+    return window_stop(l, st) + (spans(l, st.n) - 1) * length(l)
+  end
+  return window_stop(l, st)
+end
+
 -- window_of returns the window that counts at now. One that the state already saw
 -- stays in force where time ran backwards.
 local function window_of(l, st, now)
   if l.letter == 'f' then
-    if st.n > 0 and now < st.t + l.per then
-      return st.t, st.t + l.per
+    if st.n > 0 and now < window_expiry(l, st) then
+      local start = st.t + floor(max(0, now - st.t) / l.per) * l.per
+      return start, start + l.per
     end
     return now, now + l.per
   end
@@ -41,25 +64,23 @@ local function window_of(l, st, now)
   end
   local start, stop = window(l, now)
   if st.n > 0 and st.t > start then
-    return st.t, st.stop or st.t + l.per
+    return st.t, window_stop(l, st)
   end
   return start, stop
 end
 
+-- window_used needs no bounds of a calendar, which nobody brings of another one than the take's.
 local function window_used(l, st, now)
   if st.n == 0 then
     return 0
   end
-  if l.letter == 'c' then -- also of another calendar, whose bounds nobody brought
-    if now < st.stop then
-      return st.n
-    end
+  local stop = window_stop(l, st)
+  if now < stop then
+    return st.n
+  elseif not st.written then
     return 0
   end
-  if window_of(l, st, now) == st.t then
-    return st.n
-  end
-  return 0
+  return max(0, st.n - l.most * min(floor((now - stop) / length(l)) + 1, floor(st.n / l.most) + 1))
 end
 
 kinds.w = {
@@ -94,35 +115,89 @@ kinds.w = {
   report = function(l, st, now)
     local used = window_used(l, st, now)
     local reset = 0
-    if l.letter ~= 'f' or used > 0 then
+    if st.written and used > 0 then
+      reset = window_expiry(l, st) - now
+    elseif l.letter ~= 'f' or used > 0 then
       local _, stop = window_of(l, st, now)
       reset = stop - now
     end
     return max(0, l.most - used), reset
   end,
-  retry = function(l, st, now)
+  retry = function(l, st, now, cost)
+    return kinds.w.wait(l, st, now, l.most - cost)
+  end,
+  wait = function(l, st, now, left)
+    if st.written then
+      return window_stop(l, st) + (spans(l, st.n - left) - 1) * length(l) - now
+    elseif st.stop then
+      return st.stop - now
+    end
     local _, stop = window_of(l, st, now)
     return stop - now
   end,
   add = function(l, st, now, cost)
     local used = window_used(l, st, now)
     local start, stop = window_of(l, st, now)
-    st.t, st.n = start, min(used + cost, MAX_DEBT * l.most)
+    st.t, st.n = start, min(used + cost, st.written and defer_most(l, start) or max(used, MAX_DEBT * l.most))
     if l.letter == 'c' then
       st.stop = stop
     end
   end,
+  deferred = function(st)
+    return st.n
+  end,
+  less = function(l, st)
+    st.n = min(st.n, defer_most(l, st.t))
+  end,
+  dated = function(_, st)
+    return st.n > 0 and st.t or 0
+  end,
+  shift = function(l, st, from, to)
+    local used = l.kind.used(l, st, from)
+    if used == 0 then
+      st.t, st.n = 0, 0
+    elseif l.letter == 'c' and not l.bounds then -- nobody knows of another window
+      return
+    elseif l.letter == 'f' then
+      st.t = max(0, st.t + to - from)
+    else
+      local start, stop = window(l, to)
+      st.t, st.n = start, used
+      if l.letter == 'c' then
+        st.stop = stop
+      end
+    end
+  end,
+  -- roll leaves windows of a calendar whose bounds nobody brought as they are.
+  lazy = true, -- what is used is read as it stands
+  roll = function(l, st, now)
+    if l.letter ~= 'c' or l.bounds or now < st.stop then
+      local start, stop = window_of(l, st, now)
+      st.t, st.n = start, window_used(l, st, now)
+      if l.letter == 'c' then
+        st.stop = stop
+      end
+      if st.n == 0 then
+        st.t, st.stop = 0, nil
+      end
+    end
+    if st.n <= l.most then
+      st.written = nil
+    end
+  end,
+  blend = function(p, st, now, units)
+    local start, stop = window_of(p, st, now)
+    st.t, st.n = start, min(units, defer_most(p, start))
+    if p.letter == 'c' then
+      st.stop = stop
+    end
+  end,
   sub = function(l, st, _, cost, undo)
-    if not undo or undo.reset == (st.stop or st.t + l.per) then
+    if not undo or undo.reset == window_stop(l, st) then
       st.n = max(0, st.n - cost)
     end
   end,
-  expiry = function(l, st)
-    if st.n == 0 then
-      return 0
-    end
-    return st.stop or st.t + l.per
-  end,
+  expiry = window_expiry,
   -- none is the reset_after of a limit of 0 requests.
   none = function(l, now)
     if l.letter == 'f' then
@@ -162,8 +237,10 @@ kinds.d = {
     return l.most - debt_used(l, st, now), stop - now
   end,
   retry = function(l, st, now, cost)
-    local _, stop = window_of(l, st, now)
-    return stop - now + floor((debt_used(l, st, now) + cost - l.most - 1) / l.most) * l.per
+    return kinds.d.wait(l, st, now, l.most - cost)
+  end,
+  wait = function(l, st, now, left)
+    return st.t + spans(l, st.n - left) * l.per - now
   end,
   add = function(l, st, now, cost)
     debt_turn(l, st, now)

@@ -46,8 +46,11 @@ func Parse(text string) (rueidis.ClientOption, error) {
 		DisableCache: true, DisableRetry: true,
 		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		Dialer: net.Dialer{Timeout: dialTimeout},
-		// A client has one group on its way at a time, or in a Cluster one for each
-		// partition: one connection will do, and few commands wait for their answers.
+		// A connection that hangs is asked PING after a second of silence, and closed if it does
+		// not answer for so long.
+		ConnWriteTimeout: dialTimeout,
+		// One connection will do: few groups are on their way at a time, and their commands
+		// share it.
 		PipelineMultiplex: -1, RingScaleEachConn: 8,
 	}
 	u, err := url.Parse(text)

@@ -1,0 +1,256 @@
+package stint
+
+import (
+	"math"
+	"math/bits"
+	"sort"
+	"time"
+)
+
+// When the numbers of a limit change, a key keeps its use. Either the new numbers read the
+// state as it stands, see Reads, or what counts as taken under the old ones, debts whole, was
+// just taken from an untouched key (of a log: at its newest entry). Whole units count; a steady
+// bucket is exact, rounded up by at most a microsecond.
+
+// Reads says whether the limit reads states of the other as they stand: a window or log of the
+// same length, alignment and blocks, or a bucket that refills alike.
+func (l *Limit) Reads(other *Limit) bool {
+	a, b := &l.spec, &other.spec
+	switch {
+	case l == other:
+		return true
+	case a.Algorithm != b.Algorithm || a.Per != b.Per:
+		return false
+	case a.Algorithm == TokenBucket, a.Algorithm == LeakyBucket:
+		return a.Requests == b.Requests && a.Step == b.Step && a.Hold == b.Hold
+	}
+	return a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks &&
+		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
+}
+
+// Carry turns a state written under the limit old into one of l, with all that is used at now.
+// Another algorithm starts fresh, and so does a limit of 0 requests.
+func (l *Limit) Carry(st *State, old *Limit, now Instant) {
+	switch {
+	case l.Same(old):
+	case l.spec.Algorithm != old.spec.Algorithm || old.most == 0 || l.most == 0:
+		*st = State{}
+	case l.Reads(old):
+		old.present(st, now)
+		old.writeOff(st, now)
+		l.adopt(st, old, now)
+		l.present(st, now)
+	default:
+		deferred := old.deferred(st)
+		old.turn(st, now)
+		old.writeOff(st, now)
+		l.convert(st, old, now, deferred)
+		l.present(st, now)
+	}
+}
+
+// adopt reads a state of old as it stands.
+func (l *Limit) adopt(st *State, old *Limit, now Instant) {
+	if l.spec.Algorithm == SlidingLog && !st.Log.empty() {
+		st.N = max(st.N, old.most)
+	}
+	l.deferLess(st)
+	l.roll(st, now)
+	l.mark(st, now)
+	if !l.Leasable() {
+		st.lending = nil
+	}
+	if l.Fresh(st, now) {
+		*st = State{lending: st.lending}
+	}
+}
+
+// convert makes the state one of an untouched key from which all was just taken that was used
+// under old. What was deferred counts from now on, as nobody knows where its newest entry is.
+func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
+	was := *st
+	used := int64(0)
+	if !old.spec.StartFull || !old.Fresh(st, now) { // what such a key begins with was not taken
+		used = old.used(st, now)
+	}
+	*st = State{}
+	if l.Leasable() {
+		st.lending = was.lending
+	}
+	if used == 0 {
+		return
+	}
+	switch l.spec.Algorithm {
+	case TokenBucket, LeakyBucket:
+		st.T = l.bucketAdd(0, now, used)
+		if !l.spec.Step && !old.spec.Step {
+			st.T = min(int64(now)+mulDivUp(old.level(&was, now), l.charge, old.charge), int64(endOfTime))
+		}
+	case FixedWindow:
+		start, _ := l.windowOf(st, int64(now))
+		st.T, st.N = start, min(used, l.deferMost(start))
+	case SlidingLog:
+		at := now
+		if !deferred {
+			at, _ = was.Log.Newest()
+		}
+		st.log().push(int64(at), uint64(used))
+		st.N = max(was.N, old.most)
+	case SlidingWindow:
+		st.log().push(int64(now)/l.block, uint64(used))
+	}
+	if l.charge == 0 && !l.spec.CarryDebt && used > l.most {
+		st.Written = now
+		l.deferLess(st)
+		l.roll(st, now)
+	}
+	if l.spec.Algorithm == SlidingLog && l.Fresh(st, now) {
+		*st = State{}
+	}
+	l.mark(st, now)
+}
+
+// level returns what is used of a bucket at now, by its clock.
+func (l *Limit) level(st *State, now Instant) int64 {
+	t, _ := l.unlent(st, now)
+	if l.spec.Hold {
+		now = st.holdTime(now)
+		t, _ = l.hold(st, now)
+	}
+	return max(0, t-l.clock(now))
+}
+
+// mulDivUp returns a*b/c rounded up, at most MaxInt64.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, rest := bits.Div64(hi, lo, uint64(c))
+	if rest > 0 {
+		q++
+	}
+	return int64(min(q, math.MaxInt64>>1))
+}
+
+// WaitFor returns how long until cost units, at most Most, fit that do not at now, if a state of
+// old stays as it is meanwhile and is carried over then.
+func (l *Limit) WaitFor(st *State, old *Limit, now Instant, cost uint64) time.Duration {
+	deferred := old.deferred(st)
+	st = old.seen(st, now)
+	left := l.most - int64(cost)
+	if l.charge > 0 {
+		return span(max(0, old.bucketUntil(st, now, l.levelAllowed(old, left))-int64(now)))
+	}
+	if l.spec.Algorithm == SlidingLog && !deferred {
+		return span(max(0, l.logWait(st, old, now, left)-int64(now)))
+	}
+	if l.spec.MinInterval > 0 {
+		left = 0
+	}
+	return span(max(0, old.until(st, now, left)-int64(now)))
+}
+
+// until returns when no more than left units count as taken of a window or log.
+func (l *Limit) until(st *State, now Instant, left int64) int64 {
+	if l.used(st, now) <= left {
+		return int64(now)
+	}
+	cost := l.most - left // below 0 where there may be debt
+	switch l.spec.Algorithm {
+	case FixedWindow:
+		return int64(now) + l.windowRetry(st, int64(now), cost)
+	case SlidingLog:
+		return l.logUntil(st, int64(st.Log.total)-left)
+	}
+	return int64(now) + l.blocksRetry(st, now, cost)
+}
+
+// levelAllowed returns how much may be used of old, by its clock, if so many units of l may be.
+func (l *Limit) levelAllowed(old *Limit, left int64) int64 {
+	level := left * l.charge
+	switch {
+	case l.spec.Step || old.spec.Step:
+		if !l.spec.Step {
+			left = min(left, l.wait/l.charge)
+		}
+		return mulSat(left, old.charge)
+	default:
+		level = min(level, l.wait)
+	}
+	hi, lo := bits.Mul64(uint64(level), uint64(old.charge))
+	if hi >= uint64(l.charge) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(l.charge))
+	return int64(min(q, math.MaxInt64))
+}
+
+// bucketUntil returns when no more is used of a bucket than a level, by its clock, if nothing
+// comes back that is lent or reserved.
+func (l *Limit) bucketUntil(st *State, now Instant, level int64) int64 {
+	t, off := l.unlent(st, now)
+	kept, ends := int64(0), []entry(nil) // units that are not refilled, and until when
+	switch {
+	case l.spec.Hold:
+		now = st.holdTime(now)
+		t, _ = l.hold(st, now)
+		st.Log.each(func(e entry) bool {
+			if end := Instant(e.at).Add(MaxHold); end > now {
+				ends, kept = append(ends, entry{int64(end), e.n}), kept+int64(e.n)
+			}
+			return true
+		})
+	case l.smooth && st.lending != nil:
+		for _, o := range st.lending.list[off:] {
+			ends, kept = append(ends, entry{int64(o.until()), uint64(o.lent)}), kept+o.lent
+		}
+	}
+	for _, e := range ends {
+		ready := max(int64(now), l.unclock(t-level))
+		if mulSat(kept, l.charge) <= level && ready < e.at {
+			return ready
+		}
+		t = l.reserve(t, Instant(e.at), kept)
+		kept -= int64(e.n)
+	}
+	return max(int64(now), l.unclock(max(0, t-level)))
+}
+
+// logUntil returns when so many of the oldest units of a log are gone.
+func (l *Limit) logUntil(st *State, over int64) int64 {
+	ready := int64(0)
+	if l.deferred(st) {
+		return st.Log.tail.at + l.spans(max(0, over))*l.per
+	}
+	st.Log.each(func(e entry) bool {
+		if over <= 0 {
+			return false
+		}
+		over -= int64(e.n)
+		ready = e.at + l.per
+		return true
+	})
+	return ready
+}
+
+// logWait is WaitFor of a log. What is used stands at the newest entry, and each Per after that
+// works off Requests; meanwhile entries leave by the Per of old.
+func (l *Limit) logWait(st *State, old *Limit, now Instant, left int64) int64 {
+	newest, total := st.Log.tail.at, int64(st.Log.total)
+	begin := func(k int) int64 { return newest + int64(k)*l.per }
+	leaves := func(k int, left int64) int64 {
+		ready := max(int64(now), old.logUntil(st, total-left-int64(k)*l.most))
+		if k > 0 {
+			ready = max(ready, begin(k))
+		}
+		return ready
+	}
+	first := int(max(0, int64(now)-newest) / l.per)
+	k := first + sort.Search(int(l.spans(total))+1, func(n int) bool { return leaves(first+n, left) < begin(first+n+1) })
+	ready := leaves(k, left)
+	if distance := l.spec.MinInterval.Microseconds(); distance > 0 { // from what then still counts
+		ready = min(max(ready, begin(k)+distance), leaves(k, 0), begin(k+1))
+	}
+	return ready
+}

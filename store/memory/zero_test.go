@@ -1,0 +1,54 @@
+package memory
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// TestZeroStore: a Store that New did not make keeps nothing, and says so.
+func TestZeroStore(t *testing.T) {
+	s, l := new(Store), limit(t, specs[0])
+	for name, err := range map[string]error{
+		"Decide":        s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: l, Cost: 1}}}),
+		"WriteSnapshot": s.WriteSnapshot(io.Discard),
+		"SaveFile":      s.SaveFile(filepath.Join(t.TempDir(), "state")),
+	} {
+		if !errors.Is(err, stint.ErrNoStore) {
+			t.Errorf("%s: %v, want %v", name, err, stint.ErrNoStore)
+		}
+	}
+	if !stint.WrongCall(stint.ErrNoStore) {
+		t.Error("a failure policy would answer for it")
+	}
+	s.Sweep()
+	if stats := s.Stats(); stats != (Stats{}) {
+		t.Errorf("%+v", stats)
+	}
+	defer func() {
+		if said, _ := recover().(string); !strings.Contains(said, stint.ErrNoStore.Error()) {
+			t.Errorf("Take panics with %q, want %q", said, stint.ErrNoStore)
+		}
+	}()
+	s.Take("a", l, 1)
+}
+
+// TestSnapshotOfRoundedRate: counts under a rate that was accepted though it is rounded are
+// read again.
+func TestSnapshotOfRoundedRate(t *testing.T) {
+	l := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 600_000, Per: time.Second, RoundRate: true})
+	s := New(Options{})
+	s.Take("a", l, 600_000)
+	name := filepath.Join(t.TempDir(), "state")
+	if err := s.SaveFile(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadFile(name, Options{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,79 @@
+package redis
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/redistest"
+	"stint/internal/tcpproxy"
+	"stint/internal/xtest"
+)
+
+func TestDistance(t *testing.T) {
+	var d distance
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, step := range []struct {
+		after, took, want time.Duration
+		groups            int
+	}{
+		{0, 3 * time.Millisecond, 3 * time.Millisecond, 60},
+		{time.Second, time.Millisecond, time.Millisecond, 20},
+		{time.Second, 5 * time.Millisecond, time.Millisecond, 20},
+		{6 * time.Second, 5 * time.Millisecond, time.Millisecond, 20},     // of the time before
+		{6 * time.Second, 4 * time.Millisecond, 4 * time.Millisecond, 80}, // that is over too
+		{time.Second, 60 * time.Microsecond, 60 * time.Microsecond, 1},
+		{12 * time.Second, time.Hour, 60 * time.Microsecond, 1},
+		{12 * time.Second, time.Hour, time.Hour, maxDistance},
+	} {
+		at = at.Add(step.after)
+		d.measured(step.took, at)
+		if got := d.shortest(); got != step.want || d.groups() != step.groups {
+			t.Errorf("step %d: %v, %d groups; want %v, %d", i, got, d.groups(), step.want, step.groups)
+		}
+	}
+}
+
+// flyingForTest returns how many groups are on their way.
+func (c *committer) flyingForTest() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flying
+}
+
+// A server that is far away is asked by every caller at once: nobody waits for the answer to
+// somebody else first.
+func TestFarCallsDoNotWait(t *testing.T) {
+	const callers = 8
+	server := redistest.Start(t)
+	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 5 * time.Millisecond})
+	s, err := Open("redis://"+proxy.Addr(), Options{})
+	xtest.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
+	ask := func(i int) error {
+		return s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: stint.Key(fmt.Sprint(i)), Limit: limit, Cost: 1}}})
+	}
+	for range 5 {
+		xtest.Must(t, ask(0))
+	}
+	proxy.Stall()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			if err := ask(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for s.commits[0].flyingForTest() < callers { // the time limit of the tests ends it
+		time.Sleep(time.Millisecond) // until all have asked
+	}
+	proxy.Resume()
+	all.Wait()
+	if n := s.commits[0].flyingForTest(); n != 0 {
+		t.Errorf("%d groups are still on their way", n)
+	}
+}

@@ -1,0 +1,35 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
+
+// secretKey is what the key of [Store.KeepSecret] is called behind the namespace.
+const secretKey = "secret"
+
+// KeepSecret returns the fingerprint of the secret under which nodes hash values in keys,
+// which is kept in NAMESPACE:secret and never expires; "" for none. Where none is kept it
+// keeps own, unless that is empty too, and says that it is the first.
+func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
+	client, err := s.side.client(ctx)
+	if err != nil {
+		return "", false, explain("connect", err)
+	}
+	name := s.namespace + ":" + secretKey
+	if own != "" {
+		err := client.Do(ctx, client.B().Set().Key(name).Value(own).Nx().Build()).Error()
+		if err == nil {
+			return own, true, nil
+		}
+		if !rueidis.IsRedisNil(err) {
+			return "", false, explain("keep the fingerprint of the namespace secret", err)
+		}
+	}
+	kept, err = client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return "", false, explain("read the fingerprint of the namespace secret", err)
+	}
+	return kept, false, nil
+}
