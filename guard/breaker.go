@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// lateFailures is how many calls in a row must have waited in vain to open the breaker. They
+// wait so long that the store is given up sooner than after errors that come at once.
+const lateFailures = 3
+
 // breaker decides whether the store is asked. It knows neither locks nor timers: its
 // gate does.
 type breaker struct {
@@ -19,9 +23,9 @@ type breaker struct {
 	waited  int           // pauses in which nobody could try because of overdue calls
 
 	overdue int       // calls that were told to end and have not
-	goods   uint64    // calls that were answered
-	streak  int       // errors since the last of them
-	first   time.Time // when the first of those came
+	streak  int       // errors since a call was last answered
+	lates   int       // of those, calls that waited in vain
+	first   time.Time // when the first of those errors came
 	since   time.Time // of the last change
 	err     error     // the last one
 
@@ -44,8 +48,7 @@ func (b *breaker) admit() (try, ok bool) {
 
 // good counts a call that was answered.
 func (b *breaker) good(f *flight) {
-	b.goods++
-	b.streak = 0
+	b.streak, b.lates = 0, 0
 	if f.try {
 		b.open, b.trying = false, false
 		b.since = time.Now()
@@ -74,6 +77,7 @@ func (b *breaker) bad(f *flight, err error, late bool) {
 	}
 	if late {
 		b.timeouts++
+		b.lates++
 	} else {
 		b.errors++
 		b.failed = err
@@ -83,7 +87,7 @@ func (b *breaker) bad(f *flight, err error, late bool) {
 		b.trying = false
 		b.pause = min(2*b.pause, b.most)
 	case b.open:
-	case late && b.goods == f.goods, b.streak >= b.failures && now.Sub(b.first) >= b.least:
+	case (b.lates >= lateFailures || b.streak >= b.failures) && now.Sub(b.first) >= b.least:
 		b.trip(now)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"stint"
 )
 
-// TestFrozen: a store that freezes costs one deadline, and not one for each request;
+// TestFrozen: a store that freezes costs three calls a deadline, and not each request;
 // within two seconds of its return all is as before.
 func TestFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -21,14 +21,8 @@ func TestFrozen(t *testing.T) {
 		if d, took := b.must(); d.Degraded || took != 0 {
 			t.Fatal(d, took)
 		}
-		b.fake.be(frozen)
-		d, took := b.must()
-		if !d.Degraded || !d.Allowed {
-			t.Errorf("%+v", d)
-		}
-		b.deadline(took)
-		b.away(true)
-		waited := took
+		b.freeze()
+		var waited time.Duration
 		for range 10_000 { // ten seconds, a request each millisecond
 			d, took := b.must()
 			if waited += took; !d.Degraded || !d.Allowed {
@@ -36,7 +30,7 @@ func TestFrozen(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if tries := b.fake.asked.Load() - 2; tries < 10 || tries > 30 || waited > 30*12*time.Millisecond {
+		if tries := b.fake.asked.Load() - 1 - lateFailures; tries < 10 || tries > 30 || waited > 30*12*time.Millisecond {
 			t.Errorf("%d tries, and callers waited %v", tries, waited)
 		}
 		if s := b.Status(); s.Timeouts < 10 || s.Errors != 0 || s.Spared < 9000 || !errors.Is(s.Err, context.DeadlineExceeded) || s.Since.IsZero() {
@@ -61,7 +55,7 @@ func TestFrozen(t *testing.T) {
 }
 
 // TestFrozenUnderLoad: all who wait for a store that freezes are let go at their own
-// deadline, and none after them waits; nothing piles up: a goroutine that stayed would
+// deadline, and so is one more; nobody after that waits, and nothing piles up: a goroutine that stayed would
 // hold the bubble.
 func TestFrozenUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,6 +72,8 @@ func TestFrozenUnderLoad(t *testing.T) {
 			})
 		}
 		callers.Wait()
+		b.away(false) // they all waited through the same ten milliseconds
+		b.must()
 		b.away(true)
 		if n := len(b.gate.flights); n != 0 {
 			t.Errorf("%d calls are kept", n)
@@ -113,20 +109,17 @@ func TestBackoff(t *testing.T) {
 			}
 		}
 		const ms = time.Millisecond
-		b.fake.be(frozen)
-		b.must()
+		b.freeze()
 		within(pauses(6), 10*ms, 20*ms, 40*ms, 80*ms, 80*ms, 80*ms)
 		b.fake.be(well())
 		pauses(1)
 		b.away(false)
-		b.fake.be(frozen)
-		b.must()
+		b.freeze()
 		within(pauses(1), 80*ms)
 		b.fake.be(well())
 		pauses(1)
 		time.Sleep(80 * ms)
-		b.fake.be(frozen)
-		b.must()
+		b.freeze()
 		within(pauses(2), 10*ms, 20*ms)
 	})
 }
@@ -208,11 +201,14 @@ func TestLateErrors(t *testing.T) {
 				time.Sleep(time.Until(deadline))
 				return late
 			})
-			if _, took := b.must(); took != DefaultTimeout {
-				t.Errorf("took %v", took)
+			for range lateFailures {
+				b.away(false)
+				if _, took := b.must(); took != DefaultTimeout {
+					t.Errorf("took %v", took)
+				}
 			}
 			b.away(true)
-			if s := b.Status(); s.Timeouts != 1 {
+			if s := b.Status(); s.Timeouts != lateFailures {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -282,8 +278,7 @@ func TestCallerGone(t *testing.T) {
 func TestCallerTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
-		b.fake.be(frozen)
-		b.must()
+		b.freeze()
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -318,8 +313,11 @@ func TestDeaf(t *testing.T) {
 				}
 			})
 		}
-		hold()
-		time.Sleep(12 * time.Millisecond)
+		for range lateFailures {
+			b.away(false)
+			hold()
+			time.Sleep(12 * time.Millisecond)
+		}
 		b.away(true)
 		const minutes = 10
 		for range minutes * 600 {
@@ -390,9 +388,7 @@ func TestWrongCall(t *testing.T) {
 			time.Sleep(DefaultTimeout)
 		}
 		b.away(false)
-		b.fake.be(frozen)
-		b.must()
-		b.away(true)
+		b.freeze()
 		if err := b.Decide(t.Context(), &wrong); !errors.Is(err, stint.ErrNoKey) {
 			t.Error(err)
 		}
@@ -491,8 +487,95 @@ func TestLateLooks(t *testing.T) {
 			}
 		}
 		g.leave(f, f.Err())
-		if s := g.status(); s.Timeouts != 1 || !s.Away {
+		if s := g.status(); s.Timeouts != 1 || s.Away {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestOneLate: late answers open nothing while others come in time, however few these are.
+func TestOneLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		for range 100 {
+			b.fake.be(frozen)
+			for range lateFailures - 1 {
+				b.must()
+			}
+			b.fake.be(well())
+			if d, _ := b.must(); d.Degraded {
+				t.Fatal("the breaker is open")
+			}
+		}
+		if s := b.Status(); s.Timeouts != 100*(lateFailures-1) || len(b.changes) != 0 {
+			t.Errorf("%+v, told of %v", s, b.changes)
+		}
+	})
+}
+
+// TestWaitsBefore: a call's time begins when it leaves for the server. What it waits before is
+// bounded, and so is both together.
+func TestWaitsBefore(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct{ waits, travels, want time.Duration }{
+		{0, 9 * ms, 9 * ms},
+		{0, 11 * ms, 0},
+		{4 * ms, 9 * ms, 13 * ms},
+		{4 * ms, 11 * ms, 0},
+		{8 * ms, 6 * ms, 14 * ms},
+		{8 * ms, 9 * ms, 0}, // 15 ms are the most, from the first look
+		{12 * ms, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{})
+			answer := well()
+			b.fake.be(func(ctx context.Context, call *stint.Call) error {
+				select {
+				case <-time.After(test.waits):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				ctx.Deadline() // it leaves
+				select {
+				case <-time.After(test.travels):
+					return answer(ctx, call)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			d, took := b.must()
+			if test.want == 0 {
+				if !d.Degraded || took > 15*ms+2*DefaultTimeout/looks {
+					t.Errorf("%+v: %+v after %v, want a policy's answer", test, d, took)
+				}
+			} else if d.Degraded || took != test.want {
+				t.Errorf("%+v: %+v after %v", test, d, took)
+			}
+			b.away(false)
+		})
+	}
+}
+
+// TestStall: where the process itself stood still, late answers are not the store's fault.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		g.init(&Options{Timeout: 10 * time.Millisecond}, func() {})
+		for _, test := range []struct {
+			stood time.Duration
+			away  bool
+		}{{100 * time.Millisecond, false}, {0, true}} {
+			for range lateFailures {
+				f := g.enter(t.Context())
+				f.Deadline()
+				g.timer.Stop() // as long as nothing runs, nobody looks
+				time.Sleep(max(test.stood, 10*time.Millisecond))
+				g.leave(f, context.DeadlineExceeded)
+				g.looking = false
+			}
+			if s := g.status(); s.Away != test.away {
+				t.Errorf("stood still for %v: %+v", test.stood, s)
+			}
 		}
 	})
 }

@@ -16,11 +16,11 @@ type flight struct {
 
 	ended    atomic.Uint32 // how the context ended, see below
 	deadline atomic.Int64  // since began, once somebody asked; else 0
+	latest   atomic.Int64  // that the deadline may be, since began; 0: not known yet
 
 	// Guarded by the lock of the gate.
 	at     int       // where in its flights
 	seen   time.Time // when the gate first looked at the call; zero: it has not
-	goods  uint64    // how many were answered before it began
 	try    bool      // it tries whether the store is back
 	judged bool      // it has been counted as a failure, and still goes on
 }
@@ -28,7 +28,7 @@ type flight struct {
 // How a context ended.
 const (
 	running  = iota
-	late     // the timeout is over
+	overdue  // the timeout is over
 	deserted // the caller's context ended
 )
 
@@ -47,12 +47,49 @@ func (f *flight) end(how uint32) {
 	close(f.done)
 }
 
-// Deadline returns when the call must have come back: the timeout from when that is
-// first asked, which is when the call begins, or the caller's own deadline.
+// see notes when the gate first looked at the call.
+func (f *flight) see(now time.Time) {
+	f.seen = now
+	f.latest.Store(int64(now.Sub(began) + f.timeout + f.timeout/2))
+}
+
+// left returns how much of its time the call has left: for what waits before it leaves for
+// the server the timeout since it was seen, and the time until its deadline afterwards.
+func (f *flight) left(now time.Time) time.Duration {
+	if after := f.deadline.Load(); after != 0 {
+		return time.Duration(after) - now.Sub(began)
+	}
+	return f.seen.Add(f.timeout).Sub(now)
+}
+
+// extend gives the call more time.
+func (f *flight) extend(by time.Duration) {
+	if !f.seen.IsZero() {
+		f.see(f.seen.Add(by))
+	}
+	if after := f.deadline.Load(); after != 0 {
+		f.deadline.Store(after + int64(by))
+	}
+}
+
+// begun returns when the call left for the server, or when it was first seen.
+func (f *flight) begun() time.Time {
+	if after := f.deadline.Load(); after != 0 {
+		return began.Add(time.Duration(after) - f.timeout)
+	}
+	return f.seen
+}
+
+// Deadline returns when the call must have come back: the timeout from when that is first
+// asked, which is when the call leaves for the server, but no later than one and a half
+// timeouts after the gate first saw the call; or the caller's own deadline.
 func (f *flight) Deadline() (time.Time, bool) {
 	after := f.deadline.Load()
 	if after == 0 {
 		after = int64(time.Since(began) + f.timeout)
+		if latest := f.latest.Load(); latest != 0 {
+			after = min(after, latest)
+		}
 		if !f.deadline.CompareAndSwap(0, after) {
 			after = f.deadline.Load()
 		}
@@ -70,7 +107,7 @@ func (f *flight) Done() <-chan struct{} { return f.done }
 // Err is part of context.Context.
 func (f *flight) Err() error {
 	switch f.ended.Load() {
-	case late:
+	case overdue:
 		return context.DeadlineExceeded
 	case deserted:
 		return f.parent.Err()

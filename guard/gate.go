@@ -22,6 +22,10 @@ const finest = 100 * time.Microsecond
 // maxSpare is how many flights are kept for later calls.
 const maxSpare = 1024
 
+// stall is how late a look must be to show that the process itself stood still: the machine
+// was paused or busy, and what answered meanwhile could not be read.
+const stall = 20 * time.Millisecond
+
 // gate lets calls pass to the store and keeps those that are under way. All that it
 // costs a call is a lock, twice: one timer looks after all calls together, and only that
 // reads a clock, or a call that fails.
@@ -36,6 +40,8 @@ type gate struct {
 	flights []*flight   // those under way, then spare ones
 	active  int         // how many are under way
 	looking bool        // whether the timer runs
+	due     time.Time   // when it is to run next
+	stalled time.Time   // until when the process last stood still
 	timer   *time.Timer // looks at them
 	rest    *time.Timer // ends the rest of the breaker
 }
@@ -66,10 +72,11 @@ func (g *gate) enter(parent context.Context) *flight {
 		g.flights = append(g.flights, newFlight(g.timeout))
 	}
 	f := g.flights[g.active]
-	f.parent, f.at, f.seen, f.goods, f.try, f.judged = parent, g.active, time.Time{}, g.breaker.goods, try, false
+	f.parent, f.at, f.seen, f.try, f.judged = parent, g.active, time.Time{}, try, false
 	g.active++
 	if !g.looking {
 		g.looking = true
+		g.due = time.Now().Add(g.every)
 		g.again(&g.timer, g.every, g.look)
 	}
 	return f
@@ -99,8 +106,14 @@ func (g *gate) leave(f *flight, err error) {
 	case stint.WrongCall(err) || f.parent.Err() != nil:
 		g.breaker.neither(f)
 	default:
+		now := time.Now()
+		g.noteStallLocked(now)
 		// A store that keeps the deadline itself may end a call before we look.
-		waited := !f.seen.IsZero() && time.Since(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
+		waited := !f.seen.IsZero() && now.Sub(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
+		if waited && f.begun().Before(g.stalled) {
+			g.breaker.neither(f) // the answer may have come while nobody could read it
+			break
+		}
 		g.breaker.bad(f, err, waited)
 	}
 	g.remove(f)
@@ -117,6 +130,7 @@ func (g *gate) remove(f *flight) {
 	if f.ended.Load() == running && g.active < maxSpare {
 		f.parent = context.Background()
 		f.deadline.Store(0)
+		f.latest.Store(0)
 		return
 	}
 	end := len(g.flights) - 1
@@ -125,28 +139,45 @@ func (g *gate) remove(f *flight) {
 	g.flights = g.flights[:end]
 }
 
-// look ends the calls whose time is over or whose caller went away.
+// noteStallLocked notes whether the process stood still until now: the timer should have run
+// long before.
+func (g *gate) noteStallLocked(now time.Time) (late time.Duration) {
+	if late = now.Sub(g.due); !g.looking || late < stall {
+		return 0
+	}
+	g.stalled = now
+	return late
+}
+
+// look ends the calls whose time is over or whose caller went away. Time in which the process
+// stood still does not count.
 func (g *gate) look() {
 	g.mu.Lock()
 	before, now, next := g.breaker.open, time.Now(), g.every
+	late := g.noteStallLocked(now)
 	for _, f := range g.flights[:g.active] {
+		if late > 0 {
+			f.extend(late)
+		}
 		switch {
 		case f.ended.Load() != running:
 		case f.parent.Err() != nil:
 			f.end(deserted)
 		case f.seen.IsZero():
-			f.seen = now // it began any time before
-		case now.Sub(f.seen) >= g.timeout:
-			f.end(late)
+			f.see(now) // it began any time before
+		case f.left(now) <= 0:
+			f.end(overdue)
 			f.judged = true
 			g.breaker.overdue++
 			g.breaker.bad(f, g.late, true)
 		default:
-			next = min(next, g.timeout-now.Sub(f.seen))
+			next = min(next, f.left(now))
 		}
 	}
 	if g.looking = g.active > 0; g.looking {
-		g.timer.Reset(max(next, finest))
+		next = max(next, finest)
+		g.due = now.Add(next)
+		g.timer.Reset(next)
 	}
 	g.unlock(before)
 }

@@ -26,10 +26,11 @@ const retry = time.Second
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
-	// Timeout is how long one call may take; a call is cut off within an eighth of it, or a
-	// millisecond, after that. 0 means DefaultTimeout. Shorter than the store's slowest ordinary
-	// answer, and policies answer in its place; longer, and each caller waits so long
-	// when it freezes.
+	// Timeout is how long the store may take to answer a call, from when the call leaves for it.
+	// A call may wait as long before it leaves, and one and a half times as long in all. It is cut
+	// off within an eighth of Timeout, or a millisecond, after that. 0 means DefaultTimeout.
+	// Shorter than the store's slowest ordinary answer, and policies answer in its place; longer,
+	// and each caller waits so long when it freezes.
 	Timeout time.Duration
 
 	// Local decides takes whose policy is stint.Local while the store is away, by
@@ -38,8 +39,8 @@ type Options struct {
 	Local stint.Store
 
 	// Failures is how many errors in a row, each told at once, open the breaker, if they
-	// have gone on for Timeout; 0 means DefaultFailures. A call that waited in vain opens
-	// it by itself, see Store.
+	// have gone on for Timeout; 0 means DefaultFailures. Three calls in a row that wait in vain
+	// open it too, see Store.
 	Failures int
 
 	// Pause is the longest time between two tries whether the store is back, before up to
@@ -59,15 +60,20 @@ type Options struct {
 //
 // # When the store counts as away
 //
-// A call gets a context that ends after Options.Timeout, or when the caller's does.
-// One that waits in vain opens the breaker if none that began later, or at the same
-// time, was answered meanwhile; errors that come at once open it when there were
-// Options.Failures in a row and nothing else for that long. So one slow call among quick
-// ones, or one of several servers that is gone, changes nothing for the others, and a
-// store that freezes costs the callers it has one deadline each, and nobody else any.
-// While the breaker is open no call waits for the store; one at a time tries it, after
-// a pause that grows from Timeout to Options.Pause, and the first answer closes the
-// breaker.
+// A call gets a context that ends Options.Timeout after the call leaves for the store, or when
+// the caller's does. A call leaves when the store first asks that context for its deadline.
+//
+// The breaker opens when three calls in a row waited in vain, and the last of them at least
+// Options.Timeout after the first. Errors that come at once open it when there were
+// Options.Failures in a row, over at least as long. Any answer in between starts the count
+// again. So late answers of a store that is well change nothing for other calls, and a store
+// that freezes costs three callers a deadline each, or all who ask within two deadlines. While the
+// breaker is open no call waits for the store. One at a time tries it, after a pause that grows
+// from Timeout to Options.Pause, and the first answer closes the breaker.
+//
+// A process that stands still (a paused or very busy machine) cannot read answers in time.
+// The guard sees by its own timer that it stood still: calls under way get that time back,
+// and a call that ends late because of it does not count as a failure of the store.
 //
 // An error that is about the call itself (see [stint.WrongCall]), or that comes after the
 // caller's own context ended (which it wraps then), is returned and says nothing of the store. A
@@ -99,8 +105,8 @@ type Options struct {
 //
 // # What the store must do
 //
-// Its Decide must return soon after its context is done, and must not use the context
-// once it has returned. One that stays longer holds its caller, and only that: the
+// Its Decide must ask its context for the deadline when the call leaves for the server, must
+// return soon after the context is done, and must not use the context once it has returned. One that stays longer holds its caller, and only that: the
 // breaker opens when the time is over, not when the call returns, and tries get rarer
 // with each call that is still held. What answers from memory, in place of the store,
 // belongs outside of the guard: inside, its answers would pass for the store's.

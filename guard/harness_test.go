@@ -108,6 +108,29 @@ func (b *bench) must() (stint.Decision, time.Duration) {
 	return d, took
 }
 
+// freeze freezes the store, and asks until the breaker is open: so many calls must wait in vain.
+func (b *bench) freeze() {
+	b.Helper()
+	b.fake.be(frozen)
+	b.exhaust()
+}
+
+// exhaust asks a store that answers nothing until the breaker opens.
+func (b *bench) exhaust() {
+	b.Helper()
+	for range lateFailures {
+		if b.Status().Away { // of fewer, where Options.Failures says so
+			break
+		}
+		d, took := b.must()
+		if !d.Degraded || !d.Allowed {
+			b.Errorf("%+v", d)
+		}
+		b.deadline(took)
+	}
+	b.away(true)
+}
+
 // away says whether the breaker is to be open.
 func (b *bench) away(want bool) {
 	b.Helper()

@@ -130,9 +130,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || partly.Said(s.UnreadErr) == nil {
 			t.Errorf("%+v", s)
 		}
-		b.fake.be(frozen)
-		must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
-		b.away(true)
+		b.freeze()
 		b.fake.be(garbled())
 		time.Sleep(time.Second)
 		must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
