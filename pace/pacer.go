@@ -61,9 +61,13 @@ type answer struct {
 	at time.Time
 }
 
-// New returns a pacer of limit on key, whose state is in store. The key must not be
-// empty, and the limit not nil.
+// New returns a pacer of limit on key, whose state is in store. It panics where the key is
+// empty, or the limit nil or zero.
 func New(store stint.Store, key stint.Key, limit *stint.Limit) *Pacer {
+	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
+	if err := c.Check(); err != nil {
+		panic("stint/pace: " + err.Error())
+	}
 	p := &Pacer{store: store, key: key, limit: limit, quiet: limit, changed: make(chan struct{}), gate: gate{moved: make(chan struct{})}}
 	if spec := limit.Spec(); spec.Overdraw || spec.CountDenied {
 		spec.Overdraw, spec.CountDenied = false, false

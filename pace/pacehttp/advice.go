@@ -9,12 +9,23 @@ import (
 	"stint/internal/headers"
 )
 
+// outcome is what came of a request. Its number is how many more may follow it where
+// nothing else says how many.
+type outcome uint64
+
+const (
+	refused  outcome = iota // by a limit
+	failed                  // no answer: another may try
+	answered                // two more
+)
+
 // advice is what an answer says about the limits of its server.
 type advice struct {
-	retry  time.Duration // Retry-After; 0: none
-	budget bool          // whether the server told what it has left:
-	left   uint32        // so many requests
-	during time.Duration // in so much time
+	outcome outcome
+	retry   time.Duration // Retry-After; 0: none
+	budget  bool          // whether the server told what it has left:
+	left    uint32        // so many requests
+	during  time.Duration // in so much time
 }
 
 // read reads the advice of an answer that came at now. Times above most count as most;

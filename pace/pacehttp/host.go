@@ -18,6 +18,7 @@ type host struct {
 	known uint64    // how many had passed the pacer when the answer came that bound is of
 	bound uint64    // how many may have passed it by what the server had left then
 	until time.Time // and for how long that counts
+	trust uint64    // how many may have passed it since a pause, while the server does not say; 0: no bound
 }
 
 // enter returns the host of a name, in use.
@@ -30,6 +31,7 @@ func (t *Transport) enter(name string) *host {
 			t.sweepLocked()
 		}
 		h = &host{pacer: pace.New(t.store, stint.Key(t.options.Name+"/"+name), t.limit)}
+		h.pacer.Probe(t.options.MaxPause)
 		t.hosts[name] = h
 	}
 	h.inUse++
@@ -73,10 +75,29 @@ func (t *Transport) depart(h *host) uint64 {
 // newer than that word and replaces it. Any other may be older: it gives back the place
 // of its own request at most, because what it says counts that. One that says nothing
 // gives back none.
+//
+// After a pause only a probe is sent, and what comes back from before it says nothing
+// of after it. Where the answer to the probe does not say what is left, each good
+// answer lets two more go.
 func (t *Transport) arrive(h *host, number uint64, a advice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.back++
+	before, probing := h.pacer.Probing()
+	switch {
+	case a.budget || a.outcome == refused:
+		h.trust = 0
+	case probing && number > before:
+		h.trust = h.pacer.Passed()
+	}
+	switch {
+	case probing && number <= before:
+		return
+	case h.trust > 0:
+		h.trust += uint64(a.outcome)
+		h.pacer.Budget(h.trust, t.options.MaxPause)
+		return
+	}
 	now := time.Now()
 	running := now.Before(h.until)
 	switch left := h.back + uint64(a.left); {

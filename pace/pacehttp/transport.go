@@ -55,7 +55,10 @@ type Options struct {
 //     be sent in the next ten seconds, less those under way, of which the server may
 //     not know yet; the next answer says anew;
 //   - so do X-RateLimit-Remaining and X-RateLimit-Reset, whose time may be in Unix
-//     seconds, Unix milliseconds or seconds from now.
+//     seconds, Unix milliseconds or seconds from now;
+//   - when a pause ends, or the time in which nothing was left, one request is sent as
+//     a probe. The others wait for its answer, and as many of them go as that says are
+//     left. Where it does not say, each answer that is no refusal lets two more go.
 //
 // A request that is waiting ends with its context. One whose deadline comes before its
 // turn is refused at once with an error that is a pace.RefusedError, and not sent. An
@@ -76,10 +79,13 @@ type Transport struct {
 var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport returns a transport that counts in store. A nil limit sets none of its
-// own, and only follows what the servers say.
+// own, and only follows what the servers say. It panics for the zero Limit.
 func NewTransport(store stint.Store, limit *stint.Limit, options Options) *Transport {
 	if limit == nil {
 		limit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+	}
+	if err := limit.Check(); err != nil {
+		panic("stint/pace/pacehttp: " + err.Error())
 	}
 	if options.Base == nil {
 		options.Base = http.DefaultTransport
@@ -134,19 +140,22 @@ func (t *Transport) send(h *host, r *http.Request, retries int) (*http.Response,
 	number := t.depart(h)
 	answer, err := t.options.Base.RoundTrip(r)
 	if err != nil {
-		t.arrive(h, number, advice{})
+		t.arrive(h, number, advice{outcome: failed})
 		return nil, err
 	}
 	a := read(answer, time.Now(), t.options.MaxPause)
-	refused := answer.StatusCode == http.StatusTooManyRequests
+	denied := answer.StatusCode == http.StatusTooManyRequests
+	if !denied && a.retry == 0 {
+		a.outcome = answered
+	}
 	switch {
 	case a.retry > 0:
 		// It comes before what the RateLimit fields say.
 		h.pacer.Pause(a.retry)
 		a.budget = false
-	case refused && a.budget && a.left == 0:
+	case denied && a.budget && a.left == 0:
 		h.pacer.Pause(a.during)
-	case refused:
+	case denied:
 		h.pacer.Pause(seconds(1<<min(retries, 30), t.options.MaxPause))
 	}
 	t.arrive(h, number, a)

@@ -69,7 +69,7 @@ func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options p
 	ended := make(chan error)
 	go func() { ended <- server.Serve(p) }()
 	options.Base = &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
-	store := memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(time.Now()) }})
+	store := clockStore()
 	client := &http.Client{Transport: pacehttp.NewTransport(store, limit, options)}
 	t.Cleanup(func() {
 		synctest.Wait() // until no connection is being made
@@ -80,6 +80,11 @@ func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options p
 		}
 	})
 	return client
+}
+
+// clockStore returns a store that goes by the clock of the bubble.
+func clockStore() *memory.Store {
+	return memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(time.Now()) }})
 }
 
 // get sends a request and returns the status, or 0 and the error.
