@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/certs"
 	"stint/internal/filewatch"
+	"stint/internal/listen"
 	"stint/internal/quiet"
 	"stint/internal/wording"
 	"stint/limiter"
@@ -33,14 +34,18 @@ type App struct {
 	config    Config
 	log       *slog.Logger
 	stores    stores
+	state     string          // where links of the state file lead
+	secret    *rule.KeySecret // of hashes in keys; nil: they stand there as they are
+	unkept    []byte          // a secret that was made for the state file; nil: none was
 	limiter   *limiter.Limiter
 	rls       *rls.Handler
 	metrics   *telemetry.Metrics
 	gauges    load.Gauges
 	rules     ruleset
 	keys      *rule.KeySets
-	listeners []*listener       // in the order in which they open
-	certs     *certs.Certs      // of grpc; nil: it is not encrypted
+	listeners []*listener             // in the order in which they open
+	certs     map[string]*certs.Certs // by listener; none: it is not encrypted
+	gates     gates
 	envoy     *envoystats.Stats // nil: nobody wants them
 	carrier   *transport.Server // of grpc; nil: it is not opened
 	book      *book.Book
@@ -49,6 +54,7 @@ type App struct {
 	cancel context.CancelFunc // ends what runs in the background
 	group  sync.WaitGroup     // what runs in the background
 	failed chan error         // a listener that cannot go on
+	retry  chan struct{}      // a reload is to be tried again
 	stop   sync.Once
 }
 
@@ -76,8 +82,13 @@ func New(config Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, log: newLogger(&config)}
+	a := &App{config: config, log: config.logger(), retry: make(chan struct{}, 1)}
 	if err = a.openStore(); err != nil {
+		a.stores.close()
+		return nil, err
+	}
+	if err = a.openSecret(); err != nil {
+		a.stores.close()
 		return nil, err
 	}
 	if err = a.openGossip(); err != nil {
@@ -89,6 +100,7 @@ func New(config Config) (*App, error) {
 		return nil, err
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
+	a.metrics.Built(Version())
 	a.metrics.Store(a.stores.stats)
 	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
@@ -103,18 +115,23 @@ func New(config Config) (*App, error) {
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
 	a.limiter = limiter.New(a.stores.joined(), table, limiter.Options{
-		Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
+		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
+		DenyUnmatched: config.deniesUnmatched(), Unknown: (&quiet.Unknown{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
 	})
-	a.rls = rls.New(a.limiter, config.RLS.options())
+	a.rls = rls.New(a.limiter, config.RLS.options(config.EnvoyEnv))
 	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&quiet.Fetches{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.agree(table)()
 	a.reloaded(table)
 	if err = a.loadCerts(); err != nil {
+		a.keys.Close()
+		a.stores.close()
+		a.closeBook()
 		return nil, err
 	}
+	a.gates = newGates(&a.config, a.log)
 	a.addListeners()
-	a.failed = make(chan error, len(a.listeners)) // nobody reads a second one
+	a.failed = make(chan error, len(a.listeners)+1) // nobody reads a second one
 	return a, nil
 }
 
@@ -140,6 +157,9 @@ func (a *App) addListeners() {
 		if address != "" {
 			l := newListener(setting, address, a.log)
 			l.server = make(l.log)
+			if setting != "grpc" { // which is given its own
+				l.tls = a.tls(setting)
+			}
 			a.listeners = append(a.listeners, l)
 		}
 	}
@@ -155,7 +175,14 @@ func (a *App) Start(ctx context.Context) error {
 	a.greet()
 	a.lookAll(ctx)
 	a.keys.Use(a.limiter.Table())
-	if err := a.open(ctx); err != nil {
+	err := a.refusal()
+	if err == nil {
+		err = a.keepSecret()
+	}
+	if err == nil {
+		err = a.open(ctx)
+	}
+	if err != nil {
 		a.keys.Close()
 		a.stores.close()
 		a.closeBook()
@@ -182,6 +209,7 @@ func (a *App) Start(ctx context.Context) error {
 	if a.config.State != "" && a.config.StateInterval > 0 {
 		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
+	a.group.Go(func() { a.runRetries(background) })
 	a.watch(background)
 	a.watchCerts(background)
 	a.sendStats(background)
@@ -207,7 +235,7 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	for i, l := range a.listeners {
-		if err := l.open(ctx, &a.config); err != nil {
+		if err := l.open(ctx, a); err != nil {
 			for _, opened := range a.listeners[:i] {
 				opened.net.Close()
 			}
@@ -232,30 +260,40 @@ func (a *App) greet() {
 	if len(a.config.Rules)+len(a.config.Catalog) == 0 && a.config.CatalogDB == "" {
 		a.log.Warn("no rules are given: only limits that stand in a request are decided", "hint", "give --rules FILE")
 	}
+	if a.config.EnvoyEnv && a.config.Unmatched == unmatchedDeny {
+		a.log.Warn("unmatched is ignored: requests to which no limit applies pass, as with envoyproxy/ratelimit", "unmatched", a.config.Unmatched,
+			"hint", "leave out envoy-env, or unmatched")
+	}
 	if a.config.RESP != "" {
-		a.log.Info("protocol not built yet, listener not opened", "listener", "resp", "address", a.config.RESP)
+		a.log.Warn("the Redis protocol is not built yet: its listener is not opened", "listener", "resp", "address", a.config.RESP)
 	}
 }
 
 // watch begins to look for changes of the rules.
 func (a *App) watch(ctx context.Context) {
-	if len(a.config.Rules) == 0 {
-		return
-	}
 	find := filewatch.New
 	if a.config.RulesFiles != filesYAML {
 		find = filewatch.NewTree
 	}
-	w, err := find(a.config.Rules, a.log)
+	a.follow(ctx, "rules", find, a.config.Rules, func(why string) []string {
+		// The error has been logged, and the old rules stay.
+		return a.listFiles(a.retrying(a.reload(why, false)))
+	})
+}
+
+// follow calls changed whenever files may have changed, until ctx is done. what they are is
+// for the log; what changed returns are files to watch as well.
+func (a *App) follow(ctx context.Context, what string, find func([]string, *slog.Logger) (*filewatch.Watcher, error), files []string, changed func(why string) []string) {
+	if len(files) == 0 {
+		return
+	}
+	w, err := find(files, a.log)
 	if err != nil {
-		a.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "error", err)
+		a.log.Warn("cannot watch for changes of the "+what+"; send SIGHUP after a change", "error", err)
 		return
 	}
 	a.group.Go(func() {
-		w.Run(ctx, func() []string {
-			// The error has been logged, and the old rules stay.
-			return a.listFiles(a.reload("files changed", false))
-		})
+		w.Run(ctx, func() []string { return changed("files changed") })
 	})
 }
 
@@ -270,73 +308,6 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 		case <-ticker.C:
 			do()
 		}
-	}
-}
-
-// Stop drains and ends the service: it accepts nothing more, waits for the calls in
-// flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
-// has returned nothing of the service runs but connections to a store that does not answer,
-// which end by themselves, and the counts are in the state file.
-func (a *App) Stop(ctx context.Context) {
-	a.stop.Do(func() { a.end(ctx) })
-}
-
-func (a *App) end(ctx context.Context) {
-	began := time.Now()
-	a.phase.Store(draining)
-	a.log.Info("draining", "delay", a.config.DrainDelay.String(), "timeout", a.config.DrainTimeout.String())
-	for _, l := range a.listeners {
-		l.server.Ready(false)
-	}
-	wait(ctx, a.config.DrainDelay)
-	a.drain(ctx)
-	if a.cancel != nil {
-		a.cancel()
-	}
-	a.keys.Close()
-	a.group.Wait()
-	if a.cancel != nil && a.config.State != "" {
-		a.save(slog.LevelInfo) // nobody decides any more
-	}
-	a.stores.close()
-	a.closeBook()
-	a.phase.Store(stopped)
-	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
-}
-
-// drain drains the listeners, all at once but for those by which the end can be watched.
-func (a *App) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
-	defer cancel()
-	silent := time.Now().Add(silence)
-	end := func(l *listener) {
-		l.drain(ctx, silent)
-		a.metrics.Listener(l.setting, false)
-	}
-	var traffic sync.WaitGroup
-	for _, l := range a.listeners {
-		if !l.watches() {
-			traffic.Go(func() { end(l) })
-		}
-	}
-	traffic.Wait()
-	for _, l := range a.listeners {
-		if l.watches() {
-			end(l)
-		}
-	}
-}
-
-// wait waits for d, or until ctx is done.
-func wait(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -361,7 +332,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) Addr(setting string) string {
 	for _, l := range a.listeners {
 		if l.setting == setting && l.net != nil {
-			return l.addr()
+			return listen.Address(l.net)
 		}
 	}
 	return ""

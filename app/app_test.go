@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -311,10 +312,11 @@ func TestStartTaken(t *testing.T) {
 	}
 }
 
-// Listeners of protocols that come later are said once, and an empty address is none.
+// A listener of a protocol that comes later is said where it was asked for, and only
+// there; an empty address is none.
 func TestListeners(t *testing.T) {
 	s := start(t, func(c *Config) { c.RESP, c.Admin = "127.0.0.1:6380", "" })
-	s.log.await(t, 0, "protocol not built yet", "listener=resp", "address=127.0.0.1:6380")
+	s.log.await(t, 0, "the Redis protocol is not built yet", "listener=resp", "address=127.0.0.1:6380")
 	s.log.await(t, 0, "no rules are given")
 	if s.Addr("admin") != "" {
 		t.Errorf("admin listens on %s, and is switched off", s.Addr("admin"))
@@ -402,6 +404,42 @@ func TestDrain(t *testing.T) {
 			t.Errorf("stopping took %v", took)
 		}
 	})
+}
+
+// Where nobody has a connection the end comes at once; where somebody keeps one and uses it within
+// the delay, the answer says that it ends, and the service waits for no more.
+func TestDrainAuto(t *testing.T) {
+	s := start(t, func(*Config) {})
+	began := time.Now()
+	s.Stop(context.Background())
+	if took := time.Since(began); took > autoDrainDelay/2 {
+		t.Errorf("without connections the end took %v", took)
+	}
+	s = start(t, func(*Config) {})
+	conn, err := net.Dial("tcp", s.Addr("http"))
+	xtest.Must(t, err)
+	defer conn.Close()
+	xtest.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+	answers := bufio.NewReader(conn)
+	ask := func() *http.Response {
+		_, err := io.WriteString(conn, "GET /v1/check HTTP/1.1\r\nHost: x\r\n\r\n")
+		xtest.Must(t, err)
+		resp, err := http.ReadResponse(answers, nil)
+		xtest.Must(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		xtest.Must(t, errors.Join(err, resp.Body.Close()))
+		return resp
+	}
+	if ask().Close {
+		t.Error("the connection is not kept")
+	}
+	stopped := make(chan struct{})
+	go func() { s.Stop(context.Background()); close(stopped) }()
+	s.log.await(t, 0, "draining", "delay=auto")
+	if !ask().Close {
+		t.Error("the end is not announced")
+	}
+	<-stopped
 }
 
 // While it drains a service still answers, and says that it is not ready.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stint"
@@ -38,6 +39,9 @@ type server struct {
 	own     *eventual.Store // decides by itself, and tells that afterwards
 	joined  *join.Store     // sends each take to the store of its mode
 	state   serverState
+
+	compared atomic.Bool // the namespace secret with that of the server
+	warned   atomic.Bool // that it cannot be
 }
 
 // serverState is whether a server can be used. Two find out: who looks at it now and
@@ -101,19 +105,42 @@ func (a *App) serverFails(s *server, err error) {
 	s.state.problem, s.state.logged = err.Error(), true
 }
 
-// lookAll looks at all servers for the first time.
+// lookAll looks at all servers for the first time. The namespace secret is left in none
+// before it was compared with that of all: a node that must not start leaves nothing.
 func (a *App) lookAll(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, s := range a.stores.servers {
-		all.Go(func() { a.look(ctx, s) })
+	found := make([]bool, len(a.stores.servers))
+	each := func(do func(i int, s *server)) {
+		var all sync.WaitGroup
+		for i, s := range a.stores.servers {
+			all.Go(func() { do(i, s) })
+		}
+		all.Wait()
 	}
-	all.Wait()
+	each(func(i int, s *server) { found[i] = a.lookAt(ctx, s) })
+	for _, keep := range []bool{false, true} {
+		if len(a.failed) > 0 {
+			return
+		}
+		each(func(i int, s *server) {
+			if found[i] {
+				a.checkSecret(ctx, s, keep)
+			}
+		})
+	}
 }
 
-// look asks a server whether it is there, and where there is a reason to doubt it, whether it
-// can decide. That it can be used again is noted when the guard says so too. The first time its
-// settings are looked at.
+// look looks at a server again, and compares the namespace secret where that is due.
 func (a *App) look(ctx context.Context, s *server) {
+	if a.lookAt(ctx, s) {
+		a.checkSecret(ctx, s, true)
+	}
+}
+
+// lookAt asks a server whether it is there, and where there is a reason to doubt it, whether it
+// can decide. That it can be used again is noted when the guard says so too. The first time its
+// settings are looked at. It returns whether the server is to be asked for the namespace
+// secret, which it may have forgotten while it was away.
+func (a *App) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	ask := s.shared.Ping
@@ -122,10 +149,10 @@ func (a *App) look(ctx context.Context, s *server) {
 	}
 	if err := ask(ctx); err != nil {
 		a.serverFails(s, err)
-		return
+		return false
 	}
 	if s.try(ctx); s.guarded.Status().Away {
-		return
+		return false
 	}
 	s.state.mu.Lock()
 	back, first := s.state.logged, !s.state.seen
@@ -138,6 +165,7 @@ func (a *App) look(ctx context.Context, s *server) {
 		a.warnOfServer(ctx, s)
 	}
 	a.lookCalls(s, back)
+	return back || !s.compared.Load()
 }
 
 // doubtful says whether a server that is there may still be unable to decide.

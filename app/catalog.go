@@ -87,20 +87,10 @@ func (a *App) sayCatalog(why string) {
 
 // watchCatalog begins to look for changes of the files of rules per API.
 func (a *App) watchCatalog(ctx context.Context) {
-	if len(a.config.Catalog) == 0 {
-		return
-	}
-	w, err := filewatch.New(a.config.Catalog, a.log)
-	if err != nil {
-		a.log.Warn("cannot watch for changes of the catalog; send SIGHUP after a change", "error", err)
-		return
-	}
-	a.group.Go(func() {
-		w.Run(ctx, func() []string {
-			// The error has been logged, and the old rules stay.
-			_ = a.reloadCatalog("files changed", false)
-			return nil
-		})
+	a.follow(ctx, "catalog", filewatch.New, a.config.Catalog, func(why string) []string {
+		// The error has been logged, and the old rules stay.
+		_ = a.retrying(a.reloadCatalog(why, false))
+		return nil
 	})
 }
 

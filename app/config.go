@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"net/netip"
+	"os"
 	"time"
 
 	"stint/coord/eventual"
+	"stint/internal/certs"
+	"stint/internal/logging"
 	"stint/internal/setting"
 	"stint/server/httpapi"
 	"stint/store/memory"
@@ -55,6 +60,11 @@ type Config struct {
 	// default: a domain that stands in two files is refused.
 	RulesMerge bool
 
+	// Unmatched (unmatched) is what happens to a request to which no limit applies: allow,
+	// the default, lets it pass; deny refuses it, over every protocol. It is ignored with
+	// EnvoyEnv, since envoyproxy/ratelimit lets such requests pass.
+	Unmatched string
+
 	// Store (store) says where counts are kept: memory, which is the default and counts
 	// in this process alone, or the URL of a Redis or Valkey that all nodes share, such
 	// as redis://HOST:PORT, or of several that share out the keys, redis://HOST,HOST; see
@@ -88,8 +98,8 @@ type Config struct {
 
 	// State (state) is a file that keeps the counts of the store in memory over a
 	// restart: read at the start, saved at each StateInterval and at the end. Its
-	// folder must be writable; one service at a time may use it. Empty, the default:
-	// counts begin anew.
+	// folder must be writable, and one service at a time can use it: New fails for a
+	// second one. Of a link, the target is used. Empty, the default: counts begin anew.
 	State string
 
 	// StateInterval (state-interval) is the time between two saves of State; 30 s by
@@ -102,23 +112,50 @@ type Config struct {
 	// store in memory is not shared.
 	Namespace string
 
-	// HTTP (http) is the address for HTTP traffic; 127.0.0.1:8080 by default. Empty:
-	// not opened.
+	// NamespaceSecretFile (namespace-secret-file) holds a secret of at least 16 bytes, the
+	// same on all nodes of a namespace: values of api_key and cookie stand in keys as their
+	// hash under it, and it is never in the store. Changing it begins their counts anew.
+	// Empty, the default: a process that counts alone makes one, and keeps it beside State
+	// if that is set; nodes that share a store or gossip use the plain SHA-256.
+	NamespaceSecretFile string
+
+	// HTTP (http) is the address for HTTP traffic: HOST:PORT, or unix:PATH for a socket of
+	// this machine, whose clients count as 127.0.0.1; 127.0.0.1:8080 by default. Empty: not
+	// opened.
 	HTTP string
 
-	// GRPC (grpc) is the address for Envoy's protocol: HOST:PORT, or unix:PATH for a
-	// socket of this machine; 127.0.0.1:8081 by default. Empty: not opened.
+	// HTTPTLS (http-tls-cert, http-tls-key, http-tls-client-ca, http-tls-client-name) are
+	// the files of the certificates of the HTTP address, as PEM, read again when they
+	// change. Without a certificate, the default, connections are not encrypted; without a
+	// ClientCA clients need none.
+	HTTPTLS certs.Files
+
+	// GRPC (grpc) is the address for Envoy's protocol, as HTTP; 127.0.0.1:8081 by default.
+	// Empty: not opened.
 	GRPC string
 
 	// RLS are the settings of that protocol.
 	RLS RLS
 
-	// Admin (admin) is the address for people and monitoring; 127.0.0.1:8082 by
+	// Admin (admin) is the address for people and monitoring, as HTTP; 127.0.0.1:8082 by
 	// default. Empty: not opened. Beyond this machine it needs an AdminToken.
 	Admin string
 
-	// RESP (resp) is the address for the Redis protocol; 127.0.0.1:6380 by default.
-	// This version does not open it.
+	// AdminTLS (admin-tls-...) are the files of its certificates, see HTTPTLS.
+	AdminTLS certs.Files
+
+	// SocketMode (socket-mode) is the mode of the files of Unix sockets: who may write to
+	// one may connect; 0600 by default, this user alone.
+	SocketMode fs.FileMode
+
+	// MaxConnections (max-connections) is the most connections of HTTP and GRPC together;
+	// 16,384 by default, 0: any number. One above is closed at once. An idle one takes
+	// some 10 KiB and a file descriptor. Whatever it is, Admin and reloads keep some
+	// descriptors, where those of a process are bounded.
+	MaxConnections int64
+
+	// RESP (resp) is the address for the Redis protocol, which this version does not open;
+	// empty, the default: not asked for.
 	RESP string
 
 	// AdminToken (admin-token) is what admin calls send as "Authorization: Bearer
@@ -129,6 +166,11 @@ type Config struct {
 	// AdminTokenFile (admin-token-file) is a file that holds the AdminToken, as
 	// orchestrators mount secrets. Empty by default.
 	AdminTokenFile string
+
+	// AdminHosts (admin-host) are names of hosts, without a port, that calls of Admin may
+	// be for while there is no AdminToken, beside localhost and loopback addresses. None
+	// by default. They keep out pages of a browser whose name was resolved to this machine.
+	AdminHosts []string
 
 	// TrustedProxies (trusted-proxies) are the addresses and prefixes whose forwarded
 	// headers are believed. None by default: the client is whoever connects.
@@ -157,13 +199,14 @@ type Config struct {
 	// address. Empty, the default: there is no /demo.
 	Demo string
 
-	// Pprof (pprof) serves /debug/pprof on the admin address; off by default. A
-	// profile that is being taken costs a few percent of the processor.
+	// Pprof (pprof) serves /debug/pprof on the admin address to who brings the AdminToken,
+	// without which it cannot be switched on; off by default. A profile that is being taken
+	// costs a few percent of the processor.
 	Pprof bool
 
 	// DrainDelay (drain-delay) is how long the service still accepts calls after it
-	// was told to stop, so that a load balancer sees /readyz fail first; 0, the
-	// default: not at all.
+	// was told to stop, so that a load balancer sees /readyz fail first. By default
+	// [AutoDrainDelay], which is up to a second where connections of HTTP traffic are open.
 	DrainDelay time.Duration
 
 	// DrainTimeout (drain-timeout) is how long calls in flight may take to finish
@@ -200,6 +243,7 @@ func DefaultConfig() Config {
 	return Config{
 		RulesFiles:       filesYAML,
 		CatalogDomain:    "api",
+		Unmatched:        unmatchedAllow,
 		Store:            "memory",
 		Memory:           memory.DefaultBudget,
 		StoreTimeout:     10 * time.Millisecond,
@@ -213,11 +257,22 @@ func DefaultConfig() Config {
 		RLS:              defaultRLS(),
 		Stats:            defaultStats(),
 		Admin:            "127.0.0.1:8082",
-		RESP:             "127.0.0.1:6380",
+		SocketMode:       0o600,
+		MaxConnections:   16_384,
+		DrainDelay:       AutoDrainDelay,
 		DrainTimeout:     20 * time.Second,
 		LogFormat:        "text",
 		LogLevel:         "info",
 	}
+}
+
+// logger returns the log that the configuration, which has been checked, asks for.
+func (c *Config) logger() *slog.Logger {
+	var out io.Writer = os.Stderr
+	if c.Output != nil {
+		out = c.Output
+	}
+	return logging.New(out, c.LogFormat, c.LogLevel)
 }
 
 // ConfigError says what is wrong with a configuration.
@@ -266,7 +321,7 @@ func (c *Config) check() error {
 	if c.SyncInterval < time.Millisecond {
 		return c.at("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
 	}
-	if err := errors.Join(c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
+	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
@@ -283,17 +338,29 @@ func (c *Config) check() error {
 	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile); err != nil {
 		return c.at("admin", err.Error(), "set STINT_ADMIN_TOKEN or admin-token-file, or listen on 127.0.0.1")
 	}
+	if c.Pprof && c.Admin != "" && c.AdminToken+c.AdminTokenFile == "" {
+		return c.at("pprof", "profiles always ask for an admin token, and there is none", "set STINT_ADMIN_TOKEN or admin-token-file, or leave pprof out")
+	}
 	if c.Demo != "" && c.HTTP == "" {
 		return c.at("demo", "there is no HTTP address to serve /demo on", "give http an address, or leave demo empty")
 	}
 	return nil
 }
 
+// The values of Unmatched.
+const (
+	unmatchedAllow = "allow"
+	unmatchedDeny  = "deny"
+)
+
+// deniesUnmatched says whether requests are denied to which no limit applies.
+func (c *Config) deniesUnmatched() bool { return c.Unmatched == unmatchedDeny && !c.EnvoyEnv }
+
 // proxies returns TrustedProxies as prefixes. They have been checked.
 func (c *Config) proxies() []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(c.TrustedProxies))
 	for _, text := range c.TrustedProxies {
-		if p, err := parsePrefix(text); err == nil {
+		if p, err := setting.Prefix(text); err == nil {
 			prefixes = append(prefixes, p)
 		}
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		}
 	}
 	config := DefaultConfig()
-	settings := config.Settings()
+	settings := slices.DeleteFunc(config.Settings(), func(s Setting) bool { return s.Hidden() })
 	if len(rows) != len(settings) {
 		t.Fatalf("%d rows for %d settings", len(rows), len(settings))
 	}

@@ -13,6 +13,7 @@ import (
 	"stint/coord/gossip/members"
 	"stint/coord/join"
 	"stint/guard"
+	"stint/internal/listen"
 	"stint/internal/setting"
 	"stint/internal/wording"
 	"stint/rule"
@@ -40,7 +41,7 @@ type Gossip struct {
 // settings are those of g.
 func (g *Gossip) settings() []Setting {
 	return []Setting{
-		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", setting.Text(&g.Addr, checkAddress)},
+		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", setting.Address(&g.Addr)},
 		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", setting.List(&g.Join, checkPeer)},
 		{"gossip-key-file", "`FILE` with the key that these nodes share", setting.Path(&g.KeyFile)},
 	}
@@ -59,7 +60,7 @@ func (g *Gossip) check(c *Config) error {
 }
 
 func checkPeer(s string) error {
-	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || checkAddress(s) != nil {
+	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || setting.CheckAddress(s) != nil {
 		return setting.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
 	}
 	return nil
@@ -103,7 +104,7 @@ func (a *App) openGossip() error {
 // startGossip joins the others, and waits a moment for what they know.
 func (a *App) startGossip(ctx context.Context) error {
 	if err := a.stores.gossip.Start(); err != nil {
-		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+listenCause(err), "give gossip an address of this machine and a free port")
+		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+listen.Cause(err).Error(), "give gossip an address of this machine and a free port")
 		fault.Err = err
 		return fault
 	}

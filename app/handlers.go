@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"stint/docs"
 	"stint/httplimit"
 	"stint/internal/httpdrain"
 	"stint/internal/quiet"
@@ -33,11 +34,13 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 	}
 	options := httpapi.AdminOptions{
 		Token:   a.config.AdminToken,
+		Hosts:   a.config.AdminHosts,
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
 		Gauges:  &a.gauges,
 		Rules:   ruleapi.New(a.book, a.log),
 		Pprof:   a.config.Pprof,
+		OpenAPI: docs.OpenAPI,
 		Log:     a.log,
 	}
 	if len(a.stores.servers) > 0 {
@@ -79,6 +82,7 @@ func (a *App) trafficHandler() http.Handler {
 			OnMisuse:       (&quiet.Misuses{Log: a.log, Path: httpapi.AuthPath}).Tell,
 		},
 		JSON:    a.rls.JSON(),
+		OpenAPI: docs.OpenAPI,
 		Healthy: func() bool { return a.phase.Load() == running },
 	}).Handler()
 	if a.config.Demo == "" {

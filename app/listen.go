@@ -2,15 +2,13 @@ package app
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
-	"os"
-	"strings"
 	"time"
+
+	"stint/internal/listen"
 )
 
 // silence is how long connections that have sent nothing are kept while the service
@@ -22,7 +20,8 @@ type listener struct {
 	setting string // "http", "admin" or another that has an address
 	address string
 	server  answerer
-	net     net.Listener
+	tls     *tls.Config     // of connections of HTTP; nil: they are not encrypted, or by server
+	net     *listen.Doorway // nil before it is open
 	log     *slog.Logger
 }
 
@@ -31,13 +30,14 @@ type answerer interface {
 	// Serve answers until Drain, and then returns nil. An error says that it cannot go on.
 	Serve(net.Listener) error
 
-	// Ready tells callers that more calls are welcome, or that the end is near while
-	// calls are still accepted.
+	// Ready tells callers that more calls are welcome, or that the end is near; calls are
+	// accepted all the same. Drain tells them by itself.
 	Ready(bool)
 
 	// Drain accepts nothing more and waits for the calls in flight until ctx is done; then
-	// it cuts them and says so. Connections that have sent nothing are closed at silent.
-	Drain(ctx context.Context, silent time.Time) (cut bool)
+	// it cuts them and says so. Connections whose clients can be told only in an answer stay
+	// open for linger; those that have sent nothing are closed at silent after that.
+	Drain(ctx context.Context, linger, silent time.Duration) (cut bool)
 }
 
 // newListener returns a listener that is to take an address.
@@ -49,90 +49,46 @@ func newListener(setting, address string, log *slog.Logger) *listener {
 func (l *listener) watches() bool { return l.setting == "admin" || l.setting == "metrics" }
 
 // open takes the address.
-func (l *listener) open(ctx context.Context, c *Config) error {
-	var config net.ListenConfig
-	kind, address := network(l.address)
-	err := removeStale(kind, address)
-	if err == nil {
-		l.net, err = config.Listen(ctx, kind, address)
-	}
+func (l *listener) open(ctx context.Context, a *App) error {
+	opened, err := listen.Open(ctx, l.address, a.config.SocketMode)
 	if err != nil {
 		hint := "give " + l.setting + " an address of this machine and a free port"
-		if kind == "unix" {
+		if _, isSocket := listen.Path(l.address); isSocket {
 			hint = "give " + l.setting + " a path in a folder where this user may write, and where nothing is"
 		}
-		fault := c.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, listenCause(err)), hint)
+		fault := a.config.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, err), hint)
 		fault.Err = err
 		return fault
 	}
-	l.log.Info("listening", "address", l.addr())
+	l.log.Info("listening", "address", listen.Address(opened))
+	gate := a.gates.traffic
+	if l.watches() {
+		gate = a.gates.admin
+	}
+	l.net = gate.Doorway(l.setting, opened)
+	a.metrics.Connections(l.setting, l.net.Open, l.net.Refused)
 	return nil
 }
 
-// addr returns where calls are accepted, in the form in which addresses are given.
-func (l *listener) addr() string {
-	if l.net.Addr().Network() == "unix" {
-		return unixPrefix + l.net.Addr().String()
-	}
-	return l.net.Addr().String()
-}
+// The last descriptors of a process are kept: listeners of traffic leave some for the
+// others, and those leave some for files that are read and servers that are asked.
+var (
+	adminReserve = listen.Reserve{Most: 128, Share: 4}
+	filesReserve = listen.Reserve{Most: 32, Share: 16}
+)
 
-// unixPrefix begins the address of a Unix socket.
-const unixPrefix = "unix:"
+// gates bound connections.
+type gates struct{ traffic, admin *listen.Gate }
 
-// network returns what kind of network an address is in, and the address there: tcp4
-// for an IPv4 address, as 0.0.0.0 would otherwise be taken for all addresses, those of
-// IPv6 among them.
-func network(address string) (kind, there string) {
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
-		return "unix", path
-	}
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-			return "tcp4", address
-		}
-	}
-	return "tcp", address
-}
-
-// removeStale removes a Unix socket that a process left behind which is gone. One that
-// somebody still answers stays, and is an error.
-func removeStale(kind, path string) error {
-	if kind != "unix" {
-		return nil
-	}
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return nil //nolint:nilerr // what is wrong with it says who listens there
-	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		conn.Close()
-		return errors.New("another process answers there")
-	}
-	return os.Remove(path)
-}
-
-// listenCause is an error of the network without the operation and the address.
-func listenCause(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return op.Err.Error()
-	}
-	return err.Error()
+// newGates returns the gates of a configuration.
+func newGates(c *Config, log *slog.Logger) gates {
+	return gates{listen.NewGate(c.MaxConnections, adminReserve, log), listen.NewGate(0, filesReserve, log)}
 }
 
 // serve answers until the listener is drained. The error says that it cannot go on.
 func (l *listener) serve() error {
-	if err := l.server.Serve(l.net); err != nil {
+	if err := l.server.Serve(listen.Encrypt(l.net, l.tls)); err != nil {
 		return fmt.Errorf("listener %s: %w", l.setting, err)
 	}
 	return nil
-}
-
-// drain ends the listener as answerer.Drain does.
-func (l *listener) drain(ctx context.Context, silent time.Time) {
-	if l.server.Drain(ctx, silent) {
-		l.log.Warn("calls in flight were cut")
-	}
 }

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"stint/internal/filetree"
@@ -31,11 +33,7 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	load := rule.Load
-	if c.RulesMerge {
-		load = rule.LoadMerged
-	}
-	table, err := load(files...)
+	table, err := rule.LoadAs(rule.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +74,46 @@ func (c *Config) ruleFiles() ([]string, error) {
 
 // Reload reads the rules again and puts them in force, all or nothing: on an error
 // the rules before stay, and the log, a metric and /readyz say so until a reload
-// succeeds. why is for the log. It is safe for concurrent use.
+// succeeds. why is for the log. It is safe for concurrent use. What failed because there
+// was no file descriptor or no memory left is tried again every second.
 //
 // Keys keep what they used. Rules per API are another such set: one of the two may be
 // refused and the other put in force. The certificates of grpc are read again too; what
 // is wrong with them is logged, and those before stay. Nothing else is.
 func (a *App) Reload(why string) error {
-	a.renew(why)
-	return errors.Join(a.reload(why, true), a.reloadCatalog(why, true))
+	return a.retrying(a.renew(why), a.reload(why, true), a.reloadCatalog(why, true))
+}
+
+// retryEvery is the time between two tries of a reload that failed because something had run
+// out.
+const retryEvery = time.Second
+
+// retrying joins the errors of a reload, and has it tried again where the process or the
+// machine had no file descriptor or no memory left: no file changes when there is one again.
+func (a *App) retrying(errs ...error) error {
+	err := errors.Join(errs...)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+		select {
+		case a.retry <- struct{}{}:
+		default: // it will be
+		}
+	}
+	return err
+}
+
+// runRetries tries reloads again that failed for such a reason, until ctx is done.
+func (a *App) runRetries(ctx context.Context) {
+	const why = "tried again"
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.retry:
+		}
+		wait(ctx, retryEvery)
+		// What is still wrong has been logged.
+		_ = a.retrying(a.renew(why), a.reload(why, false), a.reloadCatalog(why, false))
+	}
 }
 
 // reload does nothing where the same was loaded, or failed to be, before, unless
@@ -165,6 +195,7 @@ func (a *App) warn(table *rule.Table) {
 		}
 	}
 	a.warnOfGossip(table)
+	a.warnOfSecret(table)
 }
 
 // faults are the attributes to log for each fault that err is made of.

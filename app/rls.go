@@ -1,16 +1,11 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"stint/internal/certs"
-	"stint/internal/filewatch"
 	"stint/internal/setting"
 	"stint/rule"
 	"stint/server/rls"
@@ -19,18 +14,8 @@ import (
 
 // RLS are the settings of Envoy's protocol, on the grpc address and at /json.
 type RLS struct {
-	// TLSCert and TLSKey (grpc-tls-cert, grpc-tls-key) are the files of the certificate
-	// and its private key, as PEM, that grpc shows. They are read again when they change.
-	// Empty, the default: connections are not encrypted.
-	TLSCert, TLSKey string
-
-	// TLSClientCA (grpc-tls-client-ca) is a file of the certificates that may sign those
-	// of clients, as PEM. Empty, the default: clients need none.
-	TLSClientCA string
-
-	// TLSClientName (grpc-tls-client-name) is the DNS name that the certificate of a
-	// client must be for. Empty, the default: any.
-	TLSClientName string
+	// TLS (grpc-tls-...) are the files of the certificates of grpc, see [Config].HTTPTLS.
+	TLS certs.Files
 
 	// MaxStreams (grpc-max-streams) is how many calls one connection may have in flight;
 	// 1024 by default. What is above waits in the client.
@@ -94,10 +79,6 @@ func defaultRLS() RLS {
 // settings are those of r.
 func (r *RLS) settings() []Setting {
 	return []Setting{
-		{"grpc-tls-cert", "`FILE` of the certificate of grpc, read again when it changes", setting.Path(&r.TLSCert)},
-		{"grpc-tls-key", "`FILE` of its private key", setting.Path(&r.TLSKey)},
-		{"grpc-tls-client-ca", "`FILE` of the certificates that may sign those of grpc clients", setting.Path(&r.TLSClientCA)},
-		{"grpc-tls-client-name", "DNS `NAME` that the certificate of a grpc client must be for", setting.Text(&r.TLSClientName, nil)},
 		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", setting.Number(&r.MaxStreams, 1, 1<<30)},
 		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", setting.Size(&r.MaxMessage, setting.Bounds{Least: 1 << 10, Most: 1 << 30, What: "a request"})},
 		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", setting.Duration(&r.Keepalive)},
@@ -106,9 +87,9 @@ func (r *RLS) settings() []Setting {
 		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", setting.Duration(&r.MaxAgeGrace)},
 		{"grpc-reflection", "tell grpc clients that ask what the service looks like", setting.Flag(&r.Reflection)},
 		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", setting.List(&r.Headers, checkFields)},
-		{"rls-header-limit", "`NAME` of the first of the fields envoy", setting.Text(&r.HeaderLimit, checkFieldName)},
-		{"rls-header-remaining", "`NAME` of the second", setting.Text(&r.HeaderRemaining, checkFieldName)},
-		{"rls-header-reset", "`NAME` of the third", setting.Text(&r.HeaderReset, checkFieldName)},
+		{"rls-header-limit", "`NAME` of the first of the fields envoy", setting.Text(&r.HeaderLimit, setting.CheckFieldName)},
+		{"rls-header-remaining", "`NAME` of the second", setting.Text(&r.HeaderRemaining, setting.CheckFieldName)},
+		{"rls-header-reset", "`NAME` of the third", setting.Text(&r.HeaderReset, setting.CheckFieldName)},
 		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", setting.Flag(&r.Metadata)},
 		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", setting.Flag(&r.Shadow)},
 		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", setting.Flag(&r.Quota)},
@@ -123,22 +104,13 @@ const (
 )
 
 func checkFields(name string) error {
-	return oneOf(noFields, envoyFields, rule.IETF.String(), rule.Legacy.String(), rule.Draft03.String())(name)
+	return setting.OneOf(noFields, envoyFields, rule.IETF.String(), rule.Legacy.String(), rule.Draft03.String())(name)
 }
 
-// checkFieldName accepts the name of a header field, and nothing at all.
-func checkFieldName(name string) error {
-	for i := range len(name) {
-		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
-			return setting.Fault(fmt.Sprintf("%q is no name of a header field", name), "write letters, digits and dashes, such as RateLimit-Limit")
-		}
-	}
-	return nil
-}
-
-// options are what the protocol's handler wants to know.
-func (r *RLS) options() rls.Options {
-	o := rls.Options{Metadata: r.Metadata, Shadow: r.Shadow, Quota: r.Quota, Grant: uint32(r.Grant)}
+// options are what the protocol's handler wants to know. envoy says that limits count as
+// those of envoyproxy/ratelimit.
+func (r *RLS) options(envoy bool) rls.Options {
+	o := rls.Options{Metadata: r.Metadata, Shadow: r.Shadow, Quota: r.Quota, Grant: uint32(r.Grant), Tally: envoy}
 	for _, name := range r.Headers {
 		if name == envoyFields {
 			o.LimitHeaders = rls.LimitHeaders{Limit: r.HeaderLimit, Remaining: r.HeaderRemaining, Reset: r.HeaderReset}
@@ -151,71 +123,13 @@ func (r *RLS) options() rls.Options {
 
 // check returns what no value shows by itself.
 func (r *RLS) check(c *Config) error {
-	const both = "give grpc-tls-cert and grpc-tls-key, or neither"
 	switch {
-	case r.TLSCert == "" && r.TLSKey != "":
-		return c.at("grpc-tls-key", "a key without a certificate", both)
-	case r.TLSCert != "" && r.TLSKey == "":
-		return c.at("grpc-tls-cert", "a certificate without its key", both)
-	case r.TLSClientCA != "" && r.TLSCert == "":
-		return c.at("grpc-tls-client-ca", "clients cannot be asked for certificates without encryption", both)
-	case r.TLSClientName != "" && r.TLSClientCA == "":
-		return c.at("grpc-tls-client-name", "clients are not asked for certificates", "give grpc-tls-client-ca too")
 	case len(r.Headers) > 1 && slices.Contains(r.Headers, noFields):
 		return c.at("rls-headers", "none stands beside others", "write none alone, or leave it out")
 	case r.Keepalive == 0 || r.KeepaliveTimeout == 0:
 		return c.at("grpc-keepalive", "no client answers in no time", "write times such as 2m and 20s")
 	}
 	return nil
-}
-
-// loadCerts reads the certificates of grpc.
-func (a *App) loadCerts() error {
-	r := &a.config.RLS
-	if a.config.GRPC == "" || r.TLSCert == "" {
-		return nil
-	}
-	var err error
-	a.certs, err = certs.Load(certs.Files{Cert: r.TLSCert, Key: r.TLSKey, ClientCA: r.TLSClientCA, ClientName: r.TLSClientName})
-	if problem, ok := errors.AsType[*certs.Error](err); ok {
-		setting := map[string]string{r.TLSCert: "grpc-tls-cert", r.TLSKey: "grpc-tls-key", r.TLSClientCA: "grpc-tls-client-ca"}[problem.File]
-		fault := a.config.at(setting, problem.Error(), problem.Hint)
-		fault.Err = err
-		return fault
-	}
-	if err == nil {
-		a.metrics.Certificate("grpc", a.certs.Expiry)
-	}
-	return err
-}
-
-// watchCerts reads the certificates of grpc again whenever they change.
-func (a *App) watchCerts(ctx context.Context) {
-	if a.certs == nil {
-		return
-	}
-	w, err := filewatch.New(a.certs.Paths(), a.log)
-	if err != nil {
-		a.log.Warn("cannot watch for changes of the certificates; send SIGHUP after a change", "error", err)
-		return
-	}
-	a.group.Go(func() {
-		w.Run(ctx, func() []string { a.renew("files changed"); return nil })
-	})
-}
-
-// renew reads the certificates of grpc again. What is wrong with them is logged, and those
-// before stay.
-func (a *App) renew(why string) {
-	if a.certs == nil {
-		return
-	}
-	changed, err := a.certs.Reload()
-	if problem, ok := errors.AsType[*certs.Error](err); ok {
-		a.log.Error("certificates refused, the ones before stay", "listener", "grpc", "why", why, "problem", problem, "hint", problem.Hint)
-	} else if changed {
-		a.log.Info("certificates loaded", "listener", "grpc", "why", why, "until", a.certs.Expiry().UTC().Format(time.RFC3339))
-	}
 }
 
 // rlsServer answers the grpc address.
@@ -226,9 +140,7 @@ func (a *App) rlsServer(log *slog.Logger) answerer {
 		Keepalive: r.Keepalive, KeepaliveTimeout: r.KeepaliveTimeout, MaxAge: r.MaxAge, MaxAgeGrace: r.MaxAgeGrace,
 		Reflection: r.Reflection, Log: log,
 	}
-	if a.certs != nil {
-		options.TLS = a.certs.Config()
-	}
+	options.TLS = a.tls("grpc")
 	a.carrier = transport.New(a.rls, options)
 	return a.carrier
 }

@@ -125,8 +125,8 @@ func TestRLSTLS(t *testing.T) {
 	ca, dir := xtest.NewAuthority(t), t.TempDir()
 	certFiles(t, dir, ca, "first.test")
 	s := startRLS(t, rulesOf(1000), func(c *Config) {
-		c.RLS.TLSCert, c.RLS.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-		c.RLS.TLSClientCA, c.RLS.TLSClientName = filepath.Join(dir, "ca.pem"), "envoy.test"
+		c.RLS.TLS.Cert, c.RLS.TLS.Key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		c.RLS.TLS.ClientCA, c.RLS.TLS.ClientName = filepath.Join(dir, "ca.pem"), "envoy.test"
 	})
 	ask := func(server string, clients ...tls.Certificate) error {
 		config := &tls.Config{RootCAs: ca.Pool(), ServerName: server, Certificates: clients}

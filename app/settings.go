@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,9 @@ type Setting struct {
 func (s *Setting) Env() string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
+
+// Hidden says whether help leaves the setting out: what it is for is not built yet.
+func (s *Setting) Hidden() bool { return s.Name == "resp" }
 
 // Type names the kind of the value: string, list, bool, duration, number, fraction or size.
 func (s *Setting) Type() string { return s.value.Type() }
@@ -61,7 +63,7 @@ func (s *Setting) Check() error { return s.value.Check() }
 func (c *Config) Settings() []Setting {
 	return slices.Concat([]Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", setting.Paths(&c.Rules)},
-		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", setting.Text(&c.RulesFiles, oneOf(filesYAML, filesVisible, filesAll))},
+		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", setting.Text(&c.RulesFiles, setting.OneOf(filesYAML, filesVisible, filesAll))},
 		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", setting.Paths(&c.Catalog)},
 		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", setting.Path(&c.CatalogDB)},
 		{"catalog-domain", "`DOMAIN` of rules per API that name none", setting.Text(&c.CatalogDomain, nil)},
@@ -70,6 +72,7 @@ func (c *Config) Settings() []Setting {
 			setting.List(&c.CatalogFold, checkFold),
 		},
 		{"rules-merge", "let several files hold descriptors of one domain", setting.Flag(&c.RulesMerge)},
+		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", setting.Text(&c.Unmatched, setting.OneOf(unmatchedAllow, unmatchedDeny))},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", setting.Text(&c.Store, checkStore)},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", setting.Size(&c.Memory, setting.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", setting.Duration(&c.StoreTimeout)},
@@ -78,57 +81,42 @@ func (c *Config) Settings() []Setting {
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", setting.Path(&c.State)},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", setting.Duration(&c.StateInterval)},
 		{"namespace", "`NAME` that sets keys apart in a shared store", setting.Text(&c.Namespace, checkNamespace)},
-		{"http", "`ADDR` for HTTP traffic", setting.Text(&c.HTTP, checkAddress)},
-		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", setting.Text(&c.GRPC, checkSocket)},
-		{"resp", "`ADDR` for the Redis protocol (not built yet)", setting.Text(&c.RESP, checkAddress)},
-		{"admin", "`ADDR` for metrics, health and inspection", setting.Text(&c.Admin, checkAddress)},
+		{"namespace-secret-file", "`FILE` with the secret under which keys hold api_key and cookie values, the same on all nodes", setting.Path(&c.NamespaceSecretFile)},
+		{"http", "`ADDR` for HTTP traffic, or unix:PATH", setting.Socket(&c.HTTP)},
+		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", setting.Socket(&c.GRPC)},
+		{"resp", "`ADDR` for the Redis protocol", setting.Address(&c.RESP)},
+		{"admin", "`ADDR` for metrics, health and inspection, or unix:PATH", setting.Socket(&c.Admin)},
+		{"socket-mode", "`MODE` of the files of Unix sockets: who may write to one may connect", setting.Mode(&c.SocketMode)},
+		{"max-connections", "most connections of http and grpc together, a `NUMBER`; 0: any", setting.Number(&c.MaxConnections, 0, 1<<30)},
 		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", setting.Secret(&c.AdminToken)},
 		{"admin-token-file", "`FILE` that holds the token", setting.Path(&c.AdminTokenFile)},
+		{"admin-host", "`NAME` of a host that admin answers without a token, beside localhost; may be repeated", setting.List(&c.AdminHosts, checkHost)},
 		{
 			"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
 			setting.List(&c.TrustedProxies, checkPrefix),
 		},
 		{"auth-domain", "`DOMAIN` of the http rules that answer GET /v1/auth", setting.Text(&c.AuthDomain, nil)},
-		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", &status{&c.AuthDeny}},
+		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", setting.Refusal(&c.AuthDeny, httpapi.LeastDeny, httpapi.MostDeny)},
 		{"auth-wait", "longest `TIME` that /v1/auth holds an answer back", setting.Duration(&c.AuthWait)},
-		{"degraded-header", "`NAME` of a header that says true where on_store_failure answered /v1/auth or /demo", setting.Text(&c.DegradedHeader, checkFieldName)},
+		{"degraded-header", "`NAME` of a header that says true where on_store_failure answered /v1/auth or /demo", setting.Text(&c.DegradedHeader, setting.CheckFieldName)},
 		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", setting.Text(&c.Demo, nil)},
 		{"pprof", "serve /debug/pprof on the admin address", setting.Flag(&c.Pprof)},
-		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM", setting.Duration(&c.DrainDelay)},
+		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM; auto: 1s on HTTP connections that are open", setting.DurationOrAuto(&c.DrainDelay, AutoDrainDelay)},
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", setting.Duration(&c.DrainTimeout)},
-		{"log-format", "`FORMAT` of the log: text or json", setting.Text(&c.LogFormat, oneOf("text", "json"))},
-		{"log-level", "least `LEVEL` to log: debug, info, warn or error", setting.Text(&c.LogLevel, oneOf("debug", "info", "warn", "error"))},
-	}, c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
+		{"log-format", "`FORMAT` of the log: text or json", setting.Text(&c.LogFormat, setting.OneOf("text", "json"))},
+		{"log-level", "least `LEVEL` to log: debug, info, warn or error", setting.Text(&c.LogLevel, setting.OneOf("debug", "info", "warn", "error"))},
+	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
 		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", setting.Flag(&c.EnvoyEnv)},
 	})
 }
 
-// status is that of a refusal, 0 for none.
-type status struct{ field *int }
-
-func (v *status) Type() string { return "status" }
-
-func (v *status) String() string {
-	if *v.field == 0 {
-		return ""
+// checkHost accepts the name or address of a host, without a port.
+func checkHost(s string) error {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return nil
 	}
-	return strconv.Itoa(*v.field)
-}
-
-func (v *status) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if s != "" && err != nil {
-		return setting.Fault(fmt.Sprintf("%q is no status", s), statusHint)
-	}
-	*v.field = n
-	return v.Check()
-}
-
-const statusHint = "write 400 to 499, such as 403, or nothing for that of the limit"
-
-func (v *status) Check() error {
-	if n := *v.field; n != 0 && (n < httpapi.LeastDeny || n > httpapi.MostDeny) {
-		return setting.Fault(fmt.Sprintf("%d is no status of a refusal", n), statusHint)
+	if s == "" || strings.ContainsAny(s, ":/ \t*@?#[]") {
+		return setting.Fault(fmt.Sprintf("%q is no name of a host", s), "write it without scheme and port, such as stint.internal")
 	}
 	return nil
 }
@@ -142,65 +130,17 @@ func firstPart(s string) string {
 	return strconv.Quote(scheme)
 }
 
-func oneOf(words ...string) func(string) error {
-	return func(s string) error {
-		if slices.Contains(words, s) {
-			return nil
-		}
-		return setting.Fault(fmt.Sprintf("unknown value %q", s), "use "+strings.Join(words, " or "))
-	}
-}
-
-// checkAddress accepts HOST:PORT, :PORT, and nothing at all.
-func checkAddress(s string) error {
-	if s == "" {
-		return nil
-	}
-	const hint = "write HOST:PORT such as 127.0.0.1:8080, or nothing to switch the listener off"
-	_, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return setting.Fault(fmt.Sprintf("%q is not an address", s), hint)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return setting.Fault(fmt.Sprintf("%q has no port between 0 and 65535", s), hint)
-	}
-	return nil
-}
-
-// checkSocket accepts unix:PATH beside what checkAddress does.
-func checkSocket(s string) error {
-	path, isUnix := strings.CutPrefix(s, unixPrefix)
-	switch {
-	case !isUnix:
-		return checkAddress(s)
-	case path == "":
-		return setting.Fault("a socket without a path", "write unix:PATH, such as unix:/run/stint.sock")
-	}
-	return nil
-}
-
 func checkPrefix(s string) error {
-	_, err := parsePrefix(s)
+	_, err := setting.Prefix(s)
 	return err
-}
-
-// parsePrefix reads an address as the prefix of its full length.
-func parsePrefix(s string) (netip.Prefix, error) {
-	if ip, err := netip.ParseAddr(s); err == nil {
-		return netip.PrefixFrom(ip, ip.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{}, setting.Fault(fmt.Sprintf("%q is neither an address nor a prefix", s), "write 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32")
-	}
-	return p.Masked(), nil
 }
 
 // relativeTo makes the paths of a setting relative to a folder instead of the
 // working one.
 func (s *Setting) relativeTo(dir, given string) string {
-	if !setting.HoldsPaths(s.value) || given == "" || filepath.IsAbs(given) {
+	prefix, path := setting.PathIn(s.value, given)
+	if path == "" || filepath.IsAbs(path) {
 		return given
 	}
-	return filepath.Join(dir, given)
+	return prefix + filepath.Join(dir, path)
 }

@@ -9,39 +9,66 @@ import (
 	"path/filepath"
 	"time"
 
+	"stint/internal/filelock"
 	"stint/internal/wording"
 	"stint/store/memory"
 )
 
 // newStore returns the store that the configuration asks for, with the counts of the
-// state file where one is named. A file that cannot be used is set aside and the
-// store is empty: a service that limits from nothing is better than none.
-func newStore(c *Config, log *slog.Logger) (*memory.Store, error) {
+// state file where one is named, which belongs to this process until the stores are
+// closed. A file that cannot be used is set aside and the store is empty: a service that
+// limits from nothing is better than none.
+func (a *App) newStore() (*memory.Store, error) {
+	c := &a.config
 	options := memory.Options{Budget: c.Memory}
 	if c.State == "" {
 		return memory.New(options), nil
 	}
-	if err := c.tryFolder(); err != nil {
+	if err := a.takeState(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	store, err := memory.LoadFile(c.State, options)
+	store, err := memory.LoadFile(a.state, options)
 	switch {
 	case err == nil:
-		log.Info("counts loaded", "file", c.State, "keys", store.Stats().Keys, "took", since(began))
+		a.log.Info("counts loaded", "file", c.State, "keys", store.Stats().Keys, "took", since(began))
 		return store, nil
 	case errors.Is(err, fs.ErrNotExist):
-		log.Info("no counts to load, they begin anew", "file", c.State)
+		a.log.Info("no counts to load, they begin anew", "file", c.State)
 		return memory.New(options), nil
 	case !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrNewer):
 		return nil, c.at("state", "cannot read "+c.State+": "+wording.Cause(err), "name a file that this user may read, or one that is not there yet")
 	}
-	aside, failed := memory.SetAside(c.State)
+	aside, failed := memory.SetAside(a.state)
 	if failed != nil {
 		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+wording.Cause(failed), "move the file away, or name another one")
 	}
-	log.Error("counts cannot be used, they begin anew", "file", c.State, "problem", err, "aside", aside, "hint", stateHint(err))
+	a.log.Error("counts cannot be used, they begin anew", "file", c.State, "problem", err, "aside", aside, "hint", stateHint(err))
 	return memory.New(options), nil
+}
+
+// takeState finds out where links of the state file lead, sees whether a file can be
+// written there, and locks it for this process: with two writers each would replace the
+// counts of the other.
+func (a *App) takeState() error {
+	c := &a.config
+	var err error
+	if a.state, err = filelock.Target(c.State); err != nil {
+		return c.noFolder(filepath.Dir(c.State), err)
+	}
+	if err = c.tryFolder(a.state); err != nil {
+		return err
+	}
+	a.stores.lock, err = filelock.Take(a.state)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return c.at("state", c.State+" is in use: "+err.Error(), "end that process first, or give each process a file of its own")
+	case errors.Is(err, errors.ErrUnsupported):
+		a.log.Warn("cannot lock the state file", "file", c.State, "error", err, "hint", "see to it that no other process uses the file")
+	case err != nil:
+		return c.at("state", "cannot lock "+c.State+": "+wording.Cause(err), "see that this user may write to "+a.state+".lock, and that its file system has locks")
+	}
+	return nil
 }
 
 // stateHint says what to do about a file that was set aside.
@@ -52,18 +79,21 @@ func stateHint(err error) string {
 	return "look for a faulty disk or another writer; delete the file that was set aside if nobody needs it"
 }
 
-// tryFolder sees whether the folder of the state file can be written, so that this is
-// found out now and not when the first counts are saved.
-func (c *Config) tryFolder() error {
-	folder := filepath.Dir(c.State)
-	probe, err := os.CreateTemp(folder, filepath.Base(c.State)+".try-*")
+// tryFolder sees whether the folder of a file can be written, so that this is found out
+// now and not when the first counts are saved.
+func (c *Config) tryFolder(file string) error {
+	probe, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".try-*")
 	if err == nil {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	}
 	if err != nil {
-		return c.at("state", "cannot write in the folder "+folder+": "+wording.Cause(err), "make the folder, and let this user write in it")
+		return c.noFolder(filepath.Dir(file), err)
 	}
 	return nil
+}
+
+func (c *Config) noFolder(folder string, err error) error {
+	return c.at("state", "cannot write in the folder "+folder+": "+wording.Cause(err), "make the folder, and let this user write in it")
 }
 
 // save writes the state file. What goes wrong is logged and counted, and the file stays
@@ -71,7 +101,7 @@ func (c *Config) tryFolder() error {
 func (a *App) save(level slog.Level) {
 	began := time.Now()
 	keys := a.stores.memory.Stats().Keys
-	err := a.stores.memory.SaveFile(a.config.State)
+	err := a.stores.memory.SaveFile(a.state)
 	a.metrics.Saved(time.Now(), err)
 	if err != nil {
 		a.log.Error("counts not saved", "file", a.config.State, "problem", err,

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,7 +67,13 @@ func TestStateOnATimer(t *testing.T) {
 	if s.metric("stint_state_last_failed") != 1 || s.metric(`stint_state_saves_total{result="failure"}`) < 1 {
 		t.Error("metrics do not show that a save failed")
 	}
-	other := start(t, func(c *Config) { change(c); c.StateInterval = 0 })
+	saved, err := os.ReadFile(name) // the file itself is in use
+	xtest.Must(t, err)
+	other := start(t, func(c *Config) {
+		change(c)
+		c.State, c.StateInterval = filepath.Join(t.TempDir(), "copy"), 0
+		xtest.Must(t, os.WriteFile(c.State, saved, 0o600))
+	})
 	if other.takeAll() {
 		t.Error("the file does not hold what was saved")
 	}
@@ -103,5 +111,38 @@ func TestStateDamaged(t *testing.T) {
 	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "aside="+name+".damaged-1", "hint=")
 	if !s.takeAll() {
 		t.Error("counts did not begin anew")
+	}
+}
+
+// One service at a time has a state file, by whatever path; who was refused touches nothing,
+// and a service that could not start gives the file free.
+func TestStateOfTwo(t *testing.T) {
+	name, change := keeping(t)
+	link := filepath.Join(t.TempDir(), "link")
+	xtest.Must(t, os.Symlink(name, link))
+	s := start(t, func(c *Config) { change(c); c.State = link })
+	s.takeAll()
+	for _, path := range []string{name, link} {
+		config := DefaultConfig()
+		change(&config)
+		config.State, config.Output = path, s.log
+		_, err := New(config)
+		fault, ok := errors.AsType[*ConfigError](err)
+		if !ok || fault.Error() != fmt.Sprintf("state: %s is in use: process %d uses it", path, os.Getpid()) || !strings.Contains(fault.Hint, "a file of its own") {
+			t.Errorf("second: error %v", err)
+		}
+	}
+	s.Stop(context.Background())
+	if to, err := os.Readlink(link); to != name || err != nil {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	config := DefaultConfig()
+	change(&config)
+	config.Output, config.GRPC, config.RLS.TLS.Cert, config.RLS.TLS.Key = s.log, "127.0.0.1:0", name, name
+	if _, err := New(config); err == nil {
+		t.Fatal("started with counts for a certificate")
+	}
+	if start(t, change).takeAll() {
+		t.Error("the counts are lost")
 	}
 }

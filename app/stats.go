@@ -58,7 +58,7 @@ func defaultStats() Stats {
 // settings are those of s.
 func (s *Stats) settings() []Setting {
 	return []Setting{
-		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", setting.Text(&s.Metrics, checkAddress)},
+		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", setting.Address(&s.Metrics)},
 		{"metrics-path", "`PATH` of the metrics there", setting.Text(&s.MetricsPath, checkPath)},
 		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", setting.Flag(&s.Envoy)},
 		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", setting.Fraction(&s.NearLimitRatio)},
@@ -92,7 +92,7 @@ func checkStatsD(s string) error {
 	if err != nil || !slices.Contains(statsd.Schemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
 		return setting.Fault(fmt.Sprintf("%q is no address of StatsD", s), hint)
 	}
-	if err := checkAddress(u.Host); err != nil {
+	if err := setting.CheckAddress(u.Host); err != nil {
 		return setting.Fault(err.Error(), hint)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"stint"
 	"stint/coord/gossip"
 	"stint/coord/gossip/members"
+	"stint/internal/filelock"
 	"stint/internal/setting"
 	"stint/store/memory"
 	"stint/store/redis"
@@ -26,13 +27,14 @@ type stores struct {
 	placed  *shard.Store // on several servers; nil where there is one
 	gossip  *gossip.Store
 	members *members.Members // it tells; nil: nobody
+	lock    *filelock.Lock   // of the state file; nil: there is none
 }
 
 // openStore opens the store that the configuration asks for.
 func (a *App) openStore() (err error) {
 	c := &a.config
 	if c.Store == "memory" {
-		a.stores.memory, err = newStore(c, a.log)
+		a.stores.memory, err = a.newStore()
 		return err
 	}
 	list, err := redisurl.Servers(c.Store)
@@ -81,8 +83,13 @@ func (s *stores) asked() stint.Store {
 // still does not say goodbye, and nobody waits for it.
 const closeTimeout = 250 * time.Millisecond
 
-// close ends what the store has open.
+// close ends what the store has open, and gives the state file free.
 func (s *stores) close() {
+	if s.lock != nil {
+		// Whatever is wrong with the name of the lock, the lock has ended.
+		_ = s.lock.Release()
+		s.lock = nil
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

@@ -217,6 +217,9 @@ func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
 		}
 		return s.refuseListed(c, m)
 	}
+	if m.Verdict.Unmatched && !m.Verdict.Allowed {
+		return s.end(c, m, metadata.MD{}, status.Error(codes.ResourceExhausted, "No limit applies to this call, and such calls are refused."))
+	}
 	var denied int
 	m.policies, denied = answer.Policies(m.policies, &m.Verdict, s.presets, s.asker)
 	if answer.Unavailable(&m.Verdict) {

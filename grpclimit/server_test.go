@@ -411,6 +411,7 @@ descriptors:
   - key: remote_address
     rate_limit: {name: one, requests: 1, per: 1h, headers: none, elastic: {from: all, upto: 300%}}
   - key: pool
+    value: all
     rate_limit: {name: all, requests: 2, per: 1h}
 http:
   rate_limits:

@@ -32,6 +32,16 @@ func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratc
 	write(w, r, &s.refusal)
 }
 
+// refuseUnmatched answers a request to which no limit applies.
+func (h *handler) refuseUnmatched(w http.ResponseWriter, r *http.Request, s *scratch) {
+	if h.options.Denied != nil {
+		h.options.Denied(w, r, &s.Verdict)
+		return
+	}
+	h.refuser.Unmatched(&s.refusal, r.Header["Accept"])
+	write(w, r, &s.refusal)
+}
+
 // refuseUnavailable answers a request that is denied because its limits cannot be
 // asked.
 func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *scratch) {

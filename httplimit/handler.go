@@ -128,6 +128,10 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 		}
 		return s.Verdict.Allowed
 	}
+	if s.Verdict.Unmatched && !s.Verdict.Allowed {
+		h.refuseUnmatched(w, r, s)
+		return false
+	}
 	var denied int
 	s.policies, denied = answer.Policies(s.policies, &s.Verdict, h.presets, h.asker)
 	if s.Verdict.Allowed {

@@ -186,3 +186,21 @@ http:
 		t.Errorf("OPTIONS *: %s", got)
 	}
 }
+
+// A path that may be too many others is refused, and counts for nothing.
+func TestUnreadablePath(t *testing.T) {
+	const file = `
+domain: api
+descriptors: [{key: path, rate_limit: {requests: 100, per: 1h, headers: legacy}}]
+http: {rate_limits: [{actions: [{path: {}}]}]}
+`
+	var time clock
+	h := byRules(t, time.store(), file, httplimit.Options{})
+	w := send(h, readRequest("GET", "/a;b%2F..//c%252F.%2e/d;e"))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `"code":"bad_path"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w = send(h, readRequest("GET", "/a%252F..;x")); w.Code != http.StatusOK || remaining(w) != "99" {
+		t.Errorf("%d, %s left", w.Code, remaining(w))
+	}
+}

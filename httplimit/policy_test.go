@@ -18,6 +18,7 @@ descriptors:
   - key: remote_address
     rate_limit: {name: one, requests: 2, per: 1h, headers: none, elastic: {from: all, upto: 300%}}
   - key: pool
+    value: all
     rate_limit: {name: all, requests: 5, per: 1h}
   - key: path
     value: /strict

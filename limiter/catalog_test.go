@@ -253,12 +253,29 @@ func TestCatalogAllocatesNothing(t *testing.T) {
 	}
 	l, _ := cataloged(t, beside, "1,all,/v1/{x},minute,1000000", "2,*,/v1/{x},minute,1000000")
 	v := new(Verdict)
-	req := Request{Domain: "api", Descriptors: []Descriptor{described(1, "user", "bob", "path", "/v1//42")}}
+	req := Request{Domain: "api", Descriptors: []Descriptor{described(1, "user", "bob", "path", "/v1/42?q=1")}}
 	if n := testing.AllocsPerRun(100, func() {
 		if err := l.Decide(t.Context(), &req, v); err != nil || len(v.Asked) != 2 {
 			t.Fatal(err, len(v.Asked))
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A request with a path that may be too many others is denied, and takes nothing; a call
+// that takes nothing is answered.
+func TestUnreadablePath(t *testing.T) {
+	l, _ := cataloged(t, beside, "1,all,/v1/{x...},minute,10")
+	path := "/v1" + "/a;b%2F..//c%252F.%2e/d;e"
+	for _, op := range []stint.Op{stint.Ask, stint.Reset} {
+		var v Verdict
+		req := Request{Domain: "api", Op: op, Descriptors: []Descriptor{described(1, "path", path), described(1, "path", "/v1/a")}}
+		if err := l.Decide(t.Context(), &req, &v); err != nil || v.Allowed == (op == stint.Ask) || (v.Listed != nil) != (op == stint.Ask) {
+			t.Errorf("op %v: allowed %v, %+v, %v", op, v.Allowed, v.Listed, err)
+		}
+		if v.Listed != nil && (v.Listed.Status != 400 || len(v.Asked) > 0 || v.Results[1].Decision.Allowed) {
+			t.Errorf("%+v, asked %d", v.Listed, len(v.Asked))
+		}
 	}
 }

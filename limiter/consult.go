@@ -9,11 +9,12 @@ import (
 // it leads to as well. A call takes once from each, the most that one of them costs.
 type shared struct{ descriptor, matched int }
 
-// consult finds what the catalog has for a descriptor.
-func (v *Verdict) consult(rules *catalog.Catalog, descriptor int, req *Request) {
+// consult finds what the catalog has for a descriptor. It reports false where nobody can
+// say, see [catalog.Catalog.Match].
+func (v *Verdict) consult(rules *catalog.Catalog, descriptor int, req *Request) bool {
 	d := &req.Descriptors[descriptor]
 	from := v.matched.Len()
-	rules.Match(&v.matched, req.Domain, d.Entries)
+	ok := rules.Match(&v.matched, req.Domain, d.Entries)
 	for n := from; n < v.matched.Len(); n++ {
 		if first := v.matched.First(n); first != n && v.join(first+1, descriptor, req) {
 			continue
@@ -22,6 +23,7 @@ func (v *Verdict) consult(rules *catalog.Catalog, descriptor int, req *Request) 
 			Descriptor: descriptor, Rule: v.matched.Rule(n), Cost: d.Cost, Decision: unmatched, matched: n + 1,
 		})
 	}
+	return ok
 }
 
 // join lets a descriptor share what another one takes, unless one gives and the other

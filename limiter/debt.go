@@ -16,7 +16,7 @@ func (v *Verdict) owing() (denies bool) {
 			continue
 		}
 		a := &v.Asked[n]
-		if a.Remaining > 0 || a.Limit <= 0 || a.Degraded || !t.Limit.Spec().Overdraw {
+		if a.Remaining > 0 || a.Limit <= 0 || a.Degraded || a.tallied || !t.Limit.Spec().Overdraw {
 			continue
 		}
 		a.Allowed, a.RetryAfter = false, a.ResetAfter

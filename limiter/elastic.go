@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"bytes"
 	"slices"
 
 	"stint"
@@ -28,7 +27,7 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 	}
 	v.takeAt(i, own, entries)
 	v.keys = append(v.keys, capSpace)
-	v.keys = v.Asked[i].Rule.AppendKey(v.keys, entries)
+	v.keys = v.Asked[i].Rule.AppendKeyed(v.keys, entries, v.secret)
 	on.Limit = e.Cap
 	v.leanAt(i, on, entries)
 	switch {
@@ -36,9 +35,11 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 		// A key is given something back, or reset: the pool is everybody's.
 	case e.Pool != nil:
 		v.keys = append(v.keys, ruleSpace)
-		v.keys = e.Pool.AppendPoolKey(v.keys)
+		var keyEnd int
+		v.keys, keyEnd = e.Pool.AppendPool(v.keys, v.secret)
 		on.Limit, on.Live = e.Pool.Stored, e.Pool.Answers != nil
 		v.lean(on)
+		v.ends[len(v.ends)-1].key = keyEnd
 	case !open && t.Op == stint.Ask:
 		v.keys = append(v.keys, closedSpace)
 		on.Limit = closed
@@ -76,9 +77,9 @@ func low(e *rule.Elastic, load func(string) (float64, bool)) bool {
 
 // dropPools removes those limits that are the pool of another one in the same call:
 // that one asks the pool's bucket, or debits it.
-func (v *Verdict) dropPools(req *Request) {
+func (v *Verdict) dropPools() {
 	for i := range v.Asked {
-		if v.isPool(&v.Asked[i], req) {
+		if v.isPool(&v.Asked[i]) {
 			v.pools = append(v.pools, v.Asked[i])
 		}
 	}
@@ -90,18 +91,11 @@ func (v *Verdict) dropPools(req *Request) {
 	})
 }
 
-// isPool says whether a limit is the bucket that another one of the call leans on.
-func (v *Verdict) isPool(a *Asked, req *Request) bool {
-	for i := range v.Asked {
-		r := v.Asked[i].Rule
-		if r == nil || r.Elastic == nil || a.Rule == nil {
-			continue
-		}
-		if e := r.Elastic; e.Pool == a.Rule {
-			return bytes.Equal(e.Pool.AppendPoolKey(nil), a.Rule.AppendKey(nil, req.Descriptors[a.Descriptor].Entries))
-		}
-	}
-	return false
+// isPool says whether another limit of the call leans on a limit.
+func (v *Verdict) isPool(a *Asked) bool {
+	return a.Rule != nil && slices.ContainsFunc(v.Asked, func(by Asked) bool {
+		return by.Rule != nil && by.Rule.Elastic != nil && by.Rule.Elastic.Pool == a.Rule
+	})
 }
 
 // answerPools answers the descriptors whose only limits are pools of others with what

@@ -35,6 +35,7 @@ descriptors:
   - key: free
     rate_limit: {unit: hour, requests_per_unit: 10}
   - key: pool
+    value: all
     rate_limit: {name: all, unit: hour, requests_per_unit: 100}
 `)
 	store := new(recorder)

@@ -14,6 +14,26 @@ import (
 	"stint/rule/catalog"
 )
 
+// The most that a request from the network may hold. Protocols refuse what is above
+// while they decode it.
+const (
+	// MaxDescriptors is the most descriptors. All of them are decided as one, under one
+	// lock of an in-memory store.
+	MaxDescriptors = 1000
+
+	// MaxEntries is the most entries of a descriptor. Rule files nest less deep.
+	MaxEntries = 128
+
+	// MaxKey is the most bytes of a domain, and of the key of an entry.
+	MaxKey = 1 << 10
+
+	// MaxValue is the most bytes of the value of an entry, and of the key of a limit that
+	// the request brings. A value may be a header of the client, and Envoy takes 60 KiB of
+	// headers where nothing else is configured. This is far above, because many proxies
+	// let a request pass after an error, and a client must not be able to cause one.
+	MaxValue = 256 << 10
+)
+
 // Descriptor is one description of a request and what it costs.
 type Descriptor struct {
 	Entries []rule.Entry
@@ -33,6 +53,10 @@ type Descriptor struct {
 	// elastic or counts answers, it cannot be. Domains that are not known are allowed all
 	// the same.
 	Limit *stint.Limit
+
+	// Tally is what the store is asked in place of Limit, as [rule.Rule.Tally], unless the
+	// domain is atomic. Nil: Limit.
+	Tally *stint.Limit
 }
 
 // Request is what is decided as one.
@@ -66,7 +90,8 @@ type Request struct {
 
 	// Debt denies a descriptor of cost 0 whose limit overdraws and has nothing left, and
 	// with it the request; what that takes of other limits that overdraw stays charged, as
-	// wherever a request is denied. False: a peek is always allowed.
+	// wherever a request is denied. One whose limit counts by a Tally is denied where more
+	// than the limit is used. False: a peek is always allowed.
 	Debt bool
 
 	// OnFailure answers for a limit that the request brings where the store cannot;
@@ -96,6 +121,21 @@ type Options struct {
 	// Nil: there are none.
 	Catalog *catalog.Catalog
 
+	// Secret keys hashes of secrets in keys, see [rule.KeySecret]. Nil: they stand there as
+	// they are.
+	Secret *rule.KeySecret
+
+	// DenyUnmatched denies requests to which neither a limit nor a list applies. False: they
+	// pass.
+	DenyUnmatched bool
+
+	// Unknown is told of domains that no rules have, keys is "" then, and of the keys of
+	// descriptors that no descriptor of a domain has, up to the first that is unknown and
+	// joined by slashes. It is called on the path of the request, so it must be quick, must
+	// not block, and must not keep its arguments: their memory is used again. Nil: nobody is
+	// told.
+	Unknown func(domain, keys string)
+
 	// Load returns what a gauge shows, 1 being all there is, and whether that is fresh.
 	// Limits with `elastic: {from: load}` ask it on the path of each of their requests,
 	// so it must be quick. Nil: no gauge is ever fresh, and nobody gets anything extra.
@@ -108,16 +148,23 @@ type Options struct {
 type Limiter struct {
 	store    stint.Store
 	observer Observer
-	load     func(gauge string) (load float64, fresh bool)
-	catalog  *catalog.Catalog
-	measured atomic.Bool // whether any decision was
-	table    atomic.Pointer[rule.Table]
+
+	denyUnmatched bool
+	load          func(gauge string) (load float64, fresh bool)
+	catalog       *catalog.Catalog
+	secret        *rule.KeySecret
+	unknown       func(domain, keys string)
+	measured      atomic.Bool // whether any decision was
+	table         atomic.Pointer[rule.Table]
 }
 
 // New returns a limiter that decides by table and keeps its counts in store. A nil
 // table matches nothing, which allows everything.
 func New(store stint.Store, table *rule.Table, options Options) *Limiter {
-	l := &Limiter{store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog}
+	l := &Limiter{
+		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
+		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
+	}
 	l.table.Store(table)
 	return l
 }
@@ -136,7 +183,8 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 // All limits that match any descriptor are decided as one: all are charged, or, if
 // one denies, none. Limits in shadow or quota mode, and all limits of a domain that
 // is not atomic, are decided each by itself. A domain that neither the table nor the
-// catalog knows and a descriptor that matches no rule are allowed. The error says that the store could not decide;
+// catalog knows and a descriptor that matches no rule are allowed, unless that holds of the
+// whole request and Options.DenyUnmatched is set. The error says that the store could not decide;
 // then v.Asked still lists the rules that were asked, and nothing else in v means
 // anything.
 //
@@ -148,10 +196,16 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
+	v.secret = l.secret
 	if domain := l.domain(req); domain != nil && v.list(domain, req) {
 		// The list has decided.
-	} else if rules := l.rules(req); domain != nil || rules != nil {
-		v.match(domain, rules, req, l.load)
+	} else {
+		if rules := l.rules(req); domain != nil || rules != nil {
+			v.match(domain, rules, req, l)
+		} else {
+			v.missing(req, l)
+		}
+		v.nothing(req, l.denyUnmatched)
 	}
 	err := v.ask(ctx, l.store)
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/tally"
 	"stint/internal/xtest"
 	"stint/rule"
 	"stint/store/memory"
@@ -361,5 +362,65 @@ func BenchmarkDecide(b *testing.B) {
 				_ = l.Decide(ctx, req, &v)
 			}
 		})
+	}
+}
+
+// A limit that counts as that of envoyproxy/ratelimit charges what it denies, and a look is
+// over where more than the limit is used: for who asks whether looks are, and not for others.
+func TestTally(t *testing.T) {
+	file := rule.Source{Name: "rules.yaml", Envoy: true, Data: []byte(`
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5}
+  - key: none
+    rate_limit: {unit: hour, requests_per_unit: 0}
+`)}
+	table, err := rule.Parse(file)
+	xtest.Must(t, err)
+	l := New(memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }}), table, Options{})
+	half := 30 * time.Minute
+	own := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
+	var v Verdict
+	for i, step := range []struct {
+		key       string
+		cost      uint32
+		debt      bool
+		allowed   bool
+		remaining int64
+		retry     time.Duration
+	}{
+		{"user", 0, true, true, 5, 0},
+		{"user", 5, true, true, 0, 0},
+		{"user", 0, true, true, 0, 0}, // all is used, and no more
+		{"user", 1, true, false, 0, half},
+		{"user", 0, true, false, 0, half},
+		{"user", 0, false, true, 0, 0},
+		{"user", 6, true, false, 0, stint.Never},
+		{"none", 0, true, true, 0, 0},
+		{"none", 1, true, false, 0, stint.Never},
+		{"none", 0, true, false, 0, half},
+		{"own", 3, true, false, 0, stint.Never},
+		{"own", 0, true, false, 0, half},
+	} {
+		req := describe(step.cost, step.key, "a")
+		req.Debt = step.debt
+		if step.key == "own" {
+			req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, tally.Of(own)
+		}
+		xtest.Must(t, l.Decide(ctx, req, &v))
+		want := map[string]int64{"user": 5, "own": 2}[step.key]
+		if v.Allowed != step.allowed || v.Remaining != step.remaining || v.RetryAfter != step.retry || v.Limit != want || v.ResetAfter != half {
+			t.Errorf("step %d: %+v, want %+v", i, v.Decision, step)
+		}
+	}
+	l = newLimiter(t, "domain: api\natomic: true\ndescriptors: [{key: user}]\n", nil)
+	for _, cost := range []uint32{3, 1} {
+		req := describe(cost, "own", "a")
+		req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, tally.Of(own)
+		xtest.Must(t, l.Decide(ctx, req, &v))
+	}
+	if !v.Allowed || v.Remaining != 1 {
+		t.Errorf("in a domain that is atomic: %+v", v.Decision)
 	}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"stint"
@@ -22,7 +23,8 @@ func (p *placing) Decide(ctx context.Context, c *stint.Call) error {
 }
 
 // TestPlace: the limits of one user meet where shard_by says so, with the cap of what
-// an elastic one may take; the pool, which is everybody's, stands by itself.
+// an elastic one may take; the pool stands where its own
+// requests find it.
 func TestPlace(t *testing.T) {
 	rules := table(t, `
 domain: api
@@ -35,7 +37,8 @@ descriptors:
   - key: team
     rate_limit: {unit: hour, requests_per_unit: 10}
   - key: total
-    rate_limit: {unit: hour, requests_per_unit: 100, name: total}
+    value: all
+    rate_limit: {unit: hour, requests_per_unit: 100, name: total, shard_by: total}
 `)
 	at := now
 	store := &placing{memoryAt(&at), map[stint.Key]stint.Key{}}
@@ -50,8 +53,12 @@ descriptors:
 	for _, place := range store.places {
 		count[place]++
 	}
-	if len(store.places) != 5 || len(count) != 2 || count[""] != 2 {
-		t.Errorf("five keys in two places, two of them by themselves, want: %q", store.places)
+	if len(store.places) != 5 || len(count) != 3 || count[""] != 1 {
+		t.Errorf("five keys in three places, one of them by itself, want: %q", store.places)
+	}
+	places := maps.Clone(store.places)
+	if err := l.Decide(ctx, describe(1, "total", "all"), new(Verdict)); err != nil || !maps.Equal(places, store.places) {
+		t.Errorf("a request of the pool counts elsewhere: %q and %q, error %v", store.places, places, err)
 	}
 	if err := l.Undo(ctx, &v); err != nil || len(store.places) != 5 {
 		t.Errorf("giving back asks elsewhere: %q, %v", store.places, err)

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"unsafe"
@@ -24,6 +25,11 @@ type Verdict struct {
 	// nothing matched.
 	Rule *rule.Rule
 
+	// Unmatched says that no limit and no list applies to the request, which therefore passes
+	// or, with Options.DenyUnmatched, is denied. A descriptor that leads to an entry of an
+	// allow list (see rule.Domain.Exempts) is matched.
+	Unmatched bool
+
 	// Listed is the list that decided, nil where none did. Then no limit was asked.
 	Listed *rule.Listed
 
@@ -37,8 +43,13 @@ type Verdict struct {
 	// shadow mode among them.
 	Asked []Asked
 
+	asked []Descriptor // of the request
 	call  stint.Call
 	keys  []byte
+
+	secret *rule.KeySecret // of hashes in keys; nil: they stand there as they are
+	users  *rule.KeySecret // the same, of the users of rules per API
+
 	ends  []end            // where in keys each key ends
 	taken []int            // the Asked of each take of the call; what others lean on: see leaned
 	some  []stint.Decision // scratch of conclude
@@ -53,6 +64,7 @@ type Verdict struct {
 	reserved bool             // something that counts answers was charged
 	undone   bool
 	quota    bool // of the request
+	looks    bool // may be denied: Request.Debt
 }
 
 // end is where a key and the place behind it end.
@@ -64,6 +76,9 @@ type Result struct {
 	// nothing matched.
 	Rule *rule.Rule
 	stint.Decision
+
+	// Unmatched says that no limit and no list applies to the descriptor.
+	Unmatched bool
 }
 
 // Asked is the answer of one limit.
@@ -74,6 +89,7 @@ type Asked struct {
 	stint.Decision
 
 	dropped bool // another one replaces it
+	tallied bool // the store was asked for a Tally
 	matched int  // of a rule of the catalog: its number among those that matched, from 1
 }
 
@@ -92,13 +108,14 @@ var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: s
 
 // reset empties the verdict for a new request.
 func (v *Verdict) reset(req *Request) {
-	v.Domain = req.Domain
+	v.Domain, v.asked = req.Domain, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
 	v.pools, v.shared = v.pools[:0], v.shared[:0]
-	v.reserved, v.undone, v.quota = false, false, req.Quota
+	v.reserved, v.undone, v.quota, v.Unmatched = false, false, req.Quota, false
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
+	v.Results = slices.Grow(v.Results, len(req.Descriptors))
 	for range req.Descriptors {
 		v.Results = append(v.Results, Result{Decision: unmatched})
 	}
@@ -117,16 +134,23 @@ func (v *Verdict) list(domain *rule.Domain, req *Request) bool {
 		if !holds(l, req) {
 			continue
 		}
-		v.Listed = l
-		if !l.Exempt {
-			v.Decision = barred
-			for i := range v.Results {
-				v.Results[i].Decision = barred
-			}
+		if v.Listed = l; !l.Exempt {
+			v.bar(l)
 		}
 		return true
 	}
 	return false
+}
+
+// unreadable is what denies a request with a path that may be too many others.
+var unreadable = &rule.Listed{Name: "unreadable path", Status: http.StatusBadRequest}
+
+// bar lets a list deny the request.
+func (v *Verdict) bar(l *rule.Listed) {
+	v.Listed, v.Decision = l, barred
+	for i := range v.Results {
+		v.Results[i] = Result{Decision: barred}
+	}
 }
 
 // takes says whether the request would charge anything, were there a limit for it.
@@ -157,13 +181,17 @@ func holds(l *rule.Listed, req *Request) bool {
 
 // match finds the limits that apply and turns them into takes. The table may lack the
 // domain, or the catalog.
-func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Request, load func(string) (float64, bool)) {
-	replacing, elastic := false, false
+func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Request, l *Limiter) {
+	if v.users = nil; domain.HoldsSecrets(catalog.UserKey) {
+		v.users = v.secret
+	}
+	replacing, elastic, unread := false, false, false
 	if rules != nil {
 		v.matched.Reset()
 	}
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
+		before, sharing := len(v.Asked), len(v.shared)
 		if d.Limit != nil {
 			v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: d.Cost, Decision: unmatched})
 			continue
@@ -176,16 +204,25 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			}
 		}
 		if rules != nil {
-			v.consult(rules, i, req)
+			unread = !v.consult(rules, i, req) || unread
 		}
+		if len(v.Asked) == before && len(v.shared) == sharing && !unread {
+			v.unmatch(domain, rules, i, req, l)
+		}
+	}
+	if unread && takes(req) {
+		v.bar(unreadable)
+		v.Asked = v.Asked[:0]
+		return
 	}
 	if replacing {
 		v.dropReplaced()
 	}
 	if elastic && takes(req) {
-		v.dropPools(req)
+		v.dropPools()
 	}
 	each := req.Each || req.Quota || domain != nil && !domain.Atomic()
+	v.looks = req.Debt
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		d := &req.Descriptors[a.Descriptor]
@@ -196,15 +233,22 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 		switch {
 		case a.Rule == nil:
 			t.Limit, t.OnFailure = d.Limit, req.OnFailure
+			if d.Tally != nil && domain != nil && !domain.Atomic() {
+				t.Limit, a.tallied = d.Tally, true
+			}
 			v.takeOwn(i, t, req.Domain, d)
 		case a.Rule.Limit.Algorithm() != stint.Unlimited:
-			v.takeRule(i, t, d.Entries, load)
+			v.takeRule(i, t, d.Entries, l.load)
 		}
 	}
 	if rules != nil {
 		v.matched.Release()
 	}
 }
+
+// Entries returns those of a descriptor of the request, for who is shown the decision: the
+// caller may change them afterwards.
+func (v *Verdict) Entries(descriptor int) []rule.Entry { return v.asked[descriptor].Entries }
 
 // Take returns how the store was asked for Asked number i, nil where it was not: until the
 // verdict is used again.
@@ -219,14 +263,17 @@ func (v *Verdict) Take(i int) *stint.Take {
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	r := v.Asked[i].Rule
 	t.Limit, t.OnFailure, t.Local = r.Stored, r.OnStoreFailure, r.Local
+	if r.Tally != nil {
+		t.Limit, v.Asked[i].tallied = r.Tally, true
+	}
 	t.Apart = t.Apart || r.Shadow || r.Quota
 	if n := v.Asked[i].matched; n > 0 {
-		v.keys = v.matched.AppendKey(append(v.keys, apiSpace), n-1)
+		v.keys = v.matched.AppendKeyed(append(v.keys, apiSpace), n-1, v.users)
 		v.take(i, t)
 		return
 	}
 	v.keys = append(v.keys, ruleSpace)
-	v.keys = r.AppendKey(v.keys, entries)
+	v.keys = r.AppendKeyed(v.keys, entries, v.secret)
 	t.Live = r.Answers != nil || r.Elastic != nil
 	t.Coordination, t.AfterLoss, t.Terms, t.AskPeers = r.Mode(), r.AfterLoss, r.Terms, r.AskPeers
 	if r.Elastic == nil {
@@ -332,6 +379,9 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		}
 		a, t := &v.Asked[v.taken[i]], &v.call.Takes[i]
 		a.Decision = v.call.Results[i]
+		if a.tallied {
+			a.tell(t, v.looks)
+		}
 		if a.Rule == nil {
 			continue
 		}
@@ -352,6 +402,30 @@ func (v *Verdict) passed() bool {
 		}
 	}
 	return true
+}
+
+// tell makes of the answer of a Tally that of the limit: over where its last unit is used.
+func (a *Asked) tell(t *stint.Take, looks bool) {
+	if a.Degraded { // a policy has answered
+		if a.Limit == t.Limit.Most() {
+			a.Limit--
+		}
+		return
+	}
+	over := a.Remaining == 0
+	a.Limit--
+	a.Remaining = max(0, a.Remaining-1)
+	if t.Op != stint.Ask {
+		return
+	}
+	a.Allowed, a.RetryAfter = true, 0
+	switch {
+	case !over || a.Cost == 0 && !looks:
+	case int64(a.Cost) > a.Limit:
+		a.Allowed, a.RetryAfter = false, stint.Never
+	default:
+		a.Allowed, a.RetryAfter = false, a.ResetAfter
+	}
 }
 
 // soften shows the numbers of the plain limit where the store holds one that is

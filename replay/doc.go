@@ -12,7 +12,14 @@
 //
 //   - the common and combined format of Apache and nginx, also with the virtual
 //     host in front;
-//   - a JSON object with the usual field names of nginx, Caddy and Traefik.
+//   - Envoy's default format and Istio's; the client is the last address of
+//     X-Forwarded-For, since they log no other;
+//   - HAProxy's HTTP log, with what syslog wrote in front of it;
+//   - the log of an AWS Application Load Balancer;
+//   - a JSON object with the usual field names of nginx, Caddy and Traefik, or those of
+//     Cloudflare's Logpush.
+//
+// The report says which formats were met.
 //
 // Inputs that begin with the magic bytes of gzip are unpacked. A line is parsed
 // when address, time, method and path can be read, whatever follows: lines that are

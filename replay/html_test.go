@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"stint"
 	"stint/internal/xtest"
@@ -19,37 +17,11 @@ import (
 // the console.
 func browse(t *testing.T, page []byte) (dom, console string) {
 	t.Helper()
-	browser := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			browser = path
-			break
-		}
-	}
-	if browser == "" {
-		xtest.SkipOrFail(t, "no chromium in the path; make deps installs it")
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "report.html")
+	file := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--user-data-dir="+filepath.Join(dir, "profile"), "--enable-logging=stderr",
-		"--virtual-time-budget=3000", "--dump-dom", "file://"+file)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &errs)
-	}
-	for line := range strings.Lines(errs.String()) {
-		if strings.Contains(line, ":CONSOLE") {
-			console += line
-		}
-	}
-	return out.String(), console
+	return xtest.Browse(t, "file://"+file)
 }
 
 // TestPage opens the page in a browser: the charts are drawn, nothing is loaded,

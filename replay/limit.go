@@ -102,7 +102,7 @@ func plainSpec(a stint.Algorithm, requests uint32, per time.Duration, burst uint
 	if a != stint.TokenBucket && a != stint.LeakyBucket {
 		burst = 0
 	}
-	return stint.Spec{Algorithm: a, Requests: requests, Per: per, Burst: burst}
+	return stint.Spec{Algorithm: a, Requests: requests, Per: per, Burst: burst, RoundRate: true}
 }
 
 func limitError(text, problem string) error {

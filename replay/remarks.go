@@ -10,13 +10,22 @@ type remarks struct {
 	silent   int64   // lines without a status that limits wanted to know
 	badCosts int64   // lines that name a cost that is none
 	badFirst string
+	badPaths int64 // lines with a path that may be too many others
+	pathOf   string
 	broken   []string // what is not compared
 }
 
 // badCost notes a line that names a cost that is none.
-func (m *remarks) badCost(err *rule.CostError) {
+func (m *remarks) badCost(err error) {
 	if m.badCosts++; m.badCosts == 1 {
 		m.badFirst = printable(err.Error(), maxSample)
+	}
+}
+
+// badPath notes a line with a path that may be too many others.
+func (m *remarks) badPath(err error) {
+	if m.badPaths++; m.badPaths == 1 {
+		m.pathOf = printable(err.Error(), maxSample)
 	}
 }
 
@@ -26,6 +35,10 @@ func (m *remarks) remark(r *Report, rules []*rule.Rule) {
 	if m.badCosts > 0 {
 		r.note("%s a cost that is none (%s) and would have been answered 400: denied, but by no rule.",
 			count(m.badCosts, "request names", "requests name"), m.badFirst)
+	}
+	if m.badPaths > 0 {
+		r.note("%s a path that servers may read in too many ways (%s) and would have been answered 400: denied, but by no rule.",
+			count(m.badPaths, "request has", "requests have"), m.pathOf)
 	}
 	if m.silent > 0 {
 		r.note("%s no status: limits that count responses charged it.", count(m.silent, "line has", "lines have"))

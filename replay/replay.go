@@ -98,6 +98,7 @@ func Run(ctx context.Context, opts Options, inputs []Input) (*Report, error) {
 		return nil, err
 	}
 	run.report.Late = run.queue.late
+	run.report.Formats = run.formats.counts()
 	d.report(run.report)
 	run.report.finish(&opts)
 	return run.report, nil
@@ -116,6 +117,7 @@ type run struct {
 	parser   accesslog.Parser
 	queue    *queue
 	report   *Report
+	formats  formatCounter
 	buf      []byte
 	read     int64
 	total    int64
@@ -169,12 +171,16 @@ func (r *run) line(line []byte, name string, number int64) error {
 	rec, ok := r.parser.Parse(line)
 	if !ok {
 		r.report.Unparseable++
+		if r.parser.Nameless() {
+			r.report.Nameless++
+		}
 		if len(r.report.Samples) < maxSamples {
 			r.report.Samples = append(r.report.Samples, Sample{Input: name, Line: number, Text: printable(string(line[:min(len(line), 4*maxSample)]), maxSample)})
 		}
 		return nil
 	}
 	r.report.Parsed++
+	r.formats[rec.Format]++
 	if rec.Status == 429 {
 		r.report.Refused++
 	}

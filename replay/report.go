@@ -54,6 +54,12 @@ type Report struct {
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 
+	// Formats are the formats of the parsed lines, most lines first.
+	Formats []FormatCount `json:"formats"`
+	// Nameless is how many of the unparseable lines are Envoy's and lack only the
+	// client's address.
+	Nameless int64 `json:"without_address"`
+
 	// Unmatched is how many parsed lines no limit applied to. They are allowed.
 	Unmatched int64 `json:"unmatched"`
 	// BadCosts is how many of the denied lines name a cost that is none, such as -1,
@@ -88,6 +94,13 @@ type Report struct {
 
 	// Notes are what a reader should know before believing the numbers.
 	Notes []string `json:"notes"`
+}
+
+// FormatCount is how many lines had a format.
+type FormatCount struct {
+	Format string `json:"format"` // common, json, cloudflare, envoy, haproxy or alb
+	Name   string `json:"name"`   // for people
+	Lines  int64  `json:"lines"`
 }
 
 // RuleCount is how one rule answered.
@@ -188,7 +201,11 @@ func (r *Report) finish(opts *Options) {
 			count(r.Late, "line", "lines"), span(opts.Reorder))
 	}
 	if r.Lines > 0 && r.Unparseable*10 > r.Lines {
-		r.note("%s of the lines could not be parsed: is it an access log in the common, combined or JSON format?", percent(r.Unparseable, r.Lines))
+		r.note("%s of the lines could not be parsed. Known formats are %s.", percent(r.Unparseable, r.Lines), knownFormats())
+	}
+	if r.Nameless > 0 {
+		r.note("%s no client: Envoy's default format has its address in X-Forwarded-For only, which Envoy sets where use_remote_address is on.",
+			count(r.Nameless, "line names", "lines name"))
 	}
 	if r.Refused > 0 {
 		r.note("%s had already been answered with 429: the log is of limited traffic, and what was held back does not show.",
@@ -198,6 +215,9 @@ func (r *Report) finish(opts *Options) {
 		if *list == nil {
 			*list = []string{}
 		}
+	}
+	if r.Formats == nil {
+		r.Formats = []FormatCount{}
 	}
 	if r.Samples == nil {
 		r.Samples = []Sample{}

@@ -171,13 +171,16 @@ func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *logLi
 	return len(d.verdict.Asked) > 0 || d.verdict.Listed != nil, d.conclude(at, line)
 }
 
-// misstated denies a line that names a cost which is none.
+// misstated denies a line that names a cost which is none, or a path that may be too many
+// others.
 func (d *rulesDecider) misstated(err error) error {
-	var bad *rule.CostError
-	if !errors.As(err, &bad) {
+	if _, ok := errors.AsType[*rule.PathError](err); ok {
+		d.badPath(err)
+	} else if _, ok := errors.AsType[*rule.CostError](err); ok {
+		d.badCost(err)
+	} else {
 		return err
 	}
-	d.badCost(bad)
 	d.outcome.denied |= d.everywhere()
 	return nil
 }

@@ -191,3 +191,21 @@ func TestLogLine(t *testing.T) {
 		}
 	}
 }
+
+// A path that servers may take for too many others would have been refused.
+func TestRulesBadPath(t *testing.T) {
+	table := parseRules(t, `
+domain: web
+descriptors: [{key: path, rate_limit: {per: 1h, requests: 4, name: paths}}]
+http: {rate_limits: [{actions: [{path: {}}]}]}
+`)
+	const line = "192.0.2.1 - - [17/May/2015:10:05:0%d +0000] \"GET %s HTTP/1.1\" 200 5\n"
+	log := fmt.Sprintf(line, 1, "/a;b%2F..//c%252F.%2e/d;e") + fmt.Sprintf(line, 2, "/a;b")
+	report, err := Run(context.Background(), Options{Rules: table}, []Input{Reader("log", strings.NewReader(log))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Allowed != 1 || report.Denied != 1 || len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "1 request has a path that servers may read in too many ways (path ") {
+		t.Errorf("%d allowed, %d denied, %q", report.Allowed, report.Denied, report.Notes)
+	}
+}

@@ -119,6 +119,7 @@ descriptors:
   - key: remote_address
     rate_limit: {per: 1m, requests: 8, algorithm: %[1]s, elastic: {from: all, upto: 300%%}}
   - key: method
+    value: GET
     rate_limit: {per: 1m, requests: 30, algorithm: %[1]s, name: all}
   - key: agent
     rate_limit: {per: 10m, requests: 20, algorithm: %[1]s, elastic: {from: load, below: 70%%, upto: 200%%}}

@@ -39,6 +39,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(b, "\nLines   %s read: %s parsed, %s unparseable, %s late\n",
 		thousands(r.Lines), thousands(r.Parsed), thousands(r.Unparseable), thousands(r.Late))
 	if r.Parsed > 0 {
+		for i, line := range wrap(r.FormatText(), textWidth-8) {
+			fmt.Fprintf(b, "%-8s%s\n", [2]string{"Format", ""}[min(i, 1)], line)
+		}
 		fmt.Fprintf(b, "Time    %s\n", r.timeSpan())
 		fmt.Fprintf(b, "Peak    %s per second offered, %s allowed\n", thousands(r.Peak.Offered), thousands(r.Peak.Allowed))
 	}

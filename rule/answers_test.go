@@ -31,7 +31,7 @@ domain: d
 descriptors:
   - key: user
     rate_limit: {requests: 7, per: 1s, algorithm: token_bucket, burst: 3, elastic: {from: all, upto: 250%}}
-  - {key: any, rate_limit: {requests: 100, per: 1s, name: all}}
+  - {key: any, value: all, rate_limit: {requests: 100, per: 1s, name: all}}
   - {key: batch, rate_limit: {requests: 4294967295, per: 1s, elastic: {from: load, below: 12.5%, upto: 10000%}}}
 `)
 	user, pool, batch := table.Rules()[0].Elastic, table.Rules()[1], table.Rules()[2].Elastic

@@ -22,6 +22,7 @@ func newCompiler() *compiler {
 // finish returns the table, for files without faults.
 func (c *compiler) finish(hash string) *Table {
 	c.table.hash, c.table.files = hash, c.names()
+	c.table.markSecrets()
 	for i, r := range c.table.rules {
 		r.Index = i
 	}
@@ -51,7 +52,8 @@ type fileCompiler struct {
 	nodes     int             // so far
 	compiler  *compiler
 	merge     bool
-	first     *Domain // what the file adds to; nil: it begins its domain
+	atomic    *strictyaml.Value // as the file says it
+	first     *Domain           // what the file adds to; nil: it begins its domain
 	warnings  []Warning
 	folder    string   // of the files that the rules name
 	files     []Source // of lists, as they were read
@@ -60,9 +62,13 @@ type fileCompiler struct {
 
 // file compiles one file into the table.
 func (c *compiler) file(src Source) {
+	doc := strictyaml.Parse(src.Data)
+	if src.Envoy {
+		doc = strictyaml.ParseLoose(src.Data, envoyWords...)
+	}
 	f := &fileCompiler{
-		doc:      strictyaml.Parse(src.Data),
-		domain:   &Domain{file: src.Name, atomic: true},
+		doc:      doc,
+		domain:   &Domain{file: src.Name, atomic: !src.Envoy},
 		names:    map[string]bool{},
 		folder:   src.Folder,
 		compiler: c, merge: src.Merge,
@@ -91,7 +97,13 @@ func (c *compiler) file(src Source) {
 		f.first = f.domain
 	}
 	f.first.named, f.first.count = f.names, f.nodes
+	for _, octal := range f.doc.Octals() {
+		f.warn("octal-number", octal.Line, "", octal.Problem, octal.Hint)
+	}
 	c.table.rules = append(c.table.rules, f.rules...)
+	for _, note := range f.doc.Notes() {
+		f.warn("let-pass", note.Line, "", note.Problem, note.Hint)
+	}
 	slices.SortStableFunc(f.warnings, func(a, b Warning) int { return a.Line - b.Line })
 	c.table.warnings = append(c.table.warnings, f.warnings...)
 }
@@ -99,22 +111,23 @@ func (c *compiler) file(src Source) {
 // join lets the file add to a domain that an earlier file has begun, if it may. What
 // concerns the whole domain stands in that one.
 func (f *fileCompiler) join(whole ...*strictyaml.Value) {
-	f.domain.root = level{}
+	f.domain.root, f.domain.keys = level{}, keyPaths{}
 	first := f.compiler.table.byName[f.domain.name]
 	if !f.merge || first == nil {
 		return
 	}
 	f.first = first
 	if first.root == nil {
-		first.root = level{} // of a file with faults
+		first.root, first.keys = level{}, keyPaths{} // of a file with faults
 	}
-	f.domain.root, f.nodes = first.root, first.count
+	f.domain.root, f.domain.keys, f.nodes = first.root, first.keys, first.count
 	if first.named != nil {
 		f.names = first.named
 	}
-	if !f.domain.atomic {
-		whole = append(whole, new(f.doc.Root()))
+	if f.domain.atomic != first.atomic && f.atomic != nil {
+		whole = append(whole, f.atomic)
 	}
+	f.domain.atomic = first.atomic
 	for _, v := range whole {
 		if v != nil {
 			v.Fail(fmt.Sprintf("http, exempt, deny and atomic are for the whole domain %q, which begins in %s", f.domain.name, place(first.file, first.line)),
@@ -135,7 +148,7 @@ func (f *fileCompiler) top() {
 		"http":        keep(&http),
 		"exempt":      keep(&exempt),
 		"deny":        keep(&deny),
-		"atomic":      func(v strictyaml.Value) { f.domain.atomic = v.Bool() },
+		"atomic":      func(v strictyaml.Value) { f.atomic, f.domain.atomic = &v, v.Bool() },
 	}
 	f.defaults.taken = map[string]bool{}
 	f.defaults.words(words)
@@ -148,6 +161,7 @@ func (f *fileCompiler) top() {
 	if f.domain.name == "" && (known || domain != nil && !domain.IsList() && !domain.IsObject()) {
 		f.doc.Fail(f.domain.line, "the file names no domain", "begin it with a line such as `domain: api`")
 	}
+	f.oneLine(f.domain.line, "the name of the domain", f.domain.name)
 	f.defaults.check()
 	f.join(http, exempt, deny)
 	if exempt != nil {

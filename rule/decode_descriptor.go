@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/glob"
 	"stint/internal/strictyaml"
 	"stint/rule/hint"
 )
@@ -44,7 +45,11 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 		nodes = level{} // what stands below it is read for its faults alone
 	}
 	d.level.Wildcard = strings.Contains(d.level.Value, "*")
-	if d.level.Shared && !d.level.Wildcard {
+	switch {
+	case !d.level.Shared || d.level.Wildcard:
+	case f.doc.Loose() && strings.Contains(d.level.Key, "*"):
+		f.warn("let-pass", v.Line(), "", fmt.Sprintf("share_threshold on %s, whose key has a *: a key is compared as it stands", d.level), "put the * into a value")
+	default:
 		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
 	}
 	f.nodes++
@@ -52,6 +57,9 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 	if first := nodes.put(n); first != nil {
 		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in %s", d.level, f.where(first)), "put what both say into one; rate_limit may be a list of several limits")
 	}
+	f.domain.keys.add(n.Path)
+	f.oneLine(v.Line(), "the key of a descriptor", d.level.Key)
+	f.oneLine(v.Line(), "the value of a descriptor", d.level.Value)
 	if d.limits != nil {
 		f.limits(&d, n)
 	} else if d.shadow || d.quota {
@@ -111,9 +119,16 @@ func (l level) put(n *Node) *Node {
 	}
 	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
 	if at.Wildcard {
-		c.wild = append(c.wild, newWildcard(at.Value, n))
+		c.wild = append(c.wild, wildcard{glob.New(at.Value), n})
 	}
 	return nil
+}
+
+// oneLine warns of a text with a line break, where one is hardly meant.
+func (f *fileCompiler) oneLine(line int, what, text string) {
+	if strings.ContainsAny(text, "\r\n") {
+		f.warn("line-break", line, "", fmt.Sprintf("%s has a line break: %q", what, text), "write it in one line, without the | or > that YAML takes for a text of several lines")
+	}
 }
 
 // limits compiles the rate_limit of a descriptor, one limit or a list.
@@ -124,23 +139,31 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 			d.limits.Fail("rate_limit is an empty list", "give at least one limit, or leave rate_limit out")
 			return
 		}
-		f.warn("empty-limit", d.limits.Line(), "", fmt.Sprintf("rate_limit on %s says nothing", d.level), "write its numbers, or leave it out")
+		if f.doc.Loose() {
+			f.warn("let-pass", d.limits.Line(), "", fmt.Sprintf("rate_limit on %s is empty and limits nothing", d.level), "write its numbers, or leave it out")
+			return
+		}
+		d.limits.Fail(fmt.Sprintf("rate_limit on %s is empty, so it would limit nothing", d.level), "write its numbers, or leave it out")
 		return
 	}
 	for i, v := range list {
-		l := limit{at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit()}
+		l := limit{
+			at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit(),
+			loose: f.doc.Loose(), tallies: f.doc.Loose() && !f.domain.atomic,
+		}
 		if !l.read() {
 			f.refused = true
 			continue
 		}
 		r := &Rule{
-			Given: l.name, Domain: f.domain.name, Path: n.Path, Limit: l.limit, Stored: l.stored, Soft: l.soft, Unit: l.unit,
+			Given: l.name, Domain: f.domain.name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
 			Coordination: l.coordination, AfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == Gossip,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
 		f.defaults.serve(&l)
+		f.oneLine(r.Line, "the name of a limit", l.name)
 		l.placeBy(r)
 		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {
@@ -159,6 +182,9 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 		}
 		if l.ignored != "" {
 			f.warn("unlimited-number", v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
+		}
+		for _, note := range l.letPass {
+			f.warn("let-pass", v.Line(), r.Name, note[0], note[1])
 		}
 	}
 }

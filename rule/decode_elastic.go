@@ -148,6 +148,7 @@ func (f *fileCompiler) lend() {
 			b.elastic.from.Fail(fmt.Sprintf("the limit %q leans on itself", name), "name another rule of this domain, whose room may be lent")
 		default:
 			b.Elastic.Pool = pools[0]
+			pools[0].Tally = nil // what it lends, only Stint counts
 			f.checkPool(b, pools[0])
 		}
 	}
@@ -190,7 +191,7 @@ func (f *fileCompiler) noPool(b borrower, name string) {
 
 // checkPool refuses rules that have no room which could be lent.
 func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
-	why := ""
+	why, hint := "", "name a plain limit of a rate that everybody shares"
 	switch s := pool.Limit.Spec(); {
 	case f.isElastic(pool):
 		why = "is elastic itself"
@@ -204,10 +205,23 @@ func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
 		why = "counts what it denies, so asking it would use it up"
 	case pool.Shadow || pool.Quota:
 		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
+	case len(pool.varies) > 0:
+		l := pool.Path[pool.varies[0]]
+		why = fmt.Sprintf("has a bucket for each value of %s, and lends only from one that everybody shares", l.Key)
+		hint = fmt.Sprintf("give it a value, such as {key: %s, value: all}; requests with that descriptor use up what is lent", l.Key)
+		if l.Wildcard {
+			hint = fmt.Sprintf("add share_threshold: true to the descriptor %s, or give it a value without *", l)
+		}
+	case pool.scattered():
+		why = "is placed by the values that a pattern matches, so each may count on another server"
+		hint = "leave out shard_by: the rule has one bucket"
+	case pool.Mode() >= Eventual:
+		why = fmt.Sprintf("is decided by each node itself (coordination: %s), and elastic limits ask the store", pool.Mode())
+		hint = "write coordination: strict or leased in the rule that lends"
 	default:
 		return
 	}
-	b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), "name a plain limit of a rate that everybody shares")
+	b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), hint)
 }
 
 func (f *fileCompiler) isElastic(r *Rule) bool {

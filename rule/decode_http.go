@@ -3,6 +3,7 @@ package rule
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"stint/internal/strictyaml"
 	"stint/rule/action"
@@ -73,7 +74,12 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 	if known && said == 0 {
 		v.Fail("an element of http.rate_limits without actions", "add a line such as `actions: [{remote_address: {}}]`")
 	}
+	for _, part := range h.Actions.Parts() {
+		f.oneLine(h.Line, "the key of an action", part.Key)
+		f.oneLine(h.Line, "a value of an action", strings.Join(part.Values, ""))
+	}
 	h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
+	f.domain.readsPath = f.domain.readsPath || h.readsPath
 	if text, err := json.Marshal(v.Any()); err == nil { // only what JSON does not know, such as .inf, is left out
 		h.Text = string(text)
 	}

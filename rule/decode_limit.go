@@ -39,6 +39,11 @@ type limit struct {
 	limit   *stint.Limit
 	stored  *stint.Limit // with the part that soft adds
 	ignored string       // a warning
+	letPass [][2]string  // more of them, each with its hint
+
+	noUnit  func() // reports a unit that is none, if it counts
+	loose   bool   // the file is read as envoyproxy/ratelimit does
+	tallies bool   // and the limits of its domain count as there
 }
 
 // read compiles the limit. It reports false where there is a fault.
@@ -65,6 +70,7 @@ func (l *limit) read() bool {
 	}
 	l.spec.CarryDebt = l.coordination >= Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
 		l.spec.Calendar == stint.NoPeriod && l.elastic == nil && l.answers == nil
+	l.spec.RoundRate = true // stint check tells of it
 	made, err := stint.NewLimit(l.spec)
 	if err != nil {
 		l.explain(err)
@@ -139,6 +145,10 @@ func (l *limit) fail(v strictyaml.Value, problem, hint string) {
 
 func (l *limit) number(n *uint32) func(strictyaml.Value) {
 	return func(v strictyaml.Value) {
+		if l.loose && v.IsNull() {
+			*n = 0 // as where it is not there
+			return
+		}
 		*n = v.Uint32()
 		if !v.IsInt() {
 			l.wrong = true
@@ -182,6 +192,10 @@ func (l *limit) readUnit(v strictyaml.Value) {
 	} else if d, err := ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
+	if l.loose { // where it stands beside unlimited it means nothing
+		l.noUnit = func() { l.fail(v, fmt.Sprintf("unknown unit %q", text), hint) }
+		return
+	}
 	l.fail(v, fmt.Sprintf("unknown unit %q", text), hint)
 }
 
@@ -213,8 +227,7 @@ func (l *limit) readAlgorithm(v strictyaml.Value) {
 	case err == nil && a == stint.Unlimited:
 		l.fail(v, "unlimited is no algorithm", "write unlimited: true instead of the algorithm and its numbers")
 	case err != nil:
-		hint := algorithmHint(text)
-		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), hint)
+		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), hint.Algorithm(text))
 	}
 }
 

@@ -49,6 +49,8 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *Listed) {
 	if known := v.Object(what, words, listHint); !known {
 		return
 	}
+	f.oneLine(v.Line(), "the name of a list", l.Name)
+	f.oneLine(v.Line(), "the key of a list", l.key)
 	switch {
 	case (cidrs == nil) == (values == nil):
 		v.Fail(what+" needs one list", "give it cidrs:, networks and addresses, or values: with header: or key:")
@@ -146,6 +148,7 @@ func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
 		f.errors = append(f.errors, &Error{
 			File: name, Problem: "cannot read it: " + wording.Cause(err),
 			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
+			Err:  err,
 		})
 		return nil, false
 	}

@@ -20,6 +20,12 @@ func (l *limit) readUnlimited() bool {
 		case "requests_per_unit":
 			// Envoy's service reads over it, so files in use may hold it.
 			l.ignored = "requests_per_unit beside unlimited: true means nothing"
+		case "unit":
+			if l.loose {
+				l.letPass = append(l.letPass, [2]string{"unit beside unlimited: true means nothing", "leave it out: an unlimited rule has no period"})
+				continue
+			}
+			fallthrough
 		default:
 			l.said[word].Fail(fmt.Sprintf("%s stands beside unlimited: true", word), "leave one of the two out")
 			ok = false
@@ -35,6 +41,9 @@ func (l *limit) readUnlimited() bool {
 func (l *limit) readPeriod(known bool) {
 	per, saysPer := l.said["per"]
 	unit, saysUnit := l.said["unit"]
+	if l.noUnit != nil {
+		l.noUnit()
+	}
 	switch {
 	case saysPer && saysUnit:
 		l.fail(later(per, unit), "per and unit both say the period", "keep one of the two")
@@ -61,6 +70,8 @@ func (l *limit) readRequests(known bool) {
 	ours, saysOurs := l.said["requests"]
 	envoys, saysEnvoys := l.said["requests_per_unit"]
 	switch {
+	case l.loose && !saysOurs && (!saysEnvoys || envoys.IsNull()):
+		l.letPass = append(l.letPass, [2]string{"a rate_limit without requests_per_unit denies everything", "add requests_per_unit: and how many may pass; unlimited: true lets all pass"})
 	case saysOurs && saysEnvoys:
 		l.fail(later(ours, envoys), "requests and requests_per_unit both say how many", "keep one of the two")
 	case !saysOurs && !saysEnvoys && known:
@@ -124,23 +135,4 @@ func later(a, b strictyaml.Value) strictyaml.Value {
 		return a
 	}
 	return b
-}
-
-// algorithmHint names the algorithm that people mean by another name.
-func algorithmHint(text string) string {
-	known := []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_window"}
-	plain := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(text))
-	other := map[string]string{
-		"gcra": "token_bucket", "bucket": "token_bucket", "token": "token_bucket", "tokenbucket": "token_bucket",
-		"leaky": "leaky_bucket", "fixed": "fixed_window", "window": "fixed_window", "counter": "fixed_window",
-		"sliding": "sliding_window", "sliding_window_counter": "sliding_window", "sliding_counter": "sliding_window",
-		"sliding_window_log": "sliding_log", "sliding_logs": "sliding_log", "log": "sliding_log", "rolling_window": "sliding_log",
-	}
-	if ours := other[plain]; ours != "" {
-		return fmt.Sprintf("here it is called %q", ours)
-	}
-	if near := strictyaml.Nearest(text, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "known are " + strings.Join(known, ", ")
 }

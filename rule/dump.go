@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"stint"
-	"stint/internal/duration"
+	"stint/internal/limittext"
 )
 
 // String returns the whole table as text, each domain with its tree and its
@@ -83,13 +82,14 @@ func (l level) dump(b *strings.Builder, indent string) {
 
 // Summary returns what the rule says in one line, for people and tests.
 func (r *Rule) Summary() string {
-	words := []string{LimitText(r.Limit)}
+	words := []string{limittext.Of(r.Limit)}
 	add := func(on bool, format string, args ...any) {
 		if on {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
 	add(r.Soft > 0, "soft %v", r.Soft)
+	add(r.Tally != nil, "counting denied hits")
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
 	add(r.Denial != nil, "denies with %v", r.Denial)
@@ -107,34 +107,3 @@ func (r *Rule) Summary() string {
 
 // String returns the part as a percentage.
 func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)*100/float64(Whole)) }
-
-// LimitText returns a limit in the words of a rule file, for people and tests.
-func LimitText(l *stint.Limit) string {
-	s := l.Spec()
-	if s.Algorithm == stint.Unlimited {
-		return "unlimited"
-	}
-	text := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
-	if s.Calendar != stint.NoPeriod {
-		text += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
-	} else {
-		text += duration.Text(s.Per)
-	}
-	add := func(on bool, format string, args ...any) {
-		if on {
-			text += fmt.Sprintf(" "+format, args...)
-		}
-	}
-	add(s.Algorithm == stint.TokenBucket || s.Algorithm == stint.LeakyBucket, "burst %d", s.Burst)
-	add(s.Step, "in steps")
-	add(s.MaxWait > 0, "wait at most %s", duration.Text(s.MaxWait))
-	add(s.FromFirst, "from the first")
-	add(s.CarryDebt, "carrying its debt")
-	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
-	add(s.StartFull, "starting full")
-	add(s.Hold, "with reservations")
-	add(s.MinInterval > 0, "at least %s apart", duration.Text(s.MinInterval))
-	add(s.CountDenied, "counting denied")
-	add(s.Overdraw, "with overdraw")
-	return text
-}

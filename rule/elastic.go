@@ -10,8 +10,9 @@ import (
 // Elastic is what lets a key pass its own limit while there is room elsewhere: in a
 // pool, or at a load below some level.
 type Elastic struct {
-	// Pool is the rule of the same domain that lends its room, as one bucket for all,
-	// see [Rule.AppendPoolKey]; nil where a gauge is asked.
+	// Pool is the rule of the same domain that lends its room; nil where a gauge is asked.
+	// No value on the way to it is open, so it has one bucket, which its own requests use
+	// up as well.
 	Pool *Rule
 
 	// Gauge is the name of the load that is looked at, and Below the level from which
@@ -35,14 +36,15 @@ func (t *Table) Gauges() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// AppendPoolKey appends to dst the key under which a store counts the rule as a
-// pool: one bucket for all, whatever the values of a request. Where no value of the
-// rule varies it is the key of [Rule.AppendKey], so that the pool and the rule's own
-// limit are the same; else it differs from all keys of the rule.
-func (r *Rule) AppendPoolKey(dst []byte) []byte {
-	dst = append(dst, r.identity...)
-	if r.varies != 0 {
-		dst = append(dst, "pool"...)
+// AppendPool appends to dst the key and the place of the one bucket that the rule has, for
+// a rule that lends: those of [Rule.AppendKeyed] and [Rule.AppendPlace] for any request that it
+// matches. keyEnd is where the key ends in the result.
+func (r *Rule) AppendPool(dst []byte, secret *KeySecret) (both []byte, keyEnd int) {
+	dst = r.AppendKeyed(dst, nil, secret)
+	keyEnd = len(dst)
+	for _, i := range r.placed {
+		l := &r.Path[i]
+		dst = AppendEntry(dst, l.Key, l.Value)
 	}
-	return dst
+	return dst, keyEnd
 }

@@ -11,7 +11,11 @@ type Error struct {
 	Line    int // 0 where the fault is in no line
 	Problem string
 	Hint    string
+	Err     error // what the system said where a file cannot be read; else nil
 }
+
+// Unwrap returns what the system said.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error returns the place and the problem, and the hint on a line of its own.
 func (e *Error) Error() string {

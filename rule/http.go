@@ -33,6 +33,9 @@ type Parameters = action.Parameters
 // CostError is what Describe returns for a request that names a cost which is none.
 type CostError = action.CostError
 
+// PathError is what Describe returns for a request whose path may be too many others.
+type PathError = action.PathError
+
 // HTTPLimit is one element of http.rate_limits. It must not be changed.
 type HTTPLimit struct {
 	// Actions make the descriptor. With Groups they make one for each group that a
@@ -61,43 +64,65 @@ func (d *Domain) Paths() action.Paths { return d.paths }
 // Describe appends to dst the descriptors of a request, one for each element of
 // http.rate_limits whose actions all have something to say, and for groups one for
 // each of them down to the first that has nothing. An attribute that is missing never
-// becomes an empty value, so strangers do not share a bucket. Where servers read a
-// path in different ways there are descriptors for the widest one as well.
+// becomes an empty value, so strangers do not share a bucket. Where servers may take a
+// path for others there are descriptors for each of these as well.
 //
-// The error is a [*CostError]: the request names a cost that is none. Such a request
-// is a mistake of whoever sent it, and none of its descriptors counts.
+// The error is a [*CostError] or a [*PathError]: the request names a cost that is none,
+// or a path that may be too many others. Such a request is a mistake of whoever sent it,
+// and none of its descriptors counts.
 //
 // The memory of dst, up to its capacity and with that of the entries, is reused.
 func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
 	before := len(dst)
+	first, others, err := d.readPath(a)
+	if err != nil {
+		return dst, err
+	}
 	for i := range d.http {
 		h, n := &d.http[i], len(dst)
-		var err error
-		if dst, err = h.describe(dst, a, false); err != nil {
+		if dst, err = h.describe(dst, a, first); err != nil {
 			return dst[:before], err
 		}
-		if !h.readsPath || !d.paths.Unclear(a.Path()) {
+		if !h.readsPath {
 			continue
 		}
-		m := len(dst)
-		if dst, err = h.describe(dst, a, true); err != nil {
-			return dst[:before], err
+		for _, path := range others {
+			m := len(dst)
+			if dst, err = h.describe(dst, a, path); err != nil {
+				return dst[:before], err
+			}
+			dst = withoutDoubles(dst, n, m)
 		}
-		dst = withoutDoubles(dst, n, m)
 	}
 	return dst, nil
 }
 
+// readPath returns the readings of the path, where anything depends on them.
+func (d *Domain) readPath(a Attributes) (first string, others []string, err error) {
+	if !d.readsPath {
+		return "", nil, nil
+	}
+	path := a.Path()
+	if !d.paths.Unclear(path) {
+		return d.paths.Read(path), nil, nil
+	}
+	all, err := d.paths.ReadAll(path)
+	if err != nil {
+		return "", nil, err
+	}
+	return all[0], all[1:], nil
+}
+
 // describe appends the descriptors of one element, by one reading of the path.
-func (h *HTTPLimit) describe(dst []Descriptor, a Attributes, again bool) ([]Descriptor, error) {
+func (h *HTTPLimit) describe(dst []Descriptor, a Attributes, path string) ([]Descriptor, error) {
 	n := len(dst)
 	dst = grown(dst)
-	entries, ok := h.Actions.Describe(dst[n].Entries[:0], a, again)
+	entries, ok := h.Actions.Describe(dst[n].Entries[:0], a, path)
 	dst[n].Entries = entries
 	if !ok && !h.Groups || len(entries) == 0 {
 		return dst[:n], nil
 	}
-	cost, err := h.Cost.Of(a, again)
+	cost, err := h.Cost.Of(a, path)
 	if err != nil {
 		return dst, err
 	}

@@ -70,7 +70,7 @@ func describe(t *testing.T, actions string, r *request) string {
 
 func TestActions(t *testing.T) {
 	r := &request{
-		method: "GET", path: "//users/./%34%32",
+		method: "GET", path: "/users//./%34%32",
 		query:   map[string]string{"q": "cats", "empty": ""},
 		headers: map[string]string{"x-api-key": "k1", "x-plan": "Free", "x-empty": "", "host": "example.com", "user-agent": "Mozilla/5.0"},
 		address: netip.MustParseAddr("2001:db8:1:2:3::9"),

@@ -2,7 +2,6 @@ package rule
 
 import (
 	"crypto/sha256"
-	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -44,7 +43,7 @@ func (r *Rule) identify(index int) {
 		}
 		b.WriteString(escapes.Replace(l.Value))
 		if l.Value == "" || l.Wildcard && !l.Shared {
-			r.varies |= 1 << i
+			r.varies = append(r.varies, i)
 		}
 	}
 	switch {
@@ -67,11 +66,7 @@ func (r *Rule) identify(index int) {
 // every node. All begin with r or h; values of more than 256 bytes stand in them as
 // their SHA-256, so no key is longer than 512 bytes and 261 for each entry.
 func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
-	dst = append(dst, r.identity...)
-	for rest := r.varies; rest != 0; rest &= rest - 1 {
-		dst = appendValue(dst, entries[bits.TrailingZeros64(rest)].Value)
-	}
-	return dst
+	return r.AppendKeyed(dst, entries, nil)
 }
 
 func appendValue(dst []byte, value string) []byte {

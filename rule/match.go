@@ -1,6 +1,6 @@
 package rule
 
-import "strings"
+import "stint/internal/glob"
 
 // level is the nodes below a node, by key.
 type level map[string]*candidates
@@ -49,6 +49,40 @@ func (d *Domain) Match(entries []Entry) []*Rule {
 	return nil
 }
 
+// Exempts says whether the entries lead to a node without limits and without others below it:
+// an entry of an allow list.
+func (d *Domain) Exempts(entries []Entry) bool {
+	n := d.Find(entries)
+	return n != nil && len(n.Rules) == 0 && len(n.children) == 0
+}
+
+// Knows returns how many of the entries, from the first on, have keys that descriptors of the
+// domain have in this order, whatever their values. Nothing is allocated.
+func (d *Domain) Knows(entries []Entry) int {
+	below := d.keys
+	for i := range entries {
+		next, ok := below[entries[i].Key]
+		if !ok {
+			return i
+		}
+		below = next
+	}
+	return len(entries)
+}
+
+// keyPaths are the keys of descriptors, each with those of the descriptors below it.
+type keyPaths map[string]keyPaths
+
+// add adds the keys on the way to a node.
+func (k keyPaths) add(path []Level) {
+	for i := range path {
+		if k[path[i].Key] == nil {
+			k[path[i].Key] = keyPaths{}
+		}
+		k = k[path[i].Key]
+	}
+}
+
 // Find returns the node that the entries lead to, nil if there is none; see Match.
 func (d *Domain) Find(entries []Entry) *Node {
 	var n *Node
@@ -71,43 +105,15 @@ func (c *candidates) match(value string) *Node {
 		return n
 	}
 	for i := range c.wild {
-		if c.wild[i].matches(value) {
+		if c.wild[i].Matches(value) {
 			return c.wild[i].node
 		}
 	}
 	return c.any
 }
 
-// wildcard is a node whose value holds stars, each for zero or more bytes.
+// wildcard is a node whose value holds stars.
 type wildcard struct {
-	prefix, suffix string
-	middle         []string // what must stand between them, in order
-	node           *Node
-}
-
-func newWildcard(pattern string, n *Node) wildcard {
-	parts := strings.Split(pattern, "*")
-	last := len(parts) - 1
-	w := wildcard{prefix: parts[0], suffix: parts[last], node: n}
-	for _, p := range parts[1:last] {
-		if p != "" {
-			w.middle = append(w.middle, p)
-		}
-	}
-	return w
-}
-
-func (w *wildcard) matches(value string) bool {
-	if len(value) < len(w.prefix)+len(w.suffix) || !strings.HasPrefix(value, w.prefix) || !strings.HasSuffix(value, w.suffix) {
-		return false
-	}
-	rest := value[len(w.prefix) : len(value)-len(w.suffix)]
-	for _, part := range w.middle {
-		i := strings.Index(rest, part)
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+len(part):]
-	}
-	return true
+	glob.Pattern
+	node *Node
 }

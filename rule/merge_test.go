@@ -63,7 +63,7 @@ func TestMergeRefuses(t *testing.T) {
 	for _, test := range []struct{ name, second, want string }{
 		{"the same descriptor", first, "b.yaml:3: descriptor user stands twice, first in a.yaml:3"},
 		{"http", "domain: d\nhttp: {rate_limits: [{actions: [{remote_address: {}}]}]}\n", `b.yaml:2: http, exempt, deny and atomic are for the whole domain "d", which begins in a.yaml:1`},
-		{"atomic", "domain: d\natomic: false\n", "b.yaml:1: http, exempt, deny and atomic are for the whole domain"},
+		{"atomic", "domain: d\natomic: false\n", "b.yaml:2: http, exempt, deny and atomic are for the whole domain"},
 	} {
 		if _, err := merged(first, test.second); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)

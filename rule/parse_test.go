@@ -88,11 +88,12 @@ func checkTable(t *testing.T, table *rule.Table) {
 		}
 		keys[key] = r.Name
 		varies := slices.ContainsFunc(r.Path, func(l rule.Level) bool { return l.Value == "" || l.Wildcard && !l.Shared })
-		pool := string(r.AppendPoolKey(nil))
-		if other, twice := keys[pool]; varies == twice {
-			t.Errorf("%s as a pool shares the key %q of %q", r.Name, pool, other)
+		if varies {
+			continue
 		}
-		keys[pool] = r.Name
+		if both, end := r.AppendPool([]byte("x"), nil); string(both) != "x"+key+string(r.AppendPlace(nil, entries)) || end != 1+len(key) {
+			t.Errorf("%s as a pool has the key and place %q, %d, want %q", r.Name, both, end, key)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@ package rule
 
 import (
 	"fmt"
-	"math/bits"
+	"slices"
 	"strings"
 
 	"stint/internal/strictyaml"
@@ -21,21 +21,24 @@ func (l *limit) readShardBy(v strictyaml.Value) {
 
 // placeBy sets by which entries the keys of the rule are placed.
 func (l *limit) placeBy(r *Rule) {
-	for _, name := range l.shardBy {
-		found := false
-		keys := make([]string, len(r.Path))
-		for i, level := range r.Path {
-			keys[i] = level.Key
-			if level.Key == name {
-				found = true
-				r.placed |= 1 << i
-			}
+	keys := make([]string, len(r.Path))
+	for i, level := range r.Path {
+		keys[i] = level.Key
+		if slices.Contains(l.shardBy, level.Key) {
+			r.placed = append(r.placed, i)
 		}
-		if !found {
+	}
+	for _, name := range l.shardBy {
+		if !slices.Contains(keys, name) {
 			l.said["shard_by"].Fail(fmt.Sprintf("shard_by: %q is no key on the way to this limit", name), "name some of: "+strings.Join(keys, ", "))
 		}
 	}
 	r.ShardBy = l.shardBy
+}
+
+// scattered says whether values that share a bucket may be placed apart.
+func (r *Rule) scattered() bool {
+	return slices.ContainsFunc(r.placed, func(i int) bool { return r.Path[i].Wildcard && !slices.Contains(r.varies, i) })
 }
 
 // AppendPlace appends to dst what says where a key of the rule stands in a store of
@@ -43,9 +46,8 @@ func (l *limit) placeBy(r *Rule) {
 // so that all limits of one user can meet on one server. Nothing where the rule is
 // silent: then the whole key says it.
 func (r *Rule) AppendPlace(dst []byte, entries []Entry) []byte {
-	for rest := r.placed; rest != 0; rest &= rest - 1 {
-		e := &entries[bits.TrailingZeros64(rest)]
-		dst = AppendEntry(dst, e.Key, e.Value)
+	for _, i := range r.placed {
+		dst = AppendEntry(dst, entries[i].Key, entries[i].Value)
 	}
 	return dst
 }

@@ -22,6 +22,11 @@ type Source struct {
 	// Merge lets the file add descriptors to a domain that an earlier one has begun.
 	// Otherwise a domain stands in one file.
 	Merge bool
+
+	// Envoy reads the file as envoyproxy/ratelimit does: what that program accepts is
+	// accepted, with a warning where this one would refuse it, and limits count as there;
+	// see [Rule.Tally].
+	Envoy bool
 }
 
 // Parse compiles rule files to a table. On any fault it returns no table and an
@@ -44,34 +49,37 @@ func Parse(sources ...Source) (*Table, error) {
 // tests (*_test.yaml) and names that begin with a dot. Links are followed, and what
 // is reached twice is read once, so a mounted Kubernetes volume can be named as it
 // stands.
-func Load(paths ...string) (*Table, error) { return load(paths, false) }
+func Load(paths ...string) (*Table, error) { return LoadAs(Reading{}, paths...) }
 
-// LoadMerged is Load where several files may hold descriptors of one domain, see
-// Source.Merge.
-func LoadMerged(paths ...string) (*Table, error) { return load(paths, true) }
+// Reading says how files are read.
+type Reading struct {
+	Merge bool // see Source.Merge
+	Envoy bool // see Source.Envoy
+}
 
-func load(paths []string, merge bool) (*Table, error) {
+// LoadAs is Load for files that are read otherwise than by default.
+func LoadAs(how Reading, paths ...string) (*Table, error) {
 	var sources []Source
 	var faults Errors
-	fail := func(path, problem, hint string) {
-		faults.List = append(faults.List, &Error{File: path, Problem: problem, Hint: hint})
+	fail := func(path, problem, hint string, err error) {
+		faults.List = append(faults.List, &Error{File: path, Problem: problem, Hint: hint, Err: err})
 	}
 	finder := filetree.Finder{Keep: isRuleFile}
 	for _, path := range paths {
 		files, found, errs := finder.Find(path)
 		for _, wrong := range errs {
-			fail(wrong.Path, wrong.Problem, wrong.Hint)
+			fail(wrong.Path, wrong.Problem, wrong.Hint, wrong.Err)
 		}
 		if !found && len(errs) == 0 {
-			fail(path, "no rule file here", "name a file, or a folder that holds *.yaml or *.yml files")
+			fail(path, "no rule file here", "name a file, or a folder that holds *.yaml or *.yml files", nil)
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
 			if err != nil {
-				fail(file, "cannot read it: "+wording.Cause(err), "check the permissions")
+				fail(file, "cannot read it: "+wording.Cause(err), "check that the service may read it and has descriptors to spare", err)
 				continue
 			}
-			sources = append(sources, Source{Name: file, Data: data, Folder: filepath.Dir(file), Merge: merge})
+			sources = append(sources, Source{Name: file, Data: data, Folder: filepath.Dir(file), Merge: how.Merge, Envoy: how.Envoy})
 		}
 	}
 	if err := faults.orNil(); err != nil {

@@ -69,9 +69,14 @@ type Domain struct {
 	file   string
 	line   int
 	root   level
+	keys   keyPaths
 	http   []HTTPLimit
 	paths  action.Paths
 	lists  []*Listed
+
+	secrets []string // descriptor keys that http makes of secrets
+
+	readsPath bool // one of http does
 
 	named map[string]bool // its rules, for files that add to it
 	count int             // of its nodes, for the same
@@ -92,11 +97,13 @@ func (d *Domain) HasHTTP() bool { return len(d.http) > 0 }
 
 // Rule is one limit on one node of a domain, with its policy. It is immutable.
 type Rule struct {
-	// What AppendKey reads stands together: what keys begin with, and a bit for each
-	// level whose value is part of them.
+	// What AppendKey reads stands together: what keys begin with, and the levels whose
+	// values are part of them.
 	identity string
-	varies   uint64
-	placed   uint64 // the same for AppendPlace
+	varies   []int
+	secrets  []int // of these, hashes of secrets
+	reveals  bool  // the identity holds a hash of a secret
+	placed   []int // the same for AppendPlace
 
 	// Name is what users see: the name that the file gives it, else
 	// domain/key[=value]/..., with #1, #2 and so on where a node has several limits.
@@ -121,6 +128,12 @@ type Rule struct {
 	// requests and burst larger by that part, rounded down.
 	Stored *stint.Limit
 	Soft   Ratio
+
+	// Tally is set where the limit counts as envoyproxy/ratelimit does: what is denied is
+	// charged too, and what is asked for is over where more than Limit is used with it, so
+	// also a look that finds more used. It is what the store is asked, in place of Stored:
+	// it holds one unit more and debits all, so that what it has left tells which it is.
+	Tally *stint.Limit
 
 	// Answers is set for `count: responses` and says which answers are charged; nil:
 	// every request is, at once.

@@ -15,3 +15,16 @@ func (m *Metrics) Certificate(listener string, expiry func() time.Time) {
 		ConstLabels: prometheus.Labels{"listener": listener},
 	}, func() float64 { return float64(expiry().Unix()) }))
 }
+
+// Connections says where the connections of a listener that are open, and how many were
+// refused so far, are read from, whenever metrics are. It is to be called once at most for
+// each listener.
+func (m *Metrics) Connections(listener string, open func() int64, refused func() uint64) {
+	labels := prometheus.Labels{"listener": listener}
+	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stint_connections_open", Help: "Connections of a listener that are open.", ConstLabels: labels,
+	}, func() float64 { return float64(open()) }))
+	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "stint_connections_refused_total", Help: "Connections of a listener that were closed at once, because there were too many.", ConstLabels: labels,
+	}, func() float64 { return float64(refused()) }))
+}

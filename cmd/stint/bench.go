@@ -40,7 +40,7 @@ func benchCommand() command {
 		summary: "measure decisions on this machine",
 		text:    benchText,
 		run:     runBench,
-		flags:   func() string { return new(benchOptions).flagSet().FlagUsages() },
+		flags:   func() string { return new(benchOptions).flagSet().FlagUsagesWrapped(helpWidth) },
 	}
 }
 

@@ -19,9 +19,10 @@ import (
 
 const checkText = `Checks files and folders of rules, all together as the service would load them, and
 prints each fault with its place and a hint, then warnings and notes. If the rules are good it
-says what may pass beyond limits with on_store_failure: local, and runs their tests: the files *_test.yaml that are given or stand in a given folder, and
-NAME_test.yaml beside a NAME.yaml that is given. A test that is given alone is run
-against the file that it stands beside. Files of rules per API (.csv, .jsonl, and those of
+says what may pass beyond limits with on_store_failure: local, and runs their tests: the
+files *_test.yaml that are given or stand in a given folder, and NAME_test.yaml beside a
+NAME.yaml that is given. A test that is given alone is run against the file that it stands
+beside. Files of rules per API (.csv, .jsonl, and those of
 ratelimiter4j) are checked all together as well, and their hash is printed. Told where a
 service counts, it says what may pass when the servers change. With --against it says what
 the rules change for whom, in place of others.
@@ -29,8 +30,8 @@ the rules change for whom, in place of others.
 Flags that stint serve has too mean what they mean there. Where they are not given, the
 environment (--store is STINT_STORE) and the config file count, as they do there.
 
-The status is 1 where there is a fault or a test fails, and where there is something that
---fail-on names. docs/check.md lists all that may be found.
+The status is 1 where there is a fault or a test fails, and 99 where there is something
+that --fail-on names. docs/check.md lists all that may be found.
 
 With --env it says what becomes of the environment of envoyproxy/ratelimit, and the
 status is 1 where a value cannot be used; files are not needed then.
@@ -49,7 +50,7 @@ func checkCommand() command {
 		summary: "check rule files and run their tests",
 		text:    checkText,
 		run:     check,
-		flags:   func() string { return checkFlags(new(checkOptions)).FlagUsages() },
+		flags:   func() string { return checkFlags(new(checkOptions)).FlagUsagesWrapped(helpWidth) },
 	}
 }
 
@@ -81,7 +82,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
-	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 1 beside faults: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
+	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 99: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")

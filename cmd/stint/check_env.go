@@ -16,12 +16,13 @@ import (
 func printEnv(out io.Writer, environ []string, config *app.Config) {
 	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: config.AdminToken != "" || config.AdminTokenFile != ""})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, l := range report.Lines {
+	for i := range report.Lines {
+		l := &report.Lines[i]
 		what := l.Variable.Note
 		if l.Variable.Setting != "" {
 			what = "--" + l.Variable.Setting + ": " + what
 		}
-		fmt.Fprintf(w, "%s\t%s=%s\t%s\n", l.Variable.Use, l.Variable.Name, l.Text, what)
+		fmt.Fprintf(w, "%s\t%s=%s\t%s\n", l.What(), l.Variable.Name, l.Text, what)
 	}
 	w.Flush() //nolint:errcheck // as any other output
 	if len(report.Lines) == 0 {

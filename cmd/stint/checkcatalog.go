@@ -89,7 +89,7 @@ func (r *checkReport) compare(catalogs []string) error {
 	if err != nil {
 		return err
 	}
-	r.changes = audit.Compare(old, r.table)
+	r.changes, r.compared = audit.Compare(old, r.table), true
 	if was, is := before.brief(), r.catalog.brief(); was != is {
 		r.changes = append(r.changes, audit.Change{
 			Effects: []audit.Effect{audit.Other}, File: append(catalogs, oldCatalogs...)[0],

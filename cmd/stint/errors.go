@@ -19,6 +19,12 @@ type usageError struct{ problem, hint string }
 
 func (e *usageError) Error() string { return e.problem }
 
+// errThreshold ends a command with status 99 whose output says which threshold was met.
+var errThreshold = errors.New("a threshold was met")
+
+// errFaults ends a command with status 1 whose output says why.
+var errFaults = errors.New("faults were found")
+
 // refusal says that something given was refused, and what to do.
 type refusal struct{ problem, hint string }
 
@@ -30,8 +36,11 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(err, errFailOn) {
-		return exitRefused // it was said
+	switch {
+	case errors.Is(err, errThreshold):
+		return exitThreshold // it was said
+	case errors.Is(err, errFaults):
+		return exitRefused // likewise
 	}
 	printFaults(w, err)
 	if _, ok := errors.AsType[*usageError](err); ok {
@@ -56,6 +65,8 @@ func printFaults(w io.Writer, err error) {
 	case *stint.SpecError:
 		printFault(w, e.Error(), e.Hint)
 	case *replay.InputError:
+		printFault(w, e.Error(), e.Hint)
+	case *replay.UnreadableError:
 		printFault(w, e.Error(), e.Hint)
 	case *usageError:
 		printFault(w, "stint: "+e.problem, e.hint)

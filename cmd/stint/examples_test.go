@@ -28,6 +28,24 @@ func TestExampleRules(t *testing.T) {
 	}
 }
 
+// No example lets a client escape its limits by what it makes up. groups.yaml
+// stands behind a gateway that signs users in, and says so.
+func TestExamplesHoldWhoMakesUpValues(t *testing.T) {
+	files, err := filepath.Glob("../../examples/rules/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("found %q, error %v", files, err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); strings.HasSuffix(name, "_test.yaml") || name == "groups.yaml" {
+			continue
+		}
+		var out, errs bytes.Buffer
+		if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", "--fail-on", "claimed-key,endless-key", file}); status != exitOK {
+			t.Errorf("%s: status %d\n%s%s", filepath.Base(file), status, out.String(), errs.String())
+		}
+	}
+}
+
 // The configuration of make run is read, its rules are found, and the domain of its
 // demo says how a request becomes descriptors.
 func TestExampleConfig(t *testing.T) {

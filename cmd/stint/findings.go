@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"stint/internal/strictyaml"
@@ -65,6 +64,7 @@ type checkReport struct {
 	findings []audit.Finding
 	away     []audit.Finding // what passes while the store is away, or changes
 	changes  []audit.Change
+	compared bool // the changes were looked for
 
 	catalogOnly bool // no other rules were
 }
@@ -122,9 +122,7 @@ func (f *failedTests) Unwrap() error { return f.error }
 
 // fails says whether something was found that --fail-on names.
 func (r *checkReport) fails() bool {
-	if slices.ContainsFunc(r.changes, func(c audit.Change) bool {
-		return slices.ContainsFunc(c.Effects, func(e audit.Effect) bool { return slices.Contains(r.options.failOn, string(e)) })
-	}) || len(r.changes) > 0 && slices.Contains(r.options.failOn, "change") {
+	if r.failsByChange() {
 		return true
 	}
 	return slices.ContainsFunc(r.findings, func(f audit.Finding) bool {
@@ -140,8 +138,9 @@ func (r *checkReport) fails() bool {
 	})
 }
 
-// print prints the report for people.
+// print prints the report for people, the changes first: they are what --against asks for.
 func (r *checkReport) print(s streams, err error) error {
+	r.printChanges(s.out)
 	for _, f := range r.findings {
 		printFault(s.err, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
 	}
@@ -158,19 +157,6 @@ func (r *checkReport) print(s streams, err error) error {
 		}
 		fmt.Fprintf(s.out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
 	}
-	for _, c := range r.changes {
-		who := c.Domain
-		if c.Who != "" {
-			who += ": " + c.Who
-		}
-		if who != "" {
-			who += ": "
-		}
-		fmt.Fprintf(s.out, "%s: %s: %s%s\n", placeOf(c.File, c.Line), effects(c.Effects), who, c.Text)
-	}
-	if len(r.options.old) > 0 && len(r.changes) == 0 {
-		fmt.Fprintln(s.out, "nothing changes for anybody")
-	}
 	if r.catalog != nil {
 		fmt.Fprintln(s.out, r.catalog)
 	}
@@ -178,20 +164,9 @@ func (r *checkReport) print(s streams, err error) error {
 		fmt.Fprintln(s.out, r.summary())
 	}
 	if r.fails() {
-		return errFailOn
+		return errThreshold
 	}
 	return nil
-}
-
-// errFailOn ends a command with status 1 whose output says why.
-var errFailOn = errors.New("something was found that --fail-on names")
-
-func effects(all []audit.Effect) string {
-	words := make([]string, len(all))
-	for i, e := range all {
-		words[i] = string(e)
-	}
-	return strings.Join(words, ", ")
 }
 
 // summary says what was read, and how much was found.
@@ -255,8 +230,11 @@ func (r *checkReport) printJSON(out io.Writer, err error) error {
 	if err := encoder.Encode(report); err != nil {
 		return err
 	}
-	if !report.OK {
-		return errFailOn
+	switch {
+	case err != nil:
+		return errFaults
+	case r.fails():
+		return errThreshold
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// helpWidth is the widest line of help.
+const helpWidth = 100
+
 // help explains the command in args, or lists all.
 func help(w io.Writer, args []string) error {
 	if len(args) == 0 {
@@ -27,7 +30,7 @@ func printHelp(w io.Writer) {
 		fmt.Fprintf(w, "  %-30s %s\n", strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
 	}
 	fmt.Fprintf(w, "  %-30s %s\n", "stint help COMMAND", "explain a command and its flags")
-	fmt.Fprint(w, "\nExit status: 0 all went well, 1 something given was refused, 2 wrong usage.\n")
+	fmt.Fprint(w, "\nExit status: 0 all went well, 1 failed or found something wrong, 2 wrong use,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
 }
 
 func printCommandHelp(w io.Writer, c command) {

@@ -4,6 +4,10 @@
 //	stint check     check rule files and run their tests
 //	stint replay    show what a limit would have done to an access log
 //	stint bench     measure decisions on this machine
+//	stint inspect   show what a key has used
+//	stint reset     forget what a key has used
+//	stint limits    show the limits in force
+//	stint health    say whether a service is ready
 //	stint version   print the version
 //	stint help      explain a command
 //
@@ -11,8 +15,9 @@
 // can stand where that of envoyproxy/ratelimit stood.
 //
 // It ends with status 0 where all went well, 1 where something it was given was
-// refused or could not be used, and 2 where it was called in a way it does not
-// know. Each error is one line that says where and what, followed by a line that
+// refused or could not be used, 2 where it was called in a way it does not know, 99
+// where a threshold (--fail-if, --fail-on) was met, and 130 where it was interrupted;
+// serve ends with 0 then. Each error is one line that says where and what, followed by a line that
 // begins with "hint:" and says what to do.
 package main
 
@@ -21,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 
 	"stint/internal/strictyaml"
@@ -28,14 +34,25 @@ import (
 
 // The exit statuses.
 const (
-	exitOK      = 0
-	exitRefused = 1
-	exitUsage   = 2
+	exitOK          = 0
+	exitRefused     = 1
+	exitUsage       = 2
+	exitThreshold   = 99
+	exitInterrupted = 130
 )
 
 func main() {
 	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
-	os.Exit(run(context.Background(), s, arguments(os.Args)))
+	args := arguments(os.Args)
+	if len(args) == 0 || args[0] != "serve" { // serve drains at an interrupt
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, os.Interrupt)
+		go func() {
+			<-interrupted
+			os.Exit(exitInterrupted)
+		}()
+	}
+	os.Exit(run(context.Background(), s, args))
 }
 
 // imposed is the name under which deployments of envoyproxy/ratelimit start it, without
@@ -69,7 +86,8 @@ type command struct {
 
 // commands are in the order in which help lists them.
 func commands() []command {
-	return []command{serveCommand(), checkCommand(), replayCommand(), benchCommand(), versionCommand()}
+	all := []command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
+	return append(append(all, adminCommands()...), versionCommand())
 }
 
 // run finds the command and returns the exit status.
@@ -82,7 +100,7 @@ func run(ctx context.Context, s streams, args []string) int {
 	switch name {
 	case "help", "-h", "--help":
 		return report(s.err, help(s.out, rest))
-	case "--version":
+	case "-v", "--version":
 		name = "version"
 	}
 	for _, c := range commands() {

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	logged PATTERN                    a line of its log that serve has passed already
 //	signal HUP|TERM|INT|KILL          send it a signal
 //	ended STATUS                      wait for its end; -1: killed
+//	exits STATUS PROGRAM [ARG...]     run a program that ends with that status
 //	http METHOD URL [BODY]            a request; the answer goes to stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -47,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"logged": cmdLogged,
 			"signal": cmdSignal,
 			"ended":  cmdEnded,
+			"exits":  cmdExits,
 			"http":   cmdHTTP,
 		},
 		RequireUniqueNames:  true,
@@ -221,6 +223,23 @@ func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	case <-time.After(patience):
 		ts.Fatalf("still running after %v:\n%s", patience, s.text())
+	}
+}
+
+func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARG...]")
+	}
+	status := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		status = exit.ExitCode()
+	}
+	if fmt.Sprint(status) != args[0] {
+		ts.Fatalf("status %d, want %s", status, args[0])
 	}
 }
 

@@ -24,7 +24,14 @@ packed by gzip is unpacked. A limit is N/UNIT with s, min, h, d or any duration
 (100/15m), and by what to count: ip, path, method, user, agent, or several of them
 joined by "+".
 
+It reads the logs of Apache and nginx (common and combined), Envoy, HAProxy, AWS's
+Application Load Balancer and Cloudflare, and JSON with the usual names, and says which
+it met. The status is 1 where no line could be parsed, or fewer than half, and 99 where
+--fail-if is met: denied, late or unparseable, then > >= < or <=, then a number of lines
+or a share (1%).
+
   stint replay --limit "100/min by ip" access.log
+  stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
   stint replay --rules rules.yaml --format html --out report.html access.log.gz`
 
 func replayCommand() command {
@@ -34,7 +41,7 @@ func replayCommand() command {
 		summary: "show what a limit would have done to an access log",
 		text:    replayText,
 		run:     runReplay,
-		flags:   func() string { return new(replayOptions).flagSet().FlagUsages() },
+		flags:   func() string { return new(replayOptions).flagSet().FlagUsagesWrapped(helpWidth) },
 	}
 }
 
@@ -47,6 +54,9 @@ type replayOptions struct {
 	reorder   time.Duration
 	format    string
 	out       string
+	failIf    []string
+
+	thresholds []*replay.Threshold // failIf, read
 }
 
 func (o *replayOptions) flagSet() *pflag.FlagSet {
@@ -59,6 +69,7 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "how far apart in `TIME` lines may stand in the wrong order")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
+	flags.StringArrayVar(&o.failIf, "fail-if", nil, "end with status 99 where `CONDITION` is met, such as \"denied > 1%\"; may be repeated")
 	return flags
 }
 
@@ -94,7 +105,26 @@ func runReplay(ctx context.Context, s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.write(s, func(w io.Writer) error { return write(report, w) })
+	if err := o.write(s, func(w io.Writer) error { return write(report, w) }); err != nil {
+		return err
+	}
+	return o.judge(s, report)
+}
+
+// judge says which thresholds the report is beyond. One that cannot be believed is a
+// failure, whatever the thresholds.
+func (o *replayOptions) judge(s streams, report *replay.Report) error {
+	var err error
+	for _, t := range o.thresholds {
+		if met, has := t.Met(report); met {
+			fmt.Fprintf(s.err, "threshold met: %s: %s\n", t, has)
+			err = errThreshold
+		}
+	}
+	if unreadable := report.Readable(); unreadable != nil {
+		return unreadable
+	}
+	return err
 }
 
 // check returns what was asked in a way that replay does not know, and the writer
@@ -115,6 +145,13 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 		return nil, &usageError{fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, such as 2m"}
 	case flags.NArg() == 0:
 		return nil, &usageError{"replay needs a log", "name the files of a log, or - for standard input; " + see}
+	}
+	for _, text := range o.failIf {
+		t, err := replay.ParseThreshold(text)
+		if wrong, ok := errors.AsType[*replay.ThresholdError](err); ok {
+			return nil, &usageError{"--fail-if: " + wrong.Problem, wrong.Hint}
+		}
+		o.thresholds = append(o.thresholds, t)
 	}
 	return write, nil
 }

@@ -70,7 +70,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.St
 		}
 		var err error
 		if descriptors, err = domain.Describe(nil, client{s.Request}); err != nil {
-			return r.fault(s.Line, err.Error(), "a request with such a cost is answered 400; correct what the step sends")
+			return r.fault(s.Line, err.Error(), "such a request is answered 400; correct what the step sends")
 		}
 	}
 	r.request = limiter.Request{Domain: domain.Name(), At: r.test.Start.Add(s.At), Answers: s.Answer != 0}

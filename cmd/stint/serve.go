@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -26,7 +28,7 @@ func serveCommand() command {
 		summary: "run the service",
 		text:    serveText,
 		run:     serve,
-		flags:   func() string { return serveFlags(new([]app.Given)).FlagUsages() },
+		flags:   serveUsages,
 	}
 }
 
@@ -43,9 +45,34 @@ func serveFlags(given *[]app.Given) *pflag.FlagSet {
 	return flags
 }
 
+// serveUsages are the flags of serve, in groups.
+func serveUsages() string {
+	all := serveFlags(new([]app.Given))
+	var b strings.Builder
+	show := func(title string, names ...string) {
+		some := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		some.SortFlags = false
+		for _, name := range names {
+			some.AddFlag(all.Lookup(name))
+		}
+		fmt.Fprintf(&b, "\n%s\n%s", title, some.FlagUsagesWrapped(helpWidth))
+	}
+	show("Settings from a file", "config")
+	config := app.DefaultConfig()
+	for _, g := range config.Groups() {
+		names := make([]string, len(g.Settings))
+		for i := range g.Settings {
+			names[i] = g.Settings[i].Name
+		}
+		show(g.Title, names...)
+	}
+	return b.String()
+}
+
 // addSetting adds the flag of a setting; what is given to it is added to given.
 func addSetting(flags *pflag.FlagSet, s *app.Setting, given *[]app.Given) {
 	f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
+	f.Hidden = s.Hidden()
 	if s.Type() == "bool" {
 		f.NoOptDefVal = "true"
 	}

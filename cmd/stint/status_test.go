@@ -2,9 +2,36 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
+
+// TestInterrupted ends a replay that waits for its input.
+func TestInterrupted(t *testing.T) {
+	cmd := exec.Command("stint", "replay", "--limit", "1/s", "--format", "json", "-") // TestMain put it into the PATH
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It listens for the signal before it reads, and a pipe holds less than this, so
+	// part of it was read when all of it is written.
+	if _, err := stdin.Write(bytes.Repeat([]byte("x\n"), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitInterrupted {
+		t.Errorf("ended with %v, want status %d", err, exitInterrupted)
+	}
+}
 
 // The exit statuses: 0 all went well, 1 refused input, 2 wrong usage; and every
 // error is followed by a hint.

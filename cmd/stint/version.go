@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
+
+	"stint/app"
 )
 
 func versionCommand() command {
@@ -16,26 +17,8 @@ func versionCommand() command {
 			if len(args) > 0 {
 				return &usageError{"version takes no arguments", "write stint version"}
 			}
-			fmt.Fprintf(s.out, "stint %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(s.out, "stint %s %s %s/%s\n", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}
-}
-
-// version returns the version of the module, and of its source where it has none.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "(devel)"
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				v = "(devel " + setting.Value[:min(12, len(setting.Value))] + ")"
-			}
-		}
-	}
-	return v
 }

@@ -98,10 +98,15 @@ func (f floor) draw(c *canvas, y float64, root string) {
 // the wider one.
 func (b box) letters() float64 { return max(1.2*float64(len(b.dir)), float64(len(b.says))) + 5 }
 
-// built says whether the folder holds Go files.
+// built says whether the folder, or one right below it, holds Go files.
 func built(dir string) bool {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	return err == nil && len(files) > 0
+	for _, below := range []string{"", "*"} {
+		files, err := filepath.Glob(filepath.Join(dir, below, "*.go"))
+		if err == nil && len(files) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // box draws a package with its name over what it is for.

@@ -9,14 +9,14 @@ import (
 	"stint/replay"
 )
 
-// replayReport returns what `stint replay --limit "20/min by ip"` says of the log that
-// the tests of replay bring, as a block of text.
+// replayReport returns what `stint replay --limit "20/min by ip"` says of the sample
+// log, as a block of text.
 func replayReport(root string) (string, error) {
 	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
 	if err != nil {
 		return "", err
 	}
-	input, err := replay.File(filepath.Join(root, "replay", "testdata", "apache_access.log.gz"))
+	input, err := replay.File(filepath.Join(root, "examples", "logs", "shop.log"))
 	if err != nil {
 		return "", err
 	}

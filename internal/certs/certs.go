@@ -28,6 +28,36 @@ type Files struct {
 	ClientName string
 }
 
+// Given says whether there is a certificate, without which connections are not encrypted.
+func (f *Files) Given() bool { return f.Cert != "" }
+
+// Check returns what is wrong with the choice of files, and with which of them: cert, key,
+// client-ca or client-name; "" where nothing is.
+func (f *Files) Check() (which, problem string) {
+	switch {
+	case f.Cert == "" && f.Key != "":
+		return "key", "a key without a certificate"
+	case f.Cert != "" && f.Key == "":
+		return "cert", "a certificate without its key"
+	case f.ClientCA != "" && f.Cert == "":
+		return "client-ca", "clients cannot be asked for certificates without encryption"
+	case f.ClientName != "" && f.ClientCA == "":
+		return "client-name", "clients are not asked for certificates"
+	}
+	return "", ""
+}
+
+// Which returns which of the files has that name, as Check does.
+func (f *Files) Which(name string) string {
+	switch name {
+	case f.Cert:
+		return "cert"
+	case f.Key:
+		return "key"
+	}
+	return "client-ca"
+}
+
 // Error says what is wrong with one of the files.
 type Error struct {
 	File    string
@@ -45,8 +75,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Certs are the contents of the files as they were last read without a fault. It is
 // safe for concurrent use: a connection sees the old ones or the new ones.
 type Certs struct {
-	files   Files
-	current atomic.Pointer[contents]
+	files    Files
+	protocol string
+	current  atomic.Pointer[contents]
 }
 
 type contents struct {
@@ -55,9 +86,10 @@ type contents struct {
 	expiry time.Time
 }
 
-// Load reads the files. Errors are [*Error].
-func Load(files Files) (*Certs, error) {
-	c := &Certs{files: files}
+// Load reads the files of a server that speaks a protocol: "h2" or "http/1.1". Errors are
+// [*Error].
+func Load(files Files, protocol string) (*Certs, error) {
+	c := &Certs{files: files, protocol: protocol}
 	_, err := c.Reload()
 	if err != nil {
 		return nil, err
@@ -83,7 +115,7 @@ func (c *Certs) Reload() (changed bool, err error) {
 			return false, nil
 		}
 	}
-	if err := next.compile(&c.files); err != nil {
+	if err := next.compile(&c.files, c.protocol); err != nil {
 		return false, err
 	}
 	c.current.Store(next)
@@ -91,7 +123,7 @@ func (c *Certs) Reload() (changed bool, err error) {
 }
 
 // compile makes of the bytes what handshakes need.
-func (n *contents) compile(f *Files) error {
+func (n *contents) compile(f *Files, protocol string) error {
 	pair, err := tls.X509KeyPair(n.bytes[0], n.bytes[1])
 	if err != nil {
 		return &Error{f.Cert, "not a certificate with the key " + f.Key + ": " + err.Error(), "name a certificate and its own private key, both as PEM", err}
@@ -99,7 +131,7 @@ func (n *contents) compile(f *Files) error {
 	if n.expiry = pair.Leaf.NotAfter; time.Now().After(n.expiry) {
 		return &Error{f.Cert, "the certificate has expired on " + n.expiry.UTC().Format(time.DateOnly), "renew it", nil}
 	}
-	n.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}}
+	n.config = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}}
 	if f.ClientCA == "" {
 		return nil
 	}
@@ -122,7 +154,7 @@ func (n *contents) compile(f *Files) error {
 func (c *Certs) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"h2"},
+		NextProtos:         []string{c.protocol},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load().config, nil },
 	}
 }

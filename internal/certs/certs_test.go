@@ -58,7 +58,7 @@ func TestReload(t *testing.T) {
 	ca, dir := xtest.NewAuthority(t), t.TempDir()
 	f := files(t, dir, ca, "first.test")
 	f.ClientCA = ""
-	c, err := Load(f)
+	c, err := Load(f, "h2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestClients(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := f
 			f.ClientName = test.wanted
-			c, err := Load(f)
+			c, err := Load(f, "h2")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestFaults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := good
 			test.change(&f)
-			_, err := Load(f)
+			_, err := Load(f, "h2")
 			if err == nil || !strings.HasPrefix(err.Error(), test.file+": "+test.want) {
 				t.Fatalf("error %v, want %s: %s", err, test.file, test.want)
 			}

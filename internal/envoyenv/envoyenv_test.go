@@ -2,6 +2,7 @@ package envoyenv
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +100,8 @@ func TestRead(t *testing.T) {
 		{"USE_DOG_STATSD=true", "statsd", "dogstatsd://localhost:8125"},
 		{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "rls-headers", "envoy"},
 		{"CACHE_KEY_PREFIX=p", "namespace", "p"},
+		{"CACHE_KEY_PREFIX=a:b", "namespace", "a-b.6783a31eabf6"},
+		{"CACHE_KEY_PREFIX=a/b", "namespace", "a-b.c14cddc033f6"},
 		{"SHADOW_MODE=true", "rls-shadow", "true"},
 
 		{"REDIS_TYPE=cluster", "store", "-"},
@@ -157,7 +160,35 @@ func TestLines(t *testing.T) {
 	if want := []string{"PORT=1", "REDIS_URL=(hidden)@h", "REDIS_AUTH=(hidden)"}; !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
+	r = Read([]string{"CONFIG_TYPE=GRPC_XDS_SOTW", "CACHE_KEY_PREFIX=p", "TRACING_ENABLED=true"}, Options{})
+	var said []string
+	for i := range r.Lines {
+		said = append(said, r.Lines[i].What())
+	}
+	if want := []string{"recognised", "used", "ignored"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
 	if words := fmt.Sprint(Used, Needless, Ignored); words != "used needless ignored" {
 		t.Error(words)
+	}
+}
+
+// Any prefix of keys is a namespace, each another one, and what was one stays it.
+func TestNamespace(t *testing.T) {
+	allowed := regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	prefixes := []string{"p", "a.b_c-D9", ":", "::", " ", "ü", "u", "a b", "a-b", "a:", "\x00", "{tag}", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 5000)}
+	seen := map[string]string{}
+	for _, prefix := range prefixes {
+		got := namespace(prefix)
+		if !allowed.MatchString(got) {
+			t.Errorf("%q becomes %q", prefix, got)
+		}
+		if other, twice := seen[got]; twice {
+			t.Errorf("%q and %q are both %q", prefix, other, got)
+		}
+		seen[got] = prefix
+		if allowed.MatchString(prefix) && got != prefix {
+			t.Errorf("%q becomes %q", prefix, got)
+		}
 	}
 }

@@ -16,6 +16,15 @@ type Value struct {
 type Line struct {
 	Variable *Variable
 	Text     string // its value; of a password only that it is there
+	Refused  bool   // there is a fault about it, so nothing becomes of it
+}
+
+// What returns the word that people see for what became of the variable.
+func (l *Line) What() string {
+	if l.Refused {
+		return "recognised"
+	}
+	return l.Variable.Use.String()
 }
 
 // A Fault is a value that cannot be understood, or that asks for what is not here.
@@ -57,6 +66,9 @@ func Read(environ []string, options Options) *Report {
 	r.protocol()
 	r.statistics()
 	r.store()
+	for i := range r.Lines {
+		r.Lines[i].Refused = r.faulty[r.Lines[i].Variable.Name]
+	}
 	return &r.Report
 }
 
@@ -79,7 +91,7 @@ func (r *reader) look(v *Variable) {
 	} else if at := strings.LastIndexByte(value, '@'); at >= 0 && strings.HasSuffix(v.Name, "_URL") {
 		shown = "(hidden)" + value[at:]
 	}
-	r.Lines = append(r.Lines, Line{v, shown})
+	r.Lines = append(r.Lines, Line{Variable: v, Text: shown})
 	if problem, hint := v.kind.check(value); problem != "" {
 		r.fault(v.Name, problem, hint)
 	}

@@ -1,6 +1,8 @@
 package envoyenv
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/url"
 	"strings"
 )
@@ -9,7 +11,7 @@ import (
 // as there is no proxy of Lyft's on this machine.
 func (r *reader) store() {
 	if prefix := r.get("CACHE_KEY_PREFIX"); prefix != "" {
-		r.set("namespace", prefix, "CACHE_KEY_PREFIX")
+		r.set("namespace", namespace(prefix), "CACHE_KEY_PREFIX")
 	}
 	address, given := r.given["REDIS_URL"]
 	if !given || r.faulty["REDIS_TYPE"] || r.faulty["REDIS_SOCKET_TYPE"] {
@@ -54,6 +56,25 @@ func (r *reader) store() {
 	}
 	u.RawQuery = query.Encode()
 	r.set("store", u.String(), "REDIS_URL")
+}
+
+// A namespace has at most maxNamespace bytes, of which a hash leaves room for shortened.
+const maxNamespace, shortened = 64, 48
+
+// namespace returns a namespace for any prefix of keys: itself, if it is one, else what of
+// it may stand in one and a part of its SHA-256, so that two that differ stay apart.
+func namespace(prefix string) string {
+	plain := strings.Map(func(c rune) rune {
+		if c < 0x80 && strings.ContainsRune("._-", c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, prefix)
+	if plain == prefix && len(prefix) <= maxNamespace {
+		return prefix
+	}
+	sum := sha256.Sum256([]byte(prefix))
+	return plain[:min(len(plain), shortened)] + "." + hex.EncodeToString(sum[:6])
 }
 
 // certificates says what the connection to Redis is checked by.

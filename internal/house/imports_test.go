@@ -34,9 +34,19 @@ var layers = []layer{
 		"what knows paths knows their one spelling, and nothing else",
 	},
 	{
+		[]string{"internal/limittext"},
+		[]string{".", "internal/duration"},
+		"it writes limits as rule files do, durations among them",
+	},
+	{
 		[]string{"internal/together"},
 		[]string{".", "carry"},
 		"what is charged together is records; where they are kept, stores know",
+	},
+	{
+		[]string{"internal/jsonbody"},
+		[]string{"internal/envelope", "internal/wording", "internal/xtest"},
+		"a body that is read says what is wrong with it as an envelope",
 	},
 	{
 		[]string{"internal/*", "internal/*/*"},
@@ -70,7 +80,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/audit"},
-		[]string{".", "rule", "rule/action", "rule/denial", "internal/..."},
+		[]string{".", "carry", "rule", "rule/action", "rule/denial", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{
@@ -150,10 +160,15 @@ var layers = []layer{
 		"a replay decides as the service does, in memory",
 	},
 	{
+		[]string{"docs"},
+		nil,
+		"documents that the service hands out",
+	},
+	{
 		[]string{"app"},
 		[]string{
 			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "coord", "coord/*", "coord/gossip/members", "guard", "telemetry", "telemetry/*", "dashboard",
-			"server/*", "server/rls/transport", "httplimit", "grpclimit", "internal/...",
+			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
 	},

@@ -1,11 +1,11 @@
 package house
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"path"
@@ -36,7 +36,7 @@ type file struct {
 	path      string
 	test      bool
 	generated bool
-	lines     int
+	lines     int // of code: neither comments nor blanks
 	ast       *ast.File
 }
 
@@ -96,11 +96,32 @@ func (t *tree) parse(dir string) (*pkg, error) {
 			path:      name,
 			test:      strings.HasSuffix(name, "_test.go"),
 			generated: ast.IsGenerated(parsed),
-			lines:     bytes.Count(src, []byte("\n")),
+			lines:     codeLines(src),
 			ast:       parsed,
 		})
 	}
 	return p, nil
+}
+
+// codeLines counts the lines of a Go file on which there is more than comments and blanks.
+func codeLines(src []byte) int {
+	fset := token.NewFileSet()
+	f := fset.AddFile("", -1, len(src))
+	var s scanner.Scanner
+	s.Init(f, src, nil, 0)
+	lines := map[int]bool{}
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // nobody wrote it
+		}
+		for i := range strings.Count(text, "\n") + 1 {
+			lines[f.Line(pos)+i] = true
+		}
+	}
 }
 
 // text returns a file's content, "" when it does not exist.

@@ -1,13 +1,17 @@
 package httpdrain
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"testing"
 	"time"
+
+	"stint/internal/xtest"
 )
 
 // A call in flight is answered, a connection that says nothing is closed, and a call that
@@ -41,7 +45,7 @@ func TestDrain(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			if cut := s.Drain(ctx, time.Now()); cut != (name == "cut") {
+			if cut := s.Drain(ctx, 0, 0); cut != (name == "cut") {
 				t.Errorf("cut: %v", cut)
 			}
 			if name == "cut" {
@@ -55,6 +59,127 @@ func TestDrain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// From the beginning of the end each answer says that its connection ends, however the handler
+// answers and also one that was asked before, and connections without a call stay open
+// for the next one until Drain.
+func TestEndIsAnnounced(t *testing.T) {
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	s := New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			entered <- struct{}{}
+			<-leave
+			fmt.Fprint(w, "slow")
+		case "/status":
+			w.WriteHeader(http.StatusTeapot)
+		case "/flush":
+			w.(http.Flusher).Flush()
+			fmt.Fprint(w, "flushed")
+		}
+	}), ReadHeaderTimeout: time.Minute})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	xtest.Must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	paths := []string{"/", "/slow", "/status", "/flush"}
+	var conns []*keptAlive
+	for range paths {
+		c := dial(t, l.Addr().String())
+		if resp := c.ask(t, "/"); resp.Close {
+			t.Fatal("a connection ends before the end")
+		}
+		conns = append(conns, c)
+	}
+	if n := s.connections(); n != len(paths) {
+		t.Errorf("%d connections are open, want %d", n, len(paths))
+	}
+	conns[1].send(t, "/slow")
+	<-entered
+	s.Ready(false)
+	close(leave)
+	for i, path := range paths {
+		if path != "/slow" {
+			conns[i].send(t, path)
+		}
+		if resp := conns[i].receive(t); !resp.Close {
+			t.Errorf("%s: the end is not announced: %v", path, resp.Header)
+		}
+	}
+	if fresh := dial(t, l.Addr().String()).ask(t, "/"); !fresh.Close {
+		t.Error("the end is not announced on a new connection")
+	}
+	if s.Drain(t.Context(), 0, 0) {
+		t.Error("calls were cut")
+	}
+	xtest.Must(t, <-served)
+}
+
+// While it lingers, a server accepts nothing more and goes on answering on the connections
+// that it has, until all of them have ended.
+func TestDrainLingers(t *testing.T) {
+	s := New(&http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	xtest.Must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	idle, fresh := dial(t, l.Addr().String()), dial(t, l.Addr().String())
+	idle.ask(t, "/")
+	for s.connections() < 2 { // the server has accepted both
+		time.Sleep(time.Millisecond) // nothing tells of it
+	}
+	drained := make(chan bool, 1)
+	go func() { drained <- s.Drain(t.Context(), time.Minute, time.Minute) }()
+	xtest.Must(t, <-served) // the listener is closed
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("a connection is accepted at the end")
+	}
+	for name, c := range map[string]*keptAlive{"idle": idle, "fresh": fresh} {
+		if !c.ask(t, "/").Close {
+			t.Errorf("%s: the end is not announced", name)
+		}
+	}
+	if <-drained {
+		t.Error("calls were cut")
+	}
+}
+
+// keptAlive is a connection for several calls.
+type keptAlive struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+func dial(t *testing.T, addr string) *keptAlive {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	xtest.Must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	xtest.Must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	return &keptAlive{conn, bufio.NewReader(conn)}
+}
+
+func (c *keptAlive) send(t *testing.T, path string) {
+	t.Helper()
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	xtest.Must(t, err)
+}
+
+func (c *keptAlive) receive(t *testing.T) *http.Response {
+	t.Helper()
+	resp, err := http.ReadResponse(c.answers, nil)
+	xtest.Must(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	xtest.Must(t, errors.Join(err, resp.Body.Close()))
+	return resp
+}
+
+func (c *keptAlive) ask(t *testing.T, path string) *http.Response {
+	t.Helper()
+	c.send(t, path)
+	return c.receive(t)
 }
 
 func get(url string) string {

@@ -90,7 +90,7 @@ func (p *Process) Start() {
 	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") })
 	p.cmd.Env = append(own, p.command.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
+	xtest.OwnGroup(p.cmd) // what it starts ends with it
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func poll(ready func() bool, ended <-chan struct{}) error {
 // Stop ends the process as an operator would. Stopping twice does nothing.
 func (p *Process) Stop() {
 	p.t.Helper()
-	p.signal(syscall.SIGCONT)
+	p.do(xtest.Thaw)
 	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -149,7 +149,7 @@ func (p *Process) Stop() {
 // connections stay open, and new ones are taken by the kernel.
 func (p *Process) Freeze() {
 	p.t.Helper()
-	p.signal(syscall.SIGSTOP)
+	p.do(xtest.Freeze)
 	Until(p.t, "a process that stands still", func() bool { return stands(p.cmd.Process.Pid) })
 }
 
@@ -167,14 +167,20 @@ func stands(pid int) bool {
 }
 
 // Thaw lets a frozen process run on.
-func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
+func (p *Process) Thaw() { p.do(xtest.Thaw) }
 
 // Reload sends the signal by which most programs read their configuration again.
 func (p *Process) Reload() { p.signal(syscall.SIGHUP) }
 
 func (p *Process) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	p.do(func(process *os.Process) error { return process.Signal(s) })
+}
+
+// do does something to the process, which may have ended.
+func (p *Process) do(what func(*os.Process) error) {
+	p.t.Helper()
+	if err := what(p.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
 }
@@ -185,7 +191,7 @@ func (p *Process) kill() {
 		return
 	}
 	// Its group bears its number, and may be gone.
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	_ = xtest.KillGroup(p.cmd.Process)
 	<-p.ended
 }
 

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +67,7 @@ func build() (dir string, err error) {
 		return "", err
 	}
 	defer func() { _ = lock.Close() }() // and with it the lock
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+	if err := xtest.LockFile(lock); err != nil {
 		return "", err
 	}
 	file := filepath.Join(at, "stint")

@@ -4,18 +4,21 @@ package rlstest
 import (
 	"context"
 	"crypto/tls"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // Client is one connection.
@@ -33,7 +36,8 @@ type Answer struct {
 // Status is the answer to one descriptor.
 type Status struct {
 	Over      bool
-	Limit     uint32 // 0: none applies
+	Limit     uint32 // 0: none applies, or none may pass
+	Unit      string // of that limit; "": none applies
 	Name      string // of that limit
 	Remaining uint32
 	Reset     time.Duration
@@ -60,9 +64,26 @@ func Dial(t testing.TB, address string, config *tls.Config) *Client {
 
 // Ask asks about descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.
 func (c *Client) Ask(ctx context.Context, domain string, descriptors ...string) (Answer, error) {
-	req := &rls.RateLimitRequest{Domain: domain}
+	return c.AskFor(ctx, domain, 0, descriptors...)
+}
+
+// AskFor is Ask for as many hits, 0: the request says nothing of them. A descriptor may go on
+// with +N, its own hits, and then @N/UNIT, a limit that it brings.
+func (c *Client) AskFor(ctx context.Context, domain string, hits uint32, descriptors ...string) (Answer, error) {
+	req := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
 	for _, d := range descriptors {
 		one := new(ratelimit.RateLimitDescriptor)
+		d, limit, limited := strings.Cut(d, "@")
+		d, own, counted := strings.Cut(d, "+")
+		if limited {
+			requests, unit, _ := strings.Cut(limit, "/")
+			one.Limit = &ratelimit.RateLimitDescriptor_RateLimitOverride{
+				RequestsPerUnit: number(requests), Unit: types.RateLimitUnit(types.RateLimitUnit_value[unit]),
+			}
+		}
+		if counted {
+			one.HitsAddend = wrapperspb.UInt64(uint64(number(own)))
+		}
 		for entry := range strings.SplitSeq(d, ",") {
 			key, value, _ := strings.Cut(entry, "=")
 			one.Entries = append(one.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
@@ -75,15 +96,28 @@ func (c *Client) Ask(ctx context.Context, domain string, descriptors ...string) 
 	}
 	a := Answer{Over: resp.OverallCode == rls.RateLimitResponse_OVER_LIMIT, Headers: map[string]string{}}
 	for _, s := range resp.Statuses {
-		a.Statuses = append(a.Statuses, Status{
+		one := Status{
 			Over: s.Code == rls.RateLimitResponse_OVER_LIMIT, Limit: s.CurrentLimit.GetRequestsPerUnit(), Name: s.CurrentLimit.GetName(),
 			Remaining: s.LimitRemaining, Reset: s.DurationUntilReset.AsDuration(),
-		})
+		}
+		if s.CurrentLimit != nil {
+			one.Unit = s.CurrentLimit.Unit.String()
+		}
+		a.Statuses = append(a.Statuses, one)
 	}
 	for _, h := range resp.ResponseHeadersToAdd {
 		a.Headers[h.Key] = h.Value + string(h.RawValue)
 	}
 	return a, nil
+}
+
+// number reads a number, 0 where there is none.
+func number(text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
 }
 
 // Code returns the number of a gRPC error, as it stands on the wire; 0 for none.

@@ -5,6 +5,7 @@ package setting
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,17 +52,6 @@ func List(field *[]string, valid func(string) error) Value { return &list{field,
 // Paths are the names of several files.
 func Paths(field *[]string) Value { return &list{field, nil, true} }
 
-// HoldsPaths says whether a value is a name of a file, or several.
-func HoldsPaths(v Value) bool {
-	switch v := v.(type) {
-	case *path:
-		return true
-	case *list:
-		return v.paths
-	}
-	return false
-}
-
 // Empty takes out all that a list holds, and does nothing to other values.
 func Empty(v Value) {
 	if l, ok := v.(*list); ok {
@@ -90,6 +80,9 @@ func Number(field *int64, least, most int64) Value { return &number{field, least
 
 // Fraction is a part of a whole, between 0 and 1.
 func Fraction(field *float64) Value { return &fraction{field} }
+
+// Mode is the mode of a file as three octal digits, such as 0660.
+func Mode(field *fs.FileMode) Value { return &mode{field} }
 
 // text is a string, checked.
 type text struct {
@@ -313,6 +306,30 @@ func (v *fraction) Set(s string) error {
 func (v *fraction) Check() error {
 	if !(*v.field >= 0 && *v.field <= 1) {
 		return Fault(fmt.Sprintf("%v is no part of a whole", *v.field), "write a number between 0 and 1, such as 0.8")
+	}
+	return nil
+}
+
+// mode is the mode of a file.
+type mode struct{ field *fs.FileMode }
+
+func (v *mode) Type() string   { return "mode" }
+func (v *mode) String() string { return fmt.Sprintf("%04o", uint32(*v.field)) }
+
+func (v *mode) Set(s string) error {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil {
+		return Fault(fmt.Sprintf("%q is not the mode of a file", s), modeHint)
+	}
+	*v.field = fs.FileMode(n)
+	return v.Check()
+}
+
+const modeHint = "write three octal digits, such as 0600 for the owner alone or 0660 for the group too"
+
+func (v *mode) Check() error {
+	if *v.field > fs.ModePerm {
+		return Fault(v.String()+" is more than the permissions of a file", modeHint)
 	}
 	return nil
 }

@@ -89,7 +89,8 @@ func TestKinds(t *testing.T) {
 		t.Error("only lists are emptied")
 	}
 	for kind, v := range values {
-		if want := kind == "path" || kind == "paths"; setting.HoldsPaths(v) != want {
+		_, path := setting.PathIn(v, "x")
+		if want := kind == "path" || kind == "paths"; (path == "x") != want {
 			t.Errorf("%s holds paths: %v", kind, !want)
 		}
 	}

@@ -2,12 +2,14 @@ package answer
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"time"
 
 	"stint"
 	"stint/internal/headers"
 	"stint/limiter"
+	"stint/rule"
 	"stint/rule/denial"
 )
 
@@ -58,7 +60,7 @@ type Refuser struct {
 	status int
 	reset  headers.Reset
 
-	denied, unknown, unavailable, listed *headers.Message
+	denied, unknown, unavailable, listed, unmatched *headers.Message
 }
 
 // NewRefuser returns what makes refusals in these words.
@@ -69,6 +71,7 @@ func NewRefuser(w Wording) *Refuser {
 			cmp.Or(w.Never, DefaultNeverMessage)),
 		unknown:     headers.NewMessage("unidentified", "", "The sender of this request cannot be told."),
 		listed:      headers.NewMessage("denied", "", "This client is not served."),
+		unmatched:   headers.NewMessage("unmatched", "", "No limit applies to this request, and such requests are refused."),
 		unavailable: headers.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 }
@@ -102,14 +105,24 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict) {
 	plainly(r, accept, f.listed, v.Listed.Status)
 }
 
+// Unmatched is the refusal of a request to which no limit applies.
+func (f *Refuser) Unmatched(r *Refusal, accept []string) {
+	plainly(r, accept, f.unmatched, f.status)
+}
+
 // Unidentified is the refusal of a request of which nobody knows whose it is.
 func (f *Refuser) Unidentified(r *Refusal, accept []string) {
 	plainly(r, accept, f.unknown, http.StatusForbidden)
 }
 
-// Misstated is the refusal of a request that names a cost which is none.
+// Misstated is the refusal of a request that names a cost which is none, or a path that
+// may be too many others.
 func (f *Refuser) Misstated(r *Refusal, accept []string, err error) {
-	plainly(r, accept, headers.NewMessage("bad_cost", "", err.Error()), http.StatusBadRequest)
+	code := "bad_cost"
+	if _, ok := errors.AsType[*rule.PathError](err); ok {
+		code = "bad_path"
+	}
+	plainly(r, accept, headers.NewMessage(code, "", err.Error()), http.StatusBadRequest)
 }
 
 // plainly says that waiting will not help, without any limit's numbers.

@@ -28,7 +28,8 @@ const (
 	// Unidentified says that nobody knows whose bucket it is.
 	Unidentified
 
-	// Misstated says that the request names a cost that is none.
+	// Misstated says that the request names a cost that is none, or a path that servers may
+	// take for too many others.
 	Misstated
 )
 
@@ -81,7 +82,7 @@ func (b *Rules) Ask(ctx context.Context, a rule.Attributes, answers bool, s *Scr
 	rules := b.Limiter.Catalog()
 	cataloged := rules != nil && rules.Has(b.Domain)
 	if domain == nil && !cataloged {
-		return Unasked, nil
+		return b.nothing(ctx, nil, s)
 	}
 	s.described = s.described[:0]
 	if domain != nil {
@@ -98,11 +99,24 @@ func (b *Rules) Ask(ctx context.Context, a rule.Attributes, answers bool, s *Scr
 		s.describe(a, domain == nil || !domain.HasHTTP())
 	}
 	if len(s.descriptors) == 0 && len(domain.Lists()) == 0 {
-		return Unasked, nil
+		return b.nothing(ctx, table, s)
 	}
 	s.request = limiter.Request{
 		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
 	}
+	return of(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// nothing answers a request that no limit can apply to: it passes unless such requests are
+// denied.
+func (b *Rules) nothing(ctx context.Context, table *rule.Table, s *Scratch) (Outcome, error) {
+	if !b.Limiter.DeniesUnmatched() {
+		if !b.Known() {
+			b.Limiter.Missing(b.Domain)
+		}
+		return Unasked, nil
+	}
+	s.request = limiter.Request{Domain: b.Domain, Table: table}
 	return of(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
 }
 

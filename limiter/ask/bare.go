@@ -72,8 +72,11 @@ func NewBare(l *limiter.Limiter, limit *stint.Limit, o BareOptions) *Bare {
 }
 
 // Named returns what users call a limit without rules, and what its keys begin with.
-// name "" is its numbers.
+// name "" is its numbers. It panics for a nil limit and for the zero Limit.
 func Named(name string, limit *stint.Limit) (shown string, prefix []byte) {
+	if err := limit.Check(); err != nil {
+		panic("stint: a middleware cannot be made: " + err.Error())
+	}
 	if name != "" {
 		return name, lengthened(nil, name)
 	}

@@ -46,19 +46,22 @@ type action struct {
 	key   string // of the entry
 	// value reads the entry's value; false where the request has nothing to say.
 	value func(a Attributes) (string, bool)
-	// again reads it by another reading of the path; nil for what does not depend on it.
-	again func(a Attributes) (string, bool)
-	// first are actions of which the first with a value makes the entry; value is nil
+	// ofPath reads it where it depends on the path, from one reading of that; value is nil
 	// then.
+	ofPath func(a Attributes, path string) (string, bool)
+	// first are actions of which the first with a value makes the entry; value and ofPath
+	// are nil then.
 	first []action
 	// address is where the keys of bearer_claim come from, nil for a file's.
 	address *token.Address
 	// device is the cookie of a device, nil for others.
 	device *deviceCookie
 	// What Parts tells beside: all values that there may be, nil where any text may;
-	// whether it says a hash; what it reads, where its name does not say it.
+	// whether it says a hash; whether a host of one IPv6 /64 has many values; what it reads,
+	// where its name does not say it.
 	values []string
 	hashed bool
+	narrow bool
 	reads  string
 	// optional: where there is no value the entry is left out, rather than the
 	// whole descriptor.
@@ -67,11 +70,12 @@ type action struct {
 
 // Describe appends to entries those of a request. It reports false where there is
 // no descriptor, because an action found nothing; then there are those of the actions
-// before it. A path that is unclear may be read again, in the widest way.
-func (l *List) Describe(entries []Entry, a Attributes, again bool) ([]Entry, bool) {
+// before it. path is one reading of the request's path, see [Paths]; a list that does not
+// read it needs none.
+func (l *List) Describe(entries []Entry, a Attributes, path string) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {
-		entry, ok := l.actions[i].entry(a, again)
+		entry, ok := l.actions[i].entry(a, path)
 		if ok {
 			entries = append(entries, entry)
 		} else if !l.actions[i].optional {
@@ -85,20 +89,20 @@ func (l *List) Describe(entries []Entry, a Attributes, again bool) ([]Entry, boo
 func (l *List) ReadsPath() bool { return slices.ContainsFunc(l.actions, action.readsPath) }
 
 func (a action) readsPath() bool {
-	return a.again != nil || slices.ContainsFunc(a.first, action.readsPath)
+	return a.ofPath != nil || slices.ContainsFunc(a.first, action.readsPath)
 }
 
-func (a *action) entry(request Attributes, again bool) (Entry, bool) {
-	if a.value != nil {
-		read := a.value
-		if again && a.again != nil {
-			read = a.again
-		}
-		value, ok := read(request)
+func (a *action) entry(request Attributes, path string) (Entry, bool) {
+	switch {
+	case a.ofPath != nil:
+		value, ok := a.ofPath(request, path)
+		return Entry{Key: a.key, Value: value}, ok
+	case a.value != nil:
+		value, ok := a.value(request)
 		return Entry{Key: a.key, Value: value}, ok
 	}
 	for i := range a.first {
-		if e, ok := a.first[i].entry(request, again); ok {
+		if e, ok := a.first[i].entry(request, path); ok {
 			return e, true
 		}
 	}
@@ -131,6 +135,19 @@ func addresses(dst []*token.Address, actions []action) []*token.Address {
 	return dst
 }
 
+// Hashed appends to dst the keys of entries whose values are hashes of secrets, each once.
+func (l *List) Hashed(dst []string) []string { return hashedKeys(dst, l.actions) }
+
+func hashedKeys(dst []string, actions []action) []string {
+	for i := range actions {
+		if a := &actions[i]; a.hashed && !slices.Contains(dst, a.key) {
+			dst = append(dst, a.key)
+		}
+		dst = hashedKeys(dst, actions[i].first)
+	}
+	return dst
+}
+
 // Cookies appends to dst the cookies of devices that the actions issue.
 func (l *List) Cookies(dst []Cookie) []Cookie { return cookiesOf(dst, l.actions) }
 
@@ -155,7 +172,7 @@ func (l *List) String() string {
 }
 
 func (a *action) String() string {
-	if a.value == nil {
+	if a.value == nil && a.ofPath == nil {
 		return describeFirst(a.first)
 	}
 	text := a.name

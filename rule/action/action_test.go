@@ -70,7 +70,7 @@ func read(t *testing.T, yaml string) *action.List {
 // describe shows how a request is described.
 func describe(t *testing.T, yaml string, a action.Attributes) string {
 	t.Helper()
-	entries, ok := read(t, yaml).Describe(nil, a, false)
+	entries, ok := read(t, yaml).Describe(nil, a, action.Paths{}.Read(a.Path()))
 	if !ok {
 		return ""
 	}

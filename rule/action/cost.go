@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"stint/internal/route"
-	"stint/internal/urlpath"
 )
 
 // Sizer is what Attributes may know besides: how many bytes the body of the request
@@ -38,7 +37,7 @@ type Cost struct {
 	text   string // for people
 	prices []Price
 	of     func(a Attributes) (uint32, error)
-	again  func(a Attributes) (uint32, error) // by another reading of the path; nil for what does not depend on it
+	ofPath func(a Attributes, path string) uint32 // from one reading of the path; of is nil then
 }
 
 // Price is a cost that stands in the rule file.
@@ -55,20 +54,20 @@ func (c *Cost) Prices() []Price {
 	return c.prices
 }
 
-// Of returns what a request costs; its path may be read again, in the widest way. The
-// error is a [*CostError].
-func (c *Cost) Of(a Attributes, again bool) (uint32, error) {
+// Of returns what a request costs, by one reading of its path, see [Paths]. The error is
+// a [*CostError].
+func (c *Cost) Of(a Attributes, path string) (uint32, error) {
 	switch {
 	case c == nil:
 		return 1, nil
-	case again && c.again != nil:
-		return c.again(a)
+	case c.ofPath != nil:
+		return c.ofPath(a, path), nil
 	}
 	return c.of(a)
 }
 
 // ReadsPath says whether the cost depends on how the path is read.
-func (c *Cost) ReadsPath() bool { return c != nil && c.again != nil }
+func (c *Cost) ReadsPath() bool { return c != nil && c.ofPath != nil }
 
 // String returns what the cost depends on, for people and tests.
 func (c *Cost) String() string {
@@ -165,12 +164,11 @@ func bodyCost(each uint64, s span) func(Attributes) (uint32, error) {
 }
 
 // routeCost looks the cost up by the route that a request takes.
-func routeCost(set *route.Set, o urlpath.Options, costs map[string]uint32, s span) func(Attributes) (uint32, error) {
-	find := pattern(set)(o)
-	return func(a Attributes) (uint32, error) {
-		if pattern, ok := find(a); ok {
-			return costs[pattern], nil
+func routeCost(set *route.Set, costs map[string]uint32, s span) func(Attributes, string) uint32 {
+	return func(a Attributes, path string) uint32 {
+		if pattern, ok := set.Match(a.Method(), path); ok {
+			return costs[pattern]
 		}
-		return s.silent, nil
+		return s.silent
 	}
 }

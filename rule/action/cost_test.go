@@ -119,7 +119,7 @@ func TestCost(t *testing.T) {
 			t.Errorf("%s: %s", tt.cost, faults)
 			continue
 		}
-		n, err := c.Of(tt.request, false)
+		n, err := c.Of(tt.request, action.Paths{}.Read(tt.request.Path()))
 		got := fmt.Sprint(n)
 		if err != nil {
 			var bad *action.CostError
@@ -131,7 +131,7 @@ func TestCost(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.cost, got, tt.want)
 		}
 	}
-	if n, err := (*action.Cost)(nil).Of(&plain{}, false); n != 1 || err != nil {
+	if n, err := (*action.Cost)(nil).Of(&plain{}, ""); n != 1 || err != nil {
 		t.Errorf("no cost: %d, %v", n, err)
 	}
 }
@@ -202,7 +202,7 @@ func FuzzCost(f *testing.F) {
 		for _, values := range [][]string{{first}, {first, second}} {
 			r := &priced{}
 			r.header = http.Header{"X-Cost": values}
-			if n, err := c.Of(r, false); err == nil && (n < 2 || n > 77 || len(values) > 1) || err != nil && n != 0 {
+			if n, err := c.Of(r, ""); err == nil && (n < 2 || n > 77 || len(values) > 1) || err != nil && n != 0 {
 				t.Errorf("%q: %d, %v", values, n, err)
 			}
 		}

@@ -59,7 +59,7 @@ func TestDeviceCookie(t *testing.T) {
 		"behind many more": {[]string{strings.Repeat("d=1; ", 1000) + "d=" + good}, "", true},
 	} {
 		r := &full{plain: plain{header: http.Header{"Cookie": tt.cookies}}}
-		entries, ok := list.Describe(nil, r, false)
+		entries, ok := list.Describe(nil, r, "")
 		if ok != (tt.want != "") || ok && (entries[0] != action.Entry{Key: "k", Value: tt.want}) {
 			t.Errorf("%s: %v, %v, want %q", name, entries, ok, tt.want)
 		}
@@ -78,16 +78,16 @@ func TestDeviceCookie(t *testing.T) {
 			}
 		}
 	}
-	if entries, ok := list.Describe(nil, &plain{header: http.Header{"Cookie": {"d=" + good}}}, false); !ok || entries[0].Value != id(good) {
+	if entries, ok := list.Describe(nil, &plain{header: http.Header{"Cookie": {"d=" + good}}}, ""); !ok || entries[0].Value != id(good) {
 		t.Error("not known where answers carry no cookies")
 	}
-	if _, ok := list.Describe(nil, new(plain), false); ok {
+	if _, ok := list.Describe(nil, new(plain), ""); ok {
 		t.Error("known without a cookie")
 	}
 
 	bare := deviceAction(t, `{device: {cookie: {secret_file: f, secure: false}}}`)
 	r := new(full)
-	bare.Describe(nil, r, false)
+	bare.Describe(nil, r, "")
 	r.set[0].Value = "*"
 	if got := r.set[0].String(); got != "stint_device=*; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax" {
 		t.Error(got)

@@ -5,14 +5,13 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/urlpath"
 )
 
 // matched says a fixed value where the headers match, or where they do not.
-func matched(matchers []matcher, o urlpath.Options, expect bool, value string) func(Attributes) (string, bool) {
-	return func(a Attributes) (string, bool) {
+func matched(matchers []matcher, expect bool, value string) func(Attributes, string) (string, bool) {
+	return func(a Attributes, path string) (string, bool) {
 		for i := range matchers {
-			if !matchers[i].matches(a, o) {
+			if !matchers[i].matches(a, path) {
 				return value, !expect
 			}
 		}
@@ -30,11 +29,11 @@ type matcher struct {
 }
 
 // matches is Envoy's rule: a header that is missing matches only a test for being
-// missing. A path is tested in its one spelling.
-func (m *matcher) matches(a Attributes, o urlpath.Options) bool {
+// missing. Of :path one reading is tested, with the query.
+func (m *matcher) matches(a Attributes, path string) bool {
 	value, ok := a.Header(m.name)
 	if strings.EqualFold(m.name, ":path") {
-		value = atPath(value, o)
+		value = withQuery(path, value)
 	}
 	switch {
 	case m.test == nil:

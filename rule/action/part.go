@@ -80,6 +80,9 @@ func (a *action) part() Part {
 		p.Always = slices.ContainsFunc(a.values, func(s string) bool { return s == "/" || strings.HasPrefix(s, "/{") && strings.HasSuffix(s, "...}") })
 	case "remote_address", "masked_remote_address":
 		p.From, p.Always = FromNetwork, true
+		if a.narrow {
+			p.From = FromClaim // each host of IPv6 has a whole /64 to choose from
+		}
 	case "bearer_claim", "tls_client_certificate", "device":
 		p.From = FromProof
 	case "path", "method", "host":

@@ -11,8 +11,8 @@ import (
 
 // Paths says how the path of a request is read: which spellings the server behind
 // takes for one. The zero Paths read a path as RFC 3986 has it, and one that some
-// servers read otherwise also as these do: such a request counts under both, so that
-// it cannot choose.
+// servers read otherwise also as these do: such a request counts under every reading, so
+// that it cannot choose.
 type Paths struct {
 	fold urlpath.Options
 	once bool // a path that some servers read otherwise is not read again
@@ -64,56 +64,58 @@ func (p Paths) String() string {
 	return strings.TrimSpace(text)
 }
 
-// again returns the widest reading of a path.
-func (p Paths) again() urlpath.Options {
-	o := urlpath.All
-	o.Case, o.TrailingSlash = p.fold.Case, p.fold.TrailingSlash
-	return o
+// Read returns the path by what the file says alone, in its one spelling.
+func (p Paths) Read(path string) string { return urlpath.String(path, p.fold) }
+
+// ReadAll returns all paths that servers may take one for, the first as Read has it. The
+// error is a [*PathError]: there are too many.
+func (p Paths) ReadAll(path string) ([]string, error) {
+	if p.once {
+		return []string{p.Read(path)}, nil
+	}
+	all, ok := urlpath.Readings(path, p.fold)
+	if !ok {
+		return nil, &PathError{cut(path)}
+	}
+	return all, nil
 }
 
-// Unclear says whether a path may have to be read again, in the widest way.
+// Unclear says whether ReadAll may return more than one path.
 func (p Paths) Unclear(path string) bool { return !p.once && urlpath.Unclear(path) }
 
-// ofPath makes a the action of what read makes of the path's reading.
-func (a *action) ofPath(read func(o urlpath.Options) func(Attributes) (string, bool)) {
-	a.value = read(a.paths.fold)
-	if !a.paths.once {
-		a.again = read(a.paths.again())
-	}
+// PathError says that servers may take the path of a request for too many others. Nobody
+// can say what such a request reaches, so it is refused rather than let pass for less.
+type PathError struct {
+	Path string // cut where it is long
+}
+
+// Error says what is wrong with the path.
+func (e *PathError) Error() string {
+	return fmt.Sprintf("path %q: servers may read it in more than %d ways", e.Path, urlpath.MostReadings)
 }
 
 // path says the path in its one spelling.
-func path(o urlpath.Options) func(Attributes) (string, bool) {
-	return func(a Attributes) (string, bool) { return urlpath.String(a.Path(), o), true }
-}
+func path(_ Attributes, path string) (string, bool) { return path, true }
 
-// pattern says the pattern that the request belongs to.
-func pattern(set *route.Set) func(urlpath.Options) func(Attributes) (string, bool) {
-	return func(o urlpath.Options) func(Attributes) (string, bool) {
-		under, _ := set.Under(o)
-		return func(a Attributes) (string, bool) { return under.Match(a.Method(), urlpath.String(a.Path(), o)) }
-	}
-}
-
-// readPatterns compiles patterns, of which at says where one of them stands.
+// readPatterns compiles patterns for readings of a path; at says where one of them stands.
 func readPatterns(patterns []string, p Paths, at func(i int) strictyaml.Value) (*route.Set, bool) {
 	set, i, err := route.NewSet(patterns)
 	if err != nil {
 		at(i).Fail(err.Error(), badPattern)
 		return nil, false
 	}
-	if _, i := set.Under(p.fold); i >= 0 {
+	under, i := set.Under(p.fold)
+	if i >= 0 {
 		at(i).Fail(fmt.Sprintf("%s is the same as a pattern before it, by the words of fold", patterns[i]),
 			"leave one of them out")
 	}
-	return set, true
+	return under, true
 }
 
-// atPath is what a matcher of :path tests: the one spelling of the path, and the query.
-func atPath(value string, o urlpath.Options) string {
-	i := strings.IndexByte(value, '?')
-	if i < 0 {
-		return urlpath.String(value, o)
+// withQuery returns a reading of the path with the query of what was sent.
+func withQuery(path, sent string) string {
+	if i := strings.IndexByte(sent, '?'); i >= 0 {
+		return path + sent[i:]
 	}
-	return urlpath.String(value[:i], o) + value[i:]
+	return path
 }

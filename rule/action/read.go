@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/urlpath"
 )
 
 // actions are what reads each action. They return false where they reported a fault.
@@ -19,7 +18,7 @@ func init() { // here, because the hints of the readers speak of all actions
 		"query_parameters":      readQueryParameters,
 		"generic_key":           readGenericKey,
 		"header_value_match":    readHeaderValueMatch,
-		"path":                  func(v strictyaml.Value, a *action) { a.ofPath(path); a.object(v, nil) },
+		"path":                  func(v strictyaml.Value, a *action) { a.ofPath = path; a.object(v, nil) },
 		"method":                func(v strictyaml.Value, a *action) { a.value = method; a.object(v, nil) },
 		"route":                 readRoute,
 
@@ -77,7 +76,7 @@ func readAction(v strictyaml.Value, paths Paths, open Open) (action, bool) {
 		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
 	}
 	a.open = nil // it would keep the whole file
-	return a, a.value != nil || a.first != nil
+	return a, a.value != nil || a.ofPath != nil || a.first != nil
 }
 
 func actionHint(word string) string {
@@ -128,7 +127,9 @@ func readMaskedAddress(v strictyaml.Value, a *action) {
 		"v4_prefix_mask_len": func(v strictyaml.Value) { v4 = v.Uint(32) },
 		"v6_prefix_mask_len": func(v strictyaml.Value) { v6 = v.Uint(128) },
 	})
-	a.value = network(int(v4), int(v6), true)
+	if a.value = network(int(v4), int(v6), true); v6 > 64 {
+		a.narrow, a.reads = true, "address in its IPv6 /64"
+	}
 }
 
 func readRequestHeaders(v strictyaml.Value, a *action) {
@@ -143,7 +144,7 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	a.reads = "header " + name
 	switch name {
 	case ":path":
-		a.ofPath(path)
+		a.ofPath = path
 	case ":method":
 		a.value = method
 	case ":authority":
@@ -208,9 +209,11 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 	for _, m := range matchers {
 		a.reads = "header " + m.name
 	}
-	read := func(o urlpath.Options) func(Attributes) (string, bool) { return matched(matchers, o, expect, value) }
-	if a.value = read(a.paths.fold); ofPath {
-		a.ofPath(read)
+	read := matched(matchers, expect, value)
+	if ofPath {
+		a.ofPath = read
+	} else {
+		a.value = func(a Attributes) (string, bool) { return read(a, "") }
 	}
 }
 
@@ -252,5 +255,5 @@ func readRoute(v strictyaml.Value, a *action) {
 		list.Fail("route without patterns", "write route: {patterns: [\"GET /users/{id}\"]}")
 	}
 	a.values = patterns
-	a.ofPath(pattern(set))
+	a.ofPath = func(a Attributes, path string) (string, bool) { return set.Match(a.Method(), path) }
 }

@@ -198,10 +198,7 @@ func (r *costReader) readRoutes(v strictyaml.Value, c *Cost) {
 	}
 	c.prices = append(c.prices, Price{"any other request", r.silent})
 	c.text = fmt.Sprintf("by %d routes else %d", len(fields), r.silent)
-	c.of = routeCost(set, r.paths.fold, costs, r.span)
-	if !r.paths.once {
-		c.again = routeCost(set, r.paths.again(), costs, r.span)
-	}
+	c.ofPath = routeCost(set, costs, r.span)
 }
 
 // sizes are the units of sizes.

@@ -160,7 +160,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 
 // keys returns the keys that the entry may have.
 func (a *action) keys() []string {
-	if a.value != nil {
+	if a.value != nil || a.ofPath != nil {
 		return []string{a.key}
 	}
 	var all []string

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"stint"
 	"stint/rule"
 )
 
@@ -20,12 +19,14 @@ const (
 	Stricter Effect = "stricter"
 	// Anew: counts begin anew, so whoever has used a limit up has all of it again, once.
 	Anew Effect = "anew"
-	// Other: neither, or some of both.
+	// Other: neither, or some of both; Change.Why says which.
 	Other Effect = "other"
+	// Same: the same limit in other words.
+	Same Effect = "same"
 )
 
 // Effects are all effects.
-var Effects = []Effect{Looser, Stricter, Anew, Other}
+var Effects = []Effect{Looser, Stricter, Anew, Other, Same}
 
 // Change is one thing that differs between two tables, and for whom.
 type Change struct {
@@ -37,6 +38,7 @@ type Change struct {
 	File    string   `json:"file"`           // where it stands; what is gone, where it stood
 	Line    int      `json:"line,omitempty"`
 	Text    string   `json:"text"`
+	Why     string   `json:"why,omitempty"` // why the effect is Other
 }
 
 // Compare tells what changes for whom when one table takes the place of another. It
@@ -44,11 +46,17 @@ type Change struct {
 // knows, and not how their files are written.
 func Compare(old, now *rule.Table) []Change {
 	all := []Change{}
+	renamed := renamedDomains(old, now)
+	gone := map[*rule.Domain]string{} // what to say of a domain that was renamed
 	for _, n := range now.Domains() {
 		o := old.Domain(n.Name())
 		if o == nil {
-			all = append(all, whole(n, now, Stricter, "a domain of its own now"))
-			continue
+			if o = renamed[n]; o == nil {
+				all = append(all, whole(n, now, Stricter, "a domain of its own now"))
+				continue
+			}
+			gone[o] = fmt.Sprintf(" (requests that still name it are not limited, see %q)", n.Name())
+			all = append(all, renaming(o, n, now))
 		}
 		c := &comparison{old: o, now: n, pairs: map[[2]*rule.Rule]bool{}}
 		c.settings()
@@ -59,7 +67,7 @@ func Compare(old, now *rule.Table) []Change {
 	}
 	for _, o := range old.Domains() {
 		if now.Domain(o.Name()) == nil {
-			all = append(all, whole(o, old, Looser, "the domain is gone"))
+			all = append(all, whole(o, old, Looser, "the domain is gone"+gone[o]))
 		}
 	}
 	return all
@@ -73,14 +81,15 @@ func whole(d *rule.Domain, t *rule.Table, effect Effect, text string) Change {
 			n++
 		}
 	}
+	why := ""
 	if n == 0 {
-		effect = Other
+		effect, why = Other, whyNoRules
 	}
 	noun := "rules"
 	if n == 1 {
 		noun = "rule"
 	}
-	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d %s", text, n, noun)}
+	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d %s", text, n, noun), Why: why}
 }
 
 // comparison compares two domains of one name.
@@ -98,10 +107,11 @@ func (c *comparison) note(effect Effect, at place, format string, args ...any) {
 // settings compares what is said for the whole domain.
 func (c *comparison) settings() {
 	if c.old.Atomic() != c.now.Atomic() {
-		c.note(Other, place{c.now.File(), 0}, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
+		why := map[bool]string{true: whyUncharged, false: whyCharged}[c.now.Atomic()]
+		c.other(place{c.now.File(), 0}, why, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
 	}
 	if was, is := c.old.Paths().String(), c.now.Paths().String(); was != is {
-		c.note(Other, place{c.now.File(), 0}, "paths are read otherwise: %q -> %q", was, is)
+		c.other(place{c.now.File(), 0}, whyReach, "paths are read otherwise: %q -> %q", was, is)
 	}
 }
 
@@ -119,7 +129,7 @@ func (c *comparison) lists() {
 		if o := was[id(l)]; o != nil {
 			before = o.Elements()
 			if o.Status != l.Status {
-				c.note(Other, place{l.File, l.Line}, "list %s: status %d -> %d", l.Name, o.Status, l.Status)
+				c.other(place{l.File, l.Line}, whyAnswers, "list %s: status %d -> %d", l.Name, o.Status, l.Status)
 			}
 		}
 		c.elements(l, before, l.Elements())
@@ -271,6 +281,7 @@ func (c *comparison) node(entries []rule.Entry, who string, old, now *rule.Node)
 		func(a, b *rule.Rule) bool {
 			return string(a.AppendKey(nil, entries)) == string(b.AppendKey(nil, entries))
 		},
+		samePlace,
 		func(a, b *rule.Rule) bool { return a.Given != "" && a.Given == b.Given },
 		func(a, b *rule.Rule) bool { return a.Limit.Algorithm() == b.Limit.Algorithm() },
 		func(a, b *rule.Rule) bool { return true },
@@ -303,22 +314,26 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 	switch {
 	case was == nil:
 		change.Rule, change.File, change.Line = is.Name, is.File, is.Line
-		change.Effects, change.Text = []Effect{denying(is, Stricter)}, fmt.Sprintf("now limited by %s: %s", is.Name, is.Summary())
+		change.Effects, change.Why = []Effect{denying(is, Stricter)}, whyHarmless(is)
+		change.Text = fmt.Sprintf("now limited by %s: %s", is.Name, is.Summary())
 	case is == nil:
 		change.Was, change.File, change.Line = was.Name, was.File, was.Line
-		change.Effects, change.Text = []Effect{denying(was, Looser)}, fmt.Sprintf("no longer limited by %s: %s", was.Name, was.Summary())
+		change.Effects, change.Why = []Effect{denying(was, Looser)}, whyHarmless(was)
+		change.Text = fmt.Sprintf("no longer limited by %s: %s", was.Name, was.Summary())
 	default:
 		change.Was, change.Rule, change.File, change.Line = was.Name, is.Name, is.File, is.Line
 		d := difference{was: was, is: is}
 		d.compare(entries)
 		if len(d.texts) == 0 {
-			if was.Name == is.Name {
+			if was.Name == is.Name || d.renamed() && sameName(was, is) {
 				return
 			}
-			d.add(Other, "answers and metrics call it otherwise")
+			d.other(whyNames, "answers and metrics call it otherwise")
 		}
-		change.Effects, change.Text = d.all(), strings.Join(d.texts, "; ")
-		if was.Name != is.Name {
+		change.Effects = d.all()
+		d.explain(&change)
+		change.Text = strings.Join(d.texts, "; ")
+		if was.Name != is.Name && !(d.renamed() && sameName(was, is)) {
 			change.Text = fmt.Sprintf("by %s, and not by %s: %s", is.Name, was.Name, change.Text)
 		}
 	}
@@ -328,7 +343,7 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 // denying returns the effect of a rule that comes or goes: none where it denies
 // nobody.
 func denying(r *rule.Rule, effect Effect) Effect {
-	if r.Shadow || r.Limit.Algorithm() == stint.Unlimited {
+	if whyHarmless(r) != "" {
 		return Other
 	}
 	return effect
@@ -346,12 +361,12 @@ func (c *comparison) http() {
 	was, is := lines(c.old), lines(c.now)
 	for _, h := range c.now.HTTP() {
 		if _, before := was[h.Text]; !before {
-			c.note(Other, place{c.now.File(), h.Line}, "requests are now described by %s", h.Text)
+			c.other(place{c.now.File(), h.Line}, whyReach, "requests are now described by %s", h.Text)
 		}
 	}
 	for _, h := range c.old.HTTP() {
 		if _, after := is[h.Text]; !after {
-			c.note(Other, place{c.old.File(), h.Line}, "requests are no longer described by %s", h.Text)
+			c.other(place{c.old.File(), h.Line}, whyReach, "requests are no longer described by %s", h.Text)
 		}
 	}
 	if c.old.HasHTTP() || c.now.HasHTTP() {

@@ -42,13 +42,13 @@ func TestCompare(t *testing.T) {
 			limit("u", ten), limit("u", "requests_per_unit: 10, unit: minute"), nil,
 		},
 		"more": {limit("u", ten), limit("u", "requests: 20, per: 1m"), []string{
-			"looser: u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once)",
+			"looser: u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once); a key that is used up passes at once",
 		}},
 		"less": {limit("u", ten), limit("u", "requests: 5, per: 1m"), []string{
-			"stricter: u: fixed_window 10 per 1m -> fixed_window 5 per 1m (0.5 times the rate, 0.5 times at once)",
+			"stricter: u: fixed_window 10 per 1m -> fixed_window 5 per 1m (0.5 times the rate, 0.5 times at once); a key that is used up waits at most 1m, unless stint reset frees it",
 		}},
 		"some of both": {limit("u", ten), limit("u", "requests: 20, per: 1h"), []string{
-			"other: u: fixed_window 10 per 1m -> fixed_window 20 per 1h (0.0333 times the rate, 2 times at once)",
+			"other: u: fixed_window 10 per 1m -> fixed_window 20 per 1h (0.0333 times the rate, 2 times at once); a key that is used up passes at once",
 		}},
 		"nothing at all any more": {limit("u", ten), limit("u", "requests: 0, per: 1m"), []string{
 			"stricter: u: fixed_window 10 per 1m -> fixed_window 0 per 1m",
@@ -57,9 +57,9 @@ func TestCompare(t *testing.T) {
 			"stricter, anew: u: fixed_window 10 per 1m -> sliding_log 10 per 1m; counted by another algorithm: each key has up to 10 again, once",
 		}},
 		"a burst": {limit("u", ten+", algorithm: token_bucket"), limit("u", ten+", algorithm: token_bucket, burst: 30"), []string{
-			"looser: u: token_bucket 10 per 1m burst 10 -> token_bucket 10 per 1m burst 30 (3 times at once)",
+			"looser: u: token_bucket 10 per 1m burst 10 -> token_bucket 10 per 1m burst 30 (3 times at once); a key that is used up passes at once",
 		}},
-		"a soft part":     {limit("u", ten), limit("u", ten+", soft: 50%"), []string{"looser: u: fixed_window 10 per 1m -> fixed_window 10 per 1m soft 50% (1.5 times the rate, 1.5 times at once)"}},
+		"a soft part":     {limit("u", ten), limit("u", ten+", soft: 50%"), []string{"looser: u: fixed_window 10 per 1m -> fixed_window 10 per 1m soft 50% (1.5 times the rate, 1.5 times at once); a key that is used up passes at once"}},
 		"unlimited":       {limit("u", ten), limit("u", "unlimited: true"), []string{"looser: u: fixed_window 10 per 1m -> unlimited"}},
 		"a limit is gone": {limit("u", ten) + limit("v", ten), limit("v", ten), []string{"looser: u: no longer limited by d/u: fixed_window 10 per 1m"}},
 		"a limit is new":  {limit("v", ten), limit("v", ten) + limit("u", ten), []string{"stricter: u: now limited by d/u: fixed_window 10 per 1m"}},
@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 			"stricter, anew: u=ab*: by d/u=ab*, and not by d/u=a*: fixed_window 10 per 1m -> fixed_window 1 per 1m (0.1 times the rate, 0.1 times at once); counted under another key: each has up to 1 again, once",
 		}},
 		"a name": {limit("u", ten+", name: x"), limit("u", ten+", name: y"), []string{
-			"anew: u: by y, and not by x: counted under another key: each has up to 10 again, once",
+			"anew: u: by y, and not by x: renamed, and the name is part of the key: each has up to 10 again, once",
 		}},
 		"shadow off": {"- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", limit("u", ten), []string{"stricter: u: shadow_mode: true -> false"}},
 		"shadow on":  {limit("u", ten), "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{"looser: u: shadow_mode: false -> true"}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limittext"
 	"stint/rule"
 	"stint/rule/denial"
 )
@@ -18,6 +19,7 @@ type difference struct {
 	was, is *rule.Rule
 	effects []Effect
 	texts   []string
+	why     []string // why an effect is Other
 }
 
 func (d *difference) add(effect Effect, format string, args ...any) {
@@ -34,7 +36,7 @@ func (d *difference) all() []Effect {
 			all = append(all, e)
 		}
 	}
-	if len(all) > 1 && all[len(all)-1] == Other {
+	for len(all) > 1 && (all[len(all)-1] == Same || all[len(all)-1] == Other) {
 		all = all[:len(all)-1] // said by the others
 	}
 	return all
@@ -62,6 +64,8 @@ func (d *difference) numbers() {
 		d.add(Stricter, "%s", text)
 	case b.Algorithm == stint.Unlimited:
 		d.add(Looser, "%s", text)
+	case sameLimit(d.was, d.is):
+		d.add(Same, "%s (the same rate and burst in other words)", text)
 	default:
 		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Most()), float64(is.Most()))
 		effect := direction(rates, once)
@@ -80,6 +84,7 @@ func (d *difference) numbers() {
 			text += " (" + strings.Join(more, ", ") + ")"
 		}
 		d.add(effect, "%s", text)
+		d.because(effect, whyNumbers(rates, once))
 	}
 }
 
@@ -93,7 +98,7 @@ func effective(r *rule.Rule) *stint.Limit {
 
 // limitOf returns the numbers of a rule as its summary begins.
 func limitOf(r *rule.Rule) string {
-	text := rule.LimitText(r.Limit)
+	text := limittext.Of(r.Limit)
 	if r.Soft > 0 {
 		text += fmt.Sprintf(" soft %v", r.Soft)
 	}
@@ -131,17 +136,22 @@ func direction(x, y float64) Effect {
 	return Other
 }
 
-// anew says whether the counts of a key are lost.
+// anew says whether the counts of a key are lost, and if not, how long they deny it.
 func (d *difference) anew(entries []rule.Entry) {
 	if d.was.Limit.Algorithm() == stint.Unlimited || d.is.Limit.Algorithm() == stint.Unlimited {
 		return
 	}
 	most := d.is.Stored.Most()
 	switch {
+	case d.renamed(): // all counts of the domain begin anew, which is said once
 	case string(d.was.AppendKey(nil, entries)) != string(d.is.AppendKey(nil, entries)):
-		d.add(Anew, "counted under another key: each has up to %d again, once", most)
+		d.add(Anew, "%s: each has up to %d again, once", d.otherKey(), most)
 	case d.was.Limit.Algorithm() != d.is.Limit.Algorithm():
 		d.add(Anew, "counted by another algorithm: each key has up to %d again, once", most)
+	default:
+		if text := waitText(d.was, d.is); text != "" {
+			d.texts = append(d.texts, text)
+		}
 	}
 	if was, is := strings.Join(d.was.ShardBy, ", "), strings.Join(d.is.ShardBy, ", "); was != is {
 		d.add(Anew, "shard_by: [%s] -> [%s]: on several servers keys move, and begin anew", was, is)
@@ -170,6 +180,7 @@ func (d *difference) modes() {
 			effect = map[bool]Effect{true: Stricter, false: Looser}[more]
 		}
 		d.add(effect, "statuses: %v -> %v", was, is)
+		d.because(effect, whyStatuses)
 	}
 }
 
@@ -202,16 +213,18 @@ func (d *difference) failure() {
 		return r.OnStoreFailure.String()
 	}
 	if was, is := says(d.was), says(d.is); was != is {
-		d.add(direction(ratio(passes(d.was), passes(d.is)), 1), "while the store is away: %s -> %s", was, is)
+		effect := direction(ratio(passes(d.was), passes(d.is)), 1)
+		d.because(effect, whyShare)
+		d.add(effect, "while the store is away: %s -> %s", was, is)
 	}
 	if d.was.Coordination != d.is.Coordination {
-		d.add(Other, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
+		d.other(whyNodes, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
 	}
 	if was, is := keysOf(d.was), keysOf(d.is); was != is {
-		d.add(Other, "keys that a node keeps: %s -> %s", was, is)
+		d.other(whyMemory, "keys that a node keeps: %s -> %s", was, is)
 	}
 	if d.was.AskPeers != d.is.AskPeers {
-		d.add(Other, "gossip asks the others first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
+		d.other(whyNodes, "gossip asks the others first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
 	}
 	d.flag("full where the store has lost what it knew", d.was.AfterLoss, d.is.AfterLoss, Looser)
 }
@@ -227,18 +240,18 @@ func keysOf(r *rule.Rule) string {
 // rest compares what answers look like, and what else a rule says.
 func (d *difference) rest() {
 	if was, is := denialOf(d.was), denialOf(d.is); was != is {
-		d.add(Other, "denial: %s -> %s", was, is)
+		d.other(whyAnswers, "denial: %s -> %s", was, is)
 	} else if bodyOf(d.was) != bodyOf(d.is) {
-		d.add(Other, "denial: another body")
+		d.other(whyAnswers, "denial: another body")
 	}
-	for _, w := range []struct{ word, was, is string }{
-		{"headers", fmt.Sprint(d.was.Headers), fmt.Sprint(d.is.Headers)},
-		{"replaces", fmt.Sprint(d.was.Replaces), fmt.Sprint(d.is.Replaces)},
-		{"detailed_metric", fmt.Sprint(d.was.DetailedMetric), fmt.Sprint(d.is.DetailedMetric)},
-		{"metadata", fmt.Sprint(d.was.Metadata), fmt.Sprint(d.is.Metadata)},
+	for _, w := range []struct{ word, was, is, why string }{
+		{"headers", fmt.Sprint(d.was.Headers), fmt.Sprint(d.is.Headers), whyAnswers},
+		{"replaces", fmt.Sprint(d.was.Replaces), fmt.Sprint(d.is.Replaces), whyReplaces},
+		{"detailed_metric", fmt.Sprint(d.was.DetailedMetric), fmt.Sprint(d.is.DetailedMetric), whyMetrics},
+		{"metadata", fmt.Sprint(d.was.Metadata), fmt.Sprint(d.is.Metadata), whyAnswers},
 	} {
 		if w.was != w.is {
-			d.add(Other, "%s: %s -> %s", w.word, w.was, w.is)
+			d.other(w.why, "%s: %s -> %s", w.word, w.was, w.is)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func waysOf(h *rule.HTTPLimit) []way {
 	for _, part := range h.Actions.Parts() {
 		var next [][]action.Part
 		for _, form := range forms {
-			for _, one := range alternatives(part) {
+			for _, one := range choices(&part) {
 				next = append(next, append(slices.Clone(form), one))
 			}
 			if part.Optional {
@@ -49,17 +49,6 @@ func waysOf(h *rule.HTTPLimit) []way {
 	return ways
 }
 
-func alternatives(p action.Part) []action.Part {
-	if p.First == nil {
-		return []action.Part{p}
-	}
-	var all []action.Part
-	for _, one := range p.First {
-		all = append(all, alternatives(one)...)
-	}
-	return all
-}
-
 // always says whether every request has a descriptor of this form.
 func (w *way) always() bool {
 	return !slices.ContainsFunc(w.parts, func(p action.Part) bool { return !p.Always })
@@ -71,6 +60,8 @@ type section struct {
 	ends    map[*rule.Node][]*way // where descriptors end
 	through map[*rule.Node]bool   // where they go on
 	cannot  map[*rule.Node]string // why no action says the value of a node
+
+	replacing []*rule.Node // where descriptors end at a limit that replaces others
 }
 
 // readSection follows all descriptors that the http section makes.
@@ -82,6 +73,11 @@ func readSection(d *rule.Domain) *section {
 	}
 	for i := range s.ways {
 		s.follow(d, &s.ways[i], 0, d.Nodes(), nil)
+	}
+	for n := range s.ends {
+		if slices.ContainsFunc(n.Rules, func(r *rule.Rule) bool { return len(r.Replaces) > 0 }) {
+			s.replacing = append(s.replacing, n)
+		}
 	}
 	return s
 }

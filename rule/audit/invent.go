@@ -9,60 +9,104 @@ import (
 	"stint/rule/action"
 )
 
-// bounded says whether a limit stands beside all others that nobody goes around by
-// making values up.
-func (s *section) bounded() bool {
-	for n, ways := range s.ends {
-		if len(n.Rules) == 0 {
+// invented looks for limits with a bucket for each value that a client makes up, and for
+// those that such a value takes the place of.
+func (a *auditor) invented(s *section) {
+	http := a.domain.HTTP()
+	best, honest := unbound, make([]bound, len(http))
+	met := make([][]*rule.Rule, len(http))
+	for i := range http {
+		held, _ := s.holds(a.domain, &http[i], false)
+		best = max(best, held)
+		honest[i], met[i] = s.holds(a.domain, &http[i], true)
+	}
+	c := claims{}
+	for i := range http {
+		if honest[i] > best {
+			c.reads = append(c.reads, inventions(http[i].Actions.Parts())...)
+			c.escaped = append(c.escaped, met[i]...)
+		}
+	}
+	if best == unbound {
+		for _, n := range limited(a.domain.Nodes()) {
+			switch reads, from := s.open(n); from {
+			case action.FromClaim:
+				c.rules, c.reads = append(c.rules, n.Rules...), append(c.reads, reads...)
+			case action.FromWish:
+				a.endless(n, reads)
+			}
+		}
+	}
+	c.report(a)
+}
+
+// claims is what a client says of itself, and no limit beside it holds who makes it up.
+type claims struct {
+	reads   []string     // of the request
+	rules   []*rule.Rule // with a bucket for each value
+	escaped []*rule.Rule // in whose place such a value is counted
+}
+
+// report notes one finding for all claims of a domain.
+func (c *claims) report(a *auditor) {
+	slices.Sort(c.reads)
+	who := "whoever makes up a new " + some(slices.Compact(c.reads), "or")
+	hint := "put a limit by address beside it, in an element of its own, unless what signs users in stands in front"
+	switch {
+	case len(c.rules) > 0 && len(c.escaped) > 0:
+		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket of %s, and is not held to %s", who, names(c.rules), names(c.escaped)), hint)
+	case len(c.rules) > 0:
+		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket, and nothing beside limits who does: %s", who, names(c.rules)), hint)
+	case len(c.escaped) > 0:
+		a.find("claimed-key", ruleAt(c.escaped[0]), "", fmt.Sprintf("%s is not held to %s", who, names(c.escaped)), hint)
+	}
+}
+
+// inventions returns what the parts read that a client may leave out or make up.
+func inventions(parts []action.Part) []string {
+	var reads []string
+	for i := range parts {
+		for _, p := range choices(&parts[i]) {
+			if invented(&p) {
+				reads = append(reads, p.Reads)
+			}
+		}
+	}
+	return reads
+}
+
+// open returns what a client makes up that has buckets of its own at a node, and whether
+// it says that of itself or asks for it. What it only asks for is nobody's where a value
+// beside it cannot be made up: a limit for each path of a user.
+func (s *section) open(n *rule.Node) (reads []string, from action.From) {
+	for _, w := range s.ends[n] {
+		open := w.open(n)
+		least := action.FromWish
+		for _, p := range open {
+			least = min(least, p.From)
+		}
+		claims := slices.ContainsFunc(open, func(p *action.Part) bool { return p.From == action.FromClaim })
+		if len(open) == 0 || !claims && least != action.FromWish {
 			continue
 		}
-		for _, w := range ways {
-			if w.always() && !slices.ContainsFunc(w.parts, func(p action.Part) bool { return p.From > action.FromProof && p.Values == nil }) {
-				return true
+		of := action.FromWish
+		if claims {
+			of = action.FromClaim
+		}
+		if from != 0 && of > from {
+			continue
+		}
+		if of != from {
+			reads, from = nil, of
+		}
+		for _, p := range open {
+			if endless(p) {
+				reads = append(reads, p.Reads)
 			}
 		}
 	}
-	return false
-}
-
-// invented looks for limits with a bucket for each value that a client makes up.
-func (a *auditor) invented(s *section) {
-	if s.bounded() {
-		return
-	}
-	var claimed []*rule.Rule
-	var claims []string
-	for _, n := range limited(a.domain.Nodes()) {
-		open, least := s.open(n)
-		switch {
-		case len(open) == 0 || least <= action.FromProof:
-		case least == action.FromWish:
-			a.endless(n, open)
-		default:
-			claimed, claims = append(claimed, n.Rules...), append(claims, open...)
-		}
-	}
-	if len(claimed) > 0 {
-		slices.Sort(claims)
-		a.find("claimed-key", ruleAt(claimed[0]), "", fmt.Sprintf("whoever makes up a new %s has a full bucket, and nothing beside limits who does: %s", some(slices.Compact(claims), "or"), names(claimed)),
-			"put a limit by address beside it, unless what signs users in stands in front")
-	}
-}
-
-// open returns what the values are read from that have buckets of their own at a
-// node, and which of them can be relied on most.
-func (s *section) open(n *rule.Node) (open []string, least action.From) {
-	least = action.FromWish
-	for _, w := range s.ends[n] {
-		for i, p := range w.parts {
-			if l := n.Path[i]; p.Values == nil && (l.Value == "" || l.Wildcard && !l.Shared) {
-				least = min(least, p.From)
-				open = append(open, p.Reads)
-			}
-		}
-	}
-	slices.Sort(open)
-	return slices.Compact(open), least
+	slices.Sort(reads)
+	return slices.Compact(reads), from
 }
 
 func (a *auditor) endless(n *rule.Node, reads []string) {

@@ -53,10 +53,9 @@ func (a *auditor) numbers(r *rule.Rule) {
 		if s.Requests == 0 || s.Step {
 			break
 		}
-		per, n := s.Per.Microseconds(), int64(s.Requests)
-		charge := (per + n - 1) / n
-		if lost := 100 - 100*float64(per)/float64(charge*n); lost > 1 {
-			a.find("rounded-rate", ruleAt(r), r.Name, fmt.Sprintf("one request is rounded up to %d microseconds, so the rate is %.1f%% lower than %d per %s", charge, lost, n, duration.Text(s.Per)),
+		asked, admits := float64(s.Requests)/s.Per.Seconds(), r.Limit.Rate()
+		if lost := 100 - 100*admits/asked; lost > 1 {
+			a.find("rounded-rate", ruleAt(r), r.Name, fmt.Sprintf("one request is rounded up to %.0f microseconds, so %d per %s admits %.6g per second, %.1f%% less than %.6g", 1e6/admits, s.Requests, duration.Text(s.Per), admits, lost, asked),
 				"choose a rate whose period divides into whole microseconds, or fixed_window or sliding_window")
 		}
 	}

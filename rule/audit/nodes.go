@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/rule"
+	"stint/rule/action"
 )
 
 // fresh stands for a text that no rule file holds.
@@ -45,6 +46,7 @@ func (a *auditor) nodes(level []*rule.Node) {
 			several[at.Key] = append(several[at.Key], n)
 		}
 	}
+	a.fallbacks(level, several)
 	for _, n := range level {
 		wide := several[own(n).Key]
 		if by := a.domain.Find(witnesses(n.Path)); by != n {
@@ -67,6 +69,56 @@ func (a *auditor) nodes(level []*rule.Node) {
 		}
 		a.nodes(n.Below())
 	}
+}
+
+// fallbacks looks for keys of which only exact values are limited. Those of several values
+// are given by key.
+func (a *auditor) fallbacks(level []*rule.Node, several map[string][]*rule.Node) {
+	exact := map[string][]*rule.Node{}
+	for _, n := range level {
+		if key := own(n).Key; several[key] == nil {
+			exact[key] = append(exact[key], n)
+		}
+	}
+	for key, nodes := range exact {
+		bounds := func(n *rule.Node) bool {
+			return slices.ContainsFunc(n.Rules, func(r *rule.Rule) bool { return r.Limit.Algorithm() != stint.Unlimited && !a.pools[r] })
+		}
+		if !slices.ContainsFunc(limited(nodes), bounds) || a.selects(key) {
+			continue
+		}
+		values := make([]string, len(nodes))
+		for i, n := range nodes {
+			values[i] = own(n).Value
+		}
+		a.find("no-fallback", nodeAt(nodes[0]), "", fmt.Sprintf("%s has descriptors for exact values alone (%s), and any other value is not limited by them", key, few(values)),
+			fmt.Sprintf("add a descriptor {key: %s, rate_limit: ...} without a value for all others, or run the service with --unmatched deny", key))
+	}
+}
+
+// selectors are keys under which those who bring descriptors send what a request asks for or
+// what a configuration says: rules choose among its values.
+var selectors = []string{"generic_key", "header_match", "query_match", "path", ":path", "uri", "url", "request_path", "request_uri", "route", "method", ":method", "host"}
+
+// selects says whether rules choose among the values of a key on purpose: those that the
+// http section itself has, and what a request asks for.
+func (a *auditor) selects(key string) bool {
+	described := false
+	http := a.domain.HTTP()
+	for i := range http {
+		for _, part := range http[i].Actions.Parts() {
+			for _, p := range choices(&part) {
+				if p.Key != key {
+					continue
+				}
+				if p.Values == nil && p.From != action.FromWish {
+					return false
+				}
+				described = true
+			}
+		}
+	}
+	return described || slices.Contains(selectors, strings.ToLower(key))
 }
 
 // hides says whether others of the level, those of several values under the key of n in their

@@ -283,6 +283,7 @@ func TestUnclearPaths(t *testing.T) {
 	var m Matched
 	for path, want := range map[string]string{
 		"/admin/x": "admin", "/a/..;/admin/x": "a admin", "/admin%2Fx": "admin any", "/%61dmin/x": "admin", "/a%5c../x": "any",
+		"/a/%2F../../admin/x": "a admin", "//admin/admin/x": "admin", "/b/..%3B/%2e%2e/..;/admin/x": "admin any",
 	} {
 		if got := strings.Join(matched(c, &m, ask{"api", "GET", path, "", ""}), " "); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
@@ -298,7 +299,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 		}
 	}
 	var m Matched
-	entries := []rule.Entry{{Key: "path", Value: "/v1/x/../42//ab/c%20?q=1"}, {Key: "method", Value: "HEAD"}, {Key: "user", Value: "bob"}}
+	entries := []rule.Entry{{Key: "path", Value: "/v1/42/ab/c?q=1"}, {Key: "method", Value: "HEAD"}, {Key: "user", Value: "bob"}}
 	var key []byte
 	if n := testing.AllocsPerRun(100, func() {
 		m.Reset()
@@ -309,5 +310,48 @@ func TestMatchAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 && !xtest.Race || m.Len() != 2 {
 		t.Errorf("%v allocations, %d rules", n, m.Len())
+	}
+}
+
+// A call of many paths that may be others costs no more than some of them: what applies to
+// the rest is not known. Paths that clients write are read, 1,000 in a call.
+func TestManyUnclearPaths(t *testing.T) {
+	c := New(Options{Domain: "api"})
+	if err := c.Put(Rule{ID: "any", URL: "/", Time: "sec"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, most := range map[string]int{"/a%20b/c%2Fd": 1000, strings.Repeat("/%252e%5c..", 20): 400} {
+		var m Matched
+		known := 0
+		for range 1000 {
+			if c.Match(&m, "api", []rule.Entry{{Key: "path", Value: path}}) {
+				known++
+			}
+		}
+		if known > most || most == 1000 && known < most || known == 0 {
+			t.Errorf("%.20s: %d of 1000 known", path, known)
+		}
+		if m.Reset(); !c.Match(&m, "api", []rule.Entry{{Key: "path", Value: path}}) {
+			t.Errorf("%.20s: not known in the next call", path)
+		}
+	}
+}
+
+// What applies to a path that may be too many others is not known.
+func TestUnreadablePaths(t *testing.T) {
+	c := New(Options{Domain: "api"})
+	if err := c.Put(Rule{ID: "any", URL: "/", Time: "sec"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"/a/b": true, "/a%2Fb;c=%41": true, "/a;b%2F..//c%252F.%2e/d;e": false, strings.Repeat("/%2f;", 1<<15): false,
+	} {
+		var m Matched
+		if ok := c.Match(&m, "api", []rule.Entry{{Key: "path", Value: path}}); ok != want {
+			t.Errorf("%.40s: %v, want %v", path, ok, want)
+		}
+		if !c.Match(&m, "web", []rule.Entry{{Key: "path", Value: path}}) {
+			t.Errorf("%.40s: not known in a domain without rules", path)
+		}
 	}
 }

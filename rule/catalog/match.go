@@ -15,7 +15,7 @@ import (
 const (
 	pathKey   = "path"
 	methodKey = "method"
-	userKey   = "user"
+	userKey   = UserKey
 	planKey   = "plan"
 )
 
@@ -27,6 +27,7 @@ type Matched struct {
 	hits    []hit
 	rules   []*rule.Rule // memory
 	path    []byte       // memory
+	work    urlpath.Work
 }
 
 // hit is a rule that applies, and to whom.
@@ -41,6 +42,7 @@ func (m *Matched) Reset() {
 	m.Release()
 	clear(m.hits)
 	m.hits = m.hits[:0]
+	m.work = urlpath.Work{}
 }
 
 // Release lets go of the rules, so that a Matched which waits for its next request does
@@ -57,47 +59,49 @@ func (m *Matched) Len() int { return len(m.hits) }
 // any order; others are passed over. Without a path nothing applies, and without a
 // user only what is for all together. An empty value is as good as none, so that
 // strangers never share a bucket. A path may be spelled in any way, and may have a
-// query behind it; where servers read it in different ways, what applies to the widest
-// reading applies as well. A bucket that several descriptors lead to is there for each, see First.
+// query behind it; where servers may take it for others, what applies to any of these
+// applies as well. A bucket that several descriptors lead to is there for each, see First.
 //
-// Nothing is allocated once m has been used.
-func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) {
+// ok is false where the path may be too many others, or where the call has many such
+// paths: what applies is not known then, and the request is to be denied.
+//
+// Nothing is allocated once m has been used, but for a path that servers may take for
+// another.
+func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) (ok bool) {
 	if m.version == nil {
 		m.version = c.current.Load()
 	}
 	own, ok := m.version.domains[domain]
 	if !ok {
-		return
+		return true
 	}
 	s := search{version: m.version, all: own.all > 0}
 	path, method := s.read(entries)
 	s.apart = own.apart > 0 && s.user != ""
 	if path == "" || !s.all && !s.apart {
-		return
+		return true
 	}
 	s.methods = s.rank(method)
 	from := len(m.hits)
-	m.read(s, own.root, path, c.options.Paths, from)
-	if urlpath.Unclear(path) {
-		m.read(s, own.root, path, c.options.widest(), from)
+	if path, _, _ = strings.Cut(path, "?"); !urlpath.Unclear(path) {
+		m.path = urlpath.Clean(m.path[:0], path, c.options.Paths)
+		m.read(s, own.root, unsafe.String(unsafe.SliceData(m.path), len(m.path)), from) // nobody keeps it
+		return true
 	}
-}
-
-// widest returns the widest reading of a path.
-func (o *Options) widest() Paths {
-	all := urlpath.All
-	all.Case, all.TrailingSlash = o.Paths.Case, o.Paths.TrailingSlash
-	return all
+	readings, ok := m.work.Readings(path, c.options.Paths)
+	for _, path := range readings {
+		m.read(s, own.root, path, from)
+	}
+	return ok
 }
 
 // read adds what applies to one reading of a path. from is where the hits of the
 // descriptor begin.
-func (m *Matched) read(s search, root uint32, path string, o Paths, from int) {
-	m.path = urlpath.Clean(m.path[:0], path, o)
-	if len(m.path) == 0 || m.path[0] != '/' {
+func (m *Matched) read(s search, root uint32, path string, from int) {
+	if path == "" || path[0] != '/' {
 		return // the * of OPTIONS
 	}
-	s.walk(root, unsafe.String(unsafe.SliceData(m.path), len(m.path))[1:]) // nobody keeps it
+	s.walk(root, path[1:])
 	if s.foundAll != 0 {
 		m.add(s.foundAll, "", from)
 		m.addAll(s.nextAll, "", from)
@@ -271,12 +275,22 @@ const longUser = 256
 // no two rules share any; they do not depend on the numbers of the rule, and are the
 // same on every node and after a restart. A rule with another domain, uid or url has
 // others.
-func (m *Matched) AppendKey(dst []byte, i int) []byte {
+func (m *Matched) AppendKey(dst []byte, i int) []byte { return m.AppendKeyed(dst, i, nil) }
+
+// UserKey is the descriptor key whose value says whose bucket a rule per API charges.
+const UserKey = "user"
+
+// AppendKeyed is AppendKey with the user under a secret, where users are hashes of secrets;
+// nil: they are not.
+func (m *Matched) AppendKeyed(dst []byte, i int, secret *rule.KeySecret) []byte {
 	h := &m.hits[i]
 	r := m.version.rules.at(h.ref)
 	dst = strconv.AppendUint(dst, uint64(r.idLength), 10)
 	dst = append(append(dst, ':'), m.version.id(r)...)
 	dst = append(dst, r.mark[:]...)
+	if secret != nil && h.user != "" {
+		return secret.Append(dst, h.user)
+	}
 	if len(h.user) > longUser {
 		hash := sha256.Sum256([]byte(h.user))
 		return append(append(dst, '#'), hash[:]...)

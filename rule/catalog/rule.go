@@ -269,6 +269,7 @@ func newTerms(r *Rule) (*terms, error) {
 	if u, ok := rule.ParseUnit(r.Time); ok {
 		t.unit = u.Name
 	}
+	spec.RoundRate = true
 	if t.limit, err = stint.NewLimit(spec); err != nil {
 		return nil, r.refused(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
-	"net/http/pprof"
 	"strings"
 
 	"stint"
+	"stint/internal/clientip"
 	"stint/internal/envelope"
+	"stint/internal/quiet"
 	"stint/limiter"
 	"stint/load"
 )
@@ -54,9 +55,14 @@ type CatalogStatus struct {
 // AdminOptions are the settings of the admin listener.
 type AdminOptions struct {
 	// Token is what calls must bring as "Authorization: Bearer TOKEN". Empty: no
-	// token is asked for, and [CheckAdmin] keeps the listener on loopback. /healthz
-	// and /readyz never ask for it, so that an orchestrator needs none.
+	// token is asked for, [CheckAdmin] keeps the listener on loopback, and only calls for
+	// the host localhost, a loopback address or one of Hosts are answered. /healthz
+	// and /readyz never ask for it, so that an orchestrator needs none; they say less then.
 	Token string
+
+	// Hosts are further names, without a port, that calls may be for where no token is
+	// asked for.
+	Hosts []string
 
 	// Status is asked at every call of /readyz and /v1/limits. It must not block.
 	// nil: always ready.
@@ -77,13 +83,17 @@ type AdminOptions struct {
 	// decided; nil: nothing is lent.
 	Leases func(context.Context, *stint.Take, stint.Instant) any
 
-	// Pprof switches on /debug/pprof. Whoever reaches it can slow the process down.
+	// Pprof switches on /debug/pprof, which always asks for the token: whoever reaches it
+	// can slow the process down. Without a Token nobody reaches it.
 	Pprof bool
+
+	// OpenAPI is served at OpenAPIPath; nil: nothing is there.
+	OpenAPI []byte
 
 	// MaxBody is the most bytes of a body; 0 means the constant MaxBody.
 	MaxBody int
 
-	// Log notes every reset and every refused token; nil: nobody does.
+	// Log notes every reset, and once a minute that a call was refused; nil: nobody does.
 	Log *slog.Logger
 }
 
@@ -92,6 +102,8 @@ type admin struct {
 	limiter *limiter.Limiter
 	options AdminOptions
 	token   [sha256.Size]byte
+	hosts   map[string]bool // names that are answered without a token
+	refused quiet.Misuses
 	known   limitCache
 	methods map[string][]string // by path
 }
@@ -109,6 +121,11 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	}
 	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
 	a.known.init()
+	a.hosts = map[string]bool{"localhost": true}
+	for _, name := range options.Hosts {
+		a.hosts[hostName(name)] = true
+	}
+	a.refused = quiet.Misuses{Log: options.Log, Event: "admin call refused"}
 	mux := http.NewServeMux()
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
@@ -127,17 +144,13 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 		a.route(mux, "GET", "/metrics", a.guarded(options.Metrics.ServeHTTP))
 	}
 	if options.Pprof {
-		mux.HandleFunc("GET /debug/pprof/", a.guarded(pprof.Index))
-		mux.HandleFunc("GET /debug/pprof/cmdline", a.guarded(pprof.Cmdline))
-		mux.HandleFunc("GET /debug/pprof/profile", a.guarded(pprof.Profile))
-		mux.HandleFunc("GET /debug/pprof/symbol", a.guarded(pprof.Symbol))
-		mux.HandleFunc("POST /debug/pprof/symbol", a.guarded(pprof.Symbol))
-		mux.HandleFunc("GET /debug/pprof/trace", a.guarded(pprof.Trace))
+		a.profiles(mux)
 	}
-	mux.HandleFunc("/", a.unknown)
+	read := adminPages(&a.options)
+	mux.HandleFunc("/", a.guardedPages(read))
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(a.crossSite))
-	return sameSite.Handler(a.withRules(mux))
+	return sameSite.Handler(a.onlyHosts(a.withRules(mux)))
 }
 
 // withRules sends the paths of rules to what answers them, past the mux, which would
@@ -174,6 +187,18 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 	unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener").Write(w)
 }
 
+// guardedPages answers what there is to read, and what no route does.
+func (a *admin) guardedPages(read pages) http.HandlerFunc {
+	show := a.guarded(func(w http.ResponseWriter, r *http.Request) { read.serve(w, r) })
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := read[r.URL.Path]; ok {
+			show(w, r)
+			return
+		}
+		a.unknown(w, r)
+	}
+}
+
 // refuse answers a method that a path does not have.
 func refuse(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -194,22 +219,36 @@ func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
 	if a.options.Token == "" {
 		return handler
 	}
+	return a.withToken(handler)
+}
+
+// withToken asks for the token. Where none is configured there is no right one.
+func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		// Hashes are compared, in constant time, so that time tells neither the token
-		// nor its length.
-		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], a.token[:]) != 1 {
-			a.options.Log.Warn("admin call without the right token", "path", r.URL.Path, "from", r.RemoteAddr)
-			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
-			(&envelope.Fault{
-				Status: http.StatusUnauthorized, Code: envelope.Unauthorized,
-				Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
-			}).Write(w)
+		if a.hasToken(r) {
+			handler(w, r)
 			return
 		}
-		handler(w, r)
+		f := &envelope.Fault{
+			Status: http.StatusUnauthorized, Code: envelope.Unauthorized,
+			Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
+		}
+		if a.options.Token == "" {
+			f.Problem, f.Hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
+		}
+		a.refused.TellOf(r.URL.Path, clientip.Peer(r.RemoteAddr), f.Problem, f.Hint)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
+		f.Write(w)
 	}
+}
+
+// hasToken says whether a call brings the token that is configured.
+func (a *admin) hasToken(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Hashes are compared, in constant time, so that time tells neither the token
+	// nor its length.
+	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return a.options.Token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], a.token[:]) == 1
 }
 
 func (a *admin) status() Status {
@@ -250,8 +289,11 @@ type readyStore struct {
 	Error string `json:"error"`
 }
 
-func (a *admin) ready(w http.ResponseWriter, _ *http.Request) {
+func (a *admin) ready(w http.ResponseWriter, r *http.Request) {
 	s := a.status()
+	if !a.trusts(r) {
+		s = s.withoutTexts()
+	}
 	answer := readyAnswer{
 		Ready: s.Ready, Reason: s.Reason,
 		Rules: readyRules{Generation: s.Generation, ReloadError: s.ReloadError},

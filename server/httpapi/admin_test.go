@@ -25,8 +25,12 @@ import (
 func call(t *testing.T, handler http.Handler, method, path, body string, header ...string) (status int, answer string, fields http.Header) {
 	t.Helper()
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Host = "localhost:8082"
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			req.Host = value
+		}
 		req.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
@@ -132,7 +136,7 @@ func TestHealth(t *testing.T) {
 	hash := l.Table().Hash()
 	expect := func(path string, wantStatus int, want string) {
 		t.Helper()
-		if status, answer, _ := call(t, handler, "GET", path, ""); status != wantStatus || answer != want+"\n" {
+		if status, answer, _ := call(t, handler, "GET", path, "", "Authorization: Bearer secret"); status != wantStatus || answer != want+"\n" {
 			t.Errorf("%s: status %d, %s want %d, %s", path, status, answer, wantStatus, want)
 		}
 	}
@@ -187,7 +191,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s without a token: %d", path, status)
 		}
 	}
-	if strings.Contains(log.String(), "wrong-token") || !strings.Contains(log.String(), "without the right token") {
+	if strings.Contains(log.String(), "wrong-token") || !strings.Contains(log.String(), "admin call refused") {
 		t.Errorf("logged\n%s", &log)
 	}
 }

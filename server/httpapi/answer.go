@@ -17,15 +17,25 @@ func appendVerdict(dst []byte, v *limiter.Verdict) []byte {
 		listed = v.Listed.Name
 	}
 	dst = appendDecision(dst, nameOf(v.Rule, listed), &v.Decision)
+	dst = appendUnmatched(dst, v.Unmatched)
 	dst = append(dst, `,"results":[`...)
 	for i := range v.Results {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = appendDecision(dst, nameOf(v.Results[i].Rule, listed), &v.Results[i].Decision)
+		dst = appendUnmatched(dst, v.Results[i].Unmatched)
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}\n"...)
+}
+
+// appendUnmatched appends that no rule applies, where none does.
+func appendUnmatched(dst []byte, unmatched bool) []byte {
+	if !unmatched {
+		return dst
+	}
+	return append(dst, `,"matched":false`...)
 }
 
 // nameOf returns the name of the rule, or else of the list, that speaks; "" where

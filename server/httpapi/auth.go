@@ -164,7 +164,11 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		}
 		return f
 	}
-	w.request = proxied{line: asked, header: req.Header, peer: req.Peer, finder: a.finder}
+	client, f := a.client(req)
+	if f != nil {
+		return f
+	}
+	w.request = proxied{line: asked, header: req.Header, client: client}
 	rules := ask.Rules{Limiter: a.limiter, Domain: q.domain}
 	what, err := rules.Ask(ctx, &w.request, false, &w.Scratch)
 	accept := req.Header.Values("Accept")
@@ -182,10 +186,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		}
 		a.unavailable(w, accept, resp)
 	case what == ask.Unasked:
-		if !rules.Known() {
-			a.misused(req.Peer, envelope.Bad("domain", "no rules for "+wording.Quote(q.domain)+", so nothing is limited",
-				"ask for a domain of the rules, or add one"))
-		}
+		a.unknown(req.Peer, &rules)
 		pass(w, resp, true)
 		return nil
 	case a.obey(ctx, q, w, accept, resp):
@@ -193,6 +194,19 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 	}
 	turnDown(w, resp)
 	return nil
+}
+
+// client returns the address of the client that a proxy asks for. A proxy that does not
+// say it would else have all its clients counted in one bucket, its own.
+func (a *auth) client(req *Request) (netip.Addr, *envelope.Fault) {
+	client, found := a.finder.Find(req.Peer, req.Header.Values(clientip.ForwardedFor))
+	switch found {
+	case clientip.Missing:
+		return client, a.misused(req.Peer, envelope.Bad("", "no header says whose request it is", "let the proxy set X-Forwarded-For to the address of its client"))
+	case clientip.Unreadable:
+		return client, a.misused(req.Peer, envelope.Bad("", "X-Forwarded-For does not say whose request it is", "let the proxy set it to the address of its client, such as 192.0.2.7"))
+	}
+	return client, nil
 }
 
 // obey does what the verdict says, after a request has waited as long as it has to. It
@@ -208,6 +222,10 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 			return true
 		}
 		a.refuser.Listed(&w.refusal, accept, v)
+		return false
+	}
+	if v.Unmatched && !v.Allowed {
+		a.refuser.Unmatched(&w.refusal, accept)
 		return false
 	}
 	var denied int
@@ -261,6 +279,14 @@ func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
 	w.fields.Wait(answer.RetryUnavailable)
 	resp.setAll(&w.fields)
 	a.refuser.Unavailable(&w.refusal, accept)
+}
+
+// unknown reports a question for a domain without rules.
+func (a *auth) unknown(peer netip.Addr, rules *ask.Rules) {
+	if !rules.Known() {
+		a.misused(peer, envelope.Bad("domain", "no rules for "+wording.Quote(rules.Domain)+", so nothing is limited",
+			"ask for a domain of the rules, or add one"))
+	}
 }
 
 // misused tells of a question that is wrong.

@@ -111,6 +111,11 @@ func TestAuth(t *testing.T) {
 
 		{"contradiction", proxyAsks("domain=web&deny=403", "GET /", fromClient, "X-Forwarded-Uri: /free"), 0, 403, "X-Stint-Status: 400", `X-Original-Uri or X-Forwarded-Uri is there twice`},
 		{"no URI", &Request{Method: "GET", Path: AuthPath, Query: "domain=web", Header: netHeaders{}, Peer: proxyPeer}, 0, 400, "X-Stint-Status: 400", "let the proxy set X-Original-URI"},
+		{"no client", proxyAsks("domain=web&deny=403", "GET /"), 0, 403, "X-Stint-Status: 400", "no header says whose request it is; let the proxy set X-Forwarded-For"},
+		{"an empty client", proxyAsks("domain=web", "GET /", "X-Forwarded-For: "), 0, 400, "X-Stint-Status: 400", "does not say whose request it is"},
+		{"a client that cannot be read", proxyAsks("domain=web", "GET /", "X-Forwarded-For: unknown"), 0, 400, "X-Stint-Status: 400", "does not say whose request it is"},
+		{"a client that cannot be read behind a proxy", proxyAsks("domain=web", "GET /", "X-Forwarded-For: 198.51.100.7, junk, 127.0.0.1"), 0, 400, "X-Stint-Status: 400", "does not say"},
+		{"junk that the client sent itself", proxyAsks("domain=web", "GET /", "X-Forwarded-For: junk, 198.51.100.7"), 0, 200, "", ""},
 		{"no domain", proxyAsks("", "GET /"), 0, 400, "", `"field":"domain"`},
 		{"no status", proxyAsks("domain=web&deny=200", "GET /"), 0, 400, "", `"field":"deny"`},
 		{"no time", proxyAsks("domain=web&wait=1", "GET /"), 0, 400, "", `"field":"wait"`},
@@ -193,6 +198,30 @@ func TestAuthUntrusted(t *testing.T) {
 	}
 }
 
+// A proxy that does not say who its client is has nobody counted in its own bucket, and
+// whoever configured it is told.
+func TestAuthWithoutClient(t *testing.T) {
+	var told []string
+	traffic := newAuthForTest(t, AuthOptions{Domain: "web", OnMisuse: func(peer netip.Addr, problem, _ string) {
+		told = append(told, peer.String()+" "+problem)
+	}})
+	var resp Response
+	for range 5 {
+		for _, asked := range []*Request{proxyAsks("", "GET /"), proxyAsks("", "GET /", "X-Forwarded-For: _hidden")} {
+			if traffic.Serve(t.Context(), asked, &resp); resp.Status != 400 {
+				t.Fatalf("%d %s", resp.Status, resp.Body)
+			}
+		}
+	}
+	if want := proxyPeer.String() + " no header says whose request it is"; len(told) != 10 || told[0] != want {
+		t.Errorf("%d times told: %q, want %q first", len(told), told, want)
+	}
+	own := proxyAsks("", "GET /", "X-Forwarded-For: "+proxyPeer.String())
+	if traffic.Serve(t.Context(), own, &resp); resp.Status != 200 || field(&resp, "X-RateLimit-Remaining") != "1" {
+		t.Errorf("the proxy's own bucket was used: %d %v", resp.Status, resp.Fields)
+	}
+}
+
 // The client is the last one before the trusted proxies, whatever it wrote itself.
 func TestAuthClient(t *testing.T) {
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
@@ -243,7 +272,7 @@ func TestAuthGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic := newAuthForTest(t, AuthOptions{Domain: "web", Wait: DefaultWait})
 		var resp Response
-		slow := proxyAsks("", "GET /", "X-Forwarded-Host: slow.example")
+		slow := proxyAsks("", "GET /", "X-Forwarded-Host: slow.example", fromClient)
 		traffic.Serve(t.Context(), slow, &resp)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)

@@ -1,19 +1,17 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"stint/internal/clientip"
-	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 )
 
 // This file is all that carries the traffic endpoints on net/http.
@@ -33,11 +31,18 @@ const maxKept = 64 << 10
 
 func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 	if t.json != nil && r.URL.Path == JSONPath {
+		if f := fromPage(netHeaders(r.Header)); f != nil {
+			f.Write(w)
+			return
+		}
 		t.json.ServeHTTP(w, r)
 		return
 	}
 	if t.healthy != nil && r.URL.Path == HealthPath {
 		healthy(w, r, t.healthy())
+		return
+	}
+	if t.pages.serve(w, r) {
 		return
 	}
 	x := t.exchanges.Get().(*exchange)
@@ -51,9 +56,9 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		x.req.Query, x.req.Peer = r.URL.RawQuery, clientip.Peer(r.RemoteAddr)
 	} else {
 		var err error
-		x.body, err = readBody(x.body[:0], r, t.maxBody)
+		x.body, err = jsonbody.Read(x.body[:0], r, t.maxBody)
 		if err != nil {
-			unreadable(err, t.maxBody).Write(w)
+			jsonbody.Unreadable(err, t.maxBody).Write(w)
 			return
 		}
 		x.req.Body = x.body
@@ -78,41 +83,6 @@ func (r *Response) put(header http.Header) {
 	last := values[len(r.Fields):]
 	last[0] = strconv.Itoa(len(r.Body))
 	header["Content-Length"] = last
-}
-
-// errTooLarge says that a body is larger than it may be.
-var errTooLarge = errors.New("body too large")
-
-// readBody appends the body of r to buf. It reads no more than one byte above most.
-func readBody(buf []byte, r *http.Request, most int) ([]byte, error) {
-	for r.ContentLength <= int64(most) && len(buf) <= most {
-		if len(buf) == cap(buf) {
-			buf = append(buf, make([]byte, max(512, cap(buf)))...)[:len(buf)]
-		}
-		n, err := r.Body.Read(buf[len(buf):min(cap(buf), most+1)])
-		buf = buf[:len(buf)+n]
-		if errors.Is(err, io.EOF) {
-			return buf, nil
-		}
-		if err != nil {
-			return buf, err
-		}
-	}
-	return buf, errTooLarge
-}
-
-// unreadable answers a body that did not arrive, or is not worth reading.
-func unreadable(err error, most int) *envelope.Fault {
-	switch {
-	case errors.Is(err, errTooLarge):
-		return tooLarge(most)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &envelope.Fault{
-			Status: 408, Code: envelope.Timeout,
-			Problem: "the body did not arrive in time", Hint: "send it at once",
-		}
-	}
-	return envelope.Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
 }
 
 // netHeaders is the header of a net/http request as the API reads it.
@@ -187,10 +157,11 @@ func or[T time.Duration | int](value, other T) T {
 }
 
 // CheckAdmin refuses an address of the admin listener that strangers could reach
-// while no token guards it. addr is host:port; "" is a listener that is switched off.
+// while no token guards it. addr is host:port, or unix:PATH, which nobody else reaches than
+// who may write to the file; "" is a listener that is switched off.
 // The error says what to do after a line break.
 func CheckAdmin(addr, token string) error {
-	if addr == "" || token != "" {
+	if addr == "" || token != "" || strings.HasPrefix(addr, "unix:") {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)

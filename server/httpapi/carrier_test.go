@@ -205,6 +205,7 @@ func TestCheckAdmin(t *testing.T) {
 		{"[::ffff:127.0.0.1]:8082", "", true},
 		{"localhost:8082", "", true},
 		{"", "", true},
+		{"unix:/run/stint/admin.sock", "", true},
 		{"0.0.0.0:8082", "secret", true},
 		{"0.0.0.0:8082", "", false},
 		{":8082", "", false},

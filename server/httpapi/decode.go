@@ -2,18 +2,16 @@ package httpapi
 
 import (
 	"fmt"
+	"slices"
 
 	"stint"
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
 )
 
-// maxDescriptors is the most descriptors of one request. All of them are decided
-// as one, under one lock of an in-memory store.
-const maxDescriptors = 1000
-
-// The fields of a check request. See scanner.object.
+// The fields of a check request. See jsonbody.Scanner.
 var (
 	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost"}
 	descriptorFields = []string{"entries", "cost"}
@@ -40,33 +38,52 @@ type question struct {
 	key   string
 	limit *stint.Limit
 
-	silent []int // the descriptors without a cost of their own
+	silent  []int        // the descriptors without a cost of their own
+	entries []rule.Entry // of all descriptors, one after the other
 }
+
+// smallBody is a body of which nobody counts what stands in it before it is decoded.
+const smallBody = 512
+
+// keepsLittle says whether the memory is small enough to wait for the next request.
+func (q *question) keepsLittle() bool {
+	return cap(q.req.Descriptors) <= keptDescriptors && cap(q.entries) <= keptEntries
+}
+
+// The most descriptors and entries, whose memory waits for the next request: with all
+// that a decision needs for them, some 64 KiB.
+const (
+	keptDescriptors = 128
+	keptEntries     = 512
+)
 
 // decode reads body, which it changes, into q. Limits found in requests are looked
 // up in limits.
 func (q *question) decode(body []byte, limits *limitCache) *envelope.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
-	q.key, q.limit, q.silent = "", nil, q.silent[:0]
+	q.key, q.limit, q.silent, q.entries = "", nil, q.silent[:0], q.entries[:0]
+	if len(body) > smallBody {
+		q.room(body)
+	}
 	cost := uint32(1)
-	s := scanner{data: body}
-	seen, f := s.object(checkFields, func(field int) (f *envelope.Fault) {
+	s := jsonbody.Scanner{Data: body}
+	seen, f := s.Object(checkFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasDomain:
-			q.req.Domain, f = s.text()
+			q.req.Domain, f = s.TextUpTo(limiter.MaxKey)
 		case hasDescriptors:
 			f = q.descriptors(&s)
 		case hasKey:
-			q.key, f = s.text()
+			q.key, f = s.TextUpTo(limiter.MaxValue)
 		case hasLimit:
 			q.limit, f = limits.read(&s)
 		case hasCost:
-			cost, f = s.whole(costHint)
+			cost, f = s.Whole(costHint)
 		}
 		return f
 	})
 	if f == nil {
-		f = s.end()
+		f = s.End()
 	}
 	if f == nil {
 		f = q.check(seen)
@@ -82,6 +99,21 @@ func (q *question) decode(body []byte, limits *limitCache) *envelope.Fault {
 		q.req.Descriptors[i].Cost = cost
 	}
 	return nil
+}
+
+// The shortest entry and the shortest descriptor that may stand in a list.
+const (
+	leastEntry      = len(`{"key":"a","value":""},`)
+	leastDescriptor = len(`{"entries":[]},`) + leastEntry - 1
+)
+
+// room makes room for what stands in a body, once, and for no more than can be right.
+func (q *question) room(body []byte) {
+	n := jsonbody.Objects(body)
+	descriptors := min(n[3], limiter.MaxDescriptors, len(body)/leastDescriptor+1)
+	q.req.Descriptors = slices.Grow(q.req.Descriptors, descriptors)
+	q.silent = slices.Grow(q.silent, descriptors)
+	q.entries = slices.Grow(q.entries, min(n[5], len(body)/leastEntry+1))
 }
 
 // check says what is missing or too much in a request with these fields.
@@ -117,10 +149,10 @@ func (q *question) check(seen uint64) *envelope.Fault {
 }
 
 // descriptors reads the array of that name.
-func (q *question) descriptors(s *scanner) *envelope.Fault {
-	_, f := s.array(func(i int) *envelope.Fault {
-		if i >= maxDescriptors {
-			return envelope.BadAt(s.pos, fmt.Sprintf("more than %d descriptors", maxDescriptors), "send several requests")
+func (q *question) descriptors(s *jsonbody.Scanner) *envelope.Fault {
+	_, f := s.Array(func(i int) *envelope.Fault {
+		if i >= limiter.MaxDescriptors {
+			return envelope.BadAt(s.Pos, fmt.Sprintf("more than %d descriptors", limiter.MaxDescriptors), "send several requests")
 		}
 		return q.descriptor(s, i)
 	})
@@ -128,18 +160,18 @@ func (q *question) descriptors(s *scanner) *envelope.Fault {
 }
 
 // descriptor reads one element of descriptors.
-func (q *question) descriptor(s *scanner, i int) *envelope.Fault {
+func (q *question) descriptor(s *jsonbody.Scanner, i int) *envelope.Fault {
 	const (
 		hasEntries = 1 << iota
 		hasCost
 	)
 	d := q.add()
-	seen, f := s.object(descriptorFields, func(field int) (f *envelope.Fault) {
+	seen, f := s.Object(descriptorFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasEntries:
-			f = readEntries(s, d)
+			f = q.readEntries(s, d)
 		case hasCost:
-			d.Cost, f = s.whole(costHint)
+			d.Cost, f = s.Whole(costHint)
 		}
 		return f
 	})
@@ -147,40 +179,37 @@ func (q *question) descriptor(s *scanner, i int) *envelope.Fault {
 	case f != nil:
 		return f
 	case seen&hasEntries == 0:
-		return envelope.BadAt(s.pos, "missing", "give at least one key and value").In("entries")
+		return envelope.BadAt(s.Pos, "missing", "give at least one key and value").In("entries")
 	case seen&hasCost == 0:
 		q.silent = append(q.silent, i)
 	}
 	return nil
 }
 
-// add appends a descriptor, with the memory of the one that stood there before.
+// add appends a descriptor.
 func (q *question) add() *limiter.Descriptor {
-	n := len(q.req.Descriptors)
-	if n < cap(q.req.Descriptors) {
-		q.req.Descriptors = q.req.Descriptors[:n+1]
-	} else {
-		q.req.Descriptors = append(q.req.Descriptors, limiter.Descriptor{})
-	}
-	d := &q.req.Descriptors[n]
-	d.Entries, d.Cost = d.Entries[:0], 0
-	return d
+	q.req.Descriptors = append(q.req.Descriptors, limiter.Descriptor{})
+	return &q.req.Descriptors[len(q.req.Descriptors)-1]
 }
 
 // readEntries reads the entries of a descriptor.
-func readEntries(s *scanner, d *limiter.Descriptor) *envelope.Fault {
+func (q *question) readEntries(s *jsonbody.Scanner, d *limiter.Descriptor) *envelope.Fault {
 	const (
 		hasKey = 1 << iota
 		hasValue
 	)
-	n, f := s.array(func(int) *envelope.Fault {
+	from := len(q.entries)
+	n, f := s.Array(func(i int) *envelope.Fault {
+		if i >= limiter.MaxEntries {
+			return envelope.BadAt(s.Pos, fmt.Sprintf("more than %d entries", limiter.MaxEntries), "no rule nests so deep; leave out what no rule names")
+		}
 		var key, value string
-		seen, f := s.object(entryFields, func(field int) (f *envelope.Fault) {
+		seen, f := s.Object(entryFields, func(field int) (f *envelope.Fault) {
 			switch 1 << field {
 			case hasKey:
-				key, f = s.text()
+				key, f = s.TextUpTo(limiter.MaxKey)
 			case hasValue:
-				value, f = s.text()
+				value, f = s.TextUpTo(limiter.MaxValue)
 			}
 			return f
 		})
@@ -188,17 +217,18 @@ func readEntries(s *scanner, d *limiter.Descriptor) *envelope.Fault {
 		case f != nil:
 			return f
 		case seen&hasKey == 0:
-			return envelope.BadAt(s.pos, "missing", "name what the value is, such as user").In("key")
+			return envelope.BadAt(s.Pos, "missing", "name what the value is, such as user").In("key")
 		case key == "":
-			return envelope.BadAt(s.pos, "empty", "name what the value is, such as user").In("key")
+			return envelope.BadAt(s.Pos, "empty", "name what the value is, such as user").In("key")
 		case seen&hasValue == 0:
-			return envelope.BadAt(s.pos, "missing", `give the value, "" where there is none`).In("value")
+			return envelope.BadAt(s.Pos, "missing", `give the value, "" where there is none`).In("value")
 		}
-		d.Entries = append(d.Entries, rule.Entry{Key: key, Value: value})
+		q.entries = append(q.entries, rule.Entry{Key: key, Value: value})
 		return nil
 	})
+	d.Entries = q.entries[from:len(q.entries):len(q.entries)]
 	if f == nil && n == 0 {
-		return envelope.BadAt(s.pos, "empty", "give at least one key and value")
+		return envelope.BadAt(s.Pos, "empty", "give at least one key and value")
 	}
 	return f
 }

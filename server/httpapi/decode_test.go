@@ -17,6 +17,8 @@ import (
 
 	"stint"
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
+	"stint/limiter"
 	"stint/rule"
 )
 
@@ -109,8 +111,12 @@ var goodBodies = []struct {
 		asked{Key: "k", Descriptors: one(1), Limit: specOf(`fixed_window 5 36h`)},
 	},
 	{
+		"a rate that is rounded", `{"key":"k","limit":{"algorithm":"token_bucket","requests":600000,"per":"1s"}}`,
+		asked{Key: "k", Descriptors: one(1), Limit: specOf(`token_bucket 600000 1s burst 600000`)},
+	},
+	{
 		"unlimited", `{"key":"k","limit":{"unlimited":true}}`,
-		asked{Key: "k", Descriptors: one(1), Limit: &stint.Spec{Algorithm: stint.Unlimited}},
+		asked{Key: "k", Descriptors: one(1), Limit: &stint.Spec{Algorithm: stint.Unlimited, RoundRate: true}},
 	},
 }
 
@@ -131,7 +137,7 @@ func one(cost uint32, pairs ...string) []askedDescriptor {
 // specOf reads "ALGORITHM REQUESTS PER [burst N]".
 func specOf(text string) *stint.Spec {
 	words := strings.Fields(text)
-	var spec stint.Spec
+	spec := stint.Spec{RoundRate: true}
 	spec.Algorithm, _ = stint.ParseAlgorithm(words[0])
 	requests, _ := strconv.Atoi(words[1])
 	spec.Requests = uint32(requests)
@@ -381,7 +387,7 @@ func decodeByTheBook(body []byte) (asked, error) {
 	if inline {
 		return bookInline(b, cost)
 	}
-	if b.Domain == nil || *b.Domain == "" || b.Descriptors == nil || len(*b.Descriptors) == 0 || len(*b.Descriptors) > maxDescriptors {
+	if b.Domain == nil || *b.Domain == "" || b.Descriptors == nil || len(*b.Descriptors) == 0 || len(*b.Descriptors) > limiter.MaxDescriptors || len(*b.Domain) > limiter.MaxKey {
 		return asked{}, fmt.Errorf("incomplete")
 	}
 	got := asked{Domain: *b.Domain}
@@ -390,11 +396,11 @@ func decodeByTheBook(body []byte) (asked, error) {
 		if d.Cost != nil {
 			one.Cost = uint32(*d.Cost)
 		}
-		if d.Entries == nil || len(*d.Entries) == 0 {
+		if d.Entries == nil || len(*d.Entries) == 0 || len(*d.Entries) > limiter.MaxEntries {
 			return asked{}, fmt.Errorf("no entries")
 		}
 		for _, e := range *d.Entries {
-			if e.Key == nil || *e.Key == "" || e.Value == nil {
+			if e.Key == nil || *e.Key == "" || e.Value == nil || len(*e.Key) > limiter.MaxKey || len(*e.Value) > limiter.MaxValue {
 				return asked{}, fmt.Errorf("no entry")
 			}
 			one.Entries = append(one.Entries, rule.Entry{Key: *e.Key, Value: *e.Value})
@@ -405,10 +411,10 @@ func decodeByTheBook(body []byte) (asked, error) {
 }
 
 func bookInline(b bookCheck, cost uint32) (asked, error) {
-	if b.Key == nil || *b.Key == "" || b.Limit == nil {
+	if b.Key == nil || *b.Key == "" || len(*b.Key) > limiter.MaxValue || b.Limit == nil {
 		return asked{}, fmt.Errorf("incomplete")
 	}
-	limit, f := readLimit(&scanner{data: bytes.Clone(*b.Limit)})
+	limit, f := readLimit(&jsonbody.Scanner{Data: bytes.Clone(*b.Limit)})
 	if f != nil {
 		return asked{}, fmt.Errorf("%s", f.Message())
 	}

@@ -57,7 +57,7 @@ descriptors:
 	}
 	w := httptest.NewRecorder()
 	l := limiter.New(memory.New(memory.Options{}), table, limiter.Options{})
-	NewAdmin(l, AdminOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "/rlconfig", nil))
+	NewAdmin(l, AdminOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/rlconfig", nil))
 	want := `d.user: unit=MINUTE requests_per_unit=20, shadow_mode: false, quota_mode: false, algorithm: fixed_window, on_store_failure: allow, name: d/user
 d.path_/login: unit=15m0s requests_per_unit=5, shadow_mode: true, quota_mode: false, algorithm: token_bucket, burst: 7, on_store_failure: deny, name: login
 d.path_/login.friend: unlimited, name: d/path=/login/friend
@@ -66,7 +66,7 @@ d.path_/login.friend: unlimited, name: d/path=/login/friend
 		t.Errorf("status %d:\n%s\nwant:\n%s", w.Code, got, want)
 	}
 	w = httptest.NewRecorder()
-	NewAdmin(l, AdminOptions{Token: "secret"}).ServeHTTP(w, httptest.NewRequest("GET", "/rlconfig", nil))
+	NewAdmin(l, AdminOptions{Token: "secret"}).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/rlconfig", nil))
 	if w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "login") {
 		t.Errorf("without a token: status %d", w.Code)
 	}

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"stint"
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/internal/wording"
+	"stint/internal/zones"
 	"stint/rule"
 )
 
@@ -41,6 +42,9 @@ const (
 	hasStart
 )
 
+// maxWord is the most bytes of a word of a limit, such as the name of a time zone.
+const maxWord = 100
+
 const (
 	wholeHint = "give a whole number in digits"
 	spanHint  = `give a duration such as "100ms", "1s", "15m", "1h" or "1d"`
@@ -54,16 +58,17 @@ type written struct {
 }
 
 // readLimit reads the object of a limit.
-func readLimit(s *scanner) (*stint.Limit, *envelope.Fault) {
-	start := s.pos
+func readLimit(s *jsonbody.Scanner) (*stint.Limit, *envelope.Fault) {
+	start := s.Pos
 	var w written
-	seen, f := s.object(limitFields, func(field int) *envelope.Fault { return w.read(s, 1<<field) })
+	seen, f := s.Object(limitFields, func(field int) *envelope.Fault { return w.read(s, 1<<field) })
 	if f == nil {
 		f = w.check(seen)
 	}
 	if f != nil {
 		return nil, f
 	}
+	w.spec.RoundRate = true // who asks with a limit of its own gets the next lower rate
 	limit, err := stint.NewLimit(w.spec)
 	if err == nil {
 		return limit, nil
@@ -79,42 +84,42 @@ func readLimit(s *scanner) (*stint.Limit, *envelope.Fault) {
 }
 
 // read reads the value of one field.
-func (w *written) read(s *scanner, field int) (f *envelope.Fault) {
+func (w *written) read(s *jsonbody.Scanner, field int) (f *envelope.Fault) {
 	spec := &w.spec
 	switch field {
 	case hasAlgorithm:
 		spec.Algorithm, f = readAlgorithm(s)
 	case hasRequests, hasRequestsPerUnit:
-		spec.Requests, f = s.whole(wholeHint)
+		spec.Requests, f = s.Whole(wholeHint)
 	case hasPer:
 		spec.Per, f = readSpan(s)
 	case hasBurst:
-		spec.Burst, f = s.whole(wholeHint)
+		spec.Burst, f = s.Whole(wholeHint)
 	case hasRefill:
-		spec.Step, f = s.either("steady", "step")
+		spec.Step, f = either(s, "steady", "step")
 	case hasAlign:
-		spec.FromFirst, f = s.either("epoch", "first")
+		spec.FromFirst, f = either(s, "epoch", "first")
 	case hasBlocks:
 		var n uint32
-		n, f = s.whole(wholeHint)
+		n, f = s.Whole(wholeHint)
 		spec.Blocks = int(min(n, math.MaxInt32))
 		if f == nil && n == 0 {
-			f = envelope.BadAt(s.pos, "0 blocks", "leave it out for 1")
+			f = envelope.BadAt(s.Pos, "0 blocks", "leave it out for 1")
 		}
 	case hasMinInterval:
 		spec.MinInterval, f = readSpan(s)
 	case hasCountDenied:
-		spec.CountDenied, f = s.truth()
+		spec.CountDenied, f = s.Truth()
 	case hasMaxWait:
 		spec.MaxWait, f = readSpan(s)
 	case hasOverdraw:
-		spec.Overdraw, f = s.truth()
+		spec.Overdraw, f = s.Truth()
 	case hasUnit:
 		f = w.readUnit(s)
 	case hasUnlimited:
-		w.unlimited, f = s.truth()
+		w.unlimited, f = s.Truth()
 	case hasStart:
-		spec.StartFull, f = s.either("empty", "full")
+		spec.StartFull, f = either(s, "empty", "full")
 	case hasTimeZone:
 		spec.Zone, f = readZone(s)
 	}
@@ -177,9 +182,9 @@ func (w *written) checkZeros(seen uint64) *envelope.Fault {
 }
 
 // readUnit reads the word for a period.
-func (w *written) readUnit(s *scanner) *envelope.Fault {
-	start := s.pos
-	name, f := s.text()
+func (w *written) readUnit(s *jsonbody.Scanner) *envelope.Fault {
+	start := s.Pos
+	name, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return f
 	}
@@ -191,22 +196,22 @@ func (w *written) readUnit(s *scanner) *envelope.Fault {
 }
 
 // readZone reads the name of a time zone.
-func readZone(s *scanner) (*time.Location, *envelope.Fault) {
-	start := s.pos
-	name, f := s.text()
+func readZone(s *jsonbody.Scanner) (*time.Location, *envelope.Fault) {
+	start := s.Pos
+	name, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return nil, f
 	}
-	zone, err := time.LoadLocation(strings.Clone(name))
-	if err != nil || name == "" || name == "Local" {
+	zone, ok := zones.Load(name)
+	if !ok {
 		return nil, envelope.BadAt(start, "unknown time zone "+wording.Quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
 	}
 	return zone, nil
 }
 
-func readAlgorithm(s *scanner) (stint.Algorithm, *envelope.Fault) {
-	start := s.pos
-	name, f := s.text()
+func readAlgorithm(s *jsonbody.Scanner) (stint.Algorithm, *envelope.Fault) {
+	start := s.Pos
+	name, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return 0, f
 	}
@@ -219,9 +224,9 @@ func readAlgorithm(s *scanner) (stint.Algorithm, *envelope.Fault) {
 }
 
 // either reads one of two words and says whether it was the second.
-func (s *scanner) either(no, yes string) (bool, *envelope.Fault) {
-	start := s.pos
-	word, f := s.text()
+func either(s *jsonbody.Scanner, no, yes string) (bool, *envelope.Fault) {
+	start := s.Pos
+	word, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return false, f
 	}
@@ -232,8 +237,8 @@ func (s *scanner) either(no, yes string) (bool, *envelope.Fault) {
 }
 
 // readSpan reads a duration above zero.
-func readSpan(s *scanner) (time.Duration, *envelope.Fault) {
-	start := s.pos
+func readSpan(s *jsonbody.Scanner) (time.Duration, *envelope.Fault) {
+	start := s.Pos
 	d, text, f := readDuration(s, spanHint)
 	if f == nil && d <= 0 {
 		return 0, envelope.BadAt(start, wording.Quote(text)+" is not above zero", spanHint)
@@ -242,9 +247,9 @@ func readSpan(s *scanner) (time.Duration, *envelope.Fault) {
 }
 
 // readDuration reads a duration of any sign, and returns how it was written too.
-func readDuration(s *scanner, hint string) (d time.Duration, text string, f *envelope.Fault) {
-	start := s.pos
-	if text, f = s.text(); f != nil {
+func readDuration(s *jsonbody.Scanner, hint string) (d time.Duration, text string, f *envelope.Fault) {
+	start := s.Pos
+	if text, f = s.TextUpTo(maxWord); f != nil {
 		return 0, text, f
 	}
 	d, err := rule.ParseDuration(text)
@@ -273,17 +278,17 @@ const maxKnown = 512
 func (c *limitCache) init() { c.seed = maphash.MakeSeed() }
 
 // read reads the object of a limit, or steps over it if it is known.
-func (c *limitCache) read(s *scanner) (*stint.Limit, *envelope.Fault) {
-	if s.space() != '{' {
-		return nil, s.mismatch("an object")
+func (c *limitCache) read(s *jsonbody.Scanner) (*stint.Limit, *envelope.Fault) {
+	if s.Space() != '{' {
+		return nil, s.Mismatch("an object")
 	}
-	text := s.flat()
+	text := flat(s)
 	if text == nil {
 		return readLimit(s)
 	}
 	slot := &c.slots[maphash.Bytes(c.seed, text)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.text == string(text) {
-		s.pos += len(text)
+		s.Pos += len(text)
 		return known.limit, nil
 	}
 	kept := string(text) // before reading changes the bytes
@@ -296,8 +301,8 @@ func (c *limitCache) read(s *scanner) (*stint.Limit, *envelope.Fault) {
 
 // flat returns the bytes of an object without objects in it, nil where it is none
 // or too long to keep. They may still be no JSON.
-func (s *scanner) flat() []byte {
-	rest := s.data[s.pos:]
+func flat(s *jsonbody.Scanner) []byte {
+	rest := s.Data[s.Pos:]
 	rest = rest[:min(len(rest), maxKnown)]
 	quoted := false
 	for i := 1; i < len(rest); i++ {

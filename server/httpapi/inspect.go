@@ -8,6 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/limiter"
 )
 
@@ -181,9 +182,9 @@ func (a *admin) read(r *http.Request) (*work, *envelope.Fault) {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
 	}
-	body, err := readBody(nil, r, a.options.MaxBody)
+	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
 	if err != nil {
-		return nil, unreadable(err, a.options.MaxBody)
+		return nil, jsonbody.Unreadable(err, a.options.MaxBody)
 	}
 	k := new(work)
 	if f := k.question.decode(body, &a.known); f != nil {

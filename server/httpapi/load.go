@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/internal/wording"
 	"stint/load"
 )
@@ -114,24 +115,24 @@ func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
-	body, err := readBody(nil, r, a.options.MaxBody)
+	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
 	if err != nil {
-		return unreadable(err, a.options.MaxBody)
+		return jsonbody.Unreadable(err, a.options.MaxBody)
 	}
 	var value float64
 	var ttl time.Duration
-	s := scanner{data: body}
-	seen, f := s.object(loadFields, func(field int) (f *envelope.Fault) {
+	s := jsonbody.Scanner{Data: body}
+	seen, f := s.Object(loadFields, func(field int) (f *envelope.Fault) {
 		switch 1 << field {
 		case hasLoad:
-			value, f = s.number()
+			value, f = readNumber(&s)
 		case hasTTL:
 			ttl, _, f = readDuration(&s, ttlHint)
 		}
 		return f
 	})
 	if f == nil {
-		f = s.end()
+		f = s.End()
 	}
 	switch {
 	case f != nil:
@@ -148,19 +149,17 @@ func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
 	return nil
 }
 
-// number reads a number; one that is too large for a float64 is infinite.
-func (s *scanner) number() (float64, *envelope.Fault) {
-	if c := s.space(); c != '-' && (c < '0' || c > '9') {
-		return 0, s.mismatch("a number")
+// readNumber reads a number; one that is too large for a float64 is infinite.
+func readNumber(s *jsonbody.Scanner) (float64, *envelope.Fault) {
+	s.Space()
+	start := s.Pos
+	written, f := s.Number()
+	if f != nil {
+		return 0, f
 	}
-	start := s.pos
-	for s.pos < len(s.data) && strings.IndexByte("+-.eE0123456789", s.data[s.pos]) >= 0 {
-		s.pos++
-	}
-	written := s.data[start:s.pos]
-	n, err := strconv.ParseFloat(view(written), 64)
-	if !json.Valid(written) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, envelope.BadAt(start, wording.Quote(string(written))+" is no number", loadHint)
+	n, err := strconv.ParseFloat(written, 64)
+	if !json.Valid([]byte(written)) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, envelope.BadAt(start, wording.Quote(written)+" is no number", loadHint)
 	}
 	return n, nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/clientip"
 	"stint/internal/original"
 	"stint/internal/query"
 	"stint/rule"
@@ -19,8 +18,7 @@ import (
 type proxied struct {
 	line    original.Request
 	header  Headers
-	peer    netip.Addr
-	finder  *clientip.Finder
+	client  netip.Addr
 	cookies []*http.Cookie // for the answer
 }
 
@@ -62,9 +60,7 @@ func (p *proxied) Header(name string) (string, bool) {
 }
 
 // RemoteAddress returns the address of the client, behind trusted proxies.
-func (p *proxied) RemoteAddress() netip.Addr {
-	return p.finder.Client(p.peer, p.header.Values(clientip.ForwardedFor))
-}
+func (p *proxied) RemoteAddress() netip.Addr { return p.client }
 
 // Host returns the name that the client asked for.
 func (p *proxied) Host() string { return p.line.Host }

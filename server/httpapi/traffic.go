@@ -3,13 +3,13 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
 
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/internal/wording"
 	"stint/limiter"
 )
@@ -70,6 +70,9 @@ type TrafficOptions struct {
 	// Healthy says at HealthPath, over HTTP alone, whether calls are taken; nil: nothing
 	// is there.
 	Healthy func() bool
+
+	// OpenAPI is served at OpenAPIPath, over HTTP alone; nil: nothing is there.
+	OpenAPI []byte
 }
 
 // Traffic answers the endpoints of the traffic listener: POST /v1/check and GET
@@ -79,6 +82,7 @@ type Traffic struct {
 	auth      *auth
 	json      http.Handler // of JSONPath
 	healthy   func() bool  // of HealthPath
+	pages     pages        // what is there to read
 	maxBody   int
 	limits    limitCache
 	questions sync.Pool // of *work
@@ -93,7 +97,7 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody}
+	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, pages: trafficPages(&options)}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}
@@ -138,16 +142,23 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *enve
 		resp.set("Allow", "POST")
 		return wrongMethod(req.Method, "POST")
 	}
+	if f := fromPage(req.Header); f != nil {
+		return f
+	}
 	if kinds := req.Header.Values("Content-Type"); len(kinds) > 0 {
 		if f := checkType(kinds[0]); f != nil {
 			return f
 		}
 	}
 	if len(req.Body) > t.maxBody {
-		return tooLarge(t.maxBody)
+		return jsonbody.TooLarge(t.maxBody)
 	}
 	w := t.questions.Get().(*work)
-	defer t.questions.Put(w)
+	defer func() {
+		if w.question.keepsLittle() {
+			t.questions.Put(w)
+		}
+	}()
 	if f := w.question.decode(req.Body, &t.limits); f != nil {
 		return f
 	}
@@ -158,6 +169,22 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *enve
 	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
 	resp.Body = appendVerdict(resp.Body, &w.verdict)
 	return nil
+}
+
+// fromPage refuses what a page in a browser sent: it could take units of others, since
+// browsers send some requests to any address without asking. What a browser sends has one
+// of these fields. A proxy's question is not looked at in this way, because its fields are
+// the client's.
+func fromPage(h Headers) *envelope.Fault {
+	site := h.Values("Sec-Fetch-Site")
+	ours := len(site) == 0 || len(site) == 1 && (site[0] == "none" || site[0] == "same-origin")
+	if ours && len(h.Values("Origin")) == 0 {
+		return nil
+	}
+	return &envelope.Fault{
+		Status: 403, Code: envelope.Forbidden,
+		Problem: "a page in a browser sent this", Hint: "call it from outside a browser, without the fields Origin and Sec-Fetch-Site",
+	}
 }
 
 // put asks l the question.
@@ -192,13 +219,6 @@ func wrongMethod(method, allowed string) *envelope.Fault {
 	return &envelope.Fault{
 		Status: 405, Code: envelope.Method,
 		Problem: wording.Quote(method) + " is not a method of this path", Hint: "use " + allowed,
-	}
-}
-
-func tooLarge(most int) *envelope.Fault {
-	return &envelope.Fault{
-		Status: 413, Code: envelope.TooLarge,
-		Problem: fmt.Sprintf("the body is larger than %d bytes", most), Hint: "send several requests",
 	}
 }
 

@@ -65,6 +65,7 @@ func headersForTest(kind string) Headers {
 // A reply stands as it is sent; short is one descriptor {key: value}.
 const (
 	short   = `{"domain":"api","descriptors":[{"entries":[{"key":"%s","value":"%s"}],"cost":%d}]}`
+	alone   = `,"matched":false`
 	nothing = `{"allowed":true,"rule":"","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`
 )
 
@@ -102,7 +103,7 @@ var replies = []struct {
 		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":5,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`),
 	},
 	{
-		"unmatched", "0s", fmt.Sprintf(short, "nobody", "7", 1), once(nothing),
+		"unmatched", "0s", fmt.Sprintf(short, "nobody", "7", 1), nothing + alone + `,"results":[` + nothing + alone + "}]}\n",
 	},
 	{
 		"exempt", "0s", fmt.Sprintf(short, "user", "root", 9), once(strings.Replace(nothing, `"rule":""`, `"rule":"api/exempt#1"`, 1)),
@@ -113,7 +114,7 @@ var replies = []struct {
 	},
 	{
 		"unknown domain", "0s", `{"domain":"other","descriptors":[{"entries":[{"key":"user","value":"42"}]},{"entries":[{"key":"k","value":""}]}]}`,
-		nothing + `,"results":[` + nothing + "}," + nothing + "}]}\n",
+		nothing + alone + `,"results":[` + nothing + alone + "}," + nothing + alone + "}]}\n",
 	},
 	{
 		"unlimited", "0s", fmt.Sprintf(short, "free", "7", 4294967295),

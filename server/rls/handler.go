@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,6 @@ import (
 	"stint/limiter"
 	"stint/rule"
 )
-
-// maxDescriptors is the most descriptors of one request. All of them are decided as
-// one, under one lock of an in-memory store.
-const maxDescriptors = 1000
 
 // holdMargin is how long before the caller's deadline a held answer must leave.
 const holdMargin = 2 * time.Millisecond
@@ -51,6 +48,10 @@ type Options struct {
 	// Quota takes all limits for such in quota mode: a request is denied only if all
 	// limits that it meets deny it.
 	Quota bool
+
+	// Tally counts the limits that descriptors bring as envoyproxy/ratelimit does, denied
+	// hits too, unless their domain is atomic. Rules say it themselves.
+	Tally bool
 
 	// OnStoreFailure answers for the limits that descriptors bring where the store
 	// cannot; rules say it themselves. stint.Local is stint.Deny.
@@ -99,6 +100,15 @@ type Call struct {
 // the context that Decide got.
 func (c *Call) Hold() time.Duration { return c.held }
 
+// KeepsLittle says whether c is small enough to wait for the next request. One that is
+// not should be dropped, or a few large requests would hold their memory for long.
+func (c *Call) KeepsLittle() bool {
+	return c.message.keepsLittle() && cap(c.response.statuses) <= keptDescriptors && cap(c.out) <= keptOut
+}
+
+// keptOut is the largest answer whose memory waits for the next one.
+const keptOut = 64 << 10
+
 // The codes of gRPC that errors carry.
 const (
 	unknownCode     = 2 // what envoyproxy/ratelimit answers in all cases
@@ -132,9 +142,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // request is denied, and nothing of it is charged.
 func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, error) {
 	c.held = 0
-	if !c.message.decode(request) {
+	if err := c.message.decode(request); err != nil {
 		h.stats.service.Add(1)
-		return nil, &Error{Code: invalidArgument, Message: "malformed request: these bytes are no RateLimitRequest; send one of envoy.service.ratelimit.v3"}
+		return nil, err
 	}
 	if err := h.decide(ctx, c); err != nil {
 		return nil, err
@@ -203,16 +213,15 @@ func (h *Handler) ask(c *Call) error {
 		return &Error{Code: unknownCode, Message: "rate limit descriptor list must not be empty"}
 	case h.limiter.Table() == nil && h.limiter.Catalog() == nil:
 		return &Error{Code: unknownCode, Message: "no rate limit configuration loaded"}
-	case len(m.descriptors) > maxDescriptors:
-		return &Error{Code: invalidArgument, Message: fmt.Sprintf("%d descriptors; the most is %d: send several requests", len(m.descriptors), maxDescriptors)}
 	}
 	c.request = limiter.Request{
 		Domain: m.domain, Descriptors: c.request.Descriptors[:0], OnFailure: h.options.OnStoreFailure,
 		Each: h.options.Shadow, Quota: h.options.Quota, Debt: true,
 	}
+	c.request.Descriptors = slices.Grow(c.request.Descriptors, len(m.descriptors))
 	for i := range m.descriptors {
-		d := &m.descriptors[i]
-		asked := limiter.Descriptor{Entries: d.entries, Cost: max(1, m.hits), Refund: d.negative}
+		d := m.extraOf(i)
+		asked := limiter.Descriptor{Entries: m.entriesOf(i), Cost: max(1, m.hits), Refund: d.negative}
 		if d.counted {
 			if d.hits > stint.MaxCost {
 				return &Error{Code: invalidArgument, Message: fmt.Sprintf("descriptor %d: hits_addend is %d; the most is %d", i, d.hits, uint32(stint.MaxCost))}
@@ -220,11 +229,14 @@ func (h *Handler) ask(c *Call) error {
 			asked.Cost = uint32(d.hits)
 		}
 		if d.limited {
-			limit, err := h.overrides.limit(&d.override)
+			limit, tally, err := h.overrides.limit(&d.override)
 			if err != nil {
 				return &Error{Code: invalidArgument, Message: fmt.Sprintf("descriptor %d: limit: %s", i, err)}
 			}
 			asked.Limit = limit
+			if h.options.Tally {
+				asked.Tally = tally
+			}
 		}
 		c.request.Descriptors = append(c.request.Descriptors, asked)
 	}
@@ -278,15 +290,15 @@ func (h *Handler) conclude(c *Call) {
 		r.over = false
 		h.stats.shadowed.Add(1)
 	}
-	r.statuses = r.statuses[:0]
+	r.statuses = slices.Grow(r.statuses[:0], len(v.Results))
 	for i := range v.Results {
 		r.statuses = append(r.statuses, status{})
-		r.statuses[i].set(&v.Results[i], &c.message.descriptors[i])
+		r.statuses[i].set(&v.Results[i], c.message.extraOf(i))
 	}
 }
 
 // set makes the status of a descriptor from its result.
-func (s *status) set(r *limiter.Result, d *descriptor) {
+func (s *status) set(r *limiter.Result, d *extra) {
 	s.over = !r.Allowed
 	if r.Limit == stint.NoLimit {
 		if r.Rule != nil {

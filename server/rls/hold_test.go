@@ -12,6 +12,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"stint/limiter"
 	"stint/rule"
 )
 
@@ -151,21 +152,21 @@ func TestJSONErrors(t *testing.T) {
 		status       int
 		says         string
 	}{
-		{"POST", ``, 400, "ends too early"},
-		{"POST", `{`, 400, "ends too early"},
-		{"POST", `{"domain":"api"`, 400, "ends too early"},
-		{"POST", `[]`, 400, "[ where an object belongs"},
-		{"POST", `{"domain":5}`, 400, "domain: 5 where a string belongs"},
+		{"POST", ``, 400, "the body ends where an object belongs"},
+		{"POST", `{`, 400, "the body ends where a field"},
+		{"POST", `{"domain":"api"`, 400, "the body ends where a comma"},
+		{"POST", `[]`, 400, "an array where an object belongs"},
+		{"POST", `{"domain":5}`, 400, "domain: a number where a string belongs"},
 		{"POST", `{"domain":"api","extra":1}`, 400, `unknown field \"extra\"`},
-		{"POST", `{"domain":"api","descriptors":[{"entries":[{"key":"q","values":"1"}]}]}`, 400, `descriptors: [0]: entries: [0]: unknown field`},
-		{"POST", `{"domain":"api","hits_addend":-1}`, 400, "hits_addend: -1 is not a whole number from 0 to 4294967295"},
+		{"POST", `{"domain":"api","descriptors":[{"entries":[{"key":"q","values":"1"}]}]}`, 400, `descriptors[0].entries[0]: unknown field`},
+		{"POST", `{"domain":"api","hits_addend":-1}`, 400, `hits_addend: \"-1\" is not a whole number from 0 to 4294967295`},
 		{"POST", `{"domain":"api","descriptors":[{"hitsAddend":"18446744073709551615"}]}`, 400, "the most is 4294967295"},
 		{"POST", `{"domain":"api","descriptors":[{"limit":{"unit":"FORTNIGHT"}}]}`, 400, "FORTNIGHT"},
 		{"POST", `{"domain":"","descriptors":[]}`, 400, "rate limit domain must not be empty"},
 		{"POST", `{"domain":"api"}`, 400, "rate limit descriptor list must not be empty"},
-		{"POST", `{"domain":"\ud800"}`, 400, "not valid UTF-8"},
+		{"POST", `{"domain":"\ud800"}`, 400, "half of a surrogate pair"},
 		{"POST", `{"domain":"api","descriptors":[{}]} x`, 400, "something follows"},
-		{"POST", `{"domain":"` + strings.Repeat("x", maxBody) + `"}`, 413, "larger than 1 MiB"},
+		{"POST", `{"domain":"` + strings.Repeat("x", maxBody) + `"}`, 413, "larger than 1048576 bytes"},
 		{"GET", ``, 405, "use POST"},
 		{"POST", `{"domain":"api","descriptors":[{"entries":[{"key":"a","value":"\u00fc\ud83d\ude00"}],"hits_addend":"2"}],"hitsAddend":null}`, 200, `"limitRemaining":3`},
 	} {
@@ -180,7 +181,7 @@ func TestJSONErrors(t *testing.T) {
 // More descriptors than one call may hold are refused before anything is charged.
 func TestManyDescriptors(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
-	for n, want := range map[int]string{maxDescriptors: "", maxDescriptors + 1: "1001 descriptors; the most is 1000: send several requests"} {
+	for n, want := range map[int]string{limiter.MaxDescriptors: "", limiter.MaxDescriptors + 1: "more than 1000 descriptors; send several requests"} {
 		var pairs []string
 		for range n {
 			pairs = append(pairs, "x", "1")

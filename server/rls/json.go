@@ -3,12 +3,12 @@ package rls
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 )
 
 // maxBody is the most bytes of a request in JSON.
@@ -26,19 +26,17 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusMethodNotAllowed, envelope.Method, strconv.Quote(r.Method)+" is not a method of this path; use POST")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		writeError(w, http.StatusRequestEntityTooLarge, envelope.TooLarge, "the body is larger than 1 MiB; send several requests")
+	body, err := jsonbody.Read(nil, r, maxBody)
+	if err != nil {
+		h.stats.service.Add(1)
+		jsonbody.Unreadable(err, maxBody).Write(w)
 		return
 	}
 	c := h.calls.Get().(*Call)
-	defer h.calls.Put(c)
-	if err == nil {
-		err = c.message.decodeJSON(body)
-	}
-	if err != nil {
+	defer h.release(c)
+	if f := c.message.decodeJSON(body); f != nil {
 		h.stats.service.Add(1)
-		writeError(w, http.StatusBadRequest, envelope.BadRequest, err.Error())
+		f.Write(w)
 		return
 	}
 	if err := h.decide(r.Context(), c); err != nil {
@@ -60,6 +58,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.write(w, c)
+}
+
+// release keeps the memory of a call for the next one, unless that is much.
+func (h *Handler) release(c *Call) {
+	if c.KeepsLittle() {
+		h.calls.Put(c)
+	}
 }
 
 // write writes the response.

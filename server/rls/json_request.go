@@ -1,255 +1,221 @@
 package rls
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"math"
+	"slices"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
+	"strings"
+	"unsafe"
 
-	"stint/rule"
+	"stint/internal/envelope"
+	"stint/internal/jsonbody"
+	"stint/internal/wording"
+	"stint/limiter"
 )
+
+// jsonFields are the fields of an object of Protocol Buffers in JSON, each under one name
+// or two.
+type jsonFields struct {
+	names []string
+	field []int // of each name
+}
+
+var (
+	requestFields    = jsonFields{[]string{"domain", "descriptors", "hitsAddend", "hits_addend"}, []int{0, 1, 2, 2}}
+	descriptorFields = jsonFields{
+		[]string{"entries", "limit", "hitsAddend", "hits_addend", "isNegativeHits", "is_negative_hits"},
+		[]int{0, 1, 2, 2, 3, 3},
+	}
+	entryFields    = jsonFields{[]string{"key", "value"}, []int{0, 1}}
+	overrideFields = jsonFields{
+		[]string{"requestsPerUnit", "requests_per_unit", "unit", "unitMultiplier", "unit_multiplier"},
+		[]int{0, 0, 1, 2, 2},
+	}
+)
+
+// read reads an object, and calls each for every field that is there. A field that is null
+// is not there.
+func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *envelope.Fault) *envelope.Fault {
+	seen := 0
+	_, f := s.Object(o.names, func(name int) *envelope.Fault {
+		field := o.field[name]
+		if seen&(1<<field) != 0 {
+			return envelope.BadAt(s.Pos, "given twice", "give it once")
+		}
+		seen |= 1 << field
+		if s.Null() {
+			return nil
+		}
+		return each(field)
+	})
+	return f
+}
 
 // decodeJSON reads the message from the JSON of Protocol Buffers: fields by either of
 // their names, numbers as such or in quotes, null for what is not there. Unknown fields,
-// fields that are there twice and strings that are no UTF-8 are refused.
-func (m *message) decodeJSON(body []byte) error {
+// fields that are there twice and strings that are no UTF-8 are refused. It changes body,
+// of which the strings are parts, and stops at the first thing that is too much.
+func (m *message) decodeJSON(body []byte) *envelope.Fault {
 	m.reset()
-	if !utf8.Valid(body) || loneSurrogate(body) {
-		return errors.New("the body is not valid UTF-8; encode it so")
+	if len(body) > small {
+		n := jsonbody.Objects(body)
+		// With the body as it was read, which may have taken 4 bytes for each, 8.
+		if err := m.room(sizes{descriptors: min(n[3], limiter.MaxDescriptors), entries: n[5]}, max(16<<10, 4*len(body))); err != nil {
+			return fault(err)
+		}
 	}
-	r := jsonReader{json.NewDecoder(bytes.NewReader(body))}
-	r.UseNumber()
-	token, err := r.token()
+	s := &jsonbody.Scanner{Data: body}
+	f := requestFields.read(s, func(field int) (f *envelope.Fault) {
+		switch field {
+		case 0:
+			m.domain, f = s.TextUpTo(limiter.MaxKey)
+		case 1:
+			_, f = s.Array(func(int) *envelope.Fault { return m.descriptorJSON(s) })
+		case 2:
+			m.hits, f = whole32(s)
+		}
+		return f
+	})
+	if f == nil {
+		f = s.End()
+	}
+	return f
+}
+
+// fault returns an error of decoding as an envelope tells it.
+func fault(err error) *envelope.Fault {
 	if err == nil {
-		err = r.object(token, []jsonField{
-			{"domain", "domain", func(t json.Token) error { return text(t, &m.domain) }},
-			{"descriptors", "descriptors", func(t json.Token) error {
-				return r.list(t, func(t json.Token) error { return m.add().decodeJSON(r, t) })
-			}},
-			{"hitsAddend", "hits_addend", func(t json.Token) error { return whole32(t, &m.hits) }},
-		})
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the body is no RateLimitRequest: %w", err)
-	}
-	if _, err := r.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the request; send one object and nothing after it")
-	}
-	return nil
+	problem, hint, _ := strings.Cut(err.Error(), "; ")
+	return envelope.Bad("", problem, hint)
 }
 
-func (d *descriptor) decodeJSON(r jsonReader, token json.Token) error {
-	return r.object(token, []jsonField{
-		{"entries", "entries", func(t json.Token) error {
-			return r.list(t, func(t json.Token) error {
-				var e rule.Entry
-				err := r.object(t, []jsonField{
-					{"key", "key", func(t json.Token) error { return text(t, &e.Key) }},
-					{"value", "value", func(t json.Token) error { return text(t, &e.Value) }},
-				})
-				d.entries = append(d.entries, e)
-				return err
-			})
-		}},
-		{"limit", "limit", func(t json.Token) error {
-			d.limited = true
-			return d.override.decodeJSON(r, t)
-		}},
-		{"hitsAddend", "hits_addend", func(t json.Token) (err error) {
-			d.counted = true
-			d.hits, err = whole(t, math.MaxUint64)
-			return err
-		}},
-		{"isNegativeHits", "is_negative_hits", func(t json.Token) error {
-			truth, ok := t.(bool)
-			if d.negative = truth; !ok {
-				return fmt.Errorf("%.40v where true or false belongs", t)
-			}
-			return nil
-		}},
+func (m *message) descriptorJSON(s *jsonbody.Scanner) *envelope.Fault {
+	if err := m.add(); err != nil {
+		return fault(err)
+	}
+	return descriptorFields.read(s, func(field int) (f *envelope.Fault) {
+		switch field {
+		case 0:
+			_, f = s.Array(func(int) *envelope.Fault { return m.entryJSON(s) })
+		case 1:
+			x := m.extraJSON(s)
+			x.limited = true
+			f = x.override.decodeJSON(s)
+		case 2:
+			x := m.extraJSON(s)
+			x.counted = true
+			x.hits, f = whole(s, math.MaxUint64)
+		case 3:
+			m.extraJSON(s).negative, f = s.Truth()
+		}
+		return f
 	})
 }
 
-func (o *override) decodeJSON(r jsonReader, token json.Token) error {
-	return r.object(token, []jsonField{
-		{"requestsPerUnit", "requests_per_unit", func(t json.Token) error { return whole32(t, &o.requests) }},
-		{"unit", "unit", func(t json.Token) error { return o.readUnit(t) }},
-		{"unitMultiplier", "unit_multiplier", func(t json.Token) error {
+// extraJSON returns the extra of the last descriptor. It makes room for as many as may
+// still come.
+func (m *message) extraJSON(s *jsonbody.Scanner) *extra {
+	if len(m.extras) == cap(m.extras) && len(s.Data) > small {
+		const shortest = len(`{"limit":{}},`)
+		m.extras = slices.Grow(m.extras, 1+min((len(s.Data)-s.Pos)/shortest, cap(m.descriptors)-len(m.descriptors)))
+	}
+	return m.addExtra()
+}
+
+func (m *message) entryJSON(s *jsonbody.Scanner) *envelope.Fault {
+	e, err := m.addEntry()
+	if err != nil {
+		return fault(err)
+	}
+	return entryFields.read(s, func(field int) (f *envelope.Fault) {
+		if field == 0 {
+			e.Key, f = s.TextUpTo(limiter.MaxKey)
+		} else {
+			e.Value, f = s.TextUpTo(limiter.MaxValue)
+		}
+		return f
+	})
+}
+
+func (o *override) decodeJSON(s *jsonbody.Scanner) *envelope.Fault {
+	return overrideFields.read(s, func(field int) (f *envelope.Fault) {
+		switch field {
+		case 0:
+			o.requests, f = whole32(s)
+		case 1:
+			f = o.unitJSON(s)
+		case 2:
 			o.scaled = true
-			return whole32(t, &o.multiplier)
-		}},
+			o.multiplier, f = whole32(s)
+		}
+		return f
 	})
 }
 
-// readUnit reads a unit by its name or number.
-func (o *override) readUnit(token json.Token) error {
-	if name, ok := token.(string); ok {
-		for n, known := range units[:week] {
-			if name == known.name {
-				o.unit = int32(n)
-				return nil
-			}
-		}
-		return fmt.Errorf("unit %q is not known: use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", name)
+// unitJSON reads a unit by its name or number.
+func (o *override) unitJSON(s *jsonbody.Scanner) *envelope.Fault {
+	if s.Space() != '"' {
+		n, f := whole(s, math.MaxInt32)
+		o.unit = int32(n)
+		return f
 	}
-	n, err := whole(token, math.MaxInt32)
-	o.unit = int32(n)
-	return err
-}
-
-// jsonReader reads a body token by token.
-type jsonReader struct{ *json.Decoder }
-
-// jsonField is a field of an object: its two names, and what reads its value, which is
-// not called for null.
-type jsonField struct {
-	name, original string
-	read           func(json.Token) error
-}
-
-// token returns the next token.
-func (r jsonReader) token() (json.Token, error) {
-	token, err := r.Token()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it ends too early; send the whole of it")
+	start := s.Pos
+	name, f := s.Text()
+	if f != nil {
+		return f
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w; send JSON", err)
-	}
-	return token, nil
-}
-
-// object reads an object that began with token.
-func (r jsonReader) object(token json.Token, fields []jsonField) error {
-	if token != json.Delim('{') {
-		return fmt.Errorf("%.40v where an object belongs", token)
-	}
-	var seen [4]bool
-	for {
-		token, err := r.token()
-		if err != nil {
-			return err
-		}
-		if token == json.Delim('}') {
+	for n, known := range units[:week] {
+		if name == known.name {
+			o.unit = int32(n)
 			return nil
 		}
-		name := token.(string) // the decoder sees to it
-		at := -1
-		for i := range fields {
-			if name == fields[i].name || name == fields[i].original {
-				at = i
-			}
-		}
-		if at < 0 {
-			return fmt.Errorf("unknown field %q; leave it out", name)
-		}
-		if seen[at] {
-			return fmt.Errorf("%s is given twice; give it once", name)
-		}
-		seen[at] = true
-		if token, err = r.token(); err == nil && token != nil {
-			err = fields[at].read(token)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
 	}
+	return envelope.BadAt(start, "unit "+wording.Quote(name)+" is not known", "use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR")
 }
 
-// list reads a list that began with token.
-func (r jsonReader) list(token json.Token, each func(json.Token) error) error {
-	if token != json.Delim('[') {
-		return fmt.Errorf("%.40v where a list belongs", token)
-	}
-	for i := 0; ; i++ {
-		token, err := r.token()
-		if err == nil && token == json.Delim(']') {
-			return nil
-		}
-		if err == nil {
-			err = each(token)
-		}
-		if err != nil {
-			return fmt.Errorf("[%d]: %w", i, err)
-		}
-	}
-}
-
-func text(token json.Token, into *string) error {
-	s, ok := token.(string)
-	if !ok {
-		return fmt.Errorf("%.40v where a string belongs", token)
-	}
-	*into = s
-	return nil
-}
-
-func whole32(token json.Token, into *uint32) error {
-	n, err := whole(token, math.MaxUint32)
-	*into = uint32(n)
-	return err
+func whole32(s *jsonbody.Scanner) (uint32, *envelope.Fault) {
+	n, f := whole(s, math.MaxUint32)
+	return uint32(n), f
 }
 
 // whole reads a whole number, in quotes or not, as 5, 5.0 or 5e0.
-func whole(token json.Token, most uint64) (uint64, error) {
+func whole(s *jsonbody.Scanner, most uint64) (uint64, *envelope.Fault) {
+	quoted := s.Space() == '"'
+	start := s.Pos
 	var written string
-	switch t := token.(type) {
-	case json.Number:
-		written = t.String()
-	case string:
-		if t == "" || t[0] != '-' && (t[0] < '0' || t[0] > '9') || !json.Valid([]byte(t)) {
-			return 0, fmt.Errorf("%q is no number", t)
-		}
-		written = t
-	default:
-		return 0, fmt.Errorf("%.40v where a number belongs", token)
+	var f *envelope.Fault
+	if quoted {
+		written, f = s.TextUpTo(jsonbody.MaxNumber)
+	} else {
+		written, f = s.Number()
 	}
-	n, err := strconv.ParseUint(written, 10, 64)
-	if err != nil {
-		f, wrong := strconv.ParseFloat(written, 64)
-		if wrong != nil || f < 0 || f >= 1<<64 || f != math.Trunc(f) {
-			return 0, fmt.Errorf("%.40s is not a whole number from 0 to %d", written, most)
+	if f != nil {
+		return 0, f
+	}
+	refuse := func(problem string) (uint64, *envelope.Fault) {
+		return 0, envelope.BadAt(start, wording.Quote(written)+problem, "write a whole number from 0 to "+strconv.FormatUint(most, 10))
+	}
+	if written == "" || written[0] != '-' && (written[0] < '0' || written[0] > '9') || !json.Valid(unsafe.Slice(unsafe.StringData(written), len(written))) {
+		return refuse(" is no number")
+	}
+	var n uint64
+	var err error
+	digits := strings.Trim(written, "0123456789") == "" // an error of ParseUint costs memory
+	if digits {
+		n, err = strconv.ParseUint(written, 10, 64)
+	}
+	if !digits || err != nil {
+		number, wrong := strconv.ParseFloat(written, 64)
+		if wrong != nil || number < 0 || number >= 1<<64 || number != math.Trunc(number) {
+			return refuse(" is not a whole number from 0 to " + strconv.FormatUint(most, 10))
 		}
-		n = uint64(f)
+		n = uint64(number)
 	}
 	if n > most {
-		return 0, fmt.Errorf("%.40s is above %d", written, most)
+		return refuse(" is above " + strconv.FormatUint(most, 10))
 	}
 	return n, nil
-}
-
-// loneSurrogate says whether an escape of a string in JSON is half of a pair, which
-// the decoder would take for some other character: two requests that differ could mean
-// the same key.
-func loneSurrogate(body []byte) bool {
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			continue
-		}
-		r, ok := escaped(body[i:])
-		if !ok || !utf16.IsSurrogate(r) {
-			i++
-			continue
-		}
-		low, ok := escaped(body[i+6:])
-		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
-			return true
-		}
-		i += 11
-	}
-	return false
-}
-
-// escaped reads \u and four hex digits.
-func escaped(body []byte) (rune, bool) {
-	if len(body) < 6 || body[0] != '\\' || body[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(body[2:6]), 16, 16)
-	return rune(n), err == nil
 }

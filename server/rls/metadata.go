@@ -28,7 +28,7 @@ func (m *metadata) describe(c *Call) {
 	list := make([]any, len(c.message.descriptors))
 	merged := map[string]any{}
 	for i := range c.message.descriptors {
-		d := c.message.descriptors[i].describe()
+		d := c.message.describe(i)
 		if r := c.verdict.Results[i].Rule; r != nil {
 			d["rule"] = r.Name
 			if !c.response.statuses[i].over {
@@ -58,9 +58,11 @@ func (m *metadata) describe(c *Call) {
 	}
 }
 
-func (d *descriptor) describe() map[string]any {
-	entries := make([]any, len(d.entries))
-	for i, e := range d.entries {
+// describe returns a descriptor as an object.
+func (m *message) describe(descriptor int) map[string]any {
+	d, list := m.extraOf(descriptor), m.entriesOf(descriptor)
+	entries := make([]any, len(list))
+	for i, e := range list {
 		entries[i] = e.Key + "=" + e.Value
 	}
 	object := map[string]any{"entries": entries}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/tally"
 )
 
 // overrides keeps the limits that descriptors brought: whoever brings some brings the
@@ -17,23 +18,23 @@ type overrides struct {
 }
 
 type known struct {
-	override override
-	limit    *stint.Limit
+	override     override
+	limit, tally *stint.Limit
 }
 
-// limit returns the limit that an override means: a fixed window, as all limits of
-// envoyproxy/ratelimit are.
-func (o *overrides) limit(from *override) (*stint.Limit, error) {
+// limit returns the limit that an override means, a fixed window, as all limits of
+// envoyproxy/ratelimit are, and its tally.
+func (o *overrides) limit(from *override) (limit, counted *stint.Limit, err error) {
 	slot := &o.slots[(from.requests*31+uint32(from.unit)*7+from.multiplier)%uint32(len(o.slots))]
 	if k := slot.Load(); k != nil && k.override == *from {
-		return k.limit, nil
+		return k.limit, k.tally, nil
 	}
-	limit, err := from.build()
-	if err != nil {
-		return nil, err
+	if limit, err = from.build(); err != nil {
+		return nil, nil, err
 	}
-	slot.Store(&known{*from, limit})
-	return limit, nil
+	counted = tally.Of(limit)
+	slot.Store(&known{*from, limit, counted})
+	return limit, counted, nil
 }
 
 // build makes the limit.

@@ -1,6 +1,11 @@
 package rls
 
 import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"stint/limiter"
 	"stint/rule"
 )
 
@@ -11,15 +16,25 @@ import (
 //	RateLimitDescriptor  1 entries repeated, 2 limit, 3 hits_addend UInt64Value, 4 is_negative_hits bool
 //	Entry                1 key string, 2 value string
 //	RateLimitOverride    1 requests_per_unit uint32, 2 unit enum, 3 unit_multiplier UInt32Value
+//
+// An empty descriptor is two bytes on the wire, and so is an empty entry. What stands for
+// them here is small therefore, and what few descriptors have stands apart.
 type message struct {
 	domain      string
 	descriptors []descriptor
+	entries     []rule.Entry // of all descriptors, one after the other
+	extras      []extra
 	hits        uint32
 }
 
 // descriptor is a RateLimitDescriptor.
 type descriptor struct {
-	entries  []rule.Entry
+	end   uint32 // where its entries end; they begin where those of the one before end
+	extra uint32 // the number of its extra, from 1; 0: it has none
+}
+
+// extra is what few descriptors have.
+type extra struct {
 	override override
 	hits     uint64
 	limited  bool // override is there
@@ -35,74 +50,235 @@ type override struct {
 	scaled     bool // multiplier is there
 }
 
+// What a request can be refused for while it is read.
+var (
+	errMalformed   = &Error{Code: invalidArgument, Message: "malformed request: these bytes are no RateLimitRequest; send one of envoy.service.ratelimit.v3"}
+	errDescriptors = &Error{Code: invalidArgument, Message: fmt.Sprintf("more than %d descriptors; send several requests", limiter.MaxDescriptors)}
+	errEntries     = &Error{Code: invalidArgument, Message: fmt.Sprintf("a descriptor has more than %d entries; no rule nests so deep, leave out what no rule names", limiter.MaxEntries)}
+	errKey         = &Error{Code: invalidArgument, Message: fmt.Sprintf("a domain or a key has more than %d bytes; shorten it", limiter.MaxKey)}
+	errValue       = &Error{Code: invalidArgument, Message: fmt.Sprintf("a value has more than %d bytes; shorten it", limiter.MaxValue)}
+	errEmpty       = &Error{Code: invalidArgument, Message: "nearly all descriptors or entries are empty; leave the empty ones out"}
+)
+
+// The most descriptors and entries whose memory waits for the next request: with all that
+// a decision needs for them, some 64 KiB.
+const (
+	keptDescriptors = 128
+	keptEntries     = 512
+)
+
+// small is a request that is decoded without counting first what stands in it.
+const small = 512
+
+// keepsLittle says whether the memory is small enough to wait for the next request.
+func (m *message) keepsLittle() bool {
+	return cap(m.descriptors) <= keptDescriptors && cap(m.entries) <= keptEntries
+}
+
 // reset empties the message for another one.
 func (m *message) reset() {
 	m.domain, m.descriptors, m.hits = "", m.descriptors[:0], 0
+	m.entries, m.extras = m.entries[:0], m.extras[:0]
 }
 
-// add appends a descriptor, with the memory of the one that stood there before.
-func (m *message) add() *descriptor {
-	n := len(m.descriptors)
-	if n < cap(m.descriptors) {
-		m.descriptors = m.descriptors[:n+1]
-	} else {
-		m.descriptors = append(m.descriptors, descriptor{})
+// entriesOf returns the entries of a descriptor.
+func (m *message) entriesOf(i int) []rule.Entry {
+	from := uint32(0)
+	if i > 0 {
+		from = m.descriptors[i-1].end
 	}
-	d := &m.descriptors[n]
-	*d = descriptor{entries: d.entries[:0]}
-	return d
+	end := m.descriptors[i].end
+	return m.entries[from:end:end]
+}
+
+// noExtra is the extra of descriptors that have none.
+var noExtra extra
+
+// extraOf returns what few descriptors have, of one; it is not to be changed.
+func (m *message) extraOf(i int) *extra {
+	if n := m.descriptors[i].extra; n > 0 {
+		return &m.extras[n-1]
+	}
+	return &noExtra
+}
+
+// add appends a descriptor, of which the entries follow.
+func (m *message) add() error {
+	if len(m.descriptors) == limiter.MaxDescriptors {
+		return errDescriptors
+	}
+	m.descriptors = append(m.descriptors, descriptor{end: uint32(len(m.entries))})
+	return nil
+}
+
+// addEntry appends an entry to the last descriptor.
+func (m *message) addEntry() (*rule.Entry, error) {
+	last := len(m.descriptors) - 1
+	if len(m.entriesOf(last)) == limiter.MaxEntries {
+		return nil, errEntries
+	}
+	m.entries = append(m.entries, rule.Entry{})
+	m.descriptors[last].end++
+	return &m.entries[len(m.entries)-1], nil
+}
+
+// addExtra returns the extra of the last descriptor, for writing.
+func (m *message) addExtra() *extra {
+	d := &m.descriptors[len(m.descriptors)-1]
+	if d.extra == 0 {
+		m.extras = append(m.extras, extra{})
+		d.extra = uint32(len(m.extras))
+	}
+	return &m.extras[d.extra-1]
+}
+
+// sizes is how much stands in a request.
+type sizes struct{ descriptors, entries, extras int }
+
+// room makes room for what stands in a request, once: slices that grow by append cost
+// several times their size. It refuses a request for which that takes more than most
+// bytes.
+func (m *message) room(n sizes, most int) error {
+	cost := allocated(n.descriptors, unsafe.Sizeof(descriptor{})) +
+		allocated(n.entries, unsafe.Sizeof(rule.Entry{})) + allocated(n.extras, unsafe.Sizeof(extra{}))
+	if cost > most {
+		return errEmpty
+	}
+	m.descriptors = slices.Grow(m.descriptors, n.descriptors)
+	m.entries = slices.Grow(m.entries, n.entries)
+	m.extras = slices.Grow(m.extras, n.extras)
+	return nil
+}
+
+// allocated returns how much memory n elements take at most: Go rounds it up, by an
+// eighth or to whole pages.
+func allocated(n int, size uintptr) int {
+	const page, large = 8 << 10, 32 << 10
+	bytes := n * int(size)
+	if bytes <= large {
+		return bytes + bytes/8
+	}
+	return (bytes + page - 1) / page * page
 }
 
 // decode reads the message from data. Fields that it does not know are stepped over;
 // as Protocol Buffers have it, of a field that is there twice the last one counts, and
-// messages that are there twice are merged. Strings may be any bytes.
-func (m *message) decode(data []byte) bool {
+// messages that are there twice are merged. Strings may be any bytes. It stops at the
+// first thing that is too much; the error is an [*Error].
+func (m *message) decode(data []byte) error {
 	m.reset()
+	if len(data) > small {
+		n, err := measure(data)
+		if err == nil {
+			// With the copy of the request that its carrier made, 8 bytes for each.
+			err = m.room(n, max(28<<10, 7*len(data)))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	r := reader{data: data}
-	for r.next() {
+	var err error
+	for err == nil && r.next() {
 		switch {
 		case r.is(1, bytesKind):
 			m.domain = view(r.part)
+			err = upTo(limiter.MaxKey, m.domain, errKey)
 		case r.is(2, bytesKind):
-			r.bad = !m.add().decode(r.part)
+			err = m.decodeDescriptor(r.part)
 		case r.is(3, varintKind):
 			m.hits = uint32(r.value)
 		}
 	}
-	return !r.bad
+	return r.failure(err)
 }
 
-func (d *descriptor) decode(data []byte) bool {
+// measure counts what stands in a request, and stops where it is too much.
+func measure(data []byte) (n sizes, err error) {
 	r := reader{data: data}
 	for r.next() {
+		if !r.is(2, bytesKind) {
+			continue
+		}
+		if n.descriptors++; n.descriptors > limiter.MaxDescriptors {
+			return n, errDescriptors
+		}
+		d := reader{data: r.part}
+		entries, more := 0, 0
+		for d.next() {
+			switch {
+			case d.is(1, bytesKind):
+				if entries++; entries > limiter.MaxEntries {
+					return n, errEntries
+				}
+			case d.is(2, bytesKind), d.is(3, bytesKind), d.is(4, varintKind):
+				more = 1
+			}
+		}
+		n.entries += entries
+		n.extras += more
+	}
+	return n, nil // decode finds what is malformed
+}
+
+// failure returns why reading ended, nil where all was read.
+func (r *reader) failure(err error) error {
+	if err == nil && r.bad {
+		return errMalformed
+	}
+	return err
+}
+
+// upTo returns the error where text is longer than most bytes.
+func upTo(most int, text string, err *Error) error {
+	if len(text) > most {
+		return err
+	}
+	return nil
+}
+
+func (m *message) decodeDescriptor(data []byte) error {
+	if err := m.add(); err != nil {
+		return err
+	}
+	r := reader{data: data}
+	var err error
+	for err == nil && r.next() {
 		switch {
 		case r.is(1, bytesKind):
-			d.entries = append(d.entries, rule.Entry{})
-			r.bad = !decodeEntry(&d.entries[len(d.entries)-1], r.part)
+			var e *rule.Entry
+			if e, err = m.addEntry(); err == nil {
+				err = decodeEntry(e, r.part)
+			}
 		case r.is(2, bytesKind):
-			d.limited = true
-			r.bad = !d.override.decode(r.part)
+			x := m.addExtra()
+			x.limited = true
+			r.bad = !x.override.decode(r.part)
 		case r.is(3, bytesKind):
-			d.counted = true
-			r.bad = !decodeWrapped(&d.hits, r.part)
+			x := m.addExtra()
+			x.counted = true
+			r.bad = !decodeWrapped(&x.hits, r.part)
 		case r.is(4, varintKind):
-			d.negative = r.value != 0
+			m.addExtra().negative = r.value != 0
 		}
 	}
-	return !r.bad
+	return r.failure(err)
 }
 
-func decodeEntry(e *rule.Entry, data []byte) bool {
+func decodeEntry(e *rule.Entry, data []byte) error {
 	r := reader{data: data}
-	for r.next() {
+	var err error
+	for err == nil && r.next() {
 		switch {
 		case r.is(1, bytesKind):
 			e.Key = view(r.part)
+			err = upTo(limiter.MaxKey, e.Key, errKey)
 		case r.is(2, bytesKind):
 			e.Value = view(r.part)
+			err = upTo(limiter.MaxValue, e.Value, errValue)
 		}
 	}
-	return !r.bad
+	return r.failure(err)
 }
 
 func (o *override) decode(data []byte) bool {

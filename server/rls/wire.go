@@ -21,9 +21,10 @@ const (
 // maxNumber is the largest number of a field.
 const maxNumber = 1<<29 - 1
 
-// maxNesting is how deep groups may stand in each other. Nobody has written groups for
-// long, but what is unknown has to be stepped over.
-const maxNesting = 10_000
+// maxNesting is how deep groups may stand in each other, as Protocol Buffers have it in
+// most languages. Nobody has written groups for long, but what is unknown has to be
+// stepped over, and each level takes stack.
+const maxNesting = 100
 
 // reader reads the fields of a message one after another.
 type reader struct {

@@ -133,7 +133,7 @@ func missing(id string) *envelope.Fault {
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
-	rule, f := readRule(w, r, id)
+	rule, f := readRule(r, id)
 	if f != nil {
 		f.Write(w)
 		return
@@ -159,11 +159,11 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // readRule reads the body of a PUT.
-func readRule(w http.ResponseWriter, r *http.Request, id string) (catalog.Rule, *envelope.Fault) {
+func readRule(r *http.Request, id string) (catalog.Rule, *envelope.Fault) {
 	if f := mustBeJSON(r); f != nil {
 		return catalog.Rule{}, f
 	}
-	body, f := readAll(w, r)
+	body, f := readAll(r)
 	if f != nil {
 		return catalog.Rule{}, f
 	}

@@ -2,14 +2,13 @@ package ruleapi
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"time"
 
 	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/internal/wording"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
@@ -120,13 +119,10 @@ func wrongType(given, hint string) *envelope.Fault {
 }
 
 // readAll reads the body of one rule.
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, *envelope.Fault) {
-	if r.ContentLength > maxRule {
-		return nil, tooLarge()
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRule))
+func readAll(r *http.Request) ([]byte, *envelope.Fault) {
+	body, err := jsonbody.Read(nil, r, maxRule)
 	if err != nil {
-		return nil, faultOf(fmt.Errorf("reading a rule: %w", err))
+		return nil, jsonbody.Unreadable(err, maxRule)
 	}
 	return body, nil
 }

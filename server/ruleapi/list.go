@@ -24,6 +24,10 @@ const (
 	// maxText is the longest id, uid or domain.
 	maxText = catalog.MaxID
 
+	// maxParameters is the most parameters of a query. Each takes much memory, even an
+	// empty one.
+	maxParameters = 32
+
 	// step is how many rules are asked of the catalog at a time.
 	step = 1000
 )
@@ -98,6 +102,9 @@ func (a *api) page(answer *listAnswer, query url.Values, limit int) {
 
 // readQuery reads the parameters of a request, each of which may stand once.
 func readQuery(r *http.Request, known ...string) (url.Values, *envelope.Fault) {
+	if strings.Count(r.URL.RawQuery, "&") >= maxParameters {
+		return nil, envelope.Bad("", fmt.Sprintf("more than %d parameters", maxParameters), "known here are "+strings.Join(known, ", "))
+	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, envelope.Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")

@@ -37,8 +37,8 @@ type Sources struct {
 
 // Stats counts decisions of all protocols. It is safe for concurrent use.
 //
-// Names are made of rules, never of what clients send: detailed_metric and
-// value_to_metric add no series. A limit that a descriptor brings is counted as override
+// Names are made of rules, and of what clients send where a rule says detailed_metric or
+// value_to_metric: at most a thousand of the latter, and what comes then counts for the rule. A limit that a descriptor brings is counted as override
 // of its domain. A denied request is charged nothing, and counts as over the limit with
 // what did not fit.
 type Stats struct {
@@ -49,6 +49,8 @@ type Stats struct {
 
 	mu      sync.Mutex // guards missing
 	missing map[string]uint64
+
+	details details
 }
 
 var _ limiter.Observer = (*Stats)(nil)
@@ -57,6 +59,7 @@ var _ limiter.Observer = (*Stats)(nil)
 // Sources that are nil count nothing.
 func New(near float64, sources Sources) *Stats {
 	s := &Stats{near: near, sources: sources, missing: make(map[string]uint64)}
+	s.details.byPath = make(map[string]*counters)
 	s.current.Store(newBoard(nil, nil))
 	return s
 }
@@ -88,7 +91,7 @@ func (s *Stats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 		}
 		if a.Rule == nil {
 			own.count(a, s.near)
-		} else if c := b.of(a.Rule); c != nil {
+		} else if c := s.detailed(b, a.Rule, v, a.Descriptor); c != nil {
 			c.count(a, s.near)
 		}
 	}

@@ -99,7 +99,7 @@ func TestCounters(t *testing.T) {
 		"rate_limit.d.path_/login.ip_10_0_0_1.total_hits": 3, "rate_limit.d.path_/login.ip_10_0_0_1.over_limit": 1,
 		"rate_limit.d.path_/login.ip_10_0_0_1.near_limit": 1, "rate_limit.d.path_/login.ip_10_0_0_1.shadow_mode": 1,
 		"rate_limit.d.two.total_hits": 1, "rate_limit.d.two.within_limit": 1, "rate_limit.d.two_2.total_hits": 1, "rate_limit.d.two_2.within_limit": 1,
-		"rate_limit.d.a_b_c.total_hits": 1, "rate_limit.d.a_b_c.within_limit": 1, "rate_limit.d.a_b_c.near_limit": 1,
+		"rate_limit.d.a_b_c_x.total_hits": 1, "rate_limit.d.a_b_c_x.within_limit": 1, "rate_limit.d.a_b_c_x.near_limit": 1,
 		"rate_limit.none.domain_not_found":                1,
 		"call.should_rate_limit.service_error":            1,
 		"call.should_rate_limit.redis_error":              2,
@@ -195,5 +195,53 @@ func TestNoAllocations(t *testing.T) {
 	v := limiter.Verdict{Domain: "d", Asked: []limiter.Asked{{Rule: d.Table().Rules()[0], Cost: 1, Decision: stint.Decision{Allowed: true, Limit: 10, Remaining: 5}}}}
 	if n := testing.AllocsPerRun(100, func() { d.Decided(&v, -1, nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Names hold values of requests where rules ask for that: all of them, or those of a level,
+// and only so many; what comes then counts for the rule.
+func TestDetails(t *testing.T) {
+	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(`
+domain: d
+descriptors:
+  - key: all
+    descriptors:
+      - key: b
+        detailed_metric: true
+        rate_limit: {unit: hour, requests_per_unit: 9}
+  - key: one
+    value_to_metric: true
+    descriptors:
+      - key: b
+        rate_limit: {unit: hour, requests_per_unit: 9}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(0.8, Sources{})
+	s.Reloaded(table)
+	d := &desk{limiter.New(memory.New(memory.Options{}), table, limiter.Options{Observer: s}), s, t}
+	d.ask("d", "all=x,b=10.0.0.1", 1)
+	d.ask("d", "all=x,b=10.0.0.1", 1)
+	d.ask("d", "one=x,b=y", 1)
+	got := d.counts()
+	for name, want := range map[string]uint64{"rate_limit.d.all_x.b_10_0_0_1.total_hits": 2, "rate_limit.d.one_x.b.total_hits": 1} {
+		if got[name] != want {
+			t.Errorf("%s is %d, want %d, in %v", name, got[name], want, got)
+		}
+	}
+	const more = 100
+	for i := range maxDetails + more - 2 {
+		d.ask("d", fmt.Sprintf("one=%d,b=y", i), 1)
+	}
+	d.ask("d", "all=x,b=10.0.0.1", 1) // one that is known still counts for itself
+	got, details := d.counts(), 0
+	for name := range got {
+		if strings.HasSuffix(name, ".total_hits") && name != "rate_limit.d.one.b.total_hits" {
+			details++
+		}
+	}
+	if details != maxDetails || got["rate_limit.d.one.b.total_hits"] != more || got["rate_limit.d.all_x.b_10_0_0_1.total_hits"] != 3 {
+		t.Errorf("%d names, %d hits of the rule", details, got["rate_limit.d.one.b.total_hits"])
 	}
 }

@@ -46,7 +46,7 @@ const method = "ShouldRateLimit"
 // Counters yields all counters under their names in StatsD.
 func (s *Stats) Counters(yield func(name string, total uint64)) {
 	const limits = "ratelimit.service.rate_limit."
-	for _, c := range s.current.Load().all {
+	for _, c := range s.limits() {
 		for _, one := range statistics {
 			yield(limits+c.path+"."+one.name, one.of(c).Load())
 		}
@@ -61,6 +61,18 @@ func (s *Stats) Counters(yield func(name string, total uint64)) {
 	yield("ratelimit.service.config_load_success", s.loads[1].Load())
 	yield("ratelimit.service.config_load_error", s.loads[0].Load())
 	yield("ratelimit_server."+method+".total_requests", s.calls())
+}
+
+// limits returns the counters of all limits, each name once.
+func (s *Stats) limits() []*counters {
+	b := s.current.Load()
+	all := slices.Clone(b.all)
+	for _, c := range s.details.list() {
+		if b.byPath[c.path] == nil {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func (s *Stats) calls() uint64 {
@@ -115,7 +127,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	show := func(d *prometheus.Desc, value uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 	}
-	for _, limit := range c.current.Load().all {
+	for _, limit := range c.limits() {
 		for _, one := range statistics {
 			show(one.desc, one.of(limit).Load(), limit.domain, limit.keys[0], strings.Join(limit.keys[1:], "."))
 		}

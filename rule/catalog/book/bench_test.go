@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,11 +22,11 @@ func median(times []time.Duration) time.Duration {
 
 // busyTime returns how long this process has been computing.
 func busyTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+	busy, err := xtest.BusyTime()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return busy
 }
 
 // BenchmarkMillion prints what a million rules cost: load-s, the time from the file on

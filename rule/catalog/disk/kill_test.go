@@ -7,12 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"stint/internal/xtest"
@@ -61,8 +59,7 @@ func change(n int, put func(...catalog.Rule) error, remove func(string) error, r
 func writer(path string) error {
 	from, _ := strconv.Atoi(os.Getenv(writerFrom))
 	if room, err := strconv.ParseUint(os.Getenv(writerRoom), 10, 64); err == nil {
-		signal.Ignore(syscall.SIGXFSZ)
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: room, Max: room}); err != nil {
+		if err := xtest.CapFiles(room); err != nil {
 			return err
 		}
 	}

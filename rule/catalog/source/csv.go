@@ -28,7 +28,8 @@ func readCSV(c *collector, r io.Reader) error {
 	if in == nil {
 		return err
 	}
-	records := csv.NewReader(in)
+	lines := &bounded{in: in, fresh: true}
+	records := csv.NewReader(bufio.NewReaderSize(lines, buffered))
 	records.Comment, records.FieldsPerRecord = '#', -1
 	records.TrimLeadingSpace, records.ReuseRecord = true, true
 	t := &table{collector: c, first: true}
@@ -40,13 +41,20 @@ func readCSV(c *collector, r io.Reader) error {
 		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
 			t.first = false
 			t.malformed(wrong)
+			if t.enough() {
+				return nil
+			}
 			continue
+		}
+		if errors.Is(err, errLong) {
+			t.fail(lines.record, fmt.Sprintf("a rule of more than %d bytes", maxLine), "write one rule in each line; perhaps a double quote is not closed")
+			return nil
 		}
 		if err != nil {
 			return err
 		}
 		line, _ := records.FieldPos(0)
-		if err := t.record(line, record); err != nil {
+		if err := t.record(line, record); err != nil || t.enough() {
 			return err
 		}
 	}
@@ -195,4 +203,41 @@ func (t *table) header(line int, record []string) bool {
 		t.columns, t.least = columns, len(columns)
 	}
 	return true
+}
+
+// errLong says that a record is longer than any rule.
+var errLong = errors.New("a record is too long")
+
+// bounded hands on CSV until a record has more than maxLine bytes: package csv would keep
+// all of it, and 40 bytes for each comma.
+type bounded struct {
+	in      *bufio.Reader
+	line    int  // how many have ended
+	record  int  // the line in which the record began
+	size    int  // bytes of the record so far
+	fresh   bool // a line begins, outside of quotes
+	quoted  bool // within double quotes, where a line may end
+	comment bool
+}
+
+// Read reads a part of the text.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	for i, c := range p[:n] {
+		if b.fresh {
+			b.comment, b.size, b.record = c == '#', 0, b.line+1
+		}
+		b.fresh = false
+		switch {
+		case c == '"' && !b.comment:
+			b.quoted = !b.quoted
+		case c == '\n':
+			b.line++
+			b.fresh = !b.quoted
+		}
+		if b.size++; b.size > maxLine {
+			return i, errLong
+		}
+	}
+	return n, err
 }

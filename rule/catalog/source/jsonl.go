@@ -55,7 +55,7 @@ func readLines(c *collector, r io.Reader) error {
 				return err
 			}
 		}
-		if end {
+		if end || c.enough() {
 			return nil
 		}
 	}

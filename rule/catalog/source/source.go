@@ -18,6 +18,10 @@ import (
 // MaxFaults is how many faults are reported; of more, only their number is.
 const MaxFaults = 20
 
+// maxCounted is after how many faults nobody reads on: a file of which every line is wrong
+// is another file.
+const maxCounted = 1000
+
 // Format is how rules are written.
 type Format uint8
 
@@ -149,6 +153,9 @@ func (c *collector) open(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		c.fail(0, "cannot read it: "+wording.Cause(err), "check the path and its permissions")
+		if len(c.faults.List) > 0 && c.more == 0 {
+			c.faults.List[len(c.faults.List)-1].Err = err
+		}
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
@@ -233,12 +240,17 @@ func (c *collector) fail(line int, problem, hint string) {
 	c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Line: line, Problem: problem, Hint: hint})
 }
 
+// enough says whether there are so many faults that nobody reads on.
+func (c *collector) enough() bool { return len(c.faults.List)+c.more > maxCounted }
+
 // count says how many faults there are beside those that are listed.
 func (c *collector) count() {
 	if c.more > 0 {
-		c.faults.List = append(c.faults.List, &rule.Error{
-			File: c.name, Problem: fmt.Sprintf("and %d more faults", c.more), Hint: "mend those above and look again",
-		})
+		problem := fmt.Sprintf("and %d more faults", c.more)
+		if c.enough() {
+			problem = fmt.Sprintf("and more than %d more faults", c.more-1)
+		}
+		c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Problem: problem, Hint: "mend those above and look again"})
 	}
 }
 

@@ -48,6 +48,7 @@ type Server struct {
 	exchanges sync.Pool // of *exchange
 	inFlight  atomic.Int64
 	calls     atomic.Uint64
+	arrive    time.Duration // how long the request of a call may take to arrive
 
 	mu    sync.Mutex   // guards what follows
 	grpc  *grpc.Server // once somebody serves
@@ -66,9 +67,17 @@ type exchange struct {
 // maxKept is the largest request whose memory waits for the next call.
 const maxKept = 64 << 10
 
+// release keeps the memory of a call for the next one, unless that is much.
+func (x *exchange) release() {
+	x.reply = nil
+	if cap(x.request) <= maxKept && x.call.KeepsLittle() {
+		x.server.exchanges.Put(x)
+	}
+}
+
 // New returns a server that puts calls to h. It is not healthy before it is told so.
 func New(h *rls.Handler, options Options) *Server {
-	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer()}
+	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer(), arrive: arrive}
 	s.exchanges.New = func() any { return &exchange{server: s} }
 	s.Ready(false)
 	return s
@@ -96,6 +105,8 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.InTapHandle(s.expect),
 		grpc.ConnectionTimeout(handshake),
 		grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -163,8 +174,9 @@ func (s *Server) end() *grpc.Server {
 
 // Drain accepts no more connections, asks the clients of those there are to go away and
 // waits for their calls until ctx is done. Then it cuts them and says so. Clients that
-// have not said hello are gone at silent, and those that do not go away a second later.
-func (s *Server) Drain(ctx context.Context, silent time.Time) (cut bool) {
+// have not said hello are gone after silent, and those that do not go away a second later.
+// It does not linger: clients are told before their next call.
+func (s *Server) Drain(ctx context.Context, _, silent time.Duration) (cut bool) {
 	s.health.Shutdown()
 	g := s.end()
 	if g == nil {
@@ -175,7 +187,7 @@ func (s *Server) Drain(ctx context.Context, silent time.Time) (cut bool) {
 		defer close(done)
 		g.GracefulStop()
 	}()
-	patience := time.NewTimer(time.Until(silent))
+	patience := time.NewTimer(silent)
 	defer patience.Stop()
 	for all := false; ; {
 		select {
@@ -214,15 +226,15 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.
 	defer s.inFlight.Add(-1)
 	defer s.survive(&answer, &err)
 	x := s.exchanges.Get().(*exchange)
-	if err := read(x); err != nil {
-		s.exchanges.Put(x)
+	if err := arrived(ctx, read(x)); err != nil {
+		x.release()
 		return nil, err
 	}
 	if x.reply, err = s.handler.Decide(ctx, &x.call, x.request); err == nil {
 		err = s.hold(ctx, x)
 	}
 	if err != nil {
-		s.exchanges.Put(x)
+		x.release()
 		return nil, asStatus(err)
 	}
 	return x, nil // the codec gives it back
@@ -269,12 +281,15 @@ func (s *Server) survive(answer *any, err *error) {
 
 func (s *Server) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	defer s.survive(&answer, &err)
+	if err := arrived(ctx, nil); err != nil {
+		return nil, err
+	}
 	return next(ctx, req)
 }
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.survive(nil, &err)
-	return next(srv, stream)
+	return next(srv, &arrivingStream{ServerStream: stream})
 }
 
 // codec takes the bytes of exchanges as they are; the messages of health and reflection
@@ -304,9 +319,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	out := mem.BufferSlice{append(mem.SliceBuffer(nil), x.reply...)}
-	x.reply = nil
-	if cap(x.request) <= maxKept {
-		x.server.exchanges.Put(x)
-	}
+	x.release()
 	return out, nil
 }

@@ -51,6 +51,14 @@ const (
 	// handshake is how long a new connection may take to say hello.
 	handshake = 10 * time.Second
 
+	// arrive is how long the request of a call may take to arrive after its headers. It
+	// is that of HTTP.
+	arrive = 10 * time.Second
+
+	// maxHeader is the most bytes of the headers of a call. Those of Envoy are some
+	// hundred.
+	maxHeader = 64 << 10
+
 	// quickestPing is how often a client may ask whether the server is there. Envoy's
 	// connection_keepalive asks every few seconds where it is switched on.
 	quickestPing = time.Second

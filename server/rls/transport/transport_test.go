@@ -27,7 +27,7 @@ func serve(t *testing.T, s *Server) string {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		s.Drain(context.Background(), time.Now())
+		s.Drain(context.Background(), 0, 0)
 		if err := <-served; err != nil {
 			t.Errorf("serving ended with %v", err)
 		}
@@ -89,7 +89,7 @@ func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if s.Drain(ctx, time.Now()) {
+			if s.Drain(ctx, 0, 0) {
 				t.Error("it was waited for until the end")
 			}
 		})
@@ -99,7 +99,7 @@ func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 // A server that nobody served ends at once, and serves nobody afterwards.
 func TestDrainBeforeServe(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
-	if s.Drain(t.Context(), time.Now()) {
+	if s.Drain(t.Context(), 0, 0) {
 		t.Error("calls were cut")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"stint/internal/setting"
+)
+
+// AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
+// HTTP traffic that are open are answered for a second, or less where all have ended before.
+// The answers tell clients to leave, so that no call is lost on a connection that its client
+// uses within that second.
+const AutoDrainDelay time.Duration = -1
+
+// autoDrainDelay is that second.
+const autoDrainDelay = time.Second
+
+// Stop drains and ends the service: it accepts nothing more, waits for the calls in
+// flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
+// has returned nothing of the service runs but connections to a store that does not answer,
+// which end by themselves, and the counts are in the state file.
+func (a *App) Stop(ctx context.Context) {
+	a.stop.Do(func() { a.end(ctx) })
+}
+
+func (a *App) end(ctx context.Context) {
+	began := time.Now()
+	a.phase.Store(draining)
+	a.log.Info("draining", "delay", setting.DurationOrAuto(&a.config.DrainDelay, AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
+	if a.config.DrainDelay > 0 {
+		for _, l := range a.listeners {
+			l.server.Ready(false)
+		}
+		wait(ctx, a.config.DrainDelay)
+	}
+	a.drain(ctx)
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.keys.Close()
+	a.group.Wait()
+	if a.cancel != nil && a.config.State != "" {
+		a.save(slog.LevelInfo) // nobody decides any more
+	}
+	a.stores.close()
+	a.closeBook()
+	a.phase.Store(stopped)
+	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
+}
+
+// drain drains the listeners, all at once but for those by which the end can be watched.
+func (a *App) drain(ctx context.Context) {
+	var linger time.Duration
+	if a.config.DrainDelay == AutoDrainDelay {
+		linger = autoDrainDelay
+	}
+	var traffic sync.WaitGroup
+	for _, l := range a.listeners {
+		if !l.watches() {
+			traffic.Go(func() { a.drainOne(ctx, l, linger) })
+		}
+	}
+	traffic.Wait()
+	for _, l := range a.listeners {
+		if l.watches() {
+			a.drainOne(ctx, l, 0)
+		}
+	}
+}
+
+// drainOne drains a listener within DrainTimeout after it has lingered.
+func (a *App) drainOne(ctx context.Context, l *listener, linger time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, linger+a.config.DrainTimeout)
+	defer cancel()
+	if l.server.Drain(ctx, linger, silence) {
+		l.log.Warn("calls in flight were cut")
+	}
+	a.metrics.Listener(l.setting, false)
+}
+
+// wait waits for d, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

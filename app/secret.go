@@ -1,0 +1,154 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"stint/internal/wording"
+	"stint/rule"
+)
+
+// leastSecret is how many bytes a namespace secret has at least.
+const leastSecret = 16
+
+const secretHint = "put 32 random bytes there, the same on every node: openssl rand -hex 32 > FILE"
+
+// openSecret finds the secret under which values of api_key and cookie stand in keys: that of
+// the file that is named; where nobody else counts with this process one of its own, which is
+// kept beside the state file if there is one. Nodes that share counts without a file have
+// none, as they could not agree on one.
+func (a *App) openSecret() error {
+	c := &a.config
+	var secret []byte
+	var err error
+	switch {
+	case c.NamespaceSecretFile != "":
+		secret, err = c.readSecret(c.NamespaceSecretFile, "namespace-secret-file")
+	case c.shares():
+		return nil
+	case c.State != "":
+		secret, err = a.ownSecret(a.state + ".secret")
+	default:
+		secret = newSecret()
+	}
+	if err == nil {
+		a.secret = rule.NewKeySecret(secret)
+	}
+	return err
+}
+
+// shares says whether other processes may count under the keys of this one.
+func (c *Config) shares() bool { return c.Store != "memory" || c.Gossip.Addr != "" }
+
+// readSecret takes a secret out of a file.
+func (c *Config) readSecret(name, which string) ([]byte, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, c.at(which, "cannot read the namespace secret "+name+": "+wording.Cause(err), "check the path and its permissions")
+	}
+	data = bytes.TrimSpace(data)
+	if len(data) < leastSecret {
+		return nil, c.at(which, fmt.Sprintf("the namespace secret in %s has %d bytes, and needs at least %d", name, len(data), leastSecret), secretHint)
+	}
+	return data, nil
+}
+
+// ownSecret takes the secret out of the file beside the state file. Where there is none yet it
+// is made, and keepSecret writes it when the service starts.
+func (a *App) ownSecret(name string) ([]byte, error) {
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return a.config.readSecret(name, "state")
+	}
+	a.unkept = newSecret()
+	return a.unkept, nil
+}
+
+// keepSecret writes a secret that was made beside the state file.
+func (a *App) keepSecret() error {
+	if a.unkept == nil {
+		return nil
+	}
+	c, name := &a.config, a.state+".secret"
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = f.Write(a.unkept)
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	if err != nil {
+		return c.at("state", "cannot keep the namespace secret in "+name+": "+wording.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
+	}
+	a.log.Info("namespace secret made; counts of api_key and cookie values begin anew, as their keys are hashed under it", "file", name)
+	return nil
+}
+
+// newSecret returns a secret that nobody can guess, in text.
+func newSecret() []byte { return []byte(rand.Text() + rand.Text()) }
+
+// checkSecret compares the secret with the one under which other nodes hash keys in the
+// server, and with keep leaves its fingerprint there if there is none. Where they differ this
+// process must not go on: it would count apart from them.
+func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	own, left := "", ""
+	if a.secret != nil {
+		own = a.secret.Fingerprint()
+	}
+	if keep {
+		left = own
+	}
+	kept, first, err := s.shared.KeepSecret(ctx, left)
+	if err != nil {
+		if !s.warned.Swap(true) {
+			a.log.Warn("cannot compare the namespace secret with that of the store; it is tried again", "store", s.name, "error", err,
+				"hint", "let this user GET and SET the key "+a.config.Namespace+":secret")
+		}
+		return
+	}
+	s.compared.Store(keep)
+	switch {
+	case kept == "" && !keep:
+	case first:
+		a.log.Info("namespace secret is new to the store; counts of api_key and cookie values begin anew, as their keys are hashed under it", "store", s.name)
+	case kept == own:
+	case own == "":
+		a.giveUp(a.config.at("namespace-secret-file", "the keys in "+s.name+" are hashed under a namespace secret, and this node has none",
+			"give this node the file that the others have; or stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
+	default:
+		a.giveUp(a.config.at("namespace-secret-file", "another namespace secret is in use in "+s.name,
+			"give all nodes the same file; to change the secret stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
+	}
+}
+
+// giveUp ends the service, or keeps it from starting.
+func (a *App) giveUp(err error) {
+	select {
+	case a.failed <- err:
+	default: // it ends already
+	}
+}
+
+// refusal returns why the service must not start, nil for nothing.
+func (a *App) refusal() error {
+	select {
+	case err := <-a.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// warnOfSecret logs that keys hold hashes that can be tried out.
+func (a *App) warnOfSecret(table *rule.Table) {
+	if a.secret == nil && table.HoldsSecrets() {
+		a.log.Warn("keys hold api_key and cookie values as their SHA-256: who reads the store can try out short ones",
+			"hint", "give every node the same --namespace-secret-file; counts of these keys then begin anew once")
+	}
+}

@@ -1,0 +1,21 @@
+package app
+
+import "runtime/debug"
+
+// Version returns the version of the module, and of its source where it has none.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "(devel)"
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				v = "(devel " + setting.Value[:min(12, len(setting.Value))] + ")"
+			}
+		}
+	}
+	return v
+}

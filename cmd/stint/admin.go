@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// adminText is what help says of all commands over the admin API.
+const adminText = `
+It asks the service at --admin: host:port, https://host:port or unix:PATH, else
+STINT_ADMIN, else 127.0.0.1:8082. Where the service wants a token, give --admin-token-file, or
+STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE in the environment. With --json the answer
+is printed as the service gave it. The status is 1 where the service cannot be asked or
+refuses.`
+
+// keyText is what help says of commands about a key.
+const keyText = `
+Each KEY=VALUE is an entry of the descriptor, in the order of the rules. --body takes
+the body of a check in their place, for several descriptors or a limit of its own.
+
+`
+
+func adminCommands() []command {
+	return []command{
+		{
+			name: "inspect", args: "[flags] KEY=VALUE...", summary: "show what a key has used", run: runInspect, flags: keyFlagsText("inspect"),
+			text: "Shows the limits that apply to a descriptor and what its key has used of each. It takes nothing.\n" +
+				keyText + "  stint inspect --domain api user=42\n" + adminText,
+		},
+		{
+			name: "reset", args: "[flags] KEY=VALUE...", summary: "forget what a key has used", run: runReset, flags: keyFlagsText("reset"),
+			text: "Forgets what a descriptor's key has used, of all limits that apply to it.\n" +
+				keyText + "  stint reset --domain api user=42\n" + adminText,
+		},
+		{
+			name: "limits", args: "[flags]", summary: "show the limits in force", run: runLimits, flags: adminFlagsText("limits"),
+			text: "Shows the limits that a service has in force, by domain.\n" + adminText,
+		},
+		{
+			name: "health", args: "[flags]", summary: "say whether a service is ready", run: runHealth, flags: adminFlagsText("health"),
+			text: "Says whether a service accepts calls, with which rules and which store. The status is 1 where it\ndoes not.\n" + adminText,
+		},
+	}
+}
+
+// adminCall is how a service is asked.
+type adminCall struct {
+	addr, token, tokenFile string
+	ca, cert, key          string // files of TLS
+	json                   bool
+
+	domain, body string // of commands about a key
+}
+
+func (c *adminCall) flagSet(name string) *pflag.FlagSet {
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.StringVar(&c.addr, "admin", "", "`ADDR` of the admin listener, host:port, https://host:port or unix:PATH (default 127.0.0.1:8082)")
+	flags.StringVar(&c.token, "admin-token", "", "`TOKEN` to send; others of this machine can see it in the list of processes")
+	flags.StringVar(&c.tokenFile, "admin-token-file", "", "`FILE` that holds the token")
+	flags.StringVar(&c.ca, "admin-ca", "", "`FILE` of the authority that signed the certificate of the service; asks over TLS")
+	flags.StringVar(&c.cert, "admin-cert", "", "`FILE` of a certificate to show, where the service wants one")
+	flags.StringVar(&c.key, "admin-key", "", "`FILE` of its private key")
+	flags.BoolVar(&c.json, "json", false, "print the answer as JSON")
+	return flags
+}
+
+func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&c.domain, "domain", "", "`DOMAIN` of the rules")
+	flags.StringVar(&c.body, "body", "", "`FILE` with the body of a check, - for standard input")
+	return flags
+}
+
+func adminFlagsText(name string) func() string {
+	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(helpWidth) }
+}
+
+func keyFlagsText(name string) func() string {
+	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(helpWidth) }
+}
+
+// maxAnswer is the most bytes that are read of an answer.
+const maxAnswer = 64 << 20
+
+// adminTimeout is how long a service may take to answer.
+const adminTimeout = 30 * time.Second
+
+// ask puts a request to the service and returns the status and the answer.
+func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	to, err := c.target()
+	if err != nil {
+		return 0, nil, err
+	}
+	token, err := c.bearer()
+	if err != nil {
+		return 0, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, to.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, &usageError{"--admin: " + to.name + " is not an address", "write host:port, https://host:port or unix:PATH"}
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := to.client().Do(r)
+	if err != nil {
+		return 0, nil, to.unreachable(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, &refusal{to.name + " broke off its answer: " + err.Error(), "ask again"}
+	}
+	return answer.StatusCode, text, nil
+}
+
+// bearer returns the token to send; "" for none.
+func (c *adminCall) bearer() (string, error) {
+	file := c.tokenFile
+	switch given := os.Getenv("STINT_ADMIN_TOKEN"); {
+	case c.token != "":
+		return c.token, nil
+	case file == "" && given != "":
+		return given, nil
+	case file == "":
+		file = os.Getenv("STINT_ADMIN_TOKEN_FILE")
+	}
+	if file == "" {
+		return "", nil
+	}
+	token, err := os.ReadFile(file)
+	if err != nil {
+		return "", &refusal{"cannot read the token: " + err.Error(), "name a file that holds it"}
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// get asks, and turns what the service refuses into an error.
+func (c *adminCall) get(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	status, text, err := c.ask(ctx, method, path, body)
+	if err != nil || status == http.StatusOK {
+		return text, err
+	}
+	return nil, refused(status, text)
+}
+
+// refused is the error of an answer.
+func refused(status int, text []byte) error {
+	var e struct {
+		Error struct{ Message string } `json:"error"`
+	}
+	if err := json.Unmarshal(text, &e); err != nil || e.Error.Message == "" {
+		hint := "is this the --admin address of a Stint?"
+		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // words of net/http
+			hint = "it speaks TLS: write https://HOST:PORT, or give --admin-ca FILE"
+		}
+		return &refusal{fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint}
+	}
+	problem, hint, _ := strings.Cut(e.Error.Message, "; ")
+	if status == http.StatusUnauthorized {
+		hint = "give --admin-token-file FILE, or STINT_ADMIN_TOKEN in the environment"
+	}
+	return &refusal{fmt.Sprintf("the service answered %d: %s", status, problem), hint}
+}
+
+// checkBody is the body of a check.
+type checkBody struct {
+	Domain      string       `json:"domain"`
+	Descriptors []descriptor `json:"descriptors"`
+}
+
+type descriptor struct {
+	Entries []entry `json:"entries"`
+}
+
+type entry struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// question returns the body that a command about a key sends.
+func (c *adminCall) question(s streams, args []string) ([]byte, error) {
+	switch {
+	case c.body != "" && (len(args) > 0 || c.domain != ""):
+		return nil, &usageError{"--body stands beside KEY=VALUE or --domain", "give one of the two"}
+	case c.body == "-":
+		return io.ReadAll(io.LimitReader(s.in, maxAnswer))
+	case c.body != "":
+		text, err := os.ReadFile(c.body)
+		if err != nil {
+			return nil, &refusal{"cannot read the body: " + err.Error(), "name a file, or - for standard input"}
+		}
+		return text, nil
+	case len(args) == 0 || c.domain == "":
+		return nil, &usageError{"a domain and a KEY=VALUE are needed", "write such as --domain api user=42, or --body FILE"}
+	}
+	d := descriptor{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, &usageError{fmt.Sprintf("%q is not KEY=VALUE", arg), "write such as user=42; user= for an empty value"}
+		}
+		d.Entries = append(d.Entries, entry{key, value})
+	}
+	return json.Marshal(checkBody{c.domain, []descriptor{d}})
+}
+
+// noArguments refuses what follows the flags.
+func noArguments(flags *pflag.FlagSet) error {
+	if flags.NArg() > 0 {
+		return &usageError{flags.Name() + " takes flags only, not " + flags.Arg(0), "see stint help " + flags.Name()}
+	}
+	return nil
+}

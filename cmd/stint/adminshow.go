@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// shownLimit is what is shown of a limit's numbers.
+type shownLimit struct {
+	Algorithm string  `json:"algorithm"`
+	Requests  *uint32 `json:"requests"`
+	Per       string  `json:"per"`
+	Burst     *uint32 `json:"burst"`
+}
+
+func (l *shownLimit) String() string {
+	if l.Requests == nil {
+		return l.Algorithm
+	}
+	text := fmt.Sprintf("%s %d per %s", l.Algorithm, *l.Requests, l.Per)
+	if l.Burst != nil {
+		text += fmt.Sprintf(" burst %d", *l.Burst)
+	}
+	return text
+}
+
+func runInspect(ctx context.Context, s streams, args []string) error {
+	var answer struct {
+		Limits []struct {
+			Rule         string
+			Shadow       bool
+			Config       shownLimit
+			Limit, Used  *int64
+			Remaining    *int64
+			ResetAfterMS int64 `json:"reset_after_ms"`
+			Degraded     bool
+		}
+	}
+	return aboutKey(ctx, s, "inspect", args, &answer, func(w io.Writer) {
+		if len(answer.Limits) == 0 {
+			fmt.Fprintln(w, "no limit applies to this key")
+			return
+		}
+		fmt.Fprintln(w, "RULE\tUSED\tREMAINING\tRESET\tLIMIT")
+		for _, l := range answer.Limits {
+			used, remaining := "-", "-"
+			if l.Used != nil {
+				used, remaining = fmt.Sprintf("%d of %d", *l.Used, *l.Limit), fmt.Sprint(*l.Remaining)
+			}
+			notes := ""
+			if l.Shadow {
+				notes += " (shadow)"
+			}
+			if l.Degraded {
+				notes += " (the store did not answer)"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", orDash(l.Rule), used, remaining,
+				time.Duration(l.ResetAfterMS)*time.Millisecond, &l.Config, notes)
+		}
+	})
+}
+
+func runReset(ctx context.Context, s streams, args []string) error {
+	var answer struct{ Limits []struct{ Rule string } }
+	return aboutKey(ctx, s, "reset", args, &answer, func(w io.Writer) {
+		if len(answer.Limits) == 0 {
+			fmt.Fprintln(w, "no limit applies to this key: nothing was reset")
+		}
+		for _, l := range answer.Limits {
+			fmt.Fprintln(w, "reset: "+orDash(l.Rule))
+		}
+	})
+}
+
+func orDash(name string) string {
+	if name == "" {
+		return "-"
+	}
+	return name
+}
+
+// aboutKey runs a command about a key: its answer is printed as it is, or read into
+// answer and shown.
+func aboutKey(ctx context.Context, s streams, name string, args []string, answer any, show func(io.Writer)) error {
+	var c adminCall
+	flags := c.keyFlags(name)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	body, err := c.question(s, flags.Args())
+	if err != nil {
+		return err
+	}
+	text, err := c.get(ctx, http.MethodPost, "/v1/"+name, body)
+	if err != nil {
+		return err
+	}
+	return c.show(s.out, text, answer, show)
+}
+
+// show prints an answer: as it is, or read into answer and shown in columns.
+func (c *adminCall) show(out io.Writer, text []byte, answer any, show func(io.Writer)) error {
+	if c.json {
+		fmt.Fprintln(out, strings.TrimSpace(string(text)))
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return &refusal{"the service answered what this version does not know: " + err.Error(), "see it with --json"}
+	}
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	show(columns)
+	return columns.Flush()
+}
+
+func runLimits(ctx context.Context, s streams, args []string) error {
+	var c adminCall
+	flags := c.flagSet("limits")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := noArguments(flags); err != nil {
+		return err
+	}
+	text, err := c.get(ctx, http.MethodGet, "/v1/limits", nil)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Rules   int
+		Domains []struct {
+			Domain string
+			Rules  []struct {
+				Name, File string
+				Line       int
+				Shadow     bool
+				shownLimit
+			}
+		}
+	}
+	return c.show(s.out, text, &answer, func(w io.Writer) {
+		if answer.Rules == 0 {
+			fmt.Fprintln(w, "no rules are in force")
+			return
+		}
+		fmt.Fprintln(w, "DOMAIN\tRULE\tLIMIT\tPLACE")
+		for _, d := range answer.Domains {
+			for _, r := range d.Rules {
+				shadow := ""
+				if r.Shadow {
+					shadow = " (shadow)"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.shownLimit, shadow, r.File, r.Line)
+			}
+		}
+	})
+}
+
+func runHealth(ctx context.Context, s streams, args []string) error {
+	var c adminCall
+	flags := c.flagSet("health")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := noArguments(flags); err != nil {
+		return err
+	}
+	status, text, err := c.ask(ctx, http.MethodGet, "/readyz", nil)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK && status != http.StatusServiceUnavailable {
+		return refused(status, text)
+	}
+	var answer struct {
+		Ready  bool
+		Reason string
+		Rules  struct {
+			Hash        string
+			ReloadError string `json:"reload_error"`
+			Count       int
+		}
+		Store struct{ Kind, Error string }
+	}
+	err = c.show(s.out, text, &answer, func(w io.Writer) {
+		if answer.Ready {
+			fmt.Fprintln(w, "ready")
+		} else {
+			fmt.Fprintln(w, "not ready: "+answer.Reason)
+		}
+		fmt.Fprintf(w, "rules\t%d\t%s\n", answer.Rules.Count, answer.Rules.Hash)
+		if answer.Rules.ReloadError != "" {
+			fmt.Fprintf(w, "reload refused\t%s\n", answer.Rules.ReloadError)
+		}
+		fmt.Fprintf(w, "store\t%s\t%s\n", answer.Store.Kind, answer.Store.Error)
+	})
+	if err == nil && status != http.StatusOK {
+		return errFaults // it was shown
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// measured says that a test named frugalTest in the package bounds what the decoders of a
+// file allocate for each byte of their input.
+const (
+	measured   = "measured"
+	frugalTest = "TestDecodersAreFrugal"
+)
+
+// decoders are all files that decode bytes, with how the memory for them is bounded:
+// measured; "by FOLDER", a package whose test puts its inputs through this file; or a
+// reason why strangers cannot send what it decodes. Whoever adds a decoder adds it here,
+// with its test if it faces a socket.
+var decoders = map[string]string{
+	"server/rls/wire.go":                   measured,
+	"server/rls/json_request.go":           measured,
+	"server/rls/json.go":                   measured,
+	"server/rls/transport/grpc.go":         "by server/rls", // it copies a request once, which that test counts
+	"server/httpapi/authquery.go":          measured,
+	"server/httpapi/carrier.go":            measured,
+	"server/httpapi/decode.go":             measured,
+	"server/httpapi/inspect.go":            measured,
+	"server/httpapi/load.go":               measured,
+	"server/ruleapi/api.go":                measured,
+	"server/ruleapi/import.go":             measured,
+	"server/ruleapi/list.go":               measured,
+	"rule/catalog/source/csv.go":           measured, // imports
+	"rule/catalog/source/jsonl.go":         measured,
+	"coord/gossip/wire.go":                 measured,
+	"internal/query/query.go":              measured,
+	"internal/token/token.go":              measured,
+	"internal/device/device.go":            "takes cookies of one length only",
+	"rule/action/identity.go":              "decodes one header into fewer bytes than it has",
+	"internal/token/jwks.go":               "a key set, of an address that the rules name, is at most 1 MiB",
+	"internal/token/fetch.go":              "a key set, of an address that the rules name, is at most 1 MiB",
+	"coord/gossip/members/key.go":          "a file of the operator",
+	"log.go":                               "a state, which a store of ours wrote",
+	"rule/catalog/source/ratelimiter4j.go": "files of the operator; imports over HTTP know no such format",
+	"rule/catalog/disk/encode.go":          "a file that this program wrote",
+	"rule/decode_http.go":                  "files of the operator",
+	"rule/denial/template.go":              "files of the operator",
+	"replay/input.go":                      "files of the operator",
+	"store/memory/file.go":                 "a file that this program wrote",
+	"store/memory/snapshot_load.go":        "a file that this program wrote",
+	"store/redis/redisurl/url.go":          "a setting",
+	"cmd/stint/bench.go":                   "answers of the service that the user measures",
+	"cmd/stint/admin.go":                   "at most 64 MiB of a service that the user names",
+	"cmd/stint/adminshow.go":               "at most 64 MiB of a service that the user names",
+}
+
+// decoding are the calls by which bytes are decoded: of a package, any package for "".
+var decoding = map[string][]string{
+	"json":     {"NewDecoder", "Unmarshal"},
+	"io":       {"ReadAll"},
+	"jsonbody": {"Read", "Objects"},
+	"url":      {"ParseQuery", "QueryUnescape", "PathUnescape"},
+	"csv":      {"NewReader"},
+	"bufio":    {"NewReader", "NewReaderSize", "NewScanner"},
+	"binary":   {"Uvarint", "Varint", "ReadUvarint"},
+	"xml":      {"Unmarshal", "NewDecoder"},
+	"gob":      {"NewDecoder"},
+	"proto":    {"Unmarshal"},
+	"data":     {"CopyTo"}, // what grpc-go received
+	"":         {"DecodeString", "ParseWithClaims", "ParseUnverified", "ParseForm", "ParseMultipartForm", "Cookies"},
+}
+
+// decodes says whether a call decodes bytes.
+func decodes(call *ast.CallExpr) bool {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, name := selector(call.Fun)
+	return slices.Contains(decoding[pkg], name) || slices.Contains(decoding[""], sel.Sel.Name)
+}
+
+// unlistedDecoders reports files that decode and are not in the list, files of the list
+// that do not, and tests that the list names and that are not there.
+func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
+	seen := map[string]bool{}
+	tests := map[string]bool{}
+	for _, p := range t.pkgs {
+		helper := p.module != "." || strings.HasSuffix(p.name, "test") || below(p.dir, "examples") || below(p.dir, "docs") || below(p.dir, "internal/crowd") ||
+			below(p.dir, "internal/trace") || below(p.dir, "internal/xtest")
+		for _, f := range p.files {
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Name.Name == frugalTest {
+					tests[p.dir] = true
+				}
+			}
+			if f.test || helper {
+				continue
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok && decodes(call) {
+					seen[f.path] = true
+				}
+				return true
+			})
+		}
+	}
+	for file := range seen {
+		if list[file] == "" {
+			faults = append(faults, file+" decodes bytes and is not listed: add it to decoders, with a test "+frugalTest+" if strangers can send them")
+		}
+	}
+	for file, how := range list {
+		dir, by := strings.CutPrefix(how, "by ")
+		if !by {
+			dir = path.Dir(file)
+		}
+		switch {
+		case !seen[file]:
+			faults = append(faults, file+" is listed and decodes nothing")
+		case (by || how == measured) && !tests[dir]:
+			faults = append(faults, fmt.Sprintf("%s has no %s, which is to measure %s", dir, frugalTest, file))
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
+// Every decoder that faces a socket is measured.
+func TestDecoders(t *testing.T) {
+	repo, err := load(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range unlistedDecoders(repo, decoders) {
+		t.Error(fault)
+	}
+}
+
+// A decoder that is added is missed, and so is one that is gone or has lost its test.
+func TestDecodersAreMissed(t *testing.T) {
+	const decoder = "package a\n\nfunc f(b []byte) { _ = json.Unmarshal(b, nil) }\n"
+	const test = "package a\n\nfunc TestDecodersAreFrugal() {}\n"
+	for _, tt := range []struct {
+		files src
+		list  map[string]string
+		want  string
+	}{
+		{src{"a/a.go": decoder}, nil, "a/a.go decodes bytes and is not listed"},
+		{src{"a/a.go": "package a\n"}, map[string]string{"a/a.go": measured}, "a/a.go is listed and decodes nothing"},
+		{src{"a/a.go": decoder}, map[string]string{"a/a.go": measured}, "a has no TestDecodersAreFrugal"},
+		{src{"a/a.go": decoder, "b/b.go": "package b\n", "b/b_test.go": "package b\n\nfunc TestDecodersAreFrugal() {}\n"}, map[string]string{"a/a.go": "by b"}, ""},
+		{src{"a/a.go": decoder, "a/a_test.go": test}, map[string]string{"a/a.go": measured}, ""},
+		{src{"a/a.go": decoder}, map[string]string{"a/a.go": "a file of the operator"}, ""},
+	} {
+		small, err := load(tt.files.fs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(unlistedDecoders(small, tt.list), "; ")
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.files, got, tt.want)
+		}
+	}
+}

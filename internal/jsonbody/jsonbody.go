@@ -1,0 +1,451 @@
+// Package jsonbody reads the JSON bodies of requests strictly, and without copying what
+// stands in them.
+package jsonbody
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+
+	"stint/internal/envelope"
+	"stint/internal/wording"
+)
+
+// Scanner reads JSON (RFC 8259) from a body, strictly: names are compared exactly
+// and stand once, strings are valid UTF-8 without lone surrogates, so that two
+// different requests can never mean the same key.
+//
+// The strings it returns are parts of the body, unescaped where they stand: they
+// live as long as the body is left alone, and the body is changed by reading it.
+// That saves a copy of every string.
+type Scanner struct {
+	Data []byte
+	Pos  int // of the next byte to read
+}
+
+// Depths is how deep Objects counts.
+const Depths = 5
+
+// Objects returns how many objects begin at each depth of a body that was not read yet:
+// n[1] is the body itself, n[3] an object in an array in it. Callers make room for what
+// they decode by these numbers, once, because slices that grow by append cost several
+// times their size. In a body that is no JSON the numbers may be wrong.
+func Objects(body []byte) (n [Depths + 1]int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		c := body[i]
+		if quoted {
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
+			}
+			continue
+		}
+		switch c {
+		case '"':
+			quoted = true
+		case '{', '[':
+			if depth++; c == '{' && depth <= Depths {
+				n[depth]++
+			}
+		case '}', ']':
+			depth--
+		}
+		if depth < 0 {
+			return n
+		}
+	}
+	return n
+}
+
+// Space skips white space and returns the next byte, 0 at the end.
+func (s *Scanner) Space() byte {
+	for s.Pos < len(s.Data) {
+		switch c := s.Data[s.Pos]; c {
+		case ' ', '\t', '\r', '\n':
+			s.Pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// End refuses anything but white space after the value.
+func (s *Scanner) End() *envelope.Fault {
+	if s.Space(); s.Pos < len(s.Data) {
+		return envelope.BadAt(s.Pos, "something follows the JSON object", "send one object and nothing after it")
+	}
+	return nil
+}
+
+// Object reads an object whose fields are among names, calls each with the index
+// of every field to read its value, and returns which fields were there as bits.
+func (s *Scanner) Object(names []string, each func(field int) *envelope.Fault) (uint64, *envelope.Fault) {
+	if c := s.Space(); c != '{' {
+		return 0, s.Mismatch("an object")
+	}
+	s.Pos++
+	if s.Space() == '}' {
+		s.Pos++
+		return 0, nil
+	}
+	var seen uint64
+	for {
+		field, f := s.name(names, seen)
+		if f != nil {
+			return seen, f
+		}
+		seen |= 1 << field
+		if f := each(field); f != nil {
+			return seen, f.In(names[field])
+		}
+		if more, f := s.next('}'); !more {
+			return seen, f
+		}
+	}
+}
+
+// name reads the name of a field and its colon.
+func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
+	if c := s.Space(); c != '"' {
+		return 0, s.Unexpected("a field in double quotes")
+	}
+	start := s.Pos
+	name, f := s.Text()
+	if f != nil {
+		return 0, f
+	}
+	field := -1
+	for i, known := range names {
+		if name == known {
+			field = i
+			break
+		}
+	}
+	switch {
+	case field < 0:
+		return 0, envelope.BadAt(start, "unknown field "+wording.Quote(name), "known here are "+strings.Join(names, ", "))
+	case seen&(1<<field) != 0:
+		return 0, envelope.BadAt(start, "given twice", "give it once").In(names[field])
+	case s.Space() != ':':
+		return 0, s.Unexpected("a colon after the name of a field").In(names[field])
+	}
+	s.Pos++
+	return field, nil
+}
+
+// Array reads an array and calls each for every element to read it.
+func (s *Scanner) Array(each func(i int) *envelope.Fault) (int, *envelope.Fault) {
+	if c := s.Space(); c != '[' {
+		return 0, s.Mismatch("an array")
+	}
+	s.Pos++
+	if s.Space() == ']' {
+		s.Pos++
+		return 0, nil
+	}
+	for n := 0; ; {
+		if f := each(n); f != nil {
+			return n, f.InElement(n)
+		}
+		n++
+		if more, f := s.next(']'); !more {
+			return n, f
+		}
+	}
+}
+
+// next reads a comma, or the bracket that closes.
+func (s *Scanner) next(closing byte) (more bool, f *envelope.Fault) {
+	switch s.Space() {
+	case ',':
+		s.Pos++
+		return true, nil
+	case closing:
+		s.Pos++
+		return false, nil
+	}
+	return false, s.Unexpected("a comma or " + strconv.QuoteRune(rune(closing)))
+}
+
+// Text reads a string.
+func (s *Scanner) Text() (string, *envelope.Fault) {
+	if c := s.Space(); c != '"' {
+		return "", s.Mismatch("a string")
+	}
+	s.Pos++
+	start := s.Pos
+	var high byte
+	for s.Pos < len(s.Data) {
+		c := s.Data[s.Pos]
+		high |= c
+		switch {
+		case c == '"':
+			part := s.Data[start:s.Pos]
+			s.Pos++
+			if high >= utf8.RuneSelf && !utf8.Valid(part) {
+				return "", badUTF8(start)
+			}
+			return unsafe.String(unsafe.SliceData(part), len(part)), nil
+		case c == '\\':
+			return s.escaped(start)
+		case c < ' ':
+			return "", envelope.BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+		}
+		s.Pos++
+	}
+	return "", s.Unexpected("the end of a string")
+}
+
+// TextUpTo reads a string of at most so many bytes.
+func (s *Scanner) TextUpTo(most int) (string, *envelope.Fault) {
+	s.Space()
+	start := s.Pos
+	text, f := s.Text()
+	if f == nil && len(text) > most {
+		return "", envelope.BadAt(start, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("send at most %d", most))
+	}
+	return text, f
+}
+
+// Null reads null, and says whether it stood there.
+func (s *Scanner) Null() bool {
+	s.Space()
+	if !strings.HasPrefix(view(s.Data[s.Pos:]), "null") {
+		return false
+	}
+	s.Pos += len("null")
+	return true
+}
+
+// MaxNumber is the longest text of a number.
+const MaxNumber = 400
+
+// Number reads the text of a number, whatever it is made of: nothing else begins with
+// what it begins with.
+func (s *Scanner) Number() (string, *envelope.Fault) {
+	if c := s.Space(); c != '-' && (c < '0' || c > '9') {
+		return "", s.Mismatch("a number")
+	}
+	start := s.Pos
+	for s.Pos < len(s.Data) && strings.IndexByte("+-.eE0123456789", s.Data[s.Pos]) >= 0 {
+		s.Pos++
+	}
+	if s.Pos-start > MaxNumber {
+		return "", envelope.BadAt(start, fmt.Sprintf("a number of %d characters", s.Pos-start), fmt.Sprintf("write at most %d", MaxNumber))
+	}
+	return view(s.Data[start:s.Pos]), nil
+}
+
+// escaped reads the rest of a string from its first escape on, and moves what
+// follows down over it. What an escape means is never longer than the escape.
+func (s *Scanner) escaped(start int) (string, *envelope.Fault) {
+	to := s.Pos
+	for s.Pos < len(s.Data) {
+		c := s.Data[s.Pos]
+		switch {
+		case c == '"':
+			part := s.Data[start:to]
+			s.Pos++
+			if !utf8.Valid(part) {
+				return "", badUTF8(start)
+			}
+			return unsafe.String(unsafe.SliceData(part), len(part)), nil
+		case c == '\\':
+			r, f := s.escape()
+			if f != nil {
+				return "", f
+			}
+			to += utf8.EncodeRune(s.Data[to:s.Pos], r)
+		case c < ' ':
+			return "", envelope.BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+		default:
+			s.Data[to] = c
+			to++
+			s.Pos++
+		}
+	}
+	return "", s.Unexpected("the end of a string")
+}
+
+func badUTF8(offset int) *envelope.Fault {
+	return envelope.BadAt(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
+}
+
+// escape reads one escape, a pair of surrogates as one.
+func (s *Scanner) escape() (rune, *envelope.Fault) {
+	start := s.Pos
+	s.Pos += 2
+	if s.Pos > len(s.Data) {
+		return 0, envelope.BadAt(start, "the body ends within an escape", "send the whole of it")
+	}
+	c := s.Data[s.Pos-1]
+	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), nil
+	}
+	if c != 'u' {
+		return 0, envelope.BadAt(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
+	}
+	r, ok := s.hex()
+	if ok && utf16.IsSurrogate(r) {
+		var low rune
+		if pair := s.Pos+1 < len(s.Data) && s.Data[s.Pos] == '\\' && s.Data[s.Pos+1] == 'u'; pair {
+			s.Pos += 2
+			low, ok = s.hex()
+		}
+		if r = utf16.DecodeRune(r, low); ok && r == utf8.RuneError {
+			return 0, envelope.BadAt(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
+		}
+	}
+	if !ok {
+		return 0, envelope.BadAt(start, `\u without four hex digits`, "write it such as \\u00e9")
+	}
+	return r, nil
+}
+
+// hex reads four hex digits.
+func (s *Scanner) hex() (rune, bool) {
+	if len(s.Data)-s.Pos < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s.Data[s.Pos : s.Pos+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	s.Pos += 4
+	return r, true
+}
+
+// Whole reads a whole number from 0 to 2^32-1. How it is written does not matter:
+// 1000, 1e3 and 1000.0 are one number, as JSON Schema has it.
+func (s *Scanner) Whole(hint string) (uint32, *envelope.Fault) {
+	s.Space()
+	start := s.Pos
+	written, f := s.Number()
+	if f != nil {
+		return 0, f
+	}
+	n, plain := uint64(0), 0
+	for ; plain < len(written) && written[plain]-'0' <= 9; plain++ {
+		if n < 1<<40 {
+			n = n*10 + uint64(written[plain]-'0')
+		}
+	}
+	ok := n < 1<<32 && (len(written) == 1 || written[0] != '0')
+	if plain < len(written) {
+		n, ok = wholeOf(written)
+	}
+	if !ok {
+		shown := strings.Clone(written[:min(len(written), 30)])
+		return 0, envelope.BadAt(start, shown+" is not a whole number from 0 to 4294967295", hint)
+	}
+	return uint32(n), nil
+}
+
+// wholeOf returns the value of a JSON number that is not written in digits alone,
+// exactly, and whether it is a number, whole, and from 0 to 2^32-1.
+func wholeOf(text string) (uint64, bool) {
+	text, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent, scaled := cutAny(text, "eE")
+	digits, fraction, pointed := strings.Cut(mantissa, ".")
+	if digits == "" || len(digits) > 1 && digits[0] == '0' || pointed && fraction == "" || !allDigits(digits+fraction) {
+		return 0, false
+	}
+	scale := int64(0)
+	if scaled {
+		unsigned := exponent
+		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
+			unsigned = exponent[1:]
+		}
+		if unsigned == "" || !allDigits(unsigned) {
+			return 0, false
+		}
+		// A longer one is cut to the largest, which is too far for any body's digits.
+		scale, _ = strconv.ParseInt(exponent, 10, 32)
+	}
+	scale -= int64(len(fraction))
+	significant := strings.TrimLeft(digits+fraction, "0")
+	if significant == "" {
+		return 0, true
+	}
+	trimmed := strings.TrimRight(significant, "0")
+	scale += int64(len(significant) - len(trimmed))
+	if negative || scale < 0 || int64(len(trimmed))+scale > 10 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(trimmed+strings.Repeat("0", int(scale)), 10, 32)
+	return n, err == nil
+}
+
+// cutAny is strings.Cut at the first of some characters.
+func cutAny(text, chars string) (before, after string, found bool) {
+	if i := strings.IndexAny(text, chars); i >= 0 {
+		return text[:i], text[i+1:], true
+	}
+	return text, "", false
+}
+
+func allDigits(text string) bool {
+	return strings.Trim(text, "0123456789") == ""
+}
+
+// Truth reads true or false.
+func (s *Scanner) Truth() (bool, *envelope.Fault) {
+	s.Space()
+	rest := s.Data[s.Pos:]
+	switch {
+	case strings.HasPrefix(view(rest), "true"):
+		s.Pos += len("true")
+		return true, nil
+	case strings.HasPrefix(view(rest), "false"):
+		s.Pos += len("false")
+		return false, nil
+	}
+	return false, s.Mismatch("true or false")
+}
+
+// Mismatch reports a value of another type than the wanted.
+func (s *Scanner) Mismatch(want string) *envelope.Fault {
+	kind := ""
+	switch c := s.Space(); {
+	case c == '{':
+		kind = "an object"
+	case c == '[':
+		kind = "an array"
+	case c == '"':
+		kind = "a string"
+	case c == 't', c == 'f':
+		kind = "true or false"
+	case c == 'n':
+		kind = "null"
+	case c == '-', '0' <= c && c <= '9':
+		kind = "a number"
+	default:
+		return s.Unexpected(want)
+	}
+	return envelope.BadAt(s.Pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
+}
+
+// Unexpected reports text that is no JSON.
+func (s *Scanner) Unexpected(want string) *envelope.Fault {
+	if s.Pos >= len(s.Data) {
+		return envelope.BadAt(s.Pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
+	}
+	r, _ := utf8.DecodeRune(s.Data[s.Pos:])
+	return envelope.BadAt(s.Pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
+}
+
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

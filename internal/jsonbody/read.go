@@ -1,0 +1,67 @@
+package jsonbody
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"stint/internal/envelope"
+)
+
+// errTooLarge says that a body is larger than it may be.
+var errTooLarge = errors.New("body too large")
+
+// Read appends the body of r to buf. It reads no more than one byte above most, and makes
+// room as the bytes arrive: who announces a large body and does not send it costs nothing.
+func Read(buf []byte, r *http.Request, most int) ([]byte, error) {
+	for r.ContentLength <= int64(most) && len(buf) <= most {
+		if len(buf) == cap(buf) {
+			buf = grown(buf, r.ContentLength)
+		}
+		n, err := r.Body.Read(buf[len(buf):min(cap(buf), most+1)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, errTooLarge
+}
+
+// grown returns a full buffer with room for as much again, or for what is announced where
+// that is less. One byte more is where the end is found.
+func grown(buf []byte, announced int64) []byte {
+	size := max(512, 2*len(buf))
+	if n := int(announced) + 1; n > len(buf) && n < size {
+		size = n
+	}
+	larger := make([]byte, len(buf), size)
+	copy(larger, buf)
+	return larger
+}
+
+// Unreadable answers a body that did not arrive, or is larger than most bytes.
+func Unreadable(err error, most int) *envelope.Fault {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return TooLarge(most)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &envelope.Fault{
+			Status: http.StatusRequestTimeout, Code: envelope.Timeout,
+			Problem: "the body did not arrive in time", Hint: "send it at once",
+		}
+	}
+	return envelope.Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
+}
+
+// TooLarge answers a body of more than most bytes.
+func TooLarge(most int) *envelope.Fault {
+	return &envelope.Fault{
+		Status: http.StatusRequestEntityTooLarge, Code: envelope.TooLarge,
+		Problem: fmt.Sprintf("the body is larger than %d bytes", most), Hint: "send several requests",
+	}
+}

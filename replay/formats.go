@@ -1,0 +1,70 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint/internal/accesslog"
+)
+
+// formatCounter counts lines by their format.
+type formatCounter [accesslog.ALB + 1]int64
+
+// counts returns the formats that were met, most lines first.
+func (c *formatCounter) counts() []FormatCount {
+	var met []FormatCount
+	for _, f := range accesslog.Formats {
+		if c[f] > 0 {
+			met = append(met, FormatCount{f.ID(), f.String(), c[f]})
+		}
+	}
+	slices.SortStableFunc(met, func(a, b FormatCount) int { return cmp.Compare(b.Lines, a.Lines) })
+	return met
+}
+
+// FormatText names the formats that were met, with their lines where there are several.
+func (r *Report) FormatText() string {
+	names := make([]string, len(r.Formats))
+	for i, f := range r.Formats {
+		names[i] = f.Name
+		if len(r.Formats) > 1 {
+			names[i] += ": " + thousands(f.Lines)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownFormats names all formats.
+func knownFormats() string {
+	names := make([]string, len(accesslog.Formats))
+	for i, f := range accesslog.Formats {
+		names[i] = f.String()
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// UnreadableError says that too few lines could be parsed to believe a report.
+type UnreadableError struct{ Problem, Hint string }
+
+// Error returns the problem. The hint stands apart.
+func (e *UnreadableError) Error() string { return e.Problem }
+
+// Readable returns an [*UnreadableError] where no line could be parsed, or fewer than
+// half of them, and nil otherwise.
+func (r *Report) Readable() error {
+	hint := "known formats are " + knownFormats() + "; the report shows the first lines that are none"
+	switch {
+	case r.Lines == 0:
+		return &UnreadableError{"the log has no lines", "check that the file is the one that the server writes"}
+	case r.Nameless*2 > r.Lines:
+		hint = "let Envoy set X-Forwarded-For (use_remote_address: true), or log %DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% in its place"
+	case r.Parsed*2 >= r.Lines:
+		return nil
+	}
+	if r.Parsed == 0 {
+		return &UnreadableError{fmt.Sprintf("none of %s could be parsed", count(r.Lines, "line", "lines")), hint}
+	}
+	return &UnreadableError{fmt.Sprintf("only %s of %s could be parsed, fewer than half", thousands(r.Parsed), count(r.Lines, "line", "lines")), hint}
+}

@@ -1,0 +1,95 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint/rule"
+)
+
+// renamedDomains returns for each new domain the one that is gone and has most places of limits in
+// common with it. At least half of the places of both must be the same.
+func renamedDomains(old, now *rule.Table) map[*rule.Domain]*rule.Domain {
+	renamed, taken := map[*rule.Domain]*rule.Domain{}, map[*rule.Domain]bool{}
+	for _, n := range now.Domains() {
+		if old.Domain(n.Name()) != nil {
+			continue
+		}
+		most := 0
+		for _, o := range old.Domains() {
+			if now.Domain(o.Name()) != nil || taken[o] {
+				continue
+			}
+			if common := placesInCommon(o, n); common > most {
+				renamed[n], most = o, common
+			}
+		}
+		if o := renamed[n]; o != nil {
+			taken[o] = true
+		}
+	}
+	return renamed
+}
+
+// placesInCommon returns how many limited nodes of two domains stand at the same place, or 0 if
+// these are less than half of either domain's.
+func placesInCommon(old, now *rule.Domain) int {
+	was, is := limited(old.Nodes()), limited(now.Nodes())
+	places := map[string]bool{}
+	for _, n := range was {
+		places[pathOf(n)] = true
+	}
+	common := 0
+	for _, n := range is {
+		if places[pathOf(n)] {
+			common++
+		}
+	}
+	if 2*common < max(len(was), len(is)) {
+		return 0
+	}
+	return common
+}
+
+// renaming returns the change of a new domain that takes the place of another.
+func renaming(o, n *rule.Domain, now *rule.Table) Change {
+	change := whole(n, now, Stricter, "a domain of its own now")
+	change.Effects = append(change.Effects, Anew)
+	change.Text += fmt.Sprintf("; it takes the place of %q, and the domain is part of every key: all counts begin anew, each key has its whole limit again, once", o.Name())
+	return change
+}
+
+// renamed says whether two rules stand in domains of different names.
+func (d *difference) renamed() bool { return d.was.Domain != d.is.Domain }
+
+// sameName says whether two rules are called the same within their domains.
+func sameName(a, b *rule.Rule) bool {
+	return a.Given == b.Given && (a.Given != "" || strings.TrimPrefix(a.Name, a.Domain) == strings.TrimPrefix(b.Name, b.Domain))
+}
+
+// samePlace says whether two rules have the same keys within their domains, as far as their
+// names tell.
+func samePlace(a, b *rule.Rule) bool {
+	return a.Domain != b.Domain && sameName(a, b) && samePath(a, b)
+}
+
+// samePath says whether the way to two rules is the same in their keys.
+func samePath(a, b *rule.Rule) bool {
+	return slices.EqualFunc(a.Path, b.Path, func(x, y rule.Level) bool {
+		return x.Key == y.Key && x.Value == y.Value && x.Wildcard == y.Wildcard && x.Shared == y.Shared
+	})
+}
+
+// otherKey returns why a rule counts under another key than the one before it.
+func (d *difference) otherKey() string {
+	switch {
+	case d.was.Given == d.is.Given || !samePath(d.was, d.is):
+		return "counted under another key"
+	case d.was.Given == "":
+		return "named, and the name is part of the key"
+	case d.is.Given == "":
+		return "no longer named, and the name is part of the key"
+	}
+	return "renamed, and the name is part of the key"
+}

@@ -1,0 +1,85 @@
+package envoystats
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"stint/limiter"
+	"stint/rule"
+)
+
+// maxDetails is how many names may be made of what clients send.
+const maxDetails = 1000
+
+// details are the counters whose names hold values of requests.
+type details struct {
+	mu     sync.RWMutex // guards what follows
+	byPath map[string]*counters
+	all    []*counters
+}
+
+// detailed returns the counters of a rule for a request: those with its values in their
+// names, where the rule asks for that, and there is room for more of them.
+func (s *Stats) detailed(b *board, r *rule.Rule, v *limiter.Verdict, descriptor int) *counters {
+	plain := b.of(r)
+	if plain == nil || r.Index < 0 || !isDetailed(r) {
+		return plain
+	}
+	entries, keys := v.Entries(descriptor), make([]string, len(r.Path))
+	size := len(plain.domain)
+	for i := range r.Path {
+		keys[i] = plain.keys[i]
+		if at := &r.Path[i]; (r.DetailedMetric || at.ValueToMetric) && (at.Value == "" || at.Wildcard) && entries[i].Value != "" {
+			keys[i] = clean(at.Key) + "_" + clean(entries[i].Value)
+		}
+		size += 1 + len(keys[i])
+	}
+	if size > maxName*len(keys) {
+		return plain
+	}
+	return s.details.counters(plain, keys)
+}
+
+// isDetailed says whether names of a rule hold values of requests.
+func isDetailed(r *rule.Rule) bool {
+	if r.DetailedMetric {
+		return true
+	}
+	for i := range r.Path {
+		if r.Path[i].ValueToMetric {
+			return true
+		}
+	}
+	return false
+}
+
+// counters returns those of a name, or the plain ones where there are too many.
+func (d *details) counters(plain *counters, keys []string) *counters {
+	path := plain.domain + "." + strings.Join(keys, ".")
+	d.mu.RLock()
+	c := d.byPath[path]
+	d.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.byPath[path] != nil:
+		return d.byPath[path]
+	case len(d.all) >= maxDetails:
+		return plain
+	}
+	c = &counters{domain: plain.domain, keys: keys, path: path}
+	d.byPath[path] = c
+	d.all = append(d.all, c)
+	return c
+}
+
+// list returns all that there are.
+func (d *details) list() []*counters {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Clip(d.all)
+}
