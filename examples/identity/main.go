@@ -1,5 +1,7 @@
 // Command identity limits a server by who asks: a signed token, else an API key, else a
-// device with a signed cookie, else the address.
+// device with a signed cookie, else the address. Nobody checks an API key here, so all that
+// comes from one address has a limit as well: it holds whoever makes up a new key for each
+// request, and whoever collects devices.
 package main
 
 import (
@@ -36,6 +38,7 @@ descriptors:
   - {key: api_key, rate_limit: {requests: 50, per: 1h, algorithm: sliding_log, name: each program}}
   - {key: device, rate_limit: {requests: 20, per: 1h, algorithm: sliding_log, name: each device}}
   - {key: remote_address, rate_limit: {requests: 5, per: 1h, algorithm: sliding_log, name: strangers of an address}}
+  - {key: all_of_address, rate_limit: {requests: 200, per: 1h, algorithm: sliding_log, name: all of an address}}
 http:
   rate_limits:
     - actions:
@@ -44,6 +47,7 @@ http:
             - api_key: {header_name: x-api-key}
             - device: {cookie: {secret_file: device.secret}}
             - remote_address: {}
+    - actions: [{remote_address: {descriptor_key: all_of_address}}]
 `
 
 func main() {
@@ -63,15 +67,24 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	table, err := rule.Load(filepath.Join(folder, "rules.yaml"))
+	handler, err := limited(folder)
 	if err != nil {
 		return err
 	}
-	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-	l := limiter.New(memory.New(memory.Options{}), table, limiter.Options{})
-	server := httptest.NewTLSServer(httplimit.New(l, "who", httplimit.Options{})(hello))
+	server := httptest.NewTLSServer(handler)
 	defer server.Close()
 	return visit(ctx, out, server, issuer)
+}
+
+// limited returns the handler behind the rules of a folder.
+func limited(folder string) (http.Handler, error) {
+	table, err := rule.Load(filepath.Join(folder, "rules.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	l := limiter.New(memory.New(memory.Options{}), table, limiter.Options{})
+	return httplimit.New(l, "who", httplimit.Options{})(hello), nil
 }
 
 // write makes the rules and the files that they name, and returns the key that signs

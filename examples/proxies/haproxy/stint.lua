@@ -2,13 +2,19 @@
 --
 --   http-request lua.stint "/v1/auth?domain=web&wait=60ms"
 --
--- It asks through the frontend stint-auth of the same configuration (abns@stint-auth), whose
--- timeouts are the deadline. A refusal is answered here, with the status, the headers and the
--- body that Stint wants. Otherwise the variable txn.stint says "passes", or "away" where there
--- was no answer in time, and the headers for the client stand in txn.stint_ratelimit,
--- txn.stint_policy, txn.stint_limit, txn.stint_remaining, txn.stint_reset and
--- txn.stint_cookie. A request that cannot be asked about, because its header leaves no room
--- for the question, gets neither: a client can bring that about, so it must not pass.
+-- It asks through the frontend stint-auth of the same configuration, whose socket is named by
+-- the environment (setenv STINT_AUTH) and whose timeouts are the deadline. A refusal is
+-- answered here, with the status, the headers and the body that Stint wants. Otherwise the
+-- variable txn.stint says "passes", or "away" where there was no answer in time, and the
+-- headers for the client stand in txn.stint_ratelimit, txn.stint_policy, txn.stint_limit,
+-- txn.stint_remaining, txn.stint_reset and txn.stint_cookie. A request that cannot be asked about, because its header leaves no room
+-- for the question, gets neither: a client can bring that about, so it must not pass. Nor does
+-- one whose question did not come through that frontend.
+
+local socket = os.getenv("STINT_AUTH")
+if not socket then
+  error("stint.lua: write setenv STINT_AUTH abns@NAME into global, above lua-load-per-thread")
+end
 
 -- What describes the request is written here; what a client sends of it is left out, with
 -- what belongs to its connection and its body.
@@ -61,7 +67,7 @@ local function refuse(txn, answer)
   local reply = txn:reply()
   reply:set_status(answer.status)
   for name, values in pairs(answer.headers) do
-    if name ~= "content-length" and name ~= "connection" and name ~= "date" then
+    if name ~= "content-length" and name ~= "connection" and name ~= "date" and name ~= "x-stint-asked" then
       for _, value in pairs(values) do
         reply:add_header(name, value)
       end
@@ -75,12 +81,12 @@ core.register_action("stint", { "http-req" }, function(txn, path)
   -- The deadline is that of the frontend stint-auth, which always answers; this one is for
   -- the case that HAProxy itself does not.
   local answer = core.httpclient():get({
-    url = "http://stint" .. path, dst = "abns@stint-auth", headers = question(txn), timeout = 10000,
+    url = "http://stint" .. path, dst = socket, headers = question(txn), timeout = 10000,
   })
-  if not answer then
+  if not answer or not answer.headers or not answer.headers["x-stint-asked"] then
     return
   end
-  if answer.headers and answer.headers["x-stint-status"] then
+  if answer.headers["x-stint-status"] then
     return refuse(txn, answer)
   end
   if away[answer.status] then

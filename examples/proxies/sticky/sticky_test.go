@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,7 +87,8 @@ func newCluster(t *testing.T) *cluster {
 	for i := range 4 {
 		n := &node{id: fmt.Sprint(i + 1)}
 		limited := httplimit.Limit(memory.New(memory.Options{Budget: 1 << 20}), limit, httplimit.Options{
-			Key: func(r *http.Request) (string, bool) { key := r.Header.Get("X-Api-Key"); return key, key != "" },
+			Key:     func(r *http.Request) (string, bool) { key := r.Header.Get("X-Api-Key"); return key, key != "" },
+			Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, // the proxies
 		})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		n.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n.asked.Add(1)

@@ -1,0 +1,235 @@
+//go:build linux
+
+// Package original runs the examples and the test scripts of envoyproxy/ratelimit against
+// Stint in its place, behind the real Envoy, as they stand.
+//
+// scripts/fetch-envoy-ratelimit.sh brings them. Their host names and ports are those of
+// containers, so each run has a network and an /etc/hosts of its own.
+package original
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/netns"
+	"stint/internal/proxytest"
+	"stint/internal/xtest"
+)
+
+func TestMain(m *testing.M) { proxytest.Main(m) }
+
+// fetched is where the script brings them.
+const fetched = "../../../.cache/envoy-ratelimit"
+
+var dir = flag.String("original.dir", fetched, "the `folder` with examples and integration-test")
+
+// containers are the services of the compose file, with their networks and what they need.
+type containers struct {
+	t     testing.TB
+	from  string     // the folder that was fetched
+	hosts string     // the file
+	here  *netns.Net // of all but the mock, which has the same ports as the proxy
+	there *netns.Net
+}
+
+// start starts the services as integration-test/docker-compose-integration-test.yml does.
+func start(t testing.TB) *containers {
+	t.Helper()
+	from, err := filepath.Abs(*dir)
+	xtest.Must(t, err)
+	if _, err := os.Stat(filepath.Join(from, "examples")); err != nil {
+		xtest.SkipOrFail(t, "no examples of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
+	}
+	return startFrom(t, from)
+}
+
+// startFrom is start with the files of a folder.
+func startFrom(t testing.TB, from string) *containers {
+	t.Helper()
+	c := &containers{t: t, from: from, hosts: filepath.Join(t.TempDir(), "hosts"), here: netns.New(t), there: netns.New(t)}
+	mock := c.here.Link(0, c.there).There
+	names := "127.0.0.1 localhost redis statsd ratelimit envoy-proxy\n" + mock + " envoy-mock\n"
+	xtest.Must(t, os.WriteFile(c.hosts, []byte(names), 0o644))
+	c.here.Do(c.mustMount)
+
+	c.run(c.here, "127.0.0.1:6379", proxytest.Command{
+		Path: proxytest.Binary(t, "redis-server"), Args: []string{"--port", "6379", "--save", "", "--appendonly", "no"}, Dir: t.TempDir(),
+	})
+	c.run(c.here, "127.0.0.1:9102", proxytest.Command{
+		Path: statsdExporter(t), Args: []string{"--statsd.mapping-config=" + filepath.Join(c.from, "examples/prom-statsd-exporter/conf.yaml")},
+	})
+	c.ratelimit()
+	c.envoy(c.there, "mock", mock+":9999")
+	c.envoy(c.here, "proxy", "127.0.0.1:8888")
+	return c
+}
+
+// mount makes the file the /etc/hosts of a command and of what that starts.
+const mount = `mount --bind "$0" /etc/hosts && exec "$@"`
+
+// inside returns the words that run a command where the names of the services are known.
+func (c *containers) inside(words ...string) []string {
+	return append([]string{"--mount", "sh", "-c", mount, c.hosts}, words...)
+}
+
+// mustMount ends the test where that is not granted.
+func (c *containers) mustMount() {
+	if out, err := exec.Command("unshare", c.inside("true")...).CombinedOutput(); err != nil {
+		xtest.SkipNotGranted(c.t, "an /etc/hosts of its own (CAP_SYS_ADMIN): "+err.Error()+": "+string(out))
+	}
+}
+
+// run runs a service until the test ends, and waits until it listens.
+func (c *containers) run(in *netns.Net, address string, command proxytest.Command) {
+	c.t.Helper()
+	command.Args = c.inside(append([]string{command.Path}, command.Args...)...)
+	command.Path, command.Ready = "unshare", proxytest.Listens(address)
+	in.Do(func() { proxytest.Run(c.t, command) })
+}
+
+// statsdExporter returns where the exporter is that turns StatsD into what Prometheus reads.
+func statsdExporter(t testing.TB) string {
+	t.Helper()
+	path, err := filepath.Abs("../../../.cache/bin/statsd_exporter")
+	xtest.Must(t, err)
+	if _, err := os.Stat(path); err != nil {
+		xtest.SkipOrFail(t, "no statsd_exporter; scripts/install-test-deps.sh installs it")
+	}
+	return path
+}
+
+// envoy runs one of the two Envoys of the examples.
+func (c *containers) envoy(in *netns.Net, node, address string) {
+	c.t.Helper()
+	c.run(in, address, proxytest.Command{Path: proxytest.Binary(c.t, "envoy"), Args: []string{
+		"--service-node", node, "--service-cluster", node, "--config-path", filepath.Join(c.from, "examples/envoy", node+".yaml"),
+		"--concurrency", "1", "--mode", "serve", "--log-level", "error", "--disable-hot-restart",
+	}})
+}
+
+// variable is a line of the environment of the compose file.
+var variable = regexp.MustCompile(`(?m)^\s+- ([A-Z_]+=\S+)$`)
+
+// ratelimit runs Stint in the place of the service, under its name and with its environment.
+func (c *containers) ratelimit() {
+	c.t.Helper()
+	compose, err := os.ReadFile(filepath.Join(c.from, "integration-test/docker-compose-integration-test.yml"))
+	xtest.Must(c.t, err)
+	var environ []string
+	for _, found := range variable.FindAllSubmatch(compose, -1) {
+		environ = append(environ, string(found[1]))
+	}
+	if !slices.Contains(environ, "REDIS_URL=redis:6379") {
+		c.t.Fatalf("the environment of the compose file: %q", environ)
+	}
+	root := c.t.TempDir() // the folder that the compose file mounts
+	xtest.Must(c.t, os.Mkdir(filepath.Join(root, "ratelimit"), 0o755))
+	xtest.Must(c.t, os.Symlink(filepath.Join(c.from, "examples/ratelimit/config"), filepath.Join(root, "ratelimit/config")))
+	name := filepath.Join(c.t.TempDir(), "ratelimit")
+	xtest.Must(c.t, os.Symlink(proxytest.Build(c.t), name))
+	// A script waits for 5 s for what is sent each 10 s where nobody says otherwise.
+	environ = append(environ, "RUNTIME_ROOT="+root, "STATS_FLUSH_INTERVAL=1s")
+	c.run(c.here, "127.0.0.1:8081", proxytest.Command{Path: name, Env: environ})
+}
+
+// tries is how often a script is run where Envoy did not get an answer in time.
+const tries = 5
+
+// script runs one of the scripts, and fails the test where it fails.
+//
+// Envoy waits for 20 ms for an answer, and lets a request pass where there is none. On a busy
+// machine that happens, and Envoy counts it: then a failure says nothing, and the script is
+// run again.
+func (c *containers) script(path string) {
+	c.t.Helper()
+	for range tries {
+		late := c.late()
+		early(c.t)
+		out, err := c.exec("bash", path)
+		if err == nil {
+			return
+		}
+		if c.late() == late {
+			c.t.Errorf("%s: %v:\n%s", filepath.Base(path), err, out)
+			return
+		}
+		c.t.Logf("%s: %v, and Envoy had no answer in time", filepath.Base(path), err)
+		_, err = c.exec("redis-cli", "-h", "redis", "flushall")
+		xtest.Must(c.t, err)
+	}
+	c.t.Errorf("%s: Envoy had no answer in time, %d times", filepath.Base(path), tries)
+}
+
+// exec runs a command beside the services and returns what it prints.
+func (c *containers) exec(words ...string) (out []byte, err error) {
+	c.here.Do(func() { out, err = exec.Command("unshare", c.inside(words...)...).CombinedOutput() })
+	return out, err
+}
+
+// lateness is what Envoy says of a cluster whose requests it let pass without an answer.
+var lateness = regexp.MustCompile(`ratelimit\.error: (\d+)`)
+
+// late returns how many requests Envoy let pass without an answer.
+func (c *containers) late() int {
+	c.t.Helper()
+	out, err := c.exec("curl", "-sf", "http://envoy-proxy:8001/stats?filter=ratelimit.error")
+	xtest.Must(c.t, err)
+	sum := 0
+	for _, found := range lateness.FindAllSubmatch(out, -1) {
+		n, err := strconv.Atoi(string(found[1]))
+		xtest.Must(c.t, err)
+		sum += n
+	}
+	return sum
+}
+
+// early waits until a minute is young enough for what a script asks at once: its limits are
+// per minute.
+func early(t testing.TB) {
+	const most = 45
+	proxytest.Until(t, "a young minute", func() bool { return time.Now().Second() < most })
+}
+
+// Every script of the original passes with Stint in its place. Those that wait for the next
+// minute have a stack each, so that they wait at the same time. Stint is a process of its own
+// that the race detector does not see, so a run without it is enough.
+func TestScripts(t *testing.T) {
+	xtest.Long(t)
+	if xtest.Race {
+		return
+	}
+	scripts, err := filepath.Glob(filepath.Join(*dir, "integration-test/scripts/*.sh"))
+	xtest.Must(t, err)
+	if len(scripts) == 0 {
+		xtest.SkipOrFail(t, "no scripts of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
+	}
+	var quick []string
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		xtest.Must(t, err)
+		if !strings.Contains(string(text), "\nsleep 60\n") {
+			quick = append(quick, path)
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			start(t).script(path)
+		})
+	}
+	t.Run("quick", func(t *testing.T) {
+		t.Parallel()
+		c := start(t)
+		for _, path := range quick {
+			c.script(path)
+		}
+	})
+	t.Logf("%d scripts, of which %d are quick", len(scripts), len(quick))
+}
