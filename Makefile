@@ -17,7 +17,7 @@ GOTESTFLAGS ?=
 BENCH ?= .
 
 .PHONY: run demo test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
-	examples test-api tidy-check deps tools clean help unit-servers
+	examples vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
@@ -71,9 +71,15 @@ bench-test: ## build the other modules and run their tests
 	$(EACH) --but-root go vet ./...
 	$(EACH) --but-root go test $(GOTESTFLAGS) ./...
 
+vet-systems: ## go vet of the root module for the other systems and widths that people build for
+	for system in windows/amd64 darwin/arm64 linux/386; do \
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go vet ./...; \
+	done
+
+# In short form: unit runs the same tests in full.
 examples: ## compile and run the examples, and check their rule files
 	go vet ./examples/...
-	go test $(GOTESTFLAGS) ./examples/...
+	go test -short $(GOTESTFLAGS) ./examples/...
 	go run ./cmd/stint check examples/rules/*.yaml examples/catalog/*
 
 test-api: ## run schemathesis with docs/openapi.yaml against a running server
