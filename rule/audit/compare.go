@@ -39,6 +39,10 @@ type Change struct {
 	Line    int      `json:"line,omitempty"`
 	Text    string   `json:"text"`
 	Why     string   `json:"why,omitempty"` // why the effect is Other
+
+	// WaitMS is how many milliseconds a key that is used up waits at most for one unit, rounded up;
+	// nil where the numbers stay, or where the counts begin anew.
+	WaitMS *int64 `json:"wait_ms,omitempty"`
 }
 
 // Compare tells what changes for whom when one table takes the place of another. It
@@ -97,6 +101,7 @@ type comparison struct {
 	old, now *rule.Domain
 	pairs    map[[2]*rule.Rule]bool // that were compared
 	changes  []Change
+	renamed  *renamedKey // the key being compared was renamed; nil if not
 }
 
 // note adds a change that concerns the whole domain.
@@ -172,7 +177,12 @@ type candidate struct {
 // level compares what becomes of descriptors whose next entry is one of the levels'.
 func (c *comparison) level(before []rule.Entry, labels []string, old, now []*rule.Node) {
 	keys, nodes := byKey(now, old)
+	outer, renamed := c.renamed, renamedKeys(keys, nodes)
+	defer func() { c.renamed = outer }()
 	for _, key := range keys {
+		if c.renamed = renamed[key]; c.renamed == nil {
+			c.renamed = outer
+		}
 		seen := map[[2]*rule.Node]bool{}
 		for _, v := range candidates(key, nodes[key]) {
 			entries := append(slices.Clone(before), rule.Entry{Key: key, Value: v.value})
@@ -316,10 +326,12 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 		change.Rule, change.File, change.Line = is.Name, is.File, is.Line
 		change.Effects, change.Why = []Effect{denying(is, Stricter)}, whyHarmless(is)
 		change.Text = fmt.Sprintf("now limited by %s: %s", is.Name, is.Summary())
+		c.renamed.comes(&change, is)
 	case is == nil:
 		change.Was, change.File, change.Line = was.Name, was.File, was.Line
 		change.Effects, change.Why = []Effect{denying(was, Looser)}, whyHarmless(was)
 		change.Text = fmt.Sprintf("no longer limited by %s: %s", was.Name, was.Summary())
+		c.renamed.goes(&change)
 	default:
 		change.Was, change.Rule, change.File, change.Line = was.Name, is.Name, is.File, is.Line
 		d := difference{was: was, is: is}
@@ -330,7 +342,7 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 			}
 			d.other(whyNames, "answers and metrics call it otherwise")
 		}
-		change.Effects = d.all()
+		change.Effects, change.WaitMS = d.all(), d.waitMS
 		d.explain(&change)
 		change.Text = strings.Join(d.texts, "; ")
 		if was.Name != is.Name && !(d.renamed() && sameName(was, is)) {

@@ -63,6 +63,36 @@ func TestCompare(t *testing.T) {
 		"unlimited":       {limit("u", ten), limit("u", "unlimited: true"), []string{"looser: u: fixed_window 10 per 1m -> unlimited"}},
 		"a limit is gone": {limit("u", ten) + limit("v", ten), limit("v", ten), []string{"looser: u: no longer limited by d/u: fixed_window 10 per 1m"}},
 		"a limit is new":  {limit("v", ten), limit("v", ten) + limit("u", ten), []string{"stricter: u: now limited by d/u: fixed_window 10 per 1m"}},
+		"a renamed key": {limit("u", ten), limit("v", ten), []string{
+			`stricter, anew: v: now limited by d/v: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
+			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
+		}},
+		"a renamed key above others": {
+			"- {key: u, descriptors: [{key: p, value: a, rate_limit: {" + ten + "}}, {key: p, rate_limit: {requests: 5, per: 1m}}]}",
+			"- {key: v, descriptors: [{key: p, value: a, rate_limit: {" + ten + "}}, {key: p, rate_limit: {requests: 4, per: 1m}}]}",
+			[]string{
+				`stricter, anew: v, p=a: now limited by d/v/p=a: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
+				`stricter, anew: v, p: now limited by d/v/p: fixed_window 4 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 4 again, once`,
+				`looser: u, p=a: no longer limited by d/u/p=a: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
+				`looser: u, p: no longer limited by d/u/p: fixed_window 5 per 1m (requests that still say "u" are not limited by it, see "v")`,
+			},
+		},
+		"a renamed key below another": {
+			"- {key: t, descriptors: " + "[{key: u, value: 'a*', rate_limit: {" + ten + "}}]}", "- {key: t, descriptors: [{key: v, value: 'a*', rate_limit: {" + ten + "}}]}",
+			[]string{
+				`stricter, anew: t, v=a*: now limited by d/t/v=a*: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
+				`looser: t, u=a*: no longer limited by d/t/u=a*: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
+			},
+		},
+		"two keys are renamed": {limit("u", ten) + limit("v", "requests: 5, per: 1h"), limit("w", "requests: 5, per: 1h") + limit("x", ten), []string{
+			`stricter, anew: w: now limited by d/w: fixed_window 5 per 1h; the key "w" takes the place of "v", and counts are kept by key: they begin anew, each has up to 5 again, once`,
+			`stricter, anew: x: now limited by d/x: fixed_window 10 per 1m; the key "x" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
+			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "x")`,
+			`looser: v: no longer limited by d/v: fixed_window 5 per 1h (requests that still say "v" are not limited by it, see "w")`,
+		}},
+		"another key with other numbers": {limit("u", ten), limit("v", "requests: 5, per: 1h"), []string{
+			"stricter: v: now limited by d/v: fixed_window 5 per 1h", "looser: u: no longer limited by d/u: fixed_window 10 per 1m",
+		}},
 		"a value of its own": {limit("u", ten), limit("u", ten) + limit("u=vip", "requests: 20, per: 1m"), []string{
 			"looser, anew: u=vip: by d/u=vip, and not by d/u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once); counted under another key: each has up to 20 again, once",
 		}},

@@ -20,6 +20,7 @@ type difference struct {
 	effects []Effect
 	texts   []string
 	why     []string // why an effect is Other
+	waitMS  *int64   // see Change
 }
 
 func (d *difference) add(effect Effect, format string, args ...any) {
@@ -149,8 +150,9 @@ func (d *difference) anew(entries []rule.Entry) {
 	case d.was.Limit.Algorithm() != d.is.Limit.Algorithm():
 		d.add(Anew, "counted by another algorithm: each key has up to %d again, once", most)
 	default:
-		if text := waitText(d.was, d.is); text != "" {
-			d.texts = append(d.texts, text)
+		if wait, carried := waitAfter(d.was, d.is); carried {
+			ms := int64((wait + time.Millisecond - 1) / time.Millisecond)
+			d.texts, d.waitMS = append(d.texts, waitText(wait)), &ms
 		}
 	}
 	if was, is := strings.Join(d.was.ShardBy, ", "), strings.Join(d.is.ShardBy, ", "); was != is {

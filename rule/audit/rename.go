@@ -60,6 +60,76 @@ func renaming(o, n *rule.Domain, now *rule.Table) Change {
 	return change
 }
 
+// renamedKey is a key of descriptors that takes the place of another one.
+type renamedKey struct{ old, now string }
+
+// renamedKeys returns, by both names, the keys of a level that take the place of others: one key is
+// new and one is gone, and at least half of the limits of both stand at the same place below it
+// and have the same numbers.
+func renamedKeys(keys []string, nodes map[string][2][]*rule.Node) map[string]*renamedKey {
+	renamed := map[string]*renamedKey{}
+	for _, now := range keys {
+		if len(nodes[now][1]) > 0 {
+			continue
+		}
+		is, most := limitsBelow(nodes[now][0]), 0
+		var best *renamedKey
+		for _, old := range keys {
+			if len(nodes[old][0]) > 0 || renamed[old] != nil {
+				continue
+			}
+			was, common := limitsBelow(nodes[old][1]), 0
+			for place := range is {
+				if was[place] {
+					common++
+				}
+			}
+			if 2*common >= max(len(was), len(is)) && common > most {
+				best, most = &renamedKey{old: old, now: now}, common
+			}
+		}
+		if best != nil {
+			renamed[best.old], renamed[best.now] = best, best
+		}
+	}
+	return renamed
+}
+
+// limitsBelow returns the limits of nodes of one key and of all below them, each with its place,
+// which leaves out that key.
+func limitsBelow(level []*rule.Node) map[string]bool {
+	all := map[string]bool{}
+	if len(level) == 0 {
+		return all
+	}
+	depth := len(level[0].Path) - 1
+	for _, n := range limited(level) {
+		path := slices.Clone(n.Path[depth:])
+		path[0].Key = ""
+		place := pathOf(&rule.Node{Path: path})
+		for _, r := range n.Rules {
+			all[place+": "+limitOf(r)] = true
+		}
+	}
+	return all
+}
+
+// comes completes the change of a rule that is new: its counts begin anew if its key was renamed.
+func (k *renamedKey) comes(change *Change, is *rule.Rule) {
+	if k == nil || whyHarmless(is) != "" {
+		return
+	}
+	change.Effects = append(change.Effects, Anew)
+	change.Text += fmt.Sprintf("; the key %q takes the place of %q, and counts are kept by key: they begin anew, each has up to %d again, once", k.now, k.old, is.Stored.Most())
+}
+
+// goes completes the change of a rule that is gone.
+func (k *renamedKey) goes(change *Change) {
+	if k != nil {
+		change.Text += fmt.Sprintf(" (requests that still say %q are not limited by it, see %q)", k.old, k.now)
+	}
+}
+
 // renamed says whether two rules stand in domains of different names.
 func (d *difference) renamed() bool { return d.was.Domain != d.is.Domain }
 

@@ -10,15 +10,19 @@ import (
 	"stint/rule"
 )
 
-// waitText says how long a key that is used up is denied after the numbers of its limit
-// changed. It returns "" where the state is not carried over, or the new limit denies all or
-// nobody.
-func waitText(was, is *rule.Rule) string {
+// waitAfter returns how long a key that is used up is denied at most after the numbers of its
+// limit changed. It returns false where the state is not carried over, or the new limit denies
+// all or nobody.
+func waitAfter(was, is *rule.Rule) (time.Duration, bool) {
 	a, b := was.Stored, is.Stored
 	if sameNumbers(a, b) || a.Algorithm() != b.Algorithm() || a.Algorithm() == stint.Unlimited || a.Most() == 0 || b.Most() == 0 || is.Shadow {
-		return ""
+		return 0, false
 	}
-	wait := longestWait(a, b)
+	return longestWait(a, b), true
+}
+
+// waitText describes what waitAfter returns.
+func waitText(wait time.Duration) string {
 	if wait == 0 {
 		return "a key that is used up passes at once"
 	}

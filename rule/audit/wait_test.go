@@ -35,9 +35,13 @@ func TestCompareWaits(t *testing.T) {
 		"sliding window whose untouched key is full": {"requests: 10, per: 1d, algorithm: sliding_window, start: full", "requests: 10, per: 1s, algorithm: sliding_window, start: full", "waits at most 1.001s" + reset},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := changes(audit.Compare(parse(t, "old.yaml", descriptors(limit("u", tt.old))), parse(t, "new.yaml", descriptors(limit("u", tt.now)))))
+			all := audit.Compare(parse(t, "old.yaml", descriptors(limit("u", tt.old))), parse(t, "new.yaml", descriptors(limit("u", tt.now))))
+			got := changes(all)
 			if len(got) != 1 || !strings.HasSuffix(got[0], "; a key that is used up "+tt.want) {
-				t.Errorf("got\n%s\nwant ... a key that is used up %s", strings.Join(got, "\n"), tt.want)
+				t.Fatalf("got\n%s\nwant ... a key that is used up %s", strings.Join(got, "\n"), tt.want)
+			}
+			if ms := all[0].WaitMS; ms == nil || time.Duration(*ms)*time.Millisecond != waits(t, tt.want) {
+				t.Errorf("wait of %v ms, want %s", ms, tt.want)
 			}
 		})
 	}
@@ -51,12 +55,27 @@ func TestCompareWaits(t *testing.T) {
 		"unlimited":              {"requests: 10, per: 1m", "unlimited: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := changes(audit.Compare(parse(t, "old.yaml", descriptors(limit("u", tt.old))), parse(t, "new.yaml", descriptors(limit("u", tt.now)))))
-			if len(got) != 1 || strings.Contains(got[0], "used up") {
+			all := audit.Compare(parse(t, "old.yaml", descriptors(limit("u", tt.old))), parse(t, "new.yaml", descriptors(limit("u", tt.now))))
+			got := changes(all)
+			if len(got) != 1 || strings.Contains(got[0], "used up") || all[0].WaitMS != nil {
 				t.Errorf("got\n%s", strings.Join(got, "\n"))
 			}
 		})
 	}
+}
+
+// waits returns the time that the text of a change says, 0 for none.
+func waits(t *testing.T, text string) time.Duration {
+	_, text, waits := strings.Cut(text, "waits at most ")
+	if !waits {
+		return 0
+	}
+	text, _, _ = strings.Cut(text, ",")
+	wait, err := time.ParseDuration(strings.NewReplacer("1d", "24h", "2d", "48h").Replace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait
 }
 
 // No key waits longer than a change says, whenever it was used up and the numbers changed.
@@ -81,13 +100,7 @@ func TestCompareWaitsEnough(t *testing.T) {
 			return "requests: " + strconv.Itoa(int(s.Requests)) + ", per: " + duration.Text(s.Per) + ", algorithm: " + word
 		}
 		got := strings.Join(changes(audit.Compare(parse(t, "old.yaml", descriptors(limit("u", words(was)))), parse(t, "new.yaml", descriptors(limit("u", words(is)))))), "\n")
-		said := time.Duration(0)
-		if _, text, waits := strings.Cut(got, "waits at most "); waits {
-			text, _, _ = strings.Cut(text, ",")
-			if said, err = time.ParseDuration(strings.NewReplacer("1d", "24h", "2d", "48h").Replace(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		said := waits(t, got)
 		old, now := stint.MustLimit(was), stint.MustLimit(is)
 		for range 20 {
 			at := stint.At(time.Date(2026, 1, 1, 0, 0, random.IntN(30*86400), 1000*random.IntN(1e6), time.UTC))
