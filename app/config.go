@@ -17,6 +17,7 @@ import (
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
+	"stint/store/refusals"
 )
 
 // Config says how to run the service. [DefaultConfig] returns the defaults, which
@@ -92,6 +93,11 @@ type Config struct {
 	// the memory of this process until its retry time is over; on by default, see package
 	// refusals. Off: every decision asks the store. It costs a connection and at most 16 MiB.
 	RememberRefusals bool
+
+	// RememberRefusalsFor (remember-refusals-for) is the longest that such an answer is used; a
+	// second by default. So long a key stays denied that somebody deletes in the store by hand.
+	// Shorter, and each process asks more often about a key that is denied all the time.
+	RememberRefusalsFor time.Duration
 
 	// Gossip are the settings of how nodes tell each other, for the latter.
 	Gossip Gossip
@@ -241,28 +247,29 @@ type Config struct {
 // DefaultConfig returns the configuration of a service that nobody configured.
 func DefaultConfig() Config {
 	return Config{
-		RulesFiles:       filesYAML,
-		CatalogDomain:    "api",
-		Unmatched:        unmatchedAllow,
-		Store:            "memory",
-		Memory:           memory.DefaultBudget,
-		StoreTimeout:     10 * time.Millisecond,
-		SyncInterval:     eventual.DefaultInterval,
-		Namespace:        redis.DefaultNamespace,
-		RememberRefusals: true,
-		StateInterval:    30 * time.Second,
-		AuthWait:         httpapi.DefaultWait,
-		HTTP:             "127.0.0.1:8080",
-		GRPC:             "127.0.0.1:8081",
-		RLS:              defaultRLS(),
-		Stats:            defaultStats(),
-		Admin:            "127.0.0.1:8082",
-		SocketMode:       0o600,
-		MaxConnections:   16_384,
-		DrainDelay:       AutoDrainDelay,
-		DrainTimeout:     20 * time.Second,
-		LogFormat:        "text",
-		LogLevel:         "info",
+		RulesFiles:          filesYAML,
+		CatalogDomain:       "api",
+		Unmatched:           unmatchedAllow,
+		Store:               "memory",
+		Memory:              memory.DefaultBudget,
+		StoreTimeout:        10 * time.Millisecond,
+		SyncInterval:        eventual.DefaultInterval,
+		Namespace:           redis.DefaultNamespace,
+		RememberRefusals:    true,
+		RememberRefusalsFor: refusals.DefaultMaxAge,
+		StateInterval:       30 * time.Second,
+		AuthWait:            httpapi.DefaultWait,
+		HTTP:                "127.0.0.1:8080",
+		GRPC:                "127.0.0.1:8081",
+		RLS:                 defaultRLS(),
+		Stats:               defaultStats(),
+		Admin:               "127.0.0.1:8082",
+		SocketMode:          0o600,
+		MaxConnections:      16_384,
+		DrainDelay:          AutoDrainDelay,
+		DrainTimeout:        20 * time.Second,
+		LogFormat:           "text",
+		LogLevel:            "info",
 	}
 }
 
@@ -320,6 +327,9 @@ func (c *Config) check() error {
 	}
 	if c.SyncInterval < time.Millisecond {
 		return c.at("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
+	}
+	if c.RememberRefusalsFor < time.Millisecond {
+		return c.at("remember-refusals-for", "nothing is remembered for less than a millisecond", "write a time such as 1s, or remember-refusals: false")
 	}
 	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err

@@ -18,7 +18,7 @@ var groups = []struct {
 	words []string
 }{
 	{"Rules", []string{"rules", "rules-", "catalog", "catalog-", "unmatched", "records"}},
-	{"Where counts are kept", []string{"store", "store-", "memory", "state", "state-", "namespace", "namespace-", "remember-refusals"}},
+	{"Where counts are kept", []string{"store", "store-", "memory", "state", "state-", "namespace", "namespace-", "remember-refusals", "remember-refusals-for"}},
 	{"How nodes agree", []string{"sync-interval", "gossip", "gossip-"}},
 	{"Listeners", []string{"http", "http-", "grpc", "admin", "admin-", "resp", "resp-", "tls-", "socket-", "unix-", "max-connections", "trusted-proxies", "pprof"}},
 	{"gRPC", []string{"grpc-", "rls-"}},

@@ -9,7 +9,7 @@ import (
 // notices of other processes too.
 func (a *App) remember(s *server) *refusals.Store {
 	return refusals.New(s.guarded, refusals.Options{
-		Notices: s.shared, Divided: s.shared.Divided(),
+		Notices: s.shared, Divided: s.shared.Divided(), MaxAge: a.config.RememberRefusalsFor,
 		OnChange: func(up bool, reason error) { a.noticesChanged(s, up, reason) },
 	})
 }

@@ -139,6 +139,60 @@ func TestHotDeniedKey(t *testing.T) {
 	}
 }
 
+// calls is how often a test lets Redis be asked: five times of what is promised.
+func calls(promised time.Duration, every time.Duration) int64 { return 5 * (int64(promised/every) + 1) }
+
+// A key that is denied all the time costs Redis about one call a second, by its own count; and
+// whoever deletes the key by hand, or empties the server, frees it within a second.
+func TestEmptiedByHand(t *testing.T) {
+	t.Parallel()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
+	server := redistest.Start(t)
+	s := recalling(t, server.URL(), "hand", nil)
+	ask := func() bool {
+		call := stint.Call{Takes: []stint.Take{{Key: "hot", Limit: limit, Cost: 3}}}
+		xtest.Must(t, s.Decide(t.Context(), &call))
+		return call.Results[0].Allowed
+	}
+	for _, by := range [][]string{{"DEL", "hand:sliding_log:hot"}, {"FLUSHALL"}} {
+		if !ask() {
+			t.Fatalf("denied before %s", by)
+		}
+		ask() // is denied, and remembered
+		ctx, cancel := context.WithCancel(t.Context())
+		before, answered := scripts(server), s.Stats().Answered
+		var passed atomic.Int64
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				for ctx.Err() == nil && passed.Load() == 0 {
+					if ask() {
+						passed.Add(1)
+					}
+				}
+			})
+		}
+		const watched = 3 * time.Second
+		<-time.After(watched) // what Redis is asked meanwhile is counted
+		asked, free := scripts(server)-before, passed.Load()
+		server.Do(by...)
+		began := time.Now()
+		redistest.Until(t, "the key is free", func() bool { return passed.Load() > 0 })
+		took := time.Since(began)
+		cancel()
+		callers.Wait()
+		t.Logf("%s: %d calls of %d went to Redis in %v; free after %v", by[0], asked, s.Stats().Answered-answered, watched, took)
+		if free != 0 || asked == 0 || asked > calls(watched, time.Second) {
+			t.Errorf("%d passed and Redis was asked %d times in %v", free, asked, watched)
+		}
+		if took > 5*time.Second {
+			t.Errorf("%s: free after %v", by, took)
+		}
+		server.Do("FLUSHALL")
+		s.Forget()
+	}
+}
+
 // What one node gives back another one asks Redis for, within a second; the test waits
 // longer, for a busy machine. On a Cluster notices travel between its servers.
 func TestRefusalsForgotten(t *testing.T) {

@@ -78,6 +78,7 @@ func (c *Config) Settings() []Setting {
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", setting.Duration(&c.StoreTimeout)},
 		{"sync-interval", "`TIME` between two exchanges about limits that nodes decide by themselves", setting.Duration(&c.SyncInterval)},
 		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", setting.Flag(&c.RememberRefusals)},
+		{"remember-refusals-for", "longest `TIME` that such an answer is used", setting.Duration(&c.RememberRefusalsFor)},
 		{"state", "`FILE` that keeps the counts of the store in memory over a restart", setting.Path(&c.State)},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", setting.Duration(&c.StateInterval)},
 		{"namespace", "`NAME` that sets keys apart in a shared store", setting.Text(&c.Namespace, checkNamespace)},

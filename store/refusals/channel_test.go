@@ -303,7 +303,7 @@ func TestToldLater(t *testing.T) {
 // TestSilent: where messages do not arrive though nothing ended, the memory is not used
 // later than a second after the last that did; when they do, it is up to date.
 func TestSilent(t *testing.T) {
-	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
+	inFleet(t, 2, Options{MaxAge: time.Hour}, func(t *testing.T, f *fleet) {
 		n := f.nodes[0]
 		f.full("a")
 		f.full("b")

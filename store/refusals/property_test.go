@@ -39,7 +39,7 @@ func newPair() *pair {
 	clock := func() stint.Instant { return stint.At(p.now) }
 	p.bare = memory.New(memory.Options{Clock: clock, Budget: 1})
 	p.inner.Store = memory.New(memory.Options{Clock: clock, Budget: 1})
-	p.recall = New(&p.inner, Options{Clock: func() time.Time { return p.now }})
+	p.recall = New(&p.inner, Options{MaxAge: time.Hour, Clock: func() time.Time { return p.now }})
 	return p
 }
 

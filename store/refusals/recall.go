@@ -3,6 +3,7 @@ package refusals
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"stint"
 )
@@ -19,8 +20,9 @@ type ask struct {
 
 // slot is where a take's key is remembered.
 type slot struct {
-	hash uint64
-	seq  uint64 // of its shard when the call began
+	hash  uint64
+	seq   uint64  // of its shard when the call began
+	renew *record // what is known of the key and grows old, which this call asks for anew
 }
 
 // recall answers the call from memory or, where that does not suffice, asks the store
@@ -38,6 +40,7 @@ func (s *Store) recall(ctx context.Context, call *stint.Call) error {
 		if wait == nil {
 			return s.ask(ctx, call, &a)
 		}
+		s.renewed(call, &a)
 		select {
 		case <-wait:
 		case <-ctx.Done():
@@ -61,7 +64,7 @@ func (s *Store) look(call *stint.Call, a *ask) bool {
 }
 
 // lookAt looks at take i: whether it is surely refused, and whether its answer is known
-// if the call is denied.
+// if the call is denied. What grows old is not known to one call, which asks for it anew.
 func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused, known bool) {
 	hash := hashOf(t.Key, t.Limit.Algorithm())
 	sh := s.shard(hash)
@@ -74,13 +77,13 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 		s.dropped.Add(1)
 		s.tell(hash)
 	}
-	a.slots[i] = slot{hash, sh.seq}
+	a.slots[i] = slot{hash: hash, seq: sh.seq}
 	if r == nil || !a.fresh {
 		return false, false
 	}
 	if t.Cost > 0 {
 		if *d, refused = r.refuses(t.Cost, a.began, s.maxAge); refused {
-			return true, true
+			return true, !s.renews(r, r.denied(t.Cost, a.began), a, i)
 		}
 		if a.gated == nil && r.gate.open > 0 && t.Cost >= r.gate.cost {
 			a.gated, a.at = r, i
@@ -88,8 +91,38 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 	}
 	if !t.Apart {
 		*d, known = r.fits(t.Cost, a.began, s.maxAge)
+		known = known && !s.renews(r, a.began.since(r.asked), a, i)
 	}
 	return false, known
+}
+
+// renews says whether a call has to ask anew for what is known of the key of take i since so
+// long: when that is nearly as old as it may get, and no other call does.
+func (s *Store) renews(r *record, age time.Duration, a *ask, i int) bool {
+	if r.renewing || age < s.maxAge-s.maxAge/renewPart {
+		return false
+	}
+	r.renewing, a.slots[i].renew = true, r
+	return true
+}
+
+// renewPart says in which part of its time what is remembered is asked for anew, the last one
+// of so many.
+const renewPart = 10
+
+// renewed lets others ask for what a call was to ask for anew, whatever came of it.
+func (s *Store) renewed(call *stint.Call, a *ask) {
+	for i := range call.Takes {
+		o := &a.slots[i]
+		if o.renew == nil {
+			continue
+		}
+		sh := s.shard(o.hash)
+		sh.mu.Lock()
+		o.renew.renewing = false
+		sh.mu.Unlock()
+		o.renew = nil
+	}
 }
 
 // looked is the wait of those who have to look once more.
@@ -124,6 +157,7 @@ func (s *Store) ask(ctx context.Context, call *stint.Call, a *ask) error {
 		} else {
 			s.failed(call, a)
 		}
+		s.renewed(call, a)
 		s.leave(a)
 	}()
 	err := s.inner.Decide(ctx, call)

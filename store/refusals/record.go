@@ -1,6 +1,7 @@
 package refusals
 
 import (
+	"math"
 	"time"
 
 	"stint"
@@ -36,8 +37,9 @@ type record struct {
 	asked moment         // before it was asked for
 	room  uint32         // what surely fits since then, if nobody else takes
 
-	denials []denial // by cost
-	gate    gate
+	denials  []denial // by cost
+	gate     gate
+	renewing bool // a call asks for it anew
 }
 
 // denial is a cost that was refused.
@@ -114,6 +116,18 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 	d = r.show(now)
 	d.Allowed, d.RetryAfter = false, left
 	return d, left > 0
+}
+
+// denied returns how long ago the store said what refuses a take of that cost.
+func (r *record) denied(cost uint32, now moment) time.Duration {
+	any := r.steady() || r.limit.Algorithm() == stint.FixedWindow || int64(cost) > r.limit.Most()
+	age := time.Duration(math.MaxInt64)
+	for i := range r.denials {
+		if dn := &r.denials[i]; dn.cost == cost || any && dn.cost < cost {
+			age = min(age, now.since(dn.asked))
+		}
+	}
+	return age
 }
 
 // fits returns the answer to a take of that cost in a call that another take denies, if

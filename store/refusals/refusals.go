@@ -13,7 +13,7 @@ import (
 // What Options mean where they say nothing.
 const (
 	DefaultBytes  = 16 << 20
-	DefaultMaxAge = time.Hour
+	DefaultMaxAge = time.Second
 )
 
 // Options are the optional parts of a Store. The zero value is ready to use.
@@ -28,8 +28,10 @@ type Options struct {
 	// for once more.
 	Bytes int64
 
-	// MaxAge is the longest that an answer is remembered, whatever its retry time; 0
-	// means DefaultMaxAge. A shorter one asks more often for limits of long periods.
+	// MaxAge is the longest that an answer is used, whatever its retry time; 0 means
+	// DefaultMaxAge. So soon a key is free again that somebody deletes in the store by hand. A
+	// shorter one asks more often: each process asks once in MaxAge, less a tenth, about a key
+	// that is denied all the time.
 	MaxAge time.Duration
 
 	// Divided says that the store decides a call of several keys in several steps and
@@ -47,14 +49,16 @@ type Options struct {
 
 // Store is a stint.Store around one that many processes share. A take that was refused
 // is refused again from memory until its RetryAfter is over, so a client that does not
-// wait costs the store one call for each time it may try. Make one with New and keep Run
-// running; the zero Store is not usable. It is safe for concurrent use.
+// wait costs the store one call for each time it may try, and one in Options.MaxAge. Make one
+// with New and keep Run running; the zero Store is not usable. It is safe for concurrent use.
 //
 // # What is answered from memory
 //
-// A refusal holds until its RetryAfter is over, counted from before it was asked for,
-// by a clock that nobody sets (and by the other, where a machine slept): whoever takes
-// meanwhile can only prolong it. It answers the same key under a limit of the same numbers
+// A refusal holds until its RetryAfter is over, but for Options.MaxAge at most, counted from
+// before it was asked for, by a clock that nobody sets (and by the other, where a machine slept):
+// whoever takes meanwhile can only prolong it. In the last tenth of MaxAge one caller asks the
+// store again. The others get the remembered answer until it is MaxAge old, and then wait for
+// the new one. It answers the same key under a limit of the same numbers
 // and for the same cost. A larger cost is answered where its own RetryAfter is known: by
 // a steady token_bucket, by a fixed_window, and where it is more than the limit holds. A
 // smaller one asks the store.
@@ -84,9 +88,10 @@ type Options struct {
 // beat four times a second, and one whose last beat is older than that does not use its
 // memory, nor forgets it. One whose channel was lost forgets all. An answer that was under
 // way when a notice came is not remembered. In a Cluster whose nodes have lost each other
-// notices can be lost while beats arrive: then it may take until MaxAge.
+// notices can be lost while beats arrive: then it takes until MaxAge.
 //
-// A store that is emptied by hand tells nobody. Reset keys instead.
+// Whoever deletes a key in the store by hand, or empties it, tells nobody: what was remembered
+// of it is used until MaxAge.
 //
 // # When the retry time is over
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,7 +107,7 @@ func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 // counted from before it was asked for, however long the answer took.
 func TestUntilRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := alone(t, Options{})
+		n := alone(t, Options{MaxAge: time.Hour})
 		n.shared.takes = 40 * time.Millisecond
 		n.expect(1, true, take("a", one, 1))
 		began := time.Now()
@@ -470,16 +471,109 @@ func TestSetBack(t *testing.T) {
 	})
 }
 
-// TestMaxAge: nothing is remembered for longer.
+// TestMaxAge: nothing is remembered for longer than MaxAge, also of a key that nobody asks for.
 func TestMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := alone(t, Options{MaxAge: time.Second})
+		n := alone(t, Options{MaxAge: 10 * time.Second})
 		n.expect(1, true, take("a", one, 1))
 		n.expect(1, false, take("a", one, 1))
-		time.Sleep(time.Second - 1)
+		time.Sleep(9*time.Second - 1)
 		n.expect(0, false, take("a", one, 1))
 		time.Sleep(time.Nanosecond)
+		n.expect(1, false, take("a", one, 1)) // asked anew
+		n.expect(0, false, take("a", one, 1))
+		time.Sleep(10 * time.Second)
+		n.empty("a")
+		n.expect(1, true, take("a", one, 1))
+	})
+}
+
+// empty deletes a key in the store, as somebody does by hand.
+func (n *node) empty(key stint.Key) {
+	n.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: one, Op: stint.Reset}, {Key: key, Limit: ten, Op: stint.Reset}}}
+	if err := n.shared.memory.Decide(n.Context(), &call); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// TestRenew: of many who hammer a key one asks the store in MaxAge, less a tenth, also where calls
+// ask for several keys; the others wait for nothing, and a key that was deleted by hand is free
+// again within MaxAge.
+func TestRenew(t *testing.T) {
+	takes := []stint.Take{take("a", one, 1), take("b", ten, 1), take("c", ten, 1)}
+	for _, test := range []struct {
+		name  string
+		takes []stint.Take
+	}{
+		{"a refused key", takes[:1]},
+		{"with others", takes},
+		{"of two costs", []stint.Take{take("a", ten, 8)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := alone(t, Options{})
+				n.shared.takes = 10 * time.Millisecond
+				n.expect(1, true, test.takes...)
+				n.expect(1, false, test.takes...)
+				began, before := time.Now(), n.shared.asked.Load()
+				var freed, slow atomic.Int64
+				var all sync.WaitGroup
+				for range 50 {
+					all.Go(func() {
+						for time.Since(began) < 10*time.Second {
+							call := stint.Call{Takes: slices.Clone(test.takes)}
+							asked := time.Now()
+							if err := n.Decide(t.Context(), &call); err != nil {
+								t.Error(err)
+								return
+							}
+							if d, _ := stint.Combine(call.Results); d.Allowed {
+								freed.CompareAndSwap(0, int64(time.Since(began)))
+							}
+							if time.Since(asked) > 0 {
+								slow.Add(1)
+							}
+							pass(7 * time.Millisecond)
+						}
+					})
+				}
+				pass(5*time.Second + 30*time.Millisecond)
+				if n := n.shared.asked.Load() - before; n < 5 || n > 6 {
+					t.Errorf("the store was asked %d times in 5 s", n)
+				}
+				if slow := slow.Load(); slow > 6 {
+					t.Errorf("%d calls waited in 5 s", slow)
+				}
+				n.empty("a")
+				all.Wait()
+				if at := time.Duration(freed.Load()); at < 5*time.Second || at > 6*time.Second+50*time.Millisecond {
+					t.Errorf("free again after %v, and was emptied after 5.03s", at)
+				}
+			})
+		})
+	}
+}
+
+// TestRenewFails: where the call that asks anew gets no answer nothing is remembered any more,
+// and the next one asks.
+func TestRenewFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := alone(t, Options{})
+		n.expect(1, true, take("a", one, 1))
 		n.expect(1, false, take("a", one, 1))
+		pass(950 * time.Millisecond)
+		away := errors.New("away")
+		n.shared.err.Store(&away)
+		for range 2 {
+			call := stint.Call{Takes: []stint.Take{take("a", one, 1)}}
+			if err := n.Decide(t.Context(), &call); !errors.Is(err, away) {
+				t.Errorf("%v, want that the store is away", err)
+			}
+		}
+		n.shared.err.Store(nil)
+		n.expect(1, false, take("a", one, 1))
+		n.expect(0, false, take("a", one, 1))
 	})
 }
 
