@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,7 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"stint/server/rls"
 )
@@ -68,5 +72,132 @@ func TestStreamsStayOpen(t *testing.T) {
 	s.Ready(true)
 	if second, err := watch.Recv(); err != nil || second.Status != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("%v, %v", second, err)
+	}
+}
+
+// halfOpen begins a call and sends no request; what it ends with comes on the channel.
+func halfOpen(t *testing.T, c *grpc.ClientConn, method string) chan error {
+	t.Helper()
+	stream, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- stream.RecvMsg(new(healthpb.HealthCheckResponse)) }()
+	return ended
+}
+
+// Of half-open calls beyond a number the oldest end, from whatever connections, and calls
+// that are sent at once are answered.
+func TestHalfOpenCallsAreBounded(t *testing.T) {
+	const most, more = 6, 14
+	s := New(rls.New(nil, rls.Options{}), Options{})
+	s.mostArriving = most
+	address := serve(t, s)
+	conns := []*grpc.ClientConn{dial(t, address), dial(t, address)}
+	var calls []chan error
+	for i := range most + more {
+		calls = append(calls, halfOpen(t, conns[i%2], "/"+service+"/ShouldRateLimit"))
+		for deadline := time.Now().Add(10 * time.Second); s.begun() < min(i+1, most) && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond) // until the server has seen it
+		}
+		if i < most {
+			continue
+		}
+		select {
+		case err := <-calls[i-most]:
+			// grpc-go cuts the stream where it sees that first.
+			if code := status.Code(err); code != codes.ResourceExhausted && code != codes.Canceled {
+				t.Errorf("call %d ended with %v", i-most, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("call %d did not end", i-most)
+		}
+	}
+	if _, err := healthpb.NewHealthClient(conns[0]).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("a whole call beside them: %v", err)
+	}
+	if n := s.begun(); n != most-1 { // the whole call ended one
+		t.Errorf("%d calls wait, want %d", n, most-1)
+	}
+}
+
+// begun returns how many calls wait for their requests.
+func (s *Server) begun() int {
+	s.arriving.mu.Lock()
+	defer s.arriving.mu.Unlock()
+	return s.arriving.n
+}
+
+// The headers of a call do not live as long as it, and are not long.
+func TestHeadersOfCalls(t *testing.T) {
+	s := New(rls.New(nil, rls.Options{}), Options{})
+	headers := metadata.Pairs("a", "1", "a", "2", "b", "3")
+	ctx, err := s.expect(metadata.NewIncomingContext(t.Context(), headers), &tap.Info{Header: headers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := metadata.FromIncomingContext(ctx); len(kept) > 0 {
+		t.Errorf("a call keeps %v", kept)
+	}
+	if err := s.arrived(ctx, nil); err != nil || s.begun() != 0 {
+		t.Errorf("arrived: %v, and %d calls wait", err, s.begun())
+	}
+	c := healthpb.NewHealthClient(dial(t, serve(t, s)))
+	for size, want := range map[int]bool{8 << 10: true, 17 << 10: false} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", size))
+		if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{}); (err == nil) != want {
+			t.Errorf("headers of %d bytes: %v", size, err)
+		}
+	}
+}
+
+// A connection may have some streams open, beside any number of calls; those of others do
+// not count, nor do those that ended.
+func TestStreamsOfAConnection(t *testing.T) {
+	s := New(rls.New(nil, rls.Options{}), Options{})
+	address := serve(t, s)
+	watch := func(c *grpc.ClientConn) (end func(), err error) {
+		ctx, end := context.WithCancel(t.Context())
+		w, err := healthpb.NewHealthClient(c).Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = w.Recv()
+		}
+		return end, err
+	}
+	one, other := dial(t, address), dial(t, address)
+	var ends []func()
+	for range maxOpen {
+		end, err := watch(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	end, err := watch(one)
+	end()
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+	if end, err = watch(other); err != nil {
+		t.Errorf("of another connection: %v", err)
+	}
+	end()
+	if _, err := healthpb.NewHealthClient(one).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		end, err := watch(one)
+		end()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after the others ended: %v", err)
+		}
+		time.Sleep(time.Millisecond) // until the server has seen it
 	}
 }

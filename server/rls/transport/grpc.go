@@ -48,7 +48,11 @@ type Server struct {
 	exchanges sync.Pool // of *exchange
 	inFlight  atomic.Int64
 	calls     atomic.Uint64
-	arrive    time.Duration // how long the request of a call may take to arrive
+	arriving  arrivals
+	streams   streams
+
+	arrive       time.Duration // how long the request of a call may take to arrive
+	mostArriving int           // how many calls may wait for theirs
 
 	mu    sync.Mutex   // guards what follows
 	grpc  *grpc.Server // once somebody serves
@@ -77,7 +81,7 @@ func (x *exchange) release() {
 
 // New returns a server that puts calls to h. It is not healthy before it is told so.
 func New(h *rls.Handler, options Options) *Server {
-	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer(), arrive: arrive}
+	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer(), arrive: arrive, mostArriving: mostArriving}
 	s.exchanges.New = func() any { return &exchange{server: s} }
 	s.Ready(false)
 	return s
@@ -226,7 +230,7 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.
 	defer s.inFlight.Add(-1)
 	defer s.survive(&answer, &err)
 	x := s.exchanges.Get().(*exchange)
-	if err := arrived(ctx, read(x)); err != nil {
+	if err := s.arrived(ctx, read(x)); err != nil {
 		x.release()
 		return nil, err
 	}
@@ -281,7 +285,7 @@ func (s *Server) survive(answer *any, err *error) {
 
 func (s *Server) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	defer s.survive(&answer, &err)
-	if err := arrived(ctx, nil); err != nil {
+	if err := s.arrived(ctx, nil); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
@@ -289,7 +293,12 @@ func (s *Server) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInf
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.survive(nil, &err)
-	return next(srv, &arrivingStream{ServerStream: stream})
+	end, err := s.streams.begin(stream.Context())
+	if err != nil {
+		return s.arrived(stream.Context(), err)
+	}
+	defer end()
+	return next(srv, &arrivingStream{ServerStream: stream, server: s})
 }
 
 // codec takes the bytes of exchanges as they are; the messages of health and reflection

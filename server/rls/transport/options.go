@@ -55,9 +55,16 @@ const (
 	// is that of HTTP.
 	arrive = 10 * time.Second
 
-	// maxHeader is the most bytes of the headers of a call. Those of Envoy are some
-	// hundred.
-	maxHeader = 64 << 10
+	// mostArriving is how many calls may wait for their requests, of all connections. Each
+	// costs some 14 KiB, and its client 17 bytes. Where more wait, the oldest ends.
+	mostArriving = 16384
+
+	// maxOpen is how many streams of health and reflection one connection may have open.
+	maxOpen = 16
+
+	// maxHeader is the most bytes of the headers of a call, as in HTTP. Those of Envoy are
+	// some hundred; one byte may stand for a field that costs 100.
+	maxHeader = 16 << 10
 
 	// quickestPing is how often a client may ask whether the server is there. Envoy's
 	// connection_keepalive asks every few seconds where it is switched on.
