@@ -135,7 +135,8 @@ func (s *Server) Drain(ctx context.Context, linger, silent time.Duration) (cut b
 	s.await(ctx, linger)
 	timer := time.AfterFunc(silent, s.closeFresh)
 	defer timer.Stop()
-	if err := s.server.Shutdown(ctx); err != nil {
+	// The listener is closed already, which Shutdown may find before Serve has told it.
+	if err := s.server.Shutdown(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 		// It reports what Shutdown has reported.
 		_ = s.server.Close()
 		return true

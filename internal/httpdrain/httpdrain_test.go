@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +111,44 @@ func TestEndIsAnnounced(t *testing.T) {
 	if fresh := dial(t, l.Addr().String()).ask(t, "/"); !fresh.Close {
 		t.Error("the end is not announced on a new connection")
 	}
+	if s.Drain(t.Context(), 0, 0) {
+		t.Error("calls were cut")
+	}
+	xtest.Must(t, <-served)
+}
+
+// lagging is a listener of which who accepts hears late that it is closed: only when that is
+// tried again.
+type lagging struct {
+	net.Listener
+	closes atomic.Int32
+	again  chan struct{}
+}
+
+func (l *lagging) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.again
+	}
+	return c, err
+}
+
+func (l *lagging) Close() error {
+	if l.closes.Add(1) == 2 {
+		close(l.again)
+	}
+	return l.Listener.Close()
+}
+
+// A listener whose end is heard of late cuts nothing.
+func TestDrainBeforeServeEnds(t *testing.T) {
+	s := New(&http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute})
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	xtest.Must(t, err)
+	l := &lagging{Listener: raw, again: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	dial(t, raw.Addr().String()).ask(t, "/")
 	if s.Drain(t.Context(), 0, 0) {
 		t.Error("calls were cut")
 	}
