@@ -126,6 +126,13 @@ func (doc *Document) Octals() []Fault {
 	return doc.octals
 }
 
+// RefuseOctals makes faults of the numbers that Octals returns, for files that have no warnings.
+func (doc *Document) RefuseOctals() {
+	for _, octal := range doc.Octals() {
+		doc.Fail(octal.Line, octal.Problem, octal.Hint)
+	}
+}
+
 // Fail reports a fault that belongs to a line rather than to a value.
 //
 // Nothing is reported after the document turned out to be too deep: what is missing

@@ -208,5 +208,9 @@ func TestOctals(t *testing.T) {
 		if got := strings.Join(lines, "\n"); got != want || len(doc.Faults()) > 0 {
 			t.Errorf("%s: noted %q, want %q; faults %s", text, got, want, faults(doc))
 		}
+		doc.RefuseOctals()
+		if got := faults(doc); got != want {
+			t.Errorf("%s: refused %q, want %q", text, got, want)
+		}
 	}
 }

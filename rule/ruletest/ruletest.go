@@ -82,6 +82,7 @@ func Parse(sources ...rule.Source) ([]*Test, error) {
 		if len(doc.Faults()) == 0 {
 			p := parser{file: src.Name, doc: doc}
 			tests = append(tests, p.tests()...)
+			doc.RefuseOctals()
 		}
 		for _, fault := range doc.Faults() {
 			errs.List = append(errs.List, &rule.Error{File: src.Name, Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})

@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,7 @@ func readConfigs(c *collector, r io.Reader) error {
 			},
 		})
 	}
+	doc.RefuseOctals()
 	if len(doc.Faults()) == 0 && doc.Empty() {
 		doc.Fail(1, "no configs", "write configs: and below it - appId: NAME")
 	}
@@ -122,6 +124,9 @@ func unit(v strictyaml.Value) string {
 	text := v.NonEmpty()
 	if strings.Trim(text, "0123456789") != "" {
 		return text
+	}
+	if v.IsInt() {
+		text = strconv.FormatUint(v.Uint(math.MaxUint64), 10)
 	}
 	if strings.Trim(text, "0") == "" {
 		v.Fail("unit: "+wording.Quote(text)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")

@@ -287,7 +287,9 @@ configs:
 			"7: limit: -1 is negative; write a number from 0 to 4294967295\n" +
 			"8: unit: \"0\" is no time; write a whole number of seconds, or a time such as minute or 10s",
 		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5}\n  - {api: /x, limit: 6}": `5: the rule "a:/x" stands twice, first in f:4; give each rule an id of its own`,
-		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5, unit: TimeUnit.SECOND}":   `4: time: "TimeUnit.SECOND" is no time: no duration; write sec, minute, hour, day, or a length such as 15m`,
+		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 010, unit: 060}": "4: limit: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base\n" +
+			"4: unit: 060 is 48: YAML reads a number that begins with 0 by base eight; write 60, or 48 if eight is meant as the base",
+		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5, unit: TimeUnit.SECOND}": `4: time: "TimeUnit.SECOND" is no time: no duration; write sec, minute, hour, day, or a length such as 15m`,
 	} {
 		if _, faults := read(RateLimiter4j, text); faults != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, faults, want)
