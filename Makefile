@@ -25,7 +25,7 @@ run: ## start the service with the example configuration
 demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold?
 	go run ./examples/demo
 
-test: deps fmt-check lint unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
+test: deps fmt-check lint vet-systems unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 
 check: fmt-check lint short ## format check, lint and short unit tests: before each commit
 
@@ -71,9 +71,9 @@ bench-test: ## build the other modules and run their tests
 	$(EACH) --but-root go vet ./...
 	$(EACH) --but-root go test $(GOTESTFLAGS) ./...
 
-vet-systems: ## go vet of the root module for the other systems and widths that people build for
+vet-systems: ## go vet for the other systems and widths that people build for
 	for system in windows/amd64 darwin/arm64 linux/386; do \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go vet ./...; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(EACH) go vet ./...; \
 	done
 
 # In short form: unit runs the same tests in full.

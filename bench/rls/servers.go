@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -136,7 +135,7 @@ func stopServers(list []*server) {
 func start(ctx context.Context, program string, args ...string) (*server, error) {
 	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor, program}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	leash(cmd)
 	return &server{cmd: cmd}, cmd.Start()
 }
 
