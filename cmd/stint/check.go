@@ -82,7 +82,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
 	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
-	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 99: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other; several with commas")
+	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 99: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other, same; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")

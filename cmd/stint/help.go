@@ -26,10 +26,11 @@ func help(w io.Writer, args []string) error {
 
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, "Stint answers one question: may this request pass now?\n\nUsage:\n")
+	const column = "  %-36s %s\n" // as wide as the longest
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-30s %s\n", strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
+		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
 	}
-	fmt.Fprintf(w, "  %-30s %s\n", "stint help COMMAND", "explain a command and its flags")
+	fmt.Fprintf(w, column, "stint help COMMAND", "explain a command and its flags")
 	fmt.Fprint(w, "\nExit status: 0 all went well, 1 failed or found something wrong, 2 wrong use,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
 }
 

@@ -7,6 +7,19 @@ import (
 	"unicode/utf8"
 )
 
+// TestHelpColumns compares where the summaries of the commands begin.
+func TestHelpColumns(t *testing.T) {
+	var out bytes.Buffer
+	printHelp(&out)
+	for _, c := range commands() {
+		for line := range strings.Lines(out.String()) {
+			if strings.HasPrefix(line, "  stint "+c.name+" ") && strings.Index(line, " "+c.summary) != strings.Index(out.String(), " explain a command")-strings.LastIndex(out.String(), "  stint help") {
+				t.Errorf("the summary stands in another column than the last one: %s", line)
+			}
+		}
+	}
+}
+
 // TestHelpWidth reads the help of all commands: no line is wider than a terminal of 100
 // columns.
 func TestHelpWidth(t *testing.T) {
