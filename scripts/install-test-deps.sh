@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need beside Go: Debian packages where we are root, Python packages
-# (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv, and the examples
-# of envoyproxy/ratelimit (see fetch-envoy-ratelimit.sh).
+# (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv, the examples of
+# envoyproxy/ratelimit (see fetch-envoy-ratelimit.sh), and grpcurl in .cache/bin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,6 +47,14 @@ if ! cmp -s tools/requirements.txt "$venv/.installed"; then
 fi
 
 scripts/fetch-envoy-ratelimit.sh
+
+# docs/service.md calls it; no package of Debian brings it.
+grpcurl=github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
+if ! [ -x .cache/bin/grpcurl ] || [ "$(cat .cache/bin/.grpcurl 2>/dev/null)" != "$grpcurl" ]; then
+  echo "building grpcurl"
+  GOBIN=$PWD/.cache/bin go install "$grpcurl"
+  echo "$grpcurl" >.cache/bin/.grpcurl
+fi
 
 # What no package brings: see SkipNotGranted in internal/xtest.
 if [ "$(uname)" = Linux ] && ! unshare --net true 2>/dev/null; then

@@ -23,7 +23,7 @@ import (
 )
 
 // mostNotRun is how many blocks may carry a reason not to run: a new one has to be argued for here.
-const mostNotRun = 6
+const mostNotRun = 4
 
 // redis is what some pages presuppose.
 var redis = []string{"redis.md"}
@@ -117,7 +117,7 @@ func newPlace(t *testing.T, repository, stint, page string) *place {
 	}
 	stands, err := filepath.Abs("testdata/bin/stand-in")
 	xtest.Must(t, err)
-	for _, command := range []string{"stint", "go", "curl", "python3", "caddy", "redis-server"} {
+	for _, command := range []string{"stint", "go", "curl", "python3", "caddy", "redis-server", "grpcurl"} {
 		xtest.Must(t, os.Symlink(stands, filepath.Join(folder, "bin", command)))
 	}
 	xtest.Must(t, os.Symlink(filepath.Join(repository, "examples/rules/api.yaml"), filepath.Join(folder, "work/rules.yaml")))
@@ -128,7 +128,7 @@ func newPlace(t *testing.T, repository, stint, page string) *place {
 		xtest.Must(t, os.CopyFS(folder, os.DirFS(files)))
 	}
 	p.env = append(os.Environ(), "PAGE="+folder, "STINT="+stint, "HOME="+folder,
-		"PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"))
+		"PATH="+filepath.Join(folder, "bin")+":"+filepath.Join(repository, ".cache/bin")+":"+os.Getenv("PATH"))
 	return p
 }
 
