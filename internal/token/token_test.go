@@ -55,7 +55,7 @@ func TestClaim(t *testing.T) {
 	v := New(Config{Source: keysOf(t, file), Issuer: "us", Audience: "api"})
 	later := time.Now().Add(time.Hour).Unix()
 	with := func(change func(jwt.MapClaims)) jwt.MapClaims {
-		c := jwt.MapClaims{"sub": "ann", "iss": "us", "aud": []string{"api", "web"}, "exp": later, "org": 12345678901234567, "empty": "", "list": []string{"a"}}
+		c := jwt.MapClaims{"sub": "ann", "iss": "us", "aud": []string{"api", "web"}, "exp": later, "org": int64(12345678901234567), "empty": "", "list": []string{"a"}}
 		if change != nil {
 			change(c)
 		}

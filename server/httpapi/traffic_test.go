@@ -117,7 +117,7 @@ var replies = []struct {
 		nothing + alone + `,"results":[` + nothing + alone + "}," + nothing + alone + "}]}\n",
 	},
 	{
-		"unlimited", "0s", fmt.Sprintf(short, "free", "7", 4294967295),
+		"unlimited", "0s", fmt.Sprintf(short, "free", "7", uint32(4294967295)),
 		once(strings.Replace(nothing, `"rule":""`, `"rule":"api/free"`, 1)),
 	},
 	{

@@ -41,9 +41,10 @@ func TestMemoryPerKey(t *testing.T) {
 		limit := stint.MustLimit(test.spec)
 		prefix := "mem:" + test.spec.Algorithm.String() + ":"
 		key := stint.Key(fmt.Sprintf("%0*d", 40-len(prefix), test.takes*100+test.spec.Blocks))
+		begin := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		for i := range test.takes {
 			call := stint.Call{
-				At:    stint.At(time.Date(2026, 1, 1, 0, 0, 0, i*3_600_000_000/test.takes*1000, time.UTC)),
+				At:    begin.Add(time.Duration(i) * time.Hour / time.Duration(test.takes)),
 				Takes: []stint.Take{{Key: key, Limit: limit, Cost: 1}},
 			}
 			if err := s.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
