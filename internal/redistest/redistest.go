@@ -159,6 +159,18 @@ func (s *Server) signal(send func(*os.Process) error) {
 // one a line.
 func (s *Server) Do(words ...string) string {
 	s.t.Helper()
+	return s.do(words)
+}
+
+// As is Do by a user with a password.
+func (s *Server) As(user, password string, words ...string) string {
+	s.t.Helper()
+	return s.do([]string{"AUTH", user, password}, words)
+}
+
+// do sends commands on one connection and returns the answer to the last.
+func (s *Server) do(commands ...[]string) (answered string) {
+	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
 	if err != nil {
 		s.t.Fatal(err)
@@ -167,18 +179,22 @@ func (s *Server) Do(words ...string) string {
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		s.t.Fatal(err)
 	}
-	request := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, word := range words {
-		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(word), word)
+	answers := bufio.NewReader(conn)
+	for _, words := range commands {
+		request := fmt.Appendf(nil, "*%d\r\n", len(words))
+		for _, word := range words {
+			request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(word), word)
+		}
+		if _, err := conn.Write(request); err != nil {
+			s.t.Fatal(err)
+		}
+		answer, err := readReply(answers)
+		if err != nil {
+			s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
+		}
+		answered = strings.Join(answer, "\n")
 	}
-	if _, err := conn.Write(request); err != nil {
-		s.t.Fatal(err)
-	}
-	answer, err := readReply(bufio.NewReader(conn))
-	if err != nil {
-		s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
-	}
-	return strings.Join(answer, "\n")
+	return answered
 }
 
 // CPU returns the processor time that the server has used.

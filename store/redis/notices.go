@@ -45,7 +45,7 @@ func (s *Store) explainNotice(doing string, err error) error {
 	}
 	err = explain(doing, err)
 	if problem, ok := errors.AsType[*Error](err); ok && strings.HasPrefix(problem.Problem, "NOPERM") {
-		problem.Hint = "let the user publish and listen on the channels of the namespace: ACL SETUSER NAME &" + s.channel("*") + " +@pubsub"
+		problem.Hint = "let the user publish and listen on the channels of the namespace: ACL SETUSER NAME &" + s.channel("*") + " +publish +subscribe +unsubscribe"
 	}
 	return err
 }

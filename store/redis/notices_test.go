@@ -3,8 +3,6 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -111,39 +109,5 @@ func TestNoticesEnd(t *testing.T) {
 	}
 	if err := s.Listen(t.Context(), []string{"news"}, nil); err == nil {
 		t.Error("listened without a server")
-	}
-}
-
-// TestNoticesRights: the rights that docs/redis.md names suffice, and where they are missing
-// the error says which.
-func TestNoticesRights(t *testing.T) {
-	server := redistest.Start(t)
-	page, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rights, _ := strings.Cut(string(page), "`ACL SETUSER limits ")
-	rights, _, found := strings.Cut(rights, "`")
-	if !found {
-		t.Fatal("docs/redis.md names no rights")
-	}
-	server.Do(append([]string{"ACL", "SETUSER", "limits"}, strings.Fields(rights)...)...)
-	s, err := redis.Open("redis://limits:PASSWORD@"+server.Addr, redis.Options{Namespace: "shop"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	listen(t, s, "news")
-	for _, limit := range forms {
-		take(t, s, "a", limit, 1)
-	}
-	if warnings, err := s.Warnings(t.Context()); err != nil {
-		t.Error(warnings, err)
-	}
-	server.Do("ACL", "SETUSER", "limits", "resetchannels")
-	for _, err := range []error{s.Publish(t.Context(), "news", ""), s.Listen(t.Context(), []string{"news"}, nil)} {
-		if problem, ok := errors.AsType[*redis.Error](err); !ok || !strings.Contains(problem.Hint, "&shop:* +@pubsub") {
-			t.Errorf("%v, want a hint", err)
-		}
 	}
 }
