@@ -26,10 +26,8 @@ const (
 	enough     = 16
 
 	// slow is how long a group may be away before others leave as if nothing were on its
-	// way, and rest for how long a lane is not used after it failed if there is another:
-	// one that fails at once would draw all groups to itself.
+	// way.
 	slow = 5 * time.Millisecond
-	rest = time.Second
 
 	// often is how often a group gives all that it writes its end anew, on each lane: so
 	// a key that somebody took the end from gets one, and most writes cost less.
@@ -51,6 +49,9 @@ const (
 //     could decide in one round trip. A call that waited for the one before it would take two
 //     round trips, and a deadline of one and a half would fail a healthy server.
 //
+// A connection is made, and after a loss made again, behind the backs of callers: they wait
+// for it, as for a group, and fail at once if it cannot be made.
+//
 // A caller that waits no longer leaves the others alone: before the group has left it takes
 // its batch out, and nothing was charged; afterwards it goes without the answer.
 type committer struct {
@@ -59,6 +60,8 @@ type committer struct {
 	flying   int    // how many groups are on their way
 	waiting  []*passenger
 	distance distance
+	first    rueidis.Client // of the first lane; nil before the first call
+	where    string         // what the names of the keys begin with
 }
 
 // lane is a connection. Near a server it carries one group at a time: where a client never has
@@ -67,8 +70,13 @@ type lane struct {
 	link   *link
 	flying int       // groups on their way
 	since  time.Time // when the last of them left
-	after  time.Time // it failed, and is not used before
 	ends   time.Time // when a group last gave all that it wrote its end anew
+
+	sound   bool      // it is connected; others are not used
+	doubted bool      // its last answer did not come in time; used where there is no better one
+	probing bool      // a probe is under way
+	after   time.Time // no probe before
+	err     error     // why it is not sound
 }
 
 // flight is a group that is about to leave, or on its way.
@@ -80,9 +88,10 @@ type flight struct {
 	far    bool // others may leave on the same connection meanwhile
 }
 
-// newCommitter returns a committer with a lane for each link.
-func newCommitter(links []link) *committer {
-	c := &committer{lanes: make([]lane, len(links))}
+// newCommitter returns a committer with a lane for each link, for keys whose names begin with
+// where.
+func newCommitter(links []link, where string) *committer {
+	c := &committer{lanes: make([]lane, len(links)), where: where}
 	for i := range links {
 		c.lanes[i].link = &links[i]
 	}
@@ -122,14 +131,20 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	p.until = time.Time{}
 	p.reply, p.err = nil, nil
 	c.mu.Lock()
-	if f, ok := c.aloneLocked(client); ok {
+	c.first = client
+	if f, ok := c.aloneLocked(); ok {
 		c.mu.Unlock()
 		err := errPanicked
 		defer func() {
 			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
-			c.land(f, client, err)
+			c.land(f, err)
 		}()
 		err = f.fly(ctx, []*passenger{p})
+		return p, false
+	}
+	if err := c.hopelessLocked(); err != nil {
+		c.mu.Unlock()
+		p.err = explain("connect", err)
 		return p, false
 	}
 	if p.done == nil {
@@ -138,7 +153,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	p.ctx = ctx
 	c.waiting = append(c.waiting, p)
 	if now := time.Now(); c.roomLocked() && (len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
-		c.departLocked(client, now)
+		c.departLocked(now)
 	}
 	c.mu.Unlock()
 	select {
@@ -154,11 +169,11 @@ var errPanicked = errors.New("redis: the client panicked")
 
 // aloneLocked returns the flight of a batch that leaves at once by itself; false where it has
 // to wait.
-func (c *committer) aloneLocked(first rueidis.Client) (flight, bool) {
+func (c *committer) aloneLocked() (flight, bool) {
 	if c.flying > 0 && (len(c.waiting) > 0 || !c.farLocked() || !c.roomLocked()) {
 		return flight{}, false
 	}
-	return c.pickLocked(first, time.Now())
+	return c.pickLocked(time.Now())
 }
 
 // farLocked says whether the server is so far away that it could decide more groups in a
@@ -169,42 +184,50 @@ func (c *committer) farLocked() bool { return c.distance.groups() > len(c.lanes)
 func (c *committer) roomLocked() bool { return c.flying < max(len(c.lanes), c.distance.groups()) }
 
 // departLocked sends a group on another lane, if one is connected.
-func (c *committer) departLocked(first rueidis.Client, now time.Time) {
-	if f, ok := c.pickLocked(first, now); ok {
-		go c.shuttle(f, first, c.boardLocked())
+func (c *committer) departLocked(now time.Time) {
+	if f, ok := c.pickLocked(now); ok {
+		go c.shuttle(f, c.boardLocked())
 	}
 }
 
-// pickLocked has a group leave on a lane that is connected and does not rest: near the server
-// on the first that is free, far from it on the one with the fewest groups. If nothing is on
-// its way there is always one.
-func (c *committer) pickLocked(first rueidis.Client, now time.Time) (f flight, ok bool) {
+// pickLocked has a group leave on a lane that is connected: near the server on the first that
+// is free, far from it on the one with the fewest groups. It has those probed that are not.
+func (c *committer) pickLocked(now time.Time) (flight, bool) {
 	far := c.farLocked()
-	best, client := -1, first
+	best, client := -1, c.first
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if now.Before(l.after) || l.flying > 0 && (!far || best >= 0 && l.flying >= c.lanes[best].flying) {
-			continue
-		}
-		connected := first
+		connected := c.first
 		if i > 0 {
 			// Who is alone needs no second connection while the server is away.
 			if connected = l.link.ready(c.flying > 0); connected == nil {
 				continue
 			}
 		}
+		if !l.sound {
+			c.probeLocked(i, connected, now)
+			continue
+		}
+		if l.flying > 0 && !far || best >= 0 && !l.betterThan(&c.lanes[best]) {
+			continue
+		}
 		best, client = i, connected
-		if l.flying == 0 {
+		if l.flying == 0 && !l.doubted {
 			break
 		}
 	}
 	if best < 0 {
-		if c.flying > 0 {
-			return flight{}, false
-		}
-		best = 0
+		return flight{}, false
 	}
 	return c.leaveOn(best, client, now, far), true
+}
+
+// betterThan says whether a group leaves rather on this lane than on another.
+func (l *lane) betterThan(other *lane) bool {
+	if l.doubted != other.doubted {
+		return other.doubted
+	}
+	return l.flying < other.flying
 }
 
 // leaveOn notes that a group leaves on a lane.
@@ -244,21 +267,24 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 	}
 	i := slices.Index(c.waiting, p)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
+	if !c.soundLocked() {
+		return &passenger{err: explain("connect", ctx.Err())}, false
+	}
 	return &passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
 
 // land is called when a batch that travelled alone is back: if others wait, and may leave,
 // they do.
-func (c *committer) land(f flight, first rueidis.Client, err error) {
+func (c *committer) land(f flight, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if next, group := c.nextLocked(f, first, err); len(group) > 0 {
-		go c.shuttle(next, first, group)
+	if next, group := c.nextLocked(f, err); len(group) > 0 {
+		go c.shuttle(next, group)
 	}
 }
 
 // shuttle sends a group, and more while callers wait for it.
-func (c *committer) shuttle(f flight, first rueidis.Client, group []*passenger) {
+func (c *committer) shuttle(f flight, group []*passenger) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
 		err := f.fly(ctx, group)
@@ -270,28 +296,25 @@ func (c *committer) shuttle(f flight, first rueidis.Client, group []*passenger) 
 		// high. Let them run first, and they travel together.
 		runtime.Gosched()
 		c.mu.Lock()
-		f, group = c.nextLocked(f, first, err)
+		f, group = c.nextLocked(f, err)
 		c.mu.Unlock()
 	}
 }
 
 // nextLocked notes that a group is back, and returns the flight of the group that leaves now.
-// Some group stays on its way while somebody waits.
-func (c *committer) nextLocked(f flight, first rueidis.Client, err error) (flight, []*passenger) {
-	l, now := &c.lanes[f.lane], time.Now()
-	l.flying--
+// Some group stays on its way while somebody waits, or a probe.
+func (c *committer) nextLocked(f flight, err error) (flight, []*passenger) {
+	now := time.Now()
+	c.lanes[f.lane].flying--
 	c.flying--
-	if err != nil {
-		l.after = now.Add(rest)
-	} else {
-		c.distance.measured(now.Sub(f.left), now)
-	}
+	c.noteLocked(f, err, now)
 	n := len(c.waiting)
 	if n == 0 || n < enough && c.flying > 0 && !c.farLocked() && !c.heldUpLocked(f.lane, now) {
 		return flight{}, nil
 	}
-	next, ok := c.pickLocked(first, now)
+	next, ok := c.pickLocked(now)
 	if !ok {
+		c.giveUpLocked()
 		return flight{}, nil
 	}
 	return next, c.boardLocked()

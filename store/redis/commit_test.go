@@ -104,8 +104,7 @@ func failures(t *testing.T, s *Store, callers, times int, deadline time.Duration
 }
 
 // One of the two connections fails, at once or never answering: the calls that are on it
-// fail, and once a second those of one more group. All others go by the other one, however
-// few callers there are.
+// fail. All others go by the other one, however few callers there are.
 func TestOneConnectionFails(t *testing.T) {
 	for _, broken := range []int{0, 1} {
 		for what, fail := range map[string]func(g *gate){
@@ -132,10 +131,8 @@ func TestOneConnectionFails(t *testing.T) {
 				}
 				fail(g)
 				for _, callers := range []int{64, 4} {
-					begin := time.Now()
-					n := failures(t, s, callers, 200, time.Second)
-					if most := int64(64 * (2 + time.Since(begin)/rest)); n > most {
-						t.Errorf("%d of %d calls of %d callers failed in %v, want at most %d", n, 200*callers, callers, time.Since(begin), most)
+					if n := failures(t, s, callers, 200, time.Second); n > 64 {
+						t.Errorf("%d of %d calls of %d callers failed, want at most those of a group", n, 200*callers, callers)
 					}
 				}
 			})

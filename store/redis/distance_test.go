@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -75,5 +76,44 @@ func TestFarCallsDoNotWait(t *testing.T) {
 	all.Wait()
 	if n := s.commits[0].flyingForTest(); n != 0 {
 		t.Errorf("%d groups are still on their way", n)
+	}
+}
+
+// A server that is so far away that a call cannot also connect within its deadline is reached
+// all the same: from the beginning, after each loss of the connections, and after it forgot
+// its scripts.
+func TestFarServerIsReached(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 60 * time.Millisecond})
+	s, err := Open("redis://"+proxy.Addr(), Options{})
+	xtest.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return s.Decide(ctx, &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
+	}
+	// Without connecting a call takes 120 ms, or twice that where the script is unknown;
+	// with it at least 360.
+	for _, step := range []struct {
+		what string
+		harm func()
+	}{
+		{"in the beginning", func() {}},
+		{"after a cut", proxy.Cut},
+		{"without scripts", func() { server.Do("SCRIPT", "FLUSH") }},
+	} {
+		step.harm()
+		var errs []error
+		for {
+			err := ask()
+			if err == nil {
+				break
+			}
+			if errs = append(errs, err); len(errs) == 20 {
+				t.Fatalf("%s: not reached: %v", step.what, errs[len(errs)-1])
+			}
+		}
 	}
 }

@@ -175,8 +175,8 @@ func Open(url string, options Options) (*Store, error) {
 		s.links[i].target = target
 	}
 	s.where = wheres(s.namespace, s.tags)
-	for range s.where {
-		s.commits = append(s.commits, newCommitter(s.links))
+	for _, where := range s.where {
+		s.commits = append(s.commits, newCommitter(s.links, where))
 	}
 	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }

@@ -1,0 +1,103 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// probeTimeout is how long it may take to connect and to get an answer to a probe.
+const probeTimeout = 2 * time.Second
+
+// A lane is probed before it carries a group: when it is new, and after its connection was
+// lost. A probe connects and asks the server for nothing, in its own time and behind the backs
+// of callers. Connecting takes two round trips and the first call one or two more, so a caller
+// who did that within his deadline would be late, end what was begun, and leave the next one
+// to begin again: a server that is half a deadline away would never be reached. A probe also
+// measures the distance, so that the first group travels as it should.
+
+// probeLocked begins a probe of a lane, unless one is under way or failed a moment ago.
+func (c *committer) probeLocked(lane int, client rueidis.Client, now time.Time) {
+	l := &c.lanes[lane]
+	if l.probing || now.Before(l.after) {
+		return
+	}
+	l.probing = true
+	go c.probe(lane, client)
+}
+
+// probe connects a lane, and lets those leave who wait for it.
+func (c *committer) probe(lane int, client rueidis.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	begun := time.Now()
+	answer := client.Do(ctx, client.B().Eval().Script("return 1").Numkeys(1).Key(c.where).Build())
+	err, now := answer.NonRedisError(), time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := &c.lanes[lane]
+	l.probing, l.doubted, l.sound = false, false, err == nil
+	switch {
+	case err != nil:
+		l.err, l.after = err, now.Add(pause)
+		c.giveUpLocked()
+	default:
+		c.distance.measured(now.Sub(begun), now)
+		if len(c.waiting) > 0 && c.roomLocked() {
+			c.departLocked(now)
+		}
+	}
+}
+
+// soundLocked says whether any lane is connected.
+func (c *committer) soundLocked() bool {
+	return slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound })
+}
+
+// hopelessLocked returns why nobody who waits will ever leave; nil where somebody may.
+func (c *committer) hopelessLocked() error {
+	if c.flying > 0 || slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound || l.probing }) {
+		return nil
+	}
+	return c.lanes[0].err
+}
+
+// giveUpLocked sends those home who wait, if nobody will come for them.
+func (c *committer) giveUpLocked() {
+	err := c.hopelessLocked()
+	if err == nil {
+		return
+	}
+	err = explain("connect", err)
+	for i, p := range c.waiting {
+		p.left, p.ctx, p.err = true, nil, err
+		p.done <- struct{}{}
+		c.waiting[i] = nil
+	}
+	c.waiting = c.waiting[:0]
+}
+
+// noteLocked notes what became of a group. A lane that lost its connection is probed before it
+// is used again, and one whose group had no answer in time while it may still be there is
+// probed beside.
+func (c *committer) noteLocked(f flight, err error, now time.Time) {
+	l := &c.lanes[f.lane]
+	switch {
+	case err == nil:
+		c.distance.measured(now.Sub(f.left), now)
+		return
+	case errors.Is(err, context.Canceled), err == errPanicked, err == errReply: //nolint:errorlint // as they are
+		return
+	case f.far && errors.Is(err, context.DeadlineExceeded):
+		l.doubted = true
+	default:
+		if _, answered := rueidis.IsRedisErr(err); answered {
+			return
+		}
+		l.sound, l.err = false, err
+	}
+	c.probeLocked(f.lane, f.client, now)
+}
