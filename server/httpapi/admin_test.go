@@ -328,7 +328,10 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{CheckPath, JSONPath, "/v1/limits", "/v1/inspect", "/v1/reset", "/healthz", "/readyz", "/metrics"} {
+	for _, path := range []string{
+		"/", OpenAPIPath, CheckPath, AuthPath, JSONPath, HealthPath, "/v1/limits", "/v1/inspect", "/v1/reset", "/rlconfig",
+		"/healthz", "/readyz", "/metrics", "/v1/load", "/v1/load/{name}", "/v1/rules", "/v1/rules/{id}",
+	} {
 		if !bytes.Contains(text, []byte("\n  "+path+":\n")) {
 			t.Errorf("%s is not described", path)
 		}
