@@ -120,17 +120,18 @@ func (l *Limit) level(st *State, now Instant) int64 {
 	return max(0, t-l.clock(now))
 }
 
-// mulDivUp returns a*b/c rounded up, at most MaxInt64.
+// mulDivUp returns a*b/c rounded up, at most 2^62: a time may be added to that.
 func mulDivUp(a, b, c int64) int64 {
+	const most = 1 << 62
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
-		return math.MaxInt64
+		return most
 	}
 	q, rest := bits.Div64(hi, lo, uint64(c))
-	if rest > 0 {
+	if rest > 0 && q < most {
 		q++
 	}
-	return int64(min(q, math.MaxInt64>>1))
+	return int64(min(q, most))
 }
 
 // WaitFor returns how long until cost units, at most Most, fit that do not at now, if a state of
@@ -247,7 +248,8 @@ func (l *Limit) logWait(st *State, old *Limit, now Instant, left int64) int64 {
 		return ready
 	}
 	first := int(max(0, int64(now)-newest) / l.per)
-	k := first + sort.Search(int(l.spans(total))+1, func(n int) bool { return leaves(first+n, left) < begin(first+n+1) })
+	last := min(l.spans(total), old.per/l.per) // all entries are gone before the next begins
+	k := first + sort.Search(int(last)+1, func(n int) bool { return leaves(first+n, left) < begin(first+n+1) })
 	ready := leaves(k, left)
 	if distance := l.spec.MinInterval.Microseconds(); distance > 0 { // from what then still counts
 		ready = min(max(ready, begin(k)+distance), leaves(k, 0), begin(k+1))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/carry"
 )
 
 // Raising 10 to 1000 while blocked lets the next pass; lowering 1000 to 10 lets at
@@ -96,6 +97,47 @@ func TestSame(t *testing.T) {
 		a, b := stint.MustLimit(test.a), stint.MustLimit(test.b)
 		if a.Same(b) != test.want || b.Same(a) != test.want {
 			t.Errorf("%+v and %+v: want same=%v", test.a, test.b, test.want)
+		}
+	}
+}
+
+// The largest debts stay debts under other numbers: no sum or product of theirs overflows, so
+// what is owed is neither forgotten nor are takes told to come back too early.
+func TestCarryLargestDebts(t *testing.T) {
+	spec := func(requests uint32, per time.Duration) stint.Spec {
+		return stint.Spec{Requests: requests, Per: per, Overdraw: true, RoundRate: true}
+	}
+	for a := range stint.Unlimited {
+		if a == stint.LeakyBucket {
+			continue // which has no debts
+		}
+		for _, numbers := range [][2]stint.Spec{
+			{spec(1000, time.Second), spec(11, 24*time.Hour)},
+			{spec(1000, time.Second), spec(1, 366*24*time.Hour)},
+			{spec(1_000_000, time.Second), spec(1, time.Hour)},
+			{spec(60, time.Minute), spec(3, 10*time.Millisecond)},
+		} {
+			numbers[0].Algorithm, numbers[1].Algorithm, numbers[1].Overdraw = a, a, false
+			old, limit := stint.MustLimit(numbers[0]), stint.MustLimit(numbers[1])
+			for _, cost := range []uint64{1e9, 2e9, stint.MaxCost} {
+				r := new(carry.Record)
+				r.Take(old, zero, cost)
+				for i := range 3 {
+					r.Take(old, zero+stint.Instant(100*(i+1)), 1)
+				}
+				now := zero + 1000
+				if d := r.Test(limit, now, 0); d.Remaining != 0 {
+					t.Errorf("%v, %d under %d/%v: %d are left under %d/%v", a, cost,
+						numbers[0].Requests, numbers[0].Per, d.Remaining, numbers[1].Requests, numbers[1].Per)
+				}
+				d := r.Take(limit, now, 1)
+				if d.Allowed {
+					t.Errorf("%v: a take passes: %+v", a, d)
+				}
+				if at := now.Add(d.RetryAfter); at < stint.MaxInstant && !r.Test(limit, at, 1).Allowed {
+					t.Errorf("%v, %d: %+v, and then denied for %v more", a, cost, d, r.Test(limit, at, 1).RetryAfter)
+				}
+			}
 		}
 	}
 }
