@@ -55,6 +55,20 @@ func edges(t *testing.T, o Options) {
 			}
 		}
 	})
+	t.Run("starts full", func(t *testing.T) { // of more requests than a block has microseconds
+		s := start(t, o)
+		limit := stint.MustLimit(stint.Spec{
+			Algorithm: stint.SlidingWindow, Requests: 2_000_000, Per: time.Second, Blocks: 2, StartFull: true,
+		})
+		d := s.take(noon, "a", limit, 1_000_000)
+		if d.Allowed || d.RetryAfter <= 0 {
+			t.Fatalf("the oldest block's share at once: %+v", d)
+		}
+		at := noon.Add(d.RetryAfter)
+		if d := s.take(at, "a", limit, 1_000_000); !d.Allowed {
+			t.Errorf("the same at the promised time: %+v", d)
+		}
+	})
 	t.Run("nothing", func(t *testing.T) {
 		s := start(t, o)
 		for a := range stint.Unlimited {

@@ -443,6 +443,7 @@ local function act(p, now)
     at.st.dirty = true
   end
   if p.old then
+    at.st.deferred = at.st.written and not at.kind.full -- no more, where all above it came back
     look(p, now)
   end
   answer(p, now, 0, true)

@@ -284,8 +284,8 @@ kinds.k = {
     if l.letter ~= 'm' or cost > l.most then
       return false
     end
-    local i = block_at(l, st, now)
-    return unseen(l, st, i) and cost > share_before(l, 0)
+    local i, oldest = block_at(l, st, now), share_before(l, 0)
+    return unseen(l, st, i) and cost > oldest - weighed(l, oldest, 1)
   end,
 }
 kinds.m = kinds.k
