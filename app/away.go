@@ -151,7 +151,9 @@ func (a *App) lookAt(ctx context.Context, s *server) bool {
 		a.serverFails(s, err)
 		return false
 	}
-	if s.try(ctx); s.guarded.Status().Away {
+	s.try(ctx)
+	status := s.guarded.Status() // a call that fails from here on is told by the next look
+	if status.Away {
 		return false
 	}
 	s.state.mu.Lock()
@@ -164,7 +166,7 @@ func (a *App) lookAt(ctx context.Context, s *server) bool {
 	if back || first {
 		a.warnOfServer(ctx, s)
 	}
-	a.lookCalls(s, back)
+	a.lookCalls(s, status, back)
 	return back || !s.compared.Load()
 }
 
@@ -178,8 +180,7 @@ func (s *server) doubtful() bool {
 
 // lookCalls logs that some calls fail, of a server that decides others. What failed before it
 // was back has been told.
-func (a *App) lookCalls(s *server, back bool) {
-	status := s.guarded.Status()
+func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	tell, over := s.state.unread.Look(status.Unread, status.UnreadErr)

@@ -2,9 +2,11 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,6 +126,46 @@ func TestRedisThatCannotWrite(t *testing.T) {
 			return strings.Contains(ready, `"error":""`) && strings.Contains(s.check("free"), `"degraded":false`)
 		})
 	}
+}
+
+// interrupted is a log that runs a function once, before it goes on after a line with some words.
+type interrupted struct {
+	io.Writer
+	words string
+	run   func()
+	once  sync.Once
+}
+
+func (i *interrupted) Write(line []byte) (int, error) {
+	n, err := i.Writer.Write(line)
+	if strings.Contains(string(line), i.words) {
+		i.once.Do(i.run)
+	}
+	return n, err
+}
+
+// A call that fails just when the log says that Redis is back is told of too, though no other
+// call fails after it.
+func TestRedisFailsWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, policies)
+	var s *service
+	s = start(t, func(c *Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient
+		c.Output = &interrupted{Writer: c.Output, words: "the store is back", run: func() {
+			server.Do("CONFIG", "SET", "maxmemory", "1")
+			if body := s.check("login"); !strings.Contains(body, `"degraded":true`) {
+				t.Errorf("a full store: %s", body)
+			}
+		}}
+	})
+	at := s.log.await(t, 0, "the store cannot be used", "READONLY")
+	server.Do("REPLICAOF", "NO", "ONE")
+	at = s.log.await(t, at, "the store is back")
+	s.log.await(t, at, "the store cannot be used", "OOM")
 }
 
 // A Redis that forgets keys when it is full is warned of.
