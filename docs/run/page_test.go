@@ -21,6 +21,7 @@ type block struct {
 
 var (
 	fence   = regexp.MustCompile("(?m)^```([a-z]*)\n((?s:.*?))^```$")
+	command = regexp.MustCompile(`(?m)^(?:\$|stint|curl|make|go run|docker|grpcurl) `)
 	mark    = regexp.MustCompile(`<!-- (not run|status): (.+) -->\n$`)
 	answers = regexp.MustCompile("^\n\nanswers `(.+?)`")
 	below   = regexp.MustCompile("^\n\n```(?:json|http)?\n((?s:.*?))```\n")
@@ -33,7 +34,7 @@ func blocks(page string) (found []block, faults []string) {
 		language, text := page[at[2]:at[3]], page[at[4]:at[5]]
 		line := 1 + strings.Count(page[:at[0]], "\n")
 		if language != "sh" && language != "console" {
-			if strings.HasPrefix(text, "$ ") || language == "bash" || language == "shell" {
+			if command.MatchString(text) || language == "bash" || language == "shell" {
 				faults = append(faults, fmt.Sprintf("line %d: commands stand in blocks of sh or console", line))
 			}
 			continue

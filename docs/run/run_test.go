@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,8 +24,11 @@ import (
 // mostNotRun is how many blocks may carry a reason not to run: a new one has to be argued for here.
 const mostNotRun = 4
 
-// redis is what some pages presuppose.
-var redis = []string{"redis.md"}
+// presupposed is what some pages presuppose.
+var presupposed = map[string]string{
+	"redis.md":        "redis-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp",
+	"coordination.md": "ip address add 10.0.0.1/32 dev lo",
+}
 
 // A block that takes longer hangs.
 const longest = 30 * time.Second
@@ -82,8 +84,8 @@ type place struct {
 // runPage runs the blocks of one page, in a place of its own.
 func runPage(t *testing.T, repository, stint, name string, all []block) {
 	p := newPlace(t, repository, stint, filepath.Base(name))
-	if slices.Contains(redis, filepath.Base(name)) {
-		p.mustRun(t, "redis-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp")
+	if command := presupposed[filepath.Base(name)]; command != "" {
+		p.mustRun(t, command)
 	}
 	if !strings.Contains(all[0].text, "make run") {
 		p.mustRun(t, "stint serve --config examples/stint.yaml")
