@@ -21,15 +21,23 @@ import (
 //
 // What such a state is charged beside joins the whole, until that has sunk to Requests.
 //
-// Written tells a debt from a clock that ran ahead: a state is from the future only if it was
-// written more than five seconds later than now, and then it is moved back by the difference. A bucket without that
-// time, with more used than it holds, counts as full. A plain window or log whose time lies more
-// than a whole Per ahead is moved back by all of it. One that is less far ahead stays where it
-// is: if it moved, a clock set back over the edge of a window would give out that window again. So
-// after a clock that ran ahead was corrected, a bucket is denied no longer than it takes to fill, and
-// a plain window or log no longer than two periods.
+// A clock that ran ahead leaves states from the future. Such a state counts, once the clock is
+// right, as at most a full use from now, so nothing is denied for longer than its own period:
+//
+//	a debt          from the future if Written is, and then moved back by the difference
+//	bucket          without Written more than full counts as full; reservations are moved back
+//	fixed_window    from the future if its window has not begun; the same window then begins now
+//	                and lasts a whole Per, whatever the limit's own windows: it floats. If the
+//	                present window were taken for it, the next one would be given out twice
+//	sliding_log     from the future if the newest entry is; all are moved back, the newest to now
+//	sliding_window  from the future if the newest block is; what counted then is one take now
+//	loan            was made now
+//
+// A time is from the future if it is more than skew later than now; in a plain window or log that
+// is shorter than skew, if it is a whole Per later. What is less far ahead stays where it is, and is
+// waited for: else a clock that runs back and forth would wear it off.
 
-// skew is how much later than now a state may have been written without being from the future:
+// skew is how much later than now something may have been written without being from the future:
 // nodes reckon the time of a store to within some milliseconds, and tell it later what they let
 // pass before. A state that moved back each time would forget its debt.
 const skew = Instant(5 * time.Second / time.Microsecond)
@@ -43,9 +51,9 @@ func (l *Limit) deferred(st *State) bool {
 func (l *Limit) early(st *State, now Instant) Instant {
 	at, slack := st.Written, skew
 	if at == 0 {
-		at, slack = l.dated(st), Instant(l.length())
-		if l.charge > 0 {
-			slack = Instant(MaxHold.Microseconds())
+		at = l.dated(st)
+		if l.charge == 0 {
+			slack = min(skew, Instant(l.length()))
 		}
 	}
 	if at > now+slack {
@@ -64,14 +72,9 @@ func (l *Limit) dated(st *State) Instant {
 		}
 		return Instant(st.T)
 	case SlidingLog, SlidingWindow:
-		if st.Log.empty() {
-			return Instant(st.T)
-		}
-		if l.block > 0 {
-			return newest * Instant(l.block)
-		}
+		return max(Instant(st.T), newest*Instant(l.tick))
 	}
-	return newest // of the entries, or the reservations of a bucket
+	return newest // of the reservations of a bucket
 }
 
 // length returns how long a window is; of a calendar as a mean of many.
@@ -98,12 +101,14 @@ func (l *Limit) overfull(st *State, now Instant) bool {
 // timely says that a window or log is plain and nothing in it is later than now. Such a state is
 // not stale. timely is quick enough for every take, and true for nearly all states.
 func (l *Limit) timely(st *State, now Instant) bool {
-	return l.charge == 0 && st.Written == 0 && st.T <= int64(now) && (st.Log == nil || st.Log.tail.at*l.tick <= int64(now))
+	return l.charge == 0 && st.Written == 0 && st.lending == nil && st.T <= int64(now) && (st.Log == nil || st.Log.tail.at*l.tick <= int64(now))
 }
 
 // stale says whether the state does not count at now as it stands.
 func (l *Limit) stale(st *State, now Instant) bool {
 	switch {
+	case st.lending.ahead(now):
+		return true
 	case l.charge == 0:
 		return st.Written != 0 || l.early(st, now) != 0
 	case st.Written != 0 || st.Log != nil:
@@ -114,12 +119,17 @@ func (l *Limit) stale(st *State, now Instant) bool {
 
 // present moves back a state that is from the future.
 func (l *Limit) present(st *State, now Instant) {
+	st.lending.present(now)
 	if from := l.early(st, now); from != 0 {
-		to := now
-		if l.block > 0 && st.Written == 0 {
-			to += Instant(l.block) // nobody knows how far into the block that was
+		switch {
+		case l.spec.Algorithm == FixedWindow:
+			start, _ := l.windowOf(st, int64(from))
+			st.T, st.N = l.float(start+int64(now-from)), l.windowUsed(st, int64(from))
+		case l.block > 0 && st.Written == 0:
+			l.gather(st, from, now)
+		default:
+			l.shift(st, from, now)
 		}
-		l.shift(st, from, to)
 		if st.Written != 0 {
 			st.Written = now
 		}
@@ -127,6 +137,17 @@ func (l *Limit) present(st *State, now Instant) {
 	if st.Written == 0 && l.overfull(st, now) {
 		st.T = l.clock(st.holdTime(now)) + l.full
 	}
+}
+
+// gather makes all that counts at from of a sliding_window one take at now, of no more than there
+// are: nobody knows how far into its newest block that was.
+func (l *Limit) gather(st *State, from, now Instant) {
+	used := int64(0)
+	if l.Expiry(st) > from {
+		used = min(l.blocksUsed(st, from)+1, l.most, int64(st.Log.Units())) // one may have begun to leave
+	}
+	st.T = 0
+	st.log().replace(int64(now)/l.block, uint64(used))
 }
 
 // seen returns the state as it counts at now. It leaves st alone.
@@ -166,7 +187,15 @@ func (l *Limit) mark(st *State, now Instant) {
 	case l.overfull(st, now):
 		st.Written = now
 	default:
+		l.plain(st, now)
+	}
+}
+
+// plain makes a state plain whose excess is gone.
+func (l *Limit) plain(st *State, now Instant) {
+	if st.Written != 0 {
 		st.Written = 0
+		l.present(st, now)
 	}
 }
 
@@ -196,7 +225,7 @@ func (l *Limit) roll(st *State, now Instant) {
 		l.rollBlocks(st, now)
 	}
 	if l.whole(st) <= l.most {
-		st.Written = 0
+		l.plain(st, now)
 	}
 }
 

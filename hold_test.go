@@ -198,7 +198,9 @@ func TestHold(t *testing.T) {
 	expect("not twice", limit.Refund(&st, at(2*time.Minute), 5, &first), true, 8, 0)
 
 	third := limit.Take(&st, at(3*time.Minute), 8)
-	expect("time runs back", limit.Take(&st, at(2*time.Minute), 1), false, 0, time.Minute+stint.MaxHold+200*time.Millisecond)
+	expect("a clock is a little behind", limit.Take(&st, at(3*time.Minute-5*time.Second), 1), false, 0, 5*time.Second+stint.MaxHold+200*time.Millisecond)
+	corrected := limit.Test(&st, at(2*time.Minute), 1)
+	expect("a clock was corrected", corrected, false, 0, stint.MaxHold+200*time.Millisecond)
 	expect("not heard of", limit.Take(&st, at(3*time.Minute+stint.MaxHold), 0), true, 0, 0)
 	expect("counts as settled", limit.Take(&st, at(3*time.Minute+stint.MaxHold+time.Second), 0), true, 5, 0)
 	expect("and stays charged", limit.Refund(&st, at(3*time.Minute+stint.MaxHold+time.Second), 8, &third), true, 5, 0)

@@ -33,6 +33,10 @@ func (i Instant) Add(d time.Duration) Instant {
 // Sub returns how long i comes after j; it saturates instead of overflowing.
 func (i Instant) Sub(j Instant) time.Duration { return span(int64(i) - int64(j)) }
 
+// Future says whether i is so much later than now that a clock which has shown it ran ahead: no
+// two clocks that are right lie five seconds apart.
+func (i Instant) Future(now Instant) bool { return i > now+skew }
+
 // span turns microseconds into a Duration and saturates below Never.
 func span(micros int64) time.Duration {
 	const most = (math.MaxInt64 - 1) / int64(time.Microsecond)

@@ -117,7 +117,7 @@ func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 	case st.lending != nil && st.lending.epoch == e.Began:
 		return
 	case e.Lost && !a.AfterLoss:
-		l.suspect(st, now, e.Began)
+		l.suspect(st, now, min(e.Began, now))
 	case st.lending == nil && a.Node == 0 && !e.Lost:
 		return // nothing is lent, and nothing forgotten
 	case st.lending == nil:

@@ -129,6 +129,27 @@ func (o *loans) last() Instant {
 	return o.list[len(o.list)-1].until()
 }
 
+// ahead says whether a loan was made by a clock that ran ahead.
+func (o *loans) ahead(now Instant) bool {
+	return o != nil && (o.called.Future(now) || o.last().Future(now.Add(lifeOfLoan)))
+}
+
+// present makes loans of the future ones that were made now.
+func (o *loans) present(now Instant) {
+	if !o.ahead(now) {
+		return
+	}
+	if o.called.Future(now) {
+		o.called = now
+	}
+	for i := range o.list {
+		if o.list[i].at.Future(now) {
+			o.list[i].at = now
+		}
+	}
+	slices.SortStableFunc(o.list, func(a, b loan) int { return int(a.at - b.at) })
+}
+
 // active returns how many nodes have asked lately, but for one.
 func (o *loans) active(now Instant, but uint64) (n int64) {
 	for i := range o.list {

@@ -51,8 +51,8 @@ func (l *Limit) moveWindow(st *State, from, to Instant) {
 	switch {
 	case used == 0:
 		st.T, st.N = 0, 0
-	case l.spec.FromFirst:
-		st.T = max(0, st.T+int64(to-from))
+	case l.spec.FromFirst || l.floats(st.T):
+		st.T = l.float(st.T + int64(to-from))
 	default: // of a debt, what is left of it by now
 		st.T, _ = l.window(int64(to))
 		st.N = used

@@ -12,7 +12,8 @@ import (
 //	                with steps, the same on a clock that counts units;
 //	                with Spec.Hold, Log: (time, units) that are reserved
 //	leaky_bucket    T: the instant at which the last place in the queue is served
-//	fixed_window    T: start of the window, N: units taken in it
+//	fixed_window    T: start of the window, N: units taken in it; a T that is none of the
+//	                limit's own starts is one from which a window floats, see above.go
 //	sliding_log     Log: (microsecond, units), T: time up to which it was pruned,
 //	                N: larger requests that it met since it was empty, 0 for none
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned

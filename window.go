@@ -71,26 +71,48 @@ func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
 // saw stays in force where time ran backwards.
 func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
 	if l.spec.FromFirst {
-		start = now
-		if st.N > 0 && now < l.windowExpiry(st) {
-			start = st.T + max(0, now-st.T)/l.per*l.per
-		}
-		return start, start + l.per
+		start, end = now, now+l.per
+	} else {
+		start, end = l.window(now)
 	}
-	start, end = l.window(now)
-	if st.N > 0 && st.T > start {
+	switch {
+	case st.N == 0 || st.T == start:
+	case l.spec.FromFirst || l.floats(st.T):
+		if now < l.windowExpiry(st) {
+			size := l.length()
+			start = st.T + max(0, now-st.T)/size*size
+			return start, start + size
+		}
+	case st.T > start:
 		return st.T, l.windowEnd(st.T)
 	}
 	return start, end
 }
 
+// floats says whether a window that starts at start is none of the limit's own: it was moved to
+// another time, see State.Written, and the next one begins a whole length later.
+func (l *Limit) floats(start int64) bool {
+	if l.spec.Calendar != NoPeriod {
+		return start%1e6 != 0 // those of a calendar begin with a second
+	}
+	return start%l.per != 0
+}
+
+// float returns where a window starts that was moved to start.
+func (l *Limit) float(start int64) int64 {
+	if l.spec.Calendar != NoPeriod && start%1e6 == 0 {
+		start++
+	}
+	return max(0, start)
+}
+
 // windowEnd returns the end of the window that starts at start.
 func (l *Limit) windowEnd(start int64) int64 {
-	if l.spec.Calendar != NoPeriod {
+	if l.spec.Calendar != NoPeriod && !l.floats(start) {
 		_, end := l.calendar(start)
 		return end
 	}
-	return start + l.per
+	return start + l.length()
 }
 
 func (l *Limit) windowUsed(st *State, now int64) int64 {
@@ -100,23 +122,14 @@ func (l *Limit) windowUsed(st *State, now int64) int64 {
 		return 0
 	case start == st.T:
 		return st.N
-	case l.carries(st): // each window that has begun since works off its part
-		return max(0, st.N-l.most*min(l.windowsSince(st, start, now), st.N/l.most+1))
+	case l.carries(st): // each window that has begun since works off its part, those of a calendar as if of one length
+		return max(0, st.N-l.most*min((now-l.windowEnd(st.T))/l.length()+1, st.N/l.most+1))
 	}
 	return 0
 }
 
 // carries says whether what exceeds the window counts in those that follow.
 func (l *Limit) carries(st *State) bool { return l.spec.CarryDebt || st.Written != 0 }
-
-// windowsSince returns how many windows have begun since that of the state: those of a calendar
-// as if they were of one length.
-func (l *Limit) windowsSince(st *State, start, now int64) int64 {
-	if l.spec.Calendar == NoPeriod {
-		return (start - st.T) / l.per
-	}
-	return (now-l.windowEnd(st.T))/l.length() + 1
-}
 
 func (l *Limit) windowAdd(st *State, now, cost int64) {
 	start, _ := l.windowOf(st, now)
@@ -194,7 +207,7 @@ const wholeWord = 1<<52 - 1
 
 // Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an
 // untouched key. Of a state that carries the time of its last write it returns a larger
-// number, which says nothing else.
+// number, which says nothing else; so it does of a window that was moved to another time.
 func (l *Limit) Pack(st *State) uint64 {
 	if st.Written != 0 {
 		return wholeWord + 1
@@ -203,7 +216,11 @@ func (l *Limit) Pack(st *State) uint64 {
 		if st.N == 0 {
 			return 0
 		}
-		return uint64(st.T/l.per)<<l.countBits() | uint64(st.N)
+		number := st.T / l.per
+		if number*l.per != st.T { // it floats
+			return wholeWord + 1
+		}
+		return uint64(number)<<l.countBits() | uint64(st.N)
 	}
 	return uint64(st.T)
 }

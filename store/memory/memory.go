@@ -293,12 +293,26 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	return q.limit.Pack(&r.State)
 }
 
+// since returns when to decide for an unknown key at now, where states that had expired were
+// dropped at born: then, as what they forgot is not to be given out again; but now if the clock
+// ran ahead at that time.
+func since(now, born stint.Instant) stint.Instant {
+	if born <= now || born.Future(now) {
+		return now
+	}
+	return born
+}
+
 // late corrects a decision for now that had to be made for the later time at, because what
-// came before that was forgotten: see table.born.
-func late(now, at stint.Instant, d *stint.Decision) {
+// came before that was forgotten: see table.born. The reservation of a bucket that holds was made
+// at that time.
+func late(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
 	by := at.Sub(now)
 	if by <= 0 {
 		return
+	}
+	if !limit.Spec().Hold {
+		d.At = now
 	}
 	if !d.Allowed && d.RetryAfter != stint.Never {
 		d.RetryAfter += by

@@ -10,7 +10,8 @@ import (
 
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
-		New:   func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
-		Lends: true,
+		New:       func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
+		Lends:     true,
+		Backwards: true,
 	})
 }

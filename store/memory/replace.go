@@ -56,7 +56,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 		st := limit.Unpack(e.word & stateMask)
 		expiry := limit.Expiry(&st)
 		if expiry <= now {
-			born = max(born, now)
+			born = since(now, born)
 			continue
 		}
 		e.rank = rank(e.fp, limit, &st, min(expiry, stint.MaxInstant), now)

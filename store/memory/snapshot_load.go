@@ -153,7 +153,10 @@ func (d *decoder) record() error {
 		if !ok || !alsoOK || states != d.states || born > uint64(stint.MaxInstant) || len(d.left) > 0 {
 			return damaged("its end does not fit")
 		}
-		d.store.forgotten(max(d.born, stint.Instant(born)))
+		if dropped := stint.Instant(born); !dropped.Future(d.now) {
+			d.born = max(d.born, dropped)
+		}
+		d.store.forgotten(d.born)
 		d.store.budget = d.budget
 		d.ended = true
 		return nil
@@ -273,15 +276,15 @@ func (d *decoder) uvarint() (uint64, bool) {
 // restore puts back the state of a key; false if the map holds the key already.
 func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stint.Instant) bool {
 	sh := s.shard(fp)
-	for limit.Packed() && st.Written == 0 {
-		id := s.limits.id(limit)
-		if id == 0 {
+	for limit.Packed() {
+		id, word := s.limits.id(limit), limit.Pack(st)
+		if id == 0 || word > stateMask {
 			break
 		}
 		t := sh.table.Load()
 		_, end := t.find(fp)
 		if sl := t.claim(fp, end); sl != nil {
-			sl.word.Store(id<<stateBits | limit.Pack(st))
+			sl.word.Store(id<<stateBits | word)
 			return true
 		}
 		s.replace(sh, t, now)

@@ -134,7 +134,7 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	if id == 0 {
 		return elsewhere
 	}
-	at := max(q.now, t.born)
+	at := since(q.now, t.born)
 	state := q.applyWord(0, at, d)
 	if state > stateMask {
 		return elsewhere
@@ -142,7 +142,7 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
 		return again
 	}
-	late(q.now, at, d)
+	late(q.now, at, q.limit, d)
 	return decided
 }
 
@@ -158,10 +158,10 @@ func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision
 	if sh.cells.Load() > 0 && s.inMap(sh, q.fp) || s.limits.id(q.limit) == 0 {
 		return elsewhere
 	}
-	at := max(q.now, t.born)
+	at := since(q.now, t.born)
 	switch state := q.applyWord(0, at, d); {
 	case state == 0:
-		late(q.now, at, d)
+		late(q.now, at, q.limit, d)
 		return decided
 	case state > stateMask:
 		return elsewhere

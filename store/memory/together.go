@@ -143,11 +143,14 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 		r.State = r.Limit.Unpack(h.word & stateMask)
 	}
 	units, unasked := w.Debits(part)
+	if r.Limit.Algorithm() == stint.FixedWindow && r.State.T > int64(now) {
+		return true // it may be moved to now
+	}
 	if units == 0 || !unasked && r.Limit.Same(p.Take.Limit) {
 		return false
 	}
-	r.Force(p.Take.Limit, max(now, h.sh.table.Load().born), units)
-	return r.State.Written != 0
+	r.Force(p.Take.Limit, since(now, h.sh.table.Load().born), units)
+	return r.Limit.Pack(&r.State) > stateMask
 }
 
 // moveLocked moves the state of a part from the slot that is held to the map.
@@ -155,7 +158,7 @@ func (s *Store) moveLocked(h *place, p *together.Part[uint64], now stint.Instant
 	h.at = now
 	h.cell = &cell{Record: carry.Record{Limit: p.Take.Limit}}
 	if h.word == untouched {
-		h.at = max(now, h.sh.born, h.sh.table.Load().born)
+		h.at = since(since(now, h.sh.born), h.sh.table.Load().born)
 	} else {
 		h.cell.Limit = s.limits.of(h.word)
 		h.cell.State = h.cell.Limit.Unpack(h.word & stateMask)
@@ -281,7 +284,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 		case h.cell != nil:
 			p.Record, p.At = h.cell.Record, h.at
 		case h.slot == nil || h.word == untouched:
-			p.At = max(now, h.sh.table.Load().born)
+			p.At = since(now, h.sh.table.Load().born)
 		default:
 			known := s.limits.of(h.word)
 			p.Record = carry.Record{State: known.Unpack(h.word & stateMask), Limit: known}
@@ -296,7 +299,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 func (s *Store) write(w *call, now stint.Instant) {
 	for i := range w.Parts {
 		p, h := &w.Parts[i], &w.held[i]
-		late(now, p.At, &p.Result)
+		late(now, p.At, p.Take.Limit, &p.Result)
 		switch {
 		case h.cell != nil:
 			h.cell.Record = p.Record

@@ -30,7 +30,7 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	} else {
 		*d = q.lend(&c.Record, at, s.epoch)
 	}
-	late(q.now, at, d)
+	late(q.now, at, q.limit, d)
 	s.keepLocked(sh, q.fp, c, q.now)
 }
 
@@ -44,7 +44,7 @@ func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.I
 		s.keepLocked(sh, fp, c, now) // the table has it no more
 		return c, now
 	}
-	return &cell{Record: carry.Record{Limit: limit}}, max(now, sh.born, sh.table.Load().born)
+	return &cell{Record: carry.Record{Limit: limit}}, since(since(now, sh.born), sh.table.Load().born)
 }
 
 // fromTableLocked takes over a state that the table holds, written when the limit
@@ -83,12 +83,11 @@ func (s *Store) inMap(sh *shard, fp uint64) bool {
 // nothing to remember, and keeps the count of bytes.
 func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 	_, there := sh.wide[fp]
-	if c.Limit.Expiry(&c.State) == 0 {
+	// Where a log was emptied, its time may not run back behind what it forgot.
+	if c.Limit.Expiry(&c.State) == 0 && (c.State.T == 0 || c.State.Log == nil) {
 		if there {
 			s.dropLocked(sh, fp, c)
 		}
-		// Where a log was emptied, time may not run back behind what it forgot.
-		sh.born = max(sh.born, stint.Instant(c.State.T))
 		return
 	}
 	if !there {
@@ -118,7 +117,7 @@ func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
 		if c.Limit.Fresh(&c.State, now) {
 			s.dropLocked(sh, fp, c)
 			s.counts.expired.Add(1)
-			sh.born = max(sh.born, now)
+			sh.born = since(now, sh.born)
 		}
 		if most--; most == 0 {
 			return

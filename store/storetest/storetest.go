@@ -22,9 +22,10 @@ import (
 )
 
 var (
-	seedFlag   = flag.Uint64("storetest.seed", 0, "seed of the random histories, as a failure printed it; 0: another one each run")
-	roundsFlag = flag.Int("storetest.rounds", 3, "how often one key is contended for, by 64 goroutines; the long run is 100")
-	triesFlag  = flag.Int("storetest.tries", 20_000, "how often one key is tried in each round; the long run is 1000000")
+	seedFlag      = flag.Uint64("storetest.seed", 0, "seed of the random histories, as a failure printed it; 0: another one each run")
+	historiesFlag = flag.Int("storetest.histories", 200, "how many random histories; a tenth where a decision leaves the process")
+	roundsFlag    = flag.Int("storetest.rounds", 3, "how often one key is contended for, by 64 goroutines; the long run is 100")
+	triesFlag     = flag.Int("storetest.tries", 20_000, "how often one key is tried in each round; the long run is 1000000")
 )
 
 // Options say how to make the store and, as data, where stores may differ.
@@ -71,6 +72,8 @@ func Run(t *testing.T, o Options) {
 	}{
 		{"Traces", traces},
 		{"Differential", differential},
+		{"Differences", differences},
+		{"Clocks", clocks},
 		{"Contention", contention},
 		{"Together", together},
 		{"TogetherRandom", togetherRandom},
@@ -90,7 +93,8 @@ func Run(t *testing.T, o Options) {
 		{"Results", results},
 		{"OwnClock", ownClock},
 	} {
-		if part.name == "Leans" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable {
+		if part.name == "Leans" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable ||
+			(part.name == "Differences" || part.name == "Clocks") && !o.Backwards {
 			continue
 		}
 		t.Run(part.name, func(t *testing.T) { part.run(t, o) })

@@ -32,6 +32,7 @@ local UNITS = 2 ^ 47 -- no more units than these are debited at once
 --   wait(l, st, now, left)   returns how long until no more than left units count
 --   dated(l, st)             returns a time before which a state was not written, as far as it says
 --   shift(l, st, from, to)   makes the state at one time the same state at another
+--   gather(l, st, from, now) makes all that counts at one time a take of another
 --   roll(l, st, now)         works off what the windows up to now do of a state that defers
 --   blend(p, st, now, units) puts units into the state of an untouched key, just taken
 --
@@ -197,20 +198,22 @@ kinds.u = {
 -- the future, see above.go in the root package.
 local SKEW = 5000000
 
--- present moves back a state that is from the future: one that was written later than now, or
--- where that is not said, cannot have been written before it. A bucket that has more used than it
--- holds and does not say when it was written counts as full.
+-- present makes a state that is from the future one of at most a full use from now: one that was
+-- written later than now, or where that is not said, cannot have been written before it. A bucket
+-- that has more used than it holds and does not say when it was written counts as full.
 local function present(l, st, now)
   if l.most == 0 then
     return
   end
-  local from, slack, to = st.written, SKEW, now
+  local from, slack, shift = st.written, SKEW, l.kind.shift
   if not from then
-    from, slack = l.kind.dated(l, st), l.kind.full and 600000000 or length(l)
-    to = now + (l.block or 0) -- nobody knows how far into a block that was
+    from, shift = l.kind.dated(l, st), l.kind.gather or shift
+    if not l.kind.full then
+      slack = min(SKEW, length(l))
+    end
   end
   if from > now + slack then
-    l.kind.shift(l, st, from, to)
+    shift(l, st, from, now)
     st.moved = true
     if st.written then
       st.written = now
@@ -221,6 +224,14 @@ local function present(l, st, now)
     if over then
       st.t, st.moved = t, true
     end
+  end
+end
+
+-- plain makes a state plain whose excess is gone.
+local function plain(l, st, now)
+  if st.written then
+    st.written = nil
+    present(l, st, now)
   end
 end
 
@@ -239,12 +250,14 @@ end
 
 -- mark notes when a state was written that is above full use.
 local function mark(l, st, now)
-  if l.kind.full then
-    st.written = l.kind.full(l, st, now) and now or nil
+  if l.kind.full and l.kind.full(l, st, now) then
+    st.written = now
+  elseif l.kind.full then
+    plain(l, st, now)
   elseif st.written and l.kind.deferred(st) > l.most then
     l.kind.less(l, st)
     st.written = now
   else
-    st.written = nil
+    plain(l, st, now)
   end
 end

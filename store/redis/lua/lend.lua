@@ -79,10 +79,28 @@ local function leasable(p)
   return not p.overdraw and p.most >= 2 * PART and (smooth(p) or p.kind == kinds.w)
 end
 
+-- present_loans makes loans that a clock made which ran ahead ones that were made now.
+local function present_loans(st, loans, now)
+  if loans.called > now + SKEW then
+    loans.called, st.moved = now, true
+  end
+  for _, o in ipairs(loans) do
+    if o.at > now + SKEW then
+      o.at, st.moved = now, true
+    end
+  end
+  if st.moved then
+    table.sort(loans, function(a, b)
+      return a.at < b.at
+    end)
+  end
+end
+
 -- tidy makes a state that of now: what is older is written off, and what was lent of a window
 -- that is over. Who asked since then stays known.
 function lending.tidy(l, st, now)
   local loans = st.loans
+  present_loans(st, loans, now)
   if smooth(l) then
     local lent = lent_of(loans)
     while loans[1] and loans[1].at + LIFE <= now do
@@ -215,7 +233,7 @@ function lending.report(asks, p, now)
   local st = p.st
   if not st.loans or st.loans.began ~= e.began then
     if e.lost and not a.after_loss then
-      suspect(p, now, e.began)
+      suspect(p, now, min(e.began, now))
       st = p.st
     elseif not st.loans and a.node == 0 and not e.lost then
       return -- nothing is lent, and nothing forgotten

@@ -328,7 +328,7 @@ kinds.l = {
     end
   end,
   dated = function(_, st)
-    return st.total > 0 and st.last or st.t
+    return max(st.t, st.last)
   end,
   shift = function(_, st, from, to)
     local by, i = to - from, 1
@@ -353,7 +353,7 @@ kinds.l = {
       log_replace(st, st.last + k * l.per, left)
     end
     if left <= l.most then
-      st.written = nil
+      plain(l, st, now)
     end
   end,
   blend = function(p, st, now, units)

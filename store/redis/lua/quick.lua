@@ -79,7 +79,7 @@ local function form_of(place)
   if not window then
     local start = floor(now / per) * per
     local life = spare + floor((start + per - now + 999) / 1000)
-    window = { limit = limit, start = start, head = limit .. format(whole, start) .. ' ', life = format(whole, life) }
+    window = { limit = limit, per = per, head = limit .. format(whole, start) .. ' ', life = format(whole, life) }
     windows[place] = window
   end
   return units, most, 0, window.head, window.life
@@ -94,7 +94,7 @@ local function found(value, head, place)
   local window = windows[place]
   local limit = window and window.limit
   local began = limit and find(value, limit, 1, true) == 1 and match(value, '^(%d+) %d+$', #limit + 1)
-  return began and tonumber(began) < window.start and 0 or -1
+  return began and tonumber(began) + window.per <= now and 0 or -1
 end
 
 local values = call('MGET', unpack(keys))

@@ -143,7 +143,7 @@ local function blocks_roll(l, st, now)
     push(st.log, at + k * l.blocks, units - k * l.most)
   end
   if st.log.n[st.log.last] <= l.most then
-    st.written = nil
+    plain(l, st, now)
   end
 end
 
@@ -234,8 +234,15 @@ kinds.k = {
     end
   end,
   dated = function(l, st)
-    local last = tail(st.log)
-    return last and last * l.block or st.t
+    return max(st.t, (tail(st.log) or 0) * l.block)
+  end,
+  gather = function(l, st, from, now)
+    local used = 0
+    if kinds.k.expiry(l, st) > from then
+      used = min(blocks_used(l, st, from) + 1, l.most, st.log.total) -- one may have begun to leave
+    end
+    st.t, st.log = 0, new_queue()
+    push(st.log, floor(now / l.block), used)
   end,
   shift = function(l, st, from, to)
     local blocks = floor(to / l.block) - floor(from / l.block)

@@ -9,6 +9,9 @@
 --
 --   1w 100 60000000|1767225600000000 250 @1767225601000000
 --
+-- A window that is from the future begins anew when that is seen, and floats: its start is none of the
+-- limit's own, and of a calendar no whole second.
+--
 -- letters: w windows at multiples of per since 1970, f from the first take, c of the
 -- calendar, d as w, but what was debited beyond requests counts as used in the windows
 -- that follow, less requests for each. A take of n units passes if used + n <= requests.
@@ -43,27 +46,33 @@ end
 local function window_expiry(l, st)
   if st.n == 0 then
     return 0
-  elseif st.written then
+  elseif st.written or l.letter == 'd' then
     return window_stop(l, st) + (spans(l, st.n) - 1) * length(l)
   end
   return window_stop(l, st)
 end
 
+-- floats says whether a window is none of the limit's own: it was moved to another time, and the
+-- next one begins a whole length later. Those of a calendar begin with a second.
+local function floats(l, start)
+  return start % (l.letter == 'c' and 1000000 or l.per) ~= 0
+end
+
 -- window_of returns the window that counts at now. One that the state already saw
 -- stays in force where time ran backwards.
 local function window_of(l, st, now)
-  if l.letter == 'f' then
-    if st.n > 0 and now < window_expiry(l, st) then
-      local start = st.t + floor(max(0, now - st.t) / l.per) * l.per
-      return start, start + l.per
-    end
+  if st.n > 0 and (l.letter == 'f' or floats(l, st.t)) and now < window_expiry(l, st) then
+    local size = length(l)
+    local start = st.t + floor(max(0, now - st.t) / size) * size
+    return start, start + size
+  elseif l.letter == 'f' then
     return now, now + l.per
   end
   if st.stop and st.n > 0 and now < st.stop then -- also of another calendar, whose bounds nobody brought
     return st.t, st.stop
   end
   local start, stop = window(l, now)
-  if st.n > 0 and st.t > start then
+  if st.n > 0 and st.t > start and not floats(l, st.t) then
     return st.t, window_stop(l, st)
   end
   return start, stop
@@ -77,7 +86,7 @@ local function window_used(l, st, now)
   local stop = window_stop(l, st)
   if now < stop then
     return st.n
-  elseif not st.written then
+  elseif not st.written and l.letter ~= 'd' then
     return 0
   end
   return max(0, st.n - l.most * min(floor((now - stop) / length(l)) + 1, floor(st.n / l.most) + 1))
@@ -153,19 +162,14 @@ kinds.w = {
     return st.n > 0 and st.t or 0
   end,
   shift = function(l, st, from, to)
-    local used = l.kind.used(l, st, from)
-    if used == 0 then
-      st.t, st.n = 0, 0
-    elseif l.letter == 'c' and not l.bounds then -- nobody knows of another window
-      return
-    elseif l.letter == 'f' then
-      st.t = max(0, st.t + to - from)
-    else
-      local start, stop = window(l, to)
-      st.t, st.n = start, used
-      if l.letter == 'c' then
-        st.stop = stop
-      end
+    local used, start = l.kind.used(l, st, from), st.t
+    if l.letter ~= 'c' or l.bounds or from < st.stop then -- else nobody knows of another window
+      start = window_of(l, st, from)
+    end
+    st.t, st.n = max(0, start + to - from), used
+    if l.letter == 'c' then
+      st.t = floats(l, st.t) and st.t or st.t + 1
+      st.stop = st.t + length(l)
     end
   end,
   -- roll leaves windows of a calendar whose bounds nobody brought as they are.
@@ -182,7 +186,7 @@ kinds.w = {
       end
     end
     if st.n <= l.most then
-      st.written = nil
+      plain(l, st, now)
     end
   end,
   blend = function(p, st, now, units)
@@ -209,32 +213,15 @@ kinds.w = {
 }
 kinds.f, kinds.c = kinds.w, kinds.w
 
--- debt_used returns what is used at now of a window that carries its debt: each window
--- that has begun since works off its part.
-local function debt_used(l, st, now)
-  if st.n == 0 then
-    return 0
-  end
-  local start = window_of(l, st, now)
-  if start == st.t then
-    return st.n
-  end
-  return max(0, st.n - l.most * min((start - st.t) / l.per, floor(st.n / l.most) + 1))
-end
-
 -- debt_turn makes the state that of the window that counts at now.
 local function debt_turn(l, st, now)
-  st.n, st.t = debt_used(l, st, now), (window_of(l, st, now))
+  st.n, st.t = window_used(l, st, now), (window_of(l, st, now))
 end
 
 kinds.d = {
-  used = debt_used,
-  fits = function(l, st, now, cost)
-    return debt_used(l, st, now) + cost <= l.most
-  end,
   report = function(l, st, now)
     local _, stop = window_of(l, st, now)
-    return l.most - debt_used(l, st, now), stop - now
+    return l.most - window_used(l, st, now), stop - now
   end,
   retry = function(l, st, now, cost)
     return kinds.d.wait(l, st, now, l.most - cost)
@@ -251,12 +238,6 @@ kinds.d = {
     if not undo or undo.reset == st.t + l.per then
       st.n = max(0, st.n - cost)
     end
-  end,
-  expiry = function(l, st)
-    if st.n == 0 then
-      return 0
-    end
-    return st.t + l.per + floor((st.n - 1) / l.most) * l.per
   end,
 }
 setmetatable(kinds.d, { __index = kinds.w })

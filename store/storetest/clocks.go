@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// clocks: what was asked while a clock ran ahead is denied no longer, once it was corrected, than
+// by a full use at that moment, however far ahead it ran; and so it is where another server takes
+// over whose clock is slower. What clocks may differ by is waited for besides, and time that runs
+// back by no more gives nothing back.
+func clocks(t *testing.T, o Options) {
+	const clocksDiffer = 5 * time.Second
+	for _, limit := range append(variants(10), stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Day}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 10, Per: time.Hour, Blocks: 6, StartFull: true}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second}),
+		stint.MustLimit(stint.Spec{Requests: 10, Per: time.Second})) {
+		t.Run(name(limit)+" per "+limit.Spec().Per.String(), func(t *testing.T) {
+			s := start(t, o)
+			for _, ahead := range []time.Duration{
+				300 * 24 * time.Hour, 24 * time.Hour, 24*time.Hour + 53*time.Minute + 20*time.Second, 2 * time.Hour, time.Hour,
+				50 * time.Minute, 7 * time.Second, 5*time.Second + time.Microsecond, 5 * time.Second, 30 * time.Millisecond,
+			} {
+				for _, debt := range []uint32{0, 15} {
+					key := stint.Key(fmt.Sprint(ahead, debt))
+					spent := func(key stint.Key, at stint.Instant, limit *stint.Limit) {
+						for range 10 { // one by one, as they would be asked for
+							s.take(at, key, limit, 1)
+						}
+						s.decide(at, stint.Take{Key: key, Limit: limit, Cost: debt, Op: stint.Force})
+					}
+					spec := limit.Spec()
+					spec.StartFull = false // with that, all before was used too
+					empty := stint.MustLimit(spec)
+					spent(key, noon.Add(ahead), limit)
+					spent("now "+key, noon, empty)
+					most := waits(s, noon, "now "+key, empty)
+					if span := period(limit); limit.Algorithm() == stint.FixedWindow && !limit.Spec().CarryDebt {
+						most = max(most, span) // of which some may be over at noon
+					} else if limit.Algorithm() == stint.FixedWindow {
+						most = time.Duration((10+debt+9)/10) * span
+					}
+					if ahead <= clocksDiffer {
+						most += ahead
+					}
+					s.peek(noon, key, limit)
+					if wait := waits(s, noon, key, limit); wait > most || wait == 0 {
+						t.Errorf("%v ahead, %d more: denied for %v, want at most %v", ahead, debt, wait, most)
+					}
+				}
+			}
+		})
+	}
+	if o.Lends {
+		t.Run("what is lent", func(t *testing.T) { clocksLend(t, o) })
+	}
+}
+
+// waits asks for one unit until it passes, when it was told to, and returns how long that took.
+func waits(s tester, at stint.Instant, key stint.Key, limit *stint.Limit) time.Duration {
+	s.Helper()
+	asked := at
+	for range 100 {
+		d := s.take(at, key, limit, 1)
+		if d.Allowed {
+			return at.Sub(asked)
+		}
+		at = at.Add(d.RetryAfter)
+	}
+	s.Fatalf("%s of key %s passes never", name(limit), key)
+	return 0
+}
+
+// period returns how long a window of a limit is.
+func period(limit *stint.Limit) time.Duration {
+	switch limit.Spec().Calendar {
+	case stint.Day:
+		return 24 * time.Hour
+	case stint.Month:
+		return 31 * 24 * time.Hour
+	}
+	return limit.Spec().Per
+}
+
+// clocksLend: what was lent by a clock that ran ahead comes back, where nobody is heard of, as if
+// it were lent when the clock was corrected; and an epoch that began then counts no key as used up
+// for longer than a full use.
+func clocksLend(t *testing.T, o Options) {
+	for _, limit := range []*stint.Limit{
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 400, Per: time.Second}),
+		stint.MustLimit(stint.Spec{Requests: 400, Per: time.Second}),
+	} {
+		t.Run(name(limit), func(t *testing.T) {
+			s := start(t, o)
+			ahead := noon.Add(24 * time.Hour)
+			loan := stint.Loan{Node: 7, Seq: 1, Want: 40}
+			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 1, Loan: &loan})
+			if loan.Grant == 0 {
+				t.Fatalf("nothing was lent: %+v", loan)
+			}
+			d := s.take(noon, "a", limit, 400)
+			if d.Allowed || d.RetryAfter > 2500*time.Millisecond+time.Second {
+				t.Fatalf("%d were lent: %+v", loan.Grant, d)
+			}
+			if d := s.take(noon.Add(d.RetryAfter), "a", limit, 400); !d.Allowed {
+				t.Errorf("denied at the time told: %+v", d)
+			}
+			other := stint.Loan{Node: 8, Seq: 1, Want: 40}
+			s.decide(noon.Add(time.Minute), stint.Take{Key: "a", Limit: limit, Cost: 1, Loan: &other})
+			if other.Grant == 0 || other.Recall {
+				t.Errorf("nothing is lent any more: %+v", other)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// step is a call of one take: when, how and of which limit, for one key.
+type step struct {
+	at    time.Duration // after noon
+	op    stint.Op
+	cost  uint32
+	limit *stint.Limit
+}
+
+// differences: short histories in which stores once answered otherwise than the Model, or the
+// Model otherwise than itself.
+func differences(t *testing.T, o Options) {
+	const day = 24 * time.Hour
+	limit := stint.MustLimit
+	log := func(requests uint32, per time.Duration) *stint.Limit {
+		return limit(stint.Spec{Algorithm: stint.SlidingLog, Requests: requests, Per: per})
+	}
+	spaced := limit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: stint.MaxPer, MinInterval: time.Hour})
+	huge := limit(stint.Spec{Algorithm: stint.SlidingLog, Requests: math.MaxUint32, Per: 7 * time.Second})
+	queue := limit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 7 * time.Minute, Burst: 1})
+	slow := limit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1, Per: stint.MaxPer, Burst: 10})
+	full := func(requests uint32, blocks int) *stint.Limit {
+		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: 7 * time.Second, Blocks: blocks, StartFull: true})
+	}
+	blocks := func(requests uint32, per time.Duration) *stint.Limit {
+		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: per, Blocks: 10})
+	}
+	calendar := limit(stint.Spec{Requests: 5, Calendar: stint.Day})
+	first := limit(stint.Spec{Requests: 2, Per: 7 * time.Second, FromFirst: true})
+	debt := limit(stint.Spec{Requests: 60, Per: time.Second, CarryDebt: true})
+	for name, steps := range map[string][]step{
+		"a queue's debt under slower numbers": {
+			{0, stint.Force, math.MaxUint32, queue}, {time.Minute, stint.Ask, 3, slow}, {time.Minute, stint.Ask, 1, queue},
+		},
+		"a start that is full of 2^31 units": {
+			{0, stint.Ask, 1<<31 - 1, full(math.MaxUint32, 2)}, {time.Second, stint.Ask, 0, full(math.MaxUint32, 2)},
+		},
+		"blocks that were pruned later than the newest": {
+			{2 * time.Second, stint.Ask, 1, full(3, 1)},
+			{18 * time.Second, stint.Ask, 4, full(3, 1)},
+			{-day, stint.Ask, 1, full(3, 1)},
+			{-day, stint.Ask, 1, full(3, 1)},
+		},
+		"given back after its log was moved": {
+			{0, stint.Ask, 3, log(5, time.Second)}, {-day, stint.Force, 1, log(2, time.Hour)}, {7*time.Second - day, stint.Refund, 2, log(5, time.Second)},
+		},
+		"given back of blocks in debt": {
+			{0, stint.Ask, 3, blocks(1000, time.Hour)},
+			{3 * time.Second, stint.Ask, 1, blocks(1, 10*time.Millisecond)},
+			{2 * time.Second, stint.Refund, 2, blocks(1, 10*time.Millisecond)},
+		},
+		"a log of more windows than there are until the end of time": {
+			{0, stint.Ask, math.MaxUint32 - 2, huge}, {3 * time.Second, stint.Ask, 2, huge}, {-day, stint.Ask, 1, spaced},
+		},
+		"a day of the calendar, asked under other numbers": {
+			{0, stint.Force, 5, calendar}, {-2 * day, stint.Ask, 9, first}, {-2 * day, stint.Ask, 1, first}, {-2 * day, stint.Ask, 1, calendar},
+		},
+		"a window with debt, moved": {
+			{0, stint.Ask, 11, debt}, {-day, stint.Ask, 2, debt}, {1500*time.Millisecond - day, stint.Ask, 1, first},
+		},
+		"a log that forgot": {
+			{0, stint.Ask, 1, log(1, 10*time.Millisecond)}, {time.Minute, stint.Ask, 2, log(1, 10*time.Millisecond)}, {-day, stint.Ask, 1, log(1, 10*time.Millisecond)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls []stint.Call
+			for _, s := range steps {
+				calls = append(calls, stint.Call{At: noon.Add(s.at), Takes: []stint.Take{{Key: "a", Limit: s.limit, Op: s.op, Cost: s.cost}}})
+			}
+			if problem := differs(t, o, calls); problem != "" {
+				t.Error(problem)
+			}
+		})
+	}
+}
