@@ -209,6 +209,18 @@ func TestRecordRollingReload(t *testing.T) {
 	}
 }
 
+// A key that owes as much as it may stays under the numbers that it was written under, as
+// nothing is debited.
+func TestRecordOwesNoMore(t *testing.T) {
+	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Hour})
+	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute})
+	var r carry.Record
+	r.Take(large, zero, 900)
+	if d := r.Owe(small, zero, 1); !d.Over || r.Limit != large {
+		t.Errorf("%+v under %+v", d, r.Limit.Spec())
+	}
+}
+
 // A limit is lowered everywhere while a key has used more than it holds: nothing passes
 // until that has sunk to what it holds, and from then on as much as it promises.
 func TestRecordLowered(t *testing.T) {

@@ -57,6 +57,21 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// A link in the place of the lock is not followed: what it points to stays as it is.
+func TestTakeFollowsNoLink(t *testing.T) {
+	name, other := filepath.Join(t.TempDir(), "counts"), filepath.Join(t.TempDir(), "other")
+	xtest.Must(t, os.WriteFile(other, []byte("precious"), 0o600))
+	if err := os.Symlink(other, name+".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Take(name); err == nil {
+		t.Errorf("taken: %v", l.Release())
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "precious" {
+		t.Errorf("it holds %q now, %v", text, err)
+	}
+}
+
 // A lock ends with its process, however that ends, and the file that stays behind is no lock.
 func TestLockDiesWithItsProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")

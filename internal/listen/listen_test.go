@@ -162,6 +162,11 @@ func TestGate(t *testing.T) {
 	if n := strings.Count(log.String(), "connections refused"); n != 1 || !strings.Contains(log.String(), "listener=a") {
 		t.Errorf("%d log lines:\n%s", n, log.String())
 	}
+	gate.logged.Store(time.Now().Add(time.Hour).Unix()) // by a clock that was put back since
+	gate.tell(b, "a reason")
+	if !strings.Contains(log.String(), "listener=b") {
+		t.Errorf("after the clock was put back:\n%s", log.String())
+	}
 }
 
 // A connection with one of the last descriptors is refused.

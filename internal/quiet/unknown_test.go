@@ -49,8 +49,10 @@ func TestUnknown(t *testing.T) {
 	if !strings.Contains(log.String(), fmt.Sprint("requests=", 100_000-quiet.MostUnknown+1)) || !strings.Contains(log.String(), `domain="line\nbreak"`) {
 		t.Errorf("logged\n%s", log.String())
 	}
-	now = now.Add(-time.Hour) // a clock that was put back
-	log.Reset()
-	u.Tell("shop", "")
-	lines(1, "domain=shop")
+	for range 2 {
+		now = now.Add(-time.Hour) // a clock that was put back
+		log.Reset()
+		u.Tell("shop", "")
+		lines(1, "domain=shop")
+	}
 }

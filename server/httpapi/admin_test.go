@@ -31,7 +31,7 @@ func call(t *testing.T, handler http.Handler, method, path, body string, header 
 		if name == "Host" {
 			req.Host = value
 		}
-		req.Header.Set(name, value)
+		req.Header.Add(name, value)
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, req)

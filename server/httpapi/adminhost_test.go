@@ -145,6 +145,9 @@ func TestPagesAreRefused(t *testing.T) {
 			}
 		}
 	}
+	if status, answer, _ := call(t, handler, "POST", CheckPath, fmt.Sprintf(short, "user", "page", 0), "Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"); status != 403 {
+		t.Errorf("two fields: %d %s", status, answer)
+	}
 	if answered != 3 {
 		t.Errorf("/json answered %d times, want 3", answered)
 	}

@@ -136,4 +136,10 @@ func TestPoolsKeepNothingLarge(t *testing.T) {
 			t.Errorf("%d descriptors of %d entries: kept %v, %v", test.descriptors, test.entries, q.keepsLittle(), f)
 		}
 	}
+	l, _ := newLimiter(t)
+	traffic := NewTraffic(l, TrafficOptions{})
+	call(t, traffic.Handler(), "POST", CheckPath, string(body(1000, 1)))
+	if w := traffic.questions.Get().(*work); !w.question.keepsLittle() {
+		t.Error("the memory of 1000 descriptors waits for the next request")
+	}
 }
