@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -94,9 +95,16 @@ func (l *arrivals) removeLocked(a *arrival) {
 // expect begins the time of a call, whose headers have arrived. It is a tap: nothing else
 // of grpc-go may give a call another context before its request is read.
 //
-// Nobody reads the headers of calls. expect drops them, since a byte of HPACK may stand for
-// a long field, and they would live as long as the call.
+// Nobody reads the headers of calls. expect drops them, as they would live as long as the
+// call, and refuses a call with many: one byte of HPACK may stand for a field that costs 100.
 func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, error) {
+	fields := 0
+	for _, values := range info.Header {
+		fields += len(values)
+	}
+	if fields > maxFields {
+		return nil, status.Error(codes.ResourceExhausted, fmt.Sprintf("more than %d header fields; leave some out", maxFields))
+	}
 	clear(info.Header)
 	ctx, end := context.WithCancelCause(ctx)
 	a := &arrival{end: end}

@@ -129,7 +129,7 @@ func (s *Server) begun() int {
 	return s.arriving.n
 }
 
-// The headers of a call do not live as long as it, and are not long.
+// The headers of a call do not live as long as it, and are as long as Envoy's may be.
 func TestHeadersOfCalls(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	headers := metadata.Pairs("a", "1", "a", "2", "b", "3")
@@ -144,10 +144,16 @@ func TestHeadersOfCalls(t *testing.T) {
 		t.Errorf("arrived: %v, and %d calls wait", err, s.begun())
 	}
 	c := healthpb.NewHealthClient(dial(t, serve(t, s)))
-	for size, want := range map[int]bool{8 << 10: true, 17 << 10: false} {
+	for size, want := range map[int]bool{60 << 10: true, 65 << 10: false} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", size))
 		if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{}); (err == nil) != want {
 			t.Errorf("headers of %d bytes: %v", size, err)
+		}
+	}
+	for fields, want := range map[int]codes.Code{100: codes.OK, maxFields: codes.ResourceExhausted} { // beside grpc-go's own
+		ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{"a": make([]string, fields)})
+		if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != want {
+			t.Errorf("%d header fields: %v", fields, err)
 		}
 	}
 }

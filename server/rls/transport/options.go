@@ -62,9 +62,14 @@ const (
 	// maxOpen is how many streams of health and reflection one connection may have open.
 	maxOpen = 16
 
-	// maxHeader is the most bytes of the headers of a call, as in HTTP. Those of Envoy are
-	// some hundred; one byte may stand for a field that costs 100.
-	maxHeader = 16 << 10
+	// maxHeader is the most bytes of the headers of a call. Those of Envoy are some hundred,
+	// but it passes on what its clients send about traces, up to 60 KiB: a call that was
+	// refused for that would let their requests pass.
+	maxHeader = 64 << 10
+
+	// maxFields is the most header fields of a call, with those that stand there twice. Envoy
+	// sends some ten.
+	maxFields = 128
 
 	// quickestPing is how often a client may ask whether the server is there. Envoy's
 	// connection_keepalive asks every few seconds where it is switched on.
