@@ -75,6 +75,7 @@ type lane struct {
 	sound   bool      // it is connected; others are not used
 	doubted bool      // its last answer did not come in time; used where there is no better one
 	probing bool      // a probe is under way
+	probed  time.Time // when the last probe began
 	after   time.Time // no probe before
 	err     error     // why it is not sound
 }
@@ -205,7 +206,9 @@ func (c *committer) pickLocked(now time.Time) (flight, bool) {
 			}
 		}
 		if !l.sound {
-			c.probeLocked(i, connected, now)
+			if i == 0 || c.flying > 0 || c.lanes[0].hangs(now) {
+				c.probeLocked(i, connected, now)
+			}
 			continue
 		}
 		if l.flying > 0 && !far || best >= 0 && !l.betterThan(&c.lanes[best]) {

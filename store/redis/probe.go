@@ -13,7 +13,7 @@ import (
 const probeTimeout = 2 * time.Second
 
 // A lane is probed before it carries a group: when it is new, and after its connection was
-// lost. A probe connects and asks the server for nothing, in its own time and behind the backs
+// lost. A probe connects and reads a key that nobody writes, in its own time and behind the backs
 // of callers. Connecting takes two round trips and the first call one or two more, so a caller
 // who did that within his deadline would be late, end what was begun, and leave the next one
 // to begin again: a server that is half a deadline away would never be reached. A probe also
@@ -25,16 +25,18 @@ func (c *committer) probeLocked(lane int, client rueidis.Client, now time.Time) 
 	if l.probing || now.Before(l.after) {
 		return
 	}
-	l.probing = true
+	l.probing, l.probed = true, now
 	go c.probe(lane, client)
 }
+
+// hangs says whether a probe has been under way for so long that another lane may be better.
+func (l *lane) hangs(now time.Time) bool { return l.probing && now.Sub(l.probed) > pause }
 
 // probe connects a lane, and lets those leave who wait for it.
 func (c *committer) probe(lane int, client rueidis.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	begun := time.Now()
-	answer := client.Do(ctx, client.B().Eval().Script("return 1").Numkeys(1).Key(c.where).Build())
+	answer := client.Do(ctx, client.B().Get().Key(c.where).Build())
 	err, now := answer.NonRedisError(), time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +47,7 @@ func (c *committer) probe(lane int, client rueidis.Client) {
 		l.err, l.after = err, now.Add(pause)
 		c.giveUpLocked()
 	default:
-		c.distance.measured(now.Sub(begun), now)
+		c.distance.measured(now.Sub(l.probed), now)
 		if len(c.waiting) > 0 && c.roomLocked() {
 			c.departLocked(now)
 		}
