@@ -150,6 +150,15 @@ func (l *Limit) gather(st *State, from, now Instant) {
 	st.log().replace(int64(now)/l.block, uint64(used))
 }
 
+// Correct writes down what a state from the future means at now, before a take of a cost, whether
+// that is denied or only looks: else who asks again and again would never see it pass. A cost that
+// never fits changes nothing.
+func (l *Limit) Correct(st *State, now Instant, cost uint64) {
+	if (cost <= uint64(l.most) || l.spec.Overdraw) && l.most > 0 && l.stale(st, now) {
+		l.present(st, now)
+	}
+}
+
 // seen returns the state as it counts at now. It leaves st alone.
 func (l *Limit) seen(st *State, now Instant) *State {
 	if l.timely(st, now) || l.most == 0 || !l.stale(st, now) {

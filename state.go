@@ -73,8 +73,8 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 		return l.none(now, cost)
 	}
 	plain := l.timely(st, now)
-	if !plain && l.alters(cost) && l.stale(st, now) {
-		l.present(st, now)
+	if !plain {
+		l.Correct(st, now, cost)
 	}
 	if st.Log != nil && st.Written == 0 && l.charge == 0 {
 		l.tidy(st, now)
@@ -109,11 +109,6 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 		return l.deny(st, now, cost)
 	}
 	return d
-}
-
-// alters says whether a take may change a state, also where it is denied.
-func (l *Limit) alters(cost uint64) bool {
-	return cost > 0 && (cost <= uint64(l.most) || l.spec.Overdraw)
 }
 
 // charged takes cost units that fit, and reports.

@@ -50,8 +50,11 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	if r.under(l) {
 		return l.Take(&r.State, now, cost)
 	}
-	t := r.tested(l, now, cost)
 	spec := l.Spec()
+	if l.Most() > 0 && (cost <= uint64(l.Most()) || spec.Overdraw) {
+		r.Limit.Correct(&r.State, now, 0)
+	}
+	t := r.tested(l, now, cost)
 	switch {
 	case cost == 0 || l.Most() == 0:
 		return t.d

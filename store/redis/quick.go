@@ -77,11 +77,15 @@ func (p *part) units() int64 {
 	return int64(p.cost * p.quick.charge)
 }
 
-// most returns what a part's key may have used once it took its units: anything, if those are none.
+// most returns what a part's key may have used once it took its units. If those are none that is
+// anything in a window, and in a bucket what it holds: more is for decide.lua, see early.
 func (p *part) most() int64 {
 	units := p.units()
-	if units == 0 {
+	switch {
+	case units == 0 && p.quick.per > 0:
 		return maxState
+	case units == 0:
+		return p.quick.full
 	}
 	return min(p.quick.full, p.quick.wait+units)
 }
@@ -263,8 +267,8 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 			return false
 		}
 		st := p.quick.state(p.word, b.found)
-		if p.quick.early(st, b.found) && p.cost > 0 && p.cost <= uint64(p.limit.Most()) {
-			return false // which a denied take corrects
+		if p.quick.early(st, b.found) && p.cost <= uint64(p.limit.Most()) {
+			return false // which a look or a denied take corrects
 		}
 		p.result = p.limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed

@@ -55,8 +55,42 @@ func clocks(t *testing.T, o Options) {
 			}
 		})
 	}
+	t.Run("who looks", func(t *testing.T) { clocksLook(t, o) })
 	if o.Lends {
 		t.Run("what is lent", func(t *testing.T) { clocksLend(t, o) })
+	}
+}
+
+// clocksLook: who only looks, again and again, or asks under other numbers, sees the correction once,
+// and not a full use from each look.
+func clocksLook(t *testing.T, o Options) {
+	for _, limit := range variants(10) {
+		if limit.Spec().Calendar != stint.NoPeriod || limit.Spec().Hold {
+			continue // longer than all others
+		}
+		spec := limit.Spec()
+		spec.Requests, spec.Per = 11, 90*time.Minute
+		if spec.Algorithm == stint.TokenBucket {
+			spec.Burst = 0
+		}
+		others := []*stint.Limit{limit}
+		if !o.OneTable {
+			others = append(others, stint.MustLimit(spec))
+		}
+		for i, asked := range others {
+			for cost := range uint32(2) {
+				s := start(t, o)
+				s.take(noon.Add(24*time.Hour), "a", limit, 10)
+				passed := false
+				for after := time.Duration(0); after <= 80*time.Minute && !passed; after += 5 * time.Minute {
+					d := s.take(noon.Add(after), "a", asked, cost)
+					passed = d.Allowed && int64(cost)+d.Remaining > 0
+				}
+				if !passed {
+					t.Errorf("%s, under numbers %d, cost %d: nothing passes for %v", name(limit), i, cost, 80*time.Minute)
+				}
+			}
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func Run(t *testing.T, o Options) {
 		{"OwnClock", ownClock},
 	} {
 		if part.name == "Leans" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable ||
-			(part.name == "Differences" || part.name == "Clocks") && !o.Backwards {
+			part.name == "Differences" && !o.Backwards {
 			continue
 		}
 		t.Run(part.name, func(t *testing.T) { part.run(t, o) })

@@ -348,9 +348,10 @@ local function count_denied(p, now, cost)
   p.kind.keep_newest(p, p.st, most)
 end
 
--- corrects says whether a take writes down a state that was moved back, even where it is denied.
+-- corrects says whether a take writes down a state that was moved back, even where it is denied
+-- or only looks: else who asks again and again would never see it pass.
 local function corrects(p, cost)
-  return p.st.moved and cost > 0 and (cost <= p.most or p.overdraw)
+  return (p.old or p).st.moved and (cost <= p.most or p.overdraw)
 end
 
 -- take asks for the cost and takes it if it is there.
@@ -358,13 +359,12 @@ local function take(p, now, cost)
   if p.most == 0 then
     return answer(p, now, cost, cost == 0)
   end
-  if not p.old then
-    if corrects(p, cost) then
-      p.st.dirty = true
-    end
-    if p.kind.tidy and not p.st.deferred then
-      p.kind.tidy(p, p.st, now)
-    end
+  if corrects(p, cost) then
+    local at = p.old or p
+    at.st.dirty = true
+  end
+  if not p.old and p.kind.tidy and not p.st.deferred then
+    p.kind.tidy(p, p.st, now)
   end
   if fits(p, now, cost) then
     local delay = 0
@@ -658,7 +658,7 @@ local function decide(group, now, spare, mode)
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset
     local over = p.over and 1 or 0
-    if mode == TEST and not p.allowed and (p.writes or not p.old and corrects(p, p.cost)) then
+    if mode == TEST and not p.allowed and (p.writes or corrects(p, p.cost)) then
       over = 2
     end
     result[i + 5], result[i + 6], result[i + 7] = p.delay, over, (p.at or now) - now

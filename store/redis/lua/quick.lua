@@ -18,8 +18,8 @@
 --     units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
 --               More than most where the limit never holds so much
 --     most      what may be used afterwards, in the same measure: the capacity, below 2^51, or
---               the longest wait and units if that is less; 2^53, all that a state may say,
---               where units is 0
+--               the longest wait and units if that is less; where units is 0 the capacity, and
+--               of windows 2^53, all that a state may say
 --     per       windows: how long they are, in microseconds; buckets: 0
 --   plan      a byte for each of KEYS: the place of a form that it is read by, from 0 on
 --   turns     a byte for each of the first KEYS: how many takes ask for it, one after the
