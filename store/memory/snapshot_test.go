@@ -199,6 +199,50 @@ func TestSnapshotBackwards(t *testing.T) {
 	}
 }
 
+// A state file of a process whose clock was a day ahead denies nobody, read by a clock that is right,
+// for longer than a full use, whether they look or ask.
+func TestSnapshotOfAFastClock(t *testing.T) {
+	for _, cost := range []uint32{0, 1} {
+		now := noon.Add(24 * time.Hour)
+		options := Options{Clock: func() stint.Instant { return now }}
+		s := New(options)
+		var limits []*stint.Limit
+		for _, spec := range []stint.Spec{
+			{Algorithm: stint.TokenBucket},
+			{Algorithm: stint.LeakyBucket, Burst: 4},
+			{},
+			{FromFirst: true},
+			{CarryDebt: true},
+			{Algorithm: stint.SlidingLog},
+			{Algorithm: stint.SlidingWindow, Blocks: 6},
+		} {
+			spec.Requests, spec.Per = 5, time.Minute
+			l := limit(t, spec)
+			limits = append(limits, l)
+			s.Take(stint.Key(rune('a'+len(limits))), l, 5)
+		}
+		written := snapshot(t, s)
+		now = noon
+		s, err := Load(bytes.NewReader(written), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range limits {
+			passes, began := false, noon
+			most := time.Minute + l.Spec().Per/6*time.Duration(min(1, l.Spec().Blocks)) // whose oldest block leaves bit by bit
+			for now = began; now <= began.Add(most) && !passes; now = now.Add(time.Second) {
+				d := s.Take(stint.Key(rune('b'+i)), l, cost)
+				if passes = d.Allowed && d.Remaining+int64(cost) > 0; passes && now == began {
+					t.Errorf("%+v: what was used is forgotten", l.Spec())
+				}
+			}
+			if !passes {
+				t.Errorf("%+v, cost %d: denied for longer than %v", l.Spec(), cost, most)
+			}
+		}
+	}
+}
+
 // A smaller budget keeps those who are over their limit.
 func TestLoadKeepsToTheBudget(t *testing.T) {
 	for _, test := range []struct {
