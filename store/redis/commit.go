@@ -279,9 +279,7 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 // land is called when a batch that travelled alone is back: if others wait, and may leave,
 // they do.
 func (c *committer) land(f flight, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if next, group := c.nextLocked(f, err); len(group) > 0 {
+	if next, group := c.next(f, err); len(group) > 0 {
 		go c.shuttle(next, group)
 	}
 }
@@ -292,16 +290,27 @@ func (c *committer) shuttle(f flight, group []*passenger) {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
 		err := f.fly(ctx, group)
 		cancel()
-		for _, p := range group {
+		back := group
+		if len(back) == 1 {
+			f, group = c.next(f, err) // a lone caller does not find his own group under way
+			back[0].done <- struct{}{}
+			continue
+		}
+		for _, p := range back {
 			p.done <- struct{}{}
 		}
 		// Those who have just got their answers ask again at once where the load is
 		// high. Let them run first, and they travel together.
 		runtime.Gosched()
-		c.mu.Lock()
-		f, group = c.nextLocked(f, err)
-		c.mu.Unlock()
+		f, group = c.next(f, err)
 	}
+}
+
+// next is nextLocked with the lock.
+func (c *committer) next(f flight, err error) (flight, []*passenger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nextLocked(f, err)
 }
 
 // nextLocked notes that a group is back, and returns the flight of the group that leaves now.
