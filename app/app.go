@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint/internal/certs"
+	"stint/internal/clock"
 	"stint/internal/filewatch"
 	"stint/internal/listen"
 	"stint/internal/quiet"
@@ -191,9 +192,9 @@ func (a *App) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	a.group.Go(func() { a.stores.gossip.Run(background) })
-	a.group.Go(func() { every(background, sweepEvery, a.stores.memory.Sweep) })
+	a.group.Go(func() { clock.Every(background, sweepEvery, a.stores.memory.Sweep) })
 	for _, s := range a.stores.servers {
-		a.group.Go(func() { every(background, lookEvery, func() { a.look(background, s) }) })
+		a.group.Go(func() { clock.Every(background, lookEvery, func() { a.look(background, s) }) })
 		if s.recall != nil {
 			a.group.Go(func() { s.recall.Run(background) })
 		}
@@ -207,7 +208,7 @@ func (a *App) Start(ctx context.Context) error {
 		})
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
-		a.group.Go(func() { every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
+		a.group.Go(func() { clock.Every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
 	a.group.Go(func() { a.runRetries(background) })
 	a.watch(background)
@@ -295,20 +296,6 @@ func (a *App) follow(ctx context.Context, what string, find func([]string, *slog
 	a.group.Go(func() {
 		w.Run(ctx, func() []string { return changed("files changed") })
 	})
-}
-
-// every calls do at each interval until ctx is done.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
 }
 
 // Run starts the service, waits until ctx is done or a listener fails, and stops

@@ -7,19 +7,19 @@ func TestGroups(t *testing.T) {
 	config := DefaultConfig()
 	seen := map[string]string{}
 	for _, g := range config.Groups() {
-		if len(g.Settings) == 0 {
+		if len(g.Names) == 0 {
 			t.Errorf("nothing stands under %q", g.Title)
 		}
-		for _, s := range g.Settings {
-			if other, twice := seen[s.Name]; twice || s.Hidden() {
-				t.Errorf("%s stands under %q and %q, hidden: %v", s.Name, other, g.Title, s.Hidden())
+		for _, name := range g.Names {
+			if other, twice := seen[name]; twice {
+				t.Errorf("%s stands under %q and %q", name, other, g.Title)
 			}
-			seen[s.Name] = g.Title
+			seen[name] = g.Title
 		}
 	}
 	for _, s := range config.Settings() {
-		if seen[s.Name] == "" && !s.Hidden() {
-			t.Errorf("%s stands in no group", s.Name)
+		if (seen[s.Name] == "") != s.Hidden() {
+			t.Errorf("%s stands under %q, hidden: %v", s.Name, seen[s.Name], s.Hidden())
 		}
 	}
 	for name, want := range map[string]string{"grpc": "Listeners", "grpc-max-age": "gRPC", "rls-quota": "gRPC", "metrics": "Metrics and log", "gossip": "How nodes agree"} {

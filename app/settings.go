@@ -58,6 +58,17 @@ func (s *Setting) Try(text, where string) error {
 // Check returns what is wrong with the present value.
 func (s *Setting) Check() error { return s.value.Check() }
 
+// Groups returns the names of the settings that help shows, in groups.
+func (c *Config) Groups() []setting.Group {
+	var names []string
+	for _, s := range c.Settings() {
+		if !s.Hidden() {
+			names = append(names, s.Name)
+		}
+	}
+	return setting.Grouped(names)
+}
+
 // Settings returns all settings of c, in the order in which help shows them. They
 // read and write c.
 func (c *Config) Settings() []Setting {

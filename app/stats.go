@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/internal/clock"
 	"stint/internal/setting"
 	"stint/internal/statsd"
 	"stint/limiter"
@@ -154,7 +155,7 @@ func (a *App) sendStats(ctx context.Context) {
 	}
 	sender := statsd.New(s.StatsD, s.StatsDTags, a.log)
 	a.group.Go(func() {
-		every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
+		clock.Every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
 		sender.Send(context.WithoutCancel(ctx), a.envoy.Counters)
 		sender.Close()
 	})

@@ -60,11 +60,7 @@ func serveUsages() string {
 	show("Settings from a file", "config")
 	config := app.DefaultConfig()
 	for _, g := range config.Groups() {
-		names := make([]string, len(g.Settings))
-		for i := range g.Settings {
-			names[i] = g.Settings[i].Name
-		}
-		show(g.Title, names...)
+		show(g.Title, g.Names...)
 	}
 	return b.String()
 }

@@ -1,14 +1,14 @@
-package app
+package setting
 
 import (
 	"slices"
 	"strings"
 )
 
-// A Group is settings that belong together, under a title for help.
+// Group is the names of settings that belong together, under a title for help.
 type Group struct {
-	Title    string
-	Settings []Setting
+	Title string
+	Names []string
 }
 
 // groups are the titles of help, each with the settings that it begins with; a word
@@ -27,18 +27,15 @@ var groups = []struct {
 	{"Start, stop and the rest", []string{"drain-"}},
 }
 
-// Groups returns the settings that help shows, in groups. They read and write c.
-func (c *Config) Groups() []Group {
+// Grouped returns the names in groups, in the order of both.
+func Grouped(names []string) []Group {
 	all := make([]Group, len(groups))
 	for i, g := range groups {
 		all[i].Title = g.title
 	}
-	for _, s := range c.Settings() {
-		if s.Hidden() {
-			continue
-		}
-		g := &all[groupOf(s.Name)]
-		g.Settings = append(g.Settings, s)
+	for _, name := range names {
+		g := &all[groupOf(name)]
+		g.Names = append(g.Names, name)
 	}
 	return all
 }
