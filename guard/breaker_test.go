@@ -473,9 +473,9 @@ func TestCutOff(t *testing.T) {
 func TestLateLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		g.init(&Options{Timeout: 10 * time.Millisecond}, func() {})
+		g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
 		g.every = time.Hour // the test looks
-		f := g.enter(t.Context())
+		f := g.enter(t.Context(), false)
 		for _, step := range []struct {
 			after time.Duration
 			ended bool
@@ -560,13 +560,13 @@ func TestWaitsBefore(t *testing.T) {
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		g.init(&Options{Timeout: 10 * time.Millisecond}, func() {})
+		g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
 		for _, test := range []struct {
 			stood time.Duration
 			away  bool
 		}{{100 * time.Millisecond, false}, {0, true}} {
 			for range lateFailures {
-				f := g.enter(t.Context())
+				f := g.enter(t.Context(), false)
 				f.Deadline()
 				g.timer.Stop() // as long as nothing runs, nobody looks
 				time.Sleep(max(test.stood, 10*time.Millisecond))

@@ -19,10 +19,11 @@ type flight struct {
 	latest   atomic.Int64  // that the deadline may be, since began; 0: not known yet
 
 	// Guarded by the lock of the gate.
-	at     int       // where in its flights
-	seen   time.Time // when the gate first looked at the call; zero: it has not
-	try    bool      // it tries whether the store is back
-	judged bool      // it has been counted as a failure, and still goes on
+	at      int       // where in its flights
+	seen    time.Time // when the gate first looked at the call; zero: it has not
+	try     bool      // it tries whether the store is back
+	several bool      // it asks other servers too
+	judged  bool      // it has been counted as a failure, and still goes on
 }
 
 // How a context ended.

@@ -33,7 +33,9 @@ type gate struct {
 	timeout time.Duration
 	every   time.Duration // between two looks
 	late    error         // of a call that was cut off
-	changed func()        // called without the lock
+	changed func(*gate)   // called without the lock
+	server  int
+	told    bool // whether Options.OnChange was last told that it is away; guarded by Store.telling
 
 	mu      sync.Mutex // guards what follows
 	breaker breaker
@@ -46,8 +48,8 @@ type gate struct {
 	rest    *time.Timer // ends the rest of the breaker
 }
 
-func (g *gate) init(o *Options, changed func()) {
-	g.timeout, g.changed = cmp.Or(o.Timeout, DefaultTimeout), changed
+func (g *gate) init(o *Options, server int, changed func(*gate)) {
+	g.timeout, g.server, g.changed = cmp.Or(o.Timeout, DefaultTimeout), server, changed
 	g.every = max(g.timeout/looks, finest)
 	if g.every > time.Millisecond {
 		// Linux wakes a process that has nothing else to do at whole ones.
@@ -60,8 +62,9 @@ func (g *gate) init(o *Options, changed func()) {
 }
 
 // enter returns the context of a call that may ask the store, nil for one that may
-// not. Each that may must leave.
-func (g *gate) enter(parent context.Context) *flight {
+// not. Each that may must leave. With several it asks other servers too: it is judged when it
+// leaves, as only then is known which of them failed.
+func (g *gate) enter(parent context.Context, several bool) *flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	try, ok := g.breaker.admit()
@@ -72,7 +75,7 @@ func (g *gate) enter(parent context.Context) *flight {
 		g.flights = append(g.flights, newFlight(g.timeout))
 	}
 	f := g.flights[g.active]
-	f.parent, f.at, f.seen, f.try, f.judged = parent, g.active, time.Time{}, try, false
+	f.parent, f.at, f.seen, f.try, f.several, f.judged = parent, g.active, time.Time{}, try, several, false
 	g.active++
 	if !g.looking {
 		g.looking = true
@@ -103,7 +106,7 @@ func (g *gate) leave(f *flight, err error) {
 	case unread(err) != nil: // the store is there
 		g.breaker.good(f)
 		g.breaker.unreadable(err)
-	case stint.WrongCall(err) || f.parent.Err() != nil:
+	case stint.WrongCall(err) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // as it is
 		g.breaker.neither(f)
 	default:
 		now := time.Now()
@@ -167,9 +170,11 @@ func (g *gate) look() {
 			f.see(now) // it began any time before
 		case f.left(now) <= 0:
 			f.end(overdue)
-			f.judged = true
-			g.breaker.overdue++
-			g.breaker.bad(f, g.late, true)
+			if !f.several {
+				f.judged = true
+				g.breaker.overdue++
+				g.breaker.bad(f, g.late, true)
+			}
 		default:
 			next = min(next, f.left(now))
 		}
@@ -192,7 +197,7 @@ func (g *gate) unlock(before bool) {
 	changed := g.breaker.open != before
 	g.mu.Unlock()
 	if changed {
-		g.changed()
+		g.changed(g)
 	}
 }
 
@@ -209,7 +214,7 @@ func (g *gate) status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	s := Status{Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, Failed: b.failed, UnreadErr: b.unreadErr}
+	s := Status{Server: g.server, Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, Failed: b.failed, UnreadErr: b.unreadErr}
 	if b.open {
 		s.Err = b.err
 	}

@@ -3,10 +3,12 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stint"
@@ -48,7 +50,12 @@ type Options struct {
 	// DefaultPause.
 	Pause time.Duration
 
-	// OnChange is told when the breaker has opened or closed, by turns. It may be called on
+	// Server returns the number of the server that holds the key of a take, from 0 on, of a
+	// store that has several, such as a Cluster; below 0 where the take has no key. It is called
+	// for each take, so it must be quick. Nil: there is one. See Store.
+	Server func(*stint.Take) int
+
+	// OnChange is told when the breaker of a server has opened or closed, by turns. It may be called on
 	// the path of a request, so it must be quick, and must not call the Store. Nil: nobody
 	// is told.
 	OnChange func(Status)
@@ -83,6 +90,17 @@ type Options struct {
 // closes the breaker. Only the takes of these keys are answered by their policies, and all
 // else that is decided as one with them by the store, as a call without them.
 //
+// # Several servers
+//
+// Each server of [Options].Server has a breaker of its own: one that freezes concerns its own keys
+// only. A call of keys on several servers is put to the store as it is while none of them is
+// away. Takes on those that are follow their policies, and the store decides the others as a call
+// without them: one that a policy denies denies the call, and what leans on a server that is away
+// leans on nothing. A call during which a server fails is divided in the same way, and so may
+// take twice as long, where the store says which server that was and that nothing of the call is
+// charged elsewhere, as package store/redis does. Of others nobody knows: all that they ask for
+// follows its policy, and counts as a failure of each of their servers.
+//
 // # What is answered then
 //
 // Each decision is Degraded and follows Take.OnFailure:
@@ -111,14 +129,16 @@ type Options struct {
 // with each call that is still held. What answers from memory, in place of the store,
 // belongs outside of the guard: inside, its answers would pass for the store's.
 type Store struct {
-	inner    stint.Store
-	local    stint.Store
-	gate     gate
-	onChange func(Status)
-	parts    sync.Pool // *part
+	inner   stint.Store
+	local   stint.Store
+	server  func(*stint.Take) int
+	options Options
+	gate    gate                    // of server 0
+	gates   atomic.Pointer[[]*gate] // of all servers by number; nil as long as there is one
+	parts   sync.Pool               // *part
 
-	telling sync.Mutex // one at a time calls onChange
-	told    bool       // whether the last one was told that the store is away
+	growing sync.Mutex // held by who makes gates
+	telling sync.Mutex // one at a time calls Options.OnChange
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -127,8 +147,11 @@ var _ stint.Store = (*Store)(nil)
 // was charged.
 var ErrAway = errors.New("the store does not answer")
 
-// Status says how the store is.
+// Status says how the store is, or one server of it.
 type Status struct {
+	// Server is its number, see Options.
+	Server int
+
 	// Away says that the breaker is open and policies answer.
 	Away bool
 
@@ -148,14 +171,34 @@ type Status struct {
 
 // New returns a store that asks inner, and follows the policies where inner cannot.
 func New(inner stint.Store, options Options) *Store {
-	s := &Store{inner: inner, local: options.Local, onChange: options.OnChange}
+	s := &Store{inner: inner, local: options.Local, server: options.Server, options: options}
 	s.parts.New = func() any { return new(part) }
-	s.gate.init(&options, s.tell)
+	s.gate.init(&options, 0, s.tell)
 	return s
 }
 
-// Status returns how the store is. While nobody asks, a store that is back stays away.
-func (s *Store) Status() Status { return s.gate.status() }
+// Status returns how the store is: away where any server is, with the counts of all. While nobody
+// asks, a store that is back stays away.
+func (s *Store) Status() Status {
+	if s.gates.Load() == nil {
+		return s.gate.status()
+	}
+	var sum Status
+	for _, one := range s.Servers() {
+		if one.Away && !sum.Away {
+			sum.Server, sum.Away, sum.Since, sum.Err = one.Server, true, one.Since, one.Err
+		}
+		if !sum.Away && one.Since.After(sum.Since) {
+			sum.Since = one.Since
+		}
+		sum.Timeouts += one.Timeouts
+		sum.Errors += one.Errors
+		sum.Spared += one.Spared
+		sum.Unread += one.Unread
+		sum.Failed, sum.UnreadErr = cmp.Or(one.Failed, sum.Failed), cmp.Or(one.UnreadErr, sum.UnreadErr)
+	}
+	return sum
+}
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
@@ -170,11 +213,16 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 
 // whole asks the store for the whole call.
 func (s *Store) whole(ctx context.Context, call *stint.Call) error {
-	f := s.gate.enter(ctx)
+	server, several := s.place(call)
+	if several != nil {
+		return s.across(ctx, call, several)
+	}
+	g := s.gateOf(server)
+	f := g.enter(ctx, false)
 	if f == nil {
 		return s.fallBack(ctx, call, nil)
 	}
-	err := s.ask(f, call)
+	err := s.ask(g, f, call)
 	if err == nil || stint.WrongCall(err) {
 		return err
 	}
@@ -182,19 +230,19 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
 	if unread := partly.Said(err); unread != nil && !fails(call) {
-		return s.without(ctx, call, unread, err)
+		return s.without(ctx, call, unread.Takes, false, err)
 	}
 	return s.fallBack(ctx, call, err)
 }
 
-// ask asks the store, and lets the gate know what came of it, be it a panic.
-func (s *Store) ask(f *flight, call *stint.Call) (err error) {
+// ask asks the store, and lets a gate know what came of it, be it a panic.
+func (s *Store) ask(g *gate, f *flight, call *stint.Call) (err error) {
 	answered := false
 	defer func() {
 		if !answered {
 			err = errPanicked
 		}
-		s.gate.leave(f, err)
+		g.leave(f, err)
 	}()
 	err = s.inner.Decide(f, call)
 	answered = true
@@ -209,21 +257,21 @@ func (s *Store) reason(said error) error {
 	if said != nil {
 		return said
 	}
-	if why := s.gate.status().Err; why != nil {
+	if why := s.Status().Err; why != nil {
 		return fmt.Errorf("guard: %w: %w", ErrAway, why)
 	}
 	return fmt.Errorf("guard: %w", ErrAway) // and is back by now
 }
 
-// tell passes a change on, in order.
-func (s *Store) tell() {
-	if s.onChange == nil {
+// tell passes a change of a gate on, in order.
+func (s *Store) tell(g *gate) {
+	if s.options.OnChange == nil {
 		return
 	}
 	s.telling.Lock()
 	defer s.telling.Unlock()
-	if status := s.gate.status(); status.Away != s.told {
-		s.told = status.Away
-		s.onChange(status)
+	if status := g.status(); status.Away != g.told {
+		g.told = status.Away
+		s.options.OnChange(status)
 	}
 }

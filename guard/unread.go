@@ -18,14 +18,15 @@ func unread(err error) *stint.StateError {
 	return nil
 }
 
-// without answers a call of which some states cannot be read: their takes by their policies,
-// and what is decided as one with them by the store. All others were decided already.
-func (s *Store) without(ctx context.Context, call *stint.Call, unread *stint.StateError, said error) error {
+// without answers a call of which some takes cannot be decided by the store: those by their
+// policies, and what is decided as one with them by the store, as a call without them. All others
+// were decided already, or with all are too.
+func (s *Store) without(ctx context.Context, call *stint.Call, takes []int, all bool, said error) error {
 	bad, rest := s.part(call), s.part(call)
 	defer s.release(bad)
 	defer s.release(rest)
 	call.SizeResults()
-	separate(call, unread.Takes, bad, rest)
+	separate(call, takes, all, bad, rest)
 	if slices.ContainsFunc(bad.call.Takes, lacksPolicy) {
 		return said
 	}
@@ -59,16 +60,16 @@ func (p policies) Decide(ctx context.Context, call *stint.Call) error {
 	return p.fallBack(ctx, call, p.said)
 }
 
-// separate puts the takes of a call that were not decided into those whose states cannot be
-// read, with all they lean on, and the others. Who leans on such a one leans on nothing.
-func separate(call *stint.Call, unread []int, bad, rest *part) {
+// separate puts the takes of a call that were not decided, or all, into those that cannot be,
+// with all they lean on, and the others. Who leans on such a one leans on nothing.
+func separate(call *stint.Call, unread []int, all bool, bad, rest *part) {
 	together := slices.ContainsFunc(unread, func(i int) bool { return !call.Takes[i].Apart })
 	for i := 0; i < len(call.Takes); i++ {
 		t, end := call.Takes[i], i+int(call.Takes[i].Leans)
 		leans := slices.ContainsFunc(unread, func(n int) bool { return i < n && n <= end })
 		into := rest
 		switch leads := slices.Contains(unread, i); {
-		case t.Apart && !leads && !leans, !t.Apart && !together:
+		case !all && (t.Apart && !leads && !leans || !t.Apart && !together):
 			i = end
 			continue
 		case leads:

@@ -1,0 +1,158 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"stint"
+	"stint/internal/partly"
+)
+
+// maxServers is how many servers have a breaker of their own; those of higher numbers share them.
+const maxServers = 1024
+
+// gateOf returns the gate of a server, and makes it if the server is new.
+func (s *Store) gateOf(server int) *gate {
+	if server == 0 {
+		return &s.gate
+	}
+	server %= maxServers
+	if all := s.gates.Load(); all != nil && server < len(*all) {
+		return (*all)[server]
+	}
+	s.growing.Lock()
+	defer s.growing.Unlock()
+	var all []*gate
+	if known := s.gates.Load(); known != nil {
+		all = slices.Clone(*known)
+	}
+	for n := len(all); n <= server; n++ {
+		g := &s.gate
+		if n > 0 {
+			g = new(gate)
+			g.init(&s.options, n, s.tell)
+		}
+		all = append(all, g)
+	}
+	s.gates.Store(&all)
+	return all[server]
+}
+
+// Servers returns how each server is that the store has met, by their numbers.
+func (s *Store) Servers() []Status {
+	gates := []*gate{&s.gate}
+	if all := s.gates.Load(); all != nil {
+		gates = *all
+	}
+	statuses := make([]Status, len(gates))
+	for i, g := range gates {
+		statuses[i] = g.status()
+	}
+	return statuses
+}
+
+// Of returns how a server is: well, if the store has not met it.
+func (s *Store) Of(server int) Status {
+	if all := s.Servers(); server >= 0 && server < len(all) {
+		return all[server]
+	}
+	return Status{Server: server}
+}
+
+// place returns the server of a call, and all of them where there are several.
+func (s *Store) place(call *stint.Call) (server int, several []int) {
+	if s.server == nil {
+		return 0, nil
+	}
+	server = -1
+	for i := range call.Takes {
+		switch at := s.server(&call.Takes[i]); {
+		case at < 0 || at == server || slices.Contains(several, at):
+		case server < 0:
+			server = at
+		case several == nil:
+			several = []int{server, at}
+		default:
+			several = append(several, at)
+		}
+	}
+	return max(server, 0), several
+}
+
+// errElsewhere stands for a failure of another server.
+var errElsewhere = errors.New("another server failed")
+
+// across asks the store for a call whose keys lie on several servers. Where some are away their
+// takes are answered by their policies, and the others by the store, as a call without them.
+func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) error {
+	flights := make([]*flight, len(servers))
+	var away []int
+	for i, server := range servers {
+		if flights[i] = s.gateOf(server).enter(ctx, true); flights[i] == nil {
+			away = append(away, server)
+		}
+	}
+	if len(away) > 0 {
+		for i, f := range flights {
+			if f != nil {
+				s.gateOf(servers[i]).leave(f, errElsewhere)
+			}
+		}
+		if len(away) == len(servers) {
+			return s.fallBack(ctx, call, nil)
+		}
+		return s.divided(ctx, call, away, s.reason(nil))
+	}
+	err := s.askAll(flights, servers, call)
+	if err == nil || stint.WrongCall(err) {
+		return err
+	}
+	if gone := ctx.Err(); gone != nil {
+		return fmt.Errorf("guard: %w: %w", gone, err)
+	}
+	if unread := partly.Said(err); unread != nil && !fails(call) {
+		return s.without(ctx, call, unread.Takes, false, err)
+	}
+	if said := partly.Failed(err); said != nil && said.Whole && len(said.Servers) < len(servers) {
+		return s.divided(ctx, call, said.Servers, err)
+	}
+	return s.fallBack(ctx, call, err)
+}
+
+// askAll asks the store, and lets the gates of all servers know what came of it, be it a panic.
+// Where the error says which servers failed it says nothing of the others.
+func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err error) {
+	answered := false
+	defer func() {
+		if !answered {
+			err = errPanicked
+		}
+		said := partly.Failed(err)
+		for i, server := range servers {
+			of := err
+			if said != nil && !slices.Contains(said.Servers, server) {
+				of = errElsewhere
+			}
+			s.gateOf(server).leave(flights[i], of)
+		}
+	}()
+	err = s.inner.Decide(flights[0], call)
+	answered = true
+	return err
+}
+
+// divided answers a call without what lies on some servers, of which nothing was charged.
+func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, said error) error {
+	var takes []int
+	for i := range call.Takes {
+		if at := s.server(&call.Takes[i]); at >= 0 && slices.Contains(servers, at) {
+			takes = append(takes, i)
+		}
+	}
+	if len(takes) == 0 { // they have moved meanwhile
+		return s.fallBack(ctx, call, said)
+	}
+	return s.without(ctx, call, takes, true, said)
+}
