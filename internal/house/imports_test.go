@@ -65,11 +65,11 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
-		[]string{".", "carry", "store/redis/redisurl", "internal/..."},
+		[]string{".", "carry", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
-		[]string{"store/redis/redisurl"},
+		[]string{"store/redis/redisurl", "store/redis/slots", "store/redis/link"},
 		[]string{},
 		"where a server is, is read apart from what it is asked",
 	},

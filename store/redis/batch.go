@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/redis/slots"
 )
 
 // batch is a call on its way to the server and back: takes that are decided as one are
@@ -157,7 +158,7 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 	}
 	p := &b.parts[n]
 	if t.Loan != nil && p.loan == nil && p.name != "" {
-		p.loan, p.epoch = t.Loan, s.where[p.partition]+"epoch"
+		p.loan, p.epoch = t.Loan, s.where[p.partition]+epochKey
 		p.known = stint.Instant(s.epochs[p.partition].Load())
 		p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
 	}
@@ -176,19 +177,24 @@ const maxText = 128
 // name returns the name of a key in Redis, and the partition it lies in.
 func (s *Store) name(t *stint.Take) (name string, partition int) {
 	algorithm, key := t.Limit.Algorithm(), t.Key
-	if s.tags != nil {
-		place := t.Place
-		if place == "" {
-			place = key
-		}
-		partition = partitionOf(string(place), len(s.tags))
-	}
+	partition = s.partition(t)
 	where := s.where[partition]
 	if len(key) <= maxText {
 		return where + algorithm.String() + ":" + string(key), partition
 	}
 	sum := sha256.Sum256([]byte(key))
 	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+}
+
+// partition returns the partition of a take's key.
+func (s *Store) partition(t *stint.Take) int {
+	switch {
+	case s.tags == nil:
+		return 0
+	case t.Place != "":
+		return slots.Partition(string(t.Place), len(s.tags))
+	}
+	return slots.Partition(string(t.Key), len(s.tags))
 }
 
 // where returns the partition of the groups that are to be written.

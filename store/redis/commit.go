@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"stint/store/redis/link"
 )
 
 const (
@@ -67,7 +70,7 @@ type committer struct {
 // lane is a connection. Near a server it carries one group at a time: where a client never has
 // two commands on their way, and callers have deadlines, it needs no goroutines of its own.
 type lane struct {
-	link   *link
+	link   *link.Link
 	flying int       // groups on their way
 	since  time.Time // when the last of them left
 	ends   time.Time // when a group last gave all that it wrote its end anew
@@ -91,7 +94,7 @@ type flight struct {
 
 // newCommitter returns a committer with a lane for each link, for keys whose names begin with
 // where.
-func newCommitter(links []link, where string) *committer {
+func newCommitter(links []link.Link, where string) *committer {
 	c := &committer{lanes: make([]lane, len(links)), where: where}
 	for i := range links {
 		c.lanes[i].link = &links[i]
@@ -109,6 +112,7 @@ type passenger struct {
 	done  chan struct{}   // has room for the one word that it is back
 
 	reply []message // of decide.lua
+	epoch string    // as it stands in the server, of byPing
 	err   error
 }
 
@@ -118,7 +122,7 @@ type passage int
 const (
 	byDecide passage = iota // by decide.lua
 	byQuick                 // by quick.lua, few.lua or one.lua
-	byPing                  // not at all: is anybody there?
+	byPing                  // not at all: is the server there, and in which epoch?
 )
 
 // exchange has the server decide a batch, and returns its part of the answer. The client is
@@ -130,7 +134,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
 	p.until = time.Time{}
-	p.reply, p.err = nil, nil
+	p.reply, p.epoch, p.err = nil, "", nil
 	c.mu.Lock()
 	c.first = client
 	if f, ok := c.aloneLocked(); ok {
@@ -201,7 +205,7 @@ func (c *committer) pickLocked(now time.Time) (flight, bool) {
 		connected := c.first
 		if i > 0 {
 			// Who is alone needs no second connection while the server is away.
-			if connected = l.link.ready(c.flying > 0); connected == nil {
+			if connected = l.link.Ready(c.flying > 0); connected == nil {
 				continue
 			}
 		}
@@ -383,7 +387,7 @@ func (f flight) fly(ctx context.Context, group []*passenger) error {
 	var err error
 	switch kind := group[0].kind; {
 	case kind == byPing:
-		err = client.Do(ctx, client.B().Ping().Build()).Error()
+		err = execPing(ctx, client, group)
 	case kind == byQuick && isFew(group):
 		err = execFew(ctx, client, group[0].batch, f.renew)
 	case kind == byQuick:
@@ -417,6 +421,20 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*passenger) 
 		keys = append(keys, epoch)
 	}
 	return scripts[kinds].Exec(ctx, client, keys, args)
+}
+
+// execPing reads the epoch of the partition. A server that has none, or keeps it from this user, is
+// there.
+func execPing(ctx context.Context, client rueidis.Client, group []*passenger) error {
+	text, err := client.Do(ctx, client.B().Get().Key(group[0].batch.epoch).Build()).ToString()
+	refused, ok := rueidis.IsRedisErr(err)
+	if rueidis.IsRedisNil(err) || ok && (strings.HasPrefix(refused.Error(), "WRONGTYPE") || strings.HasPrefix(refused.Error(), "NOPERM")) {
+		text, err = "", nil
+	}
+	for _, p := range group {
+		p.epoch = text
+	}
+	return err
 }
 
 // hand gives each of a group its part of the answer of decide.lua.

@@ -120,9 +120,9 @@ func TestOneConnectionFails(t *testing.T) {
 				}
 				defer s.Close()
 				g := newGate(t, server.Addr)
-				s.links[broken].target.InitAddress = []string{g.listener.Addr().String()}
+				s.links[broken].Target.InitAddress = []string{g.listener.Addr().String()}
 				for i := range s.links {
-					if _, err := s.links[i].client(t.Context()); err != nil {
+					if _, err := s.links[i].Client(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}

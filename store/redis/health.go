@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,11 +23,18 @@ func probe(spec stint.Spec) stint.Take {
 	return stint.Take{Key: "?probe", Limit: stint.MustLimit(spec), Cost: 1, Apart: true}
 }
 
-// Probe has the server decide takes of a key of its own, and keep what was taken: nil, or
-// an error that says what is wrong and what to do. A server that is there may still be a
-// replica, be full, or not let this user write.
-func (s *Store) Probe(ctx context.Context) error {
-	err := s.Decide(ctx, &stint.Call{Takes: probes})
+// Probe has the server decide takes of a key of its own, of a Cluster each primary, and keep
+// what was taken: nil, or an error that says what is wrong and what to do. A server that is
+// there may still be a replica, be full, or not let this user write.
+func (s *Store) Probe(ctx context.Context) error { return failed(s.Look(ctx, true)) }
+
+// probe has the server of a place decide.
+func (s *Store) probe(ctx context.Context, place stint.Key) error {
+	takes := slices.Clone(probes)
+	for i := range takes {
+		takes[i].Place = place
+	}
+	err := s.Decide(ctx, &stint.Call{Takes: takes})
 	if _, ok := errors.AsType[*stint.StateError](err); ok {
 		return nil // somebody wrote into these keys
 	}
@@ -42,7 +50,7 @@ type Warning struct {
 // Warnings looks at all servers for settings that limits do not go well with: a policy
 // by which a server that is full forgets keys, and with them what was used.
 func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
-	client, err := s.side.client(ctx)
+	client, err := s.side.Client(ctx)
 	if err != nil {
 		return nil, explain("connect", err)
 	}

@@ -10,6 +10,9 @@ import (
 	"stint"
 )
 
+// epochKey is what the key of an epoch is called behind the namespace and the tag.
+const epochKey = "epoch"
+
 // loanFields is how many numbers lua/lend.lua answers about a loan.
 const loanFields = 6
 
@@ -48,14 +51,13 @@ func (s *Store) rememberEpochs(b *batch) {
 
 // Part returns the partition of a Cluster in which the key of a take lies; 0 on one server.
 func (s *Store) Part(t *stint.Take) int {
-	_, partition := s.name(t)
-	return partition
+	return s.partition(t)
 }
 
 // Lending returns what is lent of a take's key at now, for people who look: it reads the
 // state as it stands and changes nothing.
 func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (stint.Lending, error) {
-	client, err := s.side.client(ctx)
+	client, err := s.side.Client(ctx)
 	if err != nil {
 		return stint.Lending{}, explain("connect", err)
 	}

@@ -44,7 +44,7 @@ func TestTravelTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	client, err := s.links[0].client(t.Context())
+	client, err := s.links[0].Client(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // Publish sends a message to all who listen to a channel, in every database of the
 // server and, in a Cluster, on every node. Channels stand behind the namespace, as keys do.
 func (s *Store) Publish(ctx context.Context, channel, message string) error {
-	client, err := s.side.client(ctx)
+	client, err := s.side.Client(ctx)
 	if err != nil {
 		return explain("connect", err)
 	}
@@ -22,7 +22,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 // Listen calls hear for each message of the channels, in the order in which the server
 // has them, until ctx is done or the connection is lost. It has a connection of its own.
 func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
-	client, err := s.side.client(ctx)
+	client, err := s.side.Client(ctx)
 	if err != nil {
 		return explain("connect", err)
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"stint/store/redis/link"
 )
 
 // A panic on the way of a caller's batch goes to that caller, who may live on: others do not
 // wait for it, and nobody writes into a batch that may still be read.
 func TestPanic(t *testing.T) {
-	c := newCommitter(make([]link, 1), "")
+	c := newCommitter(make([]link.Link, 1), "")
 	c.lanes[0].sound = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // who would wait does not

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"stint/store/redis/link"
 )
 
 // probeTimeout is how long it may take to connect and to get an answer to a probe.
@@ -44,7 +46,7 @@ func (c *committer) probe(lane int, client rueidis.Client) {
 	l.probing, l.doubted, l.sound = false, false, err == nil
 	switch {
 	case err != nil:
-		l.err, l.after = err, now.Add(pause)
+		l.err, l.after = err, now.Add(link.Pause)
 		c.giveUpLocked()
 	default:
 		c.distance.measured(now.Sub(l.probed), now)

@@ -15,7 +15,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/link"
 	"stint/store/redis/redisurl"
+	"stint/store/redis/slots"
 )
 
 // DefaultNamespace stands before every key where Options are silent.
@@ -116,12 +118,14 @@ type Store struct {
 	namespace string
 	clock     func() time.Time
 	tags      []string     // of the partitions of a Cluster; nil on one server
+	cluster   *slots.Map   // nil on one server
 	where     []string     // what the names of all keys of a partition begin with
-	links     []link       // the ways to the server; of a Cluster one
-	side      link         // for what is not a decision, so that it delays none
+	links     []link.Link  // the ways to the server; of a Cluster one
+	side      link.Link    // for what is not a decision, so that it delays none
 	commits   []*committer // of each partition
 	forms     forms
 	epochs    []atomic.Int64 // that each partition was last known to be in
+	watched   []atomic.Int64 // that each was in when Look last asked
 	lost      []atomic.Int64 // one of them in which quick.lua decides nothing of what may be lent
 	general   bool           // decide.lua decides everything, for tests
 	batches   sync.Pool      // *batch
@@ -163,22 +167,24 @@ func Open(url string, options Options) (*Store, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]link, maxFlights), side: link{target: target}}
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]link.Link, maxFlights), side: link.Link{Target: target}}
 	if asked, cluster := redisurl.Partitions(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
 		if err := redisurl.CheckPartitions(n); err != nil {
 			return nil, err
 		}
-		s.tags, s.links = tags(n), s.links[:1]
+		s.tags, s.links = slots.Tags(n), s.links[:1]
+		s.cluster = slots.New(s.tags)
 	}
 	for i := range s.links {
-		s.links[i].target = target
+		s.links[i].Target = target
 	}
 	s.where = wheres(s.namespace, s.tags)
 	for _, where := range s.where {
 		s.commits = append(s.commits, newCommitter(s.links, where))
 	}
 	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
+	s.watched = make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -204,18 +210,15 @@ func CheckNamespace(name string) error {
 // Close closes all connections. Calls that are under way fail.
 func (s *Store) Close() {
 	for i := range s.links {
-		s.links[i].close()
+		s.links[i].Close()
 	}
-	s.side.close()
+	s.side.Close()
 	s.behind.Wait()
 }
 
-// Ping asks the server whether it is there: nil, or an error that says what is wrong and
-// what to do. Probe asks whether it can decide.
-func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.exchange(ctx, new(batch), byPing)
-	return err
-}
+// Ping asks the server whether it is there, of a Cluster all primaries: nil, or an error that
+// says what is wrong and what to do. Probe asks whether it can decide.
+func (s *Store) Ping(ctx context.Context) error { return failed(s.Look(ctx, false)) }
 
 // Decide answers the call, see stint.Store. It blocks until the server has answered or
 // ctx is done.
@@ -255,7 +258,9 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 		var err error
 		if parts := b.parts[g.first:g.end]; b.meets(parts) {
 			b.only = i
-			err = s.together(ctx, b, now)
+			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUnread) {
+				err = whole(s.blame(err, b.where()))
+			}
 		} else {
 			err = s.spread(ctx, b, g, now)
 		}
@@ -267,7 +272,7 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 			continue
 		}
 		if err != nil && charged {
-			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+			return notWhole(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
 		}
 		if err != nil {
 			return err
@@ -334,7 +339,7 @@ func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*passenge
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redis: not asked: %w", err)
 	}
-	client, err := s.links[0].client(ctx)
+	client, err := s.links[0].Client(ctx)
 	if err != nil {
 		return nil, explain("connect", err)
 	}

@@ -13,7 +13,7 @@ const secretKey = "secret"
 // which is kept in NAMESPACE:secret and never expires; "" for none. Where none is kept it
 // keeps own, unless that is empty too, and says that it is the first.
 func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
-	client, err := s.side.client(ctx)
+	client, err := s.side.Client(ctx)
 	if err != nil {
 		return "", false, explain("connect", err)
 	}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 // test asks what would pass.
 func (w *spread) test(ctx context.Context) (pass bool, err error) {
 	if err := w.probe(ctx, false); err != nil {
-		return false, err
+		return false, whole(err)
 	}
 	leans := false
 	for i := range w.parts {
@@ -92,7 +93,7 @@ func (w *spread) test(ctx context.Context) (pass bool, err error) {
 	}
 	if leans {
 		if err := w.probe(ctx, true); err != nil {
-			return false, err
+			return false, whole(err)
 		}
 	}
 	pass = true
@@ -152,7 +153,10 @@ func (w *spread) charge(ctx context.Context) error {
 		}
 	}
 	if err := w.run(ctx, modeDecide, asks); err != nil {
-		return errors.Join(err, w.undo(ctx, asks))
+		if undone := w.undo(ctx, asks); undone != nil {
+			return errors.Join(err, undone)
+		}
+		return whole(err)
 	}
 	denied := false
 	for i := range asks {
@@ -291,8 +295,8 @@ func (w *spread) deny(ctx context.Context) error {
 }
 
 // run has errands done, those of one partition by one script, all partitions at once.
-// Each errand knows afterwards what came of it; the error is the first, errUnread only where there
-// is no other.
+// Each errand knows afterwards what came of it; the error is the first, of all the servers that
+// failed, errUnread only where there is no other.
 func (w *spread) run(ctx context.Context, m mode, list []errand) error {
 	groups := map[int][]*errand{}
 	for i := range list {
@@ -312,14 +316,19 @@ func (w *spread) run(ctx context.Context, m mode, list []errand) error {
 		all.Go(func() { w.send(ctx, m, errands) })
 	}
 	all.Wait()
-	var unread error
+	var unread, failed error
+	var where []int // it failed
 	for i := range list {
 		switch err := list[i].failed; {
 		case errors.Is(err, errUnread):
 			unread = err
 		case err != nil:
-			return err
+			failed = cmp.Or(failed, err)
+			where = append(where, w.parts[list[i].part].partition)
 		}
+	}
+	if failed != nil {
+		return w.store.blame(failed, where...)
 	}
 	return unread
 }

@@ -170,6 +170,9 @@ func (s *Store) Forget() {
 	s.tell(everything)
 }
 
+// Drop forgets everything in this process: for a store that was emptied.
+func (s *Store) Drop() { s.forgetAll() }
+
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if rememberable(call) {

@@ -1,4 +1,5 @@
-package redis
+// Package link keeps a way to a Redis server.
+package link
 
 import (
 	"context"
@@ -8,10 +9,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// link is the way to the server: a client that is made when it is first needed, and
-// tried again where that fails.
-type link struct {
-	target rueidis.ClientOption
+// Link is the way to the server: a client that is made when it is first needed, and
+// tried again where that fails. It is safe for concurrent use.
+type Link struct {
+	// Target says where the server is. It is not changed any more once somebody asks for the client.
+	Target rueidis.ClientOption
 
 	mu     sync.Mutex
 	made   rueidis.Client
@@ -21,11 +23,11 @@ type link struct {
 	closed bool
 }
 
-// pause is the time between two attempts to make a client.
-const pause = 100 * time.Millisecond
+// Pause is the time between two attempts to make a client.
+const Pause = 100 * time.Millisecond
 
-// client returns the client, or why there is none.
-func (l *link) client(ctx context.Context) (rueidis.Client, error) {
+// Client returns the client, or why there is none.
+func (l *Link) Client(ctx context.Context) (rueidis.Client, error) {
 	l.mu.Lock()
 	switch {
 	case l.closed:
@@ -53,8 +55,8 @@ func (l *link) client(ctx context.Context) (rueidis.Client, error) {
 	return l.made, nil
 }
 
-// ready returns the client if it is there, or else nil, and begins to make it if wanted.
-func (l *link) ready(wanted bool) rueidis.Client {
+// Ready returns the client if it is there, or else nil, and begins to make it if wanted.
+func (l *Link) Ready(wanted bool) rueidis.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if wanted && l.made == nil && !l.closed {
@@ -65,7 +67,7 @@ func (l *link) ready(wanted bool) rueidis.Client {
 
 // begunLocked begins an attempt to make the client if none is under way, nor was a moment ago.
 // It says whether one is.
-func (l *link) begunLocked() bool {
+func (l *Link) begunLocked() bool {
 	if l.making == nil && !time.Now().Before(l.after) {
 		l.making = make(chan struct{})
 		go l.make(l.making)
@@ -74,15 +76,15 @@ func (l *link) begunLocked() bool {
 }
 
 // make makes the client.
-func (l *link) make(done chan struct{}) {
-	client, err := rueidis.NewClient(l.target)
+func (l *Link) make(done chan struct{}) {
+	client, err := rueidis.NewClient(l.Target)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making = nil
 	close(done)
 	switch {
 	case err != nil:
-		l.failed, l.after = err, time.Now().Add(pause)
+		l.failed, l.after = err, time.Now().Add(Pause)
 		if client != nil {
 			client.Close()
 		}
@@ -93,7 +95,8 @@ func (l *link) make(done chan struct{}) {
 	}
 }
 
-func (l *link) close() {
+// Close closes the client; nobody gets one any more.
+func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

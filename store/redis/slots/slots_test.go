@@ -1,4 +1,4 @@
-package redis
+package slots
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 )
 
 // The slot of a text is the one that Redis names.
-func TestSlotOf(t *testing.T) {
+func TestOf(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "123456789": 12739, "foo": 12182, "a": 15495} {
-		if got := slotOf(text); got != want {
+		if got := Of(text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
@@ -16,9 +16,9 @@ func TestSlotOf(t *testing.T) {
 
 // Every number of partitions has that many tags, which share all slots evenly.
 func TestTags(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 64, DefaultPartitions, 1000, MaxPartitions} {
-		for i, tag := range tags(n) {
-			if at := slotOf(tag) * n / slots; at != i {
+	for _, n := range []int{1, 2, 3, 64, 1000, 4096} {
+		for i, tag := range Tags(n) {
+			if at := Of(tag) * n / Count; at != i {
 				t.Fatalf("of %d partitions number %d has the tag %q, of number %d", n, i, tag, at)
 			}
 		}
@@ -28,13 +28,13 @@ func TestTags(t *testing.T) {
 // Keys share the partitions evenly: of a hundred thousand the fullest of 256 has no more
 // than a quarter above its part.
 func TestPartitionsAreEven(t *testing.T) {
-	const keys = 100_000
-	counts := make([]int, DefaultPartitions)
+	const keys, partitions = 100_000, 64
+	counts := make([]int, partitions)
 	for i := range keys {
-		counts[partitionOf(fmt.Sprintf("api/user=%d", i), DefaultPartitions)]++
+		counts[Partition(fmt.Sprintf("api/user=%d", i), partitions)]++
 	}
 	for p, n := range counts {
-		if mean := keys / DefaultPartitions; n > mean*5/4 || n < mean*3/4 {
+		if mean := keys / partitions; n > mean*5/4 || n < mean*3/4 {
 			t.Errorf("partition %d has %d keys, want about %d", p, n, mean)
 		}
 	}

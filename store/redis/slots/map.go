@@ -1,0 +1,198 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Map says which server of a Cluster holds each partition of the keys, as far as its nodes have
+// said by [Map.Read]; until then server 0 holds all. A server has a number as long as it holds
+// any; who comes later may get it then. Make one with New. It is safe for concurrent use.
+type Map struct {
+	tags    []string // of the partitions
+	layout  atomic.Pointer[layout]
+	due     atomic.Int64 // when it is to be read again, nanoseconds of Unix time
+	reading sync.Mutex   // held by who does
+	source  string       // which node answered last; guarded by reading
+}
+
+const (
+	// age is how old the answer may be: a replica that became a primary is another server.
+	age = time.Second
+
+	// alone is how long the node that answered last is asked alone.
+	alone = 200 * time.Millisecond
+)
+
+// New returns a map of partitions, by their tags.
+func New(tags []string) *Map {
+	m := &Map{tags: tags}
+	m.layout.Store(&layout{names: []string{""}, holds: make([]int, len(tags))})
+	return m
+}
+
+// Due says that the map is old, once: whoever is told reads it.
+func (m *Map) Due(now time.Time) bool {
+	at, due := now.UnixNano(), m.due.Load()
+	return at >= due && m.due.CompareAndSwap(due, at+int64(age))
+}
+
+// Server returns the number of the server that holds a partition.
+func (m *Map) Server(partition int) int { return max(0, m.layout.Load().holds[partition]) }
+
+// Name returns HOST:PORT of a server, "" where none has the number.
+func (m *Map) Name(number int) string {
+	if names := m.layout.Load().names; number >= 0 && number < len(names) {
+		return names[number]
+	}
+	return ""
+}
+
+// Each calls do for each server, with the tag of a partition that it holds.
+func (m *Map) Each(do func(number int, name, tag string)) {
+	l := m.layout.Load()
+	for number, name := range l.names {
+		if p := slices.Index(l.holds, number); p >= 0 {
+			do(number, name, m.tags[p])
+		}
+	}
+}
+
+// layout says which server of a Cluster holds each partition. It is replaced as a whole.
+// A server keeps its number as long as it holds any; who comes later gets a free one.
+type layout struct {
+	names []string // of the servers by number, "" for a free one
+	holds []int    // the number of the server of each partition, -1 for none
+}
+
+// after returns the layout in which servers, by name, hold the partitions; "" for none.
+func (l *layout) after(holders []string) *layout {
+	next := &layout{names: slices.Clone(l.names), holds: make([]int, len(holders))}
+	for i, name := range next.names {
+		if !slices.Contains(holders, name) {
+			next.names[i] = ""
+		}
+	}
+	for p, name := range holders {
+		next.holds[p] = next.number(name)
+	}
+	return next
+}
+
+// number returns the number of a server, which may be a new one.
+func (l *layout) number(name string) int {
+	if name == "" {
+		return -1
+	}
+	i := slices.Index(l.names, name)
+	if i < 0 {
+		i = slices.Index(l.names, "")
+	}
+	if i < 0 {
+		l.names = append(l.names, name)
+		return len(l.names) - 1
+	}
+	l.names[i] = name
+	return i
+}
+
+// Read asks the nodes of a Cluster, by their addresses, which of them hold which slots: first the one that
+// answered last, then all others at once.
+func (m *Map) Read(ctx context.Context, nodes map[string]rueidis.Client) error {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if last, ok := nodes[m.source]; ok {
+		brief, cancel := context.WithTimeout(ctx, alone)
+		holders, err := m.ask(brief, m.source, last)
+		cancel()
+		if err == nil {
+			m.layout.Store(m.layout.Load().after(holders))
+			return nil
+		}
+		delete(nodes, m.source)
+	}
+	type answer struct {
+		holders []string
+		source  string
+		err     error
+	}
+	answers := make(chan answer, len(nodes))
+	for address, node := range nodes {
+		go func() {
+			holders, err := m.ask(ctx, address, node)
+			answers <- answer{holders, address, err}
+		}()
+	}
+	err := errors.New("no node is known")
+	for range nodes {
+		a := <-answers
+		if a.err == nil {
+			m.source = a.source
+			m.layout.Store(m.layout.Load().after(a.holders))
+			return nil
+		}
+		err = a.err
+	}
+	return err
+}
+
+// ask asks a node which server holds each partition.
+func (m *Map) ask(ctx context.Context, address string, node rueidis.Client) ([]string, error) {
+	ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(address)
+	holders := make([]string, len(m.tags))
+	for i := range ranges {
+		first, last, name, err := readRange(ranges[i], host)
+		if err != nil {
+			return nil, err
+		}
+		for p, tag := range m.tags {
+			if slot := int64(Of(tag)); first <= slot && slot <= last {
+				holders[p] = name
+			}
+		}
+	}
+	if !slices.ContainsFunc(holders, func(name string) bool { return name != "" }) {
+		return nil, fmt.Errorf("%s knows of no slots", address)
+	}
+	return holders, nil
+}
+
+// readRange reads an element of the answer to CLUSTER SLOTS: two slots and the nodes that hold
+// those between them, the primary first. A node that does not know its own host is on that of
+// the one that was asked.
+func readRange(m rueidis.RedisMessage, host string) (first, last int64, name string, err error) {
+	parts, err := m.ToArray()
+	if err != nil || len(parts) < 3 {
+		return 0, 0, "", errLayout
+	}
+	primary, err := parts[2].ToArray()
+	if err != nil || len(primary) < 2 {
+		return 0, 0, "", errLayout
+	}
+	first, err1 := parts[0].AsInt64()
+	last, err2 := parts[1].AsInt64()
+	port, err3 := primary[1].AsInt64()
+	if errors.Join(err1, err2, err3) != nil {
+		return 0, 0, "", errLayout
+	}
+	if own, err := primary[0].ToString(); err == nil && own != "" && own != "?" {
+		host = own
+	}
+	return first, last, net.JoinHostPort(host, strconv.FormatInt(port, 10)), nil
+}
+
+// errLayout is what readRange says of anything else.
+var errLayout = errors.New("the answer to CLUSTER SLOTS cannot be read")

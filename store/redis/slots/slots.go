@@ -1,0 +1,47 @@
+// Package slots says in which slot of a Cluster a key lies, and on which server.
+package slots
+
+import "strconv"
+
+// Count is how many slots there are in every Cluster.
+const Count = 16384
+
+// Tags returns the tags of n partitions, each of a slot in its nth of all slots, so that
+// servers that share the slots evenly share the partitions evenly.
+func Tags(n int) []string {
+	all := make([]string, n)
+	for left, i := n, 0; left > 0; i++ {
+		tag := strconv.Itoa(i)
+		if p := Of(tag) * n / Count; all[p] == "" {
+			all[p] = tag
+			left--
+		}
+	}
+	return all
+}
+
+// Partition returns the partition of a key among n: the part of all slots in which the
+// key's text itself would lie.
+func Partition(key string, n int) int { return Of(key) * n / Count }
+
+// Of returns the slot of a text without braces: CRC-16/XMODEM, as Redis has it.
+func Of(text string) int {
+	crc := uint16(0)
+	for i := range len(text) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^text[i]]
+	}
+	return int(crc) % Count
+}
+
+// crcTable is what each byte adds.
+var crcTable = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc >> 15
+			crc = crc<<1 ^ 0x1021*carry
+		}
+		table[i] = crc
+	}
+	return table
+}()
