@@ -14,6 +14,7 @@ import (
 	"stint/coord/lease"
 	"stint/coord/share"
 	"stint/guard"
+	"stint/internal/backends"
 	"stint/internal/tale"
 	"stint/store/redis"
 	"stint/store/refusals"
@@ -40,6 +41,11 @@ type server struct {
 	joined  *join.Store     // sends each take to the store of its mode
 	state   serverState
 
+	backends backends.Set // its Redis servers: the primaries of a Cluster, or itself
+
+	seen atomic.Bool   // it could be used at some time
+	lost atomic.Uint64 // times that it had forgotten counts
+
 	compared atomic.Bool // the namespace secret with that of the server
 	warned   atomic.Bool // that it cannot be
 }
@@ -48,10 +54,6 @@ type server struct {
 // then, and the guard around it, in which decisions fail.
 type serverState struct {
 	mu      sync.Mutex // guards what follows
-	problem string     // "" while it can be used
-	logged  bool       // the log's last word is that it cannot be
-	seen    bool       // it could be used at some time
-	spared  uint64     // what the guard spared the server when somebody last looked
 	unread  tale.Tale  // of calls of which a state could not be read
 	failed  tale.Tale  // of calls that failed while others did not
 	failing string     // why some did between the last two looks; "" if none did
@@ -64,7 +66,7 @@ func (a *App) openServer(s *server, url string) (err error) {
 		return err
 	}
 	s.guarded = guard.New(s.shared, guard.Options{
-		Timeout: a.config.StoreTimeout, Local: a.stores.memory, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
+		Timeout: a.config.StoreTimeout, Local: a.stores.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
 	})
 	var lender stint.Store = s.guarded
 	if a.config.RememberRefusals {
@@ -86,23 +88,10 @@ func (s *server) asked() stint.Store { return s.joined }
 // comes and goes many times a second fills no log.
 func (a *App) serverChanged(s *server, now guard.Status) {
 	if now.Away {
-		a.serverFails(s, now.Err)
+		a.serverFails(s, s.backend(now.Server), now.Err)
 		return
 	}
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	s.state.problem = ""
-}
-
-// serverFails notes what is wrong with a server, and logs it once.
-func (a *App) serverFails(s *server, err error) {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	if !s.state.logged {
-		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
-			"store", s.name, "problem", err, "hint", redisHint(err))
-	}
-	s.state.problem, s.state.logged = err.Error(), true
+	s.backends.Answers(s.backend(now.Server))
 }
 
 // lookAll looks at all servers for the first time. The namespace secret is left in none
@@ -136,34 +125,19 @@ func (a *App) look(ctx context.Context, s *server) {
 	}
 }
 
-// lookAt asks a server whether it is there, and where there is a reason to doubt it, whether it
-// can decide. That it can be used again is noted when the guard says so too. The first time its
-// settings are looked at. It returns whether the server is to be asked for the namespace
-// secret, which it may have forgotten while it was away.
+// lookAt asks a server, of a Cluster each primary, whether it is there, and where there is a reason
+// to doubt it, whether it can decide. That it can be used again is noted when the guard says so
+// too. The first time its settings are looked at. It returns whether the server is to be asked
+// for the namespace secret, which it may have forgotten while it was away.
 func (a *App) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	ask := s.shared.Ping
-	if s.doubtful() {
-		ask = s.shared.Probe
-	}
-	if err := ask(ctx); err != nil {
-		a.serverFails(s, err)
+	usable, back := a.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
+	if !usable {
 		return false
 	}
-	s.try(ctx)
 	status := s.guarded.Status() // a call that fails from here on is told by the next look
-	if status.Away {
-		return false
-	}
-	s.state.mu.Lock()
-	back, first := s.state.logged, !s.state.seen
-	s.state.problem, s.state.logged, s.state.seen = "", false, true
-	s.state.mu.Unlock()
-	if back {
-		a.log.Info("the store is back", "store", s.name)
-	}
-	if back || first {
+	if !s.seen.Swap(true) || back {
 		a.warnOfServer(ctx, s)
 	}
 	a.lookCalls(s, status, back)
@@ -175,7 +149,7 @@ func (s *server) doubtful() bool {
 	failed := s.guarded.Status().Errors
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	return !s.state.seen || s.state.logged || s.state.problem != "" || failed > s.state.failed.Seen
+	return s.backends.Doubtful() || !s.seen.Load() || failed > s.state.failed.Seen
 }
 
 // lookCalls logs that some calls fail, of a server that decides others. What failed before it
@@ -221,38 +195,25 @@ func (a *App) warnOfServer(ctx context.Context, s *server) {
 	}
 }
 
-// try lets the guard try whether the server is back if nobody else does.
-func (s *server) try(ctx context.Context) {
-	status := s.guarded.Status()
-	s.state.mu.Lock()
-	idle := status.Away && status.Spared == s.state.spared
-	s.state.spared = status.Spared
-	s.state.mu.Unlock()
-	if idle {
-		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked}}}
-		_ = s.guarded.Decide(ctx, &call) // the guard knows what came of it
-	}
-}
-
 // looked is the limit of a peek that nobody is charged for.
 var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
 // problem is what is wrong with the server; "" for nothing. It may be away for that, or fail
 // some calls, or not read some states: whose, only the log says, as anybody may ask.
-func (s *server) problem() (text string, away bool) {
+func (s *server) problem() (text string) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	if text = cmp.Or(s.state.problem, s.state.failing); text == "" && s.state.unread.Lasts() {
+	if text = cmp.Or(s.backends.Problem(), s.state.failing); text == "" && s.state.unread.Lasts() {
 		text = "the states of some keys cannot be read; the log says which"
 	}
-	return text, s.state.problem != ""
+	return text
 }
 
 // problem is what /readyz says is wrong with the store.
 func (s *stores) problem() string {
 	var all []string
 	for _, one := range s.servers {
-		problem, _ := one.problem()
+		problem := one.problem()
 		if problem != "" && len(s.servers) > 1 {
 			problem = one.name + ": " + problem
 		}

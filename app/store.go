@@ -124,8 +124,11 @@ func (s *stores) stats() telemetry.StoreStats {
 func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	for _, one := range s.servers {
 		g := one.guarded.Status()
-		_, away := one.problem()
-		sum.Away = sum.Away || g.Away || away
+		for _, b := range one.serverStats() {
+			sum.Servers = append(sum.Servers, b)
+			sum.Away = sum.Away || b.Away
+		}
+		sum.Lost += one.lost.Load()
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared

@@ -50,6 +50,9 @@ var (
 	storeAvailableDesc = desc("store_available", "0 while the store on the network does not answer and failure policies do.")
 	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before; unread: what stands under a key is no state of this release.", "reason")
 
+	storeServerDesc = desc("store_server_available", "0 while failure policies answer for the keys of a server of the store.", "server")
+	storeLostDesc   = desc("store_lost_total", "Times that a server of the store had forgotten counts: it was emptied, or another one took over.")
+
 	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
 	storeBytesDesc   = desc("store_bytes", "Memory that the store of this process takes.")
 	storeEvictedDesc = desc("store_evicted_total", "Keys that the store of this process gave up; over_limit forgives someone: raise its memory.", "reason")
@@ -62,7 +65,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, ruleDegradedDesc, unmatchedDesc,
 		tableDesc, rulesDesc, catalogDesc, catalogLenDesc, catalogGenDesc, catalogRefusedDesc, catalogFailedDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
-		storeAvailableDesc, storeFailuresDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
+		storeAvailableDesc, storeFailuresDesc, storeServerDesc, storeLostDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
 		ch <- d
 	}
@@ -137,6 +140,10 @@ func (m *Metrics) collectState(out sink) {
 	if m.shared != nil {
 		s := m.shared()
 		out.gauge(storeAvailableDesc, one(!s.Away))
+		out.counter(storeLostDesc, s.Lost)
+		for _, server := range s.Servers {
+			out.gauge(storeServerDesc, one(!server.Away), server.Name)
+		}
 		out.counter(storeFailuresDesc, s.Timeouts, "timeout")
 		out.counter(storeFailuresDesc, s.Errors, "error")
 		out.counter(storeFailuresDesc, s.Spared, "away")

@@ -158,6 +158,18 @@ type SharedStats struct {
 	// Calls that it did not answer in time, that it failed otherwise, that were not put to it
 	// while it was away, and of which it could not read some state.
 	Timeouts, Errors, Spared, Unread uint64
+
+	// Lost is how often a server had forgotten counts.
+	Lost uint64
+
+	// Servers are those that hold its keys.
+	Servers []ServerStats
+}
+
+// ServerStats say how a server of such a store is.
+type ServerStats struct {
+	Name string
+	Away bool
 }
 
 // Shared says where the numbers of the store on the network are read from.

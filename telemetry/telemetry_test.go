@@ -257,7 +257,11 @@ func TestErrors(t *testing.T) {
 	m.Decided(new(limiter.Verdict), -1, errors.New("no store"))
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Degraded: true}}, -1, nil)
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
-	m.Shared(func() SharedStats { return SharedStats{Away: true, Timeouts: 1, Errors: 2, Spared: 3, Unread: 4} })
+	m.Shared(func() SharedStats {
+		return SharedStats{
+			Away: true, Timeouts: 1, Errors: 2, Spared: 3, Unread: 4, Lost: 5, Servers: []ServerStats{{Name: "a:1"}, {Name: "b:1", Away: true}},
+		}
+	})
 	s := &service{metrics: m}
 	s.expect(t, `
 		stint_unmatched_total{domain=""} 0
@@ -266,6 +270,9 @@ func TestErrors(t *testing.T) {
 		stint_degraded_total 1
 		stint_over_total 1
 		stint_store_available 0
+		stint_store_server_available{server="a:1"} 1
+		stint_store_server_available{server="b:1"} 0
+		stint_store_lost_total 5
 		stint_store_failures_total{reason="timeout"} 1
 		stint_store_failures_total{reason="error"} 2
 		stint_store_failures_total{reason="away"} 3

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"cmp"
+	"context"
+
+	"stint"
+	"stint/internal/backends"
+	"stint/store/redis"
+	"stint/telemetry"
+)
+
+// backend names a Redis server of a store, by its number.
+func (s *server) backend(number int) backends.Server {
+	return backends.Server{Number: number, Name: s.shared.ServerName(number)}
+}
+
+// serverFails notes what is wrong with a Redis server, and logs it once.
+func (a *App) serverFails(s *server, of backends.Server, err error) {
+	switch tell := s.backends.Fails(of, err.Error()); {
+	case tell && of.Name != "":
+		a.log.Error("a server of the store cannot be used; limits whose keys it holds are answered by their on_store_failure",
+			"store", s.name, "server", of.Name, "problem", err, "hint", redisHint(err))
+	case tell:
+		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
+			"store", s.name, "problem", err, "hint", redisHint(err))
+	}
+}
+
+// isBack logs that a Redis server can be used again, or needs not be.
+func (a *App) isBack(s *server, of backends.Server, holds bool) {
+	switch {
+	case of.Name == "":
+		a.log.Info("the store is back", "store", s.name)
+	case holds:
+		a.log.Info("the server is back", "store", s.name, "server", of.Name)
+	default:
+		a.log.Info("the server holds no keys of the store any more", "store", s.name, "server", of.Name)
+	}
+}
+
+// lookEach takes what each Redis server of a store says, and returns whether some can be used, and
+// whether the log was told that one can be again.
+func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool) {
+	present := make([]backends.Server, len(looked))
+	for i, one := range looked {
+		present[i] = backends.Server{Number: one.Number, Name: one.Name}
+	}
+	if present[0].Number != backends.All {
+		for _, gone := range s.backends.Present(present) {
+			a.isBack(s, gone, false)
+			back = true
+		}
+	}
+	for i, one := range looked {
+		if one.Err != nil {
+			a.serverFails(s, present[i], one.Err)
+			continue
+		}
+		if one.Lost {
+			a.countsLost(s, present[i])
+		}
+		if s.try(ctx, present[i], one.Place) {
+			continue
+		}
+		usable = true
+		if s.backends.Well(present[i]) {
+			a.isBack(s, present[i], true)
+			back = true
+		}
+	}
+	return usable, back
+}
+
+// try lets the guard try whether a Redis server is back if nobody else does. It returns whether the
+// guard takes it for away.
+func (s *server) try(ctx context.Context, of backends.Server, place stint.Key) (away bool) {
+	status := s.guarded.Of(of.Number)
+	if s.backends.Idle(of, status.Spared) && status.Away {
+		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked, Place: place}}}
+		_ = s.guarded.Decide(ctx, &call) // the guard knows what came of it
+	}
+	return s.guarded.Of(of.Number).Away
+}
+
+// countsLost notes that a Redis server has forgotten counts, and forgets with it what it refused.
+func (a *App) countsLost(s *server, of backends.Server) {
+	s.lost.Add(1)
+	if s.recall != nil {
+		s.recall.Drop()
+	}
+	s.compared.Store(false)
+	a.log.Warn("the store has lost counts: it was emptied, or another server took over that lacks the last of them",
+		"store", s.name, "server", cmp.Or(of.Name, s.name), "hint", "docs/redis-operation.md says what may pass because of it")
+}
+
+// serverStats returns of each Redis server whether it can be used.
+func (s *server) serverStats() (all []telemetry.ServerStats) {
+	s.backends.Each(func(of backends.Server, well bool) {
+		all = append(all, telemetry.ServerStats{Name: cmp.Or(of.Name, s.name), Away: !well || s.guarded.Of(of.Number).Away})
+	})
+	return all
+}

@@ -1,0 +1,268 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stint/internal/redistest"
+)
+
+// onServers starts a service on a store, with one rule for users that lets them pass while it is
+// away, and one for apps that does not.
+func onServers(t *testing.T, url string, timeout time.Duration) *service {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, `domain: api
+descriptors:
+  - key: user
+    rate_limit: {per: 366d, requests: 1000000}
+  - key: app
+    rate_limit: {per: 366d, requests: 1000000, on_store_failure: deny}
+`)
+	return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
+}
+
+// onServer returns which of many users, or apps, a server counts, and which others do.
+func (s *service) onServer(t *testing.T, server *redistest.Server, kind string) (there, elsewhere []string) {
+	t.Helper()
+	for i := range 40 {
+		who := fmt.Sprintf("%s=%d", kind, i)
+		if strings.Contains(s.ask(t, who), `"degraded":true`) {
+			t.Fatalf("%s is not decided by the store", who)
+		}
+		if server.Do("KEYS", fmt.Sprintf("*%s*:%d", kind, i)) != "" {
+			there = append(there, who)
+		} else {
+			elsewhere = append(elsewhere, who)
+		}
+	}
+	if len(there) < 3 || len(elsewhere) < 3 {
+		t.Fatalf("keys are not shared out: %v, %v", there, elsewhere)
+	}
+	return there, elsewhere
+}
+
+// tally counts the answers of some keys in a storm.
+type tally struct {
+	sync.Mutex
+	all, degraded, slow int
+}
+
+// storm has callers ask about one key after another for some time. Answers count as slow that take
+// half the deadline of the store.
+func (s *service) storm(t *testing.T, d, timeout time.Duration, whom ...[]string) []*tally {
+	counts := make([]*tally, len(whom))
+	var callers sync.WaitGroup
+	for i, who := range whom {
+		counts[i] = new(tally)
+		for c := range 2 {
+			callers.Go(func() {
+				for n, end := c, time.Now().Add(d); time.Now().Before(end); n++ {
+					began := time.Now()
+					degraded := strings.Contains(s.ask(t, who[n%len(who)]), `"degraded":true`)
+					took := time.Since(began)
+					counts[i].Lock()
+					counts[i].all++
+					if degraded {
+						counts[i].degraded++
+					}
+					if took >= timeout/2 {
+						counts[i].slow++
+					}
+					counts[i].Unlock()
+				}
+			})
+		}
+	}
+	callers.Wait()
+	return counts
+}
+
+// TestFrozenServer: a server that freezes, of a Cluster or of a list, concerns its own keys only:
+// they are answered by their policies, without waiting once its breaker is open, and all others
+// by the store. Health and metrics say which server it is.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	const timeout = 200 * time.Millisecond // for a busy machine
+	for _, test := range []struct {
+		name  string
+		start func(t *testing.T) (server *redistest.Server, url string)
+	}{
+		{"list", func(t *testing.T) (*redistest.Server, string) {
+			a, b := redistest.Start(t), redistest.Start(t)
+			return a, "redis://" + a.Addr + "," + b.Addr
+		}},
+		{"cluster", func(t *testing.T) (*redistest.Server, string) {
+			cluster := steadyCluster(t)
+			return cluster.Nodes[1], cluster.URL()
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server, url := test.start(t)
+			s := onServers(t, url, timeout)
+			redistest.Until(t, "the servers have metrics of their own", func() bool {
+				return s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, server.Addr)) == 1
+			})
+			there, elsewhere := s.onServer(t, server, "user")
+			apps, _ := s.onServer(t, server, "app")
+			server.Freeze()
+			thaw := sync.OnceFunc(server.Thaw)
+			t.Cleanup(thaw)
+			const d = 4 * time.Second
+			counts := s.storm(t, d, timeout, there, elsewhere)
+			for i, name := range []string{"its keys", "others"} {
+				c := counts[i]
+				t.Logf("%s: %d answers in %v, %d degraded, %d slow", name, c.all, d, c.degraded, c.slow)
+			}
+			// Promised are three calls that open the breaker, one more each half a second, and no
+			// degraded answer of others.
+			if c := counts[0]; c.degraded != c.all || c.slow > 5*(3+2*int(d/time.Second)) {
+				t.Errorf("of its keys %d answers of %d are degraded, and %d slow", c.degraded, c.all, c.slow)
+			}
+			if c := counts[1]; c.degraded > 5 || c.slow > c.all/10 {
+				t.Errorf("of other keys %d answers of %d are degraded, and %d slow", c.degraded, c.all, c.slow)
+			}
+			s.spans(t, there[0], elsewhere[0], apps[0])
+			s.names(t, server.Addr)
+			at := s.log.await(t, 0, "cannot be used", server.Addr)
+			thaw()
+			s.log.await(t, at, "is back", server.Addr)
+			redistest.Until(t, "the server decides", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
+			if n := s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, server.Addr)); n != 1 {
+				t.Error("the server is back, and its metric says that it is not")
+			}
+		})
+	}
+}
+
+// spans checks calls of a key that lies on a frozen server and one that does not.
+func (s *service) spans(t *testing.T, there, elsewhere, denied string) {
+	t.Helper()
+	results := func(body string) []string {
+		_, list, _ := strings.Cut(body, `"results":[`)
+		return strings.SplitAfter(list, "}")
+	}
+	both := results(s.ask(t, there, elsewhere))
+	if !strings.Contains(both[0], `"degraded":true`) || !strings.Contains(both[1], `"degraded":false`) {
+		t.Errorf("a call of both: %q", both)
+	}
+	before := s.ask(t, elsewhere)
+	if body := s.ask(t, denied, elsewhere); !strings.Contains(body, `"allowed":false`) {
+		t.Errorf("a policy does not deny: %s", body)
+	}
+	if after := s.ask(t, elsewhere); remaining(after) != remaining(before)-1 {
+		t.Errorf("a denied call was charged: %s, then %s", before, after)
+	}
+}
+
+// remaining returns what is left by an answer.
+func remaining(body string) (n int) {
+	_, text, _ := strings.Cut(body, `"remaining":`)
+	_, _ = fmt.Sscan(text, &n)
+	return n
+}
+
+// names checks that health and metrics name one server as away, and no other.
+func (s *service) names(t *testing.T, address string) {
+	t.Helper()
+	redistest.Until(t, "health names the server", func() bool {
+		_, _, ready := s.get("admin", "/readyz")
+		return strings.Contains(ready, `"error":"`+address+": ")
+	})
+	_, _, text := s.get("admin", "/metrics")
+	var away []string
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(name, "stint_store_server_available{") && value == "0" {
+			away = append(away, name)
+		}
+	}
+	if !slices.Equal(away, []string{`stint_store_server_available{server="` + address + `"`}) || s.metric("stint_store_available") != 0 {
+		t.Errorf("metrics say that these are away: %q", away)
+	}
+}
+
+// TestReplicaKilled: a replica of a Cluster that dies is no outage: nothing of it is logged as an
+// error, health and metrics do not change, and no answer is degraded.
+func TestReplicaKilled(t *testing.T) {
+	t.Parallel()
+	cluster := steadyCluster(t)
+	s := onServers(t, cluster.URL(), patient)
+	s.ask(t, "user=1")
+	for _, replica := range cluster.Nodes[3:5] {
+		replica.Stop()
+	}
+	end := time.After(8 * lookEvery)
+	tick := time.NewTicker(lookEvery / 10)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		if body := s.ask(t, fmt.Sprintf("user=%d", n)); strings.Contains(body, `"degraded":true`) {
+			t.Fatal(body)
+		}
+		status, _, ready := s.get("admin", "/readyz")
+		if status != http.StatusOK || !strings.Contains(ready, `"error":""`) || s.metric("stint_store_available") != 1 {
+			t.Fatalf("%d: %s", status, ready)
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-end:
+		}
+		break
+	}
+	if text, _ := s.log.Follow(); strings.Contains(text, "level=ERROR") {
+		t.Error(text)
+	}
+}
+
+// TestStoreEmptied: a server that was emptied without a lost connection is noticed within a
+// second: the log says so, it is counted, and a namespace secret that is not that of the other
+// nodes is found again.
+func TestStoreEmptied(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := onServers(t, server.URL(), patient)
+	s.ask(t, "user=1")
+	redistest.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
+	first := server.Do("GET", "stint:epoch")
+	for n := 1; n <= 2; n++ {
+		began := time.Now()
+		server.Do("FLUSHALL")
+		redistest.Until(t, "it is noticed", func() bool { return s.metric("stint_store_lost_total") == float64(n) })
+		if took := time.Since(began); took > 5*lookEvery {
+			t.Errorf("noticed after %v", took)
+		}
+	}
+	s.log.await(t, 0, "the store has lost counts")
+	if now := server.Do("GET", "stint:epoch"); now == first || !strings.Contains(now, " 1 ") {
+		t.Errorf("the epoch was %s and is %s", first, now)
+	}
+	if strings.Contains(s.ask(t, "user=1"), `"degraded":true`) {
+		t.Error("the store that was emptied does not decide")
+	}
+}
+
+// TestWrongSecretAfterFlush: a node with another namespace secret than that which is left in a
+// server that was emptied ends, though it lost no connection.
+func TestWrongSecretAfterFlush(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := onServers(t, server.URL(), patient)
+	redistest.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
+	server.Do("FLUSHALL")
+	server.Do("SET", "stint:secret", "of another node")
+	select {
+	case err := <-s.failed:
+		if err == nil || !strings.Contains(err.Error(), "namespace secret") {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("the node goes on")
+	}
+}
