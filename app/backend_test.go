@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,5 +266,62 @@ func TestWrongSecretAfterFlush(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("the node goes on")
+	}
+}
+
+// TestFreedInAllModes: a key that is deleted by hand, or a server that is emptied, is in force within
+// a second, whatever the mode of the rule, while callers hammer the denied key on two nodes.
+func TestFreedInAllModes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, mode := range []string{"strict", "leased, after_loss: full", "eventual"} {
+		name, _, _ := strings.Cut(mode, ",")
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		write(t, file, fmt.Sprintf(`domain: api
+descriptors:
+  - key: user
+    rate_limit: {per: 1h, requests: 20, coordination: %s}
+`, mode))
+		var nodes [2]*service
+		for i := range nodes {
+			nodes[i] = start(t, func(c *Config) {
+				c.Rules, c.Store, c.StoreTimeout, c.Namespace = []string{file}, server.URL(), patient, name
+			})
+		}
+		var passed atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 4 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					if strings.Contains(nodes[i%2].ask(t, "user=1"), `"allowed":true`) {
+						passed.Add(1)
+					}
+				}
+			})
+		}
+		for _, by := range []string{"DEL", "FLUSHALL"} {
+			last := int64(-1)
+			redistest.Until(t, "the key is used up", func() bool {
+				<-time.After(lookEvery) // in which nothing passes
+				before := last
+				last = passed.Load()
+				return last == before
+			})
+			words := []string{by}
+			if by == "DEL" {
+				words = append(words, strings.Fields(server.Do("KEYS", name+":*user*"))...)
+			}
+			server.Do(words...)
+			began := time.Now()
+			redistest.Until(t, "the key is free", func() bool { return passed.Load() > last })
+			took := time.Since(began)
+			t.Logf("%s, %s: free after %v", name, by, took)
+			if took > 5*time.Second {
+				t.Errorf("%s, %s: free after %v", name, by, took)
+			}
+		}
+		cancel()
+		callers.Wait()
 	}
 }
