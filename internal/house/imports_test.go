@@ -65,13 +65,18 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
-		[]string{".", "carry", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "internal/..."},
+		[]string{".", "carry", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "store/redis/fault", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
 		[]string{"store/redis/redisurl", "store/redis/slots", "store/redis/link"},
 		[]string{},
 		"where a server is, is read apart from what it is asked",
+	},
+	{
+		[]string{"store/redis/fault"},
+		[]string{".", "store/redis/redisurl"},
+		"what is wrong with a server is said apart from what it is asked",
 	},
 	{
 		[]string{"rule/ruletest"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/redis/fault"
 	"stint/store/redis/slots"
 )
 
@@ -393,7 +394,7 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			problem = "STINT-STATE was written by another release: " + head
 		}
 		if problem != "STINT-AFTER" {
-			err = explainText("decide", problem)
+			err = fault.ExplainText("decide", problem)
 		}
 	}
 	if err != nil && b.charged() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"stint/store/redis/fault"
 	"stint/store/redis/link"
 )
 
@@ -149,7 +150,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	if err := c.hopelessLocked(); err != nil {
 		c.mu.Unlock()
-		p.err = explain("connect", err)
+		p.err = fault.Explain("connect", err)
 		return p, false
 	}
 	if p.done == nil {
@@ -270,12 +271,12 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 			return p, false
 		default:
 		}
-		return &passenger{err: explain("decide", ctx.Err())}, true
+		return &passenger{err: fault.Explain("decide", ctx.Err())}, true
 	}
 	i := slices.Index(c.waiting, p)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
 	if !c.soundLocked() {
-		return &passenger{err: explain("connect", ctx.Err())}, false
+		return &passenger{err: fault.Explain("connect", ctx.Err())}, false
 	}
 	return &passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
@@ -397,7 +398,7 @@ func (f flight) fly(ctx context.Context, group []*passenger) error {
 	}
 	said := err
 	if said != nil && said != errReply { //nolint:errorlint // as it is
-		said = explain("decide", said)
+		said = fault.Explain("decide", said)
 	}
 	hand(group, reply, said)
 	return err

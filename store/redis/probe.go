@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"stint/store/redis/fault"
 	"stint/store/redis/link"
 )
 
@@ -75,7 +76,7 @@ func (c *committer) giveUpLocked() {
 	if err == nil {
 		return
 	}
-	err = explain("connect", err)
+	err = fault.Explain("connect", err)
 	for i, p := range c.waiting {
 		p.left, p.ctx, p.err = true, nil, err
 		p.done <- struct{}{}

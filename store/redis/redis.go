@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/fault"
 	"stint/store/redis/link"
 	"stint/store/redis/redisurl"
 	"stint/store/redis/slots"
@@ -25,6 +26,13 @@ const DefaultNamespace = "stint"
 
 // maxNamespace is how many bytes a namespace may have.
 const maxNamespace = 64
+
+// ConfigError says what is wrong with a URL or with Options.
+type ConfigError = redisurl.Error
+
+// Error says why the server could not decide. It wraps stint.ErrUnknown among others where nobody
+// knows whether the call was charged.
+type Error = fault.Error
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
@@ -341,7 +349,7 @@ func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*passenge
 	}
 	client, err := s.links[0].Client(ctx)
 	if err != nil {
-		return nil, explain("connect", err)
+		return nil, fault.Explain("connect", err)
 	}
 	p, gone := s.commits[b.where()].exchange(ctx, client, b, kind)
 	b.gone = b.gone || gone

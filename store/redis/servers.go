@@ -10,6 +10,7 @@ import (
 
 	"stint"
 	"stint/internal/partly"
+	"stint/store/redis/fault"
 )
 
 // Server is one of the servers that hold the keys of a Store: a primary of a Cluster, or the
@@ -67,10 +68,10 @@ const layoutTimeout = time.Second
 func (s *Store) readLayout(ctx context.Context) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return explain("connect", err)
+		return fault.Explain("connect", err)
 	}
 	if err := s.cluster.Read(ctx, client.Nodes()); err != nil {
-		return explain("ask for the slots", err)
+		return fault.Explain("ask for the slots", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/store/redis/fault"
 )
 
 // errUnread says that a group was not decided as the state of some part cannot be read: the
@@ -26,7 +27,7 @@ func (b *batch) readUnread(g *group, said string) bool {
 		if err != nil || n < 1 || n > g.end-g.first {
 			return false
 		}
-		b.parts[g.first+n-1].unread = plain(why)
+		b.parts[g.first+n-1].unread = fault.Plain(why)
 	}
 	g.unread = true
 	return true
@@ -50,7 +51,7 @@ func (b *batch) unreadable() error {
 	p := &b.parts[first]
 	word, _, _ := strings.Cut(p.unread, " ")
 	return &Error{
-		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: hints[word],
+		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: fault.Hint(word),
 		Err: &stint.StateError{Takes: takes},
 	}
 }

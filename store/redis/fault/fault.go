@@ -1,4 +1,5 @@
-package redis
+// Package fault says what is wrong with a Redis server, and what to do about it.
+package fault
 
 import (
 	"context"
@@ -14,9 +15,6 @@ import (
 	"stint/store/redis/redisurl"
 )
 
-// ConfigError says what is wrong with a URL or with Options.
-type ConfigError = redisurl.Error
-
 // Error says why the server could not decide.
 type Error struct {
 	Doing   string // what was being done
@@ -30,6 +28,9 @@ func (e *Error) Error() string { return "redis: " + e.Doing + ": " + e.Problem }
 
 // Unwrap returns the cause; it is stint.ErrUnknown among others where that applies.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Hint returns what to do about an error that a server answers, by its first word.
+func Hint(word string) string { return hints[word] }
 
 // hints say what to do about the errors that a server answers, by their first word.
 // None of them charges anything.
@@ -60,13 +61,13 @@ var hints = map[string]string{
 	"Unknown":     "let the server have the commands that lua/*.lua calls under their own names",
 }
 
-// explain turns an error of the client into one for people. Whatever was lost on its way
+// Explain turns an error of the client into one for people. Whatever was lost on its way
 // may have been charged.
-func explain(doing string, err error) error {
+func Explain(doing string, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
-		return explainText(doing, answer.Error())
+		return ExplainText(doing, answer.Error())
 	}
-	if problem, ok := errors.AsType[*ConfigError](err); ok { // about what the URL names
+	if problem, ok := errors.AsType[*redisurl.Error](err); ok { // about what the URL names
 		return &Error{Doing: doing, Problem: problem.Problem, Hint: problem.Hint, Err: err}
 	}
 	hint, unconnected := hintOfConnection(err)
@@ -101,21 +102,21 @@ func hintOfConnection(err error) (hint string, unconnected bool) {
 	return "", false
 }
 
-// explainText turns an error that the server answered into one for people.
-func explainText(doing, text string) error {
+// ExplainText turns an error that the server answered into one for people.
+func ExplainText(doing, text string) error {
 	text = strings.TrimPrefix(text, "ERR ")
 	if cause, partly := strings.CutPrefix(text, "STINT-PARTLY "); partly {
 		return &Error{Doing: doing, Problem: "failed half-way: " + cause, Hint: hints["NOPERM"], Err: stint.ErrUnknown}
 	}
-	text = plain(text)
+	text = Plain(text)
 	word, _, _ := strings.Cut(text, " ")
 	return &Error{Doing: doing, Problem: text, Hint: hints[word], Err: fmt.Errorf("redis: %s", text)}
 }
 
-// plain puts the word that names an error first. Where a command failed within a script
+// Plain puts the word that names an error first. Where a command failed within a script
 // Redis 6.2 says before it in which one (...: @user_script: 26: -READONLY You can't ...),
 // and no release has a word there for a right that is missing.
-func plain(text string) string {
+func Plain(text string) string {
 	if strings.HasPrefix(text, "STINT-") {
 		return text
 	}

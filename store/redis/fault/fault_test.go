@@ -1,4 +1,4 @@
-package redis
+package fault
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestErrorsWithinScripts(t *testing.T) {
 		"STINT-STATE is not a state of Stint: @user_script: 26: -x": "STINT-STATE is not a state of Stint: @user_script: 26: -x",
 	} {
 		var e *Error
-		if err := explainText("decide", text); !errors.As(err, &e) || e.Problem != problem || e.Hint == "" {
+		if err := ExplainText("decide", text); !errors.As(err, &e) || e.Problem != problem || e.Hint == "" {
 			t.Errorf("%s:\n got %+v\nwant %s", text, e, problem)
 		}
 	}
