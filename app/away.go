@@ -132,11 +132,10 @@ func (a *App) look(ctx context.Context, s *server) {
 func (a *App) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	usable, back := a.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
+	usable, back, status := a.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
 	if !usable {
 		return false
 	}
-	status := s.guarded.Status() // a call that fails from here on is told by the next look
 	if !s.seen.Swap(true) || back {
 		a.warnOfServer(ctx, s)
 	}

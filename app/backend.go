@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"stint"
+	"stint/guard"
 	"stint/internal/backends"
 	"stint/store/redis"
 	"stint/telemetry"
@@ -39,9 +40,9 @@ func (a *App) isBack(s *server, of backends.Server, holds bool) {
 	}
 }
 
-// lookEach takes what each Redis server of a store says, and returns whether some can be used, and
-// whether the log was told that one can be again.
-func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool) {
+// lookEach takes what each Redis server of a store says. It returns whether some can be used,
+// whether the log was told that one can be again, and what the guard said just before that.
+func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool, status guard.Status) {
 	present := make([]backends.Server, len(looked))
 	for i, one := range looked {
 		present[i] = backends.Server{Number: one.Number, Name: one.Name}
@@ -52,6 +53,7 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 			back = true
 		}
 	}
+	var well []backends.Server
 	for i, one := range looked {
 		if one.Err != nil {
 			a.serverFails(s, present[i], one.Err)
@@ -60,16 +62,18 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 		if one.Lost {
 			a.countsLost(s, present[i])
 		}
-		if s.try(ctx, present[i], one.Place) {
-			continue
+		if !s.try(ctx, present[i], one.Place) {
+			well = append(well, present[i])
 		}
-		usable = true
-		if s.backends.Well(present[i]) {
-			a.isBack(s, present[i], true)
+	}
+	status = s.guarded.Status() // a call that fails from here on is told by the next look
+	for _, of := range well {
+		if s.backends.Well(of) {
+			a.isBack(s, of, true)
 			back = true
 		}
 	}
-	return usable, back
+	return len(well) > 0, back, status
 }
 
 // try lets the guard try whether a Redis server is back if nobody else does. It returns whether the
