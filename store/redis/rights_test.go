@@ -137,6 +137,19 @@ func everything(t *testing.T, s *redis.Store) {
 	}
 }
 
+// sufficed checks that no server refused anything, but for what the client tells of itself.
+func sufficed(t *testing.T, servers ...*redistest.Server) {
+	t.Helper()
+	for _, server := range servers {
+		log := strings.Split(server.Do("ACL", "LOG"), "\n")
+		for i, word := range log[:len(log)-1] {
+			if what := log[i+1]; word == "object" && what != "client|setinfo" && what != "client" {
+				t.Errorf("%s refuses %s", server.Addr, what)
+			}
+		}
+	}
+}
+
 // TestRights: the rights that docs/redis-operation.md names suffice for all that the service asks
 // of one server, a Cluster or Sentinels, and allow nothing that harms others. Where some are
 // missing the error says which.
@@ -151,6 +164,7 @@ func TestRights(t *testing.T) {
 			Lends:     true,
 			Slow:      true,
 		})
+		sufficed(t, server)
 		refuses(t, makeOn(t, u.rights, "shop", server), server)
 
 		s := openAs(t, server.URL(), append(slices.Clone(u.rights), "resetchannels", "-publish", "-subscribe"), server)
@@ -172,6 +186,7 @@ func TestRights(t *testing.T) {
 			Slow:      true,
 			Scattered: true,
 		})
+		sufficed(t, cluster.Nodes...)
 		refuses(t, makeOn(t, rights, "shop", cluster.Nodes...), cluster.Nodes...)
 	})
 	t.Run("sentinels", func(t *testing.T) {
@@ -182,6 +197,7 @@ func TestRights(t *testing.T) {
 		url := sentinels.URL() + "&sentinel_user=" + watcher + "&sentinel_password=PASSWORD"
 		s := openAs(t, url, slices.Concat(u.rights, u.sentinel), sentinels.Servers...)
 		everything(t, s)
+		sufficed(t, append(sentinels.Servers, sentinels.Sentinels...)...)
 		for _, words := range [][]string{{"SENTINEL", "REMOVE", "stint"}, {"SENTINEL", "FAILOVER", "stint"}, {"SHUTDOWN"}} {
 			if answer := sentinels.Sentinels[0].As(watcher, "PASSWORD", words...); !strings.Contains(answer, "permissions") {
 				t.Errorf("%q: %s", words, answer)
