@@ -190,6 +190,32 @@ func (s *service) names(t *testing.T, address string) {
 	}
 }
 
+// TestFrozenPrimaryReplaced: when a replica has taken over from a primary that froze, the store is
+// whole again, though the frozen one does not come back.
+func TestFrozenPrimaryReplaced(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s := onServers(t, cluster.URL(), 200*time.Millisecond)
+	frozen := cluster.Nodes[1]
+	there, elsewhere := s.onServer(t, frozen, "user")
+	frozen.Freeze()
+	t.Cleanup(frozen.Thaw)
+	redistest.Until(t, "its keys have no server", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":true`) })
+	redistest.Until(t, "its keys have another one", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
+	redistest.Until(t, "all is well", func() bool {
+		_, _, ready := s.get("admin", "/readyz")
+		return strings.Contains(ready, `"error":""`) && s.metric("stint_store_available") == 1
+	})
+	for _, who := range append(there, elsewhere...) {
+		if body := s.ask(t, who); strings.Contains(body, `"degraded":true`) {
+			t.Error(who, body)
+		}
+	}
+	if n := s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, frozen.Addr)); n != 0 {
+		t.Error("the frozen server is available")
+	}
+}
+
 // TestReplicaKilled: a replica of a Cluster that dies is no outage: nothing of it is logged as an
 // error, health and metrics do not change, and no answer is degraded.
 func TestReplicaKilled(t *testing.T) {
