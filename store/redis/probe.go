@@ -33,7 +33,7 @@ func (c *committer) probeLocked(lane int, client rueidis.Client, now time.Time) 
 }
 
 // hangs says whether a probe has been under way for so long that another lane may be better.
-func (l *lane) hangs(now time.Time) bool { return l.probing && now.Sub(l.probed) > pause }
+func (l *lane) hangs(now time.Time) bool { return l.probing && now.Sub(l.probed) > link.Pause }
 
 // probe connects a lane, and lets those leave who wait for it.
 func (c *committer) probe(lane int, client rueidis.Client) {
