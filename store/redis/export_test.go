@@ -14,3 +14,6 @@ func (s *Store) KeepEndsForTest() {
 		}
 	}
 }
+
+// FlyingForTest returns how many groups are on their way.
+func (s *Store) FlyingForTest() int { return s.commits[0].flyingForTest() }
