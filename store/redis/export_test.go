@@ -17,3 +17,11 @@ func (s *Store) KeepEndsForTest() {
 
 // FlyingForTest returns how many groups are on their way.
 func (s *Store) FlyingForTest() int { return s.commits[0].flyingForTest() }
+
+// FarForTest says whether the server is so far away that groups leave without waiting.
+func (s *Store) FarForTest() bool {
+	c := s.commits[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.farLocked()
+}

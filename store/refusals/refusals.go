@@ -65,7 +65,9 @@ type Options struct {
 //
 // RetryAfter and ResetAfter are what is left of them, and Remaining is that of the last
 // answer. Where other processes have let smaller takes pass meanwhile, that is what it
-// was then. A steady token_bucket is counted on.
+// was then. A steady token_bucket is counted on. While the numbers of a limit change, a key
+// may be denied for longer than by the store alone, as that does not hear of every try; it is
+// never allowed sooner.
 //
 // Of a call of several takes the refused ones are answered like this, the others by the
 // last answer of the store to this process, if that leaves no doubt that they fit. A take
