@@ -62,9 +62,9 @@ func (d *Doorway) Accept() (net.Conn, error) {
 			d.open.Add(1)
 			return &conn{Conn: c, of: d}, nil
 		}
-		c.Close()
-		d.refused.Add(1)
+		d.refused.Add(1) // before its client can see it
 		d.gate.tell(d, why)
+		c.Close()
 	}
 }
 
