@@ -32,6 +32,7 @@ type Server struct {
 	t      testing.TB
 	file   string // of settings, "" for none
 	args   []string
+	env    []string // beside this process's own
 	port   int
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -94,6 +95,7 @@ func (s *Server) start() bool {
 		args = append([]string{s.file}, args...)
 	}
 	s.cmd = exec.Command(program, args...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.output = &lines{ready: make(chan struct{})}
 	pipe, err := s.cmd.StdoutPipe()
 	if err != nil {
