@@ -79,16 +79,16 @@ func (l *Limit) dated(st *State) Instant {
 
 // length returns how long a window is; of a calendar as a mean of many.
 func (l *Limit) length() int64 {
-	const day = 86400e6
+	const day, year = 86400e6, 365.2425 * 86400e6
 	switch l.spec.Calendar {
 	case Day:
 		return day
 	case Week:
 		return 7 * day
 	case Month:
-		return 365.2425 * day / 12
+		return year / 12
 	case Year:
-		return 365.2425 * day
+		return year
 	}
 	return l.per
 }

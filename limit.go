@@ -242,17 +242,6 @@ func (l *Limit) Most() int64 { return l.most }
 // year as 365.2425. It is +Inf for an unlimited limit, and 0 for the zero Limit. A
 // MinInterval or MaxWait is no part of it.
 func (l *Limit) Rate() float64 {
-	per := time.Duration(l.per) * time.Microsecond
-	switch l.spec.Calendar {
-	case Day:
-		per = 24 * time.Hour
-	case Week:
-		per = 7 * 24 * time.Hour
-	case Month:
-		per = meanYear / 12
-	case Year:
-		per = meanYear
-	}
 	switch {
 	case l.spec.Algorithm == Unlimited:
 		return math.Inf(1)
@@ -261,11 +250,8 @@ func (l *Limit) Rate() float64 {
 	case l.evenly():
 		return 1e6 / float64(l.charge)
 	}
-	return float64(l.spec.Requests) / per.Seconds()
+	return float64(l.spec.Requests) / span(l.length()).Seconds()
 }
-
-// meanYear is the length of a year of the Gregorian calendar.
-const meanYear = 31_556_952 * time.Second
 
 // evenly says whether the limit is a bucket that is refilled, or flows out, steadily.
 func (l *Limit) evenly() bool {
