@@ -169,16 +169,13 @@ func (l *Limit) until(st *State, now Instant, left int64) int64 {
 
 // levelAllowed returns how much may be used of old, by its clock, if so many units of l may be.
 func (l *Limit) levelAllowed(old *Limit, left int64) int64 {
-	level := left * l.charge
-	switch {
-	case l.spec.Step || old.spec.Step:
+	if l.spec.Step || old.spec.Step {
 		if !l.spec.Step {
 			left = min(left, l.wait/l.charge)
 		}
 		return mulSat(left, old.charge)
-	default:
-		level = min(level, l.wait)
 	}
+	level := min(left*l.charge, l.wait)
 	hi, lo := bits.Mul64(uint64(level), uint64(old.charge))
 	if hi >= uint64(l.charge) {
 		return math.MaxInt64

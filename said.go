@@ -32,7 +32,7 @@ func (l *Limit) Said(d *Decision) State {
 		return State{}
 	}
 	if d.ResetAfter > l.spec.Per { // of other numbers, which are gone later
-		end = int64(d.At) - int64(d.At)%l.per + l.per
+		_, end = l.window(int64(d.At))
 	}
 	return State{T: end - l.per, N: used}
 }
