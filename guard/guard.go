@@ -130,11 +130,9 @@ type Options struct {
 // belongs outside of the guard: inside, its answers would pass for the store's.
 type Store struct {
 	inner   stint.Store
-	local   stint.Store
-	server  func(*stint.Take) int
 	options Options
 	gate    gate                    // of server 0
-	gates   atomic.Pointer[[]*gate] // of all servers by number; nil as long as there is one
+	gates   atomic.Pointer[[]*gate] // of all servers that were met, by number
 	parts   sync.Pool               // *part
 
 	growing sync.Mutex // held by who makes gates
@@ -171,18 +169,16 @@ type Status struct {
 
 // New returns a store that asks inner, and follows the policies where inner cannot.
 func New(inner stint.Store, options Options) *Store {
-	s := &Store{inner: inner, local: options.Local, server: options.Server, options: options}
+	s := &Store{inner: inner, options: options}
 	s.parts.New = func() any { return new(part) }
 	s.gate.init(&options, 0, s.tell)
+	s.gates.Store(&[]*gate{&s.gate})
 	return s
 }
 
 // Status returns how the store is: away where any server is, with the counts of all. While nobody
 // asks, a store that is back stays away.
 func (s *Store) Status() Status {
-	if s.gates.Load() == nil {
-		return s.gate.status()
-	}
 	var sum Status
 	for _, one := range s.Servers() {
 		if one.Away && !sum.Away {
@@ -222,7 +218,11 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	if f == nil {
 		return s.fallBack(ctx, call, nil)
 	}
-	err := s.ask(g, f, call)
+	return s.conclude(ctx, call, 1, s.ask(g, f, call))
+}
+
+// conclude answers a call to so many servers when the store has said err.
+func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err error) error {
 	if err == nil || stint.WrongCall(err) {
 		return err
 	}
@@ -231,6 +231,9 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	}
 	if unread := partly.Said(err); unread != nil && !fails(call) {
 		return s.without(ctx, call, unread.Takes, false, err)
+	}
+	if said := partly.Failed(err); said != nil && said.Whole && len(said.Servers) < servers {
+		return s.divided(ctx, call, said.Servers, err)
 	}
 	return s.fallBack(ctx, call, err)
 }

@@ -101,7 +101,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	if there.denied() {
 		here.look()
 	}
-	if err := here.decide(ctx, s.local, call, true); err != nil {
+	if err := here.decide(ctx, s.options.Local, call, true); err != nil {
 		return err
 	}
 	return said

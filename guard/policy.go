@@ -39,7 +39,7 @@ func lacksPolicy(t stint.Take) bool { return t.Op != stint.Ask && t.Op != stint.
 
 // policy returns what answers for a take.
 func (s *Store) policy(t *stint.Take) stint.Failure {
-	if t.OnFailure == stint.Local && (t.Local == nil || s.local == nil) {
+	if t.OnFailure == stint.Local && (t.Local == nil || s.options.Local == nil) {
 		return stint.Deny
 	}
 	return t.OnFailure
@@ -90,7 +90,7 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 		}
 		i += int(t.Leans)
 	}
-	return p.decide(ctx, s.local, call, true)
+	return p.decide(ctx, s.options.Local, call, true)
 }
 
 // shared is a take as the local store is asked it: under its share, leaning on nobody.

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"stint"
@@ -15,25 +14,16 @@ const maxServers = 1024
 
 // gateOf returns the gate of a server, and makes it if the server is new.
 func (s *Store) gateOf(server int) *gate {
-	if server == 0 {
-		return &s.gate
-	}
 	server %= maxServers
-	if all := s.gates.Load(); all != nil && server < len(*all) {
-		return (*all)[server]
+	if all := *s.gates.Load(); server < len(all) {
+		return all[server]
 	}
 	s.growing.Lock()
 	defer s.growing.Unlock()
-	var all []*gate
-	if known := s.gates.Load(); known != nil {
-		all = slices.Clone(*known)
-	}
+	all := slices.Clone(*s.gates.Load())
 	for n := len(all); n <= server; n++ {
-		g := &s.gate
-		if n > 0 {
-			g = new(gate)
-			g.init(&s.options, n, s.tell)
-		}
+		g := new(gate)
+		g.init(&s.options, n, s.tell)
 		all = append(all, g)
 	}
 	s.gates.Store(&all)
@@ -42,12 +32,9 @@ func (s *Store) gateOf(server int) *gate {
 
 // Servers returns how each server is that the store has met, by their numbers.
 func (s *Store) Servers() []Status {
-	gates := []*gate{&s.gate}
-	if all := s.gates.Load(); all != nil {
-		gates = *all
-	}
-	statuses := make([]Status, len(gates))
-	for i, g := range gates {
+	all := *s.gates.Load()
+	statuses := make([]Status, len(all))
+	for i, g := range all {
 		statuses[i] = g.status()
 	}
 	return statuses
@@ -55,20 +42,20 @@ func (s *Store) Servers() []Status {
 
 // Of returns how a server is: well, if the store has not met it.
 func (s *Store) Of(server int) Status {
-	if all := s.Servers(); server >= 0 && server < len(all) {
-		return all[server]
+	if all := *s.gates.Load(); server >= 0 && server < len(all) {
+		return all[server].status()
 	}
 	return Status{Server: server}
 }
 
 // place returns the server of a call, and all of them where there are several.
 func (s *Store) place(call *stint.Call) (server int, several []int) {
-	if s.server == nil {
+	if s.options.Server == nil {
 		return 0, nil
 	}
 	server = -1
 	for i := range call.Takes {
-		switch at := s.server(&call.Takes[i]); {
+		switch at := s.options.Server(&call.Takes[i]); {
 		case at < 0 || at == server || slices.Contains(several, at):
 		case server < 0:
 			server = at
@@ -105,20 +92,7 @@ func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) err
 		}
 		return s.divided(ctx, call, away, s.reason(nil))
 	}
-	err := s.askAll(flights, servers, call)
-	if err == nil || stint.WrongCall(err) {
-		return err
-	}
-	if gone := ctx.Err(); gone != nil {
-		return fmt.Errorf("guard: %w: %w", gone, err)
-	}
-	if unread := partly.Said(err); unread != nil && !fails(call) {
-		return s.without(ctx, call, unread.Takes, false, err)
-	}
-	if said := partly.Failed(err); said != nil && said.Whole && len(said.Servers) < len(servers) {
-		return s.divided(ctx, call, said.Servers, err)
-	}
-	return s.fallBack(ctx, call, err)
+	return s.conclude(ctx, call, len(servers), s.askAll(flights, servers, call))
 }
 
 // askAll asks the store, and lets the gates of all servers know what came of it, be it a panic.
@@ -147,7 +121,7 @@ func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err 
 func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, said error) error {
 	var takes []int
 	for i := range call.Takes {
-		if at := s.server(&call.Takes[i]); at >= 0 && slices.Contains(servers, at) {
+		if at := s.options.Server(&call.Takes[i]); at >= 0 && slices.Contains(servers, at) {
 			takes = append(takes, i)
 		}
 	}

@@ -138,5 +138,5 @@ func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) e
 			back.add(charged.of[n], undo)
 		}
 	}
-	return back.decide(ctx, s.local, call, true)
+	return back.decide(ctx, s.options.Local, call, true)
 }
