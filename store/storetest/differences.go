@@ -34,7 +34,7 @@ func differences(t *testing.T, o Options) {
 	blocks := func(requests uint32, per time.Duration) *stint.Limit {
 		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: per, Blocks: 10})
 	}
-	calendar := limit(stint.Spec{Requests: 5, Calendar: stint.Day})
+	calendar, year := limit(stint.Spec{Requests: 5, Calendar: stint.Day}), limit(stint.Spec{Requests: 50, Calendar: stint.Year})
 	first := limit(stint.Spec{Requests: 2, Per: 7 * time.Second, FromFirst: true})
 	debt := limit(stint.Spec{Requests: 60, Per: time.Second, CarryDebt: true})
 	for name, steps := range map[string][]step{
@@ -63,6 +63,12 @@ func differences(t *testing.T, o Options) {
 		},
 		"a day of the calendar, asked under other numbers": {
 			{0, stint.Force, 5, calendar}, {-2 * day, stint.Ask, 9, first}, {-2 * day, stint.Ask, 1, first}, {-2 * day, stint.Ask, 1, calendar},
+		},
+		"a day of the calendar, given back under other numbers when it was over": {
+			{0, stint.Ask, 9, year},
+			{0, stint.Force, 1, calendar},
+			{day, stint.Refund, 3, year},
+			{day - 5*time.Second - 2*time.Microsecond, stint.Ask, 1, year},
 		},
 		"a window with debt, moved": {
 			{0, stint.Ask, 11, debt}, {-day, stint.Ask, 2, debt}, {1500*time.Millisecond - day, stint.Ask, 1, first},

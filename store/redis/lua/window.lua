@@ -163,8 +163,10 @@ kinds.w = {
   end,
   shift = function(l, st, from, to)
     local used, start = l.kind.used(l, st, from), st.t
-    if l.letter ~= 'c' or l.bounds or from < st.stop then -- else nobody knows of another window
+    if l.letter ~= 'c' or l.bounds or from < st.stop then
       start = window_of(l, st, from)
+    else -- nobody brought its bounds, and it works off its debt as if all windows were of one length
+      start = st.stop + floor((from - st.stop) / length(l)) * length(l)
     end
     st.t, st.n = max(0, start + to - from), used
     if l.letter == 'c' then
