@@ -60,14 +60,18 @@ type fileCompiler struct {
 	errors    []*Error // in those
 }
 
+// parse reads a file as its source says.
+func parse(src Source) *strictyaml.Document {
+	if src.Envoy {
+		return strictyaml.ParseLoose(src.Data, envoyWords...)
+	}
+	return strictyaml.Parse(src.Data)
+}
+
 // file compiles one file into the table.
 func (c *compiler) file(src Source) {
-	doc := strictyaml.Parse(src.Data)
-	if src.Envoy {
-		doc = strictyaml.ParseLoose(src.Data, envoyWords...)
-	}
 	f := &fileCompiler{
-		doc:      doc,
+		doc:      parse(src),
 		domain:   &Domain{file: src.Name, atomic: !src.Envoy},
 		names:    map[string]bool{},
 		folder:   src.Folder,
