@@ -113,7 +113,7 @@ func (s *Scanner) Object(names []string, each func(field int) *envelope.Fault) (
 // name reads the name of a field and its colon.
 func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
 	if c := s.Space(); c != '"' {
-		return 0, s.Unexpected("a field in double quotes")
+		return 0, s.unexpected("a field in double quotes")
 	}
 	start := s.Pos
 	name, f := s.Text()
@@ -133,7 +133,7 @@ func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
 	case seen&(1<<field) != 0:
 		return 0, envelope.BadAt(start, "given twice", "give it once").In(names[field])
 	case s.Space() != ':':
-		return 0, s.Unexpected("a colon after the name of a field").In(names[field])
+		return 0, s.unexpected("a colon after the name of a field").In(names[field])
 	}
 	s.Pos++
 	return field, nil
@@ -170,7 +170,7 @@ func (s *Scanner) next(closing byte) (more bool, f *envelope.Fault) {
 		s.Pos++
 		return false, nil
 	}
-	return false, s.Unexpected("a comma or " + strconv.QuoteRune(rune(closing)))
+	return false, s.unexpected("a comma or " + strconv.QuoteRune(rune(closing)))
 }
 
 // Text reads a string.
@@ -199,7 +199,7 @@ func (s *Scanner) Text() (string, *envelope.Fault) {
 		}
 		s.Pos++
 	}
-	return "", s.Unexpected("the end of a string")
+	return "", s.unexpected("the end of a string")
 }
 
 // TextUpTo reads a string of at most so many bytes.
@@ -270,7 +270,7 @@ func (s *Scanner) escaped(start int) (string, *envelope.Fault) {
 			s.Pos++
 		}
 	}
-	return "", s.Unexpected("the end of a string")
+	return "", s.unexpected("the end of a string")
 }
 
 func badUTF8(offset int) *envelope.Fault {
@@ -434,13 +434,13 @@ func (s *Scanner) Mismatch(want string) *envelope.Fault {
 	case c == '-', '0' <= c && c <= '9':
 		kind = "a number"
 	default:
-		return s.Unexpected(want)
+		return s.unexpected(want)
 	}
 	return envelope.BadAt(s.Pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
 }
 
-// Unexpected reports text that is no JSON.
-func (s *Scanner) Unexpected(want string) *envelope.Fault {
+// unexpected reports text that is no JSON.
+func (s *Scanner) unexpected(want string) *envelope.Fault {
 	if s.Pos >= len(s.Data) {
 		return envelope.BadAt(s.Pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
 	}
