@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"net/textproto"
 	"strconv"
-	"strings"
 	"time"
 
 	"stint/internal/clientip"
 	"stint/internal/jsonbody"
+	"stint/internal/listen"
 )
 
 // This file is all that carries the traffic endpoints on net/http.
@@ -161,7 +161,7 @@ func or[T time.Duration | int](value, other T) T {
 // who may write to the file; "" is a listener that is switched off.
 // The error says what to do after a line break.
 func CheckAdmin(addr, token string) error {
-	if addr == "" || token != "" || strings.HasPrefix(addr, "unix:") {
+	if _, isSocket := listen.Path(addr); addr == "" || token != "" || isSocket {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)
