@@ -31,8 +31,8 @@ type Misuses struct {
 	// Now returns the time; nil: time.Now.
 	Now func() time.Time
 
-	mu     sync.Mutex
-	began  time.Time               // of the minute
+	mu     sync.Mutex // guards what follows
+	minute minute
 	warned map[netip.Addr][]string // problems in this minute
 }
 
@@ -56,20 +56,33 @@ func (m *Misuses) TellOf(path string, peer netip.Addr, problem, hint string) {
 // first says whether a problem of a peer is the first in this minute, of those that are
 // remembered.
 func (m *Misuses) first(peer netip.Addr, problem string) bool {
-	now := time.Now
-	if m.Now != nil {
-		now = m.Now
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at := now(); m.warned == nil || at.Sub(m.began) >= every {
-		m.began, m.warned = at, make(map[netip.Addr][]string)
+	if m.minute.begins(m.Now) {
+		m.warned = make(map[netip.Addr][]string)
 	}
 	known, ok := m.warned[peer]
 	if slices.Contains(known, problem) || len(known) == MostOfOne || !ok && len(m.warned) == MostWarned {
 		return false
 	}
 	m.warned[peer] = append(known, problem)
+	return true
+}
+
+// minute is the time in which nothing is logged twice.
+type minute struct{ began time.Time }
+
+// begins says whether a new minute begins at the time that now returns, nil: the clock of this
+// machine. The first call begins one, and so does a clock that was set back.
+func (m *minute) begins(now func() time.Time) bool {
+	if now == nil {
+		now = time.Now
+	}
+	at := now()
+	if !m.began.IsZero() && at.Sub(m.began) < every && !at.Before(m.began) {
+		return false
+	}
+	m.began = at
 	return true
 }
 

@@ -23,9 +23,9 @@ type Unknown struct {
 	// Now returns the time; nil: the clock of this machine.
 	Now func() time.Time
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	seed   maphash.Seed
-	minute time.Time // when the present one began
+	minute minute
 	logged map[uint64]struct{}
 	others uint64 // requests of this minute with names beyond those
 }
@@ -55,15 +55,11 @@ func (u *Unknown) Tell(domain, keys string) {
 // count says whether a name is to be logged now, and how many requests had other names in a
 // minute that has ended.
 func (u *Unknown) count(domain, keys string) (news bool, others uint64) {
-	now := time.Now
-	if u.Now != nil {
-		now = u.Now
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if at := now(); u.logged == nil || at.Sub(u.minute) >= time.Minute || at.Before(u.minute) {
+	if u.minute.begins(u.Now) {
 		others = u.others
-		u.minute, u.others, u.seed = at, 0, maphash.MakeSeed()
+		u.others, u.seed = 0, maphash.MakeSeed()
 		u.logged = make(map[uint64]struct{}, MostUnknown)
 	}
 	var h maphash.Hash
