@@ -152,10 +152,7 @@ func (c *collector) open(name string) bool {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		c.fail(0, "cannot read it: "+wording.Cause(err), "check the path and its permissions")
-		if len(c.faults.List) > 0 && c.more == 0 {
-			c.faults.List[len(c.faults.List)-1].Err = err
-		}
+		c.note(&rule.Error{Problem: "cannot read it: " + wording.Cause(err), Hint: "check the path and its permissions", Err: err})
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
@@ -231,13 +228,19 @@ func (c *collector) wrong(line int, err error) {
 	c.fail(line, problem, hint)
 }
 
-// fail notes a fault.
+// fail notes a fault in a line, 0: in none.
 func (c *collector) fail(line int, problem, hint string) {
+	c.note(&rule.Error{Line: line, Problem: problem, Hint: hint})
+}
+
+// note notes a fault of the file.
+func (c *collector) note(fault *rule.Error) {
 	if len(c.faults.List) >= MaxFaults {
 		c.more++
 		return
 	}
-	c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Line: line, Problem: problem, Hint: hint})
+	fault.File = c.name
+	c.faults.List = append(c.faults.List, fault)
 }
 
 // enough says whether there are so many faults that nobody reads on.
