@@ -15,8 +15,10 @@ import (
 const (
 	pathKey   = "path"
 	methodKey = "method"
-	userKey   = UserKey
 	planKey   = "plan"
+
+	// UserKey is the key whose value says whose bucket a rule per API charges.
+	UserKey = "user"
 )
 
 // Matched is what applies to one request, which may have several descriptors. The
@@ -154,7 +156,7 @@ func (s *search) read(entries []rule.Entry) (path, method string) {
 			to = &path
 		case methodKey:
 			to = &method
-		case userKey:
+		case UserKey:
 			to = &s.user
 		case planKey:
 			to = &s.plan
@@ -276,9 +278,6 @@ const longUser = 256
 // same on every node and after a restart. A rule with another domain, uid or url has
 // others.
 func (m *Matched) AppendKey(dst []byte, i int) []byte { return m.AppendKeyed(dst, i, nil) }
-
-// UserKey is the descriptor key whose value says whose bucket a rule per API charges.
-const UserKey = "user"
 
 // AppendKeyed is AppendKey with the user under a secret, where users are hashes of secrets;
 // nil: they are not.
