@@ -113,7 +113,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
 	v.pools, v.shared = v.pools[:0], v.shared[:0]
-	v.reserved, v.undone, v.quota, v.Unmatched = false, false, req.Quota, false
+	v.reserved, v.undone, v.Unmatched, v.quota, v.looks = false, false, false, req.Quota, req.Debt
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	v.Results = slices.Grow(v.Results, len(req.Descriptors))
 	for range req.Descriptors {
@@ -222,7 +222,6 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 		v.dropPools()
 	}
 	each := req.Each || req.Quota || domain != nil && !domain.Atomic()
-	v.looks = req.Debt
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		d := &req.Descriptors[a.Descriptor]
