@@ -39,10 +39,8 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 // allows says whether calls for a host are answered without a token.
 func (a *admin) allows(host string) bool {
 	name := hostName(host)
-	if ip, err := netip.ParseAddr(name); err == nil {
-		return ip.Unmap().IsLoopback() || a.hosts[name]
-	}
-	return a.hosts[name]
+	ip, err := netip.ParseAddr(name)
+	return a.hosts[name] || err == nil && ip.Unmap().IsLoopback()
 }
 
 // hostName returns the name in a header Host: without its port, brackets and last dot, in
