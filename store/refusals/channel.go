@@ -140,7 +140,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 	group.Wait()
 	s.channel.last.Store(nil)
-	s.forgetAll()
+	s.Drop()
 }
 
 // beat sends beats, and looks whether they come back.
@@ -181,7 +181,7 @@ func (s *Store) listen(ctx context.Context) {
 			return
 		}
 		s.channel.last.Store(nil)
-		s.forgetAll()
+		s.Drop()
 		s.told(down, err)
 		if !wait(ctx, pause+mathrand.N(pause)) {
 			return
@@ -216,7 +216,7 @@ func (s *Store) hear(from, text string) {
 			s.forget(binary.LittleEndian.Uint64(data))
 		}
 	default:
-		s.forgetAll()
+		s.Drop()
 	}
 }
 

@@ -82,8 +82,9 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 		return false, false
 	}
 	if t.Cost > 0 {
-		if *d, refused = r.refuses(t.Cost, a.began, s.maxAge); refused {
-			return true, !s.renews(r, r.denied(t.Cost, a.began), a, i)
+		var age time.Duration
+		if *d, age, refused = r.refuses(t.Cost, a.began, s.maxAge); refused {
+			return true, !s.renews(r, age, a, i)
 		}
 		if a.gated == nil && r.gate.open > 0 && t.Cost >= r.gate.cost {
 			a.gated, a.at = r, i
@@ -142,7 +143,7 @@ func (s *Store) enter(call *stint.Call, a *ask) (wait <-chan struct{}) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r, cost := a.gated, call.Takes[a.at].Cost
-	if _, refused := r.refuses(cost, a.began, s.maxAge); refused || sh.seq != a.slots[a.at].seq || r.gate.open == 0 {
+	if _, _, refused := r.refuses(cost, a.began, s.maxAge); refused || sh.seq != a.slots[a.at].seq || r.gate.open == 0 {
 		return looked
 	}
 	return r.gate.enter()

@@ -90,9 +90,13 @@ func (d *denial) left(now moment, maxAge time.Duration) time.Duration {
 	return d.retry - ago.Truncate(time.Microsecond)
 }
 
-// refuses returns the refusal of a take of that cost, if it is certain.
-func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, ok bool) {
+// refuses returns the refusal of a take of that cost, if it is certain, and how long ago the
+// store said it.
+func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, age time.Duration, ok bool) {
+	steady, over := r.steady(), int64(cost) > r.limit.Most()
+	smaller := steady || over || r.limit.Algorithm() == stint.FixedWindow // denials refuse it too
 	live, left := false, time.Duration(0)
+	age = math.MaxInt64
 	for i := range r.denials {
 		dn := &r.denials[i]
 		if dn.cost > cost {
@@ -100,34 +104,22 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 		}
 		this := dn.left(now, maxAge)
 		live = live || this > 0
-		if dn.cost == cost || r.limit.Algorithm() == stint.FixedWindow {
-			left = max(left, this)
+		if dn.cost == cost || smaller {
+			left, age = max(left, this), min(age, now.since(dn.asked))
 		}
 	}
 	switch {
 	case !live || r.faded(now):
-		return d, false
-	case r.steady():
+		return d, age, false
+	case steady:
 		d = r.count(cost, now)
-		return d, !d.Allowed
-	case int64(cost) > r.limit.Most():
+		return d, age, !d.Allowed
+	case over:
 		left = stint.Never
 	}
 	d = r.show(now)
 	d.Allowed, d.RetryAfter = false, left
-	return d, left > 0
-}
-
-// denied returns how long ago the store said what refuses a take of that cost.
-func (r *record) denied(cost uint32, now moment) time.Duration {
-	any := r.steady() || r.limit.Algorithm() == stint.FixedWindow || int64(cost) > r.limit.Most()
-	age := time.Duration(math.MaxInt64)
-	for i := range r.denials {
-		if dn := &r.denials[i]; dn.cost == cost || any && dn.cost < cost {
-			age = min(age, now.since(dn.asked))
-		}
-	}
-	return age
+	return d, age, left > 0
 }
 
 // fits returns the answer to a take of that cost in a call that another take denies, if

@@ -168,12 +168,9 @@ func (s *Store) Stats() Stats {
 
 // Forget forgets everything, here and in all processes: for a change of limits.
 func (s *Store) Forget() {
-	s.forgetAll()
+	s.Drop()
 	s.tell(everything)
 }
-
-// Drop forgets everything in this process: for a store that was emptied.
-func (s *Store) Drop() { s.forgetAll() }
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {

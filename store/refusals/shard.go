@@ -125,8 +125,8 @@ func (s *Store) outdate(hash uint64) {
 	}
 }
 
-// forgetAll forgets everything.
-func (s *Store) forgetAll() {
+// Drop forgets everything in this process: for a store that was emptied.
+func (s *Store) Drop() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
