@@ -77,14 +77,18 @@ func differences(t *testing.T, o Options) {
 			{0, stint.Ask, 1, log(1, 10*time.Millisecond)}, {time.Minute, stint.Ask, 2, log(1, 10*time.Millisecond)}, {-day, stint.Ask, 1, log(1, 10*time.Millisecond)},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var calls []stint.Call
-			for _, s := range steps {
-				calls = append(calls, stint.Call{At: noon.Add(s.at), Takes: []stint.Take{{Key: "a", Limit: s.limit, Op: s.op, Cost: s.cost}}})
-			}
-			if problem := differs(t, o, calls); problem != "" {
-				t.Error(problem)
-			}
-		})
+		t.Run(name, func(t *testing.T) { likeModel(t, o, steps) })
+	}
+}
+
+// likeModel puts a history to the store and the Model.
+func likeModel(t *testing.T, o Options, steps []step) {
+	t.Helper()
+	var calls []stint.Call
+	for _, s := range steps {
+		calls = append(calls, stint.Call{At: noon.Add(s.at), Takes: []stint.Take{{Key: "a", Limit: s.limit, Op: s.op, Cost: s.cost}}})
+	}
+	if problem := differs(t, o, calls); problem != "" {
+		t.Error(problem)
 	}
 }

@@ -57,25 +57,14 @@ func reloadBack(t *testing.T, o Options) {
 		return stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: requests, Per: per, Overdraw: true})
 	}
 	long, short := log(3, 24*time.Hour), log(1, 100*time.Millisecond)
-	s, model := start(t, o), tester{t, new(Model)}
-	for i, step := range []struct {
-		after time.Duration
-		limit *stint.Limit
-		op    stint.Op
-		cost  uint32
-	}{
-		{0, long, stint.Ask, 2},
-		{0, short, stint.Ask, 3},
-		{0, long, stint.Ask, 3},
-		{38 * time.Hour, short, stint.Refund, 2},
-		{38 * time.Hour, short, stint.Ask, 1},
-	} {
-		at := noon.Add(time.Duration(i)*time.Microsecond + step.after)
-		take := stint.Take{Key: "a", Limit: step.limit, Op: step.op, Cost: step.cost}
-		if got, want := s.decide(at, take)[0], model.decide(at, take)[0]; got != want {
-			t.Fatalf("step %d: %+v, want %+v", i, got, want)
-		}
-	}
+	const us = time.Microsecond
+	likeModel(t, o, []step{
+		{0, stint.Ask, 2, long},
+		{1 * us, stint.Ask, 3, short},
+		{2 * us, stint.Ask, 3, long},
+		{38*time.Hour + 3*us, stint.Refund, 2, short},
+		{38*time.Hour + 4*us, stint.Ask, 1, short},
+	})
 }
 
 // reloadBound lets two nodes take as much as they get, the one of 100 and the other of 150
