@@ -62,16 +62,21 @@ local function bucket_add(l, t, now, cost)
   return min(c + max(0, t - c) + min(cost * l.charge, most), most)
 end
 
+-- hold_time returns now, or when the newest reservation was made if that is later.
+local function hold_time(st, now)
+  return st.log and max(now, tail(st.log) or 0) or now
+end
+
 -- bucket_full says whether more is used than the bucket holds, and what t is when it is full.
 local function bucket_full(l, st, now)
-  local t = clock(l, st.log and max(now, tail(st.log) or 0) or now) + l.full
+  local t = clock(l, hold_time(st, now)) + l.full
   return st.t > t, t
 end
 
 -- bucket_until returns when no more is used than a level, by the bucket's clock, if nothing comes
 -- back that is lent or reserved.
 local function bucket_until(l, st, now, level)
-  local at = st.log and max(now, tail(st.log) or 0) or now
+  local at = hold_time(st, now)
   local t, ends = (st.loans and lending or l.kind).ends(l, st, at)
   local kept = 0
   for _, e in ipairs(ends) do

@@ -175,6 +175,13 @@ local function copy(kind, st)
   return { t = st.t, n = st.n, stop = st.stop, written = st.written, log = st.log and copy_queue(st.log) }
 end
 
+-- unwritten returns the state of an untouched key, in place of the one that stands in the server.
+local function unwritten(p)
+  local st = p.kind.blank(p.key)
+  st.whole = true
+  return st
+end
+
 -- adopt makes p.st of what stands under the old numbers.
 local function adopt(p, now)
   local old = p.old
@@ -188,8 +195,7 @@ local function adopt(p, now)
   turn(p, p.st, now)
   mark(p, p.st, now)
   if p.kind.expiry(p, p.st) <= now then
-    p.st = p.kind.blank(p.key)
-    p.st.whole = true
+    p.st = unwritten(p)
   end
 end
 
@@ -198,8 +204,7 @@ local function convert(p, now)
   local old = p.old
   turn(old, old.st, now)
   local used = used_before(old, now)
-  p.st = p.kind.blank(p.key)
-  p.st.whole = true
+  p.st = unwritten(p)
   if used == 0 then
     return
   elseif not p.kind.full then
@@ -210,13 +215,12 @@ local function convert(p, now)
       turn(p, p.st, now)
     end
     if p.letter == 'l' and p.kind.expiry(p, p.st) <= now then
-      p.st = p.kind.blank(p.key)
-      p.st.whole = true
+      p.st = unwritten(p)
     end
   elseif p.step or old.step then
     p.st.t = bucket_add(p, 0, now, used)
   else
-    local at = old.st.log and max(now, tail(old.st.log) or 0) or now
+    local at = hold_time(old.st, now)
     local t = old.kind.ends(old, old.st, at)
     p.st.t = min(now + mulup(in_use(old, t, at), p.charge, old.charge), END)
   end
@@ -230,8 +234,7 @@ local function look(p, now)
   if p.stands then
     adopt(p, now)
   elseif p.most == 0 or old.most == 0 then
-    p.st = p.kind.blank(p.key)
-    p.st.whole = true
+    p.st = unwritten(p)
   else
     convert(p, now)
     p.converts = not p.kind.untouched(p.st)

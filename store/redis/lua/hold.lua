@@ -28,10 +28,6 @@ local function held(l, st, now)
   return max(t, clock(l, now) + reserved * l.charge), old
 end
 
-local function hold_time(st, now)
-  return max(now, tail(st.log) or 0)
-end
-
 local function hold_tidy(l, st, now)
   local t, old = held(l, st, now)
   st.t = t

@@ -342,7 +342,7 @@ local function lend(p, now, renew)
     a.held, a.grant = o.lent, p.allowed and grant(p, now, units) or 0
     o.seq, o.grant, o.at, o.lent = a.seq, a.grant, now, o.lent + a.grant
     if a.grant > 0 then
-      renew(p, now)
+      renew(p)
       turn(p, p.st, now)
       p.kind.add(p, p.st, now, a.grant)
       mark(p, p.st, now)

@@ -133,7 +133,7 @@ kinds.w = {
     return max(0, l.most - used), reset
   end,
   retry = function(l, st, now, cost)
-    return kinds.w.wait(l, st, now, l.most - cost)
+    return l.kind.wait(l, st, now, l.most - cost)
   end,
   wait = function(l, st, now, left)
     if st.written then
@@ -224,9 +224,6 @@ kinds.d = {
   report = function(l, st, now)
     local _, stop = window_of(l, st, now)
     return l.most - window_used(l, st, now), stop - now
-  end,
-  retry = function(l, st, now, cost)
-    return kinds.d.wait(l, st, now, l.most - cost)
   end,
   wait = function(l, st, now, left)
     return st.t + spans(l, st.n - left) * l.per - now
