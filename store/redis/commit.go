@@ -42,8 +42,7 @@ const (
 )
 
 // committer sends batches to one server, or to one partition of a Cluster, in groups. A
-// batch that finds nothing on its way leaves at once, by itself, on the caller's own
-// goroutine. What happens to those that come meanwhile depends on the distance to the server,
+// batch that finds nothing on its way leaves at once. What happens to those that come meanwhile depends on the distance to the server,
 // which the committer measures:
 //
 //   - Near: they wait, and leave together in one script call as soon as they are enough and a
@@ -66,6 +65,7 @@ type committer struct {
 	distance distance
 	first    rueidis.Client // of the first lane; nil before the first call
 	where    string         // what the names of the keys begin with
+	shares   bool           // others use the same connections
 }
 
 // lane is a connection. Near a server it carries one group at a time: where a client never has
@@ -148,19 +148,15 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 		err = f.fly(ctx, []*passenger{p})
 		return p, false
 	}
-	if err := c.hopelessLocked(); err != nil {
-		c.mu.Unlock()
-		p.err = fault.Explain("connect", err)
-		return p, false
-	}
 	if p.done == nil {
 		p.done = make(chan struct{}, 1)
 	}
 	p.ctx = ctx
 	c.waiting = append(c.waiting, p)
-	if now := time.Now(); c.roomLocked() && (len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
+	if now := time.Now(); c.roomLocked() && (c.farLocked() || len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
 		c.departLocked(now)
 	}
+	c.giveUpLocked()
 	c.mu.Unlock()
 	select {
 	case <-p.done:
@@ -173,10 +169,14 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 // errPanicked stands for a panic that goes on to the caller: its lane is free again.
 var errPanicked = errors.New("redis: the client panicked")
 
-// aloneLocked returns the flight of a batch that leaves at once by itself; false where it has
-// to wait.
+// aloneLocked returns the flight of a batch that leaves at once by itself, on its caller's own
+// goroutine; false where it becomes a passenger, who can go when his time is over.
+//
+// While a connection is made, the client has everybody wait who wants to use it, whatever their
+// contexts say. Near a server nobody does: a lane that carries one group at a time is not probed
+// meanwhile. Far from it, and in a Cluster, whose partitions share connections, somebody may.
 func (c *committer) aloneLocked() (flight, bool) {
-	if c.flying > 0 && (len(c.waiting) > 0 || !c.farLocked() || !c.roomLocked()) {
+	if c.shares || c.flying > 0 || c.farLocked() {
 		return flight{}, false
 	}
 	return c.pickLocked(time.Now())
@@ -380,6 +380,7 @@ func deadline(group []*passenger) time.Time {
 
 // fly sends a group as one script call and hands out the answers, or the error.
 func (f flight) fly(ctx context.Context, group []*passenger) error {
+	ctx = carried{ctx}
 	if f.far {
 		ctx = shared{ctx}
 	}

@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"time"
+
+	"stint/store/redis/link"
 )
 
 const (
@@ -52,3 +54,15 @@ type shared struct{ context.Context }
 
 // Deadline names none.
 func (shared) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// carried is the context of a group. It makes no connection: that is for probes, see
+// [link.Carried].
+type carried struct{ context.Context }
+
+// Value is the context's, and link.Carried.
+func (c carried) Value(key any) any {
+	if key == (link.Carried{}) {
+		return key
+	}
+	return c.Context.Value(key)
+}

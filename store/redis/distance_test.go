@@ -117,3 +117,60 @@ func TestFarServerIsReached(t *testing.T) {
 		}
 	}
 }
+
+// A far server lost its connections while nobody asked, and takes new ones without a word: who
+// asks then goes without an answer in time, and does not wait for the client to give up.
+func TestFrozenServerHoldsNoFarCall(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 3 * time.Millisecond})
+	s, err := Open("redis://"+proxy.Addr(), Options{})
+	xtest.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
+	ask := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return s.Decide(ctx, &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
+	}
+	for !s.FarForTest() {
+		xtest.Must(t, ask(10*time.Second))
+	}
+	xtest.Must(t, ask(10*time.Second))
+	proxy.Stall()
+	proxy.Cut()
+	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
+	const within = 20 * time.Millisecond
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			began := time.Now()
+			err := ask(within)
+			if took := time.Since(began); err == nil || took > probeTimeout/2 {
+				t.Errorf("%v after %v, want an error after %v", err, took, within)
+			}
+		})
+	}
+	all.Wait()
+	proxy.Resume()
+	redistest.Until(t, "the server is reached again", func() bool { return ask(time.Second) == nil })
+}
+
+// A call that finds its connection lost waits for the next one, if it has time.
+func TestFarCallOutlivesALoss(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 3 * time.Millisecond})
+	s, err := Open("redis://"+proxy.Addr(), Options{})
+	xtest.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
+	ask := func() error {
+		return s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
+	}
+	for !s.FarForTest() {
+		xtest.Must(t, ask())
+	}
+	xtest.Must(t, ask())
+	proxy.Cut()
+	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
+	xtest.Must(t, ask())
+}

@@ -15,6 +15,10 @@ import (
 // probeTimeout is how long it may take to connect and to get an answer to a probe.
 const probeTimeout = 2 * time.Second
 
+// probeTries is how often a probe tries to connect: the client may first hand out a connection
+// that it has not seen to be lost, or what came of a group that makes none (see [link.Carried]).
+const probeTries = 3
+
 // A lane is probed before it carries a group: when it is new, and after its connection was
 // lost. A probe connects and reads a key that nobody writes, in its own time and behind the backs
 // of callers. Connecting takes two round trips and the first call one or two more, so a caller
@@ -39,8 +43,13 @@ func (l *lane) hangs(now time.Time) bool { return l.probing && now.Sub(l.probed)
 func (c *committer) probe(lane int, client rueidis.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	answer := client.Do(ctx, client.B().Get().Key(c.where).Build())
-	err, now := answer.NonRedisError(), time.Now()
+	var err error
+	for range probeTries {
+		if err = client.Do(ctx, client.B().Get().Key(c.where).Build()).NonRedisError(); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &c.lanes[lane]

@@ -160,10 +160,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server)
 	take(t, s, "a", forms[0], 1)
-	redistest.Until(t, "the server is seen to be near", func() bool { // where it is far nobody waits for others
-		take(t, s, "b", forms[0], 1)
-		return !s.FarForTest()
-	})
+	s.NearForTest() // where it is far nobody waits for others
 	server.Freeze()
 	var all sync.WaitGroup
 	var unknown atomic.Int64

@@ -189,7 +189,9 @@ func Open(url string, options Options) (*Store, error) {
 	}
 	s.where = wheres(s.namespace, s.tags)
 	for _, where := range s.where {
-		s.commits = append(s.commits, newCommitter(s.links, where))
+		c := newCommitter(s.links, where)
+		c.shares = len(s.where) > 1
+		s.commits = append(s.commits, c)
 	}
 	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.watched = make([]atomic.Int64, len(s.commits))
@@ -351,7 +353,11 @@ func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*passenge
 	if err != nil {
 		return nil, fault.Explain("connect", err)
 	}
-	p, gone := s.commits[b.where()].exchange(ctx, client, b, kind)
+	c := s.commits[b.where()]
+	p, gone := c.exchange(ctx, client, b, kind)
+	if !gone && errors.Is(p.err, link.ErrLost) && ctx.Err() == nil {
+		p, gone = c.exchange(ctx, client, b, kind) // it waits for the probe that connects
+	}
 	b.gone = b.gone || gone
 	return p, p.err
 }

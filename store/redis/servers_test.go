@@ -144,3 +144,46 @@ func TestLost(t *testing.T) {
 		check(t, stores[0], stores[1], 3, cluster.Nodes[2])
 	})
 }
+
+// A primary that is frozen takes connections without a word. Nobody waits for that but the probe of
+// the partition which lost its connection first, neither by it nor by others of that server.
+func TestFrozenPrimaryHoldsNobody(t *testing.T) {
+	t.Parallel() // mostly servers that find each other
+	cluster := redistest.StartCluster(t, 3)
+	cluster.Timeout(redistest.Steady)
+	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "frozen"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var keys []stint.Key
+	for i := 0; len(keys) < 8; i++ {
+		key := stint.Key(fmt.Sprint("key", i))
+		if n := s.Server(&stint.Take{Key: key, Limit: forms[0]}); n != s.Server(&stint.Take{Key: "key0", Limit: forms[0]}) {
+			continue
+		}
+		keys = append(keys, key)
+		take(t, s, key, forms[0], 1)
+	}
+	name := s.ServerName(s.Server(&stint.Take{Key: "key0", Limit: forms[0]}))
+	at := slices.IndexFunc(cluster.Nodes, func(node *redistest.Server) bool { return node.Addr == name })
+	if at < 0 {
+		t.Fatalf("no node is %q", name)
+	}
+	time.Sleep(100 * time.Millisecond) // nobody has asked for a while
+	cluster.Nodes[at].Do("CLIENT", "KILL", "TYPE", "normal")
+	cluster.Nodes[at].Freeze()
+	defer cluster.Nodes[at].Thaw()
+	for i, key := range keys {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		began := time.Now()
+		_, err := attempt(ctx, s, key)
+		cancel()
+		if took := time.Since(began); err == nil || took > 500*time.Millisecond {
+			t.Errorf("call %d: %v after %v, want an error after 30 ms", i, err, took)
+		}
+	}
+}

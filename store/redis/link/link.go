@@ -3,7 +3,9 @@ package link
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,6 +27,23 @@ type Link struct {
 
 // Pause is the time between two attempts to make a client.
 const Pause = 100 * time.Millisecond
+
+// ErrLost says that a call found no connection, and was told not to make one: nothing was asked.
+var ErrLost = errors.New("the connection was lost")
+
+// Carried is the key of a context's value, anything but nil, of a call that makes no
+// connection. The client does not look whether a context is done while it connects: a call, and
+// with it all that wait for the same connection, would stay until a server that is frozen is
+// given up.
+type Carried struct{}
+
+// refuse has no connection made for calls that are to make none.
+func refuse(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+	if ctx.Value(Carried{}) != nil {
+		return ErrLost
+	}
+	return nil
+}
 
 // Client returns the client, or why there is none.
 func (l *Link) Client(ctx context.Context) (rueidis.Client, error) {
@@ -77,7 +96,9 @@ func (l *Link) begunLocked() bool {
 
 // make makes the client.
 func (l *Link) make(done chan struct{}) {
-	client, err := rueidis.NewClient(l.Target)
+	target := l.Target
+	target.Dialer.ControlContext, target.Sentinel.Dialer.ControlContext = refuse, refuse
+	client, err := rueidis.NewClient(target)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making = nil
