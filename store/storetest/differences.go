@@ -73,6 +73,9 @@ func differences(t *testing.T, o Options) {
 		"a window with debt, moved": {
 			{0, stint.Ask, 11, debt}, {-day, stint.Ask, 2, debt}, {1500*time.Millisecond - day, stint.Ask, 1, first},
 		},
+		"a log in debt, seen by who debits nothing under other numbers": {
+			{0, stint.Ask, 3, log(5, time.Second)}, {0, stint.Force, 1, log(1, 10*time.Hour)}, {25 * time.Hour, stint.Force, 0, log(3, 300*time.Millisecond)},
+		},
 		"a log that forgot": {
 			{0, stint.Ask, 1, log(1, 10*time.Millisecond)}, {time.Minute, stint.Ask, 2, log(1, 10*time.Millisecond)}, {-day, stint.Ask, 1, log(1, 10*time.Millisecond)},
 		},

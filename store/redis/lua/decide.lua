@@ -439,14 +439,13 @@ local function act(p, now)
     turn(at, at.st, now)
     at.kind.sub(at, at.st, now, min(p.cost, UNITS), p.undo)
     mark(at, at.st, now)
-    at.st.dirty = true
+    at.st.dirty, at.st.deferred = true, at.st.written and not at.kind.full -- no more, where all above it came back
   elseif p.op == SETTLE and charges and at.kind.settle and p.undo then
     at.kind.settle(at, at.st, now, p.cost, p.undo)
     mark(at, at.st, now)
     at.st.dirty = true
   end
   if p.old then
-    at.st.deferred = at.st.written and not at.kind.full -- no more, where all above it came back
     look(p, now)
   end
   answer(p, now, 0, true)
