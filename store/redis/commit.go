@@ -42,8 +42,8 @@ const (
 )
 
 // committer sends batches to one server, or to one partition of a Cluster, in groups. A
-// batch that finds nothing on its way leaves at once. What happens to those that come meanwhile depends on the distance to the server,
-// which the committer measures:
+// batch that finds nothing on its way leaves at once. What happens to those that come meanwhile
+// depends on the distance to the server, which the committer measures:
 //
 //   - Near: they wait, and leave together in one script call as soon as they are enough and a
 //     connection is free, or when what was on its way is back. A server decides takes that
@@ -78,8 +78,9 @@ type lane struct {
 
 	sound   bool      // it is connected; others are not used
 	doubted bool      // its last answer did not come in time; used where there is no better one
-	probing bool      // a probe is under way
+	probes  int       // probes under way
 	probed  time.Time // when the last probe began
+	proved  time.Time // when the last probe began that was answered
 	after   time.Time // no probe before
 	err     error     // why it is not sound
 }

@@ -15,6 +15,11 @@ import (
 // probeTimeout is how long it may take to connect and to get an answer to a probe.
 const probeTimeout = 2 * time.Second
 
+// probeAgain is how long a probe may be under way before another one is sent after it. In a
+// Cluster the server of a partition may be another one by then, and a probe that began before
+// stays with the one that is gone.
+const probeAgain = 200 * time.Millisecond
+
 // probeTries is how often a probe tries to connect: the client may first hand out a connection
 // that it has not seen to be lost, or what came of a group that makes none (see [link.Carried]).
 const probeTries = 3
@@ -26,21 +31,24 @@ const probeTries = 3
 // to begin again: a server that is half a deadline away would never be reached. A probe also
 // measures the distance, so that the first group travels as it should.
 
-// probeLocked begins a probe of a lane, unless one is under way or failed a moment ago.
+// probeLocked begins a probe of a lane, unless one began or failed a moment ago.
 func (c *committer) probeLocked(lane int, client rueidis.Client, now time.Time) {
 	l := &c.lanes[lane]
-	if l.probing || now.Before(l.after) {
+	if l.probes > 0 && now.Sub(l.probed) < probeAgain || now.Before(l.after) {
 		return
 	}
-	l.probing, l.probed = true, now
-	go c.probe(lane, client)
+	l.probes++
+	l.probed = now
+	go c.probe(lane, client, now)
 }
 
 // hangs says whether a probe has been under way for so long that another lane may be better.
-func (l *lane) hangs(now time.Time) bool { return l.probing && now.Sub(l.probed) > link.Pause }
+func (l *lane) hangs(now time.Time) bool {
+	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > link.Pause
+}
 
 // probe connects a lane, and lets those leave who wait for it.
-func (c *committer) probe(lane int, client rueidis.Client) {
+func (c *committer) probe(lane int, client rueidis.Client, began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	var err error
@@ -53,13 +61,16 @@ func (c *committer) probe(lane int, client rueidis.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &c.lanes[lane]
-	l.probing, l.doubted, l.sound = false, false, err == nil
+	l.probes--
 	switch {
+	case err != nil && l.proved.After(began): // one that began later knows better
 	case err != nil:
+		l.sound, l.doubted = false, false
 		l.err, l.after = err, now.Add(link.Pause)
 		c.giveUpLocked()
 	default:
-		c.distance.measured(now.Sub(l.probed), now)
+		l.sound, l.doubted, l.proved = true, false, began
+		c.distance.measured(now.Sub(began), now)
 		if len(c.waiting) > 0 && c.roomLocked() {
 			c.departLocked(now)
 		}
@@ -73,7 +84,7 @@ func (c *committer) soundLocked() bool {
 
 // hopelessLocked returns why nobody who waits will ever leave; nil where somebody may.
 func (c *committer) hopelessLocked() error {
-	if c.flying > 0 || slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound || l.probing }) {
+	if c.flying > 0 || slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound || l.probes > 0 }) {
 		return nil
 	}
 	return c.lanes[0].err
