@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 func tokens(requests uint32, per time.Duration, burst uint32) *stint.Limit {
@@ -34,7 +34,7 @@ func TestChangedNumbers(t *testing.T) {
 		{"60/min used up, 2/s asks", tokens(60, time.Minute, 0), tokens(2, time.Second, 0), 60, 0, 1, false, 29500 * time.Millisecond, 30 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r carry.Record
+			var r migrate.Record
 			r.Force(test.was, zero, test.used)
 			at := zero.Add(test.after)
 			r.Take(test.is, at, 0) // a look changes nothing
@@ -53,7 +53,7 @@ func TestChangedNumbers(t *testing.T) {
 // and so does a denied take that gains nothing.
 func TestChangedNumbersStay(t *testing.T) {
 	was, faster, none := tokens(10, time.Hour, 0), tokens(5, time.Second, 0), tokens(0, time.Hour, 1)
-	var r carry.Record
+	var r migrate.Record
 	r.Take(was, zero, 10)
 	for _, ask := range []struct {
 		limit *stint.Limit
@@ -91,7 +91,7 @@ func TestChangedNumbersBound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			eachHistory(t, nil, func(t *testing.T, h *history) {
-				var r carry.Record
+				var r migrate.Record
 				var takes []taken
 				at := zero
 				for range 200 {
@@ -105,7 +105,7 @@ func TestChangedNumbersBound(t *testing.T) {
 					capacity, refills, fastest := int64(0), int64(0), int64(0)
 					for _, l := range test.limits {
 						per, requests := l.Spec().Per.Microseconds(), int64(l.Spec().Requests)
-						capacity = max(capacity, l.Most())
+						capacity = max(capacity, l.Capacity())
 						fastest = max(fastest, (to-from)*requests/per+1)
 						refills += requests * ((to-from)/per + 1)
 					}
@@ -132,7 +132,7 @@ func TestChangedNumbersExact(t *testing.T) {
 		}
 		charge := func(l *stint.Limit) int64 { return ceilDiv(l.Spec().Per.Microseconds(), int64(l.Spec().Requests)) }
 		level, last, under, slack := new(big.Rat), zero, limits[0], new(big.Rat)
-		var r carry.Record
+		var r migrate.Record
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
 			level.Sub(level, big.NewRat(int64(try.at-last), charge(under)))
@@ -145,7 +145,7 @@ func TestChangedNumbersExact(t *testing.T) {
 			last = try.at
 			if d := r.Take(l, try.at, try.cost); d.Allowed && try.cost > 0 {
 				level.Add(level, new(big.Rat).SetUint64(try.cost))
-				if level.Cmp(new(big.Rat).SetInt64(l.Most())) > 0 {
+				if level.Cmp(new(big.Rat).SetInt64(l.Capacity())) > 0 {
 					t.Fatalf("%s units are used of %+v", level.FloatString(6), l.Spec())
 				}
 			}
@@ -169,7 +169,7 @@ func TestChangedNumbersExact(t *testing.T) {
 func TestChangedNumbersOverdrawn(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Requests: 999, Per: 7 * time.Second, Overdraw: true})
 	small := stint.MustLimit(stint.Spec{Requests: 12, Per: 7 * time.Second, Overdraw: true})
-	var r carry.Record
+	var r migrate.Record
 	r.Take(large, zero, 999)
 	r.Take(small, zero, 1) // denied, and debited
 	if d := r.Take(large, zero, 1); d.Allowed {
@@ -188,7 +188,7 @@ func TestChangedNumbersLater(t *testing.T) {
 		old.Requests, old.Per = 100, time.Hour
 		was, is := stint.MustLimit(old), stint.MustLimit(spec)
 		at := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-		var r carry.Record
+		var r migrate.Record
 		r.Take(was, at, 25)
 		if d := r.Take(is, at, 7); d.Allowed || d.RetryAfter != 3*time.Minute || d.ResetAfter < 3*time.Minute {
 			t.Errorf("%v: %+v", spec.Algorithm, d)
@@ -207,7 +207,7 @@ func TestClockCorrected(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Overdraw: true},
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Step: true},
-		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Hold: true},
+		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Reserve: true},
 		{Algorithm: stint.LeakyBucket, Requests: 10, Per: time.Minute, Burst: 9},
 		{Requests: 10, Per: time.Minute},
 		{Requests: 10, Per: time.Minute, FromFirst: true},
@@ -228,8 +228,8 @@ func TestClockCorrected(t *testing.T) {
 				wait, at = wait+d.RetryAfter, at.Add(d.RetryAfter)
 			}
 			most := time.Duration(10+debt)*6*time.Second + spec.Per
-			if spec.Hold { // nobody ends what was reserved
-				most += stint.MaxHold
+			if spec.Reserve { // nobody ends what was reserved
+				most += stint.MaxReservation
 			}
 			if wait == 0 || wait > most {
 				t.Errorf("%+v with %d more: denied for %v, at most %v", spec, debt, wait, most)

@@ -87,7 +87,7 @@ func inRange(t *testing.T, limit *stint.Limit, st *stint.State, d stint.Decision
 // edge spends an untouched key at now.
 func edge(t *testing.T, limit *stint.Limit, now stint.Instant) {
 	t.Helper()
-	most := uint64(limit.Most())
+	most := uint64(limit.Capacity())
 	for _, costs := range [][]uint64{{most}, {1, most - 1}, {most / 2, most - most/2}} {
 		var st stint.State
 		for _, cost := range []uint64{0, most + 1, math.MaxUint32, math.MaxUint64} {
@@ -122,7 +122,7 @@ func edge(t *testing.T, limit *stint.Limit, now stint.Instant) {
 // debts forces far more than the limit holds, and gives it back.
 func debts(t *testing.T, limit *stint.Limit, now stint.Instant) {
 	t.Helper()
-	if limit.Most() == 0 {
+	if limit.Capacity() == 0 {
 		return
 	}
 	var st stint.State
@@ -133,7 +133,7 @@ func debts(t *testing.T, limit *stint.Limit, now stint.Instant) {
 			if cost == math.MaxUint32 {
 				continue // a leaky bucket may hold one more
 			}
-			if d.Remaining != 0 || limit.Test(&st, now, 1).Allowed || limit.Fresh(&st, now) {
+			if d.Remaining != 0 || limit.Test(&st, now, 1).Allowed || limit.Untouched(&st, now) {
 				t.Fatalf("%+v at %d in debt: %+v", limit.Spec(), now, d)
 			}
 			inRange(t, limit, &st, limit.Take(&st, now, 1))
@@ -175,7 +175,7 @@ func TestRefusedSpecs(t *testing.T) {
 		{"max_wait", stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1, Per: s, MaxWait: -s}},
 		{"align", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: s, FromFirst: true}},
 		{"blocks", stint.Spec{Requests: 1, Per: s, Blocks: 2}},
-		{"start", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: s, StartFull: true}},
+		{"start", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: s, StartUsedUp: true}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: -1}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: 3}},
 		{"blocks", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1, Per: s, Blocks: stint.MaxBlocks + 1}},

@@ -72,12 +72,12 @@ func ExampleLimit_Refund() {
 }
 
 // A key keeps what it used when the numbers of its limit change.
-func ExampleLimit_Carry() {
+func ExampleLimit_Migrate() {
 	old := stint.MustLimit(stint.Spec{Requests: 10, Per: time.Minute})
 	raised := stint.MustLimit(stint.Spec{Requests: 1000, Per: time.Minute})
 	var state stint.State
 	old.Take(&state, noon, 10)
-	raised.Carry(&state, old, noon)
+	raised.Migrate(&state, old, noon)
 	fmt.Println(raised.Take(&state, noon, 1).Remaining)
 	// Output: 989
 }

@@ -27,16 +27,16 @@ const (
 // String returns the word of the rule file, "fail" for what stands in none.
 func (f Failure) String() string { return [...]string{"allow", "deny", "local", "fail"}[f] }
 
-// StateError says that the states of some keys cannot be read: somebody else wrote under
+// CorruptState says that the states of some keys cannot be read: somebody else wrote under
 // their names, or another release did. The store itself is well. Takes that are decided as one
 // with one of these were not decided, and charged nothing; all others of the call were, and
 // their results stand.
-type StateError struct {
+type CorruptState struct {
 	Takes []int // of the call, in order; at least one
 }
 
 // Error says which takes.
-func (e *StateError) Error() string {
+func (e *CorruptState) Error() string {
 	return fmt.Sprintf("the states of takes %d cannot be read", e.Takes)
 }
 

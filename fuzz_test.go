@@ -104,7 +104,7 @@ func fuzzLimit(b []byte) *stint.Limit {
 	case stint.SlidingLog:
 		spec.MinInterval, spec.CountDenied = min(spec.Per, time.Duration(number)*time.Microsecond), flags&2 != 0
 	case stint.SlidingWindow:
-		spec.Blocks, spec.StartFull = int(number%(stint.MaxBlocks+1)), flags&1 != 0
+		spec.Blocks, spec.StartUsedUp = int(number%(stint.MaxBlocks+1)), flags&1 != 0
 	}
 	spec.Overdraw = flags&4 != 0 && spec.Algorithm != stint.LeakyBucket
 	limit, err := stint.NewLimit(spec)

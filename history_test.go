@@ -102,7 +102,7 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 			spec.CountDenied = r.IntN(3) == 0
 		case stint.SlidingWindow:
 			spec.Blocks = pick(r, 0, 1, 2, 5, 10, 40)
-			spec.StartFull = r.IntN(3) == 0
+			spec.StartUsedUp = r.IntN(3) == 0
 		}
 		spec.Overdraw = spec.Algorithm != stint.LeakyBucket && r.IntN(8) == 0
 		if limit, err := stint.NewLimit(spec); err == nil {
@@ -123,7 +123,7 @@ func (h *history) fill() {
 
 // cost is mostly small, now and then at the edges of the limit.
 func (h *history) cost() uint64 {
-	most := uint64(h.limit.Most())
+	most := uint64(h.limit.Capacity())
 	return pick(h.Rand, 0, 1, 1, 1, 1, 2, 3, 1+h.Uint64N(most), most, most+1)
 }
 

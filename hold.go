@@ -2,12 +2,12 @@ package stint
 
 import "time"
 
-// MaxHold is how long a reservation waits to be settled or given back. One that was
+// MaxReservation is how long a reservation waits to be settled or given back. One that was
 // not heard of for so long, because whoever made it is gone, counts as settled: it
 // stays charged, and the bucket refills as after any other take.
-const MaxHold = 10 * time.Minute
+const MaxReservation = 10 * time.Minute
 
-// A token bucket with Spec.Hold is a token bucket whose takes are reservations. Let
+// A token bucket with Spec.Reserve is a token bucket whose takes are reservations. Let
 //
 //	reserved    be the units of all takes that are neither settled nor given back
 //	used        = max(t - clock(now), reserved * charge)
@@ -30,7 +30,7 @@ func (l *Limit) reserve(t int64, at Instant, units int64) int64 {
 // settled when they became so: its t, with the units that are still reserved
 // unfilled, and the time up to which reservations are too old.
 func (l *Limit) hold(st *State, now Instant) (t, old int64) {
-	t, old = st.T, int64(now)-MaxHold.Microseconds()
+	t, old = st.T, int64(now)-MaxReservation.Microseconds()
 	if st.Log.empty() {
 		return t, old
 	}
@@ -39,7 +39,7 @@ func (l *Limit) hold(st *State, now Instant) (t, old int64) {
 		if e.at > old {
 			return false
 		}
-		t = l.reserve(t, Instant(e.at).Add(MaxHold), reserved)
+		t = l.reserve(t, Instant(e.at).Add(MaxReservation), reserved)
 		reserved -= int64(e.n)
 		return true
 	})
@@ -69,7 +69,7 @@ func (l *Limit) holdExpiry(st *State) int64 {
 	if st.Log.empty() {
 		return st.T
 	}
-	t, _ := l.hold(st, Instant(st.Log.tail.at).Add(MaxHold))
+	t, _ := l.hold(st, Instant(st.Log.tail.at).Add(MaxReservation))
 	return t
 }
 
@@ -120,7 +120,7 @@ func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
 				if reserved+cost <= l.most {
 					return false
 				}
-				t = l.reserve(t, Instant(e.at).Add(MaxHold), reserved)
+				t = l.reserve(t, Instant(e.at).Add(MaxReservation), reserved)
 			}
 			reserved -= int64(e.n)
 			return true
@@ -147,7 +147,7 @@ func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 
 // one key in the same microsecond are one reservation of their sum, so each is to be
 // ended once.
 func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
-	if l.spec.Hold && l.most > 0 && cost > 0 && undo != nil {
+	if l.spec.Reserve && l.most > 0 && cost > 0 && undo != nil {
 		l.turn(st, now)
 		l.free(st, now, cost, undo)
 		l.mark(st, now)
@@ -171,10 +171,10 @@ func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
 	}
 }
 
-// Owe debits cost units without asking, like Force, but into a debt of no more than
+// DebitCapped debits cost units without asking, like Force, but into a debt of no more than
 // Most units; the decision is Over where not all of them were. It is how a pool is
 // debited by those who pass inside limits of their own.
-func (l *Limit) Owe(st *State, now Instant, cost uint64) Decision {
+func (l *Limit) DebitCapped(st *State, now Instant, cost uint64) Decision {
 	if l.spec.Algorithm == Unlimited || l.most == 0 || cost == 0 {
 		return l.Test(st, now, 0)
 	}

@@ -36,8 +36,8 @@ func (m *holdModel) reserved() (n int64) {
 
 // to moves the model to a time, past each reservation that becomes too old.
 func (m *holdModel) to(now int64) {
-	for len(m.open) > 0 && m.open[0].at+stint.MaxHold.Microseconds() <= now {
-		m.sink(m.open[0].at + stint.MaxHold.Microseconds())
+	for len(m.open) > 0 && m.open[0].at+stint.MaxReservation.Microseconds() <= now {
+		m.sink(m.open[0].at + stint.MaxReservation.Microseconds())
 		m.open = m.open[1:]
 	}
 	m.sink(now)
@@ -74,7 +74,7 @@ func (m *holdModel) end(now int64, t holdTake, back bool) {
 	}
 }
 
-var holdSpec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 8, Hold: true}
+var holdSpec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 8, Reserve: true}
 
 // A bucket that holds answers as the model does, whatever is settled, given back or
 // forgotten in between.
@@ -90,7 +90,7 @@ func TestHoldModel(t *testing.T) {
 		for step := range 80 {
 			now += pick(r, 1, 1000, 200_000, 200_001, 199_999, 1_600_000, r.Int64N(3_000_000)+1)
 			if r.IntN(25) == 0 {
-				now += stint.MaxHold.Microseconds() - r.Int64N(4_000_000)
+				now += stint.MaxReservation.Microseconds() - r.Int64N(4_000_000)
 			}
 			var d stint.Decision
 			if len(open) > 0 && r.IntN(2) == 0 {
@@ -131,7 +131,7 @@ func TestHoldModel(t *testing.T) {
 			if want := (m.full - m.used) / m.charge; d.Remaining != want || d.ResetAfter != time.Duration(m.used)*time.Microsecond {
 				t.Fatalf("seed %d step %d: %+v, want %d remaining and reset in %dµs", seed, step, d, want, m.used)
 			}
-			if limit.Fresh(&st, stint.Instant(now)) != (m.used == 0) {
+			if limit.Untouched(&st, stint.Instant(now)) != (m.used == 0) {
 				t.Fatalf("seed %d step %d: fresh is %v with %dµs used and %d reserved", seed, step, m.used != 0, m.used, m.reserved())
 			}
 		}
@@ -188,7 +188,7 @@ func TestHold(t *testing.T) {
 	expect("the first", first, true, 3, 0)
 	second := limit.Take(&st, at(time.Microsecond), 3)
 	expect("the second", second, true, 0, 0)
-	expect("all is reserved, for long", limit.Take(&st, at(time.Minute), 1), false, 0, stint.MaxHold-time.Minute+200*time.Millisecond)
+	expect("all is reserved, for long", limit.Take(&st, at(time.Minute), 1), false, 0, stint.MaxReservation-time.Minute+200*time.Millisecond)
 	expect("more than ever", limit.Take(&st, at(time.Minute), 9), false, 0, stint.Never)
 	expect("one is settled", limit.Settle(&st, at(time.Minute), 3, &second), true, 0, 0)
 	expect("and refills", limit.Take(&st, at(time.Minute+400*time.Millisecond), 0), true, 2, 0)
@@ -198,13 +198,13 @@ func TestHold(t *testing.T) {
 	expect("not twice", limit.Refund(&st, at(2*time.Minute), 5, &first), true, 8, 0)
 
 	third := limit.Take(&st, at(3*time.Minute), 8)
-	expect("a clock is a little behind", limit.Take(&st, at(3*time.Minute-5*time.Second), 1), false, 0, 5*time.Second+stint.MaxHold+200*time.Millisecond)
+	expect("a clock is a little behind", limit.Take(&st, at(3*time.Minute-5*time.Second), 1), false, 0, 5*time.Second+stint.MaxReservation+200*time.Millisecond)
 	corrected := limit.Test(&st, at(2*time.Minute), 1)
-	expect("a clock was corrected", corrected, false, 0, stint.MaxHold+200*time.Millisecond)
-	expect("not heard of", limit.Take(&st, at(3*time.Minute+stint.MaxHold), 0), true, 0, 0)
-	expect("counts as settled", limit.Take(&st, at(3*time.Minute+stint.MaxHold+time.Second), 0), true, 5, 0)
-	expect("and stays charged", limit.Refund(&st, at(3*time.Minute+stint.MaxHold+time.Second), 8, &third), true, 5, 0)
-	if fresh := limit.Expiry(&st); fresh != at(3*time.Minute+stint.MaxHold+1600*time.Millisecond) {
+	expect("a clock was corrected", corrected, false, 0, stint.MaxReservation+200*time.Millisecond)
+	expect("not heard of", limit.Take(&st, at(3*time.Minute+stint.MaxReservation), 0), true, 0, 0)
+	expect("counts as settled", limit.Take(&st, at(3*time.Minute+stint.MaxReservation+time.Second), 0), true, 5, 0)
+	expect("and stays charged", limit.Refund(&st, at(3*time.Minute+stint.MaxReservation+time.Second), 8, &third), true, 5, 0)
+	if fresh := limit.Expiry(&st); fresh != at(3*time.Minute+stint.MaxReservation+1600*time.Millisecond) {
 		t.Errorf("full again at %v", fresh.Sub(zero))
 	}
 	expect("a forced take is none", limit.Force(&st, at(time.Hour), 10), true, 0, 0)
@@ -216,32 +216,32 @@ func TestHold(t *testing.T) {
 func TestHoldCarry(t *testing.T) {
 	held := stint.MustLimit(holdSpec)
 	plain := holdSpec
-	plain.Hold = false
+	plain.Reserve = false
 	limit := stint.MustLimit(plain)
 	var st stint.State
 	d := held.Take(&st, zero, 6)
-	limit.Carry(&st, held, zero.Add(time.Minute))
+	limit.Migrate(&st, held, zero.Add(time.Minute))
 	if left := limit.Test(&st, zero.Add(time.Minute), 0).Remaining; left != 2 {
 		t.Errorf("%d remaining, want 2", left)
 	}
-	held.Carry(&st, limit, zero.Add(time.Minute))
+	held.Migrate(&st, limit, zero.Add(time.Minute))
 	if left := held.Refund(&st, zero.Add(time.Minute), 6, &d).Remaining; left != 2 {
 		t.Errorf("%d remaining after a take of another limit came back, want 2", left)
 	}
 }
 
-// Owe debits up to one limit deep, and says where that was less than asked.
+// DebitCapped debits up to one limit deep, and says where that was less than asked.
 func TestOwe(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour},
-		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Hold: true},
+		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Reserve: true},
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Step: true},
 		{Algorithm: stint.LeakyBucket, Requests: 10, Per: time.Hour, Burst: 9},
 		{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour},
 		{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Hour},
 		{Algorithm: stint.SlidingWindow, Requests: 10, Per: time.Hour},
 	} {
-		t.Run(fmt.Sprint(spec.Algorithm, spec.Step, spec.Hold), func(t *testing.T) {
+		t.Run(fmt.Sprint(spec.Algorithm, spec.Step, spec.Reserve), func(t *testing.T) {
 			limit := stint.MustLimit(spec)
 			var st stint.State
 			now := zero.Add(time.Minute)
@@ -250,7 +250,7 @@ func TestOwe(t *testing.T) {
 				remaining int64
 				cut       bool
 			}{{4, 6, false}, {8, 0, false}, {8, 0, false}, {1, 0, true}, {0, 0, false}} {
-				if d := limit.Owe(&st, now, want.cost); !d.Allowed || d.Remaining != want.remaining || d.Over != want.cut {
+				if d := limit.DebitCapped(&st, now, want.cost); !d.Allowed || d.Remaining != want.remaining || d.Over != want.cut {
 					t.Errorf("debit %d: %+v, want %+v", i, d, want)
 				}
 			}

@@ -31,7 +31,7 @@ import (
 // steadily and a fixed_window, if they are large enough and no denied take changes them.
 func (l *Limit) Leasable() bool {
 	s := &l.spec
-	if s.Overdraw || s.Hold || s.Step || s.CarryDebt || l.most < 2*LeasePart {
+	if s.Overdraw || s.Reserve || s.Step || s.CarryDebt || l.most < 2*LeasePart {
 		return false
 	}
 	return s.Algorithm == TokenBucket || s.Algorithm == FixedWindow
@@ -116,7 +116,7 @@ func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 	switch {
 	case st.lending != nil && st.lending.epoch == e.Began:
 		return
-	case e.Lost && !a.AfterLoss:
+	case e.Lost && !a.KeptAfterLoss:
 		l.suspect(st, now, min(e.Began, now))
 	case st.lending == nil && a.Node == 0 && !e.Lost:
 		return // nothing is lent, and nothing forgotten
@@ -136,7 +136,7 @@ func (l *Limit) suspect(st *State, now, began Instant) {
 		return
 	}
 	l.windowAdd(st, int64(began), l.most)
-	if l.Fresh(st, now) {
+	if l.Untouched(st, now) {
 		st.T, st.N = 0, 0
 	}
 }

@@ -259,14 +259,14 @@ func TestLendAfterLoss(t *testing.T) {
 		{"a bucket refills", bucket, 100 * time.Millisecond, false, 29},
 		{"a bucket up to three quarters", bucket, 2499 * time.Millisecond, false, 60},
 		{"a bucket in full when loans are dead", bucket, 2500*time.Millisecond + 20*3334*time.Microsecond, false, 80},
-		{"a bucket that may start full", bucket, 0, true, 80},
+		{"a bucket that may start unused", bucket, 0, true, 80},
 		{"the window that ran", window, time.Second, false, 0},
 		{"the next window", window, time.Minute, false, 100},
-		{"a window that may start full", window, 0, true, 100},
+		{"a window that may start unused", window, 0, true, 100},
 	} {
 		var st stint.State
 		now := began + stint.Instant(step.after.Microseconds())
-		a := stint.Loan{AfterLoss: step.full}
+		a := stint.Loan{KeptAfterLoss: step.full}
 		step.limit.Report(&st, now, &a, epoch)
 		if d := step.limit.Take(&st, now, 0); d.Remaining != step.want || a.Began != began {
 			t.Errorf("%s: %+v, want %d remaining", step.name, d, step.want)
@@ -369,7 +369,7 @@ func TestLendWindowShorter(t *testing.T) {
 	hour.Report(&st, at, &a, stint.Epoch{Began: zero})
 	d := hour.Take(&st, at, 1)
 	hour.Lend(&st, at, &a, 1, &d)
-	second.Carry(&st, hour, start)
+	second.Migrate(&st, hour, start)
 	second.Take(&st, at, 60)
 	back := stint.Loan{Node: 1, Seq: 2, Epoch: zero, Home: a.Grant}
 	second.Report(&st, at, &back, stint.Epoch{Began: zero})

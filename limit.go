@@ -107,11 +107,11 @@ type Spec struct {
 	// the Unix epoch, not steadily.
 	Step bool
 
-	// Hold makes each take of a token_bucket a reservation, until it is settled or
+	// Reserve makes each take of a token_bucket a reservation, until it is settled or
 	// given back: meanwhile the bucket refills only to Burst minus what is reserved,
-	// so that giving back undoes exactly that take. See [Limit.Settle] and [MaxHold].
+	// so that giving back undoes exactly that take. See [Limit.Settle] and [MaxReservation].
 	// Other algorithms need nothing for that.
-	Hold bool
+	Reserve bool
 
 	// MaxWait denies whoever would wait longer in a leaky_bucket. 0: no such bound.
 	MaxWait time.Duration
@@ -136,7 +136,7 @@ type Spec struct {
 	// whole microseconds.
 	Blocks int
 
-	// StartFull makes a sliding_window count what came before a key's first request as
+	// StartUsedUp makes a sliding_window count what came before a key's first request as
 	// used up, so that nobody has a second burst after a restart: an untouched key is
 	// answered as if Requests units had been taken evenly over the Blocks blocks before
 	// the current one, the remainder in the newer ones. The first take that passes
@@ -145,7 +145,7 @@ type Spec struct {
 	// try changes nothing, and the next is judged against its own time. Giving the first
 	// take back leaves the window as it began. A key that was idle for its window
 	// and one block more is untouched again, and so is one that was reset.
-	StartFull bool
+	StartUsedUp bool
 
 	// MinInterval is the least distance between two takes of a sliding_log, at most
 	// Per. 0: none.
@@ -232,9 +232,9 @@ func (l *Limit) Spec() Spec { return l.spec }
 // Algorithm returns how the limit counts.
 func (l *Limit) Algorithm() Algorithm { return l.spec.Algorithm }
 
-// Most returns the most units that can be taken at once from an untouched key,
+// Capacity returns the most units that can be taken at once from an untouched key,
 // NoLimit for an unlimited one.
-func (l *Limit) Most() int64 { return l.most }
+func (l *Limit) Capacity() int64 { return l.most }
 
 // Rate returns how many units per second the limit admits in the long run: what Requests and
 // Per say, and for a steady token_bucket or leaky_bucket what is left of it when the time of
@@ -277,7 +277,7 @@ func (l *Limit) Same(other *Limit) bool {
 	}
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
-		a.Step == b.Step && a.Hold == b.Hold && a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.StartFull == b.StartFull &&
+		a.Step == b.Step && a.Reserve == b.Reserve && a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.StartUsedUp == b.StartUsedUp &&
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 
@@ -322,7 +322,7 @@ func (l *Limit) prepare() error {
 // up to the microsecond and the capacity is so many charges, so an untouched key
 // gives exactly that many units and the rate is never exceeded.
 func (l *Limit) prepareBucket(capacity int64) error {
-	l.packed = !l.spec.Hold
+	l.packed = !l.spec.Reserve
 	l.most = capacity
 	if l.spec.Requests == 0 {
 		return nil

@@ -48,8 +48,8 @@ type Loan struct {
 	Kept, Home uint32
 	// Want is how many more units the node could use.
 	Want uint32
-	// AfterLoss says that a key starts full after the store lost what it knew, not empty.
-	AfterLoss bool
+	// KeptKeptAfterLoss says that a key starts unused after the store lost what it knew, not used up.
+	KeptAfterLoss bool
 
 	// Grant is how many units are lent by this, and Held how many of those kept the store
 	// knows of: the node forgets any more, they are written off.

@@ -43,7 +43,7 @@ func newModel(spec stint.Spec) model {
 	case stint.SlidingLog:
 		return &logModel{per: per, requests: requests, distance: spec.MinInterval.Microseconds()}
 	case stint.SlidingWindow:
-		return &blockModel{block: per / int64(spec.Blocks), blocks: int64(spec.Blocks), requests: requests, full: spec.StartFull}
+		return &blockModel{block: per / int64(spec.Blocks), blocks: int64(spec.Blocks), requests: requests, full: spec.StartUsedUp}
 	}
 	panic("no model of " + spec.Algorithm.String())
 }
@@ -259,7 +259,7 @@ type reference struct {
 }
 
 func newReference(limit *stint.Limit) *reference {
-	return &reference{spec: limit.Spec(), most: limit.Most(), model: newModel(limit.Spec())}
+	return &reference{spec: limit.Spec(), most: limit.Capacity(), model: newModel(limit.Spec())}
 }
 
 // horizon is a wait in microseconds after which every key is untouched.

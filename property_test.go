@@ -35,7 +35,7 @@ func TestNumbersInRange(t *testing.T) {
 		var st stint.State
 		for _, try := range h.tries {
 			d := try.play(h.limit, &st)
-			if d.Remaining < 0 || d.Remaining > d.Limit || d.Limit != h.limit.Most() || d.At != try.at ||
+			if d.Remaining < 0 || d.Remaining > d.Limit || d.Limit != h.limit.Capacity() || d.At != try.at ||
 				d.Allowed == (d.RetryAfter > 0) || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Delay < 0 ||
 				d.Delay > 0 && (h.limit.Algorithm() != stint.LeakyBucket || !d.Allowed) {
 				t.Fatalf("%+v: %+v", try, d)
@@ -57,8 +57,8 @@ func TestRetryIsExact(t *testing.T) {
 				continue
 			}
 			if d.RetryAfter == stint.Never {
-				if try.cost <= uint64(h.limit.Most()) {
-					t.Fatalf("%+v can never pass, though the limit is %d", try, h.limit.Most())
+				if try.cost <= uint64(h.limit.Capacity()) {
+					t.Fatalf("%+v can never pass, though the limit is %d", try, h.limit.Capacity())
 				}
 				continue
 			}
@@ -76,7 +76,7 @@ func TestRetryIsExact(t *testing.T) {
 // Refusals and peeks change nothing: whoever asks later is answered as if they had
 // never been.
 func TestRefusalsChangeNothing(t *testing.T) {
-	only := func(s stint.Spec) bool { return !s.CountDenied && !s.Overdraw && !s.StartFull }
+	only := func(s stint.Spec) bool { return !s.CountDenied && !s.Overdraw && !s.StartUsedUp }
 	eachHistory(t, only, func(t *testing.T, h *history) {
 		var with, without stint.State
 		for _, try := range h.tries {
@@ -98,8 +98,8 @@ func TestCountDeniedIsBounded(t *testing.T) {
 		var st stint.State
 		for _, try := range h.tries {
 			try.play(h.limit, &st)
-			if units := st.Log.Units(); units > uint64(h.limit.Most()) {
-				t.Fatalf("%+v: the log holds %d units of %d", try, units, h.limit.Most())
+			if units := st.Log.Units(); units > uint64(h.limit.Capacity()) {
+				t.Fatalf("%+v: the log holds %d units of %d", try, units, h.limit.Capacity())
 			}
 		}
 	})
@@ -145,11 +145,11 @@ func TestTimeRunningBackwards(t *testing.T) {
 			back := newest - stint.Instant(h.Int64N(3*h.limit.Spec().Per.Microseconds()))
 			cost := max(1, h.cost())
 			then, now := h.limit.Test(&st, back, cost), h.limit.Test(&st, newest, cost)
-			forgotten := h.limit.Spec().StartFull && now.ResetAfter == 0 // which is a full one
+			forgotten := h.limit.Spec().StartUsedUp && now.ResetAfter == 0 // which is a full one
 			if !forgotten && (then.Allowed && !now.Allowed || then.Remaining > now.Remaining) {
 				t.Fatalf("cost %d at +%dµs: %+v\nback at +%dµs: %+v", cost, newest-zero, now, back-zero, then)
 			}
-			full := h.limit.Force(new(stint.State), back, uint64(h.limit.Most())).ResetAfter
+			full := h.limit.Force(new(stint.State), back, uint64(h.limit.Capacity())).ResetAfter
 			if h.limit.Algorithm() != stint.FixedWindow && then.ResetAfter < min(full, h.limit.Test(&st, latest, 0).ResetAfter) {
 				t.Fatalf("back at +%dµs the key is forgotten sooner: %+v, before %+v", back-zero, then, now)
 			}
@@ -186,23 +186,23 @@ func TestRemainingIsTrue(t *testing.T) {
 }
 
 // After exactly reset_after a key answers as one that was never touched, and not a
-// microsecond earlier; Expiry and Fresh say the same.
+// microsecond earlier; Expiry and Untouched say the same.
 func TestResetIsTrue(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		var st stint.State
 		for _, try := range h.tries {
 			d := try.play(h.limit, &st)
 			end := try.at.Add(d.ResetAfter)
-			if h.limit.Algorithm() == stint.FixedWindow && h.limit.Fresh(&st, try.at) {
+			if h.limit.Algorithm() == stint.FixedWindow && h.limit.Untouched(&st, try.at) {
 				continue // reports the end of a window in which nothing was taken
 			}
-			if d.ResetAfter > 0 && (h.limit.Expiry(&st) != end || h.limit.Fresh(&st, end-1)) {
+			if d.ResetAfter > 0 && (h.limit.Expiry(&st) != end || h.limit.Untouched(&st, end-1)) {
 				t.Fatalf("%+v: reset in %v, but expiry at +%dµs", try, d.ResetAfter, h.limit.Expiry(&st)-zero)
 			}
-			if !h.limit.Fresh(&st, end) {
+			if !h.limit.Untouched(&st, end) {
 				t.Fatalf("%+v: not fresh after %v", try, d.ResetAfter)
 			}
-			for _, cost := range []uint64{0, 1, uint64(h.limit.Most()), uint64(h.limit.Most()) + 1} {
+			for _, cost := range []uint64{0, 1, uint64(h.limit.Capacity()), uint64(h.limit.Capacity()) + 1} {
 				got, want := h.limit.Take(clone(t, &st), end, cost), h.limit.Take(new(stint.State), end, cost)
 				if got != want {
 					t.Fatalf("%+v, cost %d after the reset:\n got %+v\nwant %+v", try, cost, got, want)

@@ -46,10 +46,10 @@ func TestRate(t *testing.T) {
 			// Whoever takes each unit as soon as it is there gets Most and then the rate.
 			var st stint.State
 			now, taken := zero, int64(0)
-			for n := limit.Most(); n > 0; n-- {
+			for n := limit.Capacity(); n > 0; n-- {
 				limit.Take(&st, now, 1)
 			}
-			for taken < 1000 && limit.Most() > 0 {
+			for taken < 1000 && limit.Capacity() > 0 {
 				d := limit.Take(&st, now, 1)
 				if d.Allowed {
 					taken++

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // others returns limits of the same algorithm with other numbers, that of the history first.
@@ -22,7 +22,7 @@ func (h *history) others() []*stint.Limit {
 }
 
 // written is what a record would write down.
-func written(t *testing.T, r *carry.Record) []byte {
+func written(t *testing.T, r *migrate.Record) []byte {
 	t.Helper()
 	b, err := r.State.AppendBinary(nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func written(t *testing.T, r *carry.Record) []byte {
 // only what passes sooner and is gone no later. What passes is charged, and nothing is forgotten.
 func TestRecordForgetsNothing(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
-		limits, r := h.others(), new(carry.Record)
+		limits, r := h.others(), new(migrate.Record)
 		untouched := written(t, r)
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
@@ -44,7 +44,7 @@ func TestRecordForgetsNothing(t *testing.T) {
 			}
 			state, under := written(t, r), r.Limit
 			before, gone := under.Used(&r.State, try.at), under.Test(&r.State, try.at, 0).ResetAfter
-			if under.Spec().StartFull && under.Fresh(&r.State, try.at) {
+			if under.Spec().StartUsedUp && under.Untouched(&r.State, try.at) {
 				before = 0 // what it begins with was not taken
 			}
 			tested := r.Test(l, try.at, try.cost)
@@ -52,7 +52,7 @@ func TestRecordForgetsNothing(t *testing.T) {
 				t.Fatalf("at +%dµs a test of %+v changed the state", try.at-zero, l.Spec())
 			}
 			carried := clone(t, &r.State)
-			l.Carry(carried, under, try.at)
+			l.Migrate(carried, under, try.at)
 			d, want := r.Take(l, try.at, try.cost), l.Test(carried, try.at, 0)
 			if d.Allowed != tested.Allowed || d.Allowed && l.Spec().MaxWait == 0 && d.Remaining != max(0, want.Remaining-int64(try.cost)) {
 				t.Fatalf("at +%dµs of cost %d under %+v, with %d used of %+v: tested %+v, took %+v",
@@ -60,11 +60,11 @@ func TestRecordForgetsNothing(t *testing.T) {
 			}
 			spec, after := l.Spec(), r.Limit.Used(&r.State, try.at)
 			changed := !bytes.Equal(written(t, r), state) || r.Limit != under
-			plain := !spec.Overdraw && !spec.CountDenied && !spec.StartFull && !l.Same(under)
+			plain := !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !l.Same(under)
 			switch {
 			case try.cost == 0 && changed && !l.Same(under):
 				t.Fatalf("at +%dµs a look under %+v changed the state", try.at-zero, spec)
-			case d.Allowed && try.cost > 0 && after < l.Most()-want.Remaining+int64(try.cost) && !spec.StartFull:
+			case d.Allowed && try.cost > 0 && after < l.Capacity()-want.Remaining+int64(try.cost) && !spec.StartUsedUp:
 				t.Fatalf("at +%dµs cost %d under %+v: %d used, before %d under %+v", try.at-zero, try.cost, spec, after, before, under.Spec())
 			case d.Allowed || !plain || !changed:
 			case d.RetryAfter == stint.Never, l.Reads(under), after != before, d.ResetAfter > gone, d.RetryAfter >= l.WaitFor(stateOf(t, state), under, try.at, try.cost):
@@ -87,7 +87,7 @@ func stateOf(t *testing.T, b []byte) *stint.State {
 // the state was written under other numbers. By ResetAfter the key is untouched.
 func TestRecordRetry(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
-		limits, r := h.others(), new(carry.Record)
+		limits, r := h.others(), new(migrate.Record)
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
 			if try.cost > 0 && h.IntN(10) == 0 {
@@ -99,24 +99,24 @@ func TestRecordRetry(t *testing.T) {
 				continue
 			}
 			// From here on one caller is alone.
-			cost := h.cost() % (uint64(l.Most()) + 2)
+			cost := h.cost() % (uint64(l.Capacity()) + 2)
 			under, before := r.Limit, r.State
-			alone := &carry.Record{State: *clone(t, &before), Limit: under}
+			alone := &migrate.Record{State: *clone(t, &before), Limit: under}
 			tested := alone.Test(l, try.at, cost)
 			d := alone.Take(l, try.at, cost)
 			switch {
-			case (d.RetryAfter == stint.Never) != (cost > uint64(l.Most())):
+			case (d.RetryAfter == stint.Never) != (cost > uint64(l.Capacity())):
 				t.Fatalf("cost %d: %+v", cost, d)
 			case !d.Allowed && d.RetryAfter <= 0:
 				t.Fatalf("denied, and nothing to wait for: %+v", d)
-			case l.Spec().StartFull: // it takes a key of which nothing is left for one that begins
+			case l.Spec().StartUsedUp: // it takes a key of which nothing is left for one that begins
 			case !d.Allowed && d.RetryAfter != stint.Never:
 				if !l.Spec().Overdraw && !l.Spec().CountDenied && tested != d {
 					t.Fatalf("tested %+v, took %+v", tested, d)
 				}
 				at := try.at.Add(d.RetryAfter)
 				early, late, untouched := alone.Test(l, at-1, cost), alone.Test(l, at, cost), alone.Test(l, try.at.Add(d.ResetAfter), 0)
-				if early.Allowed || !late.Allowed || d.RetryAfter > d.ResetAfter || untouched.Remaining != l.Most() {
+				if early.Allowed || !late.Allowed || d.RetryAfter > d.ResetAfter || untouched.Remaining != l.Capacity() {
 					t.Fatalf("cost %d at +%dµs under %+v of a state under %+v:\n%+v\n%v later %+v\na microsecond before %+v\nat last %+v",
 						cost, try.at-zero, l.Spec(), under.Spec(), d, d.RetryAfter, late, early, untouched)
 				}
@@ -134,8 +134,8 @@ func TestRecordBound(t *testing.T) {
 				spec := h.limit.Spec()
 				spec.Requests = uint32(1 + h.IntN(int(spec.Requests)))
 				limits := []*stint.Limit{h.limit, stint.MustLimit(spec)}
-				burst, requests, per := h.limit.Most(), int64(h.limit.Spec().Requests), spec.Per.Microseconds()
-				var r carry.Record
+				burst, requests, per := h.limit.Capacity(), int64(h.limit.Spec().Requests), spec.Per.Microseconds()
+				var r migrate.Record
 				var takes []taken
 				for _, try := range h.tries {
 					if r.Take(limits[h.IntN(2)], try.at, try.cost).Allowed && try.cost > 0 {
@@ -172,7 +172,7 @@ func TestRecordRollingReload(t *testing.T) {
 				}
 				low.Overdraw = op == "overdraw"
 				large, small := stint.MustLimit(spec), stint.MustLimit(low)
-				var r carry.Record
+				var r migrate.Record
 				r.Take(large, zero, 900)
 				for range 10 {
 					var d stint.Decision
@@ -187,7 +187,7 @@ func TestRecordRollingReload(t *testing.T) {
 					case "force":
 						d = r.Force(small, zero, 1)
 					case "owe":
-						if d = r.Owe(small, zero, 1); !d.Over {
+						if d = r.DebitCapped(small, zero, 1); !d.Over {
 							t.Fatalf("debited: %+v", d)
 						}
 					case "refund":
@@ -214,9 +214,9 @@ func TestRecordRollingReload(t *testing.T) {
 func TestRecordOwesNoMore(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Hour})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute})
-	var r carry.Record
+	var r migrate.Record
 	r.Take(large, zero, 900)
-	if d := r.Owe(small, zero, 1); !d.Over || r.Limit != large {
+	if d := r.DebitCapped(small, zero, 1); !d.Over || r.Limit != large {
 		t.Errorf("%+v under %+v", d, r.Limit.Spec())
 	}
 }
@@ -226,7 +226,7 @@ func TestRecordOwesNoMore(t *testing.T) {
 func TestRecordLowered(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: 1000 * time.Second})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: 1000 * time.Second})
-	var r carry.Record
+	var r migrate.Record
 	r.Take(large, zero, 50)
 	for _, step := range []struct {
 		after       time.Duration

@@ -10,7 +10,7 @@ import (
 // same fails where two states are answered differently at now.
 func same(t *testing.T, limit *stint.Limit, a, b *stint.State, now stint.Instant) {
 	t.Helper()
-	for _, cost := range []uint64{0, 1, 2, uint64(limit.Most())} {
+	for _, cost := range []uint64{0, 1, 2, uint64(limit.Capacity())} {
 		if got, want := limit.Test(a, now, cost), limit.Test(b, now, cost); got != want {
 			t.Fatalf("cost %d at +%dµs:\n got %+v\nwant %+v", cost, now-zero, got, want)
 		}
@@ -20,7 +20,7 @@ func same(t *testing.T, limit *stint.Limit, a, b *stint.State, now stint.Instant
 // Giving a take back at once undoes it: the key answers ever after as if the take
 // had never been, also where it was forced or overdrew. Only a log that is in debt
 // may stay stricter, as it moves old entries together, and the first take of a window
-// that starts full has begun it.
+// that starts used up has begun it.
 func TestRefundAtOnceUndoes(t *testing.T) {
 	only := func(s stint.Spec) bool { return !s.CountDenied }
 	eachHistory(t, only, func(t *testing.T, h *history) {
@@ -28,7 +28,7 @@ func TestRefundAtOnceUndoes(t *testing.T) {
 		for _, try := range h.tries {
 			try.force = h.IntN(10) == 0
 			undone := clone(t, &st)
-			if h.limit.Spec().StartFull && h.limit.Fresh(&st, try.at) {
+			if h.limit.Spec().StartUsedUp && h.limit.Untouched(&st, try.at) {
 				continue
 			}
 			if left := h.limit.Test(&st, try.at, 0).Remaining; h.limit.Algorithm() == stint.SlidingLog && uint64(left) < try.cost {
@@ -52,7 +52,7 @@ func TestRefundAtOnceUndoes(t *testing.T) {
 func TestRefundLater(t *testing.T) {
 	only := func(s stint.Spec) bool {
 		return !s.CountDenied && !(s.Algorithm == stint.FixedWindow && s.FromFirst) && (!s.Overdraw || s.Algorithm != stint.SlidingLog) &&
-			!s.StartFull // when a window began is not undone
+			!s.StartUsedUp // when a window began is not undone
 	}
 	eachHistory(t, only, func(t *testing.T, h *history) {
 		var with, without stint.State
@@ -96,8 +96,8 @@ func TestRefundOfWhatIsUsed(t *testing.T) {
 			left := try.play(h.limit, &st).Remaining
 			cost := h.cost()
 			d := h.limit.Refund(clone(t, &st), try.at, cost, nil)
-			if want := min(h.limit.Most(), left+int64(cost)); d.Remaining != want {
-				t.Fatalf("%d of %d remaining, %d given back: %+v", left, h.limit.Most(), cost, d)
+			if want := min(h.limit.Capacity(), left+int64(cost)); d.Remaining != want {
+				t.Fatalf("%d of %d remaining, %d given back: %+v", left, h.limit.Capacity(), cost, d)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 //
 //	token_bucket    T: the instant from which the bucket is full again;
 //	                with steps, the same on a clock that counts units;
-//	                with Spec.Hold, Log: (time, units) that are reserved
+//	                with Spec.Reserve, Log: (time, units) that are reserved
 //	leaky_bucket    T: the instant at which the last place in the queue is served
 //	fixed_window    T: start of the window, N: units taken in it; a T that is none of the
 //	                limit's own starts is one from which a window floats, see above.go
@@ -55,7 +55,7 @@ func (st *State) CopyTo(dst *State) {
 // leaves the state alone, except where the limit counts denied tries or overdraws.
 // A cost of 0 is a peek.
 func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
-	if l.charge != 0 && st.Written == 0 && st.lending == nil && !l.spec.Hold {
+	if l.charge != 0 && st.Written == 0 && st.lending == nil && !l.spec.Reserve {
 		var d Decision
 		if word := l.TakeWord(uint64(st.T), now, cost, &d); word <= wholeWord {
 			st.T = int64(word)
@@ -103,7 +103,7 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 	case l.spec.CountDenied && d.RetryAfter != Never:
 		l.countDenied(st, now, cost)
 		return l.deny(st, now, cost)
-	case l.spec.StartFull && l.opens(l.seen(st, now), now, cost):
+	case l.spec.StartUsedUp && l.opens(l.seen(st, now), now, cost):
 		l.turn(st, now)
 		l.blocksAdd(st, now, 0)
 		return l.deny(st, now, cost)
@@ -118,7 +118,7 @@ func (l *Limit) charged(st *State, now Instant, cost uint64) Decision {
 		wait = max(0, st.T-int64(now))
 	}
 	l.add(st, now, int64(cost))
-	if l.spec.Hold {
+	if l.spec.Reserve {
 		st.log().push(int64(st.holdTime(now)), cost)
 	}
 	d := l.Test(st, now, 0)
@@ -130,7 +130,7 @@ func (l *Limit) charged(st *State, now Instant, cost uint64) Decision {
 func (l *Limit) deny(st *State, now Instant, cost uint64) Decision {
 	st = l.seen(st, now)
 	switch {
-	case l.spec.Hold:
+	case l.spec.Reserve:
 		return l.holdDeny(st, now, cost)
 	case l.smooth && st.lending != nil:
 		return l.lentTest(st, now, cost)
@@ -150,7 +150,7 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 	}
 	st = l.seen(st, now)
 	switch {
-	case l.spec.Hold:
+	case l.spec.Reserve:
 		return l.holdTest(st, now, cost)
 	case l.smooth && st.lending != nil:
 		return l.lentTest(st, now, cost)
@@ -174,15 +174,15 @@ func (l *Limit) Force(st *State, now Instant, cost uint64) Decision {
 // nil, of what is used now. It never gives more than was taken: an undone take of a
 // token bucket gives back what has not been refilled since.
 func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Decision {
-	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 && !l.Fresh(st, now) {
+	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 && !l.Untouched(st, now) {
 		l.sub(st, now, units(cost), undo)
 	}
 	return l.Test(st, now, 0)
 }
 
-// Fresh says whether the state at now is that of an untouched key, so that a store
+// Untouched says whether the state at now is that of an untouched key, so that a store
 // may forget it.
-func (l *Limit) Fresh(st *State, now Instant) bool { return l.Expiry(st) <= now }
+func (l *Limit) Untouched(st *State, now Instant) bool { return l.Expiry(st) <= now }
 
 // Expiry returns the instant from which the state is that of an untouched key, of which
 // no node is known either, 0
@@ -263,7 +263,7 @@ func (l *Limit) counted(st *State, now Instant) int64 {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
 		t, _ := l.unlent(st, now)
-		if l.spec.Hold {
+		if l.spec.Reserve {
 			t, _ = l.hold(st, st.holdTime(now))
 		}
 		return (max(0, t-l.clock(now)) + l.charge - 1) / l.charge
@@ -327,7 +327,7 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
 		at := now
-		if l.spec.Hold {
+		if l.spec.Reserve {
 			at = st.holdTime(now)
 			l.holdTidy(st, at)
 		}
@@ -366,7 +366,7 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	}
 	switch l.spec.Algorithm {
 	case TokenBucket:
-		if l.spec.Hold {
+		if l.spec.Reserve {
 			l.holdBack(st, now, cost, undo)
 		} else {
 			l.pourBack(st, now, cost, undo)

@@ -40,7 +40,7 @@ const (
 
 	// Settle ends the reservation of Cost units by the take that Undo answered: they
 	// stay charged. It changes nothing where the limit does not hold (see
-	// Spec.Hold) or the reservation is over. Always allowed.
+	// Spec.Reserve) or the reservation is over. Always allowed.
 	Settle
 )
 
@@ -57,27 +57,27 @@ type Take struct {
 	// Other stores do not look at it.
 	Place Key
 
-	// Apart takes the limit out of the call's all-or-none: it is decided by itself,
+	// Independent takes the limit out of the call's all-or-none: it is decided by itself,
 	// charged if it alone may pass, and denies nobody else. Limits in shadow mode
 	// are asked like this.
-	Apart bool
+	Independent bool
 
 	// Undo is the decision that a Refund undoes or a Settle settles; a Refund without
 	// one gives back at the present time.
 	Undo *Decision
 
-	// Leans makes the next Leans takes of the call, such as a pool and a cap, what
+	// Borrows makes the next Borrows takes of the call, such as a pool and a cap, what
 	// this one may lean on. While this take fits its own limit it is charged there,
 	// and those it leans on are debited too, unasked, into a debt of at most their
-	// limit (see [Limit.Owe]). Where it does not fit, its own key is left alone, and
+	// limit (see [Limit.DebitCapped]). Where it does not fit, its own key is left alone, and
 	// it passes if all that it leans on have room, which are then charged; its
 	// decision is Over then. Where they have none either, it is denied, with the
 	// sooner RetryAfter of the two ways.
 	//
 	// What is leaned on denies nobody by itself, and neither leans nor changes (Op is
-	// Ask, Leans is 0); it is Apart if this take is. Its result is its own, Over where
+	// Ask, Borrows is 0); it is Independent if this take is. Its result is its own, Over where
 	// it was in too much debt to be debited in full: then it gives nothing back.
-	Leans uint8
+	Borrows uint8
 
 	// Live says that what the take charges comes and goes with more than the takes of its
 	// key, such as the answers to requests or a gauge: its refusal holds for this moment
@@ -85,10 +85,10 @@ type Take struct {
 	Live bool
 
 	// Coordination is how the nodes agree on the key: whoever stands between the caller
-	// and the store looks at it. AfterLoss says that a Leased key starts full after the
+	// and the store looks at it. KeptAfterLoss says that a Leased key starts unused after the
 	// store lost what it knew.
-	Coordination Coordination
-	AfterLoss    bool
+	Coordination  Coordination
+	KeptAfterLoss bool
 
 	// AskPeers says that a Gossip take is decided after all other nodes were asked what they
 	// took of the key.
@@ -110,7 +110,7 @@ type Take struct {
 	Local     *Limit
 }
 
-// Call is what is decided as one: all takes that are not Apart pass, or none is
+// Call is what is decided as one: all takes that are not Independent pass, or none is
 // charged. The caller owns it and may use it again once Decide has returned, so a
 // hot path allocates nothing.
 type Call struct {
@@ -124,7 +124,7 @@ type Call struct {
 
 	// Results are the answers, one for each take in the same order. The store sets
 	// its length and reuses its memory. It means nothing after an error other than a
-	// *StateError.
+	// *CorruptState.
 	//
 	// Where the call is denied, the takes that would have passed show their
 	// unchanged state, allowed.
@@ -192,7 +192,7 @@ func (c *Call) Check() error {
 		if t.Op == Settle && t.Undo == nil {
 			return ErrNoUndo
 		}
-		if t.Leans > 0 && !c.leans(i) {
+		if t.Borrows > 0 && !c.leans(i) {
 			return ErrLeans
 		}
 	}
@@ -211,11 +211,11 @@ func (c *Call) SizeResults() {
 // leans says whether take number i leans on what can be leaned on.
 func (c *Call) leans(i int) bool {
 	t := &c.Takes[i]
-	if t.Op != Ask || i+int(t.Leans) >= len(c.Takes) {
+	if t.Op != Ask || i+int(t.Borrows) >= len(c.Takes) {
 		return false
 	}
-	for _, on := range c.Takes[i+1 : i+1+int(t.Leans)] {
-		if on.Op != Ask || on.Leans > 0 || on.Apart != t.Apart {
+	for _, on := range c.Takes[i+1 : i+1+int(t.Borrows)] {
+		if on.Op != Ask || on.Borrows > 0 || on.Independent != t.Independent {
 			return false
 		}
 	}

@@ -14,9 +14,9 @@ type Terms struct {
 	// it is not divided.
 	Own, Rest *Limit
 
-	// Coordination and AfterLoss are those of the takes.
-	Coordination Coordination
-	AfterLoss    bool
+	// Coordination and KeptAfterLoss are those of the takes.
+	Coordination  Coordination
+	KeptAfterLoss bool
 
 	// Keys is how many keys of the rule a node keeps at most that decides by itself (see
 	// Eventual); 0: as many as it has memory for.

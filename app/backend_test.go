@@ -298,7 +298,7 @@ func TestWrongSecretAfterFlush(t *testing.T) {
 func TestFreedInAllModes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, mode := range []string{"strict", "leased, after_loss: full", "eventual"} {
+	for _, mode := range []string{"strict", "leased, after_loss: kept", "eventual"} {
 		name, _, _ := strings.Cut(mode, ",")
 		file := filepath.Join(t.TempDir(), "rules.yaml")
 		write(t, file, fmt.Sprintf(`domain: api

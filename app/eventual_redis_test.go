@@ -199,7 +199,7 @@ func compareUsers(t *testing.T, store stint.Store, limit *stint.Limit, passed []
 	for first := 0; first < len(passed); first += 32 {
 		var takes []stint.Take
 		for user := first; user < min(first+32, len(passed)); user++ {
-			takes = append(takes, stint.Take{Key: userKey(user), Limit: limit, Apart: true})
+			takes = append(takes, stint.Take{Key: userKey(user), Limit: limit, Independent: true})
 		}
 		for i, d := range fleettest.Decide(t, store, takes...) {
 			if want := passed[first+i].Load(); d.Limit-d.Remaining != want {

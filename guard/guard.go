@@ -86,7 +86,7 @@ type Options struct {
 // caller's own context ended (which it wraps then), is returned and says nothing of the store. A
 // call is never asked twice: where its answer was lost it may have been charged.
 //
-// A store that cannot read the states of some keys (see [stint.StateError]) is there, and
+// A store that cannot read the states of some keys (see [stint.CorruptState]) is there, and
 // closes the breaker. Only the takes of these keys are answered by their policies, and all
 // else that is decided as one with them by the store, as a call without them.
 //

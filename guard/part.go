@@ -109,7 +109,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 
 // addHere adds what the local store is to do of a call of which these states cannot be read:
 // what is reset in the store is reset here too.
-func (s *Store) addHere(here *part, call *stint.Call, unread *stint.StateError) {
+func (s *Store) addHere(here *part, call *stint.Call, unread *stint.CorruptState) {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		switch {

@@ -21,7 +21,7 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
 		call.Results[i] = s.plain(t, at)
-		for range t.Leans {
+		for range t.Borrows {
 			i++
 			call.Results[i] = passing(at)
 		}
@@ -49,10 +49,10 @@ func (s *Store) policy(t *stint.Take) stint.Failure {
 func (s *Store) denies(call *stint.Call) bool {
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
-		if !t.Apart && t.Op == stint.Ask && t.Cost > 0 && s.policy(t) == stint.Deny {
+		if !t.Independent && t.Op == stint.Ask && t.Cost > 0 && s.policy(t) == stint.Deny {
 			return true
 		}
-		i += int(t.Leans)
+		i += int(t.Borrows)
 	}
 	return false
 }
@@ -67,7 +67,7 @@ func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
 	if s.policy(t) != stint.Deny || t.Limit.Algorithm() == stint.Unlimited {
 		return passing(at)
 	}
-	d := stint.Decision{Allowed: true, Degraded: true, Limit: t.Limit.Most(), ResetAfter: retry, At: at}
+	d := stint.Decision{Allowed: true, Degraded: true, Limit: t.Limit.Capacity(), ResetAfter: retry, At: at}
 	if t.Op == stint.Ask && t.Cost > 0 {
 		d.Allowed, d.RetryAfter = false, retry
 	}
@@ -88,12 +88,12 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 			}
 			p.add(i, own)
 		}
-		i += int(t.Leans)
+		i += int(t.Borrows)
 	}
 	return p.decide(ctx, s.options.Local, call, true)
 }
 
 // shared is a take as the local store is asked it: under its share, leaning on nobody.
 func shared(t *stint.Take) stint.Take {
-	return stint.Take{Key: t.Key, Limit: t.Local, Cost: t.Cost, Op: t.Op, Apart: t.Apart, Undo: t.Undo}
+	return stint.Take{Key: t.Key, Limit: t.Local, Cost: t.Cost, Op: t.Op, Independent: t.Independent, Undo: t.Undo}
 }

@@ -34,7 +34,7 @@ func local(key stint.Key) stint.Take {
 
 func costs(cost uint32, t stint.Take) stint.Take { t.Cost = cost; return t }
 
-func apartly(t stint.Take) stint.Take { t.Apart = true; return t }
+func apartly(t stint.Take) stint.Take { t.Independent = true; return t }
 
 func owing(t stint.Take) stint.Take { t.Limit = owes; return t }
 
@@ -45,7 +45,7 @@ func owingLocal(key stint.Key) stint.Take {
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
 
 func undone(t stint.Take, d stint.Decision) stint.Take {
-	t.Op, t.Undo, t.Apart = stint.Refund, &d, true
+	t.Op, t.Undo, t.Independent = stint.Refund, &d, true
 	return t
 }
 
@@ -71,7 +71,7 @@ func TestPolicies(t *testing.T) {
 		takes []stint.Take
 		want  []stint.Decision
 	}
-	leaning := stint.Take{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two, Leans: 2}
+	leaning := stint.Take{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two, Borrows: 2}
 	for _, test := range []struct {
 		name  string
 		steps []step
@@ -236,7 +236,7 @@ func TestUndo(t *testing.T) {
 // TestSettleLocal: a share of a limit that counts answers is reserved, settled and
 // given back in this process.
 func TestSettleLocal(t *testing.T) {
-	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Hold: true})
+	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Reserve: true})
 	b := newBench(t, unhurried)
 	b.fake.be(refused)
 	ask := stint.Take{Key: "a", Limit: hold, Cost: 1, OnFailure: stint.Local, Local: hold}

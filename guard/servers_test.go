@@ -104,7 +104,7 @@ func (s *several) used(key stint.Key) int64 {
 	if err := s.inner(s.Context(), &call); err != nil {
 		s.Fatal(err)
 	}
-	return hour.Most() - call.Results[0].Remaining
+	return hour.Capacity() - call.Results[0].Remaining
 }
 
 // TestServers: a frozen server opens its own breaker. Then its keys are answered by their
@@ -132,9 +132,9 @@ func TestServers(t *testing.T) {
 			t.Errorf("a denied call took %d units", n-before)
 		}
 		alone := takes("a", "b-")
-		alone[0].Apart, alone[1].Apart = true, true
+		alone[0].Independent, alone[1].Independent = true, true
 		s.expect(false, "[yes no?]", alone...)
-		s.expect(false, "[yes yes?]", stint.Take{Key: "a", Limit: hour, Cost: 1, Leans: 1}, takes("b")[0])
+		s.expect(false, "[yes yes?]", stint.Take{Key: "a", Limit: hour, Cost: 1, Borrows: 1}, takes("b")[0])
 
 		reset := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hour, Op: stint.Reset}, {Key: "b", Limit: hour, Op: stint.Reset}}}
 		if err := s.Decide(t.Context(), &reset); !errors.Is(err, ErrAway) || s.used("a") == 0 {

@@ -11,8 +11,8 @@ import (
 )
 
 // unread returns what an error says of states that cannot be read, nil if it is another.
-func unread(err error) *stint.StateError {
-	if said, ok := errors.AsType[*stint.StateError](err); ok && len(said.Takes) > 0 {
+func unread(err error) *stint.CorruptState {
+	if said, ok := errors.AsType[*stint.CorruptState](err); ok && len(said.Takes) > 0 {
 		return said
 	}
 	return nil
@@ -63,23 +63,23 @@ func (p policies) Decide(ctx context.Context, call *stint.Call) error {
 // separate puts the takes of a call that were not decided, or all, into those that cannot be,
 // with all they lean on, and the others. Who leans on such a one leans on nothing.
 func separate(call *stint.Call, unread []int, all bool, bad, rest *part) {
-	together := slices.ContainsFunc(unread, func(i int) bool { return !call.Takes[i].Apart })
+	together := slices.ContainsFunc(unread, func(i int) bool { return !call.Takes[i].Independent })
 	for i := 0; i < len(call.Takes); i++ {
-		t, end := call.Takes[i], i+int(call.Takes[i].Leans)
+		t, end := call.Takes[i], i+int(call.Takes[i].Borrows)
 		leans := slices.ContainsFunc(unread, func(n int) bool { return i < n && n <= end })
 		into := rest
 		switch leads := slices.Contains(unread, i); {
-		case !all && (t.Apart && !leads && !leans || !t.Apart && !together):
+		case !all && (t.Independent && !leads && !leans || !t.Independent && !together):
 			i = end
 			continue
 		case leads:
 			into = bad
 		case leans:
-			t.Leans = 0
+			t.Borrows = 0
 		}
 		into.add(i, t)
 		for i++; i <= end; i++ {
-			if t.Leans > 0 {
+			if t.Borrows > 0 {
 				into.add(i, call.Takes[i])
 			} else {
 				call.Results[i] = passing(present(call))
@@ -99,8 +99,8 @@ func present(call *stint.Call) stint.Instant {
 
 // denied says whether a part denies the call that it is of.
 func (p *part) denied() bool {
-	for i := 0; i < len(p.call.Takes); i += 1 + int(p.call.Takes[i].Leans) {
-		if !p.call.Takes[i].Apart && !p.call.Results[i].Allowed {
+	for i := 0; i < len(p.call.Takes); i += 1 + int(p.call.Takes[i].Borrows) {
+		if !p.call.Takes[i].Independent && !p.call.Results[i].Allowed {
 			return true
 		}
 	}
@@ -116,7 +116,7 @@ func (p *part) look() {
 
 // look makes a look of a take of a call that is denied, unless it is apart or a debt.
 func look(t *stint.Take) {
-	if !t.Apart && !debited(t) {
+	if !t.Independent && !debited(t) {
 		partly.Look(t)
 	}
 }
@@ -128,9 +128,9 @@ func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.Spec().Ov
 func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {
 	back := s.part(call)
 	defer s.release(back)
-	for n := 0; n < len(charged.of); n += 1 + int(charged.call.Takes[n].Leans) {
+	for n := 0; n < len(charged.of); n += 1 + int(charged.call.Takes[n].Borrows) {
 		t := &charged.call.Takes[n]
-		if s.policy(t) != stint.Local || t.Cost == 0 || t.Apart {
+		if s.policy(t) != stint.Local || t.Cost == 0 || t.Independent {
 			continue
 		}
 		if undo := shared(t); !debited(&undo) {

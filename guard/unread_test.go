@@ -26,7 +26,7 @@ func garbled() func(context.Context, *stint.Call) error {
 }
 
 // leaning is a take that leans on the next one, of a pool.
-func leaning(t stint.Take) stint.Take { t.Leans = 1; return t }
+func leaning(t stint.Take) stint.Take { t.Borrows = 1; return t }
 
 // TestUnread: a key whose state cannot be read is answered by its policy, and the store
 // decides all else.
@@ -140,7 +140,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 
 // An error names the takes of the call also where the guard divided it.
 func TestUnreadNumbers(t *testing.T) {
-	reset := stint.Take{Key: "bad", Limit: ten, Op: stint.Reset, Apart: true}
+	reset := stint.Take{Key: "bad", Limit: ten, Op: stint.Reset, Independent: true}
 	for _, test := range []struct {
 		name  string
 		takes []stint.Take
@@ -174,7 +174,7 @@ func TestUndoneWithOthers(t *testing.T) {
 	refund := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1, Op: stint.Refund} }
 	together := func(d stint.Decision) stint.Take {
 		t := undone(costs(2, local("a")), d)
-		t.Apart = false
+		t.Independent = false
 		return t
 	}
 	apart := func(d stint.Decision) stint.Take { return undone(costs(2, local("a")), d) }
@@ -225,7 +225,7 @@ func TestUnreadThenFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(func(_ context.Context, call *stint.Call) error {
 		if len(call.Takes) > 1 {
-			return &stint.StateError{Takes: []int{0}}
+			return &stint.CorruptState{Takes: []int{0}}
 		}
 		return errRefused
 	})

@@ -24,9 +24,9 @@ func (away) Decide(_ context.Context, call *stint.Call) error {
 		d := stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
 		switch {
 		case t.OnFailure == stint.Deny, t.OnFailure == stint.Local && t.Local == nil:
-			d = stint.Decision{Degraded: true, Limit: t.Limit.Most(), RetryAfter: time.Second, ResetAfter: time.Second}
+			d = stint.Decision{Degraded: true, Limit: t.Limit.Capacity(), RetryAfter: time.Second, ResetAfter: time.Second}
 		case t.OnFailure == stint.Local:
-			most := t.Local.Most()
+			most := t.Local.Capacity()
 			d = stint.Decision{Degraded: true, Limit: most, Remaining: most - 1, ResetAfter: time.Second}
 			if d.Allowed = t.Cost <= uint32(most); !d.Allowed {
 				d.RetryAfter = time.Second

@@ -24,8 +24,8 @@ func (v *Verdict) charged(yield func(i int, r *rule.Rule, d *stint.Decision)) {
 			continue
 		}
 		a := &v.Asked[n]
-		leader = t.Op == stint.Ask && t.Cost > 0 && a.Allowed && (t.Apart || whole)
-		if leader && (t.Leans == 0 || !a.Over) {
+		leader = t.Op == stint.Ask && t.Cost > 0 && a.Allowed && (t.Independent || whole)
+		if leader && (t.Borrows == 0 || !a.Over) {
 			yield(i, a.Rule, &a.Decision)
 		}
 	}
@@ -55,7 +55,7 @@ func (v *Verdict) settle(charges func(*rule.Answers) bool) bool {
 		case r == nil || r.Answers == nil:
 		case !charges(r.Answers):
 			v.end(i, stint.Refund, d)
-		case r.Stored.Spec().Hold:
+		case r.Stored.Spec().Reserve:
 			v.end(i, stint.Settle, d)
 		}
 	})
@@ -72,6 +72,6 @@ func (v *Verdict) begin() {
 // key may be there twice.
 func (v *Verdict) end(i int, op stint.Op, d *stint.Decision) {
 	t := v.call.Takes[i]
-	t.Op, t.Undo, t.Leans, t.Apart = op, d, 0, true
+	t.Op, t.Undo, t.Borrows, t.Independent = op, d, 0, true
 	v.after.Takes = append(v.after.Takes, t)
 }

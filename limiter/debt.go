@@ -20,7 +20,7 @@ func (v *Verdict) owing() (denies bool) {
 			continue
 		}
 		a.Allowed, a.RetryAfter = false, a.ResetAfter
-		denies = denies || !t.Apart
+		denies = denies || !t.Independent
 	}
 	return denies
 }
@@ -29,7 +29,7 @@ func (v *Verdict) owing() (denies bool) {
 // by itself, nor where it overdraws, which is charged all the same.
 func (v *Verdict) falls(i int) bool {
 	t := &v.call.Takes[i]
-	return !t.Apart && (v.taken[i] < 0 || !t.Limit.Spec().Overdraw)
+	return !t.Independent && (v.taken[i] < 0 || !t.Limit.Spec().Overdraw)
 }
 
 // turnDown gives back what a call took that stands or falls together, because it

@@ -20,9 +20,9 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 	on.Local = nil // while the store is away the own limit falls back, and leans on nothing
 	open := e.Pool != nil || low(e, load)
 	if t.Op == stint.Ask {
-		own.Leans = 1
+		own.Borrows = 1
 		if e.Pool != nil || !open {
-			own.Leans = 2
+			own.Borrows = 2
 		}
 	}
 	v.takeAt(i, own, entries)
@@ -127,9 +127,9 @@ func (v *Verdict) Leaned(i int) []stint.Decision {
 	for t, n := range v.taken {
 		switch {
 		case n == i:
-			return v.leaned[from : from+int(v.call.Takes[t].Leans)]
+			return v.leaned[from : from+int(v.call.Takes[t].Borrows)]
 		case n >= 0:
-			from += int(v.call.Takes[t].Leans)
+			from += int(v.call.Takes[t].Borrows)
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ descriptors:
 	}{{stint.Local, 5}, {stint.Local, 0}, {stint.Local, 0}, {stint.Local, 3}, {stint.Deny, 0}, {stint.Allow, 0}} {
 		share := int64(0)
 		if t := store.takes[i]; t.Local != nil {
-			share = t.Local.Most()
+			share = t.Local.Capacity()
 		}
 		if store.takes[i].OnFailure != want.policy || share != want.share {
 			t.Errorf("take %d: %v with a share of %d, want %+v", i, store.takes[i].OnFailure, share, want)

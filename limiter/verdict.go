@@ -225,9 +225,9 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		d := &req.Descriptors[a.Descriptor]
-		t := stint.Take{Cost: a.Cost, Op: req.Op, Apart: each}
+		t := stint.Take{Cost: a.Cost, Op: req.Op, Independent: each}
 		if d.Refund {
-			t.Op, t.Apart = stint.Refund, true
+			t.Op, t.Independent = stint.Refund, true
 		}
 		switch {
 		case a.Rule == nil:
@@ -265,7 +265,7 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	if r.Tally != nil {
 		t.Limit, v.Asked[i].tallied = r.Tally, true
 	}
-	t.Apart = t.Apart || r.Shadow || r.Quota
+	t.Independent = t.Independent || r.Shadow || r.Quota
 	if n := v.Asked[i].matched; n > 0 {
 		v.keys = v.matched.AppendKeyed(append(v.keys, apiSpace), n-1, v.users)
 		v.take(i, t)
@@ -274,7 +274,7 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	v.keys = append(v.keys, ruleSpace)
 	v.keys = r.AppendKeyed(v.keys, entries, v.secret)
 	t.Live = r.Answers != nil || r.Elastic != nil
-	t.Coordination, t.AfterLoss, t.Terms, t.AskPeers = r.Mode(), r.AfterLoss, r.Terms, r.AskPeers
+	t.Coordination, t.KeptAfterLoss, t.Terms, t.AskPeers = r.Mode(), r.KeptAfterLoss, r.Terms, r.AskPeers
 	if r.Elastic == nil {
 		v.takeAt(i, t, entries)
 		return
@@ -384,7 +384,7 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		if a.Rule == nil {
 			continue
 		}
-		charged := t.Op == stint.Ask && (t.Apart || passed)
+		charged := t.Op == stint.Ask && (t.Independent || passed)
 		if a.Rule.Soft > 0 && !a.Degraded {
 			a.soften(charged)
 		}
@@ -396,7 +396,7 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 // passed says whether the takes that stand or fall together were charged.
 func (v *Verdict) passed() bool {
 	for i := range v.call.Results {
-		if !v.call.Takes[i].Apart && !v.call.Results[i].Allowed {
+		if !v.call.Takes[i].Independent && !v.call.Results[i].Allowed {
 			return false
 		}
 	}
@@ -406,7 +406,7 @@ func (v *Verdict) passed() bool {
 // tell makes of the answer of a Tally that of the limit: over where its last unit is used.
 func (a *Asked) tell(t *stint.Take, looks bool) {
 	if a.Degraded { // a policy has answered
-		if a.Limit == t.Limit.Most() {
+		if a.Limit == t.Limit.Capacity() {
 			a.Limit--
 		}
 		return
@@ -430,8 +430,8 @@ func (a *Asked) tell(t *stint.Take, looks bool) {
 // soften shows the numbers of the plain limit where the store holds one that is
 // larger by a soft part: what passed into that part is marked.
 func (a *Asked) soften(charged bool) {
-	added := a.Rule.Stored.Most() - a.Rule.Limit.Most()
+	added := a.Rule.Stored.Capacity() - a.Rule.Limit.Capacity()
 	a.Over = charged && a.Allowed && a.Cost > 0 && a.Remaining < added
-	a.Limit = a.Rule.Limit.Most()
+	a.Limit = a.Rule.Limit.Capacity()
 	a.Remaining = max(0, a.Remaining-added)
 }

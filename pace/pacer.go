@@ -154,7 +154,7 @@ func (p *Pacer) Force(ctx context.Context, cost uint32) (wait time.Duration, d s
 func (p *Pacer) debt(d *stint.Decision, cost uint32, before time.Duration) time.Duration {
 	m := measure(p.limit)
 	switch {
-	case p.limit.Most() == 0:
+	case p.limit.Capacity() == 0:
 		return stint.Never
 	case m.algorithm == stint.LeakyBucket:
 		return max(0, d.ResetAfter-times(int64(cost), m.charge))
@@ -251,7 +251,7 @@ type metric struct {
 
 func measure(limit *stint.Limit) metric {
 	s := limit.Spec()
-	m := metric{algorithm: s.Algorithm, most: limit.Most()}
+	m := metric{algorithm: s.Algorithm, most: limit.Capacity()}
 	requests := time.Duration(s.Requests)
 	switch {
 	case requests == 0:

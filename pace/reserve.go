@@ -33,10 +33,10 @@ type Reservation struct {
 // A reservation goes before those in Wait, who have charged nothing yet.
 func (p *Pacer) Reserve(ctx context.Context, cost uint32, within time.Duration) (*Reservation, error) {
 	m := measure(p.limit)
-	if m.algorithm != stint.Unlimited && p.limit.Most() > 0 && m.charge == 0 {
+	if m.algorithm != stint.Unlimited && p.limit.Capacity() > 0 && m.charge == 0 {
 		return nil, &RefusedError{Reason: ErrNoPromise, Cost: cost}
 	}
-	if int64(cost) > p.limit.Most() {
+	if int64(cost) > p.limit.Capacity() {
 		return nil, &RefusedError{Reason: ErrNever, Cost: cost, Wait: stint.Never}
 	}
 	held := p.held(cost)

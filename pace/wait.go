@@ -39,7 +39,7 @@ func (p *Pacer) Wait(ctx context.Context, cost uint32) error {
 	if err := ctx.Err(); err != nil || cost == 0 {
 		return err
 	}
-	if int64(cost) > p.limit.Most() {
+	if int64(cost) > p.limit.Capacity() {
 		return &RefusedError{Reason: ErrNever, Cost: cost, Wait: stint.Never}
 	}
 	w, err := p.enter(ctx, cost)

@@ -31,16 +31,16 @@ func (s *states) group(takes []stint.Take) {
 	s.order, s.ends, s.parts = s.order[:0], s.ends[:0], s.parts[:0]
 	for i := range takes {
 		s.parts = append(s.parts, part{})
-		if !takes[i].Apart {
+		if !takes[i].Independent {
 			s.order = append(s.order, i)
 		}
 	}
 	s.ends = append(s.ends, len(s.order))
 	for _, lead := range s.leads {
-		if !takes[lead].Apart {
+		if !takes[lead].Independent {
 			continue
 		}
-		for i := range 1 + int(takes[lead].Leans) {
+		for i := range 1 + int(takes[lead].Borrows) {
 			s.order = append(s.order, lead+i)
 		}
 		s.ends = append(s.ends, len(s.order))
@@ -66,7 +66,7 @@ func (s *states) together(call *stint.Call, column int, group []int) {
 			continue
 		}
 		p := &s.parts[i]
-		if call.Takes[i].Leans > 0 && !p.result.Allowed {
+		if call.Takes[i].Borrows > 0 && !p.result.Allowed {
 			s.room(call.Takes, i, group)
 		}
 		pass = pass && (!p.asked || p.result.Allowed)
@@ -97,7 +97,7 @@ func (s *states) ask(call *stint.Call, column int, group []int) {
 			continue
 		}
 		p.asked = true
-		leaned = int(call.Takes[i].Leans)
+		leaned = int(call.Takes[i].Borrows)
 	}
 	for _, held := range []bool{false, true} {
 		for _, i := range group {
@@ -111,7 +111,7 @@ func (s *states) ask(call *stint.Call, column int, group []int) {
 		}
 		for _, i := range group {
 			fits := s.parts[s.first[i]].result.Allowed
-			for on := i + 1; on <= i+int(call.Takes[i].Leans); on++ {
+			for on := i + 1; on <= i+int(call.Takes[i].Borrows); on++ {
 				if p := &s.parts[s.first[on]]; fits {
 					p.owed += uint64(call.Takes[on].Cost)
 				} else {
@@ -130,7 +130,7 @@ func (s *states) room(takes []stint.Take, leader int, group []int) {
 		if s.first[i] != leader {
 			continue
 		}
-		for on := i + 1; on <= i+int(takes[i].Leans); on++ {
+		for on := i + 1; on <= i+int(takes[i].Borrows); on++ {
 			if d := &s.parts[s.first[on]].result; !d.Allowed {
 				over, retry = false, max(retry, d.RetryAfter)
 			}
@@ -157,11 +157,11 @@ func (s *states) conclude(call *stint.Call, i, column int, pass bool) {
 	default:
 		p.result = limit.Test(st, call.At, 0)
 	}
-	if call.Takes[i].Leans > 0 && !p.result.Allowed {
+	if call.Takes[i].Borrows > 0 && !p.result.Allowed {
 		p.result.RetryAfter = min(p.result.RetryAfter, tested.RetryAfter)
 	}
 	if pass && p.owed > 0 {
-		p.result = limit.Owe(st, call.At, p.owed)
+		p.result = limit.DebitCapped(st, call.At, p.owed)
 	}
 	delay := s.delay[column]
 	s.answer(call, i, column, p.result)

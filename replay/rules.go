@@ -80,7 +80,7 @@ func (d *rulesDecider) variants(r *rule.Rule, limit *stint.Limit) []*stint.Limit
 	limits := []*stint.Limit{limit}
 	for _, a := range d.compared {
 		other := spec
-		other.Hold = false
+		other.Reserve = false
 		if spec.Algorithm != a && spec.Algorithm != stint.Unlimited {
 			other = plainSpec(a, spec.Requests, length(&spec), 0)
 		}

@@ -48,7 +48,7 @@ func (s *shelf) forget(at stint.Instant, limits func(key uint32) []*stint.Limit)
 		key := s.logged[s.hand]
 		states := s.of(key)
 		for i, limit := range limits(key) {
-			if states[i].Log != nil && limit.Fresh(&states[i], at) {
+			if states[i].Log != nil && limit.Untouched(&states[i], at) {
 				states[i] = stint.State{}
 			}
 		}

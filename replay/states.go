@@ -121,9 +121,9 @@ func (s *states) gather(takes []stint.Take) error {
 		}
 		id := s.id(t)
 		first := i
-		if !t.Apart {
+		if !t.Independent {
 			for j := range i {
-				if s.ids[j] == id && !takes[j].Apart {
+				if s.ids[j] == id && !takes[j].Independent {
 					first = j
 					break
 				}
@@ -138,10 +138,10 @@ func (s *states) gather(takes []stint.Take) error {
 		}
 		s.leads = append(s.leads, i)
 		s.costs[first] += uint64(t.Cost)
-		if !t.Apart && t.Cost > 0 {
+		if !t.Independent && t.Cost > 0 {
 			s.last = max(s.last, first)
 		}
-		leaned = int(t.Leans)
+		leaned = int(t.Borrows)
 	}
 	if len(s.leads) < len(takes) {
 		s.group(takes)
@@ -173,7 +173,7 @@ func (s *states) decide(call *stint.Call, column int) {
 		k, st := s.at(i, column)
 		limit := k.limits[column]
 		switch {
-		case call.Takes[i].Apart:
+		case call.Takes[i].Independent:
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
 			s.reserve(k, i, column, &d)
@@ -193,7 +193,7 @@ func (s *states) decide(call *stint.Call, column int) {
 		k, st := s.at(i, column)
 		limit := k.limits[column]
 		switch denied := s.denied[i]>>column&1 != 0; {
-		case call.Takes[i].Apart || i == taken:
+		case call.Takes[i].Independent || i == taken:
 		case s.first[i] != i:
 			s.copyAnswer(call, i, column)
 		case s.costs[i] == 0: // only looked

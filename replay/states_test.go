@@ -68,11 +68,11 @@ func (c *columnsAsModel) spec(first, counts bool) stint.Spec {
 	spec := stint.Spec{Algorithm: algorithms[c.IntN(len(algorithms))], Requests: uint32(1 + c.IntN(6)), Per: time.Duration(1+c.IntN(60)) * time.Second}
 	switch spec.Algorithm {
 	case stint.TokenBucket:
-		spec.Hold, spec.Overdraw = first && counts, !counts && c.IntN(4) == 0
+		spec.Reserve, spec.Overdraw = first && counts, !counts && c.IntN(4) == 0
 	case stint.SlidingLog:
 		spec.CountDenied = !counts && c.IntN(3) == 0
 	case stint.SlidingWindow:
-		spec.StartFull = first && c.IntN(3) == 0
+		spec.StartUsedUp = first && c.IntN(3) == 0
 	case stint.LeakyBucket:
 		spec.Burst = uint32(c.IntN(4))
 	}
@@ -92,19 +92,19 @@ func (c *columnsAsModel) next() stint.Call {
 	leans, apart := c.IntN(2) == 0, c.IntN(4) == 0
 	for range 1 + c.IntN(3) {
 		t := c.take(c.IntN(3))
-		t.Apart = apart
+		t.Independent = apart
 		if t.Key != c.keys[0] || !leans {
 			call.Takes = append(call.Takes, t)
 			continue
 		}
-		t.Leans = uint8(1 + c.IntN(2))
-		if len(call.Takes) > 0 && call.Takes[0].Leans > 0 {
-			t.Leans = call.Takes[0].Leans // the same key leans alike
+		t.Borrows = uint8(1 + c.IntN(2))
+		if len(call.Takes) > 0 && call.Takes[0].Borrows > 0 {
+			t.Borrows = call.Takes[0].Borrows // the same key leans alike
 		}
 		call.Takes = append(call.Takes, t)
-		for i := range int(t.Leans) {
+		for i := range int(t.Borrows) {
 			on := c.take(3 + 2*i)
-			on.Cost, on.Apart = t.Cost, apart
+			on.Cost, on.Independent = t.Cost, apart
 			call.Takes = append(call.Takes, on)
 		}
 	}
@@ -147,7 +147,7 @@ func leanings(takes []stint.Take) int {
 	ways := map[uint8]bool{}
 	for i := range takes {
 		if takes[i].Key == "key0" {
-			ways[takes[i].Leans] = true
+			ways[takes[i].Borrows] = true
 		}
 	}
 	return len(ways)
@@ -174,18 +174,18 @@ func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) 
 		statuses[column] = []int{200, 401}[c.IntN(2)]
 		passed := true
 		for i := range takes {
-			passed = passed && (takes[i].Apart || results[column][i].Allowed)
+			passed = passed && (takes[i].Independent || results[column][i].Allowed)
 		}
 		after := stint.Call{At: c.at}
 		for i, t := range takes {
 			d := results[column][i]
-			if column > 0 && !t.Apart {
+			if column > 0 && !t.Independent {
 				t.Cost = sum(takes, i)
 			}
-			if c.states.kinds[t.Limit].answers == nil || t.Cost == 0 || !d.Allowed || !t.Apart && !passed {
+			if c.states.kinds[t.Limit].answers == nil || t.Cost == 0 || !d.Allowed || !t.Independent && !passed {
 				continue
 			}
-			t.Op, t.Undo, t.Apart = stint.Refund, &d, true
+			t.Op, t.Undo, t.Independent = stint.Refund, &d, true
 			if statuses[column] == 401 {
 				t.Op = stint.Settle
 			}

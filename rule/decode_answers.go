@@ -33,7 +33,7 @@ func (l *limit) readStatuses() {
 		return
 	}
 	l.readResponses(count)
-	l.spec.Hold = l.spec.Algorithm == stint.TokenBucket // the others can undo any take
+	l.spec.Reserve = l.spec.Algorithm == stint.TokenBucket // the others can undo any take
 	elements := v.OneOrList()
 	for _, element := range elements {
 		l.readStatus(element)

@@ -159,7 +159,7 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 			Given: l.name, Domain: f.domain.name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
-			Coordination: l.coordination, AfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == Gossip,
+			Coordination: l.coordination, KeptAfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == Gossip,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
 		}
 		f.defaults.serve(&l)

@@ -111,7 +111,7 @@ func (l *limit) words() strictyaml.Words {
 		"refill":            func(v strictyaml.Value) { l.choice(v, &l.spec.Step, "steady", "step") },
 		"align":             func(v strictyaml.Value) { l.choice(v, &l.spec.FromFirst, "epoch", "first") },
 		"blocks":            l.readBlocks,
-		"start":             func(v strictyaml.Value) { l.choice(v, &l.spec.StartFull, "empty", "full") },
+		"start":             l.readStart,
 		"min_interval":      l.duration(&l.spec.MinInterval),
 		"max_wait":          l.duration(&l.spec.MaxWait),
 		"count_denied":      func(v strictyaml.Value) { l.spec.CountDenied = v.Bool() },
@@ -178,6 +178,23 @@ func (l *limit) choice(v strictyaml.Value, second *bool, known ...string) {
 	i, ok := v.OneOf(known...)
 	*second = i == 1
 	l.wrong = l.wrong || !ok
+}
+
+func (l *limit) readStart(v strictyaml.Value) {
+	if renamed(v, map[string]string{"empty": "unused", "full": "used_up"}) {
+		l.wrong = true
+		return
+	}
+	l.choice(v, &l.spec.StartUsedUp, "unused", "used_up")
+}
+
+// renamed refuses a word that was called otherwise in earlier releases.
+func renamed(v strictyaml.Value, names map[string]string) bool {
+	name, old := names[v.Text()]
+	if old {
+		v.Fail(fmt.Sprintf("%s: %s is called %s now", v.Word(), v.Text(), name), fmt.Sprintf("write %s: %s", v.Word(), name))
+	}
+	return old
 }
 
 func (l *limit) readUnit(v strictyaml.Value) {

@@ -63,8 +63,11 @@ func (p *policy) words(words strictyaml.Words) {
 		p.cache = v.Count32("no keys are kept", "write how many keys a node may keep at most, such as 100000, or leave it out for as many as fit into memory")
 	}
 	words["after_loss"] = func(v strictyaml.Value) {
-		i, _ := v.OneOf("empty", "full")
-		p.afterLoss, p.startsFull = &v, i == 1
+		p.afterLoss = &v
+		if !renamed(v, map[string]string{"empty": "used_up", "full": "kept"}) {
+			i, _ := v.OneOf("used_up", "kept")
+			p.startsFull = i == 1
+		}
 	}
 }
 

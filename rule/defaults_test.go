@@ -23,10 +23,10 @@ func TestDefaultsOfModes(t *testing.T) {
 	if r := byName["api/heard"]; r.Nodes != 8 || !r.AskPeers {
 		t.Errorf("gossip: %d nodes, asks: %v", r.Nodes, r.AskPeers)
 	}
-	if r := byName["api/lent"]; !r.AfterLoss || r.Terms.Own != nil {
-		t.Errorf("leased: after a loss full: %v, own %v", r.AfterLoss, r.Terms.Own)
+	if r := byName["api/lent"]; !r.KeptAfterLoss || r.Terms.Own != nil {
+		t.Errorf("leased: after a loss kept: %v, own %v", r.KeptAfterLoss, r.Terms.Own)
 	}
-	if r := byName["api/part"]; r.Local == nil || r.Local.Most() != 6 {
+	if r := byName["api/part"]; r.Local == nil || r.Local.Capacity() != 6 {
 		t.Errorf("local: %v", r.Local)
 	}
 	if r := byName["api/user"]; r.AskPeers || r.Local != nil || r.Coordination != rule.Strict {

@@ -12,7 +12,7 @@ import (
 // agree works out the terms of a rule that has a name. A leased rule with a share divides its
 // limit.
 func (l *limit) agree(r *Rule) {
-	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), AfterLoss: r.AfterLoss, Keys: int(l.cache)}
+	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, Keys: int(l.cache)}
 	if l.elastic != nil {
 		r.Terms.Coordination = Strict // what it leans on comes later
 	}
@@ -35,9 +35,9 @@ func (l *limit) localLimit() *stint.Limit {
 		return nil
 	}
 	spec := l.limit.Spec()
-	spec.CarryDebt = false // nobody has a debt there
-	spec.StartFull = false // the share is all that one who starts anew gets
-	atOnce := l.part(l.limit.Most())
+	spec.CarryDebt = false   // nobody has a debt there
+	spec.StartUsedUp = false // the share is all that one who starts anew gets
+	atOnce := l.part(l.limit.Capacity())
 	switch {
 	case spec.Algorithm == stint.TokenBucket && !spec.Step, spec.Algorithm == stint.LeakyBucket:
 		spec.Requests, spec.Per = l.slower(spec.Requests, spec.Per)

@@ -21,7 +21,7 @@ func TestLocal(t *testing.T) {
 		{"{unit: minute, requests_per_unit: 600, soft: 50%}", "10%", 3, &stint.Spec{Requests: 20, Per: 60e9}},
 		{"{unit: day, requests_per_unit: 0}", "100%", 1, nil},
 		{"{unit: month, requests_per_unit: 100, time_zone: UTC}", "50%", 1, &stint.Spec{Requests: 50, Calendar: stint.Month}},
-		{"{per: 1m, requests: 100, algorithm: sliding_window, blocks: 6, start: full}", "100%", 4, &stint.Spec{
+		{"{per: 1m, requests: 100, algorithm: sliding_window, blocks: 6, start: used_up}", "100%", 4, &stint.Spec{
 			Algorithm: stint.SlidingWindow, Requests: 25, Per: 60e9, Blocks: 6,
 		}},
 		{"{per: 1m, requests: 100, algorithm: sliding_log, min_interval: 1s}", "50%", 5, &stint.Spec{
@@ -35,7 +35,7 @@ func TestLocal(t *testing.T) {
 			Algorithm: stint.TokenBucket, Requests: 1, Per: 428_572_000, Burst: 1,
 		}},
 		{"{per: 1s, requests: 600000, algorithm: token_bucket, burst: 40, count: responses, statuses: [401]}", "50%", 2, &stint.Spec{
-			Algorithm: stint.TokenBucket, Requests: 1429, Per: 10_003_000, Burst: 10, Hold: true,
+			Algorithm: stint.TokenBucket, Requests: 1429, Per: 10_003_000, Burst: 10, Reserve: true,
 		}},
 		{"{per: 366d, requests: 1, algorithm: token_bucket, burst: 9}", "99%", 1, nil},
 		{"{per: 1s, requests: 9, algorithm: token_bucket, burst: 9}", "10%", 1, nil},

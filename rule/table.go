@@ -174,10 +174,10 @@ type Rule struct {
 	// several servers, see AppendPlace; nil: the whole key does.
 	ShardBy []string
 
-	// Coordination is how the nodes agree. AfterLoss says that a key of a leased rule
-	// starts full, not empty, when the store lost what it knew.
-	Coordination Coordination
-	AfterLoss    bool
+	// Coordination is how the nodes agree. KeptAfterLoss says that a key of a leased rule
+	// starts unused, not used up, when the store lost what it knew.
+	Coordination  Coordination
+	KeptAfterLoss bool
 	// AskPeers says that all nodes are asked before a gossip rule decides.
 	AskPeers bool
 
@@ -249,7 +249,7 @@ func (r *Rule) Mode() Coordination {
 	case Leased:
 		fits = fits && r.Stored.Leasable()
 	case Eventual:
-		fits = fits && r.Stored.Summable()
+		fits = fits && r.Stored.Mergeable()
 	case Gossip:
 		fits = r.Stored.Algorithm() != stint.Unlimited
 	}

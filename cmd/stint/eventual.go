@@ -53,7 +53,7 @@ func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) 
 // spendableIn returns what one node may let pass in a time of which others do not hear. Of a
 // window that may be all of it on either side of an edge.
 func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
-	most, spec := r.Stored.Most(), r.Stored.Spec()
+	most, spec := r.Stored.Capacity(), r.Stored.Spec()
 	if spec.Algorithm == stint.FixedWindow {
 		n := 1 + math.Ceil(s.Seconds()/spec.Per.Seconds())
 		return float64(most) * n, fmt.Sprintf("(%d in each of %.0f windows)", most, n)

@@ -29,9 +29,9 @@ func leased(table *rule.Table) (all []audit.Finding) {
 		case r.Mode() != rule.Leased:
 			f.Text = "leased is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
-		case r.AfterLoss:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0), but %d once where the store loses what it knew; while the store is away nodes use up what they hold, %s", r.Stored.Most(), away)
-			f.Hint = "write after_loss: empty if nothing may"
+		case r.KeptAfterLoss:
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0), but %d once where the store loses what it knew; while the store is away nodes use up what they hold, %s", r.Stored.Capacity(), away)
+			f.Hint = "write after_loss: used_up if nothing may"
 		default:
 			f.Text = "leased: nothing passes beyond the limit (E = 0), also where the store loses what it knew; while the store is away nodes use up what they hold, " + away
 			f.Hint = "on_store_failure says what comes after that"
@@ -61,14 +61,14 @@ func divided(r *rule.Rule) string {
 	whole := r.Limit.Spec()
 	if whole.Algorithm == stint.FixedWindow {
 		return fmt.Sprintf("each of %s has %d in any %s to itself at all times, and the store %d for all of them; no request of more than %d passes",
-			count(int(r.Nodes), "node"), own.Most(), period(&whole), rest.Most(), max(own.Most(), rest.Most()))
+			count(int(r.Nodes), "node"), own.Capacity(), period(&whole), rest.Capacity(), max(own.Capacity(), rest.Capacity()))
 	}
 	each := func(l *stint.Limit) string {
 		s := l.Spec()
 		return strconv.FormatFloat(math.Floor(float64(s.Requests)*float64(whole.Per)/float64(s.Per)*100+1e-6)/100, 'f', -1, 64)
 	}
 	return fmt.Sprintf("each of %s has %d at once and %s in each %s to itself at all times, and the store %d and %s for all of them; no request of more than %d passes",
-		count(int(r.Nodes), "node"), own.Most(), each(own), period(&whole), rest.Most(), each(rest), max(own.Most(), rest.Most()))
+		count(int(r.Nodes), "node"), own.Capacity(), each(own), period(&whole), rest.Capacity(), each(rest), max(own.Capacity(), rest.Capacity()))
 }
 
 // whileAway says what may pass beyond each limit that falls back to a share of its
@@ -92,14 +92,14 @@ func extra(r *rule.Rule) string {
 		return fmt.Sprintf("nothing passes: %v of the limit is less than one request on each of %s", r.LocalShare, nodes)
 	}
 	plain, share := r.Limit.Spec(), r.Local.Spec()
-	atOnce := r.Local.Most() * int64(r.Nodes)
+	atOnce := r.Local.Capacity() * int64(r.Nodes)
 	beyond := fmt.Sprintf("%d in each %s", atOnce, period(&plain))
 	switch plain.Algorithm {
 	case stint.TokenBucket, stint.LeakyBucket:
 		rate := float64(share.Requests) * float64(r.Nodes) * float64(plain.Per) / float64(share.Per)
 		beyond = fmt.Sprintf("%d at once and %.0f in each %s", atOnce, math.Ceil(rate), period(&plain))
 	}
-	return fmt.Sprintf("at most %s pass beyond the limit, %d at once on each of %s", beyond, r.Local.Most(), nodes)
+	return fmt.Sprintf("at most %s pass beyond the limit, %d at once on each of %s", beyond, r.Local.Capacity(), nodes)
 }
 
 // period returns how long a limit's period is, without the parts that are zero.

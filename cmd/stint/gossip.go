@@ -54,5 +54,5 @@ func beyond(r *rule.Rule, interval time.Duration) string {
 // cutText returns what a part of a fleet lets pass beyond the others.
 func cutText(r *rule.Rule) string {
 	spec := r.Stored.Spec()
-	return fmt.Sprintf("(%d + %d per %s * T)", r.Stored.Most(), spec.Requests, period(&spec))
+	return fmt.Sprintf("(%d + %d per %s * T)", r.Stored.Capacity(), spec.Requests, period(&spec))
 }

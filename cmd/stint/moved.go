@@ -48,7 +48,7 @@ func mostOf(r *rule.Rule) int64 {
 		return 0
 	}
 	if r.Elastic != nil {
-		return max(r.Stored.Most(), r.Elastic.Cap.Most())
+		return max(r.Stored.Capacity(), r.Elastic.Cap.Capacity())
 	}
-	return r.Stored.Most()
+	return r.Stored.Capacity()
 }

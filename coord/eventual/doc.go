@@ -33,7 +33,7 @@
 // charges nothing more. A receipt is known for five minutes; where nothing came through for
 // longer than that, units may be charged twice. They are never lost while the process lives.
 //
-// Where the store cannot read the state of some key (see [stint.StateError]) nothing of a push
+// Where the store cannot read the state of some key (see [stint.CorruptState]) nothing of a push
 // is charged. It is divided then: what else was in it is pushed at once, that key again and
 // again until it is mended. Of a push and its parts only one is ever charged.
 package eventual

@@ -65,7 +65,7 @@ func (e *entry) useLocked(limit *stint.Limit) {
 // turnLocked brings the state to the numbers of a take.
 func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
 	if e.limit != limit {
-		limit.Carry(&e.state, e.limit, at)
+		limit.Migrate(&e.state, e.limit, at)
 		e.useLocked(limit)
 	}
 }
@@ -115,9 +115,9 @@ func (e *entry) noteLocked(units int64, at stint.Instant) {
 func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
 	at := e.home.now(now)
-	e.state = limit.Said(d)
+	e.state = limit.StateFromDecision(d)
 	if limit != e.limit {
-		e.limit.Carry(&e.state, limit, at)
+		e.limit.Migrate(&e.state, limit, at)
 	}
 	e.addLocked(e.late, e.lateAt)
 	e.addLocked(e.unsent, e.since)

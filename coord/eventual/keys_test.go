@@ -32,7 +32,7 @@ func TestLikeOneStore(t *testing.T) {
 					one := take(stint.Key(fmt.Sprint("key", i)), limits[i], uint32(r.IntN(4)*r.IntN(100)))
 
 					if i == 2 {
-						one.Apart, one.Key = true, "apart"
+						one.Independent, one.Key = true, "apart"
 					}
 					takes = append(takes, one)
 				}

@@ -183,7 +183,7 @@ func (n *Node) idle(e *entry, now stint.Instant) bool {
 		return false
 	}
 	defer e.mu.Unlock()
-	if e.dead || e.dirtyLocked() || !e.limit.Fresh(&e.state, e.home.now(now)) {
+	if e.dead || e.dirtyLocked() || !e.limit.Untouched(&e.state, e.home.now(now)) {
 		return false
 	}
 	e.dead = !e.used

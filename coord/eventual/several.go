@@ -105,14 +105,14 @@ func (g *group) look(e *entry, t *stint.Take, now stint.Instant) {
 	}
 	look := *t
 	partly.Look(&look)
-	look.Apart = true
+	look.Independent = true
 	g.read.Call.Takes = append(g.read.Call.Takes, look)
 	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})
 }
 
 // add adds a take; false if the store has to say what is wrong with it.
 func (g *group) add(e *entry, t *stint.Take) bool {
-	at := slices.IndexFunc(g.parts, func(p part) bool { return p.entry == e && !p.take.Apart && !t.Apart })
+	at := slices.IndexFunc(g.parts, func(p part) bool { return p.entry == e && !p.take.Independent && !t.Independent })
 	if at < 0 {
 		at = len(g.parts)
 		g.parts = append(g.parts, part{entry: e, take: t})
@@ -172,16 +172,16 @@ func (g *group) decideLocked(now stint.Instant) {
 			d := p.take.Limit.Test(&p.entry.state, at, p.cost)
 			p.fits = d.Allowed
 		}
-		pass = pass && (p.fits || p.take.Apart)
+		pass = pass && (p.fits || p.take.Independent)
 	}
 	for apart := range 2 { // the others first
 		for i := range g.parts {
 			p := &g.parts[i]
-			if p.take.Apart != (apart == 1) {
+			if p.take.Independent != (apart == 1) {
 				continue
 			}
 			var d stint.Decision
-			if pass || !p.fits || p.take.Apart {
+			if pass || !p.fits || p.take.Independent {
 				p.entry.applyLocked(p.take, p.cost, now, &d)
 			} else {
 				d = p.take.Limit.Test(&p.entry.state, p.entry.home.now(now), 0)

@@ -91,7 +91,7 @@ func TestDebt(t *testing.T) {
 					}
 				}
 				rate := float64(test.limit.Spec().Requests)
-				ideal := int64(rate*10) + test.limit.Most()
+				ideal := int64(rate*10) + test.limit.Capacity()
 				extra := passed - ideal
 				if bound := (nodes - 1) * test.most; extra > bound {
 					t.Errorf("%d passed, %d more than the limit, above %d", passed, extra, bound)

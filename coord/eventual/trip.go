@@ -137,7 +137,7 @@ func (n *Node) hear(trip *Trip, now stint.Instant) {
 // endRead ends looks at keys of a call. Where some cannot be read the store says so about the
 // call itself.
 func (n *Node) endRead(trip *Trip, now stint.Instant, err error) (Next, error) {
-	unread, some := errors.AsType[*stint.StateError](err)
+	unread, some := errors.AsType[*stint.CorruptState](err)
 	all := true
 	for i := range trip.items {
 		failed := err
@@ -209,7 +209,7 @@ func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
 			err = errDegraded
 		}
 	}
-	if unread, ok := errors.AsType[*stint.StateError](err); ok && !errors.Is(err, stint.ErrUnknown) {
+	if unread, ok := errors.AsType[*stint.CorruptState](err); ok && !errors.Is(err, stint.ErrUnknown) {
 		trip.home.failing.Store(0)
 		n.divide(trip, unread.Takes, now)
 		return

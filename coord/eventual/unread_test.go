@@ -30,7 +30,7 @@ func (g *garbled) set(bad string) { g.bad.Store(&bad) }
 
 // Decide is part of stint.Store.
 func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
-	unread := &stint.StateError{}
+	unread := &stint.CorruptState{}
 	if g.seen != nil {
 		g.seen(call.Takes)
 	}
@@ -142,7 +142,7 @@ func TestUnreadForgotten(t *testing.T) {
 		f.Decide(t, 0, take("bad", thousand, 0))
 		pass(250 * time.Millisecond)
 		call := stint.Call{Takes: []stint.Take{take("bad", thousand, 1)}}
-		unread, is := errors.AsType[*stint.StateError](f.Nodes[0].Decide(context.Background(), &call))
+		unread, is := errors.AsType[*stint.CorruptState](f.Nodes[0].Decide(context.Background(), &call))
 		if !is || !slices.Equal(unread.Takes, []int{0}) {
 			t.Errorf("%v", unread)
 		}
@@ -208,10 +208,10 @@ func TestResetBesideUnread(t *testing.T) {
 		f.Decide(t, 0, take("good", thousand, 5))
 		pass(150 * time.Millisecond)
 		f.Decide(t, 0, take("good", thousand, 3))
-		reset, bad := take("good", thousand, 0), stint.Take{Key: "bad", Limit: thousand, Cost: 1, Apart: true}
-		reset.Op, reset.Apart = stint.Reset, true
+		reset, bad := take("good", thousand, 0), stint.Take{Key: "bad", Limit: thousand, Cost: 1, Independent: true}
+		reset.Op, reset.Independent = stint.Reset, true
 		err := f.Nodes[0].Decide(context.Background(), &stint.Call{Takes: []stint.Take{bad, reset}})
-		if unread, is := errors.AsType[*stint.StateError](err); !is || !slices.Equal(unread.Takes, []int{0}) {
+		if unread, is := errors.AsType[*stint.CorruptState](err); !is || !slices.Equal(unread.Takes, []int{0}) {
 			t.Errorf("%v", err)
 		}
 		if n := f.Decide(t, 0, take("good", thousand, 0))[0].Remaining; n != 1000 {

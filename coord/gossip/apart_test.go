@@ -48,8 +48,8 @@ func TestPartitionStranger(t *testing.T) {
 		f.split(2, false)
 		f.run(4 * time.Second)
 		for i := range f.nodes {
-			if left := f.left(i, "a", limit); left < limit.Most() {
-				t.Errorf("%s: node %d believes that %d of %d are left after 4 idle seconds", name, i, left, limit.Most())
+			if left := f.left(i, "a", limit); left < limit.Capacity() {
+				t.Errorf("%s: node %d believes that %d of %d are left after 4 idle seconds", name, i, left, limit.Capacity())
 			}
 		}
 	}

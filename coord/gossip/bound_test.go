@@ -39,11 +39,11 @@ func TestOnce(t *testing.T) {
 		f.run(time.Second)
 		passed := f.flood(20*time.Second, time.Millisecond, []int{0, 1, 2, 3}, "hot", limit)
 		const rate, s = 100, 0.13
-		most := int64(limit.Most()) + 20*rate
+		most := int64(limit.Capacity()) + 20*rate
 		if limit == bucket {
 			most = 200 + 20*rate
 		}
-		extra := int64(3 * (float64(limit.Most()) + rate*s))
+		extra := int64(3 * (float64(limit.Capacity()) + rate*s))
 		if passed > most+extra {
 			t.Errorf("%s: %d passed in 20 s, at most %d and %d too many may", name, passed, most, extra)
 		}

@@ -59,7 +59,7 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), er
 		case was == nil:
 		case was.Coordination != stint.Gossip:
 			var used stint.State
-			t.Limit.Force(&used, now, uint64(t.Limit.Most()))
+			t.Limit.Force(&used, now, uint64(t.Limit.Capacity()))
 			next.read(t, t.Limit.Expiry(&used))
 		case old.until[was] > now:
 			next.read(t, old.until[was])
@@ -108,7 +108,7 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 			delete(sh.keys, id)
 			if units := e.part(peers, now); units > 0 && terms.Limit.Algorithm() == id.algorithm {
 				debits = append(debits, stint.Take{
-					Key: e.key, Place: e.place, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Apart: true, OnFailure: stint.Deny,
+					Key: e.key, Place: e.place, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Independent: true, OnFailure: stint.Deny,
 				})
 			}
 		}
@@ -160,7 +160,7 @@ func (s *Store) arrive(ctx context.Context, call *stint.Call) {
 			continue
 		}
 		d := &look.Results[0]
-		s.node.use(t, t.Limit.Most()-d.Remaining+d.Debt, now)
+		s.node.use(t, t.Limit.Capacity()-d.Remaining+d.Debt, now)
 	}
 }
 

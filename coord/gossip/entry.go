@@ -79,7 +79,7 @@ func (e *entry) use(l *stint.Limit) {
 	switch {
 	case s.Algorithm == stint.FixedWindow && !s.FromFirst && s.Calendar == stint.NoPeriod:
 		e.kind, e.per = window, s.Per.Microseconds()
-	case s.Algorithm == stint.TokenBucket && !s.Step && !s.Hold, s.Algorithm == stint.LeakyBucket:
+	case s.Algorithm == stint.TokenBucket && !s.Step && !s.Reserve, s.Algorithm == stint.LeakyBucket:
 		e.kind = bucket
 		e.rate = float64(s.Requests) / float64(s.Per.Microseconds())
 	}
@@ -92,9 +92,9 @@ func (e *entry) follow(l *stint.Limit, now stint.Instant) {
 	}
 	if !l.Same(e.limit) {
 		if e.base != nil {
-			l.Carry(e.base, e.limit, now)
+			l.Migrate(e.base, e.limit, now)
 		}
-		l.Carry(&e.state, e.limit, now)
+		l.Migrate(&e.state, e.limit, now)
 	}
 	e.use(l)
 }
@@ -134,7 +134,7 @@ func (e *entry) settle(now stint.Instant) {
 
 // roll notes what was not used in so many windows that are over.
 func (e *entry) roll(over int64, now stint.Instant) {
-	most := e.limit.Most()
+	most := e.limit.Capacity()
 	used := e.limit.Used(&e.state, e.at)
 	e.late = e.own.taken
 	if used < over*most { // more came back than was used
@@ -206,7 +206,7 @@ func (e *entry) gives(from, to stint.Instant) int64 {
 	case e.kind == bucket:
 		return int64(float64(to-from) * e.rate)
 	case e.kind == window:
-		return (int64(to)/e.per - int64(from)/e.per) * e.limit.Most()
+		return (int64(to)/e.per - int64(from)/e.per) * e.limit.Capacity()
 	}
 	return 0
 }
@@ -228,7 +228,7 @@ func (e *entry) reach(from stint.Instant) {
 // the key was idle since, and what comes back then was not used twice.
 func (e *entry) absorb(n uint64, since int64) uint64 {
 	if e.kind == other {
-		return n - min(n, uint64(e.limit.Most())) // nothing is owed for longer than a period
+		return n - min(n, uint64(e.limit.Capacity())) // nothing is owed for longer than a period
 	}
 	a := min(n, uint64(max(0, e.idle-since)))
 	e.idle -= int64(a)
@@ -255,7 +255,7 @@ func (e *entry) refund(n uint64, since int64, now stint.Instant) {
 // begin sees to it that there is a count of this node's own: another one than before the
 // key was as untouched for long, as others may have forgotten that.
 func (e *entry) begin(next uint64, now stint.Instant) {
-	if e.own.born == 0 || !e.dirty && e.own.taken > 0 && e.limit.Fresh(&e.state, now.Add(-margin)) {
+	if e.own.born == 0 || !e.dirty && e.own.taken > 0 && e.limit.Untouched(&e.state, now.Add(-margin)) {
 		e.own = count{born: next}
 		e.told, e.late = 0, 0
 	}

@@ -32,7 +32,7 @@ func (f *nodesOf) wrong(at int, l *stint.Limit) (n int) {
 		if err := f.list[at].Decide(&call, f.now); err != nil {
 			f.Fatal(err)
 		}
-		if call.Results[0].Remaining != l.Most()-int64(1+i%50) {
+		if call.Results[0].Remaining != l.Capacity()-int64(1+i%50) {
 			n++
 		}
 	}

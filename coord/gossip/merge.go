@@ -13,14 +13,14 @@ func (n *Node) merge(it *item, now stint.Instant) {
 	defer sh.mu.Unlock()
 	e := sh.keys[name{it.key, it.limit.Algorithm()}]
 	if e == nil {
-		if it.limit.Fresh(&it.state, now) {
+		if it.limit.Untouched(&it.state, now) {
 			return
 		}
 		e = n.heardOfLocked(sh, it.key, it.limit, now)
 	}
 	e.settle(now)
 	if !e.limit.Same(it.limit) {
-		e.limit.Carry(&it.state, it.limit, now)
+		e.limit.Migrate(&it.state, it.limit, now)
 	}
 	e.reach(it.from)
 	x := n.compare(e, it)

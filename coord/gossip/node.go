@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/fingerprint"
 	"stint/internal/together"
+	"stint/migrate"
 )
 
 // Where Options are silent.
@@ -105,7 +105,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	call.SizeResults()
 	joined := 0
 	for i := range call.Takes {
-		if !call.Takes[i].Apart {
+		if !call.Takes[i].Independent {
 			joined++
 		}
 	}
@@ -117,12 +117,12 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
 		switch {
-		case !t.Apart && joined > 1:
-		case t.Leans > 0: // apart, with what it leans on
+		case !t.Independent && joined > 1:
+		case t.Borrows > 0: // apart, with what it leans on
 			if err := n.together(call, i, now); err != nil {
 				return err
 			}
-			i += int(t.Leans)
+			i += int(t.Borrows)
 		default:
 			n.one(t, now, &call.Results[i])
 		}
@@ -131,7 +131,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 }
 
 // counts says whether anything of a limit has to be remembered.
-func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Most() > 0 }
+func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Capacity() > 0 }
 
 // one decides a take by itself.
 func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
@@ -176,7 +176,7 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 
 // apply does what a take asks for to a state under its limit.
 func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
-	r := carry.Record{State: *st, Limit: t.Limit}
+	r := migrate.Record{State: *st, Limit: t.Limit}
 	d := r.Apply(t.Op, t.Limit, now, uint64(t.Cost), t.Undo)
 	*st = r.State
 	return d
@@ -240,7 +240,7 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 			continue // nobody was told of it yet
 		}
 		rank := e.limit.Expiry(&e.state)
-		if rank > now && e.limit.Used(&e.state, now) >= e.limit.Most() {
+		if rank > now && e.limit.Used(&e.state, now) >= e.limit.Capacity() {
 			rank += stint.MaxInstant
 		}
 		if worst == nil || rank < least {
@@ -328,7 +328,7 @@ func (n *Node) holdLocked(p *together.Part[name], h *place, now stint.Instant) {
 	}
 	n.prepare(e, t.Limit, now)
 	e.follows(t)
-	p.Record, h.entry, h.before = carry.Record{State: e.state, Limit: t.Limit}, e, t.Limit.Used(&e.state, now)
+	p.Record, h.entry, h.before = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.Used(&e.state, now)
 }
 
 // counters are what Stats shows.

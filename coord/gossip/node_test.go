@@ -188,7 +188,7 @@ func TestTotals(t *testing.T) {
 		f.run(30 * time.Second)
 		for _, limit := range []*stint.Limit{day, slow} {
 			for key := range 5 {
-				want := limit.Most() - total[fmt.Sprint(key)+limit.Algorithm().String()]
+				want := limit.Capacity() - total[fmt.Sprint(key)+limit.Algorithm().String()]
 				for i := range f.nodes {
 					if got := f.left(i, stint.Key(fmt.Sprint(key)), limit); got != want {
 						t.Fatalf("seed %d, key %d, %v: node %d of %d believes %d are left, %d are", seed, key, limit.Algorithm(), i, len(f.nodes), got, want)

@@ -207,7 +207,7 @@ func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
 	defer sh.mu.Unlock()
 	for at, e := range sh.keys {
 		e.settle(now)
-		if !e.dirty && e.limit.Fresh(&e.state, now.Add(-margin*3/2)) {
+		if !e.dirty && e.limit.Untouched(&e.state, now.Add(-margin*3/2)) {
 			delete(sh.keys, at)
 			continue
 		}

@@ -90,7 +90,7 @@ func (w *writer) limit(l *stint.Limit) {
 	w.number(n)
 	s := l.Spec()
 	flags := uint64(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull, s.CarryDebt} {
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Reserve, s.StartUsedUp, s.CarryDebt} {
 		if set {
 			flags |= 1 << i
 		}
@@ -190,7 +190,7 @@ func (r *reader) limit() *stint.Limit {
 	s := stint.Spec{
 		Algorithm: stint.Algorithm(f[0]), Calendar: stint.Period(f[2]), Requests: uint32(f[3]), Burst: uint32(f[4]),
 		Blocks: int(f[5]), Per: time.Duration(f[6]), MaxWait: time.Duration(f[7]), MinInterval: time.Duration(f[8]),
-		Step: has(0), FromFirst: has(1), CountDenied: has(2), Overdraw: has(3), Hold: has(4), StartFull: has(5), CarryDebt: has(6),
+		Step: has(0), FromFirst: has(1), CountDenied: has(2), Overdraw: has(3), Reserve: has(4), StartUsedUp: has(5), CarryDebt: has(6),
 		RoundRate: true, // a node accepted it
 	}
 	if len(zone) > 0 {

@@ -37,7 +37,7 @@ var errOwes = errors.New("what was denied is owed, and the state of another key 
 func (w *work) owes(before int) bool {
 	return slices.ContainsFunc(w.parts[:before], func(p part) bool {
 		for i := range p.of {
-			if t := &p.call.Takes[i]; !t.Apart && debt(t) {
+			if t := &p.call.Takes[i]; !t.Independent && debt(t) {
 				return true
 			}
 		}
@@ -72,7 +72,7 @@ func (p *part) lasts() bool {
 		if !partly.Decided(&p.call, p.unread, i) {
 			continue
 		}
-		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Apart) {
+		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Independent) {
 			return true
 		}
 	}
@@ -92,7 +92,7 @@ func (p *part) charged(i int, what charged) bool {
 	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !partly.Decided(&p.call, p.unread, i) {
 		return false
 	}
-	if t.Apart {
+	if t.Independent {
 		return what.apart && p.call.Results[i].Allowed
 	}
 	return !p.undone && !p.denies() && (what.debts || !debt(t))
@@ -107,7 +107,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 	back, of := stint.Call{At: whole.At}, map[bucket]int{} // each take of back
 	key := func(i int) bucket {
 		t := &p.call.Takes[i]
-		return bucket{t.Key, t.Limit.Algorithm(), t.Apart}
+		return bucket{t.Key, t.Limit.Algorithm(), t.Independent}
 	}
 	for i := range p.of {
 		if !p.charged(i, what) {
@@ -117,7 +117,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 		if !known {
 			n = len(back.Takes)
 			t := p.call.Takes[i]
-			t.Op, t.Cost, t.Undo, t.Apart = stint.Refund, 0, &p.call.Results[i], true
+			t.Op, t.Cost, t.Undo, t.Independent = stint.Refund, 0, &p.call.Results[i], true
 			back.Takes = append(back.Takes, t)
 			of[key(i)] = n
 		}
@@ -149,7 +149,7 @@ func (w *work) finish(ctx context.Context, s *Store, last int) error {
 		var late stint.Call
 		var of []int
 		for _, n := range p.of {
-			if t := &w.whole.Takes[n]; t.Op != stint.Ask && !t.Apart {
+			if t := &w.whole.Takes[n]; t.Op != stint.Ask && !t.Independent {
 				late.Takes, of = append(late.Takes, *t), append(of, n)
 			}
 		}

@@ -38,7 +38,7 @@ type Stores struct {
 // settled or reset is done when all has passed.
 //
 // So no more ever passes than limits allow. Others may see units charged for the length of
-// a call that are then given back, and be denied meanwhile. Takes that are Apart are decided
+// a call that are then given back, and be denied meanwhile. Takes that are Independent are decided
 // by their own store, in the same step as its others.
 //
 // # Errors
@@ -47,7 +47,7 @@ type Stores struct {
 // something charged could not be given back, or cannot be. An answer that is Degraded
 // counts like any other.
 //
-// Where a store cannot read some states (see [stint.StateError]) all that is not decided as one
+// Where a store cannot read some states (see [stint.CorruptState]) all that is not decided as one
 // with these is decided all the same, and the error names the takes as the call does.
 type Store struct {
 	stores [steps]stint.Store
@@ -86,7 +86,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 		at := s.step(&call.Takes[i])
 		several = several || i > 0 && at != first
 		first = at
-		i += int(call.Takes[i].Leans)
+		i += int(call.Takes[i].Borrows)
 	}
 	if !several {
 		return s.stores[first].Decide(ctx, call)
@@ -109,8 +109,8 @@ func check(call *stint.Call) error {
 		t := &call.Takes[i]
 		for j := range i {
 			o := &call.Takes[j]
-			same := !t.Apart && !o.Apart && t.Key == o.Key && t.Limit.Algorithm() == o.Limit.Algorithm()
-			if same && (t.Op != stint.Ask || o.Op != stint.Ask || t.Leans != o.Leans || !t.Limit.Same(o.Limit)) {
+			same := !t.Independent && !o.Independent && t.Key == o.Key && t.Limit.Algorithm() == o.Limit.Algorithm()
+			if same && (t.Op != stint.Ask || o.Op != stint.Ask || t.Borrows != o.Borrows || !t.Limit.Same(o.Limit)) {
 				return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
 			}
 		}
@@ -120,7 +120,7 @@ func check(call *stint.Call) error {
 
 // step returns the step in which a take is decided that nobody leans on.
 func (s *Store) step(t *stint.Take) uint8 {
-	if t.Leans > 0 || int(t.Coordination) >= len(s.of) {
+	if t.Borrows > 0 || int(t.Coordination) >= len(s.of) {
 		return asks
 	}
 	return s.of[t.Coordination]
@@ -138,9 +138,9 @@ type work struct {
 // part is what one store is asked.
 type part struct {
 	call   stint.Call
-	of     []int             // which take of the whole each is
-	unread *stint.StateError // what was not decided; nil: all was
-	undone bool              // nothing that is not apart is charged any more, but debts
+	of     []int               // which take of the whole each is
+	unread *stint.CorruptState // what was not decided; nil: all was
+	undone bool                // nothing that is not apart is charged any more, but debts
 }
 
 func (s *Store) release(w *work) {
@@ -159,7 +159,7 @@ func (w *work) divide(s *Store, call *stint.Call) {
 	call.SizeResults()
 	for i := 0; i < len(call.Takes); i++ {
 		p := &w.parts[s.step(&call.Takes[i])]
-		for last := i + int(call.Takes[i].Leans); ; i++ {
+		for last := i + int(call.Takes[i].Borrows); ; i++ {
 			p.call.Takes, p.of = append(p.call.Takes, call.Takes[i]), append(p.of, i)
 			if i == last {
 				break
@@ -232,7 +232,7 @@ func (w *work) unread() error {
 // postpone makes a look of what can be done only when all has passed.
 func (p *part) postpone() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Apart {
+		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Independent {
 			partly.Look(t)
 		}
 	}
@@ -268,7 +268,7 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 // look makes looks of all that is not apart.
 func (p *part) look() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; !t.Apart {
+		if t := &p.call.Takes[i]; !t.Independent {
 			partly.Look(t)
 		}
 	}
@@ -277,7 +277,7 @@ func (p *part) look() {
 // lost says whether what is not apart was not decided.
 func (p *part) lost() bool {
 	for i := range p.call.Takes {
-		if !p.call.Takes[i].Apart && !partly.Decided(&p.call, p.unread, i) {
+		if !p.call.Takes[i].Independent && !partly.Decided(&p.call, p.unread, i) {
 			return true
 		}
 	}
@@ -287,7 +287,7 @@ func (p *part) lost() bool {
 // bar adds a take that denies all that is not apart, on the same server.
 func (p *part) bar() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; !t.Apart {
+		if t := &p.call.Takes[i]; !t.Independent {
 			b := bar
 			if b.Place = t.Place; b.Place == "" {
 				b.Place = t.Key
@@ -302,10 +302,10 @@ func (p *part) bar() {
 func (p *part) denies() bool {
 	for i := 0; i < len(p.of); i++ {
 		t := &p.call.Takes[i]
-		if !t.Apart && !p.call.Results[i].Allowed {
+		if !t.Independent && !p.call.Results[i].Allowed {
 			return true
 		}
-		i += int(t.Leans)
+		i += int(t.Borrows)
 	}
 	return false
 }

@@ -73,7 +73,7 @@ func take(mode stint.Coordination, cost uint32) stint.Take {
 }
 
 func apart(t stint.Take) stint.Take {
-	t.Apart = true
+	t.Independent = true
 	return t
 }
 
@@ -115,7 +115,7 @@ func TestAllOrNone(t *testing.T) {
 // What is leaned on is decided where the take is that leans, by the store that asks.
 func TestLeans(t *testing.T) {
 	s := newThree()
-	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Leans: 1, Coordination: stint.Eventual}
+	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Coordination: stint.Eventual}
 	pool := take(stint.Gossip, 2)
 	call := stint.Call{Takes: []stint.Take{own, pool, {Key: "b", Limit: five, Cost: 1, Coordination: stint.Gossip}}}
 	if err := s.joined.Decide(context.Background(), &call); err != nil {
@@ -161,7 +161,7 @@ func TestErrors(t *testing.T) {
 		{"the last", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 2), apart(take(stint.Gossip, 2))}, false, [3]int64{5, 5, 5}},
 		{"the first", func(s *three) { s.gossip.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, false, [3]int64{5, 5, 5}},
 		{"and so does giving back", func(s *three) { s.asks.fail, s.gossip.fail = asked(stint.Ask), asked(stint.Refund) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, true, [3]int64{5, 5, 3}},
-		{"after what lasts", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), {Key: "a", Limit: five, Cost: 1, Op: stint.Force, Apart: true, Coordination: stint.Gossip}}, true, [3]int64{5, 5, 4}},
+		{"after what lasts", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), {Key: "a", Limit: five, Cost: 1, Op: stint.Force, Independent: true, Coordination: stint.Gossip}}, true, [3]int64{5, 5, 4}},
 		{"what comes at the end", func(s *three) { s.gossip.fail = asked(stint.Force) }, []stint.Take{take(stint.Strict, 1), {Key: "b", Limit: five, Cost: 1, Op: stint.Force, Coordination: stint.Gossip}}, true, [3]int64{4, 5, 5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
 	e.take = *t
 	e.take.Key = e.key
 	e.take.Place = stint.Key(strings.Clone(string(t.Place)))
-	e.take.Cost, e.take.Apart, e.take.Loan = 0, true, nil
+	e.take.Cost, e.take.Independent, e.take.Loan = 0, true, nil
 	return e
 }
 
@@ -128,7 +128,7 @@ func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now 
 	}
 	*a = stint.Loan{
 		Node: n.id, Seq: e.seq, Epoch: e.epoch, Kept: clip(float64(e.held.Load().report())), Home: e.home,
-		Want: clip(want), AfterLoss: e.take.AfterLoss,
+		Want: clip(want), KeptAfterLoss: e.take.KeptAfterLoss,
 	}
 }
 

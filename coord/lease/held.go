@@ -129,7 +129,7 @@ const maxQuiet = time.Second
 // refuse answers a take that cannot pass, with a RetryAfter that is no earlier than the
 // store would say.
 func (q *quiet) refuse(cost uint32, now Moment, d *stint.Decision) bool {
-	most := q.limit.Most()
+	most := q.limit.Capacity()
 	if cost == 0 || cost < q.cost || int64(cost) > most/2 || now.reached(q.until) {
 		return false
 	}

@@ -84,7 +84,7 @@ type reserved struct {
 // leasable says whether units of a take's key can be lent, and this take be decided from
 // what was.
 func leasable(call *stint.Call, t *stint.Take) bool {
-	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Leans == 0 && !t.Live && t.Limit.Leasable()
+	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live && t.Limit.Leasable()
 }
 
 // Begin answers a call from what the node holds, where it can: then trip and wait are nil.
@@ -122,7 +122,7 @@ func (n *Node) busy(call *stint.Call) *entry {
 		return nil
 	}
 	t := &call.Takes[0]
-	if t.Coordination != stint.Leased || t.Op != stint.Ask || t.Leans != 0 || t.Live || t.Limit == nil {
+	if t.Coordination != stint.Leased || t.Op != stint.Ask || t.Borrows != 0 || t.Live || t.Limit == nil {
 		return nil
 	}
 	return n.keys.find(n.keys.print(t), t)
@@ -202,7 +202,7 @@ func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
 			trip.add(i, t, e)
 		case h != nil:
 			trip.own = append(trip.own, reserved{i, h, now})
-		case t.Apart:
+		case t.Independent:
 		default:
 			refused = true
 			trip.add(i, t, e)
@@ -220,7 +220,7 @@ func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
 // leanedOn says whether a take is leaned on by one before it.
 func leanedOn(call *stint.Call, i int) bool {
 	for j := range i {
-		if j+int(call.Takes[j].Leans) >= i {
+		if j+int(call.Takes[j].Borrows) >= i {
 			return true
 		}
 	}
@@ -278,7 +278,7 @@ func (n *Node) fly(trip *Trip, now Moment) {
 			continue
 		}
 		n.tally(t.Terms).asks.Add(1)
-		a.loan.AfterLoss = t.AfterLoss
+		a.loan.KeptAfterLoss = t.KeptAfterLoss
 		if a.entry != nil {
 			a.entry.missed.Add(uint64(t.Cost))
 			a.flies = n.tell(a.entry, &a.loan, t, now)
@@ -327,7 +327,7 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		if said == nil && trip.whole != nil {
 			trip.whole.Results[trip.of[i]] = results[i]
 		}
-		pass = pass && (t.Apart || said == nil && results[i].Allowed)
+		pass = pass && (t.Independent || said == nil && results[i].Allowed)
 		if a.entry != nil {
 			n.land(a, t, trip.begun, now, results, i, said)
 		}
@@ -365,7 +365,7 @@ func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.De
 // passes: all of it where the call failed.
 func (trip *Trip) conclude(pass, failed bool) {
 	for _, r := range trip.own {
-		if t := &trip.whole.Takes[r.take]; failed || !pass && !t.Apart {
+		if t := &trip.whole.Takes[r.take]; failed || !pass && !t.Independent {
 			r.held.giveBack(t.Cost)
 			r.held.show(r.held.now(), r.now, &trip.whole.Results[r.take])
 		}

@@ -336,8 +336,8 @@ func TestLargeComesHome(t *testing.T) {
 		if err := f.Store.Store.Decide(t.Context(), &look); err != nil {
 			t.Fatal(err)
 		}
-		if left := look.Results[0].Remaining; most < 100_000_000 || left != large.Most()-taken {
-			t.Errorf("%d were taken, and the node held up to %d: %d are left, want %d", taken, most, left, large.Most()-taken)
+		if left := look.Results[0].Remaining; most < 100_000_000 || left != large.Capacity()-taken {
+			t.Errorf("%d were taken, and the node held up to %d: %d are left, want %d", taken, most, left, large.Capacity()-taken)
 		}
 	})
 }

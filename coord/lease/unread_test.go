@@ -25,7 +25,7 @@ type garbled struct {
 
 // Decide is part of stint.Store.
 func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
-	well, bad := stint.Call{}, new(stint.StateError)
+	well, bad := stint.Call{}, new(stint.CorruptState)
 	var of []int
 	for i, t := range call.Takes {
 		if g.is.Load() && t.Key == "bad" {
@@ -68,7 +68,7 @@ func TestUnread(t *testing.T) {
 				}
 				call := stint.Call{Takes: []stint.Take{take("bad", fast, 1)}}
 				err := f.Nodes[0].Decide(context.Background(), &call)
-				if _, is := errors.AsType[*stint.StateError](err); err != nil && !is {
+				if _, is := errors.AsType[*stint.CorruptState](err); err != nil && !is {
 					t.Fatal(err)
 				}
 			}
@@ -92,7 +92,7 @@ func TestUnread(t *testing.T) {
 // TestUnreadWhole: where the store cannot read some state, what it was not asked for stands or
 // is given back with what it was decided as one with, and the error names takes as the call does.
 func TestUnreadWhole(t *testing.T) {
-	apart := func(t stint.Take) stint.Take { t.Apart = true; return t }
+	apart := func(t stint.Take) stint.Take { t.Independent = true; return t }
 	cold := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: fast, Cost: 3} }
 	held := take("held", fast, 2)
 	lost := errors.New("lost")
@@ -141,7 +141,7 @@ func TestUnreadWhole(t *testing.T) {
 					t.Errorf("%d are left of the other key, want %d", left, test.left)
 				}
 				for i := range call.Takes {
-					if said := (&stint.StateError{Takes: test.unread}); test.fail == nil && partly.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
+					if said := (&stint.CorruptState{Takes: test.unread}); test.fail == nil && partly.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
 						t.Errorf("take %d: %+v", i, call.Results[i])
 					}
 				}

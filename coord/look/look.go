@@ -76,7 +76,7 @@ const timeout = time.Second
 func At(ctx context.Context, s Store, t *stint.Take, now stint.Instant, here Here) *Holders {
 	h := &Holders{Nodes: []Node{}, Here: HereAnswer{name(here.Node), here.Units}}
 	if here.Own != nil {
-		h.Own = &Own{here.Own.Most(), here.Left}
+		h.Own = &Own{here.Own.Capacity(), here.Left}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -57,8 +57,8 @@ func (r *rule) emptyBefore(own *stint.Limit, now stint.Instant) stint.Instant {
 		return now
 	}
 	var untouched stint.State
-	r.own.Force(&untouched, r.empty, uint64(r.own.Most()))
-	if !r.own.Same(own) && (own.Most() > r.own.Most() || !r.own.Fresh(&untouched, now)) {
+	r.own.Force(&untouched, r.empty, uint64(r.own.Capacity()))
+	if !r.own.Same(own) && (own.Capacity() > r.own.Capacity() || !r.own.Untouched(&untouched, now)) {
 		return now
 	}
 	return r.empty
@@ -79,15 +79,15 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 		if r.own == nil {
 			delete(s.parts, key)
 		} else {
-			r.own.Carry(&p.state, was.own, now)
+			r.own.Migrate(&p.state, was.own, now)
 			over -= used(r.own, p, now)
-			r.own.Force(&p.state, now, uint64(max(0, r.own.Most()-was.own.Most())))
+			r.own.Force(&p.state, now, uint64(max(0, r.own.Capacity()-was.own.Capacity())))
 			p.rule, p.until = r, 0
 		}
 		if over > 0 {
 			charges = append(charges, stint.Take{
-				Key: key, Place: p.place, Limit: r.store, Cost: uint32(over), Op: stint.Force, Apart: true,
-				OnFailure: stint.Deny, Terms: r.terms, Coordination: r.terms.Coordination, AfterLoss: r.terms.AfterLoss,
+				Key: key, Place: p.place, Limit: r.store, Cost: uint32(over), Op: stint.Force, Independent: true,
+				OnFailure: stint.Deny, Terms: r.terms, Coordination: r.terms.Coordination, KeptAfterLoss: r.terms.KeptAfterLoss,
 			})
 		}
 	}
@@ -96,5 +96,5 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 
 // used returns the units of a part that are used, begun ones as whole.
 func used(own *stint.Limit, p *part, now stint.Instant) int64 {
-	return own.Most() - own.Test(&p.state, now, 0).Remaining
+	return own.Capacity() - own.Test(&p.state, now, 0).Remaining
 }

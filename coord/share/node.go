@@ -148,11 +148,11 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant) *Trip {
 // decides says whether take number i of a call may be charged to a part.
 func (r *rule) decides(call *stint.Call, i int) bool {
 	t := &call.Takes[i]
-	if r == nil || r.own == nil || call.At != 0 || t.Op != stint.Ask || t.Cost == 0 || t.Leans > 0 {
+	if r == nil || r.own == nil || call.At != 0 || t.Op != stint.Ask || t.Cost == 0 || t.Borrows > 0 {
 		return false
 	}
 	for j := range i {
-		if j+int(call.Takes[j].Leans) >= i {
+		if j+int(call.Takes[j].Borrows) >= i {
 			return false // it is leaned on
 		}
 	}
@@ -164,7 +164,7 @@ func (r *rule) decides(call *stint.Call, i int) bool {
 func (trip *Trip) add(i int, t *stint.Take, r *rule) {
 	asked := *t
 	if r != nil {
-		asked.Limit, asked.Coordination, asked.AfterLoss = r.store, r.terms.Coordination, r.terms.AfterLoss
+		asked.Limit, asked.Coordination, asked.KeptAfterLoss = r.store, r.terms.Coordination, r.terms.KeptAfterLoss
 	}
 	if r != nil && r.own != nil {
 		asked.OnFailure, asked.Local = stint.Deny, nil
@@ -187,7 +187,7 @@ func (n *Node) done(trip *Trip) {
 
 // spend charges a take to the part, and answers, if it fits.
 func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) bool {
-	if int64(t.Cost) > r.own.Most() {
+	if int64(t.Cost) > r.own.Capacity() {
 		return false
 	}
 	s := n.shard(t.Key)
@@ -207,7 +207,7 @@ func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decisio
 
 // giveBack gives back what was charged to a part, and answers.
 func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
-	*d = stint.Decision{Allowed: true, Limit: t.Limit.Most(), At: now}
+	*d = stint.Decision{Allowed: true, Limit: t.Limit.Capacity(), At: now}
 	s := n.shard(t.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,18 +233,18 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 	for i, of := range trip.of {
 		t, d := &trip.whole.Takes[of], &trip.whole.Results[of]
 		if failed || !partly.Decided(&trip.Call, unread, i) {
-			pass = pass && t.Apart
+			pass = pass && t.Independent
 			continue
 		}
 		*d = trip.Call.Results[i]
 		if r := trip.rules[i]; r != nil && r.own != nil {
 			n.join(r, t, now, d)
 		}
-		pass = pass && (t.Apart || d.Allowed)
+		pass = pass && (t.Independent || d.Allowed)
 	}
 	for _, i := range trip.own {
 		t := &trip.whole.Takes[i]
-		if pass || t.Apart && !failed {
+		if pass || t.Independent && !failed {
 			continue
 		}
 		back := *t
@@ -280,7 +280,7 @@ func (n *Node) join(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision
 	if d.Degraded {
 		d.Remaining = 0
 	}
-	d.Limit = t.Limit.Most()
+	d.Limit = t.Limit.Capacity()
 	d.Remaining = min(d.Limit, d.Remaining+own.Remaining)
 	if !d.Allowed {
 		d.RetryAfter = min(d.RetryAfter, max(own.RetryAfter, 1000))

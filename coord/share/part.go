@@ -35,8 +35,8 @@ func (s *shard) findLocked(r *rule, key stint.Key, now stint.Instant) (p *part, 
 	}
 	p = &part{rule: r}
 	empty := max(s.empty, r.empty)
-	r.own.Force(&p.state, empty, uint64(r.own.Most()))
-	if r.own.Fresh(&p.state, now) {
+	r.own.Force(&p.state, empty, uint64(r.own.Capacity()))
+	if r.own.Untouched(&p.state, now) {
 		p.state = stint.State{}
 	}
 	return p, false
@@ -58,7 +58,7 @@ func (s *shard) addLocked(p *part, t *stint.Take, most int, now stint.Instant) {
 // sweepLocked forgets parts of which nothing is used.
 func (s *shard) sweepLocked(now stint.Instant) {
 	for key, p := range s.parts {
-		if p.rule.own == nil || p.rule.own.Fresh(&p.state, now) {
+		if p.rule.own == nil || p.rule.own.Untouched(&p.state, now) {
 			delete(s.parts, key)
 		}
 	}
@@ -69,12 +69,12 @@ func (p *part) rest(now stint.Instant) int64 {
 	if p.until > now {
 		return p.left
 	}
-	return p.rule.store.Most()
+	return p.rule.store.Capacity()
 }
 
 // show answers a take that passed, or only looked, with the numbers of the part.
 func (p *part) show(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	*d = p.rule.own.Test(&p.state, now, 0)
-	d.Own, d.Limit = true, t.Limit.Most()
+	d.Own, d.Limit = true, t.Limit.Capacity()
 	d.Remaining = min(d.Limit, d.Remaining+p.rest(now))
 }

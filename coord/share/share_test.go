@@ -42,7 +42,7 @@ func (f *fixture) Decide(ctx context.Context, call *stint.Call) error {
 			continue
 		}
 		pass := call.Takes[i].Op != stint.Ask || call.Takes[i].Cost == 0
-		call.Results[i] = stint.Decision{Allowed: pass, Degraded: true, Limit: call.Takes[i].Limit.Most(), At: f.now}
+		call.Results[i] = stint.Decision{Allowed: pass, Degraded: true, Limit: call.Takes[i].Limit.Capacity(), At: f.now}
 		if !pass {
 			call.Results[i].RetryAfter = time.Second
 		}
@@ -194,7 +194,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("two calls of three passed, and %d of 90 are left", d.Remaining)
 	}
 	apart := ask(rule, "k", 1)
-	apart.Apart = true
+	apart.Independent = true
 	if got := f.decide(apart, other); !got[0].Allowed || !got[0].Own || got[1].Allowed {
 		t.Errorf("one that is apart: %+v", got)
 	}

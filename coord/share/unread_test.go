@@ -18,7 +18,7 @@ import (
 // given back with what it was decided as one with, and the error names takes as the call does.
 func TestUnread(t *testing.T) {
 	rule := divided(10)
-	apart := func(t stint.Take) stint.Take { t.Apart = true; return t }
+	apart := func(t stint.Take) stint.Take { t.Independent = true; return t }
 	other := func(key stint.Key) stint.Take {
 		return stint.Take{Key: key, Limit: stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour}), Cost: 1}
 	}

@@ -32,7 +32,7 @@ func (w *world) used(list []passage) int64 {
 		sum, last := int64(0), int64(0)
 		for _, p := range append(slices.Clip(list), passage{at: w.now}) {
 			now := int64(began.Add(p.at)) / per
-			sum = max(0, sum-w.Limit.Most()*(now-last)) + int64(p.cost)
+			sum = max(0, sum-w.Limit.Capacity()*(now-last)) + int64(p.cost)
 			last = now
 		}
 		return sum

@@ -16,9 +16,9 @@ import (
 // clock that runs fast refills too early.
 func (o *Options) Bound(r *Result) int64 {
 	spec := o.Limit.Spec()
-	one := o.Limit.Most() + units(&spec, r.Stale)
+	one := o.Limit.Capacity() + units(&spec, r.Stale)
 	if spec.Algorithm == stint.FixedWindow {
-		one = o.Limit.Most() * (1 + int64((r.Stale+spec.Per-1)/spec.Per))
+		one = o.Limit.Capacity() * (1 + int64((r.Stale+spec.Per-1)/spec.Per))
 	}
 	others := min(int64(o.Nodes-1)*one, r.Surge)
 	bound := others

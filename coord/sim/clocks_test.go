@@ -35,7 +35,7 @@ func TestClocksApart(t *testing.T) {
 			res := sim.Run(o)
 			most := right.Over
 			if spec.Algorithm == stint.FixedWindow {
-				most += 2 * o.Limit.Most()
+				most += 2 * o.Limit.Capacity()
 			}
 			t.Logf("%v %d per %v, clocks up to %v off: E %d, %d with clocks that agree; %d passed, %d; in one bucket %d",
 				spec.Algorithm, spec.Requests, spec.Per, apart, res.Over, right.Over, res.Admitted, right.Admitted, res.Central)

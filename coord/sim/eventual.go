@@ -190,7 +190,7 @@ func (n *deciding) send(trip *eventual.Trip, then func(next eventual.Next, err e
 	n.put(trip.Call, func(answer *letter, decided time.Duration, err error) {
 		var failed error
 		if err == nil && answer.unread != nil {
-			failed = &stint.StateError{Takes: answer.unread}
+			failed = &stint.CorruptState{Takes: answer.unread}
 		} else if err != nil {
 			trip.Call.Results = make([]stint.Decision, len(trip.Call.Takes))
 			for i := range trip.Call.Results {

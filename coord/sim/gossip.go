@@ -141,7 +141,7 @@ func (n *gossiping) ask(call *stint.Call) {
 func (n *gossiping) probed(p *probe, cost uint32) int {
 	call := stint.Call{Takes: []stint.Take{{Key: p.key, Limit: probeLimit, Cost: cost}}}
 	n.ask(&call)
-	return int(probeLimit.Most() - call.Results[0].Remaining)
+	return int(probeLimit.Capacity() - call.Results[0].Remaining)
 }
 
 // stale returns for how long this process has not heard what somebody else took of a key.

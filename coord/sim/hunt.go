@@ -115,7 +115,7 @@ func (h *hunt) flood() {
 		}
 		h.now += time.Duration(h.r.IntN(400)) * time.Microsecond
 	}
-	for cost := h.Limit.Most(); cost > 0; cost /= 2 {
+	for cost := h.Limit.Capacity(); cost > 0; cost /= 2 {
 		h.ask(other, cost)
 		h.now += time.Duration(h.r.IntN(3)) * time.Millisecond
 	}
@@ -123,5 +123,5 @@ func (h *hunt) flood() {
 		h.ask(other, 1)
 	}
 	spec := h.Limit.Spec()
-	h.now += pick(h.r, 0, time.Duration(float64(h.Limit.Most())/float64(spec.Requests)*float64(spec.Per)))
+	h.now += pick(h.r, 0, time.Duration(float64(h.Limit.Capacity())/float64(spec.Requests)*float64(spec.Per)))
 }

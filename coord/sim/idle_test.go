@@ -26,7 +26,7 @@ func TestIdle(t *testing.T) {
 				if most := o.Bound(&res); res.Over > most {
 					t.Errorf("E %d of %d in the history of seed %d: S %v, %d nodes, %+v, %+v, %+v", res.Over, most, o.Seed, res.Stale, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
 				}
-				if most := max(50, o.Limit.Most()) + res.Owed/5; mode == sim.Gossip && res.Imagined > most {
+				if most := max(50, o.Limit.Capacity()) + res.Owed/5; mode == sim.Gossip && res.Imagined > most {
 					t.Errorf("%d of %d units are imagined in the history of seed %d: %d nodes, %+v, %+v, %+v, looks %v", res.Imagined, res.Owed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults, o.Looks)
 				}
 				all.mu.Lock()

@@ -94,7 +94,7 @@ func overBucket(limit *stint.Limit, list []passage) (worst int64) {
 	spec := limit.Spec()
 	per, requests := uint64(spec.Per.Microseconds()), uint64(spec.Requests)
 	level, last := wide{}, time.Duration(0)
-	most := product(uint64(limit.Most()), per)
+	most := product(uint64(limit.Capacity()), per)
 	for _, p := range list {
 		level = level.less(product(uint64((p.at - last).Microseconds()), requests)).plus(product(uint64(p.cost), per))
 		last = p.at
@@ -111,9 +111,9 @@ func overWindows(limit *stint.Limit, list []passage) (worst int64) {
 	sum, last := int64(0), int64(0)
 	for _, p := range list {
 		if now := int64(began.Add(p.at)) / per; now != last {
-			sum = max(0, sum-limit.Most()*(now-last-1)) // those in which nothing passed
+			sum = max(0, sum-limit.Capacity()*(now-last-1)) // those in which nothing passed
 			last = now
-			sum -= limit.Most()
+			sum -= limit.Capacity()
 		}
 		sum += int64(p.cost)
 		worst = max(worst, sum)

@@ -25,7 +25,7 @@ func naive() sim.Ledger {
 		if a.Home > 0 {
 			limit.Refund(st, now, uint64(a.Home), nil)
 		}
-		most := uint64(limit.Most()) / stint.LeasePart
+		most := uint64(limit.Capacity()) / stint.LeasePart
 		if grant := min(uint64(a.Want), most, uint64(limit.Test(st, now, 0).Remaining)/4); grant >= 2 && d.Allowed {
 			limit.Take(st, now, grant)
 			a.Grant = uint32(grant)
@@ -128,7 +128,7 @@ func TestMutants(t *testing.T) {
 				}
 				o := sim.Hunt(seed, 1000)
 				row.change(&o)
-				if res := sim.Run(o); res.Over > int64(res.Strangers)*o.Limit.Most() {
+				if res := sim.Run(o); res.Over > int64(res.Strangers)*o.Limit.Capacity() {
 					caught++
 				}
 			}

@@ -72,11 +72,11 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 	pass := true
 	for i := range l.call.Takes {
 		t, bad := &l.call.Takes[i], slices.Contains(unread, i)
-		if !bad && !t.Apart && len(l.call.Takes) > 1 {
+		if !bad && !t.Independent && len(l.call.Takes) > 1 {
 			l.call.Results[i] = s.test(t, at)
 			pass = pass && l.call.Results[i].Allowed
 		}
-		pass = pass && (!bad || t.Apart)
+		pass = pass && (!bad || t.Independent)
 	}
 	for i := range l.call.Takes {
 		t := &l.call.Takes[i]
@@ -85,7 +85,7 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 			continue
 		}
 		st := s.state(t.Key)
-		if !pass && !t.Apart && l.call.Results[i].Allowed {
+		if !pass && !t.Independent && l.call.Results[i].Allowed {
 			look := stint.Take{Limit: t.Limit, Loan: t.Loan}
 			l.call.Results[i] = s.apply(&look, st, at)
 			continue

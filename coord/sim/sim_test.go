@@ -140,7 +140,7 @@ func TestWeather(t *testing.T) {
 		}
 		res := sim.Run(o)
 		all.add(&res)
-		if res.Over > int64(res.Strangers)*o.Limit.Most() {
+		if res.Over > int64(res.Strangers)*o.Limit.Capacity() {
 			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
 				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
 		}
@@ -170,7 +170,7 @@ func TestDivided(t *testing.T) {
 		res := sim.Run(o)
 		all.add(&res)
 		own.Add(int64(res.Own))
-		if res.Over > fast+int64(res.Strangers)*o.Limit.Most() {
+		if res.Over > fast+int64(res.Strangers)*o.Limit.Capacity() {
 			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v each, %+v, %+v",
 				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Share.Spec(), o.Network, o.Faults)
 		}

@@ -92,7 +92,7 @@ func adversary(o *Options, r *rand.Rand, takes int, ask func(Take)) {
 		t := Take{At: at, Node: node, Key: r.IntN(o.Keys), With: -1, Cost: 1}
 		switch r.IntN(30) {
 		case 0:
-			t.Cost = 1 + r.Uint32N(uint32(o.Limit.Most()))
+			t.Cost = 1 + r.Uint32N(uint32(o.Limit.Capacity()))
 		case 1, 2:
 			t.Cost = 1 + r.Uint32N(5)
 		case 3:
@@ -131,7 +131,7 @@ func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 	if spec.Algorithm == stint.TokenBucket {
 		spec.Burst = max(1, spec.Burst/parts)
 	}
-	if o.Share = stint.MustLimit(spec); o.Share.Most()*int64(o.Nodes) >= o.Limit.Most() {
+	if o.Share = stint.MustLimit(spec); o.Share.Capacity()*int64(o.Nodes) >= o.Limit.Capacity() {
 		o.Share = nil
 		return o, 0
 	}
@@ -142,7 +142,7 @@ func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 		switch {
 		case f.Kind != Drift || f.Rate <= 1:
 		case spec.Algorithm == stint.FixedWindow:
-			fast += o.Share.Most()
+			fast += o.Share.Capacity()
 		default:
 			fast += 1 + int64((f.Rate-1)*float64(spec.Requests)*float64(o.Length)/float64(spec.Per))
 		}

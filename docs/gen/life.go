@@ -82,7 +82,7 @@ var lives = []life{
 		{80 * time.Second, 2, "floor(4 * 40/60) = 2: 2 + 1 + 2 = 5"},
 		{125 * time.Second, 0, "now the second minute is the weighed one: floor(3 * 55/60) = 2"},
 	}},
-	{"sliding_window_full", perMinute(stint.Spec{Algorithm: stint.SlidingWindow, StartFull: true}), 240 * time.Second, []step{
+	{"sliding_window_full", perMinute(stint.Spec{Algorithm: stint.SlidingWindow, StartUsedUp: true}), 240 * time.Second, []step{
 		{15 * time.Second, 0, "nothing was asked for yet, and floor(5 * 45/60) = 3 count as taken"},
 		{15 * time.Second, 3, "no more than these two pass; what is denied is not remembered"},
 		{20 * time.Second, 2, "floor(5 * 40/60) = 3, and these two: from now on 5 stand in the minute before"},
@@ -133,7 +133,7 @@ const (
 // picture draws what remains over time, and the takes below.
 func (l life) picture() string {
 	c := newCanvas(lifeWidth, lifeHeight, "One bucket under "+l.name+": what remains over time")
-	most := l.limit().Most()
+	most := l.limit().Capacity()
 	x := func(at time.Duration) float64 {
 		return lifeLeft + (lifeRight-lifeLeft)*(at+lifeBefore).Seconds()/(l.span+lifeBefore).Seconds()
 	}
@@ -162,7 +162,7 @@ func (l life) picture() string {
 // twentieth of a second.
 func (l life) drawRemaining(c *canvas, x func(time.Duration) float64, y func(int64) float64) {
 	limit, state := l.limit(), stint.State{}
-	last := limit.Most()
+	last := limit.Capacity()
 	next := 0
 	var d strings.Builder
 	fmt.Fprintf(&d, "M%s %s", num(lifeLeft), num(y(last)))

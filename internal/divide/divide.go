@@ -24,16 +24,16 @@ import (
 func Limit(whole, share *stint.Limit, nodes uint32) (own, rest *stint.Limit) {
 	s := whole.Spec()
 	if s.Algorithm == stint.FixedWindow {
-		requests := int64(s.Requests) - int64(nodes)*share.Most()
+		requests := int64(s.Requests) - int64(nodes)*share.Capacity()
 		if requests <= 0 {
 			return nil, nil
 		}
 		s.Requests = uint32(requests)
-		own = stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(share.Most()), Per: longest(&s)})
+		own = stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(share.Capacity()), Per: longest(&s)})
 		return own, stint.MustLimit(s)
 	}
 	s.RoundRate = true // what is left of a rate that was accepted
-	burst := whole.Most() - int64(nodes)*share.Most()
+	burst := whole.Capacity() - int64(nodes)*share.Capacity()
 	if apart := apartBeside(&s, share, nodes); burst > 0 && apart > 0 {
 		n := (stint.MinPer + apart - 1) / apart // periods have a least length
 		s.Requests, s.Per, s.Burst = uint32(n), n*apart, uint32(burst)

@@ -45,8 +45,8 @@ func TestDivideBucket(t *testing.T) {
 			continue
 		}
 		divided++
-		if sum := int64(nodes)*own.Most() + rest.Most(); sum != whole.Most() {
-			t.Fatalf("%d at once of %d", sum, whole.Most())
+		if sum := int64(nodes)*own.Capacity() + rest.Capacity(); sum != whole.Capacity() {
+			t.Fatalf("%d at once of %d", sum, whole.Capacity())
 		}
 		given := big.NewRat(int64(whole.Spec().Requests), whole.Spec().Per.Microseconds())
 		parts := big.NewRat(int64(nodes), apart(own))

@@ -24,7 +24,7 @@ var (
 
 // policy makes a policy of a decision: after a remaining of -1 it is a refusal.
 func policy(name string, presets Presets, l *stint.Limit, remaining int64, wait time.Duration) Policy {
-	d := stint.Decision{Allowed: true, Limit: l.Most(), Remaining: remaining, ResetAfter: wait, At: at}
+	d := stint.Decision{Allowed: true, Limit: l.Capacity(), Remaining: remaining, ResetAfter: wait, At: at}
 	if remaining < 0 {
 		d.Allowed, d.Remaining, d.RetryAfter = false, 0, wait
 	}

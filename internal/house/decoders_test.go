@@ -44,7 +44,7 @@ var decoders = map[string]string{
 	"internal/token/jwks.go":               "a key set, of an address that the rules name, is at most 1 MiB",
 	"internal/token/fetch.go":              "a key set, of an address that the rules name, is at most 1 MiB",
 	"coord/gossip/members/key.go":          "a file of the operator",
-	"log.go":                               "a state, which a store of ours wrote",
+	"sliding_log.go":                       "a state, which a store of ours wrote",
 	"rule/catalog/source/ratelimiter4j.go": "files of the operator; imports over HTTP know no such format",
 	"rule/catalog/disk/encode.go":          "a file that this program wrote",
 	"rule/decode_http.go":                  "files of the operator",

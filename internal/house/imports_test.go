@@ -24,7 +24,7 @@ var layers = []layer{
 		"the vocabulary and the algorithms stand on the standard library alone",
 	},
 	{
-		[]string{"carry"},
+		[]string{"migrate"},
 		[]string{"."},
 		"what is used of a key is kept by pure functions of states and limits",
 	},
@@ -40,7 +40,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/together"},
-		[]string{".", "carry"},
+		[]string{".", "migrate"},
 		"what is charged together is records; where they are kept, stores know",
 	},
 	{
@@ -65,7 +65,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "coord", "coord/*", "guard"},
-		[]string{".", "carry", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "store/redis/fault", "internal/..."},
+		[]string{".", "migrate", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "store/redis/fault", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
@@ -85,7 +85,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/audit"},
-		[]string{".", "carry", "rule", "rule/action", "rule/denial", "internal/..."},
+		[]string{".", "migrate", "rule", "rule/action", "rule/denial", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{
@@ -188,7 +188,7 @@ var layers = []layer{
 }
 
 // forTests is what the tests of any package may import beside its layer.
-var forTests = []string{".", "carry", "store/memory", "store/storetest", "internal/..."}
+var forTests = []string{".", "migrate", "store/memory", "store/storetest", "internal/..."}
 
 // importDirection reports imports that point upwards or sideways, and packages
 // whose place nobody has decided.

@@ -12,7 +12,7 @@ import (
 
 // named is an error about takes, as a store says it.
 func named(takes ...int) error {
-	return fmt.Errorf("store: %w; %w", &stint.StateError{Takes: takes}, errHint)
+	return fmt.Errorf("store: %w; %w", &stint.CorruptState{Takes: takes}, errHint)
 }
 
 var errHint = errors.New("mend the key")
@@ -38,8 +38,8 @@ func TestSaid(t *testing.T) {
 
 // What is decided as one with a take that was not decided was not either.
 func TestDecided(t *testing.T) {
-	apart, leans := stint.Take{Apart: true}, stint.Take{Leans: 1}
-	apartLeans := stint.Take{Apart: true, Leans: 1}
+	apart, leans := stint.Take{Independent: true}, stint.Take{Borrows: 1}
+	apartLeans := stint.Take{Independent: true, Borrows: 1}
 	one := stint.Take{}
 	for _, test := range []struct {
 		takes  []stint.Take
@@ -57,9 +57,9 @@ func TestDecided(t *testing.T) {
 		{[]stint.Take{leans, one, one, apart}, []int{1}, []bool{false, false, false, true}},
 		{[]stint.Take{apartLeans, apart, apartLeans, apart}, []int{3}, []bool{true, true, false, false}},
 	} {
-		var said *stint.StateError
+		var said *stint.CorruptState
 		if test.unread != nil {
-			said = &stint.StateError{Takes: test.unread}
+			said = &stint.CorruptState{Takes: test.unread}
 		}
 		call := stint.Call{Takes: test.takes}
 		for i, want := range test.want {
@@ -114,7 +114,7 @@ func TestMuted(t *testing.T) {
 		{fmt.Errorf("%w: %w", stint.ErrUnknown, named(1)), false, true},
 	} {
 		got := partly.Muted(test.err)
-		_, names := errors.AsType[*stint.StateError](got)
+		_, names := errors.AsType[*stint.CorruptState](got)
 		if same := got == test.err; names || same != test.same || errors.Is(got, stint.ErrUnknown) != test.unknown { //nolint:errorlint // as it is
 			t.Errorf("%v: %v", test.err, got)
 		}

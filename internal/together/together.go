@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // Whole is the group of all takes of a call that are not apart.
@@ -31,17 +31,17 @@ type Part[K comparable] struct {
 	Name   K
 	Take   *stint.Take // the first of the key
 	Cost   uint64      // of all of them, but for what others ask of it that lean on it
-	Record carry.Record
+	Record migrate.Record
 	At     stint.Instant // to decide it at
 	Result stint.Decision
 
 	// Loan is what a node has to tell that may hold units of the key; nil: nothing. The caller
-	// has read it (see [carry.Record.Report]); Decide lends.
+	// has read it (see [migrate.Record.Report]); Decide lends.
 	Loan *stint.Loan
 
 	asked  bool   // by a take that leans on nothing and is not leaned on
 	leaned bool   // by another part
-	owed   uint64 // debited unasked, see stint.Take.Leans
+	owed   uint64 // debited unasked, see stint.Take.Borrows
 }
 
 // lean says that one part leans on another with so many units.
@@ -56,7 +56,7 @@ func (p *Part[K]) Charges() bool {
 		return true
 	}
 	l := p.Take.Limit
-	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Most()) || l.Spec().Overdraw)
+	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.Spec().Overdraw)
 }
 
 // Debits returns how many units a part may be charged, and whether it may be so where they do
@@ -82,9 +82,9 @@ func (w *Work[K]) Collect(c *stint.Call, group int) error {
 	leader, last := -1, -1 // who leans on the takes up to last
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		in := !t.Apart
+		in := !t.Independent
 		if group != Whole {
-			in = i >= group && i <= group+int(c.Takes[group].Leans)
+			in = i >= group && i <= group+int(c.Takes[group].Borrows)
 		}
 		if !in {
 			w.of = append(w.of, -1)
@@ -99,8 +99,8 @@ func (w *Work[K]) Collect(c *stint.Call, group int) error {
 		w.of = append(w.of, n)
 		if leaned {
 			w.leans = append(w.leans, lean{part: leader, on: n, cost: uint64(t.Cost)})
-		} else if t.Leans > 0 {
-			leader, last = n, i+int(t.Leans)
+		} else if t.Borrows > 0 {
+			leader, last = n, i+int(t.Borrows)
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (w *Work[K]) part(t *stint.Take, leaned bool) (int, bool) {
 		p.leaned = true // what it is asked for is seen when the others are
 		return n, true
 	}
-	p.asked = p.asked || t.Leans == 0
+	p.asked = p.asked || t.Borrows == 0
 	p.Cost += uint64(t.Cost)
 	return n, true
 }
@@ -133,7 +133,7 @@ func (w *Work[K]) Of(take int) int { return w.of[take] }
 
 // joins says whether another take of the same key may stand in the same call.
 func (p *Part[K]) joins(t *stint.Take) bool {
-	return p.Take.Op == stint.Ask && t.Op == stint.Ask && p.Take.Leans == t.Leans && p.Take.Limit.Same(t.Limit)
+	return p.Take.Op == stint.Ask && t.Op == stint.Ask && p.Take.Borrows == t.Borrows && p.Take.Limit.Same(t.Limit)
 }
 
 // Decide answers all parts: everything is done, or nothing. It says whether it was done;
@@ -174,7 +174,7 @@ func (p *Part[K]) conclude(pass bool) {
 	case p.Take.Op == stint.Ask && (pass || !p.Result.Allowed || l.Spec().Overdraw):
 		retry := p.Result.RetryAfter
 		p.Result = p.Record.Take(l, p.At, p.Cost)
-		if p.Take.Leans > 0 {
+		if p.Take.Borrows > 0 {
 			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
 		}
 	case pass:
@@ -201,7 +201,7 @@ func (w *Work[K]) lean() {
 		}
 	}
 	for i := range w.Parts {
-		if p := &w.Parts[i]; p.Take.Leans > 0 && !p.Result.Allowed {
+		if p := &w.Parts[i]; p.Take.Borrows > 0 && !p.Result.Allowed {
 			retry, room := w.room(i)
 			p.Result.Allowed, p.Result.Over = room, room
 			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
@@ -235,7 +235,7 @@ func (p *Part[K]) debit(pass bool) {
 		p.Result = p.Record.Take(l, p.At, p.Cost)
 	}
 	if pass && p.owed > 0 {
-		p.Result = p.Record.Owe(l, p.At, p.owed)
+		p.Result = p.Record.DebitCapped(l, p.At, p.owed)
 	}
 }
 

@@ -149,7 +149,7 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 	case "carry_debt":
 		spec.CarryDebt, err = strconv.ParseBool(value)
 	case "start":
-		spec.StartFull, err = either(value, "full", "empty")
+		spec.StartUsedUp, err = either(value, "used_up", "unused")
 	case "align":
 		spec.FromFirst, err = either(value, "first", "epoch")
 	default:

@@ -68,7 +68,7 @@ func (d *difference) numbers() {
 	case sameLimit(d.was, d.is):
 		d.add(Same, "%s (the same rate and burst in other words)", text)
 	default:
-		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Most()), float64(is.Most()))
+		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Capacity()), float64(is.Capacity()))
 		effect := direction(rates, once)
 		if effect == Other && rates == 1 && once == 1 {
 			span := longer(&a, &b)
@@ -142,7 +142,7 @@ func (d *difference) anew(entries []rule.Entry) {
 	if d.was.Limit.Algorithm() == stint.Unlimited || d.is.Limit.Algorithm() == stint.Unlimited {
 		return
 	}
-	most := d.is.Stored.Most()
+	most := d.is.Stored.Capacity()
 	switch {
 	case d.renamed(): // all counts of the domain begin anew, which is said once
 	case string(d.was.AppendKey(nil, entries)) != string(d.is.AppendKey(nil, entries)):
@@ -228,7 +228,7 @@ func (d *difference) failure() {
 	if d.was.AskPeers != d.is.AskPeers {
 		d.other(whyNodes, "gossip asks the others first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
 	}
-	d.flag("full where the store has lost what it knew", d.was.AfterLoss, d.is.AfterLoss, Looser)
+	d.flag("unused where the store has lost what it knew", d.was.KeptAfterLoss, d.is.KeptAfterLoss, Looser)
 }
 
 // keysOf says how many keys of a rule a node keeps.

@@ -101,10 +101,10 @@ func most(r *rule.Rule) int64 {
 		return stint.NoLimit
 	}
 	if r.Elastic != nil {
-		return max(r.Stored.Most(), r.Elastic.Cap.Most())
+		return max(r.Stored.Capacity(), r.Elastic.Cap.Capacity())
 	}
 	if r.Terms != nil && r.Terms.Own != nil { // a request is charged to one of the two
-		return max(r.Terms.Own.Most(), r.Terms.Rest.Most())
+		return max(r.Terms.Own.Capacity(), r.Terms.Rest.Capacity())
 	}
-	return r.Stored.Most()
+	return r.Stored.Capacity()
 }

@@ -56,7 +56,7 @@ func sameAnswers(a, b *rule.Rule) bool {
 
 // passes says whether all that a limit admits another admits as well.
 func passes(tight, loose stint.Spec) bool {
-	if loose.CountDenied || loose.MinInterval > 0 || loose.StartFull {
+	if loose.CountDenied || loose.MinInterval > 0 || loose.StartUsedUp {
 		return false // it denies for other reasons
 	}
 	switch loose.Algorithm {

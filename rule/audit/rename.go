@@ -120,7 +120,7 @@ func (k *renamedKey) comes(change *Change, is *rule.Rule) {
 		return
 	}
 	change.Effects = append(change.Effects, Anew)
-	change.Text += fmt.Sprintf("; the key %q takes the place of %q, and counts are kept by key: they begin anew, each has up to %d again, once", k.now, k.old, is.Stored.Most())
+	change.Text += fmt.Sprintf("; the key %q takes the place of %q, and counts are kept by key: they begin anew, each has up to %d again, once", k.now, k.old, is.Stored.Capacity())
 }
 
 // goes completes the change of a rule that is gone.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/duration"
+	"stint/migrate"
 	"stint/rule"
 )
 
@@ -15,7 +15,7 @@ import (
 // all or nobody.
 func waitAfter(was, is *rule.Rule) (time.Duration, bool) {
 	a, b := was.Stored, is.Stored
-	if sameNumbers(a, b) || a.Algorithm() != b.Algorithm() || a.Algorithm() == stint.Unlimited || a.Most() == 0 || b.Most() == 0 || is.Shadow {
+	if sameNumbers(a, b) || a.Algorithm() != b.Algorithm() || a.Algorithm() == stint.Unlimited || a.Capacity() == 0 || b.Capacity() == 0 || is.Shadow {
 		return 0, false
 	}
 	return longestWait(a, b), true
@@ -33,7 +33,7 @@ func waitText(wait time.Duration) string {
 // reservations.
 func sameNumbers(a, b *stint.Limit) bool {
 	s, t := a.Spec(), b.Spec()
-	s.CarryDebt, s.Hold = t.CarryDebt, t.Hold
+	s.CarryDebt, s.Reserve = t.CarryDebt, t.Reserve
 	l, err := stint.NewLimit(s)
 	return err == nil && l.Same(b)
 }
@@ -65,8 +65,8 @@ func longestWait(was, is *stint.Limit) (longest time.Duration) {
 }
 
 // usedUp returns the state of a key that has just taken all that a limit allows.
-func usedUp(l *stint.Limit, at stint.Instant) (r carry.Record) {
-	if s := l.Spec(); s.StartFull { // the first take of such a key writes down what it begins with
+func usedUp(l *stint.Limit, at stint.Instant) (r migrate.Record) {
+	if s := l.Spec(); s.StartUsedUp { // the first take of such a key writes down what it begins with
 		first := at.Add(-s.Per - s.Per/time.Duration(s.Blocks))
 		first = first.Add(r.Test(l, first, 1).RetryAfter)
 		r.Take(l, first, 1)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/duration"
+	"stint/migrate"
 	"stint/rule/audit"
 )
 
@@ -32,7 +32,7 @@ func TestCompareWaits(t *testing.T) {
 		"queue":                                      {"requests: 10, per: 1d, algorithm: leaky_bucket, burst: 9", "requests: 10, per: 1s, algorithm: leaky_bucket, burst: 9", "waits at most 100ms" + reset},
 		"log":                                        {"requests: 10, per: 1d, algorithm: sliding_log", "requests: 10, per: 1s, algorithm: sliding_log", "waits at most 1s" + reset},
 		"sliding window":                             {"requests: 10, per: 1d, algorithm: sliding_window", "requests: 10, per: 1s, algorithm: sliding_window", "waits at most 1.001s" + reset},
-		"sliding window whose untouched key is full": {"requests: 10, per: 1d, algorithm: sliding_window, start: full", "requests: 10, per: 1s, algorithm: sliding_window, start: full", "waits at most 1.001s" + reset},
+		"sliding window whose untouched key is full": {"requests: 10, per: 1d, algorithm: sliding_window, start: used_up", "requests: 10, per: 1s, algorithm: sliding_window, start: used_up", "waits at most 1.001s" + reset},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := audit.Compare(parse(t, "old.yaml", descriptors(limit("u", tt.old))), parse(t, "new.yaml", descriptors(limit("u", tt.now))))
@@ -104,8 +104,8 @@ func TestCompareWaitsEnough(t *testing.T) {
 		old, now := stint.MustLimit(was), stint.MustLimit(is)
 		for range 20 {
 			at := stint.At(time.Date(2026, 1, 1, 0, 0, random.IntN(30*86400), 1000*random.IntN(1e6), time.UTC))
-			var r carry.Record
-			r.Take(old, at, uint64(old.Most()))
+			var r migrate.Record
+			r.Take(old, at, uint64(old.Capacity()))
 			at = at.Add(time.Duration(random.Int64N(int64(was.Per))))
 			if d := r.Test(now, at, 1); !d.Allowed && d.RetryAfter > said {
 				t.Fatalf("%s\nwaits %v", got, d.RetryAfter)

@@ -94,7 +94,7 @@ func TestTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := got.limit.Spec()
-	if spec.Algorithm != stint.FixedWindow || spec.Per != time.Minute || spec.Requests != 100 || got.stored.Most() != 110 ||
+	if spec.Algorithm != stint.FixedWindow || spec.Per != time.Minute || spec.Requests != 100 || got.stored.Capacity() != 110 ||
 		!got.shadow || got.onStoreFailure != rule.Deny || got.soft != rule.Whole/10 {
 		t.Errorf("%+v, %+v", got, spec)
 	}

@@ -43,7 +43,7 @@ var foreignLimit = map[string]string{
 	"capacity": "write burst: with algorithm: token_bucket", "tokens": "write requests:, how many come back each per",
 	"bandwidth": "write requests: and per:; a list of limits under rate_limit decides several together",
 	"greedy":    "write refill: steady", "intervally": "write refill: step",
-	"initial_tokens": "a bucket starts full; only a sliding_window can begin used up, with start: full",
+	"initial_tokens": "a bucket starts full; only a sliding_window can begin used up, with start: used_up",
 	// Kong
 	"second": "write requests: N and unit: second", "minute": "write requests: N and unit: minute",
 	"hour": "write requests: N and unit: hour", "day": "write requests: N and unit: day",

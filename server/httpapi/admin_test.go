@@ -118,7 +118,7 @@ descriptors:
 		`{"name":"b/free","file":"b.yaml","line":6,"algorithm":"unlimited","shadow":false,"quota":false,"on_store_failure":"allow","coordination":"strict"},` +
 		`{"name":"b/month","file":"b.yaml","line":8,"algorithm":"fixed_window","requests":0,"per":"month","align":"epoch","time_zone":"Europe/Madrid","shadow":false,"quota":false,"replaces":["x"],"on_store_failure":"allow","coordination":"strict"},` +
 		`{"name":"b/queue","file":"b.yaml","line":10,"algorithm":"leaky_bucket","requests":5,"per":"7d","burst":0,"max_wait":"1500ms","shadow":false,"quota":false,"on_store_failure":"allow","coordination":"strict"},` +
-		`{"name":"b/blocks","file":"b.yaml","line":12,"algorithm":"sliding_window","requests":5,"per":"1d","blocks":24,"start":"empty","shadow":false,"quota":false,"on_store_failure":"allow","coordination":"strict"}]}]}` + "\n"
+		`{"name":"b/blocks","file":"b.yaml","line":12,"algorithm":"sliding_window","requests":5,"per":"1d","blocks":24,"start":"unused","shadow":false,"quota":false,"on_store_failure":"allow","coordination":"strict"}]}]}` + "\n"
 	status, answer, _ := call(t, handler, "GET", "/v1/limits", "")
 	if status != 200 || answer != fmt.Sprintf(want, table.Hash()) {
 		t.Errorf("status %d\n%swant\n"+want, status, answer, table.Hash())

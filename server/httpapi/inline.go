@@ -119,7 +119,7 @@ func (w *written) read(s *jsonbody.Scanner, field int) (f *envelope.Fault) {
 	case hasUnlimited:
 		w.unlimited, f = s.Truth()
 	case hasStart:
-		spec.StartFull, f = either(s, "empty", "full")
+		spec.StartUsedUp, f = either(s, "unused", "used_up")
 	case hasTimeZone:
 		spec.Zone, f = readZone(s)
 	}

@@ -111,9 +111,9 @@ func describe(l *stint.Limit) limitAnswer {
 	case stint.SlidingLog:
 		a.MinInterval = spanOrNone(s.MinInterval)
 	case stint.SlidingWindow:
-		a.Start = "empty"
-		if s.StartFull {
-			a.Start = "full"
+		a.Start = "unused"
+		if s.StartUsedUp {
+			a.Start = "used_up"
 		}
 	}
 	if s.Calendar != stint.NoPeriod {

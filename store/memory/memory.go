@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/clock"
 	"stint/internal/fingerprint"
 	"stint/internal/together"
+	"stint/migrate"
 )
 
 // DefaultBudget is how many bytes a store may use where Options are silent: room
@@ -171,7 +171,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	c.SizeResults()
 	joined := 0
 	for i := range c.Takes {
-		if !c.Takes[i].Apart {
+		if !c.Takes[i].Independent {
 			joined++
 		}
 	}
@@ -183,15 +183,15 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	}
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
-		if !t.Apart && joined > 1 {
+		if !t.Independent && joined > 1 {
 			continue
 		}
-		if t.Leans > 0 { // apart, with what it leans on
+		if t.Borrows > 0 { // apart, with what it leans on
 			if err := s.together(ctx, c, i, now); err != nil {
 				return err
 			}
 			ctx = context.Background()
-			i += int(t.Leans)
+			i += int(t.Borrows)
 			continue
 		}
 		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
@@ -270,7 +270,7 @@ func (s *Store) loan(t *stint.Take) *stint.Loan {
 }
 
 // lend does what apply does for a node that tells what it was lent, and lends it more.
-func (q *query) lend(r *carry.Record, at stint.Instant, e stint.Epoch) stint.Decision {
+func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.Decision {
 	r.Report(q.limit, at, q.loan, e)
 	d := q.apply(r, at)
 	r.Lend(q.limit, at, q.loan, q.cost, &d)
@@ -278,7 +278,7 @@ func (q *query) lend(r *carry.Record, at stint.Instant, e stint.Epoch) stint.Dec
 }
 
 // apply does the query's operation to a record as it is at a time.
-func (q *query) apply(r *carry.Record, at stint.Instant) stint.Decision {
+func (q *query) apply(r *migrate.Record, at stint.Instant) stint.Decision {
 	return r.Apply(q.op, q.limit, at, q.cost, q.undo)
 }
 
@@ -288,7 +288,7 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	if q.op == stint.Ask {
 		return q.limit.TakeWord(word, at, q.cost, d)
 	}
-	r := carry.Record{State: q.limit.Unpack(word), Limit: q.limit}
+	r := migrate.Record{State: q.limit.Unpack(word), Limit: q.limit}
 	*d = q.apply(&r, at)
 	return q.limit.Pack(&r.State)
 }
@@ -311,7 +311,7 @@ func late(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
 	if by <= 0 {
 		return
 	}
-	if !limit.Spec().Hold {
+	if !limit.Spec().Reserve {
 		d.At = now
 	}
 	if !d.Allowed && d.RetryAfter != stint.Never {

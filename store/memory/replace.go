@@ -240,7 +240,7 @@ func (s *Store) wasteful(t *table, now stint.Instant) bool {
 		}
 		limit := s.limits.of(word &^ busy)
 		st := limit.Unpack(word & stateMask)
-		if !limit.Fresh(&st, now) {
+		if !limit.Untouched(&st, now) {
 			live++
 		}
 	}

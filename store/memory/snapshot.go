@@ -232,7 +232,7 @@ func (e *encoder) state(c *keptCell) {
 // begin writes what each record of a state begins with; false for one that has
 // expired.
 func (e *encoder) begin(kind byte, fp uint64, limit *stint.Limit, st *stint.State) bool {
-	if limit.Fresh(st, e.now) {
+	if limit.Untouched(st, e.now) {
 		e.born = max(e.born, e.now)
 		return false
 	}
@@ -294,7 +294,7 @@ const (
 // in nanoseconds), and the name of the time zone with its length, "" for none.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Hold, s.StartFull, s.CarryDebt} {
+	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Reserve, s.StartUsedUp, s.CarryDebt} {
 		if set {
 			flags |= 1 << i
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/fingerprint"
+	"stint/migrate"
 )
 
 // Load returns a store with the states of a snapshot that WriteSnapshot wrote. The
@@ -172,7 +172,7 @@ func (d *decoder) limit() error {
 	s.Algorithm, flags, s.Calendar = stint.Algorithm(d.one()), d.one(), stint.Period(d.one())
 	s.Step, s.FromFirst = flags&flagStep != 0, flags&flagFromFirst != 0
 	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
-	s.Hold, s.StartFull = flags&flagHold != 0, flags&flagStartFull != 0
+	s.Reserve, s.StartUsedUp = flags&flagHold != 0, flags&flagStartFull != 0
 	s.CarryDebt = flags&flagCarryDebt != 0
 	var numbers [6]uint64
 	for i := range numbers {
@@ -235,7 +235,7 @@ func (d *decoder) state(kind byte) error {
 	// would otherwise use it up, and the last ones forget everybody.
 	shards := uint64(len(d.store.shards))
 	d.store.budget = int64(uint64(d.budget) / shards * (fp>>d.store.shift + 1))
-	if limit.Fresh(&st, d.now) {
+	if limit.Untouched(&st, d.now) {
 		d.store.counts.expired.Add(1)
 		d.born = d.now
 		return nil
@@ -294,7 +294,7 @@ func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stin
 	if _, there := sh.wide[fp]; there {
 		return false
 	}
-	s.keepLocked(sh, fp, &cell{Record: carry.Record{State: *st, Limit: limit}}, now)
+	s.keepLocked(sh, fp, &cell{Record: migrate.Record{State: *st, Limit: limit}}, now)
 	return true
 }
 

@@ -34,8 +34,8 @@ func kept(t testing.TB) (limits, changed []*stint.Limit) {
 		stint.Spec{Algorithm: stint.FixedWindow, Requests: 100, Calendar: stint.Day},
 		stint.Spec{Algorithm: stint.SlidingLog, Requests: 100, Per: time.Hour, MinInterval: time.Millisecond, CountDenied: true},
 		stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Overdraw: true},
-		stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Hold: true},
-		stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Hour, StartFull: true},
+		stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Reserve: true},
+		stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Hour, StartUsedUp: true},
 		stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Hour, Burst: 99, MaxWait: 30 * time.Minute},
 	)
 	for _, spec := range all {

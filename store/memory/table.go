@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // shard holds the keys whose fingerprints share their top bits. Takes on the table
@@ -194,13 +194,13 @@ func (s *Store) crowded(sh *shard, q *query, d *stint.Decision) outcome {
 	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
 }
 
-// renumber decides on a state that was written under other numbers, see carry.Record.
+// renumber decides on a state that was written under other numbers, see migrate.Record.
 func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *stint.Decision) outcome {
 	id := s.limits.id(q.limit)
 	if id == 0 {
 		return elsewhere // the map takes the state over
 	}
-	r := carry.Record{State: old.Unpack(word & stateMask), Limit: old}
+	r := migrate.Record{State: old.Unpack(word & stateMask), Limit: old}
 	*d = q.apply(&r, q.now)
 	if r.Limit == old {
 		id = word >> stateBits // it stays under the old ones

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"stint"
-	"stint/carry"
 	"stint/internal/together"
+	"stint/migrate"
 )
 
 // patience is how often a call tries to hold its keys by locking only the shards that it has
@@ -137,7 +137,7 @@ func (s *Store) hold(w *call, now stint.Instant, all bool) bool {
 // is done.
 func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	p, h := &w.Parts[part], &w.held[part]
-	r := carry.Record{Limit: p.Take.Limit}
+	r := migrate.Record{Limit: p.Take.Limit}
 	if h.word != untouched {
 		r.Limit = s.limits.of(h.word)
 		r.State = r.Limit.Unpack(h.word & stateMask)
@@ -156,7 +156,7 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 // moveLocked moves the state of a part from the slot that is held to the map.
 func (s *Store) moveLocked(h *place, p *together.Part[uint64], now stint.Instant) {
 	h.at = now
-	h.cell = &cell{Record: carry.Record{Limit: p.Take.Limit}}
+	h.cell = &cell{Record: migrate.Record{Limit: p.Take.Limit}}
 	if h.word == untouched {
 		h.at = since(since(now, h.sh.born), h.sh.table.Load().born)
 	} else {
@@ -179,7 +179,7 @@ func (s *Store) look(h *place, p *together.Part[uint64], all bool) {
 		h.slot, _ = h.sh.table.Load().find(p.Name)
 		h.id = s.number(limit, h.slot)
 	}
-	h.claim = all || limit.Most() != 0 && p.Charges() // else there is nothing to remember
+	h.claim = all || limit.Capacity() != 0 && p.Charges() // else there is nothing to remember
 	switch {
 	case h.slot != nil:
 		h.lock = all || h.id == 0 || h.slot.word.Load() == moved
@@ -287,7 +287,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 			p.At = since(now, h.sh.table.Load().born)
 		default:
 			known := s.limits.of(h.word)
-			p.Record = carry.Record{State: known.Unpack(h.word & stateMask), Limit: known}
+			p.Record = migrate.Record{State: known.Unpack(h.word & stateMask), Limit: known}
 		}
 		if p.Loan != nil {
 			p.Record.Report(p.Take.Limit, p.At, p.Loan, s.epoch)
@@ -311,7 +311,7 @@ func (s *Store) write(w *call, now stint.Instant) {
 }
 
 // written returns the word of a slot as the call leaves it.
-func (h *place) written(r *carry.Record, limit *stint.Limit) uint64 {
+func (h *place) written(r *migrate.Record, limit *stint.Limit) uint64 {
 	if r.Limit == nil {
 		return h.word // nobody has looked
 	}

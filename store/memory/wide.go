@@ -5,12 +5,12 @@ import (
 	"unsafe"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // cell is the state of a key that does not fit into one word.
 type cell struct {
-	carry.Record
+	migrate.Record
 	bytes int64 // what it was last counted as
 }
 
@@ -44,7 +44,7 @@ func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.I
 		s.keepLocked(sh, fp, c, now) // the table has it no more
 		return c, now
 	}
-	return &cell{Record: carry.Record{Limit: limit}}, since(since(now, sh.born), sh.table.Load().born)
+	return &cell{Record: migrate.Record{Limit: limit}}, since(since(now, sh.born), sh.table.Load().born)
 }
 
 // fromTableLocked takes over a state that the table holds, written when the limit
@@ -67,7 +67,7 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 			return nil
 		}
 		old := s.limits.of(word)
-		return &cell{Record: carry.Record{State: old.Unpack(word & stateMask), Limit: old}}
+		return &cell{Record: migrate.Record{State: old.Unpack(word & stateMask), Limit: old}}
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *Store) dropLocked(sh *shard, fp uint64, c *cell) {
 // dropExpiredLocked drops expired cells, looking at no more than most.
 func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
 	for fp, c := range sh.wide {
-		if c.Limit.Fresh(&c.State, now) {
+		if c.Limit.Untouched(&c.State, now) {
 			s.dropLocked(sh, fp, c)
 			s.counts.expired.Add(1)
 			sh.born = since(now, sh.born)

@@ -48,7 +48,7 @@ const (
 	modeDenied
 )
 
-// opOwe debits unasked, as stint.Limit.Owe does; it is no take's.
+// opOwe debits unasked, as stint.Limit.DebitCapped does; it is no take's.
 const opOwe = stint.Settle + 1
 
 // group is the parts from first up to the next group's.
@@ -71,7 +71,7 @@ type part struct {
 	epoch     string        // the name of the key of the epoch there
 	cold      bool          // this node has nothing of it, and quick.lua may decide it
 	cost      uint64
-	lends     uint8 // Take.Leans
+	lends     uint8 // Take.Borrows
 	held      bool  // others lean on it
 	asked     bool  // by a take that is not leaned on
 	leans     []lean
@@ -105,10 +105,10 @@ func (b *batch) clear() {
 func (b *batch) gather(s *Store, c *stint.Call) error {
 	b.at = c.At
 	b.of = slices.Grow(b.of, len(c.Takes))[:len(c.Takes)]
-	err := b.collect(s, c, func(i int) bool { return !c.Takes[i].Apart }, 0, len(c.Takes))
+	err := b.collect(s, c, func(i int) bool { return !c.Takes[i].Independent }, 0, len(c.Takes))
 	for i := 0; i < len(c.Takes) && err == nil; i++ {
-		if c.Takes[i].Apart {
-			last := i + int(c.Takes[i].Leans)
+		if c.Takes[i].Independent {
+			last := i + int(c.Takes[i].Borrows)
 			err = b.collect(s, c, func(int) bool { return true }, i, last+1)
 			i = last
 		}
@@ -133,8 +133,8 @@ func (b *batch) collect(s *Store, c *stint.Call, in func(int) bool, first, end i
 		b.of[i] = n
 		if leaned {
 			b.parts[leader].leans = append(b.parts[leader].leans, lean{n - g.first, uint64(t.Cost)})
-		} else if t.Leans > 0 {
-			leader, last = n, i+int(t.Leans)
+		} else if t.Borrows > 0 {
+			leader, last = n, i+int(t.Borrows)
 		}
 	}
 	if g.end = len(b.parts); g.end > g.first {
@@ -150,11 +150,11 @@ func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, erro
 		n++
 	}
 	if n == len(b.parts) {
-		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Leans})
+		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Borrows})
 		if t.Limit.Algorithm() != stint.Unlimited {
 			b.parts[n].name, b.parts[n].partition = s.name(t)
 		}
-	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Leans || !p.limit.Same(t.Limit) {
+	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Borrows || !p.limit.Same(t.Limit) {
 		return 0, stint.ErrMixedLimits
 	}
 	p := &b.parts[n]
@@ -458,7 +458,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 			next = next[loanFields:]
 		}
 		p.result = stint.Decision{
-			Allowed: n[0] == 1, Limit: p.limit.Most(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
+			Allowed: n[0] == 1, Limit: p.limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
 		}
 		p.writes = n[5] == 2

@@ -44,7 +44,7 @@ func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 			most = 24 * time.Hour
 		}
 		spec := limit.Spec()
-		spec.StartFull = false // with that, all before was used too
+		spec.StartUsedUp = false // with that, all before was used too
 		empty := stint.MustLimit(spec)
 		full := func(key string) time.Duration {
 			fresh := stint.Key(fmt.Sprint(key, i))

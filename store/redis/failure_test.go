@@ -63,7 +63,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 				{{Key: "a", Limit: forms[0], Cost: 1}},
 				{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "b", Limit: forms[0], Cost: 1}},
 				{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "a", Limit: forms[4], Cost: 1}},
-				{{Key: "a", Limit: forms[0], Cost: 1, Apart: true}, {Key: "b", Limit: forms[0], Cost: 1}},
+				{{Key: "a", Limit: forms[0], Cost: 1, Independent: true}, {Key: "b", Limit: forms[0], Cost: 1}},
 			} {
 				err := s.Decide(t.Context(), &stint.Call{Takes: takes})
 				var problem *redis.Error

@@ -58,7 +58,7 @@ func (f *forms) of(limit *stint.Limit) *form {
 
 func newForm(limit *stint.Limit) *form {
 	s := limit.Spec()
-	f := &form{limit: limit, wait: -1, calendar: s.Calendar != stint.NoPeriod, head: head(s), effects: s.CountDenied || s.StartFull}
+	f := &form{limit: limit, wait: -1, calendar: s.Calendar != stint.NoPeriod, head: head(s), effects: s.CountDenied || s.StartUsedUp}
 	f.kinds = kindsOf(f.head)
 	f.quick = newQuickForm(limit, f.head)
 	if s.Overdraw {
@@ -83,9 +83,9 @@ func head(s stint.Spec) string {
 	case stint.TokenBucket:
 		letter := "b"
 		switch {
-		case s.Hold && s.Step:
+		case s.Reserve && s.Step:
 			letter = "i"
-		case s.Hold:
+		case s.Reserve:
 			letter = "h"
 		case s.Step:
 			letter = "s"
@@ -97,7 +97,7 @@ func head(s stint.Spec) string {
 		return fmt.Sprintf("1l %d %d", s.Requests, per)
 	case stint.SlidingWindow:
 		letter := "k"
-		if s.StartFull {
+		if s.StartUsedUp {
 			letter = "m"
 		}
 		return fmt.Sprintf("1%s %d %d %d", letter, s.Requests, per, s.Blocks)

@@ -21,7 +21,7 @@ var probes = []stint.Take{
 }
 
 func probe(spec stint.Spec) stint.Take {
-	return stint.Take{Key: "?probe", Limit: stint.MustLimit(spec), Cost: 1, Apart: true}
+	return stint.Take{Key: "?probe", Limit: stint.MustLimit(spec), Cost: 1, Independent: true}
 }
 
 // Probe has the server decide takes of a key of its own, of a Cluster each primary, and keep
@@ -36,7 +36,7 @@ func (s *Store) probe(ctx context.Context, place stint.Key) error {
 		takes[i].Place = place
 	}
 	err := s.Decide(ctx, &stint.Call{Takes: takes})
-	if _, ok := errors.AsType[*stint.StateError](err); ok {
+	if _, ok := errors.AsType[*stint.CorruptState](err); ok {
 		return nil // somebody wrote into these keys
 	}
 	return err

@@ -18,14 +18,14 @@ import (
 var forms = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute, Step: true}),
-	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute, Hold: true}),
+	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute, Reserve: true}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Minute, Burst: 99}),
 	stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute}),
 	stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute, FromFirst: true}),
 	stint.MustLimit(stint.Spec{Requests: 100, Calendar: stint.Day}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 100, Per: time.Minute}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Minute, Blocks: 10}),
-	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Minute, Blocks: 10, StartFull: true}),
+	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Minute, Blocks: 10, StartUsedUp: true}),
 }
 
 func openIn(t testing.TB, server *redistest.Server, namespace string) *redis.Store {
@@ -300,7 +300,7 @@ func TestUnlimitedAsksNobody(t *testing.T) {
 	}
 	defer s.Close()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
-	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}, {Key: "b", Limit: limit, Cost: 1, Apart: true}}}
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}, {Key: "b", Limit: limit, Cost: 1, Independent: true}}}
 	if err := s.Decide(context.Background(), &call); err != nil || !call.Results[0].Allowed || call.Results[1].At == 0 {
 		t.Errorf("%+v %v", call.Results, err)
 	}
@@ -318,7 +318,7 @@ func TestAskedTwiceInVain(t *testing.T) {
 	server.Do("CONFIG", "SET", "maxmemory", "1")
 	err = s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{
 		{Key: "a", Limit: forms[6], Cost: 1},
-		{Key: "b", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1, Apart: true},
+		{Key: "b", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1, Independent: true},
 	}})
 	if err == nil || !strings.Contains(err.Error(), "OOM") || errors.Is(err, stint.ErrUnknown) {
 		t.Errorf("%v", err)

@@ -25,7 +25,7 @@ func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
 	b.number(int64(a.Kept))
 	b.number(int64(a.Home))
 	b.number(int64(a.Want))
-	if a.AfterLoss {
+	if a.KeptAfterLoss {
 		b.number(1)
 	} else {
 		b.number(0)

@@ -47,7 +47,7 @@ func TestEpochs(t *testing.T) {
 		{"it is emptied", func(s *redistest.Server) { s.Do("FLUSHALL") }, false, false, true, false},
 		{"somebody writes over the epoch", func(s *redistest.Server) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, true, false},
 		{"it starts again", (*redistest.Server).Restart, false, false, true, false},
-		{"it starts again, for a rule that starts full", (*redistest.Server).Restart, false, true, true, true},
+		{"it starts again, for a rule whose keys start unused", (*redistest.Server).Restart, false, true, true, true},
 		{"it is emptied, and a stranger comes first", func(s *redistest.Server) { s.Do("FLUSHALL") }, true, false, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestEpochs(t *testing.T) {
 			}
 			var next stint.Loan
 			redistest.Until(t, "the server answers", func() bool {
-				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Loan: &stint.Loan{AfterLoss: test.full}}}}
+				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Loan: &stint.Loan{KeptAfterLoss: test.full}}}}
 				if err := asked.Decide(context.Background(), &call); err != nil {
 					return false
 				}
@@ -101,7 +101,7 @@ func TestCold(t *testing.T) {
 		return a
 	}
 	// So that quick.lua is there.
-	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1, Apart: true}, stint.Take{Key: "y", Limit: lent, Cost: 1, Apart: true})
+	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1, Independent: true}, stint.Take{Key: "y", Limit: lent, Cost: 1, Independent: true})
 	first := ask("a") // tells the epoch
 	lend(t, s, "busy", stint.Loan{Node: 7, Seq: 1, Want: 10})
 	for _, test := range []struct {

@@ -67,7 +67,7 @@ func TestTravelTogether(t *testing.T) {
 			call := stint.Call{At: at}
 			for n := range 1 + r.IntN(3) {
 				which := r.IntN(len(limits))
-				take := stint.Take{Key: stint.Key(fmt.Sprint(which, " of ", r.IntN(3))), Limit: limits[which], Cost: uint32(r.IntN(3)), Apart: r.IntN(3) == 0}
+				take := stint.Take{Key: stint.Key(fmt.Sprint(which, " of ", r.IntN(3))), Limit: limits[which], Cost: uint32(r.IntN(3)), Independent: r.IntN(3) == 0}
 				if n == 0 && which == 2 && r.IntN(20) == 0 {
 					take.Limit = renumbered
 				}

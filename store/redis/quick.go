@@ -42,7 +42,7 @@ const (
 // newQuickForm returns the numbers of a limit, nil where quick.lua cannot decide it.
 func newQuickForm(limit *stint.Limit, head string) *quickForm {
 	s := limit.Spec()
-	if s.Step || s.Hold || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
+	if s.Step || s.Reserve || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
 		return nil
 	}
 	per, requests, wait, window := s.Per.Microseconds(), int64(s.Requests), int64(noWait), int64(0)
@@ -59,7 +59,7 @@ func newQuickForm(limit *stint.Limit, head string) *quickForm {
 		return nil
 	}
 	return &quickForm{
-		head: head + "|", place: strconv.Itoa(len(head) + 1), full: charge * limit.Most(), wait: wait,
+		head: head + "|", place: strconv.Itoa(len(head) + 1), full: charge * limit.Capacity(), wait: wait,
 		per: window, charge: uint64(charge),
 	}
 }
@@ -71,7 +71,7 @@ func (f *quickForm) early(st stint.State, now stint.Instant) bool {
 
 // units returns what a part takes, in the measure of its limit.
 func (p *part) units() int64 {
-	if p.cost > uint64(p.limit.Most()) {
+	if p.cost > uint64(p.limit.Capacity()) {
 		return maxUnits
 	}
 	return int64(p.cost * p.quick.charge)
@@ -267,7 +267,7 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 			return false
 		}
 		st := p.quick.state(p.word, b.found)
-		if p.quick.early(st, b.found) && p.cost <= uint64(p.limit.Most()) {
+		if p.quick.early(st, b.found) && p.cost <= uint64(p.limit.Capacity()) {
 			return false // which a look or a denied take corrects
 		}
 		p.result = p.limit.Take(&st, b.found, p.cost)

@@ -35,7 +35,7 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 		a := stint.Call{At: at}
 		for range 1 + r.IntN(4) {
 			a.Takes = append(a.Takes, stint.Take{
-				Key: stint.Key(fmt.Sprint("key", r.IntN(2))), Limit: limits[0], Cost: uint32(r.IntN(5)), Apart: r.IntN(3) == 0,
+				Key: stint.Key(fmt.Sprint("key", r.IntN(2))), Limit: limits[0], Cost: uint32(r.IntN(5)), Independent: r.IntN(3) == 0,
 			})
 			n := len(a.Takes) - 1
 			which := r.IntN(len(limits))

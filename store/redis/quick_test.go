@@ -23,9 +23,9 @@ func quickCall(r *rand.Rand, limits []*stint.Limit) stint.Call {
 	for range []int{1, 1, 1, 2, 3, 5}[r.IntN(6)] {
 		t := stint.Take{
 			Key: stint.Key(fmt.Sprint("key", r.IntN(4))), Limit: limits[r.IntN(len(limits))],
-			Cost: []uint32{0, 1, 1, 1, 2, 5, uint32(r.IntN(20)), stint.MaxCost}[r.IntN(8)], Apart: len(limits) == 1 && r.IntN(6) == 0, // with several, some may be left to another script, a moment later
+			Cost: []uint32{0, 1, 1, 1, 2, 5, uint32(r.IntN(20)), stint.MaxCost}[r.IntN(8)], Independent: len(limits) == 1 && r.IntN(6) == 0, // with several, some may be left to another script, a moment later
 		}
-		if t.Apart {
+		if t.Independent {
 			t.Key = "apart"
 		}
 		if r.IntN(30) == 0 {
@@ -202,7 +202,7 @@ func TestRenumbered(t *testing.T) {
 	six := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Per: time.Hour, Burst: 5})
 	two := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 10 * time.Millisecond, Burst: 1})
 	call := stint.Call{At: stint.At(time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)), Takes: []stint.Take{
-		{Key: "a", Limit: six, Cost: 5, Apart: true}, {Key: "a", Limit: two, Cost: 2, Apart: true}, {Key: "a", Limit: six, Apart: true},
+		{Key: "a", Limit: six, Cost: 5, Independent: true}, {Key: "a", Limit: two, Cost: 2, Independent: true}, {Key: "a", Limit: six, Independent: true},
 	}}
 	want := call
 	if err := errors.Join(s.Decide(t.Context(), &call), model.Decide(t.Context(), &want)); err != nil {

@@ -76,7 +76,7 @@ type Options struct {
 // it. Buckets and fixed windows are strings, sliding_log is a list, sliding_window a
 // hash of counts; the head of lua/*.lua says what is in them. Every state says by which
 // release's rules and under which numbers of its limit it was written. When the numbers
-// change it is carried over by what is charged first under the new ones, see carry.Record.
+// change it is carried over by what is charged first under the new ones, see migrate.Record.
 //
 // A key expires when its state is as if never touched, and 10 to 15 seconds later so that a
 // server's clock that is set back gives nothing out again; an hour later where Call.At
@@ -99,7 +99,7 @@ type Options struct {
 //     somebody may be denied who would have passed had they asked later. A place in a
 //     leaky_bucket that others queued behind meanwhile stays taken.
 //
-// Takes that lean on others (see stint.Take.Leans) in another partition ask them in a
+// Takes that lean on others (see stint.Take.Borrows) in another partition ask them in a
 // round trip of their own, and what they owe, like all that is forced, given back, settled
 // or reset, follows after everything else has passed. If the connection is lost between
 // two steps the error wraps stint.ErrUnknown. The decisions of one call carry the times of
@@ -117,7 +117,7 @@ type Options struct {
 //
 // # When it fails
 //
-// A [stint.StateError] names takes whose keys hold what is no state of this release: all that is
+// A [stint.CorruptState] names takes whose keys hold what is no state of this release: all that is
 // not decided as one with them was. Any other error means that the call was not decided. It wraps [stint.ErrUnknown] where the
 // answer was lost on its way, so that nobody knows whether the call was charged; it was
 // not otherwise. Nothing is ever asked twice for that. A Store connects when it is first

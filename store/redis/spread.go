@@ -266,7 +266,7 @@ func (w *spread) deny(ctx context.Context) error {
 			list = append(list, errand{part: i, op: p.op, cost: p.cost, undo: p.undo})
 		case w.over[i]: // it would have passed: its own state, unchanged
 			p.result.RetryAfter = 0
-			if p.limit.Spec().Hold { // a denied test told a later reset
+			if p.limit.Spec().Reserve { // a denied test told a later reset
 				list = append(list, errand{part: i})
 			}
 		case !p.result.Allowed && (overdraw || p.effects || p.writes), overdraw && !p.held:
@@ -343,7 +343,7 @@ func (w *spread) send(ctx context.Context, m mode, errands []*errand) {
 		q := part{form: p.form, name: p.name, partition: p.partition, op: e.op, cost: e.cost, undo: e.undo, asked: true}
 		q.loan, q.known, q.epoch = p.loan, p.known, p.epoch
 		if p.loan != nil && p.op == stint.Ask && m != modeTest { // told already, but the server may be another one by now
-			e.look = stint.Loan{AfterLoss: p.loan.AfterLoss}
+			e.look = stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}
 			q.loan, q.known = &e.look, max(p.known, p.loan.Began)
 		}
 		b.parts = append(b.parts, q)

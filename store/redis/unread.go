@@ -52,6 +52,6 @@ func (b *batch) unreadable() error {
 	word, _, _ := strings.Cut(p.unread, " ")
 	return &Error{
 		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: fault.Hint(word),
-		Err: &stint.StateError{Takes: takes},
+		Err: &stint.CorruptState{Takes: takes},
 	}
 }

@@ -50,23 +50,23 @@ func TestUnread(t *testing.T) {
 			server.Do("DEL", name)
 			server.Do(words...)
 			one := stint.Call{Takes: []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}}
-			if _, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &one)); !is {
+			if _, is := errors.AsType[*stint.CorruptState](s.Decide(t.Context(), &one)); !is {
 				t.Errorf("%s of %s alone is not named", what, name)
 			}
 			two := stint.Call{Takes: []stint.Take{{Key: "never", Limit: limit, Cost: 1}, {Key: "bad", Limit: limit, Cost: 1}}}
-			if unread, is := errors.AsType[*stint.StateError](s.Decide(t.Context(), &two)); !is || !slices.Equal(unread.Takes, []int{1}) {
+			if unread, is := errors.AsType[*stint.CorruptState](s.Decide(t.Context(), &two)); !is || !slices.Equal(unread.Takes, []int{1}) {
 				t.Errorf("%s of %s with another is not named", what, name)
 			}
 			before := takeAt(t, s, noon, "good", limit, 0).Remaining
 			call := stint.Call{At: noon, Takes: []stint.Take{
-				{Key: "good", Limit: limit, Cost: 1, Apart: true},
+				{Key: "good", Limit: limit, Cost: 1, Independent: true},
 				{Key: "alone", Limit: limit, Cost: 1},
 				{Key: "bad", Limit: limit, Cost: 1},
-				{Key: "bad", Limit: limit, Cost: 1, Apart: true},
-				{Key: "good", Limit: limit, Cost: 1, Apart: true},
+				{Key: "bad", Limit: limit, Cost: 1, Independent: true},
+				{Key: "good", Limit: limit, Cost: 1, Independent: true},
 			}}
 			err := s.Decide(t.Context(), &call)
-			unread, is := errors.AsType[*stint.StateError](err)
+			unread, is := errors.AsType[*stint.CorruptState](err)
 			if !is || !slices.Equal(unread.Takes, []int{2, 3}) || errors.Is(err, stint.ErrUnknown) {
 				t.Fatalf("%s of %s: %v, want that takes 2 and 3 cannot be read", what, name, err)
 			}
@@ -94,7 +94,7 @@ func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
 	s, limit := openCluster(t, cluster), forms[0]
 	takes := []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}
 	for i := range 8 {
-		takes = append(takes, stint.Take{Key: stint.Key(fmt.Sprint("good", i)), Limit: limit, Cost: 1}, stint.Take{Key: stint.Key(fmt.Sprint("apart", i)), Limit: limit, Cost: 1, Apart: true})
+		takes = append(takes, stint.Take{Key: stint.Key(fmt.Sprint("good", i)), Limit: limit, Cost: 1}, stint.Take{Key: stint.Key(fmt.Sprint("apart", i)), Limit: limit, Cost: 1, Independent: true})
 	}
 	decideAt(t, s, noon, takes...)
 	for _, server := range cluster.Primaries() {
@@ -105,7 +105,7 @@ func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
 	}
 	call := stint.Call{At: noon, Takes: takes}
 	err := s.Decide(t.Context(), &call)
-	unread, is := errors.AsType[*stint.StateError](err)
+	unread, is := errors.AsType[*stint.CorruptState](err)
 	if !is || !slices.Equal(unread.Takes, []int{0}) || errors.Is(err, stint.ErrUnknown) {
 		t.Fatalf("%v, want that take 0 cannot be read", err)
 	}

@@ -96,7 +96,7 @@ var limits = func() (all []*stint.Limit) {
 		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 12},
 		{Algorithm: stint.TokenBucket, Requests: 60, Per: time.Minute, Burst: 3, Step: true},
 		{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Second, Step: true, Burst: 9},
-		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Hold: true},
+		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Reserve: true},
 		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Overdraw: true},
 		{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 3},
 		{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 3, MaxWait: 100 * time.Millisecond},
@@ -108,7 +108,7 @@ var limits = func() (all []*stint.Limit) {
 		{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Second, CountDenied: true},
 		{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second},
 		{Algorithm: stint.SlidingWindow, Requests: 20, Per: 2 * time.Second, Blocks: 10},
-		{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second, StartFull: true},
+		{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second, StartUsedUp: true},
 		{Algorithm: stint.Unlimited},
 		{Algorithm: stint.TokenBucket, Per: time.Second},
 	} {
@@ -186,7 +186,7 @@ func (h *history) next() []stint.Take {
 		takes[i] = h.take(i)
 	}
 	if len(takes) > 1 && takes[0].Op == stint.Ask && takes[1].Op == stint.Ask && h.IntN(8) == 0 {
-		takes[0].Leans, takes[1].Apart = 1, takes[0].Apart
+		takes[0].Borrows, takes[1].Independent = 1, takes[0].Independent
 	}
 	h.last = takes
 	return takes
@@ -208,7 +208,7 @@ func (h *history) take(i int) stint.Take {
 	case 2:
 		t.Op = stint.Reset
 	case 3, 4, 5:
-		t.Key, t.Apart = "apart", true
+		t.Key, t.Independent = "apart", true
 	case 6:
 		t.Live = true
 	}
@@ -221,7 +221,7 @@ func (h *history) note(takes []stint.Take, results []stint.Decision) {
 		return
 	}
 	for i, t := range takes {
-		if t.Op == stint.Ask && t.Cost > 0 && t.Leans == 0 && !results[i].Over {
+		if t.Op == stint.Ask && t.Cost > 0 && t.Borrows == 0 && !results[i].Over {
 			d := results[i]
 			t.Op, t.Undo = []stint.Op{stint.Refund, stint.Settle}[h.IntN(2)], &d
 			h.undo = append(h.undo, t)

@@ -56,7 +56,7 @@ func (s *Store) look(call *stint.Call, a *ask) bool {
 	for i := range call.Takes {
 		refused, ok := s.lookAt(&call.Takes[i], &call.Results[i], a, i)
 		known = known && ok
-		if !call.Takes[i].Apart {
+		if !call.Takes[i].Independent {
 			whole, denied = true, denied || refused
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 			a.gated, a.at = r, i
 		}
 	}
-	if !t.Apart {
+	if !t.Independent {
 		*d, known = r.fits(t.Cost, a.began, s.maxAge)
 		known = known && !s.renews(r, a.began.since(r.asked), a, i)
 	}
@@ -201,14 +201,14 @@ func (s *Store) failed(call *stint.Call, a *ask) {
 func (s *Store) learn(call *stint.Call, a *ask) {
 	passed := true
 	for i := range call.Takes {
-		passed = passed && (call.Takes[i].Apart || call.Results[i].Allowed)
+		passed = passed && (call.Takes[i].Independent || call.Results[i].Allowed)
 	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		switch d := &call.Results[i]; {
 		case !d.Allowed:
 			s.refused(t, d, a, i)
-		case t.Cost > 0 && (t.Apart || passed):
+		case t.Cost > 0 && (t.Independent || passed):
 			s.charged(t, d, a, i, len(call.Takes) == 1)
 		default:
 			s.seen(t, d, a, i, !passed)

@@ -58,11 +58,11 @@ func alike(a, b *stint.Limit) bool {
 func (r *record) steady() bool { return steady(r.limit) }
 
 func steady(l *stint.Limit) bool {
-	return l.Algorithm() == stint.TokenBucket && l.Most() > 0 && !l.Spec().Step
+	return l.Algorithm() == stint.TokenBucket && l.Capacity() > 0 && !l.Spec().Step
 }
 
 // counts says whether a refusal can be counted on from what it tells. That of a steady
-// bucket cannot while its state stands under other numbers, see carry.Record: it goes by
+// bucket cannot while its state stands under other numbers, see migrate.Record: it goes by
 // those.
 func counts(t *stint.Take, d *stint.Decision) bool {
 	if !steady(t.Limit) {
@@ -93,7 +93,7 @@ func (d *denial) left(now moment, maxAge time.Duration) time.Duration {
 // refuses returns the refusal of a take of that cost, if it is certain, and how long ago the
 // store said it.
 func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, age time.Duration, ok bool) {
-	steady, over := r.steady(), int64(cost) > r.limit.Most()
+	steady, over := r.steady(), int64(cost) > r.limit.Capacity()
 	smaller := steady || over || r.limit.Algorithm() == stint.FixedWindow // denials refuse it too
 	live, left := false, time.Duration(0)
 	age = math.MaxInt64

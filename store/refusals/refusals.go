@@ -71,12 +71,12 @@ type Options struct {
 //
 // Of a call of several takes the refused ones are answered like this, the others by the
 // last answer of the store to this process, if that leaves no doubt that they fit. A take
-// that is Apart would be charged where it passes, so only its refusal is answered.
+// that is Independent would be charged where it passes, so only its refusal is answered.
 //
 // # What is not
 //
-// Calls with Take.Live, Take.Coordination, Take.Leans, Call.At or any operation but Ask; limits that a
-// refused take changes or that more than time moves: overdraw, count_denied, start: full,
+// Calls with Take.Live, Take.Coordination, Take.Borrows, Call.At or any operation but Ask; limits that a
+// refused take changes or that more than time moves: overdraw, count_denied, start: used_up,
 // count: responses (Spec.Hold), and leaky_bucket. All of these ask the store.
 //
 // A guard (see package guard) belongs inside: what is remembered needs no store and must
@@ -192,7 +192,7 @@ func rememberable(call *stint.Call) bool {
 	asks := false
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if t.Op != stint.Ask || t.Leans > 0 || t.Live || t.Coordination != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
+		if t.Op != stint.Ask || t.Borrows > 0 || t.Live || t.Coordination != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
 			return false
 		}
 		for j := range i {
@@ -212,7 +212,7 @@ func lasting(limit *stint.Limit) bool {
 		return false
 	}
 	spec := limit.Spec()
-	return !spec.Hold && !spec.Overdraw && !spec.CountDenied && !spec.StartFull && !spec.CarryDebt
+	return !spec.Reserve && !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !spec.CarryDebt
 }
 
 // changed forgets the keys of a call that the store decided, or may have, and tells the
@@ -238,5 +238,5 @@ func (s *Store) changed(call *stint.Call) {
 // gives says whether a take that is no question can change what somebody remembers.
 func gives(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
-	return !t.Live && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.Spec().Hold && (t.Cost > 0 || t.Op == stint.Reset)
+	return !t.Live && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.Spec().Reserve && (t.Cost > 0 || t.Op == stint.Reset)
 }

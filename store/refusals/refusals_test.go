@@ -201,12 +201,12 @@ func TestExcluded(t *testing.T) {
 		"count_denied":       {take("a", limit(stint.Spec{Algorithm: stint.SlidingLog, CountDenied: true}), 1)},
 		"overdraw":           {take("a", limit(stint.Spec{Algorithm: stint.FixedWindow, Overdraw: true}), 1)},
 		"leaky_bucket":       {take("a", limit(stint.Spec{Algorithm: stint.LeakyBucket}), 1)},
-		"hold":               {take("a", limit(stint.Spec{Algorithm: stint.TokenBucket, Hold: true}), 1)},
-		"start: full":        {take("a", limit(stint.Spec{Algorithm: stint.SlidingWindow, StartFull: true}), 1)},
+		"hold":               {take("a", limit(stint.Spec{Algorithm: stint.TokenBucket, Reserve: true}), 1)},
+		"start: used_up":     {take("a", limit(stint.Spec{Algorithm: stint.SlidingWindow, StartUsedUp: true}), 1)},
 		"live":               {with(func(t *stint.Take) { t.Live = true })},
-		"leans":              {with(func(t *stint.Take) { t.Leans = 1 }), take("pool", one, 1)},
-		"apart and passing":  {take("a", one, 1), {Key: "b", Limit: ten, Cost: 1, Apart: true}},
-		"apart and a peek":   {take("a", one, 1), {Key: "b", Limit: one, Apart: true}},
+		"leans":              {with(func(t *stint.Take) { t.Borrows = 1 }), take("pool", one, 1)},
+		"apart and passing":  {take("a", one, 1), {Key: "b", Limit: ten, Cost: 1, Independent: true}},
+		"apart and a peek":   {take("a", one, 1), {Key: "b", Limit: one, Independent: true}},
 		"twice the same key": {take("a", one, 1), take("a", one, 1)},
 		"a peek":             {take("a", one, 0)},
 		"overdraw beside":    {take("a", one, 1), take("b", limit(stint.Spec{Algorithm: stint.FixedWindow, Overdraw: true}), 1)},
@@ -295,7 +295,7 @@ func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
 		a, b := take("a", one, 1), take("b", one, 1)
-		a.Apart, b.Apart = true, true
+		a.Independent, b.Independent = true, true
 		n.expect(1, true, a)
 		n.expect(1, false, a, b)
 		n.expect(1, false, a, b)

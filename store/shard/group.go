@@ -18,7 +18,7 @@ type group struct {
 // part is what a group asks of one key.
 type part struct {
 	take   stint.Take // the first of the key, by itself
-	lends  uint8      // its Leans
+	lends  uint8      // its Borrows
 	server int
 	cost   uint64 // of all takes that are not leaned on
 	asked  bool   // by one of them
@@ -45,7 +45,7 @@ func (s *Store) gather(takes []stint.Take) ([]*group, error) {
 	groups := []*group{{}}
 	for i := 0; i < len(takes); i++ {
 		g := groups[0]
-		if takes[i].Apart {
+		if takes[i].Independent {
 			g = &group{}
 			groups = append(groups, g)
 		}
@@ -53,7 +53,7 @@ func (s *Store) gather(takes []stint.Take) ([]*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		for range takes[i].Leans {
+		for range takes[i].Borrows {
 			i++
 			on, err := s.join(g, i, &takes[i], true)
 			if err != nil {
@@ -72,9 +72,9 @@ func (s *Store) join(g *group, i int, t *stint.Take, leaned bool) (int, error) {
 		n++
 	}
 	if n == len(g.parts) {
-		g.parts = append(g.parts, part{take: *t, lends: t.Leans, server: s.server(t)})
-		g.parts[n].take.Apart, g.parts[n].take.Leans = false, 0
-	} else if p := &g.parts[n]; p.take.Op != stint.Ask || t.Op != stint.Ask || p.lends != t.Leans || !p.take.Limit.Same(t.Limit) {
+		g.parts = append(g.parts, part{take: *t, lends: t.Borrows, server: s.server(t)})
+		g.parts[n].take.Independent, g.parts[n].take.Borrows = false, 0
+	} else if p := &g.parts[n]; p.take.Op != stint.Ask || t.Op != stint.Ask || p.lends != t.Borrows || !p.take.Limit.Same(t.Limit) {
 		return 0, fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
 	}
 	g.takes, g.of, g.part = append(g.takes, *t), append(g.of, i), append(g.part, n)

@@ -39,7 +39,7 @@ type ask struct {
 	call   stint.Call
 	of     []int // what each take is about
 	err    error
-	unread *stint.StateError // what was not decided; nil: all was, or nobody can tell
+	unread *stint.CorruptState // what was not decided; nil: all was, or nobody can tell
 }
 
 // scatter decides a call whose keys lie on several servers, or on none.
@@ -170,15 +170,15 @@ func (w *work) note(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
 	decided := func(i int) bool { return partly.Decided(&a.call, a.unread, i) }
 	whole := true
-	for i := 0; i < len(takes); i += 1 + int(takes[i].Leans) {
-		whole = whole && (takes[i].Apart || decided(i) && results[i].Allowed)
+	for i := 0; i < len(takes); i += 1 + int(takes[i].Borrows) {
+		whole = whole && (takes[i].Independent || decided(i) && results[i].Allowed)
 	}
 	for i := 0; i < len(takes); i++ {
 		leads, passed := i, whole
-		if takes[i].Apart {
+		if takes[i].Independent {
 			passed = results[i].Allowed
 		}
-		for end := leads + int(takes[leads].Leans); ; i++ {
+		for end := leads + int(takes[leads].Borrows); ; i++ {
 			if decided(i) {
 				w.noteOne(a.server, &takes[i], &results[i], passed)
 			}
@@ -245,7 +245,7 @@ func (w *work) undo(ctx context.Context, charges []charge) ([]stint.Decision, er
 		if cost, first := costs[of(&c)]; first {
 			delete(costs, of(&c))
 			t := plain(c.take)
-			t.Op, t.Cost, t.Undo, t.Apart = stint.Refund, uint32(min(cost, stint.MaxCost)), &charges[i].by, true
+			t.Op, t.Cost, t.Undo, t.Independent = stint.Refund, uint32(min(cost, stint.MaxCost)), &charges[i].by, true
 			asks.add(c.server, i, t)
 		}
 	}
@@ -269,7 +269,7 @@ func (w *work) undo(ctx context.Context, charges []charge) ([]stint.Decision, er
 
 // plain is a take by itself.
 func plain(t stint.Take) stint.Take {
-	t.Apart, t.Leans, t.Undo = false, 0, nil
+	t.Independent, t.Borrows, t.Undo = false, 0, nil
 	return t
 }
 

@@ -47,11 +47,11 @@ type Server struct {
 //     somebody may be denied who would have passed had they asked later. A place in a
 //     leaky_bucket that others queued behind meanwhile stays taken.
 //
-// What takes lean on (see stint.Take.Leans) is looked at in the first step too, and
+// What takes lean on (see stint.Take.Borrows) is looked at in the first step too, and
 // charged with all else if it is needed. What they owe it follows in a step of its own
 // once all has passed, as does all that is forced, given back, settled or reset: a call
 // of nothing else needs no other step. Until then others see the pool too full. Takes
-// that are Apart, with what they lean on, go their own ways, at the same time where they
+// that are Independent, with what they lean on, go their own ways, at the same time where they
 // lie on one server each.
 //
 // The decisions of one call carry the times of their servers.

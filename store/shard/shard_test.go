@@ -115,7 +115,7 @@ func TestSteps(t *testing.T) {
 		"one server": {func(b *bench) []stint.Take {
 			return []stint.Take{
 				{Key: b.keys[1], Limit: hour, Cost: 1},
-				{Key: "x", Place: b.keys[1], Limit: hour, Cost: 1, Apart: true},
+				{Key: "x", Place: b.keys[1], Limit: hour, Cost: 1, Independent: true},
 				{Key: "any", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1},
 			}
 		}, [3]int{0, 1, 0}},
@@ -132,13 +132,13 @@ func TestSteps(t *testing.T) {
 			return []stint.Take{{Key: b.keys[0], Limit: hour}, {Key: b.keys[1], Limit: hour}}
 		}, [3]int{1, 1, 0}},
 		"each by itself": {func(b *bench) []stint.Take {
-			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 11, Apart: true}}
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 11, Independent: true}}
 		}, [3]int{1, 1, 0}},
 		"changes": {func(b *bench) []stint.Take {
 			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1, Op: stint.Force}, {Key: b.keys[1], Limit: hour, Op: stint.Reset}}
 		}, [3]int{1, 1, 0}},
 		"a pool elsewhere": {func(b *bench) []stint.Take {
-			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1, Leans: 1}, {Key: b.keys[1], Limit: hour, Cost: 1}}
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1, Borrows: 1}, {Key: b.keys[1], Limit: hour, Cost: 1}}
 		}, [3]int{2, 2, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestLeanTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	takes := []stint.Take{
-		{Key: b.keys[0], Limit: hour, Cost: 1, Leans: 2},
+		{Key: b.keys[0], Limit: hour, Cost: 1, Borrows: 2},
 		{Key: b.keys[1], Limit: hour, Cost: 1},
 		{Key: b.keys[2], Limit: hour, Cost: 1},
 	}
@@ -303,13 +303,13 @@ func TestErrors(t *testing.T) {
 		b := newBench(t)
 		b.servers[1].before = func(int, *stint.Call) error { return errGone }
 		b.servers[2].before = b.servers[1].before
-		take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 2, Apart: true}
+		take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 2, Independent: true}
 		pool := stint.Take{Key: "pool", Place: b.keys[0], Limit: hour, Cost: 12}
 		call := stint.Call{At: noon, Takes: []stint.Take{
 			take, take,
-			{Key: b.keys[1], Limit: hour, Cost: 2, Apart: true},
-			{Key: b.keys[2], Limit: hour, Cost: 2, Apart: true},
-			{Key: "lean", Place: b.keys[0], Limit: hour, Cost: 2, Leans: 1},
+			{Key: b.keys[1], Limit: hour, Cost: 2, Independent: true},
+			{Key: b.keys[2], Limit: hour, Cost: 2, Independent: true},
+			{Key: "lean", Place: b.keys[0], Limit: hour, Cost: 2, Borrows: 1},
 			pool,
 		}}
 		err := b.Decide(t.Context(), &call)

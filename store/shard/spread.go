@@ -320,7 +320,7 @@ func (s *spread) add(asks *asks, i int, p *part, e *errand) {
 	for rest := e.cost; ; rest -= uint64(t.Cost) {
 		t.Cost = uint32(min(rest, stint.MaxCost))
 		if e.does == owes {
-			asks.add(p.server, -1, stint.Take{Key: t.Key, Limit: none, Place: t.Place, Cost: t.Cost, Leans: 1})
+			asks.add(p.server, -1, stint.Take{Key: t.Key, Limit: none, Place: t.Place, Cost: t.Cost, Borrows: 1})
 		}
 		asks.add(p.server, i, t)
 		if rest <= stint.MaxCost {

@@ -15,7 +15,7 @@ import (
 func clocks(t *testing.T, o Options) {
 	const clocksDiffer = 5 * time.Second
 	for _, limit := range append(variants(10), stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Day}),
-		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 10, Per: time.Hour, Blocks: 6, StartFull: true}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 10, Per: time.Hour, Blocks: 6, StartUsedUp: true}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second}),
 		stint.MustLimit(stint.Spec{Requests: 10, Per: time.Second})) {
@@ -34,7 +34,7 @@ func clocks(t *testing.T, o Options) {
 						s.decide(at, stint.Take{Key: key, Limit: limit, Cost: debt, Op: stint.Force})
 					}
 					spec := limit.Spec()
-					spec.StartFull = false // with that, all before was used too
+					spec.StartUsedUp = false // with that, all before was used too
 					empty := stint.MustLimit(spec)
 					spent(key, noon.Add(ahead), limit)
 					spent("now "+key, noon, empty)
@@ -65,7 +65,7 @@ func clocks(t *testing.T, o Options) {
 // and not a full use from each look.
 func clocksLook(t *testing.T, o Options) {
 	for _, limit := range variants(10) {
-		if limit.Spec().Calendar != stint.NoPeriod || limit.Spec().Hold {
+		if limit.Spec().Calendar != stint.NoPeriod || limit.Spec().Reserve {
 			continue // longer than all others
 		}
 		spec := limit.Spec()

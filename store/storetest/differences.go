@@ -29,7 +29,7 @@ func differences(t *testing.T, o Options) {
 	queue := limit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 7 * time.Minute, Burst: 1})
 	slow := limit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1, Per: stint.MaxPer, Burst: 10})
 	full := func(requests uint32, blocks int) *stint.Limit {
-		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: 7 * time.Second, Blocks: blocks, StartFull: true})
+		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: 7 * time.Second, Blocks: blocks, StartUsedUp: true})
 	}
 	blocks := func(requests uint32, per time.Duration) *stint.Limit {
 		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: per, Blocks: 10})

@@ -120,7 +120,7 @@ func forgiveWait(call stint.Call, got, want []stint.Decision) {
 		return
 	}
 	for i := range got {
-		if call.Takes[i].Leans > 0 && !got[i].Allowed {
+		if call.Takes[i].Borrows > 0 && !got[i].Allowed {
 			got[i].RetryAfter = want[i].RetryAfter
 		}
 	}
@@ -138,7 +138,7 @@ func ask(s tester, call stint.Call) ([]stint.Decision, error) {
 func describe(call stint.Call) string {
 	var text strings.Builder
 	for _, take := range call.Takes {
-		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Apart, take.Undo, short(take.Limit.Spec()))
+		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Independent, take.Undo, short(take.Limit.Spec()))
 	}
 	return text.String()
 }

@@ -46,7 +46,7 @@ func edges(t *testing.T, o Options) {
 				spec.Requests = math.MaxUint32
 			}
 			limit := stint.MustLimit(spec)
-			most := uint32(limit.Most())
+			most := uint32(limit.Capacity())
 			if d := s.take(noon, "a", limit, most); !d.Allowed || d.Remaining != 0 {
 				t.Errorf("%v: all of %d: %+v", a, most, d)
 			}
@@ -55,10 +55,10 @@ func edges(t *testing.T, o Options) {
 			}
 		}
 	})
-	t.Run("starts full", func(t *testing.T) { // of more requests than a block has microseconds
+	t.Run("starts used up", func(t *testing.T) { // of more requests than a block has microseconds
 		s := start(t, o)
 		limit := stint.MustLimit(stint.Spec{
-			Algorithm: stint.SlidingWindow, Requests: 2_000_000, Per: time.Second, Blocks: 2, StartFull: true,
+			Algorithm: stint.SlidingWindow, Requests: 2_000_000, Per: time.Second, Blocks: 2, StartUsedUp: true,
 		})
 		d := s.take(noon, "a", limit, 1_000_000)
 		if d.Allowed || d.RetryAfter <= 0 {
@@ -157,11 +157,11 @@ func errorsOf(t *testing.T, o Options) {
 	}{
 		{"no limit", noon, []stint.Take{good, {Key: "a"}}, stint.ErrNoLimit},
 		{"zero limit", noon, []stint.Take{good, {Key: "a", Limit: new(stint.Limit), Cost: 1}}, stint.ErrNoLimit},
-		{"zero limit apart", noon, []stint.Take{good, {Key: "a", Limit: new(stint.Limit), Cost: 1, Apart: true}}, stint.ErrNoLimit},
+		{"zero limit apart", noon, []stint.Take{good, {Key: "a", Limit: new(stint.Limit), Cost: 1, Independent: true}}, stint.ErrNoLimit},
 		{"no key alone", noon, []stint.Take{{Limit: limits[0], Cost: 1}}, stint.ErrNoKey},
 		{"zero limit alone", noon, []stint.Take{{Key: "a", Limit: new(stint.Limit), Cost: 1}}, stint.ErrNoLimit},
 		{"no key", noon, []stint.Take{good, {Limit: limits[0]}}, stint.ErrNoKey},
-		{"no key apart", noon, []stint.Take{good, {Limit: limits[0], Apart: true}}, stint.ErrNoKey},
+		{"no key apart", noon, []stint.Take{good, {Limit: limits[0], Independent: true}}, stint.ErrNoKey},
 		{"before 1970", -1, []stint.Take{good}, stint.ErrTime},
 		{"after the end of time", stint.MaxInstant + 1, []stint.Take{good}, stint.ErrTime},
 		{"other numbers", noon, []stint.Take{good, {Key: "good", Limit: variants(11)[0], Cost: 1}}, stint.ErrMixedLimits},
@@ -283,7 +283,7 @@ func results(t *testing.T, o Options) {
 		for n, takes := range [][]stint.Take{
 			{{Key: "a", Limit: limit, Cost: 9}},
 			{{Key: "a", Limit: limit, Cost: 0}, {Key: "b", Limit: limit, Cost: 1}},
-			{{Key: "a", Limit: limit, Cost: 9}, {Key: "b", Limit: limit, Cost: 1}, {Key: "c", Limit: limit, Cost: 1, Apart: true}},
+			{{Key: "a", Limit: limit, Cost: 9}, {Key: "b", Limit: limit, Cost: 1}, {Key: "c", Limit: limit, Cost: 1, Independent: true}},
 			{{Key: "a", Limit: limit, Cost: 9}},
 			{{Key: "a", Limit: limit, Cost: 3, Op: stint.Refund}},
 			{},

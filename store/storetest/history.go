@@ -72,18 +72,18 @@ func (h *history) pass(backwards bool) {
 func (h *history) leaning() []stint.Take {
 	takes := []stint.Take{{
 		Key: stint.Key(fmt.Sprint("leans", h.IntN(2))), Limit: h.limits[0],
-		Cost: pick[uint32](h.Rand, 0, 1, 1, 2, 3), Leans: 1, Apart: h.IntN(4) == 0,
+		Cost: pick[uint32](h.Rand, 0, 1, 1, 2, 3), Borrows: 1, Independent: h.IntN(4) == 0,
 	}}
 	on := func(key stint.Key) stint.Take {
-		return stint.Take{Key: key, Limit: h.limits[h.IntN(len(h.limits))], Cost: takes[0].Cost, Apart: takes[0].Apart}
+		return stint.Take{Key: key, Limit: h.limits[h.IntN(len(h.limits))], Cost: takes[0].Cost, Independent: takes[0].Independent}
 	}
-	if takes[0].Apart {
+	if takes[0].Independent {
 		takes[0].Key += " apart"
 		return append(takes, on("pool apart"))
 	}
 	takes = append(takes, on(stint.Key(fmt.Sprint("key", h.IntN(3)))))
 	if h.IntN(2) == 0 {
-		takes[0].Key, takes[0].Leans = "leans on two", 2
+		takes[0].Key, takes[0].Borrows = "leans on two", 2
 		takes = append(takes, on("cap"))
 	}
 	return takes
@@ -96,7 +96,7 @@ func (h *history) take() stint.Take {
 	}
 	if h.IntN(8) == 0 {
 		// A key of its own, as the order of what is apart and what is not is open.
-		take.Key, take.Apart = "apart", true
+		take.Key, take.Independent = "apart", true
 	}
 	take.Cost = h.cost(take.Limit)
 	switch h.IntN(16) {
@@ -124,7 +124,7 @@ func (h *history) take() stint.Take {
 
 // cost returns how many units to ask for: few, or as many as the limit holds, or about as many.
 func (h *history) cost(limit *stint.Limit) uint32 {
-	most := min(limit.Most(), stint.MaxCost-1)
+	most := min(limit.Capacity(), stint.MaxCost-1)
 	return pick(h.Rand, 0, 1, 1, 1, 2, 3, uint32(h.IntN(12)), stint.MaxCost,
 		uint32(most), uint32(most+1), uint32(most/2), uint32(h.Int64N(most+2)), uint32(h.Int64N(most+2)))
 }
@@ -135,7 +135,7 @@ func (h *history) remember(call stint.Call, answer []stint.Decision) {
 		return
 	}
 	for i, take := range call.Takes {
-		if take.Op == stint.Ask && take.Leans == 0 && take.Cost > 0 && i < len(answer) && answer[i].Allowed && !answer[i].Over {
+		if take.Op == stint.Ask && take.Borrows == 0 && take.Cost > 0 && i < len(answer) && answer[i].Allowed && !answer[i].Over {
 			d := answer[i]
 			take.Op, take.Undo = stint.Refund, &d
 			b := bucket{take.Key, take.Limit.Algorithm()}
@@ -171,7 +171,7 @@ func randomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 	switch spec.Algorithm {
 	case stint.TokenBucket:
 		spec.Burst, spec.Step, spec.Overdraw = pick[uint32](r, 0, 1, 5, 20, 1_000_000), r.IntN(3) == 0, r.IntN(6) == 0
-		spec.Hold = r.IntN(3) == 0
+		spec.Reserve = r.IntN(3) == 0
 	case stint.LeakyBucket:
 		spec.Burst, spec.MaxWait = pick[uint32](r, 0, 1, 5, 20, 1_000_000), pick(r, 0, 0, time.Second, 10*time.Second, spec.Per)
 	case stint.FixedWindow:
@@ -186,7 +186,7 @@ func randomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 	case stint.SlidingLog:
 		spec.MinInterval, spec.CountDenied, spec.Overdraw = pick(r, 0, 0, spec.Per/3).Truncate(time.Microsecond), r.IntN(4) == 0, r.IntN(6) == 0
 	case stint.SlidingWindow:
-		spec.Blocks, spec.Overdraw, spec.StartFull = pick(r, 1, 2, 5, 10), r.IntN(6) == 0, r.IntN(3) == 0
+		spec.Blocks, spec.Overdraw, spec.StartUsedUp = pick(r, 1, 2, 5, 10), r.IntN(6) == 0, r.IntN(3) == 0
 	}
 	return lowered(spec)
 }
@@ -214,8 +214,8 @@ func changedLimit(r *rand.Rand, l *stint.Limit) *stint.Limit {
 			spec.Requests = other.Requests
 		case 2:
 			spec.Burst, spec.Overdraw, spec.CountDenied = other.Burst, other.Overdraw, other.CountDenied
-			spec.StartFull, spec.MaxWait = other.StartFull, other.MaxWait
-			spec.Hold = other.Hold
+			spec.StartUsedUp, spec.MaxWait = other.StartUsedUp, other.MaxWait
+			spec.Reserve = other.Reserve
 		case 3:
 			if spec.Calendar == stint.NoPeriod && other.Calendar == stint.NoPeriod {
 				spec.Per, spec.MinInterval = other.Per, other.MinInterval

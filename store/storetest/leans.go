@@ -32,7 +32,7 @@ func reservations(t *testing.T, o Options) {
 	t.Run("promises", func(t *testing.T) { promises(t, o) })
 	t.Run("over time", func(t *testing.T) {
 		s := start(t, o)
-		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Hold: true})
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Reserve: true})
 		at := func(d time.Duration) stint.Instant { return noon.Add(d) }
 		first := s.take(at(0), "a", limit, 3)
 		second := s.take(at(time.Millisecond), "a", limit, 2)
@@ -47,8 +47,8 @@ func reservations(t *testing.T, o Options) {
 			{2 * time.Minute, stint.Take{Op: stint.Refund, Cost: 3, Undo: &first}, 5},
 			{2 * time.Minute, stint.Take{Op: stint.Refund, Cost: 3, Undo: &first}, 5},
 			{3 * time.Minute, stint.Take{Cost: 5}, 0},
-			{3*time.Minute + stint.MaxHold, stint.Take{}, 0},
-			{3*time.Minute + stint.MaxHold + time.Second, stint.Take{}, 5},
+			{3*time.Minute + stint.MaxReservation, stint.Take{}, 0},
+			{3*time.Minute + stint.MaxReservation + time.Second, stint.Take{}, 5},
 		} {
 			step.take.Key, step.take.Limit = "a", limit
 			if d := s.decide(at(step.at), step.take)[0]; !d.Allowed || d.Remaining != step.remaining {
@@ -63,7 +63,7 @@ func reservations(t *testing.T, o Options) {
 func promises(t *testing.T, o Options) {
 	s := start(t, o)
 	for _, step := range []bool{false, true} {
-		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 3, Hold: true, Step: step})
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 3, Reserve: true, Step: step})
 		for ended := range 3 {
 			for cost := uint32(1); cost <= 3; cost++ {
 				for _, op := range []stint.Op{stint.Settle, stint.Refund} {
@@ -110,9 +110,9 @@ func leans(t *testing.T, o Options) {
 	ask := func(s tester, key stint.Key, cost uint32, apart bool) []stint.Decision {
 		s.Helper()
 		return s.decide(noon,
-			stint.Take{Key: key, Limit: own, Cost: cost, Leans: 2, Apart: apart},
-			stint.Take{Key: "pool", Limit: pool, Cost: cost, Apart: apart},
-			stint.Take{Key: "cap of " + key, Limit: most, Cost: cost, Apart: apart})
+			stint.Take{Key: key, Limit: own, Cost: cost, Borrows: 2, Independent: apart},
+			stint.Take{Key: "pool", Limit: pool, Cost: cost, Independent: apart},
+			stint.Take{Key: "cap of " + key, Limit: most, Cost: cost, Independent: apart})
 	}
 	type numbers struct{ own, pool, most int64 }
 	for _, apart := range []bool{false, true} {
@@ -168,7 +168,7 @@ func leans(t *testing.T, o Options) {
 		ask(s, "a", 2, false)
 		for range 2 {
 			got := s.decide(noon,
-				stint.Take{Key: "a", Limit: own, Cost: 1, Leans: 1}, stint.Take{Key: "pool", Limit: pool, Cost: 1},
+				stint.Take{Key: "a", Limit: own, Cost: 1, Borrows: 1}, stint.Take{Key: "pool", Limit: pool, Cost: 1},
 				stint.Take{Key: "x", Limit: own, Cost: 3})
 			if !got[0].Allowed || got[0].Over || !got[1].Allowed || got[1].Remaining != 3 || got[2].Allowed {
 				t.Fatalf("%+v", got)
@@ -187,7 +187,7 @@ func soonerWay(t *testing.T, o Options) {
 	}
 	slow, quick := bucket(1), bucket(60)
 	spent := func(key stint.Key, limit *stint.Limit) stint.Take {
-		s.take(noon, key, limit, uint32(limit.Most()))
+		s.take(noon, key, limit, uint32(limit.Capacity()))
 		return stint.Take{Key: key, Limit: limit, Cost: 1}
 	}
 	for _, step := range []struct {
@@ -195,7 +195,7 @@ func soonerWay(t *testing.T, o Options) {
 		want      time.Duration
 	}{{slow, quick, time.Second}, {quick, slow, time.Second}, {slow, slow, time.Minute}} {
 		leader, pool := spent("own", step.own), spent("pool", step.pool)
-		leader.Leans = 1
+		leader.Borrows = 1
 		d := s.decide(noon, leader, pool)[0]
 		if d.Allowed || d.RetryAfter != step.want {
 			t.Errorf("%+v, want retry after %v", d, step.want)
@@ -210,9 +210,9 @@ func leansErrors(t *testing.T, o Options) {
 	limit := variants(5)[0]
 	take := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: limit, Cost: 1} }
 	leader := take("a")
-	leader.Leans = 1
+	leader.Borrows = 1
 	forced, apart, chain := take("b"), take("b"), take("b")
-	forced.Op, apart.Apart, chain.Leans = stint.Force, true, 1
+	forced.Op, apart.Independent, chain.Borrows = stint.Force, true, 1
 	unsettled := take("a")
 	unsettled.Op = stint.Settle
 	for name, test := range map[string]struct {

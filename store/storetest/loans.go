@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // loans: a store lends as a state does whose limit is told the same, whatever nodes report,
@@ -102,7 +102,7 @@ func reloaded(limit *stint.Limit) []*stint.Limit {
 // borrower is a history of loans of one key, and the state that it should be in.
 type borrower struct {
 	r     *rand.Rand
-	state carry.Record
+	state migrate.Record
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64
@@ -120,7 +120,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		}
 		limit := pick(r, limits...)
 		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40)))
-		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Apart: r.IntN(2) == 0}
+		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Independent: r.IntN(2) == 0}
 		if r.IntN(4) == 0 {
 			want := b.state.Take(limit, now, uint64(cost))
 			if got := s.decide(now, take)[0]; got != want {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // Model is the store that is obviously right: one lock around a map of states that
@@ -15,14 +15,14 @@ import (
 // without bound. The zero Model is empty and ready to use.
 //
 // Where stint.Store leaves a choice it does as all stores should: a state is carried
-// over to other numbers as carry.Record has it; in a call that is
+// over to other numbers as migrate.Record has it; in a call that is
 // denied, limits that overdraw debit their takes all the same, those that count
 // denied tries count what they denied themselves, and forced takes, refunds and
 // resets are not done. What is leaned on is first asked by all who do not fit their
 // own limits, then debited by those who do.
 type Model struct {
 	mu   sync.Mutex
-	held map[bucket]*carry.Record
+	held map[bucket]*migrate.Record
 }
 
 var _ stint.Store = (*Model)(nil)
@@ -86,7 +86,7 @@ func gather(takes []stint.Take) ([]*group, error) {
 	groups := []*group{start()}
 	for i := 0; i < len(takes); i++ {
 		g := groups[0]
-		if takes[i].Apart {
+		if takes[i].Independent {
 			g = start()
 			groups = append(groups, g)
 		}
@@ -94,7 +94,7 @@ func gather(takes []stint.Take) ([]*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		for range takes[i].Leans {
+		for range takes[i].Borrows {
 			i++
 			on, err := g.add(i, takes[i], true)
 			if err != nil {
@@ -114,7 +114,7 @@ func (g *group) add(i int, take stint.Take, leaned bool) (*part, error) {
 		p = &part{Take: take, bucket: b, only: true}
 		g.known[b] = p
 		g.parts = append(g.parts, p)
-	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Leans != take.Leans || !p.Limit.Same(take.Limit) {
+	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Borrows != take.Borrows || !p.Limit.Same(take.Limit) {
 		return nil, stint.ErrMixedLimits
 	}
 	g.of[i] = p
@@ -148,7 +148,7 @@ func (m *Model) together(parts []*part, now stint.Instant) {
 		}
 	}
 	for _, p := range parts {
-		if p.Leans > 0 && !p.result.Allowed {
+		if p.Borrows > 0 && !p.result.Allowed {
 			p.lean()
 		}
 		pass = pass && (p.Op != stint.Ask || p.only || p.result.Allowed)
@@ -188,28 +188,28 @@ func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
 	default:
 		p.result = r.Test(p.Limit, now, 0)
 	}
-	if p.Leans > 0 && !p.result.Allowed {
+	if p.Borrows > 0 && !p.result.Allowed {
 		p.result.RetryAfter = min(p.result.RetryAfter, tested.RetryAfter)
 	}
 	if pass && p.owed > 0 {
-		p.result = r.Owe(p.Limit, now, p.owed)
+		p.result = r.DebitCapped(p.Limit, now, p.owed)
 	}
 }
 
 // record returns what is known of the part's bucket.
-func (m *Model) record(p *part) *carry.Record {
+func (m *Model) record(p *part) *migrate.Record {
 	if m.held == nil {
-		m.held = map[bucket]*carry.Record{}
+		m.held = map[bucket]*migrate.Record{}
 	}
 	r := m.held[p.bucket]
 	if r == nil {
-		r = new(carry.Record)
+		r = new(migrate.Record)
 		m.held[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = r
 	}
 	return r
 }
 
-func (p *part) do(r *carry.Record, now stint.Instant) {
+func (p *part) do(r *migrate.Record, now stint.Instant) {
 	switch p.Op {
 	case stint.Force:
 		p.result = r.Force(p.Limit, now, p.cost)

@@ -34,14 +34,14 @@ func reload(t *testing.T, o Options) {
 			{high, 95, stint.Ask, true, 0},
 		} {
 			d := s.decide(noon, stint.Take{Key: "a", Limit: ask.limit, Cost: ask.cost, Op: ask.op})[0]
-			if d.Allowed != ask.allow || d.Remaining != ask.left || d.Limit != ask.limit.Most() {
-				t.Fatalf("%s, op %d of %d under %d: %+v", name(high), ask.op, ask.cost, ask.limit.Most(), d)
+			if d.Allowed != ask.allow || d.Remaining != ask.left || d.Limit != ask.limit.Capacity() {
+				t.Fatalf("%s, op %d of %d under %d: %+v", name(high), ask.op, ask.cost, ask.limit.Capacity(), d)
 			}
 		}
 		r := s.decide(noon, // in a call
 			stint.Take{Key: "a", Limit: low, Cost: 1},
 			stint.Take{Key: "b", Limit: high, Cost: 1},
-			stint.Take{Key: "c", Limit: high, Cost: 1, Apart: true})
+			stint.Take{Key: "c", Limit: high, Cost: 1, Independent: true})
 		if r[0].Allowed || r[0].Remaining != 0 || !r[1].Allowed || r[1].Remaining != 1000 || r[2].Remaining != 999 {
 			t.Fatalf("%s, in a call: %+v", name(high), r)
 		}

@@ -78,10 +78,10 @@ func Run(t *testing.T, o Options) {
 		{"Together", together},
 		{"TogetherRandom", togetherRandom},
 		{"Snapshot", snapshot},
-		{"Apart", apart},
+		{"Independent", apart},
 		{"Ops", ops},
 		{"Reservations", reservations},
-		{"Leans", leans},
+		{"Borrows", leans},
 		{"Loans", loans},
 		{"Edges", edges},
 		{"Expiry", expiry},
@@ -93,7 +93,7 @@ func Run(t *testing.T, o Options) {
 		{"Results", results},
 		{"OwnClock", ownClock},
 	} {
-		if part.name == "Leans" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable ||
+		if part.name == "Borrows" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable ||
 			part.name == "Differences" && !o.Backwards {
 			continue
 		}
@@ -148,7 +148,7 @@ func variants(requests uint32) []*stint.Limit {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket},
 		{Algorithm: stint.TokenBucket, Step: true},
-		{Algorithm: stint.TokenBucket, Hold: true},
+		{Algorithm: stint.TokenBucket, Reserve: true},
 		{Algorithm: stint.LeakyBucket, Burst: requests - 1},
 		{Algorithm: stint.FixedWindow},
 		{Algorithm: stint.FixedWindow, FromFirst: true},
@@ -170,7 +170,7 @@ func name(limit *stint.Limit) string {
 	switch {
 	case spec.Step:
 		text += " in steps"
-	case spec.Hold:
+	case spec.Reserve:
 		text += " that holds"
 	case spec.FromFirst:
 		text += " from the first"

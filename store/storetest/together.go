@@ -199,7 +199,7 @@ func snapshot(t *testing.T, o Options) {
 func apart(t *testing.T, o Options) {
 	eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
 		ask := func(main, shadow uint32) (stint.Decision, stint.Decision) {
-			r := s.decide(noon, stint.Take{Key: "shadow", Limit: limit, Cost: shadow, Apart: true}, stint.Take{Key: "main", Limit: limit, Cost: main})
+			r := s.decide(noon, stint.Take{Key: "shadow", Limit: limit, Cost: shadow, Independent: true}, stint.Take{Key: "main", Limit: limit, Cost: main})
 			return r[1], r[0]
 		}
 		for i, step := range []struct {
@@ -221,7 +221,7 @@ func apart(t *testing.T, o Options) {
 	})
 	t.Run("all apart", func(t *testing.T) {
 		s, limit := start(t, o), variants(10)[0]
-		take := stint.Take{Key: "a", Limit: limit, Cost: 4, Apart: true}
+		take := stint.Take{Key: "a", Limit: limit, Cost: 4, Independent: true}
 		for i, d := range s.decide(noon, take, take, take) { // each by itself, one after another
 			if d.Allowed != (i < 2) || d.Remaining != []int64{6, 2, 2}[i] {
 				t.Fatalf("take %d: %+v", i, d)

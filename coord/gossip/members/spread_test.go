@@ -123,7 +123,7 @@ func (all nodes) spread(t testing.TB) {
 		all[i%len(all)].take(t, stint.Take{Key: key, Limit: day, Cost: 1})
 		begun := time.Now()
 		for _, n := range all {
-			for n.left(t, key) != day.Most()-1 {
+			for n.left(t, key) != day.Capacity()-1 {
 				time.Sleep(time.Millisecond) // looks once in a while
 			}
 		}

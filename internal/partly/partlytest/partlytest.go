@@ -25,12 +25,12 @@ type Store struct {
 
 // Decide is part of stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
-	var unread stint.StateError
+	var unread stint.CorruptState
 	together := true // what is not apart is decided
 	for i, t := range call.Takes {
 		if s.Bad(t.Key) {
 			unread.Takes = append(unread.Takes, i)
-			together = together && t.Apart
+			together = together && t.Independent
 		}
 	}
 	if unread.Takes == nil {
@@ -39,10 +39,10 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	well := stint.Call{At: call.At}
 	var of []int
 	for i := 0; i < len(call.Takes); i++ {
-		t, end := &call.Takes[i], i+int(call.Takes[i].Leans)
+		t, end := &call.Takes[i], i+int(call.Takes[i].Borrows)
 		reads := !slices.ContainsFunc(unread.Takes, func(n int) bool { return i <= n && n <= end })
 		for ; i <= end; i++ {
-			if t.Apart && reads || !t.Apart && together {
+			if t.Independent && reads || !t.Independent && together {
 				well.Takes, of = append(well.Takes, call.Takes[i]), append(of, i)
 			}
 		}
@@ -117,10 +117,10 @@ func takes(r *rand.Rand) (list []stint.Take) {
 			key = "bad" + key
 		}
 		t := stint.Take{
-			Key: key, Limit: limits[n%len(limits)], Cost: r.Uint32N(5), Apart: r.IntN(3) == 0, Coordination: stint.Coordination(n % 4),
+			Key: key, Limit: limits[n%len(limits)], Cost: r.Uint32N(5), Independent: r.IntN(3) == 0, Coordination: stint.Coordination(n % 4),
 		}
 		switch again := used[key]; {
-		case again && (t.Apart || !slices.ContainsFunc(list, func(o stint.Take) bool { return o.Key == key && !o.Apart && o.Op == stint.Ask })):
+		case again && (t.Independent || !slices.ContainsFunc(list, func(o stint.Take) bool { return o.Key == key && !o.Independent && o.Op == stint.Ask })):
 			continue // between its stores others see what is charged
 		case !again && r.IntN(8) == 0:
 			t.Op = stint.Force
@@ -136,8 +136,8 @@ func takes(r *rand.Rand) (list []stint.Take) {
 
 // leading returns a take that leans on another.
 func leading(r *rand.Rand) []stint.Take {
-	lead := stint.Take{Key: "lead", Limit: limits[1], Cost: r.Uint32N(5), Leans: 1, Apart: r.IntN(2) == 0}
-	pool := stint.Take{Key: "pool", Limit: limits[1], Cost: lead.Cost, Apart: lead.Apart}
+	lead := stint.Take{Key: "lead", Limit: limits[1], Cost: r.Uint32N(5), Borrows: 1, Independent: r.IntN(2) == 0}
+	pool := stint.Take{Key: "pool", Limit: limits[1], Cost: lead.Cost, Independent: lead.Independent}
 	switch r.IntN(4) {
 	case 0:
 		lead.Key = "badlead"
@@ -150,7 +150,7 @@ func leading(r *rand.Rand) []stint.Take {
 // compare says in what two answers differ.
 func compare(want, got *stint.Call, wanted, err error) string {
 	say := func(err error) []int {
-		if said, ok := errors.AsType[*stint.StateError](err); ok {
+		if said, ok := errors.AsType[*stint.CorruptState](err); ok {
 			return said.Takes
 		}
 		return nil
@@ -173,10 +173,10 @@ func compare(want, got *stint.Call, wanted, err error) string {
 // decided says whether a take was decided where these were not.
 func decided(call *stint.Call, unread []int, take int) bool {
 	group := func(n int) int {
-		if !call.Takes[n].Apart {
+		if !call.Takes[n].Independent {
 			return -1
 		}
-		for n > 0 && call.Takes[n-1].Leans > 0 {
+		for n > 0 && call.Takes[n-1].Borrows > 0 {
 			n--
 		}
 		return n
@@ -189,7 +189,7 @@ func show(call *stint.Call) string {
 	var s strings.Builder
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		fmt.Fprintf(&s, "%d: op %d %s cost %d, leans %d, apart %v, %v; ", i, t.Op, t.Key, t.Cost, t.Leans, t.Apart, t.Coordination)
+		fmt.Fprintf(&s, "%d: op %d %s cost %d, leans %d, apart %v, %v; ", i, t.Op, t.Key, t.Cost, t.Borrows, t.Independent, t.Coordination)
 	}
 	return s.String()
 }

@@ -25,7 +25,7 @@
 --             after it, both in microseconds, and limit less remaining
 --   leans     if it leans: on how many, and of each the place in the group, from 1,
 --             and the units
---   loan      if it has one: node, seq, epoch, kept, home, want, 1 if the key starts full
+--   loan      if it has one: node, seq, epoch, kept, home, want, 1 if a key it lost starts unused
 --             after a loss, else 0, and the epoch that this client remembers
 --
 -- It returns for each group a list: the time, and of each take

@@ -8,7 +8,7 @@
 -- the rest counts in the block one window later, and so on; then the head ends with the time of
 -- its write: "1k 100 60000000 10|1767225600000000 @1767225600000000".
 --
--- letters: k begins empty, m full (start: full). With blocks of length b = per/blocks,
+-- letters: k begins unused, m used up (start: used_up). With blocks of length b = per/blocks,
 -- at offset o into block i,
 --
 --   used = floor(count[i-blocks] * (b-o)/b) + count[i-blocks+1] + ... + count[i]

@@ -52,7 +52,7 @@ func TestCarryDebt(t *testing.T) {
 			if d.Remaining != max(0, m.requests-m.used) || d.Debt != max(0, m.used-m.requests) || d.ResetAfter.Microseconds() != 1_000_000-now%1_000_000 {
 				t.Fatalf("step %d: %+v, with %d used of %d", step, d, m.used, m.requests)
 			}
-			if fresh := m.used <= 0; limit.Fresh(&st, stint.Instant(now)) != fresh {
+			if fresh := m.used <= 0; limit.Untouched(&st, stint.Instant(now)) != fresh {
 				t.Fatalf("step %d: fresh is %v, with %d used", step, !fresh, m.used)
 			}
 		}
@@ -85,7 +85,7 @@ func TestSaid(t *testing.T) {
 			default:
 				d = limit.Take(&st, now, cost)
 			}
-			said := limit.Said(&d)
+			said := limit.StateFromDecision(&d)
 			for _, later := range []stint.Instant{0, 1, 100_000, 1_000_000, 5_000_000} {
 				for _, cost := range []uint64{0, 1, 7, 20} {
 					if got, want := limit.Test(&said, now+later, cost), limit.Test(&st, now+later, cost); got != want {
@@ -111,10 +111,10 @@ func TestSummable(t *testing.T) {
 		{stint.Spec{Requests: 1, Calendar: stint.Day}, false},
 		{stint.Spec{Requests: 1, Per: time.Second, Overdraw: true}, false},
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Step: true}, false},
-		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Hold: true}, false},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Reserve: true}, false},
 		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: time.Second}, false},
 	} {
-		if got := stint.MustLimit(test.spec).Summable(); got != test.want {
+		if got := stint.MustLimit(test.spec).Mergeable(); got != test.want {
 			t.Errorf("%+v: %v", test.spec, got)
 		}
 	}

@@ -22,15 +22,15 @@ func (l *Limit) Reads(other *Limit) bool {
 	case a.Algorithm != b.Algorithm || a.Per != b.Per:
 		return false
 	case a.Algorithm == TokenBucket, a.Algorithm == LeakyBucket:
-		return a.Requests == b.Requests && a.Step == b.Step && a.Hold == b.Hold
+		return a.Requests == b.Requests && a.Step == b.Step && a.Reserve == b.Reserve
 	}
 	return a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks &&
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 
-// Carry turns a state written under the limit old into one of l, with all that is used at now.
+// Migrate turns a state written under the limit old into one of l, with all that is used at now.
 // Another algorithm starts fresh, and so does a limit of 0 requests.
-func (l *Limit) Carry(st *State, old *Limit, now Instant) {
+func (l *Limit) Migrate(st *State, old *Limit, now Instant) {
 	switch {
 	case l.Same(old):
 	case l.spec.Algorithm != old.spec.Algorithm || old.most == 0 || l.most == 0:
@@ -60,7 +60,7 @@ func (l *Limit) adopt(st *State, old *Limit, now Instant) {
 	if !l.Leasable() {
 		st.lending = nil
 	}
-	if l.Fresh(st, now) {
+	if l.Untouched(st, now) {
 		*st = State{lending: st.lending}
 	}
 }
@@ -70,7 +70,7 @@ func (l *Limit) adopt(st *State, old *Limit, now Instant) {
 func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 	was := *st
 	used := int64(0)
-	if !old.spec.StartFull || !old.Fresh(st, now) { // what such a key begins with was not taken
+	if !old.spec.StartUsedUp || !old.Untouched(st, now) { // what such a key begins with was not taken
 		used = old.used(st, now)
 	}
 	*st = State{}
@@ -104,7 +104,7 @@ func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 		l.deferLess(st)
 		l.roll(st, now)
 	}
-	if l.spec.Algorithm == SlidingLog && l.Fresh(st, now) {
+	if l.spec.Algorithm == SlidingLog && l.Untouched(st, now) {
 		*st = State{}
 	}
 	l.mark(st, now)
@@ -113,7 +113,7 @@ func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 // level returns what is used of a bucket at now, by its clock.
 func (l *Limit) level(st *State, now Instant) int64 {
 	t, _ := l.unlent(st, now)
-	if l.spec.Hold {
+	if l.spec.Reserve {
 		now = st.holdTime(now)
 		t, _ = l.hold(st, now)
 	}
@@ -190,11 +190,11 @@ func (l *Limit) bucketUntil(st *State, now Instant, level int64) int64 {
 	t, off := l.unlent(st, now)
 	kept, ends := int64(0), []entry(nil) // units that are not refilled, and until when
 	switch {
-	case l.spec.Hold:
+	case l.spec.Reserve:
 		now = st.holdTime(now)
 		t, _ = l.hold(st, now)
 		st.Log.each(func(e entry) bool {
-			if end := Instant(e.at).Add(MaxHold); end > now {
+			if end := Instant(e.at).Add(MaxReservation); end > now {
 				ends, kept = append(ends, entry{int64(end), e.n}), kept+int64(e.n)
 			}
 			return true

@@ -1,5 +1,5 @@
-// Package carry keeps what was used of a key while the numbers of its limit change.
-package carry
+// Package migrate keeps what was used of a key while the numbers of its limit change.
+package migrate
 
 import "stint"
 
@@ -9,7 +9,7 @@ import "stint"
 //
 // While a fleet reloads its rules node by node, two sets of numbers ask for one key. The new
 // ones read the state as it stands where they can (see [stint.Limit.Reads]); else they see what
-// [stint.Limit.Carry] makes of it. So that nothing is forgotten meanwhile, the state stays as it
+// [stint.Limit.Migrate] makes of it. So that nothing is forgotten meanwhile, the state stays as it
 // was written, however often others look, until one of these writes it anew:
 //
 //   - A take that passes, and whatever is charged unasked (a forced take, a debt, a denied try
@@ -51,12 +51,12 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 		return l.Take(&r.State, now, cost)
 	}
 	spec := l.Spec()
-	if l.Most() > 0 && (cost <= uint64(l.Most()) || spec.Overdraw) {
+	if l.Capacity() > 0 && (cost <= uint64(l.Capacity()) || spec.Overdraw) {
 		r.Limit.Correct(&r.State, now, 0)
 	}
 	t := r.tested(l, now, cost)
 	switch {
-	case cost == 0 || l.Most() == 0:
+	case cost == 0 || l.Capacity() == 0:
 		return t.d
 	case blank(&t.view): // nothing is used: the key is an untouched one
 		d := l.Take(&t.view, now, cost)
@@ -76,25 +76,25 @@ func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Dec
 	if r.under(l) {
 		return l.Force(&r.State, now, cost)
 	}
-	if cost > 0 && l.Most() > 0 {
+	if cost > 0 && l.Capacity() > 0 {
 		r.State, r.Limit = r.view(l, now), l
 		return l.Force(&r.State, now, cost)
 	}
 	return r.Test(l, now, 0)
 }
 
-// Owe is [stint.Limit.Owe].
-func (r *Record) Owe(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
+// DebitCapped is [stint.Limit.DebitCapped].
+func (r *Record) DebitCapped(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
-		return l.Owe(&r.State, now, cost)
+		return l.DebitCapped(&r.State, now, cost)
 	}
 	view := r.view(l, now)
-	if cost == 0 || l.Used(&view, now) >= 2*l.Most() { // there is no more to owe
+	if cost == 0 || l.Used(&view, now) >= 2*l.Capacity() { // there is no more to owe
 		d := r.Test(l, now, 0)
-		d.Over = cost > 0 && l.Most() > 0
+		d.Over = cost > 0 && l.Capacity() > 0
 		return d
 	}
-	d := l.Owe(&view, now, cost)
+	d := l.DebitCapped(&view, now, cost)
 	r.keep(l, view)
 	return d
 }
@@ -104,7 +104,7 @@ func (r *Record) Refund(l *stint.Limit, now stint.Instant, cost uint64, undo *st
 	if r.under(l) {
 		return l.Refund(&r.State, now, cost, undo)
 	}
-	if l.Most() > 0 {
+	if l.Capacity() > 0 {
 		r.Limit.Refund(&r.State, now, cost, undo)
 	}
 	return r.Test(l, now, 0)
@@ -115,7 +115,7 @@ func (r *Record) Settle(l *stint.Limit, now stint.Instant, cost uint64, undo *st
 	if r.under(l) {
 		return l.Settle(&r.State, now, cost, undo)
 	}
-	if l.Most() > 0 {
+	if l.Capacity() > 0 {
 		r.Limit.Settle(&r.State, now, cost, undo)
 	}
 	return r.Test(l, now, 0)
@@ -184,7 +184,7 @@ func (r *Record) keep(l *stint.Limit, st stint.State) {
 // view returns the state carried over to l. The record keeps its own.
 func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 	r.State.CopyTo(&view)
-	l.Carry(&view, r.Limit, now)
+	l.Migrate(&view, r.Limit, now)
 	return view
 }
 
@@ -202,7 +202,7 @@ type tested struct {
 func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t tested) {
 	t.view = r.view(l, now)
 	t.d = l.Test(&t.view, now, cost)
-	if blank(&t.view) || l.Reads(r.Limit) || l.Most() == 0 {
+	if blank(&t.view) || l.Reads(r.Limit) || l.Capacity() == 0 {
 		return t
 	}
 	spec := l.Spec()

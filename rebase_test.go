@@ -12,7 +12,7 @@ func TestMove(t *testing.T) {
 	specs := map[string]stint.Spec{
 		"bucket":  {Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 20},
 		"step":    {Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 20, Step: true},
-		"hold":    {Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 20, Hold: true},
+		"hold":    {Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 20, Reserve: true},
 		"leaky":   {Algorithm: stint.LeakyBucket, Requests: 10, Per: time.Second, Burst: 20},
 		"window":  {Requests: 20, Per: time.Second},
 		"debt":    {Requests: 5, Per: time.Second, CarryDebt: true},
@@ -32,7 +32,7 @@ func TestMove(t *testing.T) {
 			now := begin.Add(300 * time.Millisecond)
 			there := now.Add(ahead)
 			want, used := limit.Test(&st, now, 0), limit.Used(&st, now)
-			limit.Move(&st, now, there)
+			limit.Rebase(&st, now, there)
 			got := limit.Test(&st, there, 0)
 			if got.Remaining != want.Remaining || limit.Used(&st, there) != used {
 				t.Errorf("%s, %v ahead: %d remaining and %d used, was %d and %d",
@@ -42,7 +42,7 @@ func TestMove(t *testing.T) {
 				t.Errorf("%s, %v ahead: reset after %v, was %v", name, ahead, got.ResetAfter, want.ResetAfter)
 			}
 			fresh := limit.Expiry(&st)
-			if d := limit.Take(&st, fresh, uint64(limit.Most())); !d.Allowed {
+			if d := limit.Take(&st, fresh, uint64(limit.Capacity())); !d.Allowed {
 				t.Errorf("%s, %v ahead: not untouched when it says so: %+v", name, ahead, d)
 			}
 		}
@@ -57,7 +57,7 @@ func TestMoveDebt(t *testing.T) {
 		var st stint.State
 		limit.Force(&st, begin, 18)
 		now := begin.Add(time.Duration(after) * time.Second)
-		limit.Move(&st, now, now.Add(time.Millisecond))
+		limit.Rebase(&st, now, now.Add(time.Millisecond))
 		if got := limit.Used(&st, now.Add(time.Millisecond)); got != want {
 			t.Errorf("%d windows later %d are used, want %d", after, got, want)
 		}

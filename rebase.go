@@ -9,11 +9,11 @@ func (l *Limit) Used(st *State, now Instant) int64 {
 	return l.used(st, now)
 }
 
-// Move turns a state that is right at from, by one clock, into the same state at to, by
+// Rebase turns a state that is right at from, by one clock, into the same state at to, by
 // another one: what was so long ago by the first is as long ago by the second. Windows,
 // blocks and steps that begin at multiples of time begin where the second clock says, so
 // what was taken in the present one counts in the present one. What is lent is forgotten.
-func (l *Limit) Move(st *State, from, to Instant) {
+func (l *Limit) Rebase(st *State, from, to Instant) {
 	st.lending = nil
 	if l.most > 0 {
 		l.shift(st, from, to)

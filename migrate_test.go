@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/carry"
+	"stint/migrate"
 )
 
 // Raising 10 to 1000 while blocked lets the next pass; lowering 1000 to 10 lets at
@@ -29,7 +29,7 @@ func TestCarryRaiseAndLower(t *testing.T) {
 			for few.Take(&st, now, 1).Allowed {
 				now += stint.Instant(rand.IntN(1000))
 			}
-			many.Carry(&st, few, now)
+			many.Migrate(&st, few, now)
 			if d := many.Take(&st, now, 1); !d.Allowed || d.Remaining != 1000-10-1 {
 				t.Errorf("%v raised while blocked: %+v", a, d)
 			}
@@ -37,7 +37,7 @@ func TestCarryRaiseAndLower(t *testing.T) {
 			for _, used := range []uint64{0, 1, 9, 10, 500, 1000} {
 				st = stint.State{}
 				many.Force(&st, now, used)
-				few.Carry(&st, many, now)
+				few.Migrate(&st, many, now)
 				passed := uint64(0)
 				for few.Take(&st, now, 1).Allowed {
 					passed++
@@ -57,12 +57,12 @@ func TestCarryFromAndToNothing(t *testing.T) {
 		none := stint.MustLimit(stint.Spec{Algorithm: a, Per: time.Minute})
 		var st stint.State
 		some.Take(&st, zero, 1)
-		none.Carry(&st, some, zero)
+		none.Migrate(&st, some, zero)
 		if d := none.Take(&st, zero, 1); d.Allowed || d.RetryAfter != stint.Never {
 			t.Errorf("%v lowered to nothing: %+v", a, d)
 		}
-		some.Carry(&st, none, zero)
-		if d := some.Take(&st, zero, uint64(some.Most())); !d.Allowed {
+		some.Migrate(&st, none, zero)
+		if d := some.Take(&st, zero, uint64(some.Capacity())); !d.Allowed {
 			t.Errorf("%v raised from nothing: %+v", a, d)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSame(t *testing.T) {
 	base := stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second}
 	blocks := stint.Spec{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second}
 	full := blocks
-	full.StartFull = true
+	full.StartUsedUp = true
 	zone := time.FixedZone("elsewhere", 3600)
 	for _, test := range []struct {
 		a, b stint.Spec
@@ -120,7 +120,7 @@ func TestCarryLargestDebts(t *testing.T) {
 			numbers[0].Algorithm, numbers[1].Algorithm, numbers[1].Overdraw = a, a, false
 			old, limit := stint.MustLimit(numbers[0]), stint.MustLimit(numbers[1])
 			for _, cost := range []uint64{1e9, 2e9, stint.MaxCost} {
-				r := new(carry.Record)
+				r := new(migrate.Record)
 				r.Take(old, zero, cost)
 				for i := range 3 {
 					r.Take(old, zero+stint.Instant(100*(i+1)), 1)

@@ -202,14 +202,14 @@ func (l *Limit) blocksAdd(st *State, now Instant, cost int64) {
 	st.log().push(i, uint64(cost))
 }
 
-// With Spec.StartFull an untouched key is answered as if requests units had been
+// With Spec.StartUsedUp an untouched key is answered as if requests units had been
 // taken evenly over the blocks before the present one.
 
 // kept returns after how many blocks an entry is forgotten: those in which it counts,
 // and where a forgotten key is a full one again, one in which it is known to be empty.
 // Who was told to wait until all has left then finds it so.
 func (l *Limit) kept() int64 {
-	if l.spec.StartFull {
+	if l.spec.StartUsedUp {
 		return int64(l.spec.Blocks) + 2
 	}
 	return int64(l.spec.Blocks) + 1
@@ -218,7 +218,7 @@ func (l *Limit) kept() int64 {
 // unseen says whether block i is the first in which anything is taken, as far as the
 // state knows. Before the first window of 1970 there is none to be full.
 func (l *Limit) unseen(st *State, i int64) bool {
-	return l.spec.StartFull && i >= int64(l.spec.Blocks) && (st.Log.empty() || st.Log.tail.at+l.kept() <= i)
+	return l.spec.StartUsedUp && i >= int64(l.spec.Blocks) && (st.Log.empty() || st.Log.tail.at+l.kept() <= i)
 }
 
 // shareBefore returns the units of the nth oldest block before a key's first take.
@@ -251,7 +251,7 @@ func (l *Limit) writeBefore(st *State, i int64) {
 	})
 }
 
-// opens says whether a denied take is to begin a key's window, of a limit with StartFull: no later
+// opens says whether a denied take is to begin a key's window, of a limit with StartUsedUp: no later
 // first take of that cost could pass, as each would find the window before it full.
 func (l *Limit) opens(st *State, now Instant, cost uint64) bool {
 	if cost > uint64(l.most) {
