@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // What Options mean where they say nothing.
@@ -229,10 +229,10 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 	if gone := ctx.Err(); gone != nil {
 		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
-	if unread := partly.Said(err); unread != nil && !fails(call) {
+	if unread := transaction.Undecodable(err); unread != nil && !fails(call) {
 		return s.without(ctx, call, unread.Takes, false, err)
 	}
-	if said := partly.Failed(err); said != nil && said.Whole && len(said.Servers) < servers {
+	if said := transaction.FailedServers(err); said != nil && said.Whole && len(said.Servers) < servers {
 		return s.divided(ctx, call, said.Servers, err)
 	}
 	return s.fallBack(ctx, call, err)

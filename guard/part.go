@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // part is some takes of a call, decided as a call of their own.
@@ -38,12 +38,12 @@ func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, de
 		return nil
 	}
 	err := by.Decide(ctx, &p.call)
-	unread := partly.Said(err)
+	unread := transaction.Undecodable(err)
 	if err != nil && unread == nil {
 		return err
 	}
 	for n, i := range p.of {
-		if i < 0 || !partly.Decided(&p.call, unread, n) {
+		if i < 0 || !transaction.Decided(&p.call, unread, n) {
 			continue
 		}
 		d := &p.call.Results[n]
@@ -53,7 +53,7 @@ func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, de
 		}
 		whole.Results[i] = *d
 	}
-	return partly.Renumbered(err, p.of)
+	return transaction.Renumber(err, p.of)
 }
 
 // decidedHere says whether a take undoes or settles what a policy decided: that is done
@@ -93,7 +93,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 		}
 	}
 	said := there.decide(ctx, guarded{s}, call, false)
-	unread := partly.Said(said)
+	unread := transaction.Undecodable(said)
 	if said != nil && unread == nil {
 		return said
 	}
@@ -113,7 +113,7 @@ func (s *Store) addHere(here *part, call *stint.Call, unread *stint.CorruptState
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		switch {
-		case s.policy(t) != stint.Local || !partly.Decided(call, unread, i):
+		case s.policy(t) != stint.Local || !transaction.Decided(call, unread, i):
 		case decidedHere(t):
 			here.add(i, shared(t))
 		case t.Op == stint.Reset:

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // maxServers is how many servers have a breaker of their own; those of higher numbers share them.
@@ -103,7 +103,7 @@ func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err 
 		if !answered {
 			err = errPanicked
 		}
-		said := partly.Failed(err)
+		said := transaction.FailedServers(err)
 		for i, server := range servers {
 			of := err
 			if said != nil && !slices.Contains(said.Servers, server) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // several is a store of servers that is told which of them are frozen.
@@ -49,7 +49,7 @@ func (s *several) decide(ctx context.Context, call *stint.Call) error {
 	}
 	err := frozen(ctx, call)
 	if !s.silent {
-		err = &partly.ServerError{Servers: bad, Whole: !s.after, Err: err}
+		err = &transaction.ServerError{Servers: bad, Whole: !s.after, Err: err}
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // unread returns what an error says of states that cannot be read, nil if it is another.
@@ -117,7 +117,7 @@ func (p *part) look() {
 // look makes a look of a take of a call that is denied, unless it is apart or a debt.
 func look(t *stint.Take) {
 	if !t.Independent && !debited(t) {
-		partly.Look(t)
+		transaction.Peek(t)
 	}
 }
 

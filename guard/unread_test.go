@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
-	"stint/internal/partly/partlytest"
+	"stint/internal/transaction"
+	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
 // garbled decides as a store in memory that cannot read the states of keys which begin with
 // "bad": all that is not decided as one with one of these.
 func garbled() func(context.Context, *stint.Call) error {
-	server := partlytest.Store{
+	server := transactiontest.Store{
 		Store: memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }}),
 		Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 	}
@@ -106,7 +106,7 @@ func TestUnreadFails(t *testing.T) {
 		{failing, allow("bad")},
 	} {
 		err := b.Decide(t.Context(), &stint.Call{Takes: takes})
-		if partly.Said(err) == nil {
+		if transaction.Undecodable(err) == nil {
 			t.Errorf("%v of %+v", err, takes)
 		}
 	}
@@ -127,7 +127,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 			must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
 		}
 		b.away(false)
-		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || partly.Said(s.UnreadErr) == nil {
+		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || transaction.Undecodable(s.UnreadErr) == nil {
 			t.Errorf("%+v", s)
 		}
 		b.freeze()
@@ -153,7 +153,7 @@ func TestUnreadNumbers(t *testing.T) {
 		b := newBench(t, unhurried)
 		b.fake.be(garbled())
 		call := stint.Call{At: now, Takes: test.takes}
-		unread := partly.Said(b.Decide(t.Context(), &call))
+		unread := transaction.Undecodable(b.Decide(t.Context(), &call))
 		if unread == nil || !slices.Equal(unread.Takes, test.want) {
 			t.Errorf("%s: %v, want %d", test.name, unread, test.want)
 		}
@@ -203,10 +203,10 @@ func TestUndoneWithOthers(t *testing.T) {
 			b.fake.be(garbled())
 			call := stint.Call{At: now, Takes: []stint.Take{test.undo(taken.Results[0]), test.with}}
 			err := b.Decide(t.Context(), &call)
-			if said := partly.Said(err); (said == nil) != (test.unread == nil) || said != nil && !slices.Equal(said.Takes, test.unread) {
+			if said := transaction.Undecodable(err); (said == nil) != (test.unread == nil) || said != nil && !slices.Equal(said.Takes, test.unread) {
 				t.Errorf("%v, want %d", err, test.unread)
 			}
-			if partly.Decided(&call, partly.Said(err), 0) && call.Results[0].Remaining != test.left {
+			if transaction.Decided(&call, transaction.Undecodable(err), 0) && call.Results[0].Remaining != test.left {
 				t.Errorf("%+v, want %d left", call.Results[0], test.left)
 			}
 			b.fake.be(refused)

@@ -8,7 +8,7 @@ import (
 
 // leaning is what a call needs beside the rest of states if some of its takes lean on
 // others: what is done as one, and each key of it in the column being decided. It does what
-// internal/together does, which knows one limit for each take: here each column has its own,
+// internal/transaction does, which knows one limit for each take: here each column has its own,
 // and what is done as one is found once for all of them.
 type leaning struct {
 	order []int // the takes, those of a group one behind the other

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // part is the takes of one key of a call that are decided as one, with the sum of their
@@ -104,7 +104,7 @@ func (g *group) look(e *entry, t *stint.Take, now stint.Instant) {
 		g.read = &Trip{Call: new(stint.Call), begun: now, kind: read}
 	}
 	look := *t
-	partly.Look(&look)
+	transaction.Peek(&look)
 	look.Independent = true
 	g.read.Call.Takes = append(g.read.Call.Takes, look)
 	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})

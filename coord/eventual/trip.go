@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // Trip is what a node asks the store: whoever gets one puts Call to it, and then hands both
@@ -178,13 +178,13 @@ func (n *Node) install(it *item, call *stint.Call, i int, now stint.Instant, err
 // touched has the node look again at keys that a call changed at the store, or parts of it
 // where that could not read all states.
 func (n *Node) touched(call *stint.Call, err error) {
-	unread := partly.Said(err)
+	unread := transaction.Undecodable(err)
 	if err != nil && unread == nil {
 		return
 	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if !partly.Decided(call, unread, i) {
+		if !transaction.Decided(call, unread, i) {
 			continue
 		}
 		if t.Coordination != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {

@@ -11,7 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/fingerprint"
-	"stint/internal/together"
+	"stint/internal/transaction"
 	"stint/migrate"
 )
 
@@ -84,7 +84,7 @@ func NewNode(o Options) *Node {
 	for i := range n.shard {
 		n.shard[i].keys = make(map[name]*entry)
 	}
-	n.work.New = func() any { return &work{Work: together.Work[name]{Name: nameOf}} }
+	n.work.New = func() any { return &work{Plan: transaction.Plan[name]{Name: nameOf}} }
 	return n
 }
 
@@ -110,7 +110,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 		}
 	}
 	if joined > 1 {
-		if err := n.together(call, together.Whole, now); err != nil {
+		if err := n.together(call, transaction.AllOrNone, now); err != nil {
 			return err
 		}
 	}
@@ -258,7 +258,7 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 
 // work is a group of takes that stand or fall together.
 type work struct {
-	together.Work[name]
+	transaction.Plan[name]
 	held   []place
 	locked []int
 }
@@ -313,7 +313,7 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 
 // holdLocked gives a part the state of its key, one that nobody keeps where it is not
 // changed.
-func (n *Node) holdLocked(p *together.Part[name], h *place, now stint.Instant) {
+func (n *Node) holdLocked(p *transaction.Part[name], h *place, now stint.Instant) {
 	t, sh := p.Take, &n.shard[h.shard]
 	p.At = now
 	if !counts(t.Limit) {

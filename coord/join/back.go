@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // backTimeout is how long it may take to give back what a call charged that is denied
@@ -69,7 +69,7 @@ func unknown(err error) error { return fmt.Errorf("join: %w: %w", stint.ErrUnkno
 func (p *part) lasts() bool {
 	for i := range p.of {
 		t := &p.call.Takes[i]
-		if !partly.Decided(&p.call, p.unread, i) {
+		if !transaction.Decided(&p.call, p.unread, i) {
 			continue
 		}
 		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Independent) {
@@ -89,7 +89,7 @@ type bucket struct {
 // charged says whether a take was charged what is to be given back.
 func (p *part) charged(i int, what charged) bool {
 	t := &p.call.Takes[i]
-	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !partly.Decided(&p.call, p.unread, i) {
+	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.unread, i) {
 		return false
 	}
 	if t.Independent {
@@ -131,7 +131,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 	defer cancel()
 	if err := by.Decide(ctx, &back); err != nil {
-		return partly.Muted(err)
+		return transaction.WithoutTakes(err)
 	}
 	for i := range p.of {
 		if n, known := of[key(i)]; known && (p.charged(i, what) || p.call.Takes[i].Cost == 0) {
@@ -158,7 +158,7 @@ func (w *work) finish(ctx context.Context, s *Store, last int) error {
 		}
 		late.At = w.whole.At
 		if err := s.stores[i].Decide(ctx, &late); err != nil {
-			return unknown(partly.Muted(err))
+			return unknown(transaction.WithoutTakes(err))
 		}
 		for n, at := range of {
 			w.whole.Results[at] = late.Results[n]

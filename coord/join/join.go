@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // Stores are those that takes go to, by their Coordination. Nil ones: their takes go to
@@ -185,7 +185,7 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 			p.postpone()
 		}
 		if err := p.ask(ctx, s.stores[i], w); err != nil {
-			return w.fail(ctx, s, i, partly.Muted(err))
+			return w.fail(ctx, s, i, transaction.WithoutTakes(err))
 		}
 		if err := w.conclude(ctx, s, i); err != nil {
 			return unknown(err)
@@ -224,16 +224,16 @@ func (w *work) unread() error {
 	}
 	var takes []int
 	for _, err := range w.said {
-		takes = append(takes, partly.Said(err).Takes...)
+		takes = append(takes, transaction.Undecodable(err).Takes...)
 	}
-	return partly.Named(errors.Join(w.said...), takes)
+	return transaction.WithTakes(errors.Join(w.said...), takes)
 }
 
 // postpone makes a look of what can be done only when all has passed.
 func (p *part) postpone() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Independent {
-			partly.Look(t)
+			transaction.Peek(t)
 		}
 	}
 }
@@ -252,13 +252,13 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 		p.undone = true
 	}
 	err := by.Decide(ctx, &p.call)
-	if p.unread = partly.Said(err); p.unread != nil {
-		w.said = append(w.said, partly.Renumbered(err, p.of))
+	if p.unread = transaction.Undecodable(err); p.unread != nil {
+		w.said = append(w.said, transaction.Renumber(err, p.of))
 	} else if err != nil {
 		return err
 	}
 	for n, i := range p.of {
-		if partly.Decided(&p.call, p.unread, n) {
+		if transaction.Decided(&p.call, p.unread, n) {
 			w.whole.Results[i] = p.call.Results[n]
 		}
 	}
@@ -269,7 +269,7 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 func (p *part) look() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
-			partly.Look(t)
+			transaction.Peek(t)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (p *part) look() {
 // lost says whether what is not apart was not decided.
 func (p *part) lost() bool {
 	for i := range p.call.Takes {
-		if !p.call.Takes[i].Independent && !partly.Decided(&p.call, p.unread, i) {
+		if !p.call.Takes[i].Independent && !transaction.Decided(&p.call, p.unread, i) {
 			return true
 		}
 	}

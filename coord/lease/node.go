@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // DefaultAhead is how far ahead a node asks where Options are silent.
@@ -316,12 +316,12 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		n.heard.Store(now.Mono)
 		n.delay.Store((7*n.delay.Load() + int64(now.since(trip.begun))) / 8)
 	}
-	unread := partly.Said(err)
+	unread := transaction.Undecodable(err)
 	failed := err != nil && unread == nil
 	pass := !failed
 	for i := range trip.asks {
 		a, t, said := &trip.asks[i], &trip.Call.Takes[i], err
-		if !failed && partly.Decided(&trip.Call, unread, i) {
+		if !failed && transaction.Decided(&trip.Call, unread, i) {
 			said = nil
 		}
 		if said == nil && trip.whole != nil {
@@ -336,7 +336,7 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		return err
 	}
 	trip.conclude(pass, failed)
-	return partly.Renumbered(err, trip.of)
+	return transaction.Renumber(err, trip.of)
 }
 
 // land takes the answer to what was asked about a key.

@@ -12,8 +12,8 @@ import (
 	"stint"
 	"stint/coord/lease"
 	"stint/internal/fleettest"
-	"stint/internal/partly"
-	"stint/internal/partly/partlytest"
+	"stint/internal/transaction"
+	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
@@ -115,7 +115,7 @@ func TestUnreadWhole(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := &partlytest.Store{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
+				server := &transactiontest.Store{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
 				f := fleettest.Start(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 				for range 300 {
 					pass(time.Millisecond)
@@ -128,7 +128,7 @@ func TestUnreadWhole(t *testing.T) {
 				call := stint.Call{Takes: test.takes}
 				err := f.Nodes[0].Decide(context.Background(), &call)
 				var unread []int
-				if said := partly.Said(err); said != nil {
+				if said := transaction.Undecodable(err); said != nil {
 					unread = said.Takes
 				}
 				if !slices.Equal(unread, test.unread) || test.fail != nil && !errors.Is(err, test.fail) {
@@ -141,7 +141,7 @@ func TestUnreadWhole(t *testing.T) {
 					t.Errorf("%d are left of the other key, want %d", left, test.left)
 				}
 				for i := range call.Takes {
-					if said := (&stint.CorruptState{Takes: test.unread}); test.fail == nil && partly.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
+					if said := (&stint.CorruptState{Takes: test.unread}); test.fail == nil && transaction.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
 						t.Errorf("take %d: %+v", i, call.Results[i])
 					}
 				}

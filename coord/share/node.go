@@ -9,7 +9,7 @@ import (
 
 	"stint"
 	"stint/internal/fingerprint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // DefaultKeys is how many keys a node knows at most where Options are silent.
@@ -227,12 +227,12 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 	if trip.whole == nil {
 		return err
 	}
-	unread := partly.Said(err)
+	unread := transaction.Undecodable(err)
 	failed := err != nil && unread == nil
 	pass := !failed
 	for i, of := range trip.of {
 		t, d := &trip.whole.Takes[of], &trip.whole.Results[of]
-		if failed || !partly.Decided(&trip.Call, unread, i) {
+		if failed || !transaction.Decided(&trip.Call, unread, i) {
 			pass = pass && t.Independent
 			continue
 		}
@@ -252,7 +252,7 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 		*back.Undo = trip.whole.Results[i]
 		n.giveBack(n.rule(t, now), &back, now, &trip.whole.Results[i])
 	}
-	return partly.Renumbered(err, trip.of)
+	return transaction.Renumber(err, trip.of)
 }
 
 // join makes of what the store said of the rest what is said of the limit.

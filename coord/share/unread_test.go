@@ -9,8 +9,8 @@ import (
 
 	"stint"
 	"stint/coord/share"
-	"stint/internal/partly"
-	"stint/internal/partly/partlytest"
+	"stint/internal/transaction"
+	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
@@ -40,7 +40,7 @@ func TestUnread(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			now := began
 			clock := func() stint.Instant { return now }
-			server := &partlytest.Store{
+			server := &transactiontest.Store{
 				Store: memory.New(memory.Options{Clock: clock}),
 				Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 			}
@@ -50,7 +50,7 @@ func TestUnread(t *testing.T) {
 			}
 			now = now.Add(time.Minute)
 			call := stint.Call{Takes: test.takes}
-			unread := partly.Said(s.Decide(context.Background(), &call))
+			unread := transaction.Undecodable(s.Decide(context.Background(), &call))
 			if (unread != nil) != (test.unread != nil) || unread != nil && !slices.Equal(unread.Takes, test.unread) {
 				t.Errorf("%v, want %d", unread, test.unread)
 			}
@@ -63,7 +63,7 @@ func TestUnread(t *testing.T) {
 				t.Errorf("%+v, %v, want that %d are left", look.Results, err, test.left)
 			}
 			for i := range call.Takes {
-				if partly.Decided(&call, unread, i) && call.Results[i].Limit < 10 {
+				if transaction.Decided(&call, unread, i) && call.Results[i].Limit < 10 {
 					t.Errorf("take %d: %+v", i, call.Results[i])
 				}
 			}
@@ -75,7 +75,7 @@ func TestUnread(t *testing.T) {
 func TestChangeUnreadAlone(t *testing.T) {
 	now := began
 	clock := func() stint.Instant { return now }
-	server := &partlytest.Store{
+	server := &transactiontest.Store{
 		Store: memory.New(memory.Options{Clock: clock}),
 		Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 	}

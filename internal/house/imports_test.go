@@ -39,9 +39,9 @@ var layers = []layer{
 		"it writes limits as rule files do, durations among them",
 	},
 	{
-		[]string{"internal/together"},
+		[]string{"internal/transaction"},
 		[]string{".", "migrate"},
-		"what is charged together is records; where they are kept, stores know",
+		"a transaction charges records; stores know where these are",
 	},
 	{
 		[]string{"internal/jsonbody"},

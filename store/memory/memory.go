@@ -12,7 +12,7 @@ import (
 	"stint"
 	"stint/internal/clock"
 	"stint/internal/fingerprint"
-	"stint/internal/together"
+	"stint/internal/transaction"
 	"stint/migrate"
 )
 
@@ -111,7 +111,7 @@ func New(options Options) *Store {
 	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
 	name := func(t *stint.Take) uint64 { return s.print(t.Limit.Algorithm(), t.Key) }
-	s.calls.New = func() any { return &call{Work: together.Work[uint64]{Name: name}} }
+	s.calls.New = func() any { return &call{Plan: transaction.Plan[uint64]{Name: name}} }
 	s.scratch.New = func() any { return new([]entry) }
 	empty := new(table)
 	for i := range s.shards {
@@ -176,7 +176,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		}
 	}
 	if joined > 1 {
-		if err := s.together(ctx, c, together.Whole, now); err != nil {
+		if err := s.together(ctx, c, transaction.AllOrNone, now); err != nil {
 			return err
 		}
 		ctx = context.Background() // what is begun is brought to its end

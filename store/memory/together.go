@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"stint"
-	"stint/internal/together"
+	"stint/internal/transaction"
 	"stint/migrate"
 )
 
@@ -23,7 +23,7 @@ const patience = 3
 // waits for nothing but slots of greater fingerprints, so two calls never wait for each other
 // in a circle.
 type call struct {
-	together.Work[uint64]
+	transaction.Plan[uint64]
 	held   []place // where the state of each part is
 	order  []int   // the parts by their fingerprints: the order in which they are held
 	locked []*shard
@@ -58,7 +58,7 @@ func (s *Store) together(ctx context.Context, c *stint.Call, group int, now stin
 	for try := 1; !s.hold(w, now, try > patience); try++ {
 		s.release(w)
 		if err := ctx.Err(); err != nil {
-			clear(w.Parts)
+			w.Release()
 			return err
 		}
 		runtime.Gosched()
@@ -154,7 +154,7 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 }
 
 // moveLocked moves the state of a part from the slot that is held to the map.
-func (s *Store) moveLocked(h *place, p *together.Part[uint64], now stint.Instant) {
+func (s *Store) moveLocked(h *place, p *transaction.Part[uint64], now stint.Instant) {
 	h.at = now
 	h.cell = &cell{Record: migrate.Record{Limit: p.Take.Limit}}
 	if h.word == untouched {
@@ -169,7 +169,7 @@ func (s *Store) moveLocked(h *place, p *together.Part[uint64], now stint.Instant
 }
 
 // look finds the slot of a part, and whether its shard has to be locked.
-func (s *Store) look(h *place, p *together.Part[uint64], all bool) {
+func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	h.id, h.slot, h.cell, h.claim, h.lock = 0, nil, nil, false, false
 	limit := p.Take.Limit
 	if limit.Algorithm() == stint.Unlimited {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 	"stint/store/redis/fault"
 )
 
@@ -126,7 +126,7 @@ func failed(servers []Server) error {
 
 // whole says of an error that nothing is charged on other servers than those that it blames.
 func whole(err error) error {
-	if said := partly.Failed(err); said != nil {
+	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = true
 	}
 	return err
@@ -134,7 +134,7 @@ func whole(err error) error {
 
 // notWhole takes that back.
 func notWhole(err error) error {
-	if said := partly.Failed(err); said != nil {
+	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = false
 	}
 	return err
@@ -143,7 +143,7 @@ func notWhole(err error) error {
 // blame returns an error of the servers of some partitions of a Cluster as one that says which
 // they are.
 func (s *Store) blame(err error, partitions ...int) error {
-	said := &partly.ServerError{Err: err}
+	said := &transaction.ServerError{Err: err}
 	for _, p := range partitions {
 		if n := s.cluster.Server(p); !slices.Contains(said.Servers, n) {
 			said.Servers = append(said.Servers, n)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
 	"stint/internal/redistest"
+	"stint/internal/transaction"
 	"stint/store/redis"
 )
 
@@ -79,7 +79,7 @@ func TestLook(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	both := stint.Call{Takes: []stint.Take{{Key: lies[true], Limit: forms[0], Cost: 1}, {Key: lies[false], Limit: forms[0], Cost: 1}}}
-	said := partly.Failed(s.Decide(ctx, &both))
+	said := transaction.FailedServers(s.Decide(ctx, &both))
 	if said == nil || len(said.Servers) != 1 || s.ServerName(said.Servers[0]) != frozen.Addr || !said.Whole {
 		t.Errorf("%+v", said)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // undoTimeout is how long it may take to give back what a call charged that is denied
@@ -81,7 +81,7 @@ func (w *work) without() error {
 	if len(w.unread) == 0 {
 		return nil
 	}
-	return partly.Named(together(w.said...), w.unread)
+	return transaction.WithTakes(together(w.said...), w.unread)
 }
 
 // whole decides groups that lie on one server each, as those decide.
@@ -103,7 +103,7 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 			continue
 		}
 		for n, i := range a.of {
-			if partly.Decided(&a.call, a.unread, n) {
+			if transaction.Decided(&a.call, a.unread, n) {
 				w.call.Results[i] = a.call.Results[n]
 			}
 		}
@@ -158,8 +158,8 @@ func (w *work) send(ctx context.Context, all asks) error {
 	others.Wait()
 	errs := make([]error, 0, len(all))
 	for _, a := range all {
-		if a.unread = partly.Said(a.err); a.unread == nil {
-			errs = append(errs, partly.Muted(a.err))
+		if a.unread = transaction.Undecodable(a.err); a.unread == nil {
+			errs = append(errs, transaction.WithoutTakes(a.err))
 		}
 	}
 	return together(errs...)
@@ -168,7 +168,7 @@ func (w *work) send(ctx context.Context, all asks) error {
 // note notes what a server charged that decided by itself what passes.
 func (w *work) note(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
-	decided := func(i int) bool { return partly.Decided(&a.call, a.unread, i) }
+	decided := func(i int) bool { return transaction.Decided(&a.call, a.unread, i) }
 	whole := true
 	for i := 0; i < len(takes); i += 1 + int(takes[i].Borrows) {
 		whole = whole && (takes[i].Independent || decided(i) && results[i].Allowed)
@@ -254,7 +254,7 @@ func (w *work) undo(ctx context.Context, charges []charge) ([]stint.Decision, er
 	}
 	for _, a := range asks {
 		if a.unread != nil {
-			return nil, partly.Muted(a.err)
+			return nil, transaction.WithoutTakes(a.err)
 		}
 		for n, i := range a.of {
 			now[of(&charges[i])] = a.call.Results[n]

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // tries is how often a call is decided anew whose denial was gone when the time was
@@ -73,7 +73,7 @@ var errUnread = errors.New("shard: the state of a key cannot be read")
 // abandon ends a group of which some state cannot be read: nothing of it is decided.
 func (s *spread) abandon(ctx context.Context) error {
 	if s.done {
-		return fmt.Errorf("%w: %w", stint.ErrUnknown, partly.Muted(together(s.said...)))
+		return fmt.Errorf("%w: %w", stint.ErrUnknown, transaction.WithoutTakes(together(s.said...)))
 	}
 	return s.takeBack(ctx, true)
 }
@@ -309,7 +309,7 @@ func (s *spread) add(asks *asks, i int, p *part, e *errand) {
 	t := p.take
 	switch e.does {
 	case looks:
-		partly.Look(&t)
+		transaction.Peek(&t)
 	case changes:
 		asks.add(p.server, i, t)
 		return

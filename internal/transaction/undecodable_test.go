@@ -1,4 +1,4 @@
-package partly_test
+package transaction_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/partly"
+	"stint/internal/transaction"
 )
 
 // named is an error about takes, as a store says it.
@@ -27,10 +27,10 @@ func TestSaid(t *testing.T) {
 		{named(), false},
 		{named(1), true},
 		{fmt.Errorf("%w: %w", stint.ErrUnknown, named(1)), false},
-		{partly.Renumbered(named(1), []int{0, 5}), true},
-		{partly.Muted(named(1)), false},
+		{transaction.Renumber(named(1), []int{0, 5}), true},
+		{transaction.WithoutTakes(named(1)), false},
 	} {
-		if got := partly.Said(test.err) != nil; got != test.want {
+		if got := transaction.Undecodable(test.err) != nil; got != test.want {
 			t.Errorf("%v: %v", test.err, got)
 		}
 	}
@@ -63,7 +63,7 @@ func TestDecided(t *testing.T) {
 		}
 		call := stint.Call{Takes: test.takes}
 		for i, want := range test.want {
-			if got := partly.Decided(&call, said, i); got != want {
+			if got := transaction.Decided(&call, said, i); got != want {
 				t.Errorf("take %d of %+v without %d: %v", i, test.takes, test.unread, got)
 			}
 		}
@@ -85,19 +85,19 @@ func TestRenumbered(t *testing.T) {
 		{[]int{0, 1}, []int{2}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 		{[]int{1}, []int{2, -1}, []int{2}, "store: the states of takes [2] cannot be read; mend the key"},
 	} {
-		err := fmt.Errorf("outside: %w", partly.Renumbered(named(test.takes...), test.of))
-		if said := partly.Said(err); said == nil || !slices.Equal(said.Takes, test.want) {
+		err := fmt.Errorf("outside: %w", transaction.Renumber(named(test.takes...), test.of))
+		if said := transaction.Undecodable(err); said == nil || !slices.Equal(said.Takes, test.want) {
 			t.Errorf("%d of %d: %v, want %d", test.takes, test.of, said, test.want)
 		}
 		if err.Error() != "outside: "+test.text || !errors.Is(err, errHint) {
 			t.Errorf("%d of %d: %v", test.takes, test.of, err)
 		}
-		twice := partly.Renumbered(err, []int{10, 11, 12, 13, 14})
-		if said := partly.Said(twice); said == nil || said.Takes[0] != test.want[0]+10 {
+		twice := transaction.Renumber(err, []int{10, 11, 12, 13, 14})
+		if said := transaction.Undecodable(twice); said == nil || said.Takes[0] != test.want[0]+10 {
 			t.Errorf("%d of %d, once more: %v", test.takes, test.of, twice)
 		}
 	}
-	if err := partly.Renumbered(errHint, nil); err != errHint { //nolint:errorlint // as it is
+	if err := transaction.Renumber(errHint, nil); err != errHint { //nolint:errorlint // as it is
 		t.Errorf("%v", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestMuted(t *testing.T) {
 		{named(1), false, false},
 		{fmt.Errorf("%w: %w", stint.ErrUnknown, named(1)), false, true},
 	} {
-		got := partly.Muted(test.err)
+		got := transaction.WithoutTakes(test.err)
 		_, names := errors.AsType[*stint.CorruptState](got)
 		if same := got == test.err; names || same != test.same || errors.Is(got, stint.ErrUnknown) != test.unknown { //nolint:errorlint // as it is
 			t.Errorf("%v: %v", test.err, got)

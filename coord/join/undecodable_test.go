@@ -5,15 +5,15 @@ import (
 
 	"stint"
 	"stint/coord/join"
-	"stint/internal/partly/partlytest"
+	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
 // Where states cannot be read the error is about the takes of the call, and all others are
 // decided, whichever store says so.
 func TestUnread(t *testing.T) {
-	server := func() stint.Store { return memory.New(memory.Options{Clock: partlytest.Clock, Budget: 1 << 16}) }
-	partlytest.Run(t, server, func(server func() stint.Store) stint.Store {
+	server := func() stint.Store { return memory.New(memory.Options{Clock: transactiontest.Clock, Budget: 1 << 16}) }
+	transactiontest.Run(t, server, func(server func() stint.Store) stint.Store {
 		return join.New(join.Stores{Asks: server(), Eventual: server(), Gossip: server()})
 	})
 }

@@ -1,6 +1,4 @@
-// Package partly helps stores that divide calls with what is not decided of them: takes that
-// only look, and those of keys whose states cannot be read (see [stint.CorruptState]).
-package partly
+package transaction
 
 import (
 	"errors"
@@ -11,12 +9,12 @@ import (
 	"stint"
 )
 
-// Look makes a look of a take, which charges and changes nothing.
-func Look(t *stint.Take) { t.Op, t.Cost, t.Undo = stint.Ask, 0, nil }
+// Peek makes a take a peek, which changes nothing.
+func Peek(t *stint.Take) { t.Op, t.Cost, t.Undo = stint.Ask, 0, nil }
 
-// Said returns what an error says of states that cannot be read: nil where it says nothing of
-// them, or that it is unknown what became of the call.
-func Said(err error) *stint.CorruptState {
+// Undecodable returns the part of an error that names takes whose states cannot be read; nil where it
+// names none, or where it is unknown whether the call was charged. All other takes were decided.
+func Undecodable(err error) *stint.CorruptState {
 	said, ok := errors.AsType[*stint.CorruptState](err)
 	if !ok || len(said.Takes) == 0 || errors.Is(err, stint.ErrUnknown) {
 		return nil
@@ -24,8 +22,8 @@ func Said(err error) *stint.CorruptState {
 	return said
 }
 
-// Decided says whether take number i of a call was decided of which this is said, so that its
-// result stands. Nil: all were.
+// Decided says whether take number i of a call was decided, so that its result stands, where the
+// store returned this error. Nil: all takes were.
 func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 	if said == nil {
 		return true
@@ -46,9 +44,9 @@ func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 	})
 }
 
-// Renumbered returns an error about a part of a call as one about the whole, of which number
-// of[n] is take n of the part; below 0, or not there: none is. What says nothing of states is returned as it is.
-func Renumbered(err error, of []int) error {
+// Renumber turns an error about a part of a call into one about the whole call: of[n] is the number
+// there of take n of the part; below 0: it has none. Errors that name no takes are returned as they are.
+func Renumber(err error, of []int) error {
 	said, ok := errors.AsType[*stint.CorruptState](err)
 	if !ok {
 		return err
@@ -62,12 +60,11 @@ func Renumbered(err error, of []int) error {
 	if takes == nil { // what cannot be read is nobody's: nothing was decided
 		takes = slices.DeleteFunc(slices.Clone(of), func(i int) bool { return i < 0 })
 	}
-	return Named(err, takes)
+	return WithTakes(err, takes)
 }
 
-// Named returns an error that says the same as err, and of states that it is those of these
-// takes that cannot be read.
-func Named(err error, takes []int) error {
+// WithTakes returns err with other takes whose states cannot be read.
+func WithTakes(err error, takes []int) error {
 	takes = slices.Clone(takes)
 	slices.Sort(takes)
 	return &named{err, &stint.CorruptState{Takes: slices.Compact(takes)}}
@@ -100,9 +97,9 @@ func (e *named) As(target any) bool {
 	return ok
 }
 
-// Muted returns an error that names no takes: for a call of which nobody knows any more what
-// became of it.
-func Muted(err error) error {
+// WithoutTakes returns an error that names no takes: for a call that was not decided as a whole, or
+// of which it is unknown.
+func WithoutTakes(err error) error {
 	_, ok := errors.AsType[*stint.CorruptState](err)
 	switch {
 	case !ok:

@@ -1,6 +1,6 @@
-// Package partlytest has a store that cannot read some states, and sees that stores around it
+// Package transactiontest has a store that cannot read some states, and sees that stores around it
 // say so of the right takes and decide all others.
-package partlytest
+package transactiontest
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	for n, i := range of {
 		call.Results[i] = well.Results[n]
 	}
-	return fmt.Errorf("partlytest: %w", &unread)
+	return fmt.Errorf("transactiontest: %w", &unread)
 }
 
 // noon is the time of all calls.

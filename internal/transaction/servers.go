@@ -1,4 +1,4 @@
-package partly
+package transaction
 
 import "errors"
 
@@ -7,8 +7,8 @@ type ServerError struct {
 	// Servers are the numbers of those that failed.
 	Servers []int
 
-	// Whole says that nothing of the call is charged on the others: they can be asked for a
-	// call without what lies on those that failed.
+	// Whole says that nothing of the call is charged on the others: they can decide the call
+	// without the takes of those that failed.
 	Whole bool
 
 	// Err is what failed.
@@ -21,8 +21,8 @@ func (e *ServerError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// Failed returns what an error says of servers that failed, nil for nothing.
-func Failed(err error) *ServerError {
+// FailedServers returns the part of an error that names servers that failed; nil where it names none.
+func FailedServers(err error) *ServerError {
 	if said, ok := errors.AsType[*ServerError](err); ok && len(said.Servers) > 0 {
 		return said
 	}

@@ -1,0 +1,77 @@
+package transaction
+
+import "stint"
+
+// Decide tests and charges all parts, on the records that the caller set. It says whether the
+// group passed. The same plan may be decided again on other records.
+func (w *Plan[K]) Decide() bool {
+	pass := true
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.Take.Op == stint.Ask && !p.Source {
+			p.Result = p.Record.Test(p.Limit, p.At, p.Cost)
+			p.Fits = p.Result.Allowed
+			pass = pass && p.Fits
+		}
+	}
+	if len(w.debts) > 0 {
+		pass = w.testSources()
+	}
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		p.conclude(pass)
+		if p.Loan != nil {
+			p.Record.Lend(p.Limit, p.At, p.Loan, p.Cost, &p.Result)
+		}
+	}
+	return pass
+}
+
+// testSources asks whether sources have room, and says whether the group passes.
+func (w *Plan[K]) testSources() bool {
+	w.borrow()
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.Source {
+			p.Result = p.Record.Test(p.Limit, p.At, p.Units())
+			p.Fits = p.Result.Allowed
+		}
+	}
+	return w.passes()
+}
+
+// conclude charges a part of a group that passes, and answers it.
+func (p *Part[K]) conclude(pass bool) {
+	p.Charged = false
+	switch {
+	case p.Over:
+		p.look()
+		p.Result.Over = pass
+	case p.Source:
+		p.chargeSource(pass)
+	case p.Take.Op == stint.Ask && (pass || !p.Fits || p.Limit.Overdraws()):
+		retry := p.Result.RetryAfter
+		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Cost), true
+		if p.Take.Borrows > 0 {
+			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
+		}
+	case pass:
+		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)
+	default:
+		p.look()
+	}
+}
+
+// chargeSource charges a part what it is asked for and what borrowers owe it.
+func (p *Part[K]) chargeSource(pass bool) {
+	switch {
+	case !pass && p.Fits:
+		p.look()
+	case !pass || p.Units() > 0:
+		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Units()), true
+	}
+	if pass && p.owed > 0 {
+		p.Result = p.Record.DebitCapped(p.Limit, p.At, p.owed)
+	}
+}
+
+// look answers the present state.
+func (p *Part[K]) look() { p.Result = p.Record.Test(p.Limit, p.At, 0) }

@@ -1,0 +1,260 @@
+package transaction
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"stint"
+	"stint/migrate"
+)
+
+// AllOrNone is the group of all takes of a call that are not Independent.
+const AllOrNone = -1
+
+// Groups yields the groups of a call in the order in which they are decided: AllOrNone if any take
+// is in it, then the number of each take that is Independent and not leaned on.
+func Groups(c *stint.Call) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range c.Takes {
+			if !c.Takes[i].Independent {
+				if !yield(AllOrNone) {
+					return
+				}
+				break
+			}
+		}
+		for i := 0; i < len(c.Takes); i++ {
+			if c.Takes[i].Independent {
+				if !yield(i) {
+					return
+				}
+				i += int(c.Takes[i].Borrows)
+			}
+		}
+	}
+}
+
+// ID is what a key is known by in most stores: the same text under another algorithm is another key.
+type ID struct {
+	Key       stint.Key
+	Algorithm stint.Algorithm
+}
+
+// IDOf returns the ID of the key of a take.
+func IDOf(t *stint.Take) ID { return ID{t.Key, t.Limit.Algorithm()} }
+
+// Plan is a group of takes that all pass or none is charged. K is how the caller names keys. It may
+// be used again. The zero Plan is ready with its Name.
+type Plan[K comparable] struct {
+	// Name returns the caller's name of the key of a take. Takes of one name are one part.
+	Name func(*stint.Take) K
+
+	Parts []Part[K]
+	first int    // the first take of the group
+	of    []int  // the part of each take from first on; -1: the take of another group
+	debts []debt // what sources are asked for
+}
+
+// Part is one key of a group: its takes, with the sum of their costs.
+type Part[K comparable] struct {
+	Name   K
+	Take   *stint.Take  // the first of the key
+	Limit  *stint.Limit // the take's, unless the caller sets another
+	Cost   uint64       // of all takes of the key but those that are leaned on
+	Asked  bool         // by a take that is not leaned on
+	Source bool         // others borrow from it
+
+	Fits    bool // its own limit has room for it
+	Over    bool // it has none, and all its sources have
+	Charged bool // Decide took Cost, and what was borrowed, where that was allowed
+	Result  stint.Decision
+
+	// Record is the state of the key, and At the time to decide at. For Decide the caller sets
+	// both, and stores the Record afterwards.
+	Record migrate.Record
+	At     stint.Instant
+
+	// Loan is what a node reports that may hold units of the key; nil: nothing. The caller
+	// has read it (see [migrate.Record.Report]); Decide lends.
+	Loan *stint.Loan
+
+	extra uint64 // what borrowers want that do not fit their own limits
+	owed  uint64 // what borrowers owe that fit
+}
+
+// debt is what one part wants of its source, or owes it.
+type debt struct {
+	borrower, source int
+	cost             uint64
+}
+
+// Units returns what a test asks for: Cost, and what borrowers want that do not fit their own
+// limits.
+func (p *Part[K]) Units() uint64 { return p.Cost + p.extra }
+
+// Charges says whether the part may change an untouched key.
+func (p *Part[K]) Charges() bool {
+	if p.Source || p.Take.Op == stint.Force {
+		return true
+	}
+	l := p.Limit
+	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.Overdraws())
+}
+
+// Debits returns the most that a part may be charged, and whether it may be charged where that does
+// not fit.
+func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
+	p := &w.Parts[part]
+	if p.Take.Op != stint.Ask && p.Take.Op != stint.Force {
+		return 0, false
+	}
+	units = p.Cost
+	for i := range w.debts {
+		if w.debts[i].source == part {
+			units += w.debts[i].cost
+		}
+	}
+	return units, p.Source || p.Take.Op == stint.Force || p.Limit.Overdraws()
+}
+
+// Collect makes parts of the takes of a group: AllOrNone, or the take of a number with those it
+// leans on.
+func (w *Plan[K]) Collect(c *stint.Call, group int) error {
+	w.Parts, w.of, w.debts = w.Parts[:0], w.of[:0], w.debts[:0]
+	end := len(c.Takes)
+	if w.first = max(group, 0); group != AllOrNone {
+		end = group + 1 + int(c.Takes[group].Borrows)
+	}
+	borrower, last := -1, -1 // the part that leans on the takes up to last
+	for i := w.first; i < end; i++ {
+		t := &c.Takes[i]
+		if group == AllOrNone && t.Independent {
+			w.of = append(w.of, -1)
+			continue
+		}
+		source := i <= last
+		n, ok := w.join(t, source)
+		if !ok {
+			clear(w.Parts)
+			return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
+		}
+		w.of = append(w.of, n)
+		if source {
+			w.debts = append(w.debts, debt{borrower: borrower, source: n, cost: uint64(t.Cost)})
+		} else if t.Borrows > 0 {
+			borrower, last = n, i+int(t.Borrows)
+		}
+	}
+	return nil
+}
+
+// join adds a take to the part of its key, and returns the part's number; false where both cannot
+// stand in one call.
+func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
+	n, name := 0, w.Name(t)
+	for n < len(w.Parts) && w.Parts[n].Name != name {
+		n++
+	}
+	if n == len(w.Parts) {
+		w.Parts = slices.Grow(w.Parts, 1)[:n+1] // unused elements are zero, see Release
+		w.Parts[n].Name, w.Parts[n].Take, w.Parts[n].Limit = name, t, t.Limit
+	} else if !Mixes(w.Parts[n].Take, t) {
+		return 0, false
+	}
+	p := &w.Parts[n]
+	if source {
+		p.Source = true
+		return n, true
+	}
+	p.Asked = true
+	p.Cost += uint64(t.Cost)
+	return n, true
+}
+
+// Mixes says whether two takes of the same key may stand in the same group.
+func Mixes(a, b *stint.Take) bool {
+	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.Same(b.Limit)
+}
+
+// Of returns the number of the part of a take, -1 for a take of another group.
+func (w *Plan[K]) Of(take int) int {
+	if take < w.first || take >= w.first+len(w.of) {
+		return -1
+	}
+	return w.of[take-w.first]
+}
+
+// Answer writes the results of the group into the call, and forgets the group.
+func (w *Plan[K]) Answer(c *stint.Call) {
+	for i, n := range w.of {
+		if n >= 0 {
+			c.Results[w.first+i] = w.Parts[n].Result
+		}
+	}
+	w.Release()
+}
+
+// Release forgets the group: it keeps nobody's limits and states in memory.
+func (w *Plan[K]) Release() { clear(w.Parts) }
+
+// borrow notes what parts want of their sources that do not fit their own limits, and what the
+// others owe. A part that a failure policy answered, as its server is away, borrows nothing.
+func (w *Plan[K]) borrow() {
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		p.extra, p.owed, p.Over = 0, 0, false
+	}
+	for _, d := range w.debts {
+		p, source := &w.Parts[d.borrower], &w.Parts[d.source]
+		switch {
+		case p.Result.Degraded:
+		case p.Fits:
+			source.owed += d.cost
+		default:
+			source.extra += d.cost
+		}
+	}
+}
+
+// passes says whether the group passes, now that all parts are tested. Parts that do not fit
+// their own limits pass if all their sources have room; else they wait for the sooner of both.
+func (w *Plan[K]) passes() bool {
+	pass := true
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		if p.Take.Op != stint.Ask {
+			continue
+		}
+		if p.borrows() && !p.Fits {
+			var wait time.Duration
+			if wait, p.Over = w.room(i); !p.Over {
+				p.Result.RetryAfter = min(p.Result.RetryAfter, wait)
+			}
+		}
+		pass = pass && (p.Fits || p.Over || !p.Asked)
+	}
+	return pass
+}
+
+// borrows says whether a part may pass by its sources.
+func (p *Part[K]) borrows() bool { return p.Take.Borrows > 0 && !p.Result.Degraded }
+
+// room says whether all sources of a part have room, or how long until they have.
+func (w *Plan[K]) room(part int) (wait time.Duration, room bool) {
+	room = true
+	for _, d := range w.debts {
+		source := &w.Parts[d.source]
+		if d.borrower != part || source.Fits {
+			continue
+		}
+		room = false
+		until := source.Result.RetryAfter
+		if until != stint.Never {
+			until += source.At.Sub(w.Parts[part].At)
+		}
+		wait = max(wait, until)
+	}
+	return wait, room
+}
