@@ -51,21 +51,22 @@ func (n *node) used(t testing.TB, key, user string) int {
 	return a.Limit - a.Remaining
 }
 
-// counted waits until the store has counted so much.
-func counted(t testing.TB, n *node, key string, want int) {
+// counted waits until the store has counted so much, and nothing but takes of unknown outcome more.
+func counted(t testing.TB, n *node, key string, want, unknown int) {
 	t.Helper()
 	got := -1
 	for deadline := time.Now().Add(slack * 5 * time.Second); time.Now().Before(deadline); pass(20 * time.Millisecond) {
-		if got = n.used(t, key, "all"); got == want {
+		if got = n.used(t, key, "all"); want <= got && got <= want+unknown {
 			return
 		}
 	}
-	t.Errorf("%s: the store has counted %d, want %d", key, got, want)
+	t.Errorf("%s: the store has counted %d, want %d, or up to %d more", key, got, want, unknown)
 }
 
 // Two processes that decide by themselves let pass at most what both may have before they
 // hear of each other, and the store counts all of it, also what was let pass while it
-// stood still, and when one is told to stop.
+// stood still, and when one is told to stop. What they deny then may have been on its way to
+// the store: such a take is charged when the store goes on.
 func TestNodesEventual(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -80,7 +81,7 @@ func TestNodesEventual(t *testing.T) {
 			t.Errorf("%s: %d passed, want 1000 to 2000", key, passed)
 		}
 		t.Logf("%s: %d passed of 1000", key, passed)
-		counted(t, witness, key, 1000)
+		counted(t, witness, key, 1000, 0)
 		for _, n := range nodes {
 			if a, err := n.ask(t.Context(), key, "all"); err != nil || a.Allowed {
 				t.Errorf("%s: %+v %v, when all is used up", key, a, err)
@@ -107,13 +108,12 @@ func TestNodesEventual(t *testing.T) {
 		t.Error("the store was away and nothing was denied")
 	}
 	server.Thaw()
-	for deadline := time.Now().Add(slack * 10 * time.Second); time.Now().Before(deadline); pass(10 * time.Millisecond) {
-		if a, err := nodes[0].ask(t.Context(), "large", "all"); err == nil && a.Allowed {
-			passed++
-			break
-		}
+	redistest.Until(t, "the store is used again", func() bool { return nodes[0].metric(t, "stint_store_available") == 1 })
+	if a, err := nodes[0].ask(t.Context(), "large", "all"); err != nil || !a.Allowed || a.Degraded {
+		t.Errorf("%+v %v, when the store is back", a, err)
 	}
-	counted(t, witness, "large", passed)
+	passed++
+	counted(t, witness, "large", passed, denied)
 	passed += together(t, nodes, "large", 200)
 	for _, n := range nodes {
 		if err := n.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -124,8 +124,8 @@ func TestNodesEventual(t *testing.T) {
 		}
 		n.ended = true
 	}
-	if got := witness.used(t, "large", "all"); got != passed {
-		t.Errorf("the store has counted %d, and %d passed", got, passed)
+	if got := witness.used(t, "large", "all"); got < passed || got > passed+denied {
+		t.Errorf("the store has counted %d, and %d passed, and %d may have", got, passed, denied)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestNodeEventualKilled(t *testing.T) {
 			ask()
 		}
 		began := time.Now()
-		counted(t, witness, "large", sent)
+		counted(t, witness, "large", sent, 0)
 		t.Logf("all of %d are counted %v after the last", sent, time.Since(began))
 	}
 	const late = 50
