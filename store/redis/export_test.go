@@ -26,6 +26,15 @@ func (s *Store) FarForTest() bool {
 	return c.farLocked()
 }
 
+// ConnectSlowlyForTest gives each attempt to connect a minute, so that a caller that one holds stays
+// longer than on any busy machine. It is called before the first use.
+func (s *Store) ConnectSlowlyForTest() {
+	for i := range s.links {
+		target := &s.links[i].Target
+		target.Dialer.Timeout, target.ConnWriteTimeout = time.Minute, time.Minute
+	}
+}
+
 // NearForTest has the server be near, however busy the machine is.
 func (s *Store) NearForTest() {
 	c := s.commits[0]

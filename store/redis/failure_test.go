@@ -137,26 +137,31 @@ func TestScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// A frozen server costs a caller its deadline, and whether the first one was charged is unknown;
+// A frozen server costs a caller its deadline, and whether the first one sent was charged is unknown;
 // when it runs again the store does too.
 func TestFrozenServer(t *testing.T) {
 	server := redistest.Start(t)
 	s := openIn(t, server, "ice")
 	take(t, s, "a", forms[0], 1)
 	server.Freeze()
-	for i := range 5 {
+	unknown := false
+	for i := 0; i < 5 || i < 100 && !unknown; i++ { // a busy machine may send nothing within a deadline
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		begin := time.Now()
 		_, err := attempt(ctx, s, "a")
 		cancel()
-		if i == 0 && !errors.Is(err, stint.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
+		unknown = unknown || errors.Is(err, stint.ErrUnknown)
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("a deadline of 10ms took %v", took)
 		} else {
 			t.Log(took)
 		}
+	}
+	if !unknown {
+		t.Error("no call was told that it may have been charged")
 	}
 	server.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
