@@ -8,7 +8,7 @@ const (
 	// Strict asks the store for every take.
 	Strict Coordination = iota
 	// Leased lets each node decide busy keys from what the store lends it, see package
-	// coord/lease.
+	// fleet/lease.
 	Leased
 	// Eventual lets each node decide by itself, and tells the store afterwards.
 	Eventual

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
-	"stint/coord/join"
-	"stint/coord/lease"
-	"stint/coord/share"
-	"stint/guard"
+	"stint/chain/denycache"
+	"stint/chain/guard"
+	"stint/chain/router"
+	"stint/fleet/eventual"
+	"stint/fleet/lease"
+	"stint/fleet/quota"
 	"stint/internal/backends"
 	"stint/internal/tale"
 	"stint/store/redis"
-	"stint/store/refusals"
 )
 
 const (
@@ -34,11 +34,11 @@ type server struct {
 	name    string // for people
 	shared  *redis.Store
 	guarded *guard.Store
-	recall  *refusals.Store // remembers what that refuses; nil: nothing does
-	leases  *lease.Store    // decides busy keys of leased rules from what that lends
-	shares  *share.Store    // decides what this process has for itself of such rules
-	own     *eventual.Store // decides by itself, and tells that afterwards
-	joined  *join.Store     // sends each take to the store of its mode
+	recall  *denycache.Store // remembers what that refuses; nil: nothing does
+	leases  *lease.Store     // decides busy keys of leased rules from what that lends
+	shares  *quota.Store     // decides what this process has for itself of such rules
+	own     *eventual.Store  // decides by itself, and tells that afterwards
+	joined  *router.Store    // sends each take to the store of its mode
 	state   serverState
 
 	backends backends.Set // its Redis servers: the primaries of a Cluster, or itself
@@ -74,9 +74,9 @@ func (a *App) openServer(s *server, url string) (err error) {
 		lender = s.recall
 	}
 	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
-	s.shares = share.New(s.leases, share.Options{})
+	s.shares = quota.New(s.leases, quota.Options{})
 	s.own = eventual.New(s.guarded, eventual.Options{Interval: a.config.SyncInterval, Budget: a.config.Memory, Part: s.shared.Part})
-	s.joined = join.New(join.Stores{Asks: s.shares, Eventual: s.own})
+	s.joined = router.New(router.Stores{Asks: s.shares, Eventual: s.own})
 	return nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"stint"
-	"stint/guard"
+	"stint/chain/guard"
 	"stint/internal/backends"
 	"stint/store/redis"
 	"stint/telemetry"

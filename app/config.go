@@ -10,14 +10,14 @@ import (
 	"os"
 	"time"
 
-	"stint/coord/eventual"
+	"stint/chain/denycache"
+	"stint/fleet/eventual"
 	"stint/internal/certs"
 	"stint/internal/logging"
 	"stint/internal/setting"
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
-	"stint/store/refusals"
 )
 
 // Config says how to run the service. [DefaultConfig] returns the defaults, which
@@ -256,7 +256,7 @@ func DefaultConfig() Config {
 		SyncInterval:        eventual.DefaultInterval,
 		Namespace:           redis.DefaultNamespace,
 		RememberRefusals:    true,
-		RememberRefusalsFor: refusals.DefaultMaxAge,
+		RememberRefusalsFor: denycache.DefaultMaxAge,
 		StateInterval:       30 * time.Second,
 		AuthWait:            httpapi.DefaultWait,
 		HTTP:                "127.0.0.1:8080",

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
-	"stint/guard"
+	"stint/chain/guard"
+	"stint/fleet/eventual"
 	"stint/internal/fleettest"
 	"stint/store/memory"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
+	"stint/fleet/eventual"
 	"stint/internal/fleettest"
 	"stint/internal/redistest"
 	"stint/internal/xtest"

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/gossip"
-	"stint/coord/gossip/members"
-	"stint/coord/join"
-	"stint/guard"
+	"stint/chain/guard"
+	"stint/chain/router"
+	"stint/fleet/gossip"
+	"stint/fleet/gossip/members"
 	"stint/internal/listen"
 	"stint/internal/setting"
 	"stint/internal/wording"
@@ -132,7 +132,7 @@ func loopback(address string) bool {
 
 // joined returns the store to which each take goes by its coordination.
 func (s *stores) joined() stint.Store {
-	return join.New(join.Stores{Asks: s.asked(), Gossip: s.gossip})
+	return router.New(router.Stores{Asks: s.asked(), Gossip: s.gossip})
 }
 
 // gossipStats are the numbers of gossip, as metrics show them.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/lease"
+	"stint/fleet/lease"
 	"stint/internal/redistest"
 	"stint/limiter"
 	"stint/rule"

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
-	"stint/coord/gossip"
-	"stint/coord/lease"
+	"stint/fleet/eventual"
+	"stint/fleet/gossip"
+	"stint/fleet/lease"
 	"stint/internal/redistest"
 	"stint/store/memory"
 	"stint/store/redis"

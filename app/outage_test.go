@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/guard"
+	"stint/chain/guard"
 	"stint/internal/redistest"
 	"stint/internal/xtest"
 	"stint/limiter"

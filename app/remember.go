@@ -1,14 +1,14 @@
 package app
 
 import (
-	"stint/store/refusals"
+	"stint/chain/denycache"
 	"stint/telemetry"
 )
 
 // remember returns a store that remembers what a server refuses, which carries the
 // notices of other processes too.
-func (a *App) remember(s *server) *refusals.Store {
-	return refusals.New(s.guarded, refusals.Options{
+func (a *App) remember(s *server) *denycache.Store {
+	return denycache.New(s.guarded, denycache.Options{
 		Notices: s.shared, Divided: s.shared.Divided(), MaxAge: a.config.RememberRefusalsFor,
 		OnChange: func(up bool, reason error) { a.noticesChanged(s, up, reason) },
 	})

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"stint"
+	"stint/chain/denycache"
 	"stint/internal/redistest"
 	"stint/internal/xtest"
 	"stint/store/redis"
-	"stint/store/refusals"
 	"stint/store/storetest"
 )
 
@@ -25,13 +25,13 @@ var spaces atomic.Int64
 
 // recalling returns a node on the server at a URL that remembers refusals, and hears
 // others until the test ends. A clock, if there is one, is its own.
-func recalling(t testing.TB, url, namespace string, clock func() time.Time) *refusals.Store {
+func recalling(t testing.TB, url, namespace string, clock func() time.Time) *denycache.Store {
 	t.Helper()
 	shared, err := redis.Open(url, redis.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := refusals.New(shared, refusals.Options{Notices: shared, Divided: shared.Divided(), Clock: clock})
+	s := denycache.New(shared, denycache.Options{Notices: shared, Divided: shared.Divided(), Clock: clock})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -55,7 +55,7 @@ func TestRefusalsSuite(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(shared.Close)
-			return refusals.New(shared, refusals.Options{}) // nobody else is there to be heard
+			return denycache.New(shared, denycache.Options{}) // nobody else is there to be heard
 		},
 		Backwards: true, Slow: true,
 	})
@@ -202,7 +202,7 @@ func TestRefusalsForgotten(t *testing.T) {
 	take := func(op stint.Op, cost uint32) stint.Take {
 		return stint.Take{Key: "key", Limit: limit, Op: op, Cost: cost}
 	}
-	decide := func(t *testing.T, s *refusals.Store, take stint.Take) stint.Decision {
+	decide := func(t *testing.T, s *denycache.Store, take stint.Take) stint.Decision {
 		t.Helper()
 		call := stint.Call{Takes: []stint.Take{take}}
 		xtest.Must(t, s.Decide(t.Context(), &call))

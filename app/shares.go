@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/look"
+	"stint/chain/servers"
+	"stint/fleet/look"
 	"stint/rule"
-	"stint/store/shard"
 	"stint/telemetry"
 )
 
@@ -60,7 +60,7 @@ func (s *stores) server(t *stint.Take) *server {
 	for i, one := range s.servers {
 		names[i] = one.name
 	}
-	return s.servers[shard.Pick(names, cmp.Or(t.Place, t.Key))]
+	return s.servers[servers.Pick(names, cmp.Or(t.Place, t.Key))]
 }
 
 // leaseRules are the numbers of each leased rule, of each server.

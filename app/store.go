@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/gossip"
-	"stint/coord/gossip/members"
+	"stint/chain/servers"
+	"stint/fleet/gossip"
+	"stint/fleet/gossip/members"
 	"stint/internal/filelock"
 	"stint/internal/setting"
 	"stint/store/memory"
 	"stint/store/redis"
 	"stint/store/redis/redisurl"
-	"stint/store/shard"
 	"stint/telemetry"
 )
 
@@ -23,8 +23,8 @@ import (
 // holds what rules let pass by themselves while a server is away.
 type stores struct {
 	memory  *memory.Store
-	servers []*server    // on the network; none: memory decides
-	placed  *shard.Store // on several servers; nil where there is one
+	servers []*server      // on the network; none: memory decides
+	placed  *servers.Store // on several servers; nil where there is one
 	gossip  *gossip.Store
 	members *members.Members // it tells; nil: nobody
 	lock    *filelock.Lock   // of the state file; nil: there is none
@@ -42,7 +42,7 @@ func (a *App) openStore() (err error) {
 		return c.storeError(err)
 	}
 	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
-	places := make([]shard.Server, 0, len(list))
+	places := make([]servers.Server, 0, len(list))
 	for _, one := range list {
 		s := &server{name: one.Name}
 		if len(list) == 1 {
@@ -52,10 +52,10 @@ func (a *App) openStore() (err error) {
 			return c.storeError(err)
 		}
 		a.stores.servers = append(a.stores.servers, s)
-		places = append(places, shard.Server{Name: one.Name, Store: s.asked()})
+		places = append(places, servers.Server{Name: one.Name, Store: s.asked()})
 	}
 	if len(list) > 1 {
-		a.stores.placed, err = shard.New(places)
+		a.stores.placed, err = servers.New(places)
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/coord/eventual"
-	"stint/guard"
+	"stint/chain/guard"
+	"stint/fleet/eventual"
 	"stint/internal/redistest"
 	"stint/internal/xtest"
 	"stint/store/memory"

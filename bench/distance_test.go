@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/guard"
+	"stint/chain/guard"
 	"stint/internal/openloop"
 	"stint/internal/redistest"
 	"stint/internal/tcpproxy"

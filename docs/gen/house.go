@@ -46,8 +46,8 @@ var floors = []floor{
 		{"store/memory", "", "in this process"},
 		{"store/redis", "", "shared"},
 		{"store/memcached", "", "shared"},
-		{"coord", "", "leased, eventual"},
-		{"guard", "", "store failure"},
+		{"chain", "", "before the store"},
+		{"fleet", "", "how nodes agree"},
 	}},
 	{"the core", []box{
 		{".", "stint", "Limit, State, Take, Decision, Store and the algorithms: standard library only, time is an argument"},

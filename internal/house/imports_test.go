@@ -54,17 +54,17 @@ var layers = []layer{
 		"a helper that knows its users helps nobody else",
 	},
 	{
-		[]string{"coord/sim"},
-		[]string{".", "coord/*", "internal/..."},
+		[]string{"fleet/sim"},
+		[]string{".", "fleet/*", "internal/..."},
 		"the simulator drives the nodes that it judges, and is their store itself",
 	},
 	{
-		[]string{"coord/gossip/members"},
-		[]string{".", "coord/gossip", "internal/..."},
+		[]string{"fleet/gossip/members"},
+		[]string{".", "fleet/gossip", "internal/..."},
 		"what carries messages knows whose they are, and not what they mean",
 	},
 	{
-		[]string{"store/*", "coord", "coord/*", "guard"},
+		[]string{"store/*", "chain/*", "fleet/*"},
 		[]string{".", "migrate", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "store/redis/fault", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
@@ -172,7 +172,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "coord", "coord/*", "coord/gossip/members", "guard", "telemetry", "telemetry/*", "dashboard",
+			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/*", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -180,7 +180,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "coord", "coord/*", "guard", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",

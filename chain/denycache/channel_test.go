@@ -1,0 +1,361 @@
+package denycache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+)
+
+// hub carries the notices of a test, as a server does: each listener gets them in order.
+type hub struct {
+	mu        sync.Mutex
+	listeners map[*listener]bool
+	refuses   error // what Publish and Listen say, nil for nothing
+	deaf      bool  // messages are held until it is not
+}
+
+type listener struct {
+	channels []string
+	hear     func(channel, message string)
+	held     [][2]string
+	end      chan error
+}
+
+func (h *hub) Publish(_ context.Context, channel, message string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuses != nil {
+		return h.refuses
+	}
+	for l := range h.listeners {
+		if !slices.Contains(l.channels, channel) {
+			continue
+		}
+		l.held = append(l.held, [2]string{channel, message})
+	}
+	h.deliver()
+	return nil
+}
+
+func (h *hub) deliver() {
+	for l := range h.listeners {
+		for ; len(l.held) > 0 && !h.deaf; l.held = l.held[1:] {
+			l.hear(l.held[0][0], l.held[0][1])
+		}
+	}
+}
+
+func (h *hub) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
+	l := &listener{channels: channels, hear: hear, end: make(chan error, 1)}
+	h.mu.Lock()
+	if h.refuses != nil {
+		defer h.mu.Unlock()
+		return h.refuses
+	}
+	h.listeners[l] = true
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.listeners, l)
+		h.mu.Unlock()
+	}()
+	select {
+	case err := <-l.end:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// silence holds messages back, or lets them go.
+func (h *hub) silence(deaf bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deaf = deaf
+	h.deliver()
+}
+
+var errCut = errors.New("cut")
+
+// cut ends all listening, and lets nothing through until it is mended.
+func (h *hub) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refuses = errCut
+	for l := range h.listeners {
+		l.end <- errCut
+	}
+}
+
+func (h *hub) mend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refuses = nil
+}
+
+// fleet is some processes on one store.
+type fleet struct {
+	*hub
+	nodes   []*node
+	changes []bool // of the first node
+	reasons []error
+}
+
+// inFleet runs a test with processes that hear each other.
+func inFleet(t *testing.T, count int, o Options, test func(t *testing.T, f *fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{hub: &hub{listeners: map[*listener]bool{}}}
+		shared := newShared()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range count {
+			o := o
+			o.Notices = f.hub
+			if i == 0 {
+				o.OnChange = func(up bool, reason error) {
+					f.changes, f.reasons = append(f.changes, up), append(f.reasons, reason)
+				}
+			}
+			n := &node{t, New(shared, o), shared}
+			f.nodes = append(f.nodes, n)
+			running.Go(func() { n.Store.Run(ctx) })
+		}
+		pass(2 * beatEvery)
+		synctest.Wait()
+		test(t, f)
+		cancel()
+		running.Wait()
+		if n := f.nodes[0]; n.Stats().Up || n.Stats().Keys != 0 {
+			t.Errorf("after its end: %+v", n.Stats())
+		}
+	})
+}
+
+// full makes all nodes remember that the key is used up.
+func (f *fleet) full(key stint.Key) {
+	for i, n := range f.nodes {
+		n.Helper()
+		if i == 0 {
+			n.expect(1, true, take(key, one, 1))
+		}
+		n.expect(1, false, take(key, one, 1))
+		n.expect(0, false, take(key, one, 1))
+	}
+}
+
+// TestTold: what one process gives back, all others ask for; keys beside it stay.
+func TestTold(t *testing.T) {
+	other := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Minute, FromFirst: true})
+	for name, change := range map[string]func(n *node){
+		"reset":  func(n *node) { n.ask(stint.Take{Key: "a", Limit: one, Op: stint.Reset}) },
+		"refund": func(n *node) { n.ask(stint.Take{Key: "a", Limit: one, Cost: 1, Op: stint.Refund}) },
+		"force":  func(n *node) { n.ask(stint.Take{Key: "a", Limit: one, Cost: 1, Op: stint.Force}) },
+		"other numbers": func(n *node) {
+			n.ask(take("a", other, 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, 3, Options{}, func(t *testing.T, f *fleet) {
+				f.full("a")
+				f.full("b")
+				change(f.nodes[1])
+				synctest.Wait()
+				for _, n := range f.nodes {
+					if _, asked := n.ask(take("a", one, 1)); asked != 1 {
+						t.Error("the key is remembered")
+					}
+					n.expect(0, false, take("b", one, 1))
+				}
+			})
+		})
+	}
+	t.Run("reload", func(t *testing.T) {
+		inFleet(t, 3, Options{}, func(_ *testing.T, f *fleet) {
+			f.full("a")
+			f.full("b")
+			f.nodes[2].Forget()
+			synctest.Wait()
+			for _, n := range f.nodes {
+				n.expect(1, false, take("a", one, 1))
+				n.expect(1, false, take("b", one, 1))
+			}
+		})
+	})
+	t.Run("live takes tell nobody", func(t *testing.T) {
+		inFleet(t, 2, Options{}, func(_ *testing.T, f *fleet) {
+			f.full("a")
+			f.nodes[1].ask(stint.Take{Key: "a", Limit: one, Cost: 1, Op: stint.Refund, Live: true})
+			synctest.Wait()
+			f.nodes[0].expect(0, false, take("a", one, 1))
+		})
+	})
+	t.Run("more than a message holds", func(t *testing.T) {
+		inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
+			f.full("a")
+			f.mu.Lock() // one message may be on its way, and no second one
+			for i := range 2*maxPending + 1 {
+				f.nodes[1].tell(uint64(i + 1))
+			}
+			f.mu.Unlock()
+			synctest.Wait()
+			f.nodes[0].expect(1, false, take("a", one, 1))
+		})
+	})
+}
+
+// TestDivided: of a call that a store decides in several steps, keys that may have been
+// charged and given back are told.
+func TestDivided(t *testing.T) {
+	for _, divided := range []bool{false, true} {
+		inFleet(t, 2, Options{Divided: divided}, func(t *testing.T, f *fleet) {
+			f.full("a")
+			results, _ := f.nodes[0].ask(take("beside", ten, 11)) // remembered as refused
+			if results[0].Allowed {
+				t.Fatal(results)
+			}
+			f.nodes[1].expect(1, false, take("a", one, 1), take("beside", ten, 1))
+			f.nodes[1].expect(1, false, take("new", one, 2), take("beside", ten, 1))
+			synctest.Wait()
+			want := int64(0)
+			if divided {
+				want = 1
+			}
+			f.nodes[0].expect(want, false, take("beside", ten, 11))
+		})
+	}
+}
+
+// TestUnderWay: an answer that was under way when a notice came is not remembered.
+func TestUnderWay(t *testing.T) {
+	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
+		a, b := f.nodes[0], f.nodes[1]
+		a.expect(1, true, take("a", one, 1))
+		a.shared.takes = 100 * time.Millisecond // decided after 50
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			call := stint.Call{Takes: []stint.Take{take("a", one, 1)}}
+			if err := a.Decide(t.Context(), &call); err != nil || call.Results[0].Allowed {
+				t.Error(call.Results, err)
+			}
+		})
+		pass(70 * time.Millisecond)
+		synctest.Wait()
+		a.shared.takes = 0
+		b.expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
+		asking.Wait()
+		a.expect(1, true, take("a", one, 1))
+	})
+}
+
+// TestLost: a process whose channel ends forgets all, asks until it has it back, and
+// misses nothing that happened meanwhile.
+func TestLost(t *testing.T) {
+	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
+		n := f.nodes[0]
+		f.full("a")
+		f.cut()
+		synctest.Wait()
+		if s := n.Stats(); s.Up || s.Keys != 0 || s.Lost != 1 {
+			t.Errorf("%+v", s)
+		}
+		for range 3 {
+			n.expect(1, false, take("a", one, 1))
+			pass(time.Second)
+		}
+		f.nodes[1].expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
+		n.expect(1, true, take("a", one, 1))
+		f.mend()
+		pass(time.Second)
+		n.expect(1, false, take("a", one, 1))
+		n.expect(0, false, take("a", one, 1))
+		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errCut) {
+			t.Errorf("told of %v %v", f.changes, f.reasons)
+		}
+	})
+}
+
+// TestToldLater: a process that cannot tell the others does when it can.
+func TestToldLater(t *testing.T) {
+	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
+		f.full("a")
+		f.mu.Lock()
+		f.refuses = errCut // and nobody's listening ends
+		f.mu.Unlock()
+		f.nodes[1].expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
+		f.nodes[0].expect(0, false, take("a", one, 1))
+		pass(trust) // beats do not arrive either
+		f.nodes[0].expect(1, true, take("a", one, 1))
+		f.nodes[0].expect(1, false, take("a", one, 1))
+		f.mend()
+		pass(beatEvery + pause)
+		f.nodes[0].expect(1, false, take("a", one, 1))
+		f.nodes[0].expect(0, false, take("a", one, 1))
+	})
+}
+
+// TestSilent: where messages do not arrive though nothing ended, the memory is not used
+// later than a second after the last that did; when they do, it is up to date.
+func TestSilent(t *testing.T) {
+	inFleet(t, 2, Options{MaxAge: time.Hour}, func(t *testing.T, f *fleet) {
+		n := f.nodes[0]
+		f.full("a")
+		f.full("b")
+		f.silence(true)
+		began := time.Now()
+		f.nodes[1].expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
+		for asked := int64(0); asked == 0; pass(10 * time.Millisecond) {
+			if _, asked = n.ask(take("a", one, 0), take("b", one, 1)); time.Since(began) > time.Second {
+				t.Fatal("the memory is used")
+			}
+		}
+		pass(2 * time.Second)
+		f.silence(false)
+		pass(beatEvery)
+		synctest.Wait()
+		n.expect(0, false, take("b", one, 1))
+		n.expect(1, true, take("a", one, 1))
+		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errSilent) {
+			t.Errorf("told of %v %v", f.changes, f.reasons)
+		}
+	})
+}
+
+// TestStrangers: a message of another release means all keys, and a beat of another
+// process nothing.
+func TestStrangers(t *testing.T) {
+	inFleet(t, 1, Options{}, func(t *testing.T, f *fleet) {
+		n := f.nodes[0]
+		for _, text := range []string{"", "z", "k1234567", "b1234567812345678"} {
+			n.Forget()
+			n.ask(stint.Take{Key: "a", Limit: one, Op: stint.Reset})
+			synctest.Wait()
+			f.full("a")
+			if err := f.Publish(t.Context(), everybody, text); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			n.expect(1, false, take("a", one, 1))
+		}
+	})
+}
+
+// TestLastWords: what is to be told when a process ends is told.
+func TestLastWords(t *testing.T) {
+	inFleet(t, 1, Options{}, func(t *testing.T, f *fleet) {
+		f.full("a")
+		ending := New(f.nodes[0].shared, Options{Notices: f.hub})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ending.tell(hashOf("a", one.Algorithm()))
+		ending.Run(ctx)
+		synctest.Wait()
+		f.nodes[0].expect(1, false, take("a", one, 1))
+	})
+}

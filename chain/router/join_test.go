@@ -1,0 +1,298 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/chain/router"
+	"stint/internal/xtest"
+	"stint/store/memory"
+)
+
+var five = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: stint.MaxPer})
+
+// shelf is a store that counts what it is asked, and can fail.
+type shelf struct {
+	stint.Store
+	calls, takes int
+	fail         func(*stint.Call) error
+	degraded     bool
+}
+
+func newShelf() *shelf { return &shelf{Store: memory.New(memory.Options{})} }
+
+// Decide is part of stint.Store.
+func (s *shelf) Decide(ctx context.Context, call *stint.Call) error {
+	s.calls++
+	s.takes += len(call.Takes)
+	if s.fail != nil {
+		if err := s.fail(call); err != nil {
+			return err
+		}
+	}
+	err := s.Store.Decide(ctx, call)
+	for i := range call.Results {
+		call.Results[i].Degraded = s.degraded
+	}
+	return err
+}
+
+// three are the stores behind a join.
+type three struct {
+	asks, eventual, gossip *shelf
+	joined                 *router.Store
+}
+
+func newThree() *three {
+	s := &three{asks: newShelf(), eventual: newShelf(), gossip: newShelf()}
+	s.joined = router.New(router.Stores{Asks: s.asks, Eventual: s.eventual, Gossip: s.gossip})
+	return s
+}
+
+func (s *three) all() []*shelf { return []*shelf{s.asks, s.eventual, s.gossip} }
+
+// left returns how many units of a key each store has.
+func (s *three) left(t *testing.T, key stint.Key) (left [3]int64) {
+	t.Helper()
+	for i, one := range s.all() {
+		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: five}}}
+		if err := one.Store.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+		left[i] = call.Results[0].Remaining
+	}
+	return left
+}
+
+func take(mode stint.Coordination, cost uint32) stint.Take {
+	return stint.Take{Key: "a", Limit: five, Cost: cost, Coordination: mode}
+}
+
+func apart(t stint.Take) stint.Take {
+	t.Independent = true
+	return t
+}
+
+// Of a call of several modes all is charged or nothing, whoever denies.
+func TestAllOrNone(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		takes   []stint.Take
+		allowed []bool
+		left    [3]int64 // asks, eventual, gossip
+	}{
+		{"all pass", []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 2), take(stint.Gossip, 3)}, []bool{true, true, true}, [3]int64{4, 3, 2}},
+		{"the store denies", []stint.Take{take(stint.Eventual, 1), take(stint.Leased, 6), take(stint.Gossip, 1)}, []bool{true, false, true}, [3]int64{5, 5, 5}},
+		{"a node denies", []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 6), take(stint.Gossip, 1)}, []bool{true, false, true}, [3]int64{5, 5, 5}},
+		{"the first denies", []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 1), take(stint.Gossip, 6)}, []bool{true, true, false}, [3]int64{5, 5, 5}},
+		{"two deny", []stint.Take{take(stint.Strict, 6), take(stint.Gossip, 6)}, []bool{false, false}, [3]int64{5, 5, 5}},
+		{"apart denies nobody", []stint.Take{take(stint.Strict, 1), apart(take(stint.Eventual, 6)), take(stint.Gossip, 1)}, []bool{true, false, true}, [3]int64{4, 5, 4}},
+		{"apart is charged all the same", []stint.Take{take(stint.Strict, 6), apart(take(stint.Eventual, 2)), take(stint.Gossip, 1)}, []bool{false, true, true}, [3]int64{5, 3, 5}},
+		{"looks", []stint.Take{take(stint.Strict, 0), take(stint.Eventual, 0)}, []bool{true, true}, [3]int64{5, 5, 5}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newThree()
+			call := stint.Call{Takes: test.takes}
+			if err := s.joined.Decide(context.Background(), &call); err != nil {
+				t.Fatal(err)
+			}
+			for i := range test.takes {
+				if d := call.Results[i]; d.Allowed != test.allowed[i] || d.Limit != 5 {
+					t.Errorf("take %d: %+v", i, d)
+				}
+			}
+			if left := s.left(t, "a"); left != test.left {
+				t.Errorf("%d are left, want %d", left, test.left)
+			}
+		})
+	}
+}
+
+// What is leaned on is decided where the take is that leans, by the store that asks.
+func TestLeans(t *testing.T) {
+	s := newThree()
+	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Coordination: stint.Eventual}
+	pool := take(stint.Gossip, 2)
+	call := stint.Call{Takes: []stint.Take{own, pool, {Key: "b", Limit: five, Cost: 1, Coordination: stint.Gossip}}}
+	if err := s.joined.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	if d := call.Results[0]; !d.Allowed || !d.Over {
+		t.Errorf("%+v", d)
+	}
+	if left := s.left(t, "a"); left != [3]int64{3, 5, 5} {
+		t.Errorf("%d are left of the pool", left)
+	}
+	if left := s.left(t, "b"); left != [3]int64{5, 5, 4} {
+		t.Errorf("%d are left of the other", left)
+	}
+}
+
+// An error of one store is that of the call, and nothing stays charged, or it says so.
+func TestErrors(t *testing.T) {
+	gone := errors.New("gone")
+	asked := func(op stint.Op) func(*stint.Call) error {
+		return func(c *stint.Call) error {
+			if c.Takes[0].Op == op {
+				return gone
+			}
+			return nil
+		}
+	}
+	both := func(err error, wrapped ...error) bool {
+		for _, w := range wrapped {
+			if !errors.Is(err, w) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, test := range []struct {
+		name    string
+		fail    func(*three)
+		takes   []stint.Take
+		unknown bool
+		left    [3]int64
+	}{
+		{"the last", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 2), apart(take(stint.Gossip, 2))}, false, [3]int64{5, 5, 5}},
+		{"the first", func(s *three) { s.gossip.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, false, [3]int64{5, 5, 5}},
+		{"and so does giving back", func(s *three) { s.asks.fail, s.gossip.fail = asked(stint.Ask), asked(stint.Refund) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, true, [3]int64{5, 5, 3}},
+		{"after what lasts", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), {Key: "a", Limit: five, Cost: 1, Op: stint.Force, Independent: true, Coordination: stint.Gossip}}, true, [3]int64{5, 5, 4}},
+		{"what comes at the end", func(s *three) { s.gossip.fail = asked(stint.Force) }, []stint.Take{take(stint.Strict, 1), {Key: "b", Limit: five, Cost: 1, Op: stint.Force, Coordination: stint.Gossip}}, true, [3]int64{4, 5, 5}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newThree()
+			test.fail(s)
+			call := stint.Call{Takes: test.takes}
+			err := s.joined.Decide(context.Background(), &call)
+			if !both(err, gone) || errors.Is(err, stint.ErrUnknown) != test.unknown {
+				t.Errorf("%v", err)
+			}
+			if left := s.left(t, "a"); left != test.left {
+				t.Errorf("%d are left, want %d", left, test.left)
+			}
+		})
+	}
+}
+
+// What was given back as a call is denied is not given back once more as a later store fails.
+func TestFailsAfterDenial(t *testing.T) {
+	for _, test := range []struct {
+		before stint.Take
+		takes  []stint.Take
+		left   [3]int64
+	}{
+		{
+			take(stint.Gossip, 3),
+			[]stint.Take{take(stint.Gossip, 2), take(stint.Eventual, 6), apart(take(stint.Eventual, 1)), take(stint.Strict, 1)},
+			[3]int64{5, 5, 2},
+		},
+		// The first denies, and the second charges nothing.
+		{take(stint.Eventual, 3), []stint.Take{take(stint.Gossip, 6), take(stint.Eventual, 2), take(stint.Strict, 1)}, [3]int64{5, 2, 5}},
+	} {
+		s := newThree()
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: []stint.Take{test.before}}); err != nil {
+			t.Fatal(err)
+		}
+		gone := errors.New("gone")
+		s.asks.fail = func(*stint.Call) error { return gone }
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, gone) || errors.Is(err, stint.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+		if left := s.left(t, "a"); left != test.left {
+			t.Errorf("%d are left, want as many as before, %d", left, test.left)
+		}
+	}
+}
+
+// What is wrong with a call is said before anything is charged, also where no store sees
+// all of it.
+func TestWrongCalls(t *testing.T) {
+	s := newThree()
+	other := take(stint.Eventual, 1)
+	for name, test := range map[string]struct {
+		takes []stint.Take
+		want  error
+	}{
+		"no limit": {[]stint.Take{take(stint.Strict, 1), {Key: "a", Coordination: stint.Gossip}}, stint.ErrNoLimit},
+		"mixed":    {[]stint.Take{take(stint.Strict, 1), other, {Key: "a", Limit: five, Op: stint.Reset, Coordination: stint.Eventual}}, stint.ErrMixedLimits},
+		"two":      {[]stint.Take{take(stint.Strict, 1), {Key: "a", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 6, Per: time.Hour}), Coordination: stint.Gossip}}, stint.ErrMixedLimits},
+	} {
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, test.want) || !stint.WrongCall(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left := s.left(t, "a"); left != [3]int64{5, 5, 5} {
+		t.Errorf("%d are left", left)
+	}
+}
+
+// An answer of a failure policy counts like any other.
+func TestDegraded(t *testing.T) {
+	s := newThree()
+	s.asks.degraded = true
+	call := stint.Call{Takes: []stint.Take{take(stint.Strict, 6), take(stint.Gossip, 1)}}
+	if err := s.joined.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := stint.Combine(call.Results); d.Allowed || !d.Degraded {
+		t.Errorf("%+v", d)
+	}
+	if left := s.left(t, "a"); left != [3]int64{5, 5, 5} {
+		t.Errorf("%d are left", left)
+	}
+}
+
+// A call of one mode is handed on as it is. Modes without a store go to the one that asks.
+func TestStraight(t *testing.T) {
+	s := newThree()
+	call := stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Coordination: stint.Eventual}}}
+	ask := func() {
+		if err := s.joined.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	if n := testing.AllocsPerRun(100, ask); n != 0 && !xtest.Race {
+		t.Errorf("%v allocations", n)
+	}
+	if s.asks.calls+s.gossip.calls != 0 {
+		t.Error("others were asked")
+	}
+	alone := newShelf()
+	plain := router.New(router.Stores{Asks: alone})
+	call = stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Coordination: stint.Gossip}, {Key: "c", Limit: five, Coordination: stint.Strict}}}
+	if err := plain.Decide(context.Background(), &call); err != nil || alone.calls != 1 || alone.takes != 3 {
+		t.Errorf("%v, %d calls of %d takes", err, alone.calls, alone.takes)
+	}
+	if err := s.joined.Decide(context.Background(), new(stint.Call)); err != nil {
+		t.Error(err)
+	}
+}
+
+func ExampleNew() {
+	shared := memory.New(memory.Options{}) // what all nodes ask; Redis in a fleet
+	own := memory.New(memory.Options{})    // what decides in this process, such as fleet/eventual
+	store := router.New(router.Stores{Asks: shared, Eventual: own})
+
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
+	for range 3 {
+		call := stint.Call{Takes: []stint.Take{
+			{Key: "user=42", Limit: limit, Cost: 1, Coordination: stint.Eventual},
+			{Key: "all", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour}), Cost: 1},
+		}}
+		if err := store.Decide(context.Background(), &call); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(call.Results[0].Allowed, call.Results[1].Remaining)
+	}
+	// Output:
+	// true 99
+	// true 98
+	// false 98
+}

@@ -1,0 +1,63 @@
+package servers
+
+import "stint"
+
+// Pick returns which of the named servers holds the keys of a place: the one with the
+// highest weight (rendezvous hashing), whatever the order of the names; -1 of none. A
+// server that joins n others takes over one key in n+1, and moves no other; one that
+// leaves moves its own keys only.
+func Pick(names []string, place stint.Key) int {
+	chosen, most := -1, uint64(0)
+	h := hash(string(place))
+	for i, name := range names {
+		w := mix(h ^ seed(name))
+		if chosen < 0 || w > most || w == most && name < names[chosen] {
+			chosen, most = i, w
+		}
+	}
+	return chosen
+}
+
+// seed returns what makes the weights of a server its own.
+func seed(name string) uint64 { return mix(hash(name)) }
+
+// hash is FNV-1a of 64 bits: the same on every node and in every release, or keys
+// would begin anew.
+func hash(text string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 0x100000001b3
+	}
+	return h
+}
+
+// mix spreads each bit over all others (the finalizer of MurmurHash3).
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// server returns the number of the server that holds the key of a take; nowhere for
+// one without a limit, of which there is nothing to hold.
+func (s *Store) server(t *stint.Take) int {
+	if t.Limit.Algorithm() == stint.Unlimited {
+		return nowhere
+	}
+	place := t.Place
+	if place == "" {
+		place = t.Key
+	}
+	chosen, most := 0, uint64(0)
+	h := hash(string(place))
+	for i, seed := range s.seeds {
+		// Servers are sorted by name, so the first of equals is that of Pick.
+		if w := mix(h ^ seed); i == 0 || w > most {
+			chosen, most = i, w
+		}
+	}
+	return chosen
+}
+
+// nowhere is the number of no server.
+const nowhere = -1

@@ -1,0 +1,430 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stint"
+	"stint/chain/servers"
+	"stint/internal/xtest"
+	"stint/store/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	hour  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Algorithm: stint.TokenBucket})
+	debts = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Algorithm: stint.TokenBucket, Overdraw: true})
+	pace  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Algorithm: stint.SlidingLog, MinInterval: time.Minute})
+)
+
+// noon is the time of all calls.
+var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+// server is a store of which tests say what it does before it answers.
+type server struct {
+	*memory.Store
+	mu     sync.Mutex
+	asked  int
+	before func(n int, call *stint.Call) error // of call number n, from 1
+	ctx    context.Context                     //nolint:containedctx // of the last call, for tests to look at
+}
+
+func (s *server) Decide(ctx context.Context, call *stint.Call) error {
+	s.mu.Lock()
+	s.asked++
+	n, before := s.asked, s.before
+	s.ctx = ctx
+	s.mu.Unlock()
+	if before != nil {
+		if err := before(n, call); err != nil {
+			return err
+		}
+	}
+	return s.Store.Decide(ctx, call)
+}
+
+// bench is a store on three servers, and a key on each.
+type bench struct {
+	*testing.T
+	*servers.Store
+	servers [3]*server
+	keys    [3]stint.Key
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{T: t}
+	b.Store = over(t, func(i int) stint.Store {
+		b.servers[i] = &server{Store: memory.New(memory.Options{Budget: 1 << 20})}
+		return b.servers[i]
+	})
+	for n, found := 0, 0; found < len(b.keys); n++ {
+		key := stint.Key("key" + strings.Repeat("x", n))
+		if i := servers.Pick(names, key); b.keys[i] == "" {
+			b.keys[i] = key
+			found++
+		}
+	}
+	return b
+}
+
+// ask asks for so much of the keys 0, 1, 2.
+func (b *bench) ask(limit *stint.Limit, costs ...uint32) ([]stint.Decision, error) {
+	call := stint.Call{At: noon}
+	for i, cost := range costs {
+		call.Takes = append(call.Takes, stint.Take{Key: b.keys[i], Limit: limit, Cost: cost})
+	}
+	err := b.Decide(b.Context(), &call)
+	return call.Results, err
+}
+
+// left says what is left of a key.
+func left(t testing.TB, s stint.Store, key stint.Key) int64 {
+	t.Helper()
+	call := stint.Call{At: noon, Takes: []stint.Take{{Key: key, Limit: hour}}}
+	if err := s.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	return call.Results[0].Remaining
+}
+
+// leaves says what must be left of each key.
+func (b *bench) leaves(want ...int64) {
+	b.Helper()
+	for i, n := range want {
+		if got := left(b, b.servers[i].Store, b.keys[i]); got != n {
+			b.Errorf("server %d has %d left, want %d", i, got, n)
+		}
+	}
+}
+
+// TestSteps: how often each server is asked.
+func TestSteps(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes func(b *bench) []stint.Take
+		want  [3]int
+	}{
+		"one server": {func(b *bench) []stint.Take {
+			return []stint.Take{
+				{Key: b.keys[1], Limit: hour, Cost: 1},
+				{Key: "x", Place: b.keys[1], Limit: hour, Cost: 1, Independent: true},
+				{Key: "any", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1},
+			}
+		}, [3]int{0, 1, 0}},
+		"no limit": {func(*bench) []stint.Take {
+			return []stint.Take{{Key: "any", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1}}
+		}, [3]int{}},
+		"look and charge": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 1}, {Key: b.keys[2], Limit: hour}}
+		}, [3]int{2, 2, 1}},
+		"look and be denied": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 11}, {Key: b.keys[2], Limit: pace, Cost: 1}}
+		}, [3]int{1, 2, 1}},
+		"peeks": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour}, {Key: b.keys[1], Limit: hour}}
+		}, [3]int{1, 1, 0}},
+		"each by itself": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 11, Independent: true}}
+		}, [3]int{1, 1, 0}},
+		"changes": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1, Op: stint.Force}, {Key: b.keys[1], Limit: hour, Op: stint.Reset}}
+		}, [3]int{1, 1, 0}},
+		"a pool elsewhere": {func(b *bench) []stint.Take {
+			return []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1, Borrows: 1}, {Key: b.keys[1], Limit: hour, Cost: 1}}
+		}, [3]int{2, 2, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			call := stint.Call{At: noon, Takes: test.takes(b)}
+			if err := b.Decide(t.Context(), &call); err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range b.servers {
+				if s.asked != test.want[i] {
+					t.Errorf("server %d was asked %d times, want %d", i, s.asked, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestTooLate: where others take the rest between look and charge, what other servers
+// charged is given back, but to limits that overdraw.
+func TestTooLate(t *testing.T) {
+	for _, limit := range []*stint.Limit{hour, debts} {
+		b := newBench(t)
+		b.servers[1].before = func(n int, _ *stint.Call) error {
+			if n != 2 {
+				return nil
+			}
+			quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: limit, Cost: 8}}}
+			return b.servers[1].Store.Decide(context.Background(), &quicker)
+		}
+		got, err := b.ask(limit, 4, 4, 4)
+		if err != nil || !got[0].Allowed || got[1].Allowed || !got[2].Allowed || got[1].RetryAfter <= 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if limit == hour && (got[0].Remaining != 10 || got[2].Remaining != 10) || limit == debts && got[0].Remaining != 6 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestLeanTooLate: who would have passed by a pool that others take meanwhile is denied,
+// and nothing stays charged.
+func TestLeanTooLate(t *testing.T) {
+	b := newBench(t)
+	if _, err := b.ask(hour, 10); err != nil {
+		t.Fatal(err)
+	}
+	takes := []stint.Take{
+		{Key: b.keys[0], Limit: hour, Cost: 1, Borrows: 2},
+		{Key: b.keys[1], Limit: hour, Cost: 1},
+		{Key: b.keys[2], Limit: hour, Cost: 1},
+	}
+	for _, step := range []struct {
+		taken   uint32
+		allowed bool
+		left    []int64
+	}{{9, true, []int64{0, 0, 9}}, {0, false, []int64{0, 0, 9}}} {
+		b.servers[1].asked = 0
+		b.servers[1].before = func(n int, _ *stint.Call) error {
+			if n != 1 {
+				return nil
+			}
+			quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: step.taken}}}
+			return b.servers[1].Store.Decide(context.Background(), &quicker)
+		}
+		call := stint.Call{At: noon, Takes: takes}
+		if err := b.Decide(t.Context(), &call); err != nil || call.Results[0].Allowed != step.allowed || call.Results[0].Over != step.allowed {
+			t.Errorf("%+v, %v", call.Results, err)
+		}
+		b.leaves(step.left...)
+	}
+	reset := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Op: stint.Reset}}}
+	b.servers[1].before = nil
+	if err := b.Decide(t.Context(), &reset); err != nil {
+		t.Fatal(err)
+	}
+	b.servers[1].asked = 0
+	b.servers[1].before = func(n int, _ *stint.Call) error {
+		if n != 2 {
+			return nil
+		}
+		quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: 10}}}
+		return b.servers[1].Store.Decide(context.Background(), &quicker)
+	}
+	call := stint.Call{At: noon, Takes: takes}
+	err := b.Decide(t.Context(), &call)
+	if d := call.Results[0]; err != nil || d.Allowed || d.Over || d.RetryAfter <= 0 {
+		t.Errorf("%+v, %v", call.Results, err)
+	}
+	b.leaves(0, 0, 9)
+}
+
+// TestMeanwhile: a call whose denial is gone when it is asked for is decided anew.
+func TestMeanwhile(t *testing.T) {
+	for _, back := range []int{1, 100} {
+		b := newBench(t)
+		if _, err := b.ask(hour, 0, 8); err != nil {
+			t.Fatal(err)
+		}
+		b.servers[1].asked = 0
+		b.servers[1].before = func(n int, call *stint.Call) error {
+			if n > 3*back {
+				return nil
+			}
+			op, cost := stint.Refund, uint32(8)
+			if call.Takes[0].Op == stint.Ask && call.Takes[0].Cost == 0 && n > 1 && back > 1 {
+				op = stint.Force // gone again
+			} else if n == 1 {
+				cost = 0
+			}
+			change := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: cost, Op: op}}}
+			return b.servers[1].Store.Decide(context.Background(), &change)
+		}
+		got, err := b.ask(hour, 4, 4)
+		if err != nil || got[1].Allowed != (back == 1) || got[1].RetryAfter != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		b.leaves(map[int]int64{1: 6, 100: 10}[back])
+	}
+}
+
+var errGone = errors.New("gone")
+
+// TestErrors: what others charged is given back where a server fails, and the error says
+// which one.
+func TestErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		fails   error
+		at      int // of which step of server 1
+		forced  bool
+		unknown bool
+		left    []int64
+	}{
+		"at the look":       {errGone, 1, false, false, []int64{10, 10, 10}},
+		"at the charge":     {errGone, 2, false, false, []int64{10, 10, 10}},
+		"nobody knows":      {stint.ErrUnknown, 2, false, true, []int64{10, 10, 10}},
+		"something is done": {errGone, 3, true, true, []int64{10, 10, 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.servers[1].before = func(n int, _ *stint.Call) error {
+				if n == test.at {
+					return test.fails
+				}
+				return nil
+			}
+			call := stint.Call{At: noon, Takes: []stint.Take{
+				{Key: b.keys[0], Limit: hour, Cost: 4}, {Key: b.keys[1], Limit: hour, Cost: 4}, {Key: b.keys[0], Limit: hour, Cost: 1},
+			}}
+			if test.forced {
+				call.Takes = append(call.Takes,
+					stint.Take{Key: b.keys[2], Limit: hour, Cost: 2, Op: stint.Force},
+					stint.Take{Key: "x", Place: b.keys[1], Limit: hour, Cost: 2, Op: stint.Force})
+			}
+			err := b.Decide(t.Context(), &call)
+			if !errors.Is(err, test.fails) || errors.Is(err, stint.ErrUnknown) != test.unknown || !strings.Contains(err.Error(), names[1]) {
+				t.Error(err)
+			}
+			b.leaves(test.left...)
+		})
+	}
+	t.Run("each by itself", func(t *testing.T) {
+		b := newBench(t)
+		b.servers[1].before = func(int, *stint.Call) error { return errGone }
+		b.servers[2].before = b.servers[1].before
+		take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 2, Independent: true}
+		pool := stint.Take{Key: "pool", Place: b.keys[0], Limit: hour, Cost: 12}
+		call := stint.Call{At: noon, Takes: []stint.Take{
+			take, take,
+			{Key: b.keys[1], Limit: hour, Cost: 2, Independent: true},
+			{Key: b.keys[2], Limit: hour, Cost: 2, Independent: true},
+			{Key: "lean", Place: b.keys[0], Limit: hour, Cost: 2, Borrows: 1},
+			pool,
+		}}
+		err := b.Decide(t.Context(), &call)
+		if !errors.Is(err, errGone) || errors.Is(err, stint.ErrUnknown) || !strings.Contains(err.Error(), names[1]) || !strings.Contains(err.Error(), names[2]) {
+			t.Error(err)
+		}
+		b.leaves(10)
+		if n := left(t, b.servers[0].Store, "lean"); n != 10 {
+			t.Errorf("%d left", n)
+		}
+		if n := left(t, b.servers[0].Store, "pool"); n != 10 {
+			t.Errorf("%d left of the pool", n)
+		}
+	})
+	t.Run("not given back", func(t *testing.T) {
+		b := newBench(t)
+		b.servers[1].before = func(n int, _ *stint.Call) error { return map[bool]error{true: errGone}[n == 2] }
+		b.servers[0].before = func(n int, _ *stint.Call) error { return map[bool]error{true: errGone}[n == 3] }
+		if _, err := b.ask(hour, 4, 4); !errors.Is(err, stint.ErrUnknown) || !errors.Is(err, errGone) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCallerGone: what a call charged whose caller goes away is given back all the same,
+// within bounded time.
+func TestCallerGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		b.servers[1].before = func(n int, _ *stint.Call) error {
+			if n == 2 {
+				cancel()
+				return ctx.Err()
+			}
+			return nil
+		}
+		memory := []byte(b.keys[0])
+		call := stint.Call{At: noon, Takes: []stint.Take{{Key: stint.Key(memory), Limit: hour, Cost: 4}, {Key: b.keys[1], Limit: hour, Cost: 4}}}
+		if err := b.Decide(ctx, &call); !errors.Is(err, context.Canceled) || !errors.Is(err, stint.ErrUnknown) {
+			t.Error(err)
+		}
+		b.Close()
+		b.leaves(10, 10)
+		if deadline, ok := b.servers[0].ctx.Deadline(); !ok || time.Until(deadline) > time.Second {
+			t.Error("what is given back may take for ever")
+		}
+	})
+}
+
+// TestNodes: two nodes that ask the same servers for keys on two of them at once let pass
+// exactly what the smaller limit holds, and charge both keys for that and no more.
+func TestNodes(t *testing.T) {
+	b := newBench(t)
+	nodes := []*servers.Store{b.Store, over(t, func(i int) stint.Store { return b.servers[i] })}
+	most := func(n uint32) *stint.Limit { return stint.MustLimit(stint.Spec{Requests: n, Per: time.Hour}) }
+	call := func() stint.Call {
+		return stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[0], Limit: most(100), Cost: 1}, {Key: b.keys[1], Limit: most(150), Cost: 1}}}
+	}
+	var passed atomic.Int64
+	ask := func(node *servers.Store, call *stint.Call) bool {
+		if err := node.Decide(context.Background(), call); err != nil {
+			t.Error(err)
+			return false
+		}
+		d, _ := stint.Combine(call.Results)
+		if d.Allowed {
+			passed.Add(1)
+		}
+		return d.Allowed
+	}
+	var callers sync.WaitGroup
+	for i := range 16 {
+		callers.Go(func() {
+			call := call()
+			for range 20 {
+				ask(nodes[i%2], &call)
+			}
+		})
+	}
+	callers.Wait()
+	last := call()
+	for ask(nodes[0], &last) {
+	}
+	if n := passed.Load(); n != 100 || last.Results[0].Remaining != 0 || last.Results[1].Remaining != 50 {
+		t.Errorf("%d passed, %+v", n, last.Results)
+	}
+}
+
+// TestWrongCall: what is wrong with a call is said before anything is asked.
+func TestWrongCall(t *testing.T) {
+	b := newBench(t)
+	take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 1}
+	other, reset := take, take
+	other.Key, reset.Op = b.keys[1], stint.Reset
+	for _, takes := range [][]stint.Take{{other, take, reset}, {other, {Limit: hour}}} {
+		call := stint.Call{At: noon, Takes: takes}
+		if err := b.Decide(t.Context(), &call); !stint.WrongCall(err) || strings.Contains(err.Error(), "server") {
+			t.Error(err)
+		}
+	}
+	if b.servers[0].asked+b.servers[1].asked != 0 {
+		t.Error("servers were asked")
+	}
+}
+
+// TestHotPath: a call of one server costs no memory.
+func TestHotPath(t *testing.T) {
+	s := over(t, func(int) stint.Store { return memory.New(memory.Options{Budget: 1 << 20}) })
+	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Place: "p", Limit: hour, Cost: 1}, {Key: "b", Place: "p", Limit: hour, Cost: 1}}}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 && !xtest.Race {
+		t.Errorf("%v allocations", n)
+	}
+}

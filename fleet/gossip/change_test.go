@@ -1,0 +1,136 @@
+package gossip_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/fleet/gossip"
+)
+
+// versions are a rule as it was and as it is.
+func versions(was, is stint.Coordination) (before, after *stint.Terms) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Hour, Burst: 1000})
+	return &stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: was},
+		&stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: is}
+}
+
+// When a rule is gossip no more, nodes together debit the store with what is used, each with
+// as much as it took; a node that is gone is answered for by the others.
+func TestLeave(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		gone bool // the last node
+		want []int64
+	}{
+		{"all there", false, []int64{100, 200, 300}},
+		{"one gone", true, []int64{200, 400}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFleet(t, 1, 3)
+			before, after := versions(stint.Gossip, stint.Strict)
+			for i, n := range f.nodes {
+				call := stint.Call{Takes: []stint.Take{{Key: "a", Place: "p", Limit: before.Limit, Cost: uint32(100 * (i + 1)), Coordination: stint.Gossip, Terms: before}}}
+				if err := n.Decide(&call, f.now); err != nil || !call.Results[0].Allowed {
+					t.Fatal(call.Results, err)
+				}
+			}
+			f.run(time.Second)
+			if test.gone {
+				for _, n := range f.nodes[:2] {
+					n.Part(f.nodes[2].ID())
+				}
+			}
+			for i, want := range test.want {
+				debits := f.nodes[i].Leave([]*stint.Terms{after}, f.now)
+				if len(debits) != 1 || debits[0].Key != "a" || debits[0].Place != "p" || debits[0].Op != stint.Force {
+					t.Fatalf("node %d: %+v", i, debits)
+				}
+				if got := int64(debits[0].Cost); got < want || got > want+1 {
+					t.Errorf("node %d debits %d, want %d or one more", i, got, want)
+				}
+				if again := f.nodes[i].Leave([]*stint.Terms{after}, f.now); len(again) > 0 {
+					t.Errorf("node %d debits it again: %+v", i, again)
+				}
+			}
+		})
+	}
+}
+
+// take takes so many units of a key under a version of a rule, and returns how many are left.
+func take(t *testing.T, s stint.Store, by *stint.Terms, cost uint32) int64 {
+	t.Helper()
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: by.Limit, Cost: cost, Coordination: by.Coordination, Terms: by}}}
+	if err := s.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
+		t.Fatal(call.Results, err)
+	}
+	return call.Results[0].Remaining
+}
+
+// What was used is the same before a rule changes and after, to gossip and back.
+func TestChange(t *testing.T) {
+	base := gossip.New(nil, gossip.StoreOptions{})
+	s := gossip.New(nil, gossip.StoreOptions{Base: base})
+	change := func(all ...*stint.Terms) {
+		t.Helper()
+		done, err := s.Change(t.Context(), all)
+		if done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strict, told := versions(stint.Strict, stint.Gossip)
+	change(strict)
+	take(t, base, strict, 300)
+	change(told)
+	if left := take(t, s, told, 100); left != 600 {
+		t.Errorf("%d are left after 300 were used before and 100 now", left)
+	}
+	if left := take(t, s, told, 100); left != 500 {
+		t.Errorf("%d are left: the store was counted twice", left)
+	}
+	change(strict)
+	if left := take(t, base, strict, 0); left > 500 || left < 498 {
+		t.Errorf("%d are left where the rule is strict again", left)
+	}
+}
+
+// silent is a store that answers nothing but looks.
+type silent struct{ stint.Store }
+
+func (s silent) Decide(ctx context.Context, call *stint.Call) error {
+	if call.Takes[0].Op == stint.Force {
+		return errors.New("no answer")
+	}
+	return s.Store.Decide(ctx, call)
+}
+
+// While rules change, takes wait; a store that does not answer is told of, and changes
+// nothing else.
+func TestChangeAway(t *testing.T) {
+	base := gossip.New(nil, gossip.StoreOptions{})
+	s := gossip.New(nil, gossip.StoreOptions{Base: silent{base}})
+	strict, told := versions(stint.Strict, stint.Gossip)
+	for _, v := range []*stint.Terms{strict, told} {
+		if done, err := s.Change(t.Context(), []*stint.Terms{v}); err != nil {
+			t.Fatal(err)
+		} else {
+			done()
+		}
+	}
+	take(t, s, told, 10)
+	done, err := s.Change(t.Context(), []*stint.Terms{strict})
+	if !errors.Is(err, gossip.ErrNotTold) {
+		t.Errorf("error %v", err)
+	}
+	decided := make(chan int64)
+	go func() { decided <- take(t, s, told, 10) }()
+	select {
+	case <-decided:
+		t.Error("a take did not wait")
+	default:
+	}
+	done()
+	<-decided
+}

@@ -1,0 +1,343 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/fleet/lease"
+	"stint/internal/fleettest"
+	"stint/store/memory"
+)
+
+// thousand passes 1,000 and hardly refills while a test runs.
+var thousand = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
+
+// start runs so many nodes until the test ends.
+func start(t *testing.T, n int) *fleettest.Fleet[*lease.Store] {
+	t.Helper()
+	return fleettest.Start(t, memory.New(memory.Options{}), n, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
+}
+
+func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased}
+}
+
+// Eight nodes with eight callers each let pass exactly what the limit says, to the last
+// unit, and ask the store for few of them.
+func TestExactTogether(t *testing.T) {
+	for _, limit := range []*stint.Limit{thousand, stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer})} {
+		t.Run(limit.Algorithm().String(), func(t *testing.T) {
+			f := start(t, 8)
+			var passed atomic.Int64
+			var callers sync.WaitGroup
+			done := time.Now().Add(20 * time.Second)
+			for i := range 64 {
+				callers.Go(func() {
+					call := stint.Call{}
+					for passed.Load() < 1000 && time.Now().Before(done) {
+						call.Takes = append(call.Takes[:0], take("a", limit, 1))
+						if err := f.Nodes[i%8].Decide(context.Background(), &call); err != nil {
+							t.Error(err)
+							return
+						}
+						if call.Results[0].Allowed {
+							passed.Add(1)
+						}
+					}
+				})
+			}
+			callers.Wait()
+			for range 3 { // a little longer, to see whether any more pass
+				for node := range f.Nodes {
+					if f.Decide(t, node, take("a", limit, 1))[0].Allowed {
+						passed.Add(1)
+					}
+				}
+			}
+			if passed.Load() != 1000 {
+				t.Errorf("%d passed, want 1000", passed.Load())
+			}
+		})
+	}
+}
+
+// A busy key is decided here, and what is not used comes home.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		for range 2000 { // 1,000 a second
+			pass(time.Millisecond)
+			if d := f.Decide(t, 0, take("a", fast, 1))[0]; !d.Allowed || d.Remaining < 500 || d.Remaining > 1000 || d.Limit != 1000 {
+				t.Fatalf("%+v", d)
+			}
+		}
+		stats := f.Nodes[0].Stats()
+		if stats.Held == 0 || stats.Asks > 30 || stats.Messages > 30 {
+			t.Errorf("%+v", stats)
+		}
+		pass(time.Second)
+		if stats = f.Nodes[0].Stats(); stats.Held != 0 || stats.Home == 0 {
+			t.Errorf("after a second of rest: %+v", stats)
+		}
+		pass(10 * time.Second)
+		if stats = f.Nodes[0].Stats(); stats.Keys != 0 {
+			t.Errorf("after ten: %+v", stats)
+		}
+	})
+}
+
+var fast = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 1000})
+
+// pass lets time pass, in a bubble.
+func pass(d time.Duration) { time.Sleep(d) } // by the clock of a bubble
+
+// A flood on a key that is used up costs the store a handful of calls a second, and every
+// refusal says when it ends.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		f.Decide(t, 0, take("a", thousand, 1000))
+		f.Store.Calls.Store(0)
+		for range 100_000 {
+			pass(10 * time.Microsecond)
+			d := f.Decide(t, 0, take("a", thousand, 1))[0]
+			if d.Allowed || d.RetryAfter < 8*time.Hour || d.Remaining != 0 {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if n := f.Store.Calls.Load(); n > 12 {
+			t.Errorf("%d calls for 100,000 refusals in a second", n)
+		}
+	})
+}
+
+// A take larger than what is here is decided by the store, with what is here.
+func TestLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		for range 100 {
+			f.Decide(t, 0, take("a", thousand, 1))
+		}
+		pass(100 * time.Millisecond)
+		if d := f.Decide(t, 0, take("a", thousand, 900))[0]; !d.Allowed {
+			t.Errorf("900 of what is left of 1,000: %+v, %+v", d, f.Nodes[0].Stats())
+		}
+		if d := f.Decide(t, 0, take("a", thousand, 1))[0]; d.Allowed {
+			t.Errorf("one more: %+v", d)
+		}
+	})
+}
+
+// A large take that is denied because others hold units calls those in.
+func TestCallIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 2)
+		for range 100 {
+			pass(2 * time.Millisecond)
+			f.Decide(t, 0, take("a", fast, 1))
+		}
+		for range 5 {
+			if f.Decide(t, 1, take("a", fast, 1000))[0].Allowed {
+				return
+			}
+			for range 100 {
+				pass(2 * time.Millisecond)
+				f.Decide(t, 0, take("b", fast, 1))
+			}
+		}
+		t.Error("the whole burst is never there")
+	})
+}
+
+// Of a call of several takes all are charged or none, wherever they are decided.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		pass(time.Millisecond / 2) // never at once with a message: what that reports counts as spent
+		busy := func() {
+			for range 50 {
+				pass(time.Millisecond)
+				f.Decide(t, 0, take("a", fast, 1))
+			}
+		}
+		strict := stint.Take{Key: "s", Limit: stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}), Cost: 1}
+		other := take("b", thousand, 1)
+		for i := range 5 {
+			busy()
+			got := f.Decide(t, 0, take("a", fast, 1), strict, other)
+			if got[0].Allowed != true || got[1].Allowed != (i < 2) || got[2].Allowed != true {
+				t.Fatalf("call %d: %+v", i, got)
+			}
+		}
+		pass(3 * time.Second) // everything comes home
+		if d := f.Decide(t, 0, take("b", thousand, 0))[0]; d.Remaining != 998 {
+			t.Errorf("two calls passed, and of the other key %d are left of 1,000", d.Remaining)
+		}
+	})
+}
+
+// While the store fails what is held is spent, and then its error is the answer.
+func TestAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		for range 300 {
+			pass(time.Millisecond)
+			f.Decide(t, 0, take("a", fast, 1))
+		}
+		gone := errors.New("gone")
+		f.Store.Fail.Store(&gone)
+		held, passed := f.Nodes[0].Stats().Held, int64(0)
+		for {
+			call := stint.Call{Takes: []stint.Take{take("a", fast, 1)}}
+			if err := f.Nodes[0].Decide(context.Background(), &call); err != nil {
+				if !errors.Is(err, gone) {
+					t.Error(err)
+				}
+				break
+			}
+			passed++
+		}
+		if passed != held || held == 0 {
+			t.Errorf("%d passed, and %d were held", passed, held)
+		}
+		f.Store.Fail.Store(nil)
+		pass(100 * time.Millisecond)
+		if d := f.Decide(t, 0, take("a", fast, 1))[0]; !d.Allowed {
+			t.Errorf("the store is back: %+v", d)
+		}
+	})
+}
+
+// What a lease holds dies with it, by either clock.
+func TestClocks(t *testing.T) {
+	for _, jump := range []struct {
+		name string
+		by   lease.Moment
+	}{
+		{"the clock that nobody sets", lease.Moment{Mono: int64(2 * time.Second)}},
+		{"the wall clock", lease.Moment{Wall: int64(2 * time.Second)}},
+	} {
+		t.Run(jump.name, func(t *testing.T) {
+			now := lease.Moment{Mono: 1, Wall: time.Now().UnixNano()}
+			store := &fleettest.Shelf{Store: memory.New(memory.Options{})}
+			s := lease.New(store, lease.Options{Clock: func() lease.Moment { return now }})
+			ask := func() {
+				call := stint.Call{Takes: []stint.Take{take("a", fast, 1)}}
+				if err := s.Decide(context.Background(), &call); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 12 {
+				ask()
+			}
+			before := store.Calls.Load()
+			if ask(); store.Calls.Load() != before {
+				t.Fatal("the key is not lent")
+			}
+			now.Mono, now.Wall = now.Mono+jump.by.Mono, now.Wall+jump.by.Wall
+			if ask(); store.Calls.Load() == before {
+				t.Error("it was spent after the lease")
+			}
+		})
+	}
+}
+
+// What is decided here allocates nothing.
+func TestAllocations(t *testing.T) {
+	s := lease.New(memory.New(memory.Options{}), lease.Options{})
+	call := stint.Call{Takes: []stint.Take{take("a", thousand, 1)}}
+	ask := func() {
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		ask()
+	}
+	if n := testing.AllocsPerRun(20, ask); n != 0 {
+		t.Errorf("%v allocations for what passes", n)
+	}
+	for range 1000 {
+		ask()
+	}
+	if n := testing.AllocsPerRun(100, ask); n != 0 || call.Results[0].Allowed {
+		t.Errorf("%v allocations for a refusal %+v", n, call.Results[0])
+	}
+}
+
+// A node whose ask had no answer repeats it, and holds what it was granted by the first.
+func TestRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		for range 100 {
+			pass(time.Millisecond)
+			f.Decide(t, 0, take("a", fast, 1))
+		}
+		late := context.DeadlineExceeded
+		f.Store.Fail.Store(&late)
+		pass(200 * time.Millisecond)
+		f.Store.Fail.Store(nil)
+		pass(50 * time.Millisecond)
+		if n := f.Nodes[0].Stats().Repeated; n == 0 {
+			t.Error("nothing was repeated")
+		}
+		pass(time.Second)
+		if d := f.Decide(t, 0, take("a", fast, 0))[0]; d.Remaining != 1000 {
+			t.Errorf("%d of 1,000 are there when all has come home", d.Remaining)
+		}
+	})
+}
+
+func ExampleStore() {
+	store := memory.New(memory.Options{}) // what all nodes share; Redis in a fleet
+	node := lease.New(store, lease.Options{})
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { node.Run(ctx); close(stopped) }()
+
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour})
+	passed := 0
+	for range 1000 {
+		call := stint.Call{Takes: []stint.Take{{Key: "api/user=42", Limit: limit, Cost: 1, Coordination: stint.Leased}}}
+		if err := node.Decide(ctx, &call); err == nil && call.Results[0].Allowed {
+			passed++
+		}
+	}
+	fmt.Println(passed, "of 1000 passed")
+	stop()
+	<-stopped
+	// Output: 100 of 1000 passed
+}
+
+// Of a limit of thousands of millions a node holds as much of it as it uses, and what it does
+// not use comes home, to the last unit.
+func TestLargeComesHome(t *testing.T) {
+	large := stint.MustLimit(stint.Spec{Requests: 4_000_000_000, Per: 24 * time.Hour})
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		const cost = 2_000_000
+		taken, most := int64(0), int64(0)
+		for range 500 {
+			pass(time.Millisecond)
+			if f.Decide(t, 0, take("a", large, cost))[0].Allowed {
+				taken += cost
+			}
+			most = max(most, f.Nodes[0].Stats().Held)
+		}
+		pass(3 * time.Second)
+		look := stint.Call{Takes: []stint.Take{{Key: "a", Limit: large}}}
+		if err := f.Store.Store.Decide(t.Context(), &look); err != nil {
+			t.Fatal(err)
+		}
+		if left := look.Results[0].Remaining; most < 100_000_000 || left != large.Capacity()-taken {
+			t.Errorf("%d were taken, and the node held up to %d: %d are left, want %d", taken, most, left, large.Capacity()-taken)
+		}
+	})
+}

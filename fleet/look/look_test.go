@@ -1,0 +1,57 @@
+package look_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/fleet/look"
+)
+
+// lender is a store that knows what it lent, or why it does not.
+type lender struct {
+	lent stint.Lending
+	err  error
+}
+
+// Lending is part of look.Store.
+func (l *lender) Lending(context.Context, *stint.Take, stint.Instant) (stint.Lending, error) {
+	return l.lent, l.err
+}
+
+func TestAt(t *testing.T) {
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	part := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Burst: 10})
+	for _, test := range []struct {
+		name  string
+		store lender
+		here  look.Here
+		want  string
+	}{
+		{"nothing", lender{}, look.Here{Node: 255}, `{"lent":0,"nodes":[],"here":{"node":"ff","units":0}}`},
+		{
+			"two nodes and a lost epoch",
+			lender{lent: stint.Lending{Epoch: now - 5_000_000, Lent: []stint.Lent{
+				{Units: 20, At: now - 2_000_000}, {Node: 16, Units: 7, At: now - 61_000}, {Node: 255, Units: 5, At: now + 1_000},
+			}}},
+			look.Here{Node: 255, Units: 3, Own: part, Left: 4},
+			`{"epoch_ms":1772366395000,"lent":32,"nodes":[{"node":"lost","units":20,"age_ms":2000,"here":false},` +
+				`{"node":"10","units":7,"age_ms":61,"here":false},{"node":"ff","units":5,"age_ms":0,"here":true}],` +
+				`"here":{"node":"ff","units":3},"own":{"limit":10,"remaining":4}}`,
+		},
+		{
+			"the store is away",
+			lender{err: errors.New("redis: no answer")},
+			look.Here{Node: 1, Units: 9},
+			`{"lent":0,"nodes":[],"here":{"node":"1","units":9},"store_error":"redis: no answer"}`,
+		},
+	} {
+		got, err := json.Marshal(look.At(t.Context(), &test.store, &stint.Take{Limit: part}, now, test.here))
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s:\n got %s (%v)\nwant %s", test.name, got, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package sim_test
+
+import (
+	"testing"
+
+	"stint/fleet/sim"
+)
+
+// TestIdle: where some nodes are asked for nothing for so long that they forget, are cut off or
+// stand still meanwhile, and come back, no more passes too much than the bound says. Of what
+// all together owe when they have met again nodes of gossip remember most, and they take
+// nothing for used that was not.
+func TestIdle(t *testing.T) {
+	n := max(1, *histories/4)
+	if testing.Short() {
+		n = max(1, n/20)
+	}
+	for mode, part := range map[sim.Mode]int{sim.Gossip: 1, sim.Asking: 5, sim.Eventual: 5} {
+		n := n / part
+		t.Run(mode.String(), func(t *testing.T) {
+			var all sum
+			each(t, n, func(i int) {
+				o := sim.Idle(mode, *first+uint64(i))
+				res := sim.Run(o)
+				all.add(&res)
+				if most := o.Bound(&res); res.Over > most {
+					t.Errorf("E %d of %d in the history of seed %d: S %v, %d nodes, %+v, %+v, %+v", res.Over, most, o.Seed, res.Stale, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
+				}
+				if most := max(50, o.Limit.Capacity()) + res.Owed/5; mode == sim.Gossip && res.Imagined > most {
+					t.Errorf("%d of %d units are imagined in the history of seed %d: %d nodes, %+v, %+v, %+v, looks %v", res.Imagined, res.Owed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults, o.Looks)
+				}
+				all.mu.Lock()
+				defer all.mu.Unlock()
+				all.Owed, all.Forgotten, all.Imagined = all.Owed+res.Owed, all.Forgotten+res.Forgotten, all.Imagined+res.Imagined
+			})
+			t.Logf("%d histories from seed %d: %d takes; %d units passed; of %d owed after cuts %d were forgotten and %d imagined; %+v",
+				n, *first, all.Asked, all.Admitted, all.Owed, all.Forgotten, all.Imagined, all.Seen)
+			if n < 100 {
+				return
+			}
+			if mode == sim.Gossip && (all.Forgotten*2 > all.Owed || all.Imagined*20 > all.Owed) {
+				t.Errorf("of %d owed %d were forgotten and %d imagined", all.Owed, all.Forgotten, all.Imagined)
+			}
+			if all.Seen.Idled < n/10 || mode != sim.Eventual && all.Seen.Returned < n/20 {
+				t.Errorf("only %d parts idled and %d nodes came back with what others had forgotten", all.Seen.Idled, all.Seen.Returned)
+			}
+		})
+	}
+}
