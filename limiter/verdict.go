@@ -204,7 +204,7 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			}
 		}
 		if rules != nil {
-			unread = !v.consult(rules, i, req) || unread
+			unread = !v.matchCatalog(rules, i, req) || unread
 		}
 		if len(v.Asked) == before && len(v.shared) == sharing && !unread {
 			v.unmatch(domain, rules, i, req, l)

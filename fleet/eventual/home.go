@@ -37,8 +37,8 @@ func (h *home) now(now stint.Instant) stint.Instant {
 	return min(max(1, now+stint.Instant(h.ahead.Load())), stint.MaxInstant)
 }
 
-// hear sets the clock by an answer that came by now.
-func (h *home) hear(at, now stint.Instant) {
+// receive sets the clock by an answer that came by now.
+func (h *home) receive(at, now stint.Instant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heard.Store(int64(now))

@@ -26,17 +26,17 @@ func TestClockOfTheStore(t *testing.T) {
 		if step > 0 && r.IntN(4) != 0 {
 			late += stint.Instant(r.IntN(50_000))
 		}
-		h.hear(now-late+off, now)
+		h.receive(now-late+off, now)
 		check(now, -quickest, 0)
 	}
 	for range 600 { // the store's clock is slower, by 50 in a million
 		now += 100_000
 		off -= 5
-		h.hear(now-quickest+off, now)
+		h.receive(now-quickest+off, now)
 		check(now, -quickest, 1000)
 	}
 	off -= 3600 * 1_000_000
 	now += 100_000
-	h.hear(now-quickest+off, now)
+	h.receive(now-quickest+off, now)
 	check(now, -quickest, 0)
 }

@@ -67,7 +67,7 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 		next := e.next
 		e.next = nil
 		e.queued.Store(false)
-		r.tell(e)
+		r.send(e)
 		e = next
 	}
 	return r.end()
@@ -108,7 +108,7 @@ func (n *Node) Rest(now stint.Instant) []*Trip {
 	n.rest = nil
 	n.mu.Unlock()
 	for _, e := range rest {
-		r.tell(e)
+		r.send(e)
 	}
 	return r.end()
 }
@@ -127,9 +127,9 @@ func (r *round) end() []*Trip {
 	return r.trips
 }
 
-// tell adds to the messages what there is to say of an entry, which may be in the queue all
+// send adds to the messages what there is to say of an entry, which may be in the queue all
 // the same.
-func (r *round) tell(e *entry) {
+func (r *round) send(e *entry) {
 	if e.home.failing.Load() != 0 && r.tried[e.home] {
 		r.node.enqueue(e) // when something comes through
 		return

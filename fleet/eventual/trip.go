@@ -107,7 +107,7 @@ func (n *Node) receipt(e *entry) stint.Take {
 // done about the call that it was begun for.
 func (n *Node) End(trip *Trip, now stint.Instant, err error) (Next, error) {
 	if err == nil && trip.Call.At == 0 {
-		n.hear(trip, now)
+		n.receive(trip, now)
 	}
 	switch trip.kind {
 	case push:
@@ -123,14 +123,14 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) (Next, error) {
 	return Done, err
 }
 
-// hear sets the clock of a part of the store by an answer.
-func (n *Node) hear(trip *Trip, now stint.Instant) {
+// receive sets the clock of a part of the store by an answer.
+func (n *Node) receive(trip *Trip, now stint.Instant) {
 	h := trip.home
 	if h == nil && len(trip.items) > 0 {
 		h = trip.items[0].entry.home
 	}
 	if d := trip.Call.Results; h != nil && len(d) > 0 && !d[0].Degraded {
-		h.hear(d[0].At, now)
+		h.receive(d[0].At, now)
 	}
 }
 

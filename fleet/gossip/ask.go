@@ -20,7 +20,7 @@ func (q *Question) Done() <-chan struct{} { return q.done }
 // Ask begins a question about the keys of a call whose limits are asked about. It returns
 // nil where there is nobody to ask. Whoever asks ends it with Answered.
 func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.wakeLocked(now, n.interval)
@@ -47,9 +47,9 @@ func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
 
 // Answered ends a question, and says whether all have answered.
 func (n *Node) Answered(q *Question) bool {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	delete(n.talk.asked, q.nonce)
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
+	delete(n.session.asked, q.nonce)
 	return len(q.waits) == 0
 }
 
@@ -103,10 +103,10 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 	return k, true
 }
 
-// hearAnswer takes an answer. Its counts are news, but no message of those that are
+// receiveAnswer takes an answer. Its counts are news, but no message of those that are
 // numbered. Of a peer whose earlier messages are missing it is none, until those are there; nor
 // is one that waited while this node stood still: what it tells is not of now, and is asked for.
-func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
+func (n *Node) receiveAnswer(r *reader, from uint64, now stint.Instant) {
 	nonce, number := r.number(), r.number()
 	if r.err != nil || number == 0 {
 		r.fail()
@@ -116,20 +116,20 @@ func (n *Node) hearAnswer(r *reader, from uint64, now stint.Instant) {
 	understood := !before.late || n.askedSince(nonce)
 	for late := !understood; r.more(); {
 		if k := r.news(number); r.err == nil && !late {
-			understood = n.hear(&k, from, before, now) && understood
+			understood = n.receive(&k, from, before, now) && understood
 		}
 	}
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	if q := n.talk.asked[nonce]; q != nil && r.err == nil && understood {
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
+	if q := n.session.asked[nonce]; q != nil && r.err == nil && understood {
 		q.partLocked(from)
 	}
 }
 
 // askedSince says whether a question was asked since this node stood still last.
 func (n *Node) askedSince(nonce uint64) bool {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	q := n.talk.asked[nonce]
-	return q != nil && q.woke == n.talk.woke
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
+	q := n.session.asked[nonce]
+	return q != nil && q.woke == n.session.woke
 }

@@ -91,9 +91,9 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 	for _, t := range all {
 		next[rulename{t.Domain, t.Rule}] = t
 	}
-	n.talk.mu.Lock()
-	peers := slices.Clone(n.talk.peers)
-	n.talk.mu.Unlock()
+	n.session.mu.Lock()
+	peers := slices.Clone(n.session.peers)
+	n.session.mu.Unlock()
 	for i := range n.shard {
 		sh := &n.shard[i]
 		sh.mu.Lock()

@@ -128,7 +128,7 @@ func TestSlowAnswers(t *testing.T) {
 		run(300, 450)
 		f.cut = false
 		run(450, 700)
-		origin := f.list[young].talk.origins[f.list[old].id]
+		origin := f.list[young].session.origins[f.list[old].id]
 		if left := f.take(young, l, 0).Remaining; origin.most > origin.number || left != 40 || questions > 15 {
 			t.Errorf("answers after %d intervals: asked %d times what was lost, %d left, and %+v", late, questions, left, origin)
 		}
@@ -150,7 +150,7 @@ func TestLateAnswerOfWhoLeft(t *testing.T) {
 	for _, m := range answers {
 		f.list[1].Receive(m.Bytes, f.now)
 	}
-	if k := &f.list[1].talk; len(k.late)+len(k.wants) != 0 {
+	if k := &f.list[1].session; len(k.late)+len(k.wants) != 0 {
 		t.Errorf("kept %v and %v", k.late, k.wants)
 	}
 }

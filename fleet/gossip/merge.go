@@ -171,8 +171,8 @@ func (n *Node) compare(e *entry, it *item) (x difference) {
 
 // bornSince says whether a count began after all that was heard of its node.
 func (n *Node) bornSince(c *whose) bool {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	o := n.talk.origins[c.origin]
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
+	o := n.session.origins[c.origin]
 	return o != nil && o.whole != 0 && c.born > o.number
 }

@@ -51,7 +51,7 @@ type Node struct {
 	number   atomic.Uint64 // of the last message that told something
 	shard    [shards]shard
 	work     sync.Pool
-	talk     talk
+	session  session
 	count    counters
 	foreign  func(peer uint64) // is told once of each peer of another release; nil: nobody
 }
@@ -80,7 +80,7 @@ func NewNode(o Options) *Node {
 	} else {
 		n.seed = fingerprint.Seed{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
 	}
-	n.talk.init(n.id)
+	n.session.init(n.id)
 	for i := range n.shard {
 		n.shard[i].keys = make(map[name]*entry)
 	}
@@ -358,7 +358,7 @@ func (n *Node) Stats() Stats {
 	st := Stats{
 		Sent: c.sent.Load(), Bytes: c.bytes.Load(), Pairs: c.pairs.Load(), Received: c.received.Load(),
 		Heard: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(), Foreign: c.foreign.Load(),
-		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.talk.live()),
+		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.session.live()),
 	}
 	for i := range n.shard {
 		n.shard[i].mu.Lock()

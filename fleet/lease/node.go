@@ -281,15 +281,15 @@ func (n *Node) fly(trip *Trip, now Moment) {
 		a.loan.KeptAfterLoss = t.KeptAfterLoss
 		if a.entry != nil {
 			a.entry.missed.Add(uint64(t.Cost))
-			a.flies = n.tell(a.entry, &a.loan, t, now)
+			a.flies = n.report(a.entry, &a.loan, t, now)
 		}
 		t.Loan = &a.loan
 	}
 }
 
-// tell puts into a take's loan what the node has to say of the key, unless that is on its
+// report puts into a take's loan what the node has to say of the key, unless that is on its
 // way already, or the store does not lend it.
-func (n *Node) tell(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
+func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if t.Cost == 0 || e.dead || e.flight != nil || !now.reached(e.strict) && e.held.Load() == nil {
@@ -419,7 +419,7 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 			trip = n.trip(nil, now)
 			trips, last[e.part] = append(trips, trip), trip
 		}
-		n.tellOf(trip, e, now, release)
+		n.reportOf(trip, e, now, release)
 	}
 	for _, trip := range trips {
 		n.count.messages.Add(1)
@@ -501,8 +501,8 @@ func (n *Node) idle(e *entry) bool {
 	return e.rate*n.ahead.Seconds() < 1 || e.unused >= 2 && e.rate*n.Every().Seconds() > 1
 }
 
-// tellOf adds to a message what there is to say of a key.
-func (n *Node) tellOf(trip *Trip, e *entry, now Moment, release bool) {
+// reportOf adds to a message what there is to say of a key.
+func (n *Node) reportOf(trip *Trip, e *entry, now Moment, release bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.flight != nil {

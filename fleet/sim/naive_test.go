@@ -24,7 +24,7 @@ func (n *naive) held() int64 { return 0 }
 
 func (n *naive) decide(q *request) {
 	l := write(&q.call, 0)
-	(&shelf{ledger: plain, states: n.states}).decide(l, n.w.now)
+	(&store{ledger: plain, states: n.states}).decide(l, n.w.now)
 	q.call.Results = l.call.Results
 	n.w.here(q)
 	if q.Cost > 0 && l.call.Results[0].Allowed {
@@ -72,7 +72,7 @@ func (n *adding) tick() time.Duration {
 			n.travel(&link{}, other, func() {
 				is := other.is.(*adding)
 				l := write(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, 0)
-				(&shelf{ledger: plain, states: is.states}).decide(l, n.w.now)
+				(&store{ledger: plain, states: is.states}).decide(l, n.w.now)
 			})
 		}
 	}

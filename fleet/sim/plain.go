@@ -35,9 +35,9 @@ func (n *sticky) held() int64         { return int64(len(n.states)) }
 func (n *sticky) tick() time.Duration { return 0 }
 
 func (n *sticky) decide(q *request) {
-	shelf := shelf{ledger: plain, states: n.states}
+	one := store{ledger: plain, states: n.states}
 	l := write(&q.call, 0)
-	shelf.decide(l, n.w.now)
+	one.decide(l, n.w.now)
 	q.call.Results = l.call.Results
 	n.w.here(q)
 }

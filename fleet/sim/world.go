@@ -51,7 +51,7 @@ type world struct {
 	now    time.Duration // the true time
 	end    time.Duration // of all demand, also of what waits for nodes that stand still
 	places []*place
-	store  *shelf
+	store  *store
 	splits []Fault // of the network
 	last   int     // the node that was asked last
 
@@ -92,7 +92,7 @@ type request struct {
 }
 
 func newWorld(o *Options) *world {
-	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newShelf(o), probes: map[*probe]bool{}}
+	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newStore(o), probes: map[*probe]bool{}}
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
 	if o.Share != nil {
 		w.terms.Own, w.terms.Rest = divide.Limit(o.Limit, o.Share, uint32(o.Nodes))

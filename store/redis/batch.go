@@ -36,7 +36,7 @@ type batch struct {
 	epoch   string        // the key of the epoch, where something may be lent
 	known   stint.Instant // the epoch that quick.lua is told
 	found   stint.Instant // when quick.lua decided
-	seat    passenger
+	slot    waiter
 }
 
 // mode says what a group is asked for, see lua/decide.lua.
@@ -76,7 +76,7 @@ type part struct {
 	asked     bool  // by a take that is not leaned on
 	leans     []lean
 	stop      int    // its place in the manifest, -1 for none
-	ride      int    // the same of what is decided with others, -1 by itself
+	merged    int    // the same of what is decided with others, -1 by itself
 	word      int64  // the state that quick.lua found
 	unread    string // why its state cannot be read; "": it can
 	writes    bool   // of a test: denied, it would change its state all the same
@@ -97,7 +97,7 @@ func (b *batch) clear() {
 	clear(b.args)
 	*b = batch{
 		only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0],
-		seat: passenger{done: b.seat.done},
+		slot: waiter{done: b.slot.done},
 	}
 }
 

@@ -33,8 +33,8 @@ const (
 	// way.
 	slow = 5 * time.Millisecond
 
-	// often is how often a group gives all that it writes its end anew, on each lane: so
-	// a key that somebody took the end from gets one, and most writes cost less.
+	// often is how often a group sets the TTL of all that it writes, on each connection: so
+	// a key that somebody took the TTL from gets one, and most writes cost less.
 	often = 5 * time.Millisecond
 
 	// patience is how long a group may wait for its answer if no caller says how long.
@@ -58,25 +58,25 @@ const (
 // A caller that waits no longer leaves the others alone: before the group has left it takes
 // its batch out, and nothing was charged; afterwards it goes without the answer.
 type committer struct {
-	mu       sync.Mutex
-	lanes    []lane // the first is used before the second
-	flying   int    // how many groups are on their way
-	waiting  []*passenger
-	distance distance
-	first    rueidis.Client // of the first lane; nil before the first call
-	where    string         // what the names of the keys begin with
-	shares   bool           // others use the same connections
+	mu          sync.Mutex
+	connections []connection // the first is used before the second
+	inFlight    int          // how many groups are on their way
+	waiting     []*waiter
+	distance    distance
+	first       rueidis.Client // of the first connection; nil before the first call
+	where       string         // what the names of the keys begin with
+	shares      bool           // others use the same connections
 }
 
-// lane is a connection. Near a server it carries one group at a time: where a client never has
+// connection is one way to the server. Near a server it carries one group at a time: where a client never has
 // two commands on their way, and callers have deadlines, it needs no goroutines of its own.
-type lane struct {
-	link   *link.Link
-	flying int       // groups on their way
-	since  time.Time // when the last of them left
-	ends   time.Time // when a group last gave all that it wrote its end anew
+type connection struct {
+	link     *link.Link
+	inFlight int       // groups on their way
+	since    time.Time // when the last of them left
+	renewed  time.Time // when a group last set the TTL of all that it wrote
 
-	sound   bool      // it is connected; others are not used
+	sound   bool      // a probe was answered on it; others are not used
 	doubted bool      // its last answer did not come in time; used where there is no better one
 	probes  int       // probes under way
 	probed  time.Time // when the last probe began
@@ -85,27 +85,27 @@ type lane struct {
 	err     error     // why it is not sound
 }
 
-// flight is a group that is about to leave, or on its way.
-type flight struct {
-	lane   int
-	client rueidis.Client
-	left   time.Time
-	renew  bool // it gives all that it writes its end anew
-	far    bool // others may leave on the same connection meanwhile
+// roundTrip is a group that is about to leave, or on its way.
+type roundTrip struct {
+	connection int
+	client     rueidis.Client
+	left       time.Time
+	renew      bool // it sets the TTL of all that it writes
+	far        bool // others may leave on the same connection meanwhile
 }
 
-// newCommitter returns a committer with a lane for each link, for keys whose names begin with
+// newCommitter returns a committer with a connection for each link, for keys whose names begin with
 // where.
 func newCommitter(links []link.Link, where string) *committer {
-	c := &committer{lanes: make([]lane, len(links)), where: where}
+	c := &committer{connections: make([]connection, len(links)), where: where}
 	for i := range links {
-		c.lanes[i].link = &links[i]
+		c.connections[i].link = &links[i]
 	}
 	return c
 }
 
-// passenger is a batch in a group.
-type passenger struct {
+// waiter is a batch in a group.
+type waiter struct {
 	batch *batch
 	kind  passage
 	ctx   context.Context // of its caller, until it leaves
@@ -128,11 +128,11 @@ const (
 )
 
 // exchange has the server decide a batch, and returns its part of the answer. The client is
-// that of the first lane. gone says that somebody may still read the batch.
-func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p *passenger, gone bool) {
-	p = &b.seat
+// that of the first connection. gone says that somebody may still read the batch.
+func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p *waiter, gone bool) {
+	p = &b.slot
 	if b.gone { // that one is still on its way
-		p = new(passenger)
+		p = new(waiter)
 	}
 	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
 	p.until = time.Time{}
@@ -144,9 +144,9 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 		err := errPanicked
 		defer func() {
 			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
-			c.land(f, err)
+			c.finish(f, err)
 		}()
-		err = f.fly(ctx, []*passenger{p})
+		err = f.send(ctx, []*waiter{p})
 		return p, false
 	}
 	if p.done == nil {
@@ -155,7 +155,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	p.ctx = ctx
 	c.waiting = append(c.waiting, p)
 	if now := time.Now(); c.roomLocked() && (c.farLocked() || len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
-		c.departLocked(now)
+		c.sendLocked(now)
 	}
 	c.giveUpLocked()
 	c.mu.Unlock()
@@ -167,103 +167,105 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	return c.leave(ctx, p)
 }
 
-// errPanicked stands for a panic that goes on to the caller: its lane is free again.
+// errPanicked stands for a panic that goes on to the caller: its connection is free again.
 var errPanicked = errors.New("redis: the client panicked")
 
-// aloneLocked returns the flight of a batch that leaves at once by itself, on its caller's own
-// goroutine; false where it becomes a passenger, who can go when his time is over.
+// aloneLocked returns the round trip of a batch that leaves at once by itself, on its caller's own
+// goroutine; false where it becomes a waiter, who can go when his time is over.
 //
 // While a connection is made, the client has everybody wait who wants to use it, whatever their
-// contexts say. Near a server nobody does: a lane that carries one group at a time is not probed
+// contexts say. Near a server nobody does: a connection that carries one group at a time is not probed
 // meanwhile. Far from it, and in a Cluster, whose partitions share connections, somebody may.
-func (c *committer) aloneLocked() (flight, bool) {
-	if c.shares || c.flying > 0 || c.farLocked() {
-		return flight{}, false
+func (c *committer) aloneLocked() (roundTrip, bool) {
+	if c.shares || c.inFlight > 0 || c.farLocked() {
+		return roundTrip{}, false
 	}
 	return c.pickLocked(time.Now())
 }
 
 // farLocked says whether the server is so far away that it could decide more groups in a
-// round trip than there are lanes.
-func (c *committer) farLocked() bool { return c.distance.groups() > len(c.lanes) }
+// round trip than there are connections.
+func (c *committer) farLocked() bool { return c.distance.groups() > len(c.connections) }
 
 // roomLocked says whether another group may leave.
-func (c *committer) roomLocked() bool { return c.flying < max(len(c.lanes), c.distance.groups()) }
+func (c *committer) roomLocked() bool {
+	return c.inFlight < max(len(c.connections), c.distance.groups())
+}
 
-// departLocked sends a group on another lane, if one is connected.
-func (c *committer) departLocked(now time.Time) {
+// sendLocked sends a group on another connection, if one is sound.
+func (c *committer) sendLocked(now time.Time) {
 	if f, ok := c.pickLocked(now); ok {
-		go c.shuttle(f, c.boardLocked())
+		go c.loop(f, c.groupLocked())
 	}
 }
 
-// pickLocked has a group leave on a lane that is connected: near the server on the first that
+// pickLocked has a group leave on a connection that is sound: near the server on the first that
 // is free, far from it on the one with the fewest groups. It has those probed that are not.
-func (c *committer) pickLocked(now time.Time) (flight, bool) {
+func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 	far := c.farLocked()
 	best, client := -1, c.first
-	for i := range c.lanes {
-		l := &c.lanes[i]
+	for i := range c.connections {
+		l := &c.connections[i]
 		connected := c.first
 		if i > 0 {
 			// Who is alone needs no second connection while the server is away.
-			if connected = l.link.Ready(c.flying > 0); connected == nil {
+			if connected = l.link.Ready(c.inFlight > 0); connected == nil {
 				continue
 			}
 		}
 		if !l.sound {
-			if i == 0 || c.flying > 0 || c.lanes[0].hangs(now) {
+			if i == 0 || c.inFlight > 0 || c.connections[0].hangs(now) {
 				c.probeLocked(i, connected, now)
 			}
 			continue
 		}
-		if l.flying > 0 && !far || best >= 0 && !l.betterThan(&c.lanes[best]) {
+		if l.inFlight > 0 && !far || best >= 0 && !l.betterThan(&c.connections[best]) {
 			continue
 		}
 		best, client = i, connected
-		if l.flying == 0 && !l.doubted {
+		if l.inFlight == 0 && !l.doubted {
 			break
 		}
 	}
 	if best < 0 {
-		return flight{}, false
+		return roundTrip{}, false
 	}
-	return c.leaveOn(best, client, now, far), true
+	return c.startOn(best, client, now, far), true
 }
 
-// betterThan says whether a group leaves rather on this lane than on another.
-func (l *lane) betterThan(other *lane) bool {
+// betterThan says whether a group leaves rather on this connection than on another.
+func (l *connection) betterThan(other *connection) bool {
 	if l.doubted != other.doubted {
 		return other.doubted
 	}
-	return l.flying < other.flying
+	return l.inFlight < other.inFlight
 }
 
-// leaveOn notes that a group leaves on a lane.
-func (c *committer) leaveOn(lane int, client rueidis.Client, now time.Time, far bool) flight {
-	l := &c.lanes[lane]
+// startOn notes that a group leaves on a connection.
+func (c *committer) startOn(conn int, client rueidis.Client, now time.Time, far bool) roundTrip {
+	l := &c.connections[conn]
 	l.since = now
-	l.flying++
-	c.flying++
-	f := flight{lane: lane, client: client, left: now, renew: now.Sub(l.ends) >= often, far: far}
+	l.inFlight++
+	c.inFlight++
+	f := roundTrip{connection: conn, client: client, left: now, renew: now.Sub(l.renewed) >= often, far: far}
 	if f.renew {
-		l.ends = now
+		l.renewed = now
 	}
 	return f
 }
 
-// heldUpLocked says whether all groups on other lanes than this have been away for long.
-func (c *committer) heldUpLocked(lane int, now time.Time) bool {
-	for i := range c.lanes {
-		if l := &c.lanes[i]; i != lane && l.flying > 0 && now.Sub(l.since) < slow {
+// heldUpLocked says whether all groups on other connections than this have been away for long.
+func (c *committer) heldUpLocked(conn int, now time.Time) bool {
+	for i := range c.connections {
+		if l := &c.connections[i]; i != conn && l.inFlight > 0 && now.Sub(l.since) < slow {
 			return false
 		}
 	}
 	return true
 }
 
-// leave ends the wait of a passenger whose caller waits no longer.
-func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) {
+// leave ends the wait of a waiter whose caller waits no longer.
+func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.left {
@@ -272,29 +274,29 @@ func (c *committer) leave(ctx context.Context, p *passenger) (*passenger, bool) 
 			return p, false
 		default:
 		}
-		return &passenger{err: fault.Explain("decide", ctx.Err())}, true
+		return &waiter{err: fault.Explain("decide", ctx.Err())}, true
 	}
 	i := slices.Index(c.waiting, p)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
 	if !c.soundLocked() {
-		return &passenger{err: fault.Explain("connect", ctx.Err())}, false
+		return &waiter{err: fault.Explain("connect", ctx.Err())}, false
 	}
-	return &passenger{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
+	return &waiter{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
 
-// land is called when a batch that travelled alone is back: if others wait, and may leave,
+// finish is called when a batch that travelled alone is back: if others wait, and may leave,
 // they do.
-func (c *committer) land(f flight, err error) {
+func (c *committer) finish(f roundTrip, err error) {
 	if next, group := c.next(f, err); len(group) > 0 {
-		go c.shuttle(next, group)
+		go c.loop(next, group)
 	}
 }
 
-// shuttle sends a group, and more while callers wait for it.
-func (c *committer) shuttle(f flight, group []*passenger) {
+// loop sends a group, and more while callers wait for it.
+func (c *committer) loop(f roundTrip, group []*waiter) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
-		err := f.fly(ctx, group)
+		err := f.send(ctx, group)
 		cancel()
 		back := group
 		if len(back) == 1 {
@@ -313,36 +315,36 @@ func (c *committer) shuttle(f flight, group []*passenger) {
 }
 
 // next is nextLocked with the lock.
-func (c *committer) next(f flight, err error) (flight, []*passenger) {
+func (c *committer) next(f roundTrip, err error) (roundTrip, []*waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nextLocked(f, err)
 }
 
-// nextLocked notes that a group is back, and returns the flight of the group that leaves now.
+// nextLocked notes that a group is back, and returns the round trip of the group that leaves now.
 // Some group stays on its way while somebody waits, or a probe.
-func (c *committer) nextLocked(f flight, err error) (flight, []*passenger) {
+func (c *committer) nextLocked(f roundTrip, err error) (roundTrip, []*waiter) {
 	now := time.Now()
-	c.lanes[f.lane].flying--
-	c.flying--
+	c.connections[f.connection].inFlight--
+	c.inFlight--
 	c.noteLocked(f, err, now)
 	n := len(c.waiting)
-	if n == 0 || n < enough && c.flying > 0 && !c.farLocked() && !c.heldUpLocked(f.lane, now) {
-		return flight{}, nil
+	if n == 0 || n < enough && c.inFlight > 0 && !c.farLocked() && !c.heldUpLocked(f.connection, now) {
+		return roundTrip{}, nil
 	}
 	next, ok := c.pickLocked(now)
 	if !ok {
 		c.giveUpLocked()
-		return flight{}, nil
+		return roundTrip{}, nil
 	}
-	return next, c.boardLocked()
+	return next, c.groupLocked()
 }
 
-// boardLocked takes those who leave next out of the waiting: all that are decided by the
+// groupLocked takes those who leave next out of the waiting: all that are decided by the
 // script of the first, as many as may travel together.
-func (c *committer) boardLocked() []*passenger {
+func (c *committer) groupLocked() []*waiter {
 	first, parts, bytes := c.waiting[0], 0, 0
-	var group []*passenger
+	var group []*waiter
 	rest := c.waiting[:0]
 	for _, p := range c.waiting {
 		with := p.kind == first.kind && (p.kind != byQuick || p.batch.quickWith(first.batch))
@@ -366,7 +368,7 @@ func (c *committer) boardLocked() []*passenger {
 }
 
 // deadline returns when the last of a group waits no longer.
-func deadline(group []*passenger) time.Time {
+func deadline(group []*waiter) time.Time {
 	last := time.Time{}
 	for _, p := range group {
 		if p.until.IsZero() {
@@ -379,8 +381,8 @@ func deadline(group []*passenger) time.Time {
 	return last
 }
 
-// fly sends a group as one script call and hands out the answers, or the error.
-func (f flight) fly(ctx context.Context, group []*passenger) error {
+// send sends a group as one script call and hands out the answers, or the error.
+func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	ctx = carried{ctx}
 	if f.far {
 		ctx = shared{ctx}
@@ -407,7 +409,7 @@ func (f flight) fly(ctx context.Context, group []*passenger) error {
 }
 
 // execDecide has batches decided by decide.lua.
-func execDecide(ctx context.Context, client rueidis.Client, group []*passenger) rueidis.RedisResult {
+func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rueidis.RedisResult {
 	first := group[0].batch
 	if len(group) == 1 && first.epoch == "" {
 		return scripts[first.kinds].Exec(ctx, client, first.keys, first.args)
@@ -428,7 +430,7 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*passenger) 
 
 // execPing reads the epoch of the partition. A server that has none, or keeps it from this user, is
 // there.
-func execPing(ctx context.Context, client rueidis.Client, group []*passenger) error {
+func execPing(ctx context.Context, client rueidis.Client, group []*waiter) error {
 	text, err := client.Do(ctx, client.B().Get().Key(group[0].batch.epoch).Build()).ToString()
 	refused, ok := rueidis.IsRedisErr(err)
 	if rueidis.IsRedisNil(err) || ok && (strings.HasPrefix(refused.Error(), "WRONGTYPE") || strings.HasPrefix(refused.Error(), "NOPERM")) {
@@ -441,7 +443,7 @@ func execPing(ctx context.Context, client rueidis.Client, group []*passenger) er
 }
 
 // hand gives each of a group its part of the answer of decide.lua.
-func hand(group []*passenger, reply []message, err error) {
+func hand(group []*waiter, reply []message, err error) {
 	for _, p := range group {
 		n := p.batch.written
 		if p.err = err; p.err == nil && len(reply) < n {

@@ -37,11 +37,11 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// flyingForTest returns how many groups are on their way.
-func (c *committer) flyingForTest() int {
+// inFlightForTest returns how many groups are on their way.
+func (c *committer) inFlightForTest() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.flying
+	return c.inFlight
 }
 
 // A server that is far away is asked by every caller at once: nobody waits for the answer to
@@ -69,12 +69,12 @@ func TestFarCallsDoNotWait(t *testing.T) {
 			}
 		})
 	}
-	for s.commits[0].flyingForTest() < callers { // the time limit of the tests ends it
+	for s.commits[0].inFlightForTest() < callers { // the time limit of the tests ends it
 		time.Sleep(time.Millisecond) // until all have asked
 	}
 	proxy.Resume()
 	all.Wait()
-	if n := s.commits[0].flyingForTest(); n != 0 {
+	if n := s.commits[0].inFlightForTest(); n != 0 {
 		t.Errorf("%d groups are still on their way", n)
 	}
 }

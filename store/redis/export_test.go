@@ -5,18 +5,18 @@ import "time"
 // GeneralForTest has decide.lua decide everything, also what quick.lua and others could.
 func (s *Store) GeneralForTest() { s.general = true }
 
-// KeepEndsForTest has no group give keys their ends anew but where their states need it, as
+// KeepTTLsForTest has no group set the TTLs of keys but where their states need it, as
 // most do not under load.
-func (s *Store) KeepEndsForTest() {
+func (s *Store) KeepTTLsForTest() {
 	for _, c := range s.commits {
-		for i := range c.lanes {
-			c.lanes[i].ends = time.Now().Add(time.Hour)
+		for i := range c.connections {
+			c.connections[i].renewed = time.Now().Add(time.Hour)
 		}
 	}
 }
 
-// FlyingForTest returns how many groups are on their way.
-func (s *Store) FlyingForTest() int { return s.commits[0].flyingForTest() }
+// InFlightForTest returns how many groups are on their way.
+func (s *Store) InFlightForTest() int { return s.commits[0].inFlightForTest() }
 
 // FarForTest says whether the server is so far away that groups leave without waiting.
 func (s *Store) FarForTest() bool {

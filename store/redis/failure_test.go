@@ -101,7 +101,7 @@ func TestRefusedInTheMiddle(t *testing.T) {
 	for _, second := range []*stint.Limit{forms[0], forms[4]} { // by few.lua and quick.lua
 		server := redistest.Start(t)
 		s := openIn(t, server, "half")
-		s.KeepEndsForTest()
+		s.KeepTTLsForTest()
 		halves := 0
 		for i := range 5 {
 			key := stint.Key(fmt.Sprint("a", i))

@@ -15,13 +15,13 @@ import (
 // is decided later: a take by itself whose key was asked for by several as one before it
 // goes with those. Only what is left to decide.lua is decided after all others.
 type manifest struct {
-	stops []stop
-	names map[string]int // the place of each stop
-	forms []asked
-	rides []ride
-	alone int   // how many stops have turns, once order is made
-	order []int // the stops as they stand in KEYS: those with turns, then the others
-	bytes []byte
+	stops  []stop
+	names  map[string]int // the place of each stop
+	forms  []asked
+	merged []merged
+	alone  int   // how many stops have turns, once order is made
+	order  []int // the stops as they stand in KEYS: those with turns, then the others
+	bytes  []byte
 }
 
 // stop is a key that is asked for.
@@ -41,8 +41,8 @@ type asked struct {
 	part *part // one that asks
 }
 
-// ride is a take that is decided with others.
-type ride struct {
+// merged is a take that is decided with others.
+type merged struct {
 	stop, form int
 	more       bool // the next one is decided with it
 }
@@ -58,7 +58,7 @@ func (m *manifest) release() {
 	clear(m.stops)
 	clear(m.forms)
 	clear(m.names)
-	m.stops, m.forms, m.rides, m.order, m.alone = m.stops[:0], m.forms[:0], m.rides[:0], m.order[:0], 0
+	m.stops, m.forms, m.merged, m.order, m.alone = m.stops[:0], m.forms[:0], m.merged[:0], m.order[:0], 0
 	manifests.Put(m)
 }
 
@@ -80,9 +80,9 @@ func (m *manifest) add(b *batch) {
 				p.stop = -1 // for decide.lua
 				continue
 			}
-			p.ride = len(m.rides)
+			p.merged = len(m.merged)
 			m.stops[p.stop].shared = true
-			m.rides = append(m.rides, ride{p.stop, m.formOf(p), j < len(parts)-1})
+			m.merged = append(m.merged, merged{p.stop, m.formOf(p), j < len(parts)-1})
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (m *manifest) addAlone(p *part) bool {
 	}
 	s.form = form
 	s.turns++
-	p.ride = -1
+	p.merged = -1
 	return true
 }
 
@@ -169,7 +169,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 		bytes = append(bytes, byte(m.stops[i].turns))
 	}
 	turns := len(bytes)
-	for _, r := range m.rides {
+	for _, r := range m.merged {
 		place := byte(m.stops[r.stop].place)
 		if r.more {
 			place |= together
@@ -196,14 +196,14 @@ func doubles(bytes []byte, numbers ...int64) []byte {
 
 // read gives each part of a batch the state that it found. What is found by others of the
 // same key that come later is what the take before leaves.
-func (m *manifest) read(b *batch, rides []int64) {
+func (m *manifest) read(b *batch, words []int64) {
 	for i := range b.parts {
 		p := &b.parts[i]
 		switch {
 		case p.stop < 0:
 			p.word = -1
-		case p.ride >= 0:
-			p.word = rides[p.ride]
+		case p.merged >= 0:
+			p.word = words[p.merged]
 		default:
 			s := &m.stops[p.stop]
 			p.word = s.word

@@ -62,7 +62,7 @@ func TestTravelTogether(t *testing.T) {
 	var alone, rode, left int
 	for round := range 300 {
 		at += stint.Instant(r.Int64N(900_000))
-		var group []*passenger
+		var group []*waiter
 		for range 1 + r.IntN(12) {
 			call := stint.Call{At: at}
 			for n := range 1 + r.IntN(3) {
@@ -75,13 +75,13 @@ func TestTravelTogether(t *testing.T) {
 			}
 			b := &batch{only: -1}
 			if b.gather(s, &call) == nil && b.isQuick() {
-				group = append(group, &passenger{batch: b, kind: byQuick})
+				group = append(group, &waiter{batch: b, kind: byQuick})
 			}
 		}
 		if len(group) == 0 {
 			continue
 		}
-		if err := (flight{client: client, renew: r.IntN(4) == 0}).fly(t.Context(), group); err != nil {
+		if err := (roundTrip{client: client, renew: r.IntN(4) == 0}).send(t.Context(), group); err != nil {
 			t.Fatal(err)
 		}
 		var first, then []unit
@@ -95,7 +95,7 @@ func TestTravelTogether(t *testing.T) {
 				switch {
 				case !u.group.done:
 					left++
-				case len(u.parts()) == 1 && u.parts()[0].ride < 0:
+				case len(u.parts()) == 1 && u.parts()[0].merged < 0:
 					first = append(first, u)
 				default:
 					then = append(then, u)

@@ -24,31 +24,31 @@ const probeAgain = 200 * time.Millisecond
 // that it has not seen to be lost, or what came of a group that makes none (see [link.Carried]).
 const probeTries = 3
 
-// A lane is probed before it carries a group: when it is new, and after its connection was
+// A connection is probed before it carries a group: when it is new, and after it was
 // lost. A probe connects and reads a key that nobody writes, in its own time and behind the backs
 // of callers. Connecting takes two round trips and the first call one or two more, so a caller
 // who did that within his deadline would be late, end what was begun, and leave the next one
 // to begin again: a server that is half a deadline away would never be reached. A probe also
 // measures the distance, so that the first group travels as it should.
 
-// probeLocked begins a probe of a lane, unless one began or failed a moment ago.
-func (c *committer) probeLocked(lane int, client rueidis.Client, now time.Time) {
-	l := &c.lanes[lane]
+// probeLocked begins a probe of a connection, unless one began or failed a moment ago.
+func (c *committer) probeLocked(conn int, client rueidis.Client, now time.Time) {
+	l := &c.connections[conn]
 	if l.probes > 0 && now.Sub(l.probed) < probeAgain || now.Before(l.after) {
 		return
 	}
 	l.probes++
 	l.probed = now
-	go c.probe(lane, client, now)
+	go c.probe(conn, client, now)
 }
 
-// hangs says whether a probe has been under way for so long that another lane may be better.
-func (l *lane) hangs(now time.Time) bool {
+// hangs says whether a probe has been under way for so long that another connection may be better.
+func (l *connection) hangs(now time.Time) bool {
 	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > link.Pause
 }
 
-// probe connects a lane, and lets those leave who wait for it.
-func (c *committer) probe(lane int, client rueidis.Client, began time.Time) {
+// probe makes a connection sound, and lets those leave who wait for it.
+func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	var err error
@@ -60,7 +60,7 @@ func (c *committer) probe(lane int, client rueidis.Client, began time.Time) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := &c.lanes[lane]
+	l := &c.connections[conn]
 	l.probes--
 	switch {
 	case err != nil && l.proved.After(began): // one that began later knows better
@@ -72,22 +72,22 @@ func (c *committer) probe(lane int, client rueidis.Client, began time.Time) {
 		l.sound, l.doubted, l.proved = true, false, began
 		c.distance.measured(now.Sub(began), now)
 		if len(c.waiting) > 0 && c.roomLocked() {
-			c.departLocked(now)
+			c.sendLocked(now)
 		}
 	}
 }
 
-// soundLocked says whether any lane is connected.
+// soundLocked says whether any connection is sound.
 func (c *committer) soundLocked() bool {
-	return slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound })
+	return slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound })
 }
 
 // hopelessLocked returns why nobody who waits will ever leave; nil where somebody may.
 func (c *committer) hopelessLocked() error {
-	if c.flying > 0 || slices.ContainsFunc(c.lanes, func(l lane) bool { return l.sound || l.probes > 0 }) {
+	if c.inFlight > 0 || slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound || l.probes > 0 }) {
 		return nil
 	}
-	return c.lanes[0].err
+	return c.connections[0].err
 }
 
 // giveUpLocked sends those home who wait, if nobody will come for them.
@@ -105,11 +105,11 @@ func (c *committer) giveUpLocked() {
 	c.waiting = c.waiting[:0]
 }
 
-// noteLocked notes what became of a group. A lane that lost its connection is probed before it
+// noteLocked notes what became of a group. A connection that was lost is probed before it
 // is used again, and one whose group had no answer in time while it may still be there is
 // probed beside.
-func (c *committer) noteLocked(f flight, err error, now time.Time) {
-	l := &c.lanes[f.lane]
+func (c *committer) noteLocked(f roundTrip, err error, now time.Time) {
+	l := &c.connections[f.connection]
 	switch {
 	case err == nil:
 		c.distance.measured(now.Sub(f.left), now)
@@ -124,5 +124,5 @@ func (c *committer) noteLocked(f flight, err error, now time.Time) {
 		}
 		l.sound, l.err = false, err
 	}
-	c.probeLocked(f.lane, f.client, now)
+	c.probeLocked(f.connection, f.client, now)
 }

@@ -61,7 +61,7 @@ func TestHungProbe(t *testing.T) {
 	redistest.Until(t, "no probe is under way", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.lanes[0].probes == 0
+		return c.connections[0].probes == 0
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -130,7 +130,7 @@ func (b *batch) quickWith(other *batch) bool {
 }
 
 // isFew says whether one.lua or few.lua can decide a group of batches.
-func isFew(group []*passenger) bool {
+func isFew(group []*waiter) bool {
 	b := group[0].batch
 	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 || b.epoch != "" {
 		return false
@@ -196,15 +196,15 @@ func flag(yes bool) int64 {
 }
 
 // execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
-// time to batch.found, and the states that were found to part.word. renew is as fly says.
-func execQuick(ctx context.Context, client rueidis.Client, group []*passenger, renew bool) error {
+// time to batch.found, and the states that were found to part.word. renew is as send says.
+func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, renew bool) error {
 	m := manifests.Get().(*manifest)
 	defer m.release()
 	for _, p := range group {
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.rides))
+	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
 	if err != nil {
 		return err
 	}

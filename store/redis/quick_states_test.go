@@ -18,7 +18,7 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 	server := redistest.Start(t)
 	quick, general := openIn(t, server, "quick"), openIn(t, server, "general")
 	general.GeneralForTest()
-	quick.KeepEndsForTest()
+	quick.KeepTTLsForTest()
 	limits := []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Second, Burst: 3}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 4}),

@@ -174,7 +174,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 		return err
 	}
 	all.Go(func() { _ = ask(time.Minute) }) // it waits for the thaw, in whoever's company
-	redistest.Until(t, "it is on its way", func() bool { return s.FlyingForTest() > 0 })
+	redistest.Until(t, "it is on its way", func() bool { return s.InFlightForTest() > 0 })
 	unasked := 0
 	for range 100 {
 		err := ask(10 * time.Millisecond)

@@ -345,7 +345,7 @@ func (s *Store) askQuick(ctx context.Context, b *batch) (done bool, err error) {
 }
 
 // exchange sends a batch and returns the answer to it.
-func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*passenger, error) {
+func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*waiter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redis: not asked: %w", err)
 	}

@@ -10,9 +10,9 @@ import (
 	"stint/internal/redistest"
 )
 
-// endOf returns the value of a key and when the key expires, in microseconds since 1970;
+// ttlOf returns the value of a key and when the key expires, in microseconds since 1970;
 // 0 if never.
-func endOf(t *testing.T, server *redistest.Server, name string) (value string, end int64) {
+func ttlOf(t *testing.T, server *redistest.Server, name string) (value string, end int64) {
 	t.Helper()
 	// In one step, as both times go on.
 	answer := server.Do("EVAL", `local ttl = redis.call('PTTL', KEYS[1])
@@ -26,7 +26,7 @@ return {redis.call('GET', KEYS[1]), string.format('%.0f', ttl < 0 and ttl + 1 or
 	return value, end
 }
 
-// writtenInPlace returns how many values were written without an end.
+// writtenInPlace returns how many values were written without a TTL.
 func writtenInPlace(server *redistest.Server) int {
 	_, stats, found := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_setrange:calls=")
 	if !found {
@@ -40,9 +40,9 @@ func writtenInPlace(server *redistest.Server) int {
 // year is so long that no test meets its edge.
 const year = 366 * 24 * time.Hour
 
-// ends are limits of which each unit is 1.7 seconds of a bucket, so that some writes need
-// no other end and some do.
-var ends = []*stint.Limit{
+// ttls are limits of which each unit is 1.7 seconds of a bucket, so that some writes need
+// no other TTL and some do.
+var ttls = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 170 * time.Second}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: 170 * time.Second, Burst: 99}),
 	stint.MustLimit(stint.Spec{Requests: 100, Per: year}),
@@ -55,16 +55,16 @@ const waits = time.Second
 // However a value is written, its key outlives its state by 10 to 15 seconds.
 func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
 	server := redistest.Start(t)
-	s := openIn(t, server, "ends")
-	s.KeepEndsForTest()
+	s := openIn(t, server, "ttl")
+	s.KeepTTLsForTest()
 	for i := range 40 {
 		if i%4 == 0 {
-			take(t, s, "a", ends[0], 1) // by one.lua
+			take(t, s, "a", ttls[0], 1) // by one.lua
 		}
-		decide(t, s, stint.Take{Key: "a", Limit: ends[0], Cost: 1}, stint.Take{Key: "a", Limit: ends[1], Cost: 1}, stint.Take{Key: "a", Limit: ends[2], Cost: 1})
-		for i, limit := range ends {
-			name := "ends:" + limit.Algorithm().String() + ":a"
-			value, end := endOf(t, server, name)
+		decide(t, s, stint.Take{Key: "a", Limit: ttls[0], Cost: 1}, stint.Take{Key: "a", Limit: ttls[1], Cost: 1}, stint.Take{Key: "a", Limit: ttls[2], Cost: 1})
+		for i, limit := range ttls {
+			name := "ttl:" + limit.Algorithm().String() + ":a"
+			value, end := ttlOf(t, server, name)
 			_, digits, _ := strings.Cut(value, "|")
 			if i == 2 {
 				digits, _, _ = strings.Cut(digits, " ")
@@ -89,14 +89,14 @@ func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
 	if answer := server.Do("ACL", "SETUSER", "default", "-setrange"); answer != "OK" {
 		t.Fatal(answer)
 	}
-	s := openIn(t, server, "ends")
-	s.KeepEndsForTest()
+	s := openIn(t, server, "ttl")
+	s.KeepTTLsForTest()
 	for i := range 20 {
-		both := decide(t, s, stint.Take{Key: "a", Limit: ends[0], Cost: 1}, stint.Take{Key: "a", Limit: ends[2], Cost: 1})
+		both := decide(t, s, stint.Take{Key: "a", Limit: ttls[0], Cost: 1}, stint.Take{Key: "a", Limit: ttls[2], Cost: 1})
 		if d := both[1]; d.Remaining != int64(99-i) {
 			t.Fatalf("take %d: %+v", i, d)
 		}
-		for _, d := range []stint.Decision{both[0], take(t, s, "alone", ends[0], 1)} {
+		for _, d := range []stint.Decision{both[0], take(t, s, "alone", ttls[0], 1)} {
 			if d.Remaining < int64(99-i) { // a bucket fills
 				t.Fatalf("take %d: %+v", i, d)
 			}
@@ -107,17 +107,17 @@ func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
 // A value that somebody planted is written anew if its digits are not ours.
 func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
 	server := redistest.Start(t)
-	s := openIn(t, server, "ends")
-	s.KeepEndsForTest()
-	takes := []stint.Take{{Key: "a", Limit: ends[2], Cost: 1}, {Key: "b", Limit: ends[2], Cost: 1}}
+	s := openIn(t, server, "ttl")
+	s.KeepTTLsForTest()
+	takes := []stint.Take{{Key: "a", Limit: ttls[2], Cost: 1}, {Key: "b", Limit: ttls[2], Cost: 1}}
 	decide(t, s, takes...)
-	head := strings.TrimSuffix(server.Do("GET", "ends:fixed_window:a"), "1")
+	head := strings.TrimSuffix(server.Do("GET", "ttl:fixed_window:a"), "1")
 	for _, digits := range []string{"0000005", "5e0", "0x5", "5.0"} {
-		server.Do("SET", "ends:fixed_window:a", head+digits)
+		server.Do("SET", "ttl:fixed_window:a", head+digits)
 		if d := decide(t, s, takes...); d[0].Remaining != 94 {
 			t.Fatalf("%q: %+v", digits, d[0])
 		}
-		if value, _ := endOf(t, server, "ends:fixed_window:a"); value != head+"6" {
+		if value, _ := ttlOf(t, server, "ttl:fixed_window:a"); value != head+"6" {
 			t.Errorf("%q became %q", digits, value)
 		}
 	}
@@ -128,17 +128,17 @@ func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
 func TestEndsAreHealedUnderLoad(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		server := redistest.Start(t)
-		s := openIn(t, server, "ends")
+		s := openIn(t, server, "ttl")
 		if keep {
-			s.KeepEndsForTest()
+			s.KeepTTLsForTest()
 		}
-		takes := []stint.Take{{Key: "a", Limit: ends[0], Cost: 1}, {Key: "b", Limit: ends[0], Cost: 1}}
+		takes := []stint.Take{{Key: "a", Limit: ttls[0], Cost: 1}, {Key: "b", Limit: ttls[0], Cost: 1}}
 		decide(t, s, takes...)
-		server.Do("PERSIST", "ends:token_bucket:a")
+		server.Do("PERSIST", "ttl:token_bucket:a")
 		asked := 0
-		for _, end := endOf(t, server, "ends:token_bucket:a"); end == 0 && asked < 50; asked++ {
+		for _, end := ttlOf(t, server, "ttl:token_bucket:a"); end == 0 && asked < 50; asked++ {
 			decide(t, s, takes...)
-			_, end = endOf(t, server, "ends:token_bucket:a")
+			_, end = ttlOf(t, server, "ttl:token_bucket:a")
 		}
 		if asked == 50 || keep && asked > 4 {
 			t.Errorf("healed after %d takes", asked)

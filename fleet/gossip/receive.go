@@ -22,10 +22,10 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	switch kind := kindOf(head); {
 	case r.err != nil:
 	case kind == 0:
-		n.hearForeign(from)
+		n.receiveForeign(from)
 		return nil
 	default:
-		out = n.hearKind(kind, r, from, now)
+		out = n.receiveKind(kind, r, from, now)
 	}
 	if r.err != nil {
 		n.count.damaged.Add(1)
@@ -33,29 +33,29 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	return out
 }
 
-// hearKind takes a message of a kind.
-func (n *Node) hearKind(kind byte, r *reader, from uint64, now stint.Instant) (out []Message) {
+// receiveKind takes a message of a kind.
+func (n *Node) receiveKind(kind byte, r *reader, from uint64, now stint.Instant) (out []Message) {
 	switch kind {
 	case told:
-		n.hearNews(r, from, now)
+		n.receiveNews(r, from, now)
 	case beat:
-		n.hearBeat(r, from, now)
+		n.receiveBeat(r, from, now)
 	case want:
 		out = n.answerWant(r, from, now)
 	case entries:
-		n.hearEntries(r, from, now)
+		n.receiveEntries(r, from, now)
 	case ask:
 		out = n.answerAsk(r, from, now)
 	case answer:
-		n.hearAnswer(r, from, now)
+		n.receiveAnswer(r, from, now)
 	}
 	return out
 }
 
-// hearForeign takes a message in the format of another release: that is all that is known of it.
-func (n *Node) hearForeign(from uint64) {
+// receiveForeign takes a message in the format of another release: that is all that is known of it.
+func (n *Node) receiveForeign(from uint64) {
 	n.count.foreign.Add(1)
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	_, peer := slices.BinarySearch(t.peers, from)
 	tell := peer && !t.foreign[from] && n.foreign != nil
@@ -68,26 +68,26 @@ func (n *Node) hearForeign(from uint64) {
 	}
 }
 
-// heardOf is what was heard of a node before the message that is being read.
-type heardOf struct {
+// received is what was heard of a node before the message that is being read.
+type received struct {
 	number uint64
 	recent bool // none of its messages was missing a short time ago
 	late   bool // this node stood still until a moment ago, and so did what comes now
 }
 
 // before returns what was heard of a node until now.
-func (n *Node) before(from uint64, now stint.Instant) heardOf {
-	t := &n.talk
+func (n *Node) before(from uint64, now stint.Instant) received {
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
 	t.wakeLocked(now, n.interval)
-	return heardOf{
+	return received{
 		o.number, o.whole != 0 && now.Sub(o.whole) <= lateAfter*n.interval, t.woke != 0 && now.Sub(t.woke) <= missesFor*n.interval,
 	}
 }
 
-func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
+func (n *Node) receiveNews(r *reader, from uint64, now stint.Instant) {
 	number := r.number()
 	if number == 0 {
 		r.fail()
@@ -98,14 +98,14 @@ func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
 	before := n.before(from, now)
 	missed := before.late
 	for r.more() {
-		if k := r.news(number); r.err == nil && !before.late && !n.hear(&k, from, before, now) {
+		if k := r.news(number); r.err == nil && !before.late && !n.receive(&k, from, before, now) {
 			missed = true
 		}
 	}
 	if r.err != nil {
 		return // the rest of it is missed when the next one comes
 	}
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
@@ -116,13 +116,13 @@ func (n *Node) hearNews(r *reader, from uint64, now stint.Instant) {
 	o.noteLocked(number, now)
 }
 
-func (n *Node) hearBeat(r *reader, from uint64, now stint.Instant) {
+func (n *Node) receiveBeat(r *reader, from uint64, now stint.Instant) {
 	number := r.number()
 	if r.err != nil {
 		return
 	}
 	late := n.before(from, now).late
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
@@ -131,9 +131,9 @@ func (n *Node) hearBeat(r *reader, from uint64, now stint.Instant) {
 	}
 }
 
-// hear debits what another node took lately. It returns false where that cannot be told,
+// receive debits what another node took lately. It returns false where that cannot be told,
 // because what it took before is not known.
-func (n *Node) hear(k *news, from uint64, before heardOf, now stint.Instant) bool {
+func (n *Node) receive(k *news, from uint64, before received, now stint.Instant) bool {
 	sh := n.shardOf(k.limit.Algorithm(), k.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -184,8 +184,8 @@ func (n *Node) heardOfLocked(sh *shard, key stint.Key, l *stint.Limit, now stint
 	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, now), now)
 }
 
-// hearEntries takes a part of an answer about what was missed.
-func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
+// receiveEntries takes a part of an answer about what was missed.
+func (n *Node) receiveEntries(r *reader, from uint64, now stint.Instant) {
 	if n.before(from, now).late {
 		return
 	}
@@ -205,7 +205,7 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 	if r.err != nil {
 		return
 	}
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.wants[from]
@@ -234,11 +234,11 @@ func (n *Node) hearEntries(r *reader, from uint64, now stint.Instant) {
 
 // meetAll remembers that there are, or were, nodes of which counts are kept.
 func (n *Node) meetAll(counts []whose, now stint.Instant) {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
 	for i := range counts {
 		if id := counts[i].origin; id != n.id {
-			n.talk.originLocked(id, now)
+			n.session.originLocked(id, now)
 		}
 	}
 }

@@ -26,9 +26,9 @@ const (
 	goneAfter = time.Hour        // and those are forgotten
 )
 
-// talk is what a node knows of the others. Its lock may be taken under that of a shard, and no
+// session is what a node knows of the others. Its lock may be taken under that of a shard, and no
 // other is taken under it.
-type talk struct {
+type session struct {
 	mu      sync.Mutex // guards what follows
 	rand    *rand.Rand
 	round   uint64
@@ -71,7 +71,7 @@ type late struct {
 	times int    // how many answers came too late, since one came in time
 }
 
-func (t *talk) init(seed uint64) {
+func (t *session) init(seed uint64) {
 	t.rand = rand.New(rand.NewPCG(seed, 7))
 	t.origins = make(map[uint64]*origin)
 	t.wants = make(map[uint64]*wanted)
@@ -82,7 +82,7 @@ func (t *talk) init(seed uint64) {
 }
 
 // live returns how many peers there are.
-func (t *talk) live() int {
+func (t *session) live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.peers)
@@ -90,7 +90,7 @@ func (t *talk) live() int {
 
 // Meet says that another node can be reached. It is told all from now on.
 func (n *Node) Meet(peer uint64) {
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i, there := slices.BinarySearch(t.peers, peer); !there && peer != n.id {
@@ -100,7 +100,7 @@ func (n *Node) Meet(peer uint64) {
 
 // Part says that another node cannot be reached any more. What it took is not forgotten.
 func (n *Node) Part(peer uint64) {
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i, there := slices.BinarySearch(t.peers, peer); there {
@@ -116,21 +116,21 @@ func (n *Node) Part(peer uint64) {
 
 // Whole says whether somebody told this node all it knew, or nobody is there who could.
 func (n *Node) Whole() bool {
-	n.talk.mu.Lock()
-	defer n.talk.mu.Unlock()
-	return n.talk.whole || len(n.talk.peers) == 0
+	n.session.mu.Lock()
+	defer n.session.mu.Unlock()
+	return n.session.whole || len(n.session.peers) == 0
 }
 
 // wakeLocked notes whether this node stood still. News that waited for it are not of now, and
 // do not say of when: what they tell is asked for. One that knows nothing yet takes all.
-func (t *talk) wakeLocked(now stint.Instant, interval time.Duration) {
+func (t *session) wakeLocked(now stint.Instant, interval time.Duration) {
 	if t.whole && now.Sub(t.ticked) > max(lateAfter*interval, time.Second) {
 		t.woke, t.ticked = now, now
 	}
 }
 
 // originLocked returns what is known of a node's messages.
-func (t *talk) originLocked(id uint64, now stint.Instant) *origin {
+func (t *session) originLocked(id uint64, now stint.Instant) *origin {
 	o := t.origins[id]
 	if o == nil {
 		o = &origin{spoke: now}
@@ -183,7 +183,7 @@ func (o *origin) seenLocked(at stint.Instant) {
 // messages among it.
 func (n *Node) vectorLocked(now stint.Instant) []known {
 	list := []known{{origin: n.id, number: n.number.Load()}}
-	for id, o := range n.talk.origins {
+	for id, o := range n.session.origins {
 		if now.Sub(o.spoke) < deadAfter {
 			list = append(list, known{id, o.number, now.Sub(o.whole)})
 		}

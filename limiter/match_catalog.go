@@ -9,9 +9,9 @@ import (
 // it leads to as well. A call takes once from each, the most that one of them costs.
 type shared struct{ descriptor, matched int }
 
-// consult finds what the catalog has for a descriptor. It reports false where nobody can
+// matchCatalog finds what the catalog has for a descriptor. It reports false where nobody can
 // say, see [catalog.Catalog.Match].
-func (v *Verdict) consult(rules *catalog.Catalog, descriptor int, req *Request) bool {
+func (v *Verdict) matchCatalog(rules *catalog.Catalog, descriptor int, req *Request) bool {
 	d := &req.Descriptors[descriptor]
 	from := v.matched.Len()
 	ok := rules.Match(&v.matched, req.Domain, d.Entries)

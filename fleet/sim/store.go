@@ -7,8 +7,8 @@ import (
 	"stint"
 )
 
-// shelf is the store: a server, and the replica that would take over.
-type shelf struct {
+// store is the store: a server, and the replica that would take over.
+type store struct {
 	ledger  Ledger
 	states  map[stint.Key]*stint.State
 	epoch   stint.Epoch
@@ -33,8 +33,8 @@ type written struct {
 // lag is how far a replica lies behind at most.
 const lag = 200 * time.Millisecond
 
-func newShelf(o *Options) *shelf {
-	s := &shelf{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}, garbled: map[stint.Key]time.Duration{}}
+func newStore(o *Options) *store {
+	s := &store{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}, garbled: map[stint.Key]time.Duration{}}
 	if s.ledger == nil {
 		s.ledger = Exact
 	}
@@ -42,7 +42,7 @@ func newShelf(o *Options) *shelf {
 }
 
 // unread returns the takes of a letter whose states it cannot read.
-func (s *shelf) unread(l *letter, now time.Duration) (takes []int) {
+func (s *store) unread(l *letter, now time.Duration) (takes []int) {
 	for i := range l.call.Takes {
 		if s.garbled[l.call.Takes[i].Key] > now {
 			takes = append(takes, i)
@@ -53,7 +53,7 @@ func (s *shelf) unread(l *letter, now time.Duration) (takes []int) {
 
 // decide answers a letter, all or none but for takes that are apart. What it cannot read is
 // denied, as by a guard around it, unless that is to fail.
-func (s *shelf) decide(l *letter, now time.Duration) {
+func (s *store) decide(l *letter, now time.Duration) {
 	at := began.Add(now + s.ahead)
 	if l.call.At != 0 {
 		at = l.call.At
@@ -96,7 +96,7 @@ func (s *shelf) decide(l *letter, now time.Duration) {
 }
 
 // apply does what a take asks for.
-func (s *shelf) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.Decision {
+func (s *store) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.Decision {
 	switch t.Op {
 	case stint.Force:
 		return t.Limit.Force(st, at, uint64(t.Cost))
@@ -107,7 +107,7 @@ func (s *shelf) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.De
 }
 
 // test answers a take and changes nothing.
-func (s *shelf) test(t *stint.Take, at stint.Instant) stint.Decision {
+func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 	var st stint.State
 	s.state(t.Key).CopyTo(&st)
 	look := *t
@@ -118,7 +118,7 @@ func (s *shelf) test(t *stint.Take, at stint.Instant) stint.Decision {
 }
 
 // enter sees to the epoch.
-func (s *shelf) enter(l *letter, a *stint.Loan, at stint.Instant) {
+func (s *store) enter(l *letter, a *stint.Loan, at stint.Instant) {
 	known := a.Epoch
 	if known == 0 {
 		known = l.known
@@ -131,7 +131,7 @@ func (s *shelf) enter(l *letter, a *stint.Loan, at stint.Instant) {
 	}
 }
 
-func (s *shelf) state(key stint.Key) *stint.State {
+func (s *store) state(key stint.Key) *stint.State {
 	st := s.states[key]
 	if st == nil {
 		st = new(stint.State)
@@ -140,7 +140,7 @@ func (s *shelf) state(key stint.Key) *stint.State {
 	return st
 }
 
-func (s *shelf) record(key stint.Key) *record {
+func (s *store) record(key stint.Key) *record {
 	r := s.took[key]
 	if r == nil {
 		r = new(record)
@@ -150,7 +150,7 @@ func (s *shelf) record(key stint.Key) *record {
 }
 
 // remember notes what a key was before it is written.
-func (s *shelf) remember(now time.Duration, key stint.Key, st *stint.State) {
+func (s *store) remember(now time.Duration, key stint.Key, st *stint.State) {
 	for len(s.past) > 0 && s.past[0].at < now-lag {
 		s.past = s.past[1:]
 	}
@@ -160,7 +160,7 @@ func (s *shelf) remember(now time.Duration, key stint.Key, st *stint.State) {
 }
 
 // flush forgets everything, and returns 1 if anything was lent.
-func (s *shelf) flush(now time.Duration) (lent int) {
+func (s *store) flush(now time.Duration) (lent int) {
 	for _, st := range s.states {
 		if units, _ := st.Lent(began.Add(now + s.ahead)); units > 0 {
 			lent = 1
@@ -173,7 +173,7 @@ func (s *shelf) flush(now time.Duration) (lent int) {
 
 // replace lets a replica take over that does not know what was written lately, and returns
 // 1 if that was anything.
-func (s *shelf) replace(now, behind time.Duration) (forgot int) {
+func (s *store) replace(now, behind time.Duration) (forgot int) {
 	for len(s.past) > 0 {
 		last := s.past[len(s.past)-1]
 		if last.at < now-behind {

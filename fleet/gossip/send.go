@@ -23,8 +23,8 @@ type Message struct {
 // Tick returns what to send now: what was taken here since the last time, and questions
 // about what was missed. It is to be called every Interval.
 func (n *Node) Tick(now stint.Instant) []Message {
-	out := n.tell(now)
-	t := &n.talk
+	out := n.send(now)
+	t := &n.session
 	t.mu.Lock()
 	t.wakeLocked(now, n.interval)
 	t.round, t.ticked = t.round+1, now
@@ -57,7 +57,7 @@ func (n *Node) Tick(now stint.Instant) []Message {
 
 // Last returns what is left to tell, for a node that stops.
 func (n *Node) Last(now stint.Instant) []Message {
-	out := n.tell(now)
+	out := n.send(now)
 	for i := range out {
 		n.countSent(&out[i])
 	}
@@ -67,15 +67,15 @@ func (n *Node) Last(now stint.Instant) []Message {
 func (n *Node) countSent(m *Message) {
 	times := uint64(1)
 	if m.To == 0 {
-		times = uint64(n.talk.live())
+		times = uint64(n.session.live())
 	}
 	n.count.sent.Add(times)
 	n.count.bytes.Add(times * uint64(len(m.Bytes)))
 	n.count.pairs.Add(uint64(m.Pairs))
 }
 
-// tell returns messages with all counts that changed.
-func (n *Node) tell(now stint.Instant) (out []Message) {
+// send returns messages with all counts that changed.
+func (n *Node) send(now stint.Instant) (out []Message) {
 	var w writer
 	pairs, most := 0, maxPacket
 	end := func() {
@@ -118,7 +118,7 @@ func (n *Node) tell(now stint.Instant) (out []Message) {
 // questionsLocked returns questions about what was missed: of who sent it, and now and then
 // of anybody about everything.
 func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
-	t := &n.talk
+	t := &n.session
 	t.giveUpLocked()
 	for _, peer := range t.peers {
 		o := t.origins[peer]
@@ -153,7 +153,7 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 // giveUpLocked forgets questions that were not answered in time. Whose answer comes after that
 // has twice the time for the next one: asked again and again by who does not wait for what it
 // says, it would never be done. What was lost is asked for again as soon as ever.
-func (t *talk) giveUpLocked() {
+func (t *session) giveUpLocked() {
 	for peer, w := range t.wants {
 		lasts := uint64(wantLasts)
 		if !t.whole && len(w.parts) == 0 {
@@ -168,7 +168,7 @@ func (t *talk) giveUpLocked() {
 // lateLocked notes that part of an answer came for which nobody waits: too late, if it is none
 // to a question before the last that this peer answered, or to somebody else. Who left is asked
 // no more.
-func (t *talk) lateLocked(peer, nonce uint64) {
+func (t *session) lateLocked(peer, nonce uint64) {
 	if _, there := slices.BinarySearch(t.peers, peer); !there {
 		return
 	}
@@ -181,7 +181,7 @@ func (t *talk) lateLocked(peer, nonce uint64) {
 // wantLocked returns a question to a peer: of all that changed since the numbers that were
 // heard, of those origins or, with all, of any.
 func (n *Node) wantLocked(peer uint64, all bool, list []known) Message {
-	t := &n.talk
+	t := &n.session
 	t.nonce++
 	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, all: all, parts: make(map[uint64]bool)}
 	var w writer
@@ -229,7 +229,7 @@ func (n *Node) answerWant(r *reader, from uint64, now stint.Instant) []Message {
 	for _, k := range list {
 		since[k.origin] = k.number
 	}
-	t := &n.talk
+	t := &n.session
 	t.mu.Lock()
 	covers := n.vectorLocked(now)
 	alive := make(map[uint64]bool, len(covers))
