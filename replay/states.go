@@ -28,7 +28,7 @@ type states struct {
 	logged []bool   // whether the key had a log before
 	last   int      // the last take that is not apart and has a cost
 	leads  []int    // the takes that others do not lean on
-	leaning
+	groups []group  // where some borrow from others
 
 	// denied and delay are the answers of the last call: a bit for each column that
 	// denied the take, and the longest delay of each column.
@@ -73,9 +73,15 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	if err := s.gather(call.Takes); err != nil {
 		return err
 	}
+	borrows := len(s.leads) < len(call.Takes)
+	if borrows {
+		if err := s.plan(call); err != nil {
+			return err
+		}
+	}
 	for column := range s.shelf.columns {
-		if len(s.leads) < len(call.Takes) {
-			s.lean(call, column)
+		if borrows {
+			s.decideGroups(call, column)
 		} else {
 			s.decide(call, column)
 		}
@@ -142,9 +148,6 @@ func (s *states) gather(takes []stint.Take) error {
 			s.last = max(s.last, first)
 		}
 		leaned = int(t.Borrows)
-	}
-	if len(s.leads) < len(takes) {
-		s.group(takes)
 	}
 	return nil
 }
@@ -236,14 +239,20 @@ func (s *states) at(take, column int) (*kind, *stint.State) {
 	return s.of[id], &s.shelf.of(id)[column]
 }
 
+// answer answers a take for which the request waits.
 func (s *states) answer(call *stint.Call, take, column int, d stint.Decision) {
+	if d.Delay > s.delay[column] && !s.of[s.ids[take]].shadow {
+		s.delay[column] = d.Delay
+	}
+	s.note(call, take, column, d)
+}
+
+// note answers a take.
+func (s *states) note(call *stint.Call, take, column int, d stint.Decision) {
 	if d.Allowed {
 		s.denied[take] &^= 1 << column
 	} else {
 		s.denied[take] |= 1 << column
-	}
-	if d.Delay > s.delay[column] && !s.of[s.ids[take]].shadow {
-		s.delay[column] = d.Delay
 	}
 	if column == ruleColumn {
 		call.Results[take] = d

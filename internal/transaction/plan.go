@@ -122,7 +122,8 @@ func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 // Collect makes parts of the takes of a group: AllOrNone, or the take of a number with those it
 // leans on.
 func (w *Plan[K]) Collect(c *stint.Call, group int) error {
-	w.Parts, w.of, w.debts = w.Parts[:0], w.of[:0], w.debts[:0]
+	w.Release()
+	w.of, w.debts = w.of[:0], w.debts[:0]
 	end := len(c.Takes)
 	if w.first = max(group, 0); group != AllOrNone {
 		end = group + 1 + int(c.Takes[group].Borrows)
@@ -137,7 +138,7 @@ func (w *Plan[K]) Collect(c *stint.Call, group int) error {
 		source := i <= last
 		n, ok := w.join(t, source)
 		if !ok {
-			clear(w.Parts)
+			w.Release()
 			return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
 		}
 		w.of = append(w.of, n)
@@ -197,7 +198,10 @@ func (w *Plan[K]) Answer(c *stint.Call) {
 }
 
 // Release forgets the group: it keeps nobody's limits and states in memory.
-func (w *Plan[K]) Release() { clear(w.Parts) }
+func (w *Plan[K]) Release() {
+	clear(w.Parts)
+	w.Parts = w.Parts[:0]
+}
 
 // borrow notes what parts want of their sources that do not fit their own limits, and what the
 // others owe. A part that a failure policy answered, as its server is away, borrows nothing.
