@@ -5,7 +5,6 @@ import (
 
 	"stint"
 	"stint/internal/transaction"
-	"stint/migrate"
 )
 
 // group is takes that are decided as one, in each column under the limits of that column. Keys
@@ -32,8 +31,7 @@ func (s *states) decideGroups(call *stint.Call, column int) {
 		g := &s.groups[n]
 		for i := range g.Parts {
 			p := &g.Parts[i]
-			limit, st := s.of[p.Name].limits[column], &s.shelf.of(p.Name)[column]
-			p.Limit, p.Record, p.At = limit, migrate.Record{State: *st, Limit: limit}, call.At
+			p.Set(s.of[p.Name].limits[column], s.shelf.of(p.Name)[column], call.At)
 		}
 		g.Decide()
 		for i := range g.Parts {

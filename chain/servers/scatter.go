@@ -3,17 +3,11 @@ package servers
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"stint"
 	"stint/internal/transaction"
 )
-
-// undoTimeout is how long it may take to give back what a call charged that is denied
-// after all, also where the caller waits no longer.
-const undoTimeout = time.Second
 
 // work is a call whose keys lie on several servers.
 type work struct {
@@ -44,14 +38,14 @@ type ask struct {
 
 // scatter decides a call whose keys lie on several servers, or on none.
 func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
-	groups, err := s.gather(call.Takes)
+	w := &work{store: s, call: call}
+	groups, err := w.gather()
 	if err != nil {
 		return err
 	}
-	w := &work{store: s, call: call}
 	var alone []*group // that lie on one server each
 	for _, g := range groups {
-		if _, several := s.place(g.takes); !several {
+		if _, several := s.placeOf(g); !several {
 			alone = append(alone, g)
 			continue
 		}
@@ -69,11 +63,38 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 	if err == nil {
 		return w.without()
 	}
-	_, failed := w.giveBack(ctx, w.charged)
+	failed := w.giveBack(ctx)
 	if failed == nil && w.lasting {
 		failed = stint.ErrUnknown
 	}
 	return together(err, failed)
+}
+
+// gather plans the groups of the call.
+func (w *work) gather() (groups []*group, err error) {
+	for take := range transaction.Groups(w.call) {
+		g := &group{Name: transaction.IDOf}
+		if err := g.Collect(w.call, take); err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// placeOf is place of the takes of a group.
+func (s *Store) placeOf(g *group) (server int, several bool) {
+	server = nowhere
+	for i := range g.Parts {
+		switch at := s.server(g.Parts[i].Take); {
+		case at == nowhere || at == server:
+		case server == nowhere:
+			server = at
+		default:
+			return server, true
+		}
+	}
+	return server, false
 }
 
 // without returns the error about states that cannot be read, nil where there are none.
@@ -88,13 +109,13 @@ func (w *work) without() error {
 func (w *work) whole(ctx context.Context, groups []*group) error {
 	var asks asks
 	for _, g := range groups {
-		server, _ := w.store.place(g.takes)
-		for n, i := range g.of {
+		server, _ := w.store.placeOf(g)
+		for i := range g.Takes() {
 			if server == nowhere {
-				w.call.Results[i] = unlimited(&g.takes[n], w.call.At)
+				w.call.Results[i] = unlimited(&w.call.Takes[i], w.call.At)
 				continue
 			}
-			asks.add(server, i, g.takes[n])
+			asks.add(server, i, w.call.Takes[i])
 		}
 	}
 	err := w.send(ctx, asks)
@@ -203,82 +224,57 @@ func (w *work) noteOne(server int, t *stint.Take, d *stint.Decision, passed bool
 	}
 }
 
-// giveBack undoes charges, and returns how their keys are then. Where the caller waits no
-// longer it goes on behind its back, and it is unknown.
-func (w *work) giveBack(ctx context.Context, charges []charge) ([]stint.Decision, error) {
-	if len(charges) == 0 {
-		return nil, nil
+// giveBack undoes all that the call charged. Where the caller waits no longer it goes on behind its
+// back, and it is unknown.
+func (w *work) giveBack(ctx context.Context) error {
+	if len(w.charged) == 0 {
+		return nil
 	}
-	later := ctx.Err() != nil
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	if later {
-		charges = clone(charges)
-		back := &work{store: w.store, call: &stint.Call{At: w.call.At}}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), transaction.UndoTimeout)
+	if ctx.Err() != nil {
+		back := &work{store: w.store, call: &stint.Call{At: w.call.At}, charged: slices.Clone(w.charged)}
+		for i := range back.charged {
+			back.charged[i].take = clone(back.charged[i].take)
+		}
 		w.store.behind.Go(func() {
 			defer cancel()
-			_, _ = back.undo(own, charges) // the caller has been told that it is unknown
+			_ = back.undo(own) // the caller has been told that it is unknown
 		})
-		return nil, stint.ErrUnknown
+		return stint.ErrUnknown
 	}
 	defer cancel()
-	results, err := w.undo(own, charges)
-	if err != nil {
-		return nil, together(err, stint.ErrUnknown)
+	if err := w.undo(own); err != nil {
+		return together(err, stint.ErrUnknown)
 	}
-	return results, nil
+	return nil
 }
 
-// undo gives charges back, the newest first, those by one decision as one.
-func (w *work) undo(ctx context.Context, charges []charge) ([]stint.Decision, error) {
+// undo gives back what the call charged, the newest first, what one decision charged as one.
+func (w *work) undo(ctx context.Context) error {
 	type taken struct {
-		key       stint.Key
-		algorithm stint.Algorithm
-		by        stint.Decision
+		id transaction.ID
+		by stint.Decision
 	}
-	of := func(c *charge) taken { return taken{c.take.Key, c.take.Limit.Algorithm(), c.by} }
-	costs, now := map[taken]uint64{}, map[taken]stint.Decision{}
-	for i := range charges {
-		costs[of(&charges[i])] += charges[i].cost
+	of := func(c *charge) taken { return taken{transaction.IDOf(&c.take), c.by} }
+	costs := map[taken]uint64{}
+	for i := range w.charged {
+		costs[of(&w.charged[i])] += w.charged[i].cost
 	}
 	var asks asks
-	for i, c := range slices.Backward(charges) {
-		if cost, first := costs[of(&c)]; first {
-			delete(costs, of(&c))
-			t := plain(c.take)
-			t.Op, t.Cost, t.Undo, t.Independent = stint.Refund, uint32(min(cost, stint.MaxCost)), &charges[i].by, true
-			asks.add(c.server, i, t)
+	for i := len(w.charged) - 1; i >= 0; i-- {
+		c := &w.charged[i]
+		if cost, first := costs[of(c)]; first {
+			delete(costs, of(c))
+			asks.add(c.server, i, refund(c.take, cost, &c.by))
 		}
 	}
 	if err := w.send(ctx, asks); err != nil {
-		return nil, err
+		return err
 	}
 	for _, a := range asks {
 		if a.unread != nil {
-			return nil, transaction.WithoutTakes(a.err)
-		}
-		for n, i := range a.of {
-			now[of(&charges[i])] = a.call.Results[n]
+			return transaction.WithoutTakes(a.err)
 		}
 	}
-	results := make([]stint.Decision, len(charges))
-	for i := range charges {
-		results[i] = now[of(&charges[i])]
-	}
-	return results, nil
-}
-
-// plain is a take by itself.
-func plain(t stint.Take) stint.Take {
-	t.Independent, t.Borrows, t.Undo = false, 0, nil
-	return t
-}
-
-// clone copies what outlives a call: the bytes of its keys are the caller's.
-func clone(charges []charge) []charge {
-	charges = slices.Clone(charges)
-	for i := range charges {
-		t := &charges[i].take
-		t.Key, t.Place = stint.Key(strings.Clone(string(t.Key))), stint.Key(strings.Clone(string(t.Place)))
-	}
-	return charges
+	return nil
 }

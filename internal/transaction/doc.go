@@ -21,5 +21,16 @@
 //
 // # Where the parts are
 //
-//   - The caller holds all states: [Plan.Decide] tests and charges them at one moment.
+// Where the caller holds the states of all keys, [Plan.Decide] tests and charges them at one moment.
+//
+// Where several servers or partitions hold them, a [Run] tests on all, then charges on all, and undoes
+// what was charged if one denies or fails. Between two steps others see some keys charged and
+// others not yet. What cannot be undone is done last. An error means that nothing of the group is
+// charged, unless it wraps stint.ErrUnknown.
+//
+// # States that cannot be read
+//
+// A store decides all groups but those with a state that it cannot read, and names the takes of these
+// in a [stint.CorruptState]. [Undecodable], [Decided] and [Renumber] help stores that pass on a part of
+// a call.
 package transaction

@@ -80,6 +80,7 @@ type Part[K comparable] struct {
 	// has read it (see [migrate.Record.Report]); Decide lends.
 	Loan *stint.Loan
 
+	alone bool   // its server is away, so a failure policy answered: it borrows nothing
 	extra uint64 // what borrowers want that do not fit their own limits
 	owed  uint64 // what borrowers owe that fit
 }
@@ -88,6 +89,11 @@ type Part[K comparable] struct {
 type debt struct {
 	borrower, source int
 	cost             uint64
+}
+
+// Set sets the limit, the state of the key under it, and the time to decide at.
+func (p *Part[K]) Set(limit *stint.Limit, state stint.State, at stint.Instant) {
+	p.Limit, p.Record, p.At = limit, migrate.Record{State: state, Limit: limit}, at
 }
 
 // Units returns what a test asks for: Cost, and what borrowers want that do not fit their own
@@ -187,6 +193,28 @@ func (w *Plan[K]) Of(take int) int {
 	return w.of[take-w.first]
 }
 
+// Takes yields the number of each take of the group and that of its part.
+func (w *Plan[K]) Takes() iter.Seq2[int, int] {
+	return func(yield func(take, part int) bool) {
+		for i, n := range w.of {
+			if n >= 0 && !yield(w.first+i, n) {
+				return
+			}
+		}
+	}
+}
+
+// Sources yields the parts that a part borrows from, and how many units from each.
+func (w *Plan[K]) Sources(part int) iter.Seq2[int, uint64] {
+	return func(yield func(source int, cost uint64) bool) {
+		for _, d := range w.debts {
+			if d.borrower == part && !yield(d.source, d.cost) {
+				return
+			}
+		}
+	}
+}
+
 // Answer writes the results of the group into the call, and forgets the group.
 func (w *Plan[K]) Answer(c *stint.Call) {
 	for i, n := range w.of {
@@ -204,7 +232,7 @@ func (w *Plan[K]) Release() {
 }
 
 // borrow notes what parts want of their sources that do not fit their own limits, and what the
-// others owe. A part that a failure policy answered, as its server is away, borrows nothing.
+// others owe.
 func (w *Plan[K]) borrow() {
 	for i := range w.Parts {
 		p := &w.Parts[i]
@@ -213,7 +241,7 @@ func (w *Plan[K]) borrow() {
 	for _, d := range w.debts {
 		p, source := &w.Parts[d.borrower], &w.Parts[d.source]
 		switch {
-		case p.Result.Degraded:
+		case p.alone:
 		case p.Fits:
 			source.owed += d.cost
 		default:
@@ -233,7 +261,7 @@ func (w *Plan[K]) passes() bool {
 		}
 		if p.borrows() && !p.Fits {
 			var wait time.Duration
-			if wait, p.Over = w.room(i); !p.Over {
+			if wait, p.Over = w.room(i, func(source *Part[K]) bool { return source.Fits }); !p.Over {
 				p.Result.RetryAfter = min(p.Result.RetryAfter, wait)
 			}
 		}
@@ -243,14 +271,14 @@ func (w *Plan[K]) passes() bool {
 }
 
 // borrows says whether a part may pass by its sources.
-func (p *Part[K]) borrows() bool { return p.Take.Borrows > 0 && !p.Result.Degraded }
+func (p *Part[K]) borrows() bool { return p.Take.Borrows > 0 && !p.alone }
 
 // room says whether all sources of a part have room, or how long until they have.
-func (w *Plan[K]) room(part int) (wait time.Duration, room bool) {
+func (w *Plan[K]) room(part int, has func(*Part[K]) bool) (wait time.Duration, room bool) {
 	room = true
 	for _, d := range w.debts {
 		source := &w.Parts[d.source]
-		if d.borrower != part || source.Fits {
+		if d.borrower != part || has(source) {
 			continue
 		}
 		room = false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/store/redis/fault"
 	"stint/store/redis/slots"
 )
@@ -19,10 +20,12 @@ import (
 type batch struct {
 	parts  []part
 	groups []group
-	of     []int         // the part of each take
-	at     stint.Instant // Call.At
-	fixed  bool          // which is not about the present
-	now    stint.Instant // the time whose calendar windows were written
+	of     []int // the part of each take
+	call   *stint.Call
+	plan   transaction.Plan[transaction.ID] // of the group that is gathered
+	at     stint.Instant                    // Call.At
+	fixed  bool                             // which is not about the present
+	now    stint.Instant                    // the time whose calendar windows were written
 
 	mode    mode
 	only    int     // the one group that is written; -1: all
@@ -48,12 +51,10 @@ const (
 	modeDenied
 )
 
-// opOwe debits unasked, as stint.Limit.DebitCapped does; it is no take's.
-const opOwe = stint.Settle + 1
-
 // group is the parts from first up to the next group's.
 type group struct {
 	first, end int
+	take       int // that leads it, or transaction.AllOrNone
 	done       bool
 	unread     bool // the state of some part cannot be read, so it is not decided
 }
@@ -61,7 +62,6 @@ type group struct {
 // part is what a call asks of one key.
 type part struct {
 	*form
-	key       stint.Key
 	name      string // of the key in Redis, "" without a limit
 	partition int
 	op        stint.Op
@@ -97,79 +97,54 @@ func (b *batch) clear() {
 	clear(b.args)
 	*b = batch{
 		only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0],
-		slot: waiter{done: b.slot.done},
+		slot: waiter{done: b.slot.done}, plan: b.plan,
 	}
 }
 
-// gather makes groups of the takes of a call, that of all which are not apart first.
+// gather makes parts of the takes of a call, those of each group one behind the other.
 func (b *batch) gather(s *Store, c *stint.Call) error {
-	b.at = c.At
+	b.at, b.call, b.plan.Name = c.At, c, transaction.IDOf
 	b.of = slices.Grow(b.of, len(c.Takes))[:len(c.Takes)]
-	err := b.collect(s, c, func(i int) bool { return !c.Takes[i].Independent }, 0, len(c.Takes))
-	for i := 0; i < len(c.Takes) && err == nil; i++ {
-		if c.Takes[i].Independent {
-			last := i + int(c.Takes[i].Borrows)
-			err = b.collect(s, c, func(int) bool { return true }, i, last+1)
-			i = last
+	for take := range transaction.Groups(c) {
+		if err := b.plan.Collect(c, take); err != nil {
+			return err
 		}
-	}
-	return err
-}
-
-// collect makes a group of those takes from first up to end that are in it.
-func (b *batch) collect(s *Store, c *stint.Call, in func(int) bool, first, end int) error {
-	g := group{first: len(b.parts)}
-	leader, last := -1, -1 // who leans on the takes up to last
-	for i := first; i < end; i++ {
-		if !in(i) {
-			continue
-		}
-		t := &c.Takes[i]
-		leaned := i <= last
-		n, err := b.join(s, t, g.first, leaned)
-		if err != nil {
-			return fmt.Errorf("take %d: %w", i, err)
-		}
-		b.of[i] = n
-		if leaned {
-			b.parts[leader].leans = append(b.parts[leader].leans, lean{n - g.first, uint64(t.Cost)})
-		} else if t.Borrows > 0 {
-			leader, last = n, i+int(t.Borrows)
-		}
-	}
-	if g.end = len(b.parts); g.end > g.first {
-		b.groups = append(b.groups, g)
+		b.add(s, c, take)
+		b.plan.Release()
 	}
 	return nil
 }
 
-// join returns the part of a take in the group whose parts begin at first.
-func (b *batch) join(s *Store, t *stint.Take, first int, leaned bool) (int, error) {
-	n := first
-	for n < len(b.parts) && (b.parts[n].key != t.Key || b.parts[n].limit.Algorithm() != t.Limit.Algorithm()) {
-		n++
-	}
-	if n == len(b.parts) {
-		b.parts = append(b.parts, part{form: s.forms.of(t.Limit), key: t.Key, op: t.Op, undo: t.Undo, lends: t.Borrows})
-		if t.Limit.Algorithm() != stint.Unlimited {
-			b.parts[n].name, b.parts[n].partition = s.name(t)
+// add adds the group that was planned.
+func (b *batch) add(s *Store, c *stint.Call, take int) {
+	g := group{first: len(b.parts), take: take}
+	for i := range b.plan.Parts {
+		p := &b.plan.Parts[i]
+		q := part{
+			form: s.forms.of(p.Limit), op: p.Take.Op, undo: p.Take.Undo, cost: p.Cost,
+			lends: p.Take.Borrows, held: p.Source, asked: p.Asked,
 		}
-	} else if p := &b.parts[n]; p.op != stint.Ask || t.Op != stint.Ask || p.lends != t.Borrows || !p.limit.Same(t.Limit) {
-		return 0, stint.ErrMixedLimits
+		if p.Limit.Algorithm() != stint.Unlimited {
+			q.name, q.partition = s.name(p.Take)
+		}
+		if q.lends > 0 {
+			for source, cost := range b.plan.Sources(i) {
+				q.leans = append(q.leans, lean{source, cost})
+			}
+		}
+		b.parts = append(b.parts, q)
 	}
-	p := &b.parts[n]
-	if t.Loan != nil && p.loan == nil && p.name != "" {
-		p.loan, p.epoch = t.Loan, s.where[p.partition]+epochKey
-		p.known = stint.Instant(s.epochs[p.partition].Load())
-		p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
+	g.end = len(b.parts)
+	b.groups = append(b.groups, g)
+	for i, n := range b.plan.Takes() {
+		b.of[i] = g.first + n
+		p := &b.parts[g.first+n]
+		if t := &c.Takes[i]; t.Loan != nil && p.loan == nil && p.name != "" {
+			p.loan, p.epoch = t.Loan, s.where[p.partition]+epochKey
+			p.known = stint.Instant(s.epochs[p.partition].Load())
+			p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
+		}
 	}
-	if leaned {
-		p.held = true
-	} else {
-		p.cost += uint64(t.Cost)
-		p.asked = true
-	}
-	return n, nil
 }
 
 // maxText is the longest key that stands in Redis as it is.

@@ -23,7 +23,7 @@ func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint
 	t.Helper()
 	call := stint.Call{At: at}
 	for _, p := range u.parts() {
-		call.Takes = append(call.Takes, stint.Take{Key: p.key, Limit: p.limit, Cost: uint32(p.cost)})
+		call.Takes = append(call.Takes, stint.Take{Key: stint.Key(p.name), Limit: p.limit, Cost: uint32(p.cost)})
 	}
 	if err := truth.Decide(t.Context(), &call); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestTravelTogether(t *testing.T) {
 		for _, u := range append(first, then...) {
 			for i, want := range u.decided(t, truth, at) {
 				if got := u.parts()[i].result; !reflect.DeepEqual(got, want) {
-					t.Fatalf("round %d, %s: %+v, want %+v", round, u.parts()[i].key, got, want)
+					t.Fatalf("round %d, %s: %+v, want %+v", round, u.parts()[i].name, got, want)
 				}
 			}
 		}

@@ -1,0 +1,162 @@
+package transaction_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+// servers are participants that hold one part each.
+type servers struct {
+	run    *transaction.Run
+	states []stint.State
+	done   []transaction.Phase
+	before func(phase transaction.Phase) // others do something
+
+	fails transaction.Phase // in which the last server does not answer
+	err   error
+	wait  sync.WaitGroup
+}
+
+func (s *servers) Detach() (transaction.Participants, *sync.WaitGroup) { return s, &s.wait }
+
+// Do does each step on its server.
+func (s *servers) Do(_ context.Context, phase transaction.Phase, steps []transaction.Step) error {
+	s.done = append(s.done, phase)
+	if s.before != nil {
+		s.before(phase)
+	}
+	var failed error
+	for i := range steps {
+		step := &steps[i]
+		if s.err != nil && phase == s.fails && step.Part == len(s.states)-1 {
+			step.Err, failed = s.err, s.err
+			continue
+		}
+		step.Result = s.one(phase, step)
+		step.Passed = step.Result.Allowed
+	}
+	return failed
+}
+
+// one does a step.
+func (s *servers) one(phase transaction.Phase, step *transaction.Step) stint.Decision {
+	limit, st := s.run.Parts[step.Part].Limit, &s.states[step.Part]
+	switch {
+	case phase == transaction.Test && s.run.Peeks:
+		return limit.Test(st, noon, 0)
+	case phase == transaction.Test:
+		return limit.Test(st, noon, step.Cost)
+	case step.Op == transaction.Owe:
+		return limit.DebitCapped(st, noon, step.Cost)
+	case step.Op == stint.Force:
+		return limit.Force(st, noon, step.Cost)
+	case step.Op == stint.Refund:
+		return limit.Refund(st, noon, step.Cost, step.Undo)
+	}
+	return limit.Take(st, noon, step.Cost)
+}
+
+// start plans a call on servers of which none was asked yet.
+func start(t *testing.T, peeks bool, takes ...stint.Take) *servers {
+	t.Helper()
+	s := &servers{run: &transaction.Run{Plan: &transaction.Plan[transaction.ID]{Name: transaction.IDOf}, Peeks: peeks}}
+	if err := s.run.Collect(&stint.Call{Takes: takes}, transaction.AllOrNone); err != nil {
+		t.Fatal(err)
+	}
+	s.run.By, s.states = s, make([]stint.State, len(s.run.Parts))
+	return s
+}
+
+// used returns how many units are charged of each part.
+func (s *servers) used() (used []int64) {
+	for i := range s.states {
+		used = append(used, s.run.Parts[i].Limit.Used(&s.states[i], noon))
+	}
+	return used
+}
+
+var (
+	ten      = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Burst: 10})
+	hour     = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Burst: 10})
+	overdraw = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
+)
+
+// Where a server does not answer, nothing stays charged on the others, or it is unknown.
+func TestRunFails(t *testing.T) {
+	fault := errors.New("fault")
+	takes := []stint.Take{{Key: "a", Limit: ten, Cost: 3}, {Key: "o", Limit: overdraw, Cost: 2}, {Key: "b", Limit: ten, Cost: 1}}
+	force := slices.Replace(slices.Clone(takes), 2, 3, stint.Take{Key: "b", Limit: ten, Cost: 1, Op: stint.Force})
+	forces := append([]stint.Take{{Key: "f", Limit: ten, Cost: 1, Op: stint.Force}}, force...)
+	for _, test := range []struct {
+		name    string
+		takes   []stint.Take
+		fails   transaction.Phase
+		used    []int64
+		unknown bool
+	}{
+		{"test", takes, transaction.Test, []int64{0, 0, 0}, false},
+		{"charge", takes, transaction.Charge, []int64{0, 0, 0}, false},
+		{"change", force, transaction.Change, []int64{0, 0, 0}, false},
+		{"second change", forces, transaction.Change, []int64{1, 0, 0, 0}, true},
+	} {
+		for _, peeks := range []bool{false, true} {
+			s := start(t, peeks, test.takes...)
+			s.fails, s.err = test.fails, fault
+			err := s.run.Decide(t.Context())
+			if !errors.Is(err, fault) || errors.Is(err, stint.ErrUnknown) != test.unknown || !slices.Equal(s.used(), test.used) {
+				t.Errorf("%s, peeks %v: %v, used %d, want %d", test.name, peeks, err, s.used(), test.used)
+			}
+		}
+	}
+}
+
+// Where others were quicker between test and charge, everything is given back but what a limit is
+// charged that overdraws.
+func TestRunTooLate(t *testing.T) {
+	for _, peeks := range []bool{false, true} {
+		s := start(t, peeks, stint.Take{Key: "a", Limit: ten, Cost: 3}, stint.Take{Key: "o", Limit: overdraw, Cost: 2}, stint.Take{Key: "b", Limit: ten, Cost: 1})
+		s.before = func(phase transaction.Phase) {
+			if phase == transaction.Charge {
+				ten.Take(&s.states[2], noon, 10)
+			}
+		}
+		if err := s.run.Decide(t.Context()); err != nil || !slices.Equal(s.used(), []int64{0, 2, 10}) {
+			t.Errorf("peeks %v: %v, used %d", peeks, err, s.used())
+		}
+		if p := s.run.Parts; !p[0].Result.Allowed || p[0].Result.Remaining != 10 || p[2].Result.Allowed || p[2].Result.RetryAfter != 6*time.Second {
+			t.Errorf("peeks %v: %+v", peeks, p)
+		}
+	}
+}
+
+// Who would have passed by a pool that others emptied meanwhile waits for the sooner of both ways.
+func TestRunTooLateBorrows(t *testing.T) {
+	for _, test := range []struct {
+		own, pool *stint.Limit
+		want      time.Duration
+	}{
+		{ten, hour, 6 * time.Second},
+		{hour, ten, 6 * time.Second},
+	} {
+		s := start(t, false, stint.Take{Key: "a", Limit: test.own, Cost: 1, Borrows: 1}, stint.Take{Key: "pool", Limit: test.pool, Cost: 1})
+		test.own.Take(&s.states[0], noon, 10)
+		s.before = func(phase transaction.Phase) {
+			if phase == transaction.Charge {
+				test.pool.Take(&s.states[1], noon, 10)
+			}
+		}
+		err := s.run.Decide(t.Context())
+		if d := s.run.Parts[0].Result; err != nil || d.Allowed || d.Over || d.RetryAfter != test.want {
+			t.Errorf("%v, %+v, want retry after %v", err, d, test.want)
+		}
+	}
+}
