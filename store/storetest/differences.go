@@ -70,6 +70,9 @@ func differences(t *testing.T, o Options) {
 			{day, stint.Refund, 3, year},
 			{day - 5*time.Second - 2*time.Microsecond, stint.Ask, 1, year},
 		},
+		"a day of the calendar, given back under other numbers before the clock goes back": {
+			{0, stint.Ask, 40, year}, {0, stint.Force, 1, calendar}, {3 * day, stint.Refund, 1, debt}, {time.Minute, stint.Ask, 1, calendar},
+		},
 		"a window with debt, moved": {
 			{0, stint.Ask, 11, debt}, {-day, stint.Ask, 2, debt}, {1500*time.Millisecond - day, stint.Ask, 1, first},
 		},

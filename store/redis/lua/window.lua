@@ -35,6 +35,11 @@ local function window(l, now)
   return start, start + l.per
 end
 
+-- bounded says whether the call brought the bounds of the calendar's window at a time.
+local function bounded(l, at)
+  return l.bounds and l.bounds[1] <= at and at < l.bounds[#l.bounds]
+end
+
 -- window_stop returns the end of the window of a state.
 local function window_stop(l, st)
   if l.letter == 'c' then
@@ -163,7 +168,7 @@ kinds.w = {
   end,
   shift = function(l, st, from, to)
     local used, start = l.kind.used(l, st, from), st.t
-    if l.letter ~= 'c' or l.bounds or from < st.stop then
+    if l.letter ~= 'c' or from < st.stop or bounded(l, from) then
       start = window_of(l, st, from)
     else -- nobody brought its bounds, and it works off its debt as if all windows were of one length
       start = st.stop + floor((from - st.stop) / length(l)) * length(l)
