@@ -43,7 +43,7 @@ func (p *Part[K]) conclude(pass bool) {
 	p.Charged = false
 	switch {
 	case p.Over:
-		p.look()
+		p.Result = p.Record.Test(p.Limit, p.At, 0)
 		p.Result.Over = pass
 	case p.Source:
 		p.chargeSource(pass)
@@ -56,7 +56,7 @@ func (p *Part[K]) conclude(pass bool) {
 	case pass:
 		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)
 	default:
-		p.look()
+		p.Result = p.Record.Test(p.Limit, p.At, 0)
 	}
 }
 
@@ -64,7 +64,7 @@ func (p *Part[K]) conclude(pass bool) {
 func (p *Part[K]) chargeSource(pass bool) {
 	switch {
 	case !pass && p.Fits:
-		p.look()
+		p.Result = p.Record.Test(p.Limit, p.At, 0)
 	case !pass || p.Units() > 0:
 		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Units()), true
 	}
@@ -72,6 +72,3 @@ func (p *Part[K]) chargeSource(pass bool) {
 		p.Result = p.Record.DebitCapped(p.Limit, p.At, p.owed)
 	}
 }
-
-// look answers the present state.
-func (p *Part[K]) look() { p.Result = p.Record.Test(p.Limit, p.At, 0) }

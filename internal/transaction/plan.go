@@ -69,6 +69,7 @@ type Part[K comparable] struct {
 	Fits    bool // its own limit has room for it
 	Over    bool // it has none, and all its sources have
 	Charged bool // Decide took Cost, and what was borrowed, where that was allowed
+	alone   bool // its server is away, so a failure policy answered: it borrows nothing
 	Result  stint.Decision
 
 	// Record is the state of the key, and At the time to decide at. For Decide the caller sets
@@ -80,7 +81,6 @@ type Part[K comparable] struct {
 	// has read it (see [migrate.Record.Report]); Decide lends.
 	Loan *stint.Loan
 
-	alone bool   // its server is away, so a failure policy answered: it borrows nothing
 	extra uint64 // what borrowers want that do not fit their own limits
 	owed  uint64 // what borrowers owe that fit
 }
@@ -128,7 +128,9 @@ func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 // Collect makes parts of the takes of a group: AllOrNone, or the take of a number with those it
 // leans on.
 func (w *Plan[K]) Collect(c *stint.Call, group int) error {
-	w.Release()
+	if len(w.Parts) > 0 {
+		w.Release()
+	}
 	w.of, w.debts = w.of[:0], w.debts[:0]
 	end := len(c.Takes)
 	if w.first = max(group, 0); group != AllOrNone {
