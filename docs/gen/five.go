@@ -66,7 +66,7 @@ func weightedTable() string {
 		{"at " + seconds(now), "in the last second", "counts as", "with this one", "answer"},
 		{"log", fmt.Sprint(before + since), fmt.Sprint(before + since), fmt.Sprint(before + since + 1), "denied"},
 		{
-			"log, weighed", fmt.Sprint(before + since), fmt.Sprintf("%d * %.1f + %d = %.1f", before, part, since, estimate),
+			"log, weighted", fmt.Sprint(before + since), fmt.Sprintf("%d * %.1f + %d = %.1f", before, part, since, estimate),
 			fmt.Sprint(int(estimate) + 1), verdict,
 		},
 	})
