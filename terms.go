@@ -10,7 +10,7 @@ type Terms struct {
 	Limit *Limit
 
 	// Own and Rest divide the limit: what each process has for itself at all times, and
-	// what the store has for all of them. See packages internal/divide and fleet/quota. Nil:
+	// what the store has for all of them. See packages internal/limits and fleet/quota. Nil:
 	// it is not divided.
 	Own, Rest *Limit
 

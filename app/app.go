@@ -9,12 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"stint/internal/certs"
-	"stint/internal/clock"
-	"stint/internal/filewatch"
-	"stint/internal/listen"
-	"stint/internal/quiet"
-	"stint/internal/wording"
+	"stint/internal/config"
+	"stint/internal/logging"
+	"stint/internal/system"
+	"stint/internal/text"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
 	"stint/rule"
@@ -44,8 +43,8 @@ type App struct {
 	gauges    load.Gauges
 	rules     ruleset
 	keys      *rule.KeySets
-	listeners []*listener             // in the order in which they open
-	certs     map[string]*certs.Certs // by listener; none: it is not encrypted
+	listeners []*listener           // in the order in which they open
+	certs     map[string]*web.Certs // by listener; none: it is not encrypted
 	gates     gates
 	envoy     *envoystats.Stats // nil: nobody wants them
 	carrier   *transport.Server // of grpc; nil: it is not opened
@@ -117,10 +116,10 @@ func New(config Config) (*App, error) {
 	a.metrics.Catalog(a.catalogStats)
 	a.limiter = limiter.New(a.stores.joined(), table, limiter.Options{
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
-		DenyUnmatched: config.deniesUnmatched(), Unknown: (&quiet.Unknown{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
+		DenyUnmatched: config.deniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
 	})
 	a.rls = rls.New(a.limiter, config.RLS.options(config.EnvoyEnv))
-	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&quiet.Fetches{Log: a.log}).Report})
+	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.agree(table)()
 	a.reloaded(table)
@@ -143,7 +142,7 @@ func (c *Config) readToken() error {
 	}
 	data, err := os.ReadFile(c.AdminTokenFile)
 	if err != nil {
-		return c.at("admin-token-file", "cannot read the token: "+wording.Cause(err), "check the path and its permissions")
+		return c.at("admin-token-file", "cannot read the token: "+text.Cause(err), "check the path and its permissions")
 	}
 	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
 		return c.at("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
@@ -192,9 +191,9 @@ func (a *App) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	a.group.Go(func() { a.stores.gossip.Run(background) })
-	a.group.Go(func() { clock.Every(background, sweepEvery, a.stores.memory.Sweep) })
+	a.group.Go(func() { system.Every(background, sweepEvery, a.stores.memory.Sweep) })
 	for _, s := range a.stores.servers {
-		a.group.Go(func() { clock.Every(background, lookEvery, func() { a.look(background, s) }) })
+		a.group.Go(func() { system.Every(background, lookEvery, func() { a.look(background, s) }) })
 		if s.recall != nil {
 			a.group.Go(func() { s.recall.Run(background) })
 		}
@@ -208,7 +207,7 @@ func (a *App) Start(ctx context.Context) error {
 		})
 	}
 	if a.config.State != "" && a.config.StateInterval > 0 {
-		a.group.Go(func() { clock.Every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
+		a.group.Go(func() { system.Every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
 	a.group.Go(func() { a.runRetries(background) })
 	a.watch(background)
@@ -272,9 +271,9 @@ func (a *App) greet() {
 
 // watch begins to look for changes of the rules.
 func (a *App) watch(ctx context.Context) {
-	find := filewatch.New
+	find := config.NewWatcher
 	if a.config.RulesFiles != filesYAML {
-		find = filewatch.NewTree
+		find = config.NewTreeWatcher
 	}
 	a.follow(ctx, "rules", find, a.config.Rules, func(why string) []string {
 		// The error has been logged, and the old rules stay.
@@ -284,7 +283,7 @@ func (a *App) watch(ctx context.Context) {
 
 // follow calls changed whenever files may have changed, until ctx is done. what they are is
 // for the log; what changed returns are files to watch as well.
-func (a *App) follow(ctx context.Context, what string, find func([]string, *slog.Logger) (*filewatch.Watcher, error), files []string, changed func(why string) []string) {
+func (a *App) follow(ctx context.Context, what string, find func([]string, *slog.Logger) (*config.Watcher, error), files []string, changed func(why string) []string) {
 	if len(files) == 0 {
 		return
 	}
@@ -319,7 +318,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) Addr(setting string) string {
 	for _, l := range a.listeners {
 		if l.setting == setting && l.net != nil {
-			return listen.Address(l.net)
+			return web.Address(l.net)
 		}
 	}
 	return ""

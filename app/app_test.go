@@ -18,8 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"stint/internal/printed"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/text"
 	"stint/server/httpapi"
 )
 
@@ -82,7 +82,7 @@ func start(t *testing.T, change func(*Config)) *service {
 }
 
 // sink is a log, for tests that wait for lines of it.
-type sink struct{ printed.Text }
+type sink struct{ text.OutputBuffer }
 
 // await waits for a line, after the first skip bytes, that holds all words. It
 // returns where that line ends.
@@ -128,12 +128,12 @@ func (s *service) get(setting, path string) (status int, header http.Header, bod
 func (s *service) do(method, setting, path, send string) (status int, header http.Header, body string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.Addr(setting)+path, strings.NewReader(send))
-	xtest.Must(s.t, err)
+	testkit.Must(s.t, err)
 	resp, err := client.Do(req)
-	xtest.Must(s.t, err)
+	testkit.Must(s.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	xtest.Must(s.t, err)
+	testkit.Must(s.t, err)
 	return resp.StatusCode, resp.Header, string(data)
 }
 
@@ -144,7 +144,7 @@ func (s *service) metric(name string) float64 {
 	for line := range strings.Lines(body) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
 			n, err := strconv.ParseFloat(value, 64)
-			xtest.Must(s.t, err)
+			testkit.Must(s.t, err)
 			return n
 		}
 	}
@@ -166,9 +166,9 @@ func (s *service) limit(user string) int {
 // write puts a file in place as editors do: a new file is renamed over the old one.
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	xtest.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	xtest.Must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
-	xtest.Must(t, os.Rename(name+".tmp", name))
+	testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	testkit.Must(t, os.WriteFile(name+".tmp", []byte(content), 0o644))
+	testkit.Must(t, os.Rename(name+".tmp", name))
 }
 
 // TestReadyAtOnce has nobody who finds one listener open read that the service only starts,
@@ -178,12 +178,12 @@ func TestReadyAtOnce(t *testing.T) {
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
 	config.Output = io.Discard
 	a, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	answers := make(chan httpapi.Status, len(a.listeners))
 	for _, l := range a.listeners {
 		l.server = lateAnswerer{l.server, func() { answers <- a.status() }}
 	}
-	xtest.Must(t, a.Start(t.Context()))
+	testkit.Must(t, a.Start(t.Context()))
 	defer a.Stop(context.Background())
 	for range a.listeners {
 		if s := <-answers; !s.Ready {
@@ -296,12 +296,12 @@ func TestNewRefuses(t *testing.T) {
 // An address that is taken fails the start, and what was opened before is closed.
 func TestStartTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer taken.Close()
 	config := DefaultConfig()
 	config.HTTP, config.Admin, config.GRPC, config.Output = taken.Addr().String(), "127.0.0.1:0", "", io.Discard
 	a, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	err = a.Run(t.Context())
 	if want := "http: cannot listen on " + config.HTTP; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
@@ -335,10 +335,10 @@ func TestAdminToken(t *testing.T) {
 		t.Errorf("without a token: status %d", status)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("admin")+"/v1/limits", nil)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, err := client.Do(req)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("with the token: status %d", resp.StatusCode)
@@ -360,11 +360,11 @@ func TestDrain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := start(t, func(c *Config) { c.DrainTimeout = test.timeout })
 			conn, err := net.Dial("tcp", s.Addr("http"))
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			defer conn.Close()
-			xtest.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+			testkit.Must(t, conn.SetDeadline(time.Now().Add(patience)))
 			_, err = fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(question))
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			answers := bufio.NewReader(conn)
 			// The server asks for the body once the handler reads it: it is in flight.
 			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
@@ -381,9 +381,9 @@ func TestDrain(t *testing.T) {
 				return
 			}
 			_, err = io.WriteString(conn, question)
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			resp, err := http.ReadResponse(answers, nil)
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			defer resp.Body.Close()
 			if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"allowed":true`) {
 				t.Errorf("status %d, body %s", resp.StatusCode, body)
@@ -395,7 +395,7 @@ func TestDrain(t *testing.T) {
 		s := start(t, func(*Config) {})
 		for _, setting := range []string{"http", "admin"} {
 			conn, err := net.Dial("tcp", s.Addr(setting))
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			defer conn.Close()
 		}
 		began := time.Now()
@@ -417,17 +417,17 @@ func TestDrainAuto(t *testing.T) {
 	}
 	s = start(t, func(*Config) {})
 	conn, err := net.Dial("tcp", s.Addr("http"))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer conn.Close()
-	xtest.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(patience)))
 	answers := bufio.NewReader(conn)
 	ask := func() *http.Response {
 		_, err := io.WriteString(conn, "GET /v1/check HTTP/1.1\r\nHost: x\r\n\r\n")
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		resp, err := http.ReadResponse(answers, nil)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		_, err = io.Copy(io.Discard, resp.Body)
-		xtest.Must(t, errors.Join(err, resp.Body.Close()))
+		testkit.Must(t, errors.Join(err, resp.Body.Close()))
 		return resp
 	}
 	if ask().Close {

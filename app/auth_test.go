@@ -5,18 +5,18 @@ import (
 	"path/filepath"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // askAuth asks as a proxy does, and returns the status.
 func (s *service) askAuth(query string, header http.Header) int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/v1/auth"+query, nil)
-	xtest.Must(s.t, err)
+	testkit.Must(s.t, err)
 	req.Header = header
 	resp, err := client.Do(req)
-	xtest.Must(s.t, err)
-	xtest.Must(s.t, resp.Body.Close())
+	testkit.Must(s.t, err)
+	testkit.Must(s.t, resp.Body.Close())
 	return resp.StatusCode
 }
 

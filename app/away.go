@@ -15,8 +15,7 @@ import (
 	"stint/fleet/eventual"
 	"stint/fleet/lease"
 	"stint/fleet/quota"
-	"stint/internal/backends"
-	"stint/internal/tale"
+	"stint/internal/logging"
 	"stint/store/redis"
 )
 
@@ -41,7 +40,7 @@ type server struct {
 	joined  *router.Store    // sends each take to the store of its mode
 	state   serverState
 
-	backends backends.Set // its Redis servers: the primaries of a Cluster, or itself
+	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or itself
 
 	seen atomic.Bool   // it could be used at some time
 	lost atomic.Uint64 // times that it had forgotten counts
@@ -53,10 +52,10 @@ type server struct {
 // serverState is whether a server can be used. Two find out: who looks at it now and
 // then, and the guard around it, in which decisions fail.
 type serverState struct {
-	mu      sync.Mutex // guards what follows
-	unread  tale.Tale  // of calls of which a state could not be read
-	failed  tale.Tale  // of calls that failed while others did not
-	failing string     // why some did between the last two looks; "" if none did
+	mu      sync.Mutex           // guards what follows
+	unread  logging.FaultLimiter // of calls of which a state could not be read
+	failed  logging.FaultLimiter // of calls that failed while others did not
+	failing string               // why some did between the last two looks; "" if none did
 }
 
 // openServer opens the server at a URL.

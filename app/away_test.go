@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 const policies = `
@@ -40,7 +39,7 @@ func (s *service) checkUser(key, user string) string {
 // see that; no request fails.
 func TestFrozenRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
 	s := start(t, func(c *Config) {
@@ -96,7 +95,7 @@ func TestFrozenRedis(t *testing.T) {
 // A header that is switched on marks what a policy answered, and nothing else.
 func TestDegradedHeader(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	server.Stop()
 	var files []string
 	for domain, policy := range map[string]string{"open": "allow", "shut": "deny"} {
@@ -119,11 +118,11 @@ descriptors:
 	asked := http.Header{"X-Original-Uri": {"/"}, "X-Original-Method": {"GET"}, "X-Forwarded-For": {"192.0.2.7"}}
 	ask := func(path string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("http")+path, nil)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		req.Header = asked
 		resp, err := client.Do(req)
-		xtest.Must(t, err)
-		xtest.Must(t, resp.Body.Close())
+		testkit.Must(t, err)
+		testkit.Must(t, resp.Body.Close())
 		return resp.StatusCode, resp.Header.Get("X-Degraded")
 	}
 	for path, want := range map[string]int{"/v1/auth?domain=open": 200, "/v1/auth?domain=shut": 503, "/demo": 200} {
@@ -133,7 +132,7 @@ descriptors:
 	}
 	server.Restart()
 	s.log.await(t, 0, "the store is back")
-	redistest.Until(t, "Redis decides", func() bool { _, mark := ask("/demo"); return mark == "" })
+	testkit.Until(t, "Redis decides", func() bool { _, mark := ask("/demo"); return mark == "" })
 	for _, path := range []string{"/v1/auth?domain=open", "/v1/auth?domain=shut"} {
 		if status, mark := ask(path); status != 200 || mark != "" {
 			t.Errorf("%s with Redis: %d, %q", path, status, mark)

@@ -6,18 +6,18 @@ import (
 
 	"stint"
 	"stint/chain/guard"
-	"stint/internal/backends"
+	"stint/internal/logging"
 	"stint/store/redis"
 	"stint/telemetry"
 )
 
 // backend names a Redis server of a store, by its number.
-func (s *server) backend(number int) backends.Server {
-	return backends.Server{Number: number, Name: s.shared.ServerName(number)}
+func (s *server) backend(number int) logging.StoreServer {
+	return logging.StoreServer{Number: number, Name: s.shared.ServerName(number)}
 }
 
 // serverFails notes what is wrong with a Redis server, and logs it once.
-func (a *App) serverFails(s *server, of backends.Server, err error) {
+func (a *App) serverFails(s *server, of logging.StoreServer, err error) {
 	switch tell := s.backends.Fails(of, err.Error()); {
 	case tell && of.Name != "":
 		a.log.Error("a server of the store cannot be used; limits whose keys it holds are answered by their on_store_failure",
@@ -29,7 +29,7 @@ func (a *App) serverFails(s *server, of backends.Server, err error) {
 }
 
 // isBack logs that a Redis server can be used again, or needs not be.
-func (a *App) isBack(s *server, of backends.Server, holds bool) {
+func (a *App) isBack(s *server, of logging.StoreServer, holds bool) {
 	switch {
 	case of.Name == "":
 		a.log.Info("the store is back", "store", s.name)
@@ -43,17 +43,17 @@ func (a *App) isBack(s *server, of backends.Server, holds bool) {
 // lookEach takes what each Redis server of a store says. It returns whether some can be used,
 // whether the log was told that one can be again, and what the guard said just before that.
 func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool, status guard.Status) {
-	present := make([]backends.Server, len(looked))
+	present := make([]logging.StoreServer, len(looked))
 	for i, one := range looked {
-		present[i] = backends.Server{Number: one.Number, Name: one.Name}
+		present[i] = logging.StoreServer{Number: one.Number, Name: one.Name}
 	}
-	if present[0].Number != backends.All {
+	if present[0].Number != logging.AllServers {
 		for _, gone := range s.backends.Present(present) {
 			a.isBack(s, gone, false)
 			back = true
 		}
 	}
-	var well []backends.Server
+	var well []logging.StoreServer
 	for i, one := range looked {
 		if one.Err != nil {
 			a.serverFails(s, present[i], one.Err)
@@ -78,7 +78,7 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 
 // try lets the guard try whether a Redis server is back if nobody else does. It returns whether the
 // guard takes it for away.
-func (s *server) try(ctx context.Context, of backends.Server, place stint.Key) (away bool) {
+func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Key) (away bool) {
 	status := s.guarded.Of(of.Number)
 	if s.backends.Idle(of, status.Spared) && status.Away {
 		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked, Place: place}}}
@@ -88,7 +88,7 @@ func (s *server) try(ctx context.Context, of backends.Server, place stint.Key) (
 }
 
 // countsLost notes that a Redis server has forgotten counts, and forgets with it what it refused.
-func (a *App) countsLost(s *server, of backends.Server) {
+func (a *App) countsLost(s *server, of logging.StoreServer) {
 	s.lost.Add(1)
 	if s.recall != nil {
 		s.recall.Drop()
@@ -100,7 +100,7 @@ func (a *App) countsLost(s *server, of backends.Server) {
 
 // serverStats returns of each Redis server whether it can be used.
 func (s *server) serverStats() (all []telemetry.ServerStats) {
-	s.backends.Each(func(of backends.Server, well bool) {
+	s.backends.Each(func(of logging.StoreServer, well bool) {
 		all = append(all, telemetry.ServerStats{Name: cmp.Or(of.Name, s.name), Away: !well || s.guarded.Of(of.Number).Away})
 	})
 	return all

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // onServers starts a service on a store, with one rule for users that lets them pass while it is
@@ -32,11 +32,11 @@ descriptors:
 
 // onServer returns which of many users, or apps, a server counts, and which others do, when the
 // store decides all of them.
-func (s *service) onServer(t *testing.T, server *redistest.Server, kind string) (there, elsewhere []string) {
+func (s *service) onServer(t *testing.T, server *testkit.RedisServer, kind string) (there, elsewhere []string) {
 	t.Helper()
 	for i := range 40 {
 		who := fmt.Sprintf("%s=%d", kind, i)
-		redistest.Until(t, who+" is decided by the store", func() bool { return strings.Contains(s.ask(t, who), `"degraded":false`) })
+		testkit.Until(t, who+" is decided by the store", func() bool { return strings.Contains(s.ask(t, who), `"degraded":false`) })
 		if server.Do("KEYS", fmt.Sprintf("*%s*:%d", kind, i)) != "" {
 			there = append(there, who)
 		} else {
@@ -107,13 +107,13 @@ func TestFrozenServer(t *testing.T) {
 	const timeout = 500 * time.Millisecond // for a busy machine
 	for _, test := range []struct {
 		name  string
-		start func(t *testing.T) (server *redistest.Server, url string)
+		start func(t *testing.T) (server *testkit.RedisServer, url string)
 	}{
-		{"list", func(t *testing.T) (*redistest.Server, string) {
-			a, b := redistest.Start(t), redistest.Start(t)
+		{"list", func(t *testing.T) (*testkit.RedisServer, string) {
+			a, b := testkit.StartRedis(t), testkit.StartRedis(t)
 			return a, "redis://" + a.Addr + "," + b.Addr
 		}},
-		{"cluster", func(t *testing.T) (*redistest.Server, string) {
+		{"cluster", func(t *testing.T) (*testkit.RedisServer, string) {
 			cluster := steadyCluster(t)
 			return cluster.Nodes[1], cluster.URL()
 		}},
@@ -122,7 +122,7 @@ func TestFrozenServer(t *testing.T) {
 			t.Parallel()
 			server, url := test.start(t)
 			s := onServers(t, url, timeout)
-			redistest.Until(t, "the servers have metrics of their own", func() bool {
+			testkit.Until(t, "the servers have metrics of their own", func() bool {
 				return s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, server.Addr)) == 1
 			})
 			there, elsewhere := s.onServer(t, server, "user")
@@ -152,7 +152,7 @@ func TestFrozenServer(t *testing.T) {
 			at := s.log.await(t, 0, "cannot be used", server.Addr)
 			thaw()
 			s.log.await(t, at, "is back", server.Addr)
-			redistest.Until(t, "the server decides", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
+			testkit.Until(t, "the server decides", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
 			if n := s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, server.Addr)); n != 1 {
 				t.Error("the server is back, and its metric says that it is not")
 			}
@@ -190,7 +190,7 @@ func remaining(body string) (n int) {
 // names checks that health and metrics name one server as away, and no other.
 func (s *service) names(t *testing.T, address string) {
 	t.Helper()
-	redistest.Until(t, "health names the server", func() bool {
+	testkit.Until(t, "health names the server", func() bool {
 		_, _, ready := s.get("admin", "/readyz")
 		return strings.Contains(ready, `"error":"`+address+": ")
 	})
@@ -210,22 +210,22 @@ func (s *service) names(t *testing.T, address string) {
 // whole again, though the frozen one does not come back.
 func TestFrozenPrimaryReplaced(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
+	cluster := testkit.StartRedisCluster(t, 3)
 	s := onServers(t, cluster.URL(), 200*time.Millisecond)
 	frozen := cluster.Nodes[1]
 	there, elsewhere := s.onServer(t, frozen, "user")
 	frozen.Freeze()
 	t.Cleanup(frozen.Thaw)
-	redistest.Until(t, "its keys have no server", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":true`) })
-	redistest.Until(t, "its keys have another one", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
-	redistest.Until(t, "all is well", func() bool {
+	testkit.Until(t, "its keys have no server", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":true`) })
+	testkit.Until(t, "its keys have another one", func() bool { return strings.Contains(s.ask(t, there[0]), `"degraded":false`) })
+	testkit.Until(t, "all is well", func() bool {
 		_, _, ready := s.get("admin", "/readyz")
 		return strings.Contains(ready, `"error":""`) && s.metric("stint_store_available") == 1
 	})
 	for _, who := range append(there, elsewhere...) { // whose connections are made anew
-		redistest.Until(t, who+" is decided", func() bool { return strings.Contains(s.ask(t, who), `"degraded":false`) })
+		testkit.Until(t, who+" is decided", func() bool { return strings.Contains(s.ask(t, who), `"degraded":false`) })
 	}
-	redistest.Until(t, "the frozen server is not named any more", func() bool {
+	testkit.Until(t, "the frozen server is not named any more", func() bool {
 		return s.metric(fmt.Sprintf(`stint_store_server_available{server=%q}`, frozen.Addr)) == 0
 	})
 }
@@ -268,15 +268,15 @@ func TestReplicaKilled(t *testing.T) {
 // nodes is found again.
 func TestStoreEmptied(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := onServers(t, server.URL(), patient)
 	s.ask(t, "user=1")
-	redistest.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
+	testkit.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
 	first := server.Do("GET", "stint:epoch")
 	for n := 1; n <= 2; n++ {
 		began := time.Now()
 		server.Do("FLUSHALL")
-		redistest.Until(t, "it is noticed", func() bool { return s.metric("stint_store_lost_total") == float64(n) })
+		testkit.Until(t, "it is noticed", func() bool { return s.metric("stint_store_lost_total") == float64(n) })
 		if took := time.Since(began); took > 5*lookEvery {
 			t.Errorf("noticed after %v", took)
 		}
@@ -294,9 +294,9 @@ func TestStoreEmptied(t *testing.T) {
 // server that was emptied ends, though it lost no connection.
 func TestWrongSecretAfterFlush(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := onServers(t, server.URL(), patient)
-	redistest.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
+	testkit.Until(t, "the server has an epoch", func() bool { return server.Do("GET", "stint:epoch") != "" })
 	server.Do("FLUSHALL")
 	server.Do("SET", "stint:secret", "of another node")
 	select {
@@ -313,7 +313,7 @@ func TestWrongSecretAfterFlush(t *testing.T) {
 // a second, whatever the mode of the rule, while callers hammer the denied key on two nodes.
 func TestFreedInAllModes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	for _, mode := range []string{"strict", "leased, after_loss: kept", "eventual"} {
 		name, _, _ := strings.Cut(mode, ",")
 		file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -342,7 +342,7 @@ descriptors:
 		}
 		for _, by := range []string{"DEL", "FLUSHALL"} {
 			last := int64(-1)
-			redistest.Until(t, "the key is used up", func() bool {
+			testkit.Until(t, "the key is used up", func() bool {
 				<-time.After(lookEvery) // in which nothing passes
 				before := last
 				last = passed.Load()
@@ -354,7 +354,7 @@ descriptors:
 			}
 			server.Do(words...)
 			began := time.Now()
-			redistest.Until(t, "the key is free", func() bool { return passed.Load() > last })
+			testkit.Until(t, "the key is free", func() bool { return passed.Load() > last })
 			took := time.Since(began)
 			t.Logf("%s, %s: free after %v", name, by, took)
 			if took > 5*time.Second {

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/filewatch"
-	"stint/internal/setting"
+	"stint/internal/config"
 	"stint/internal/strictyaml"
 	"stint/internal/urlpath"
 	"stint/rule/catalog"
@@ -52,7 +51,7 @@ func checkFold(word string) error {
 	if near := strictyaml.Nearest(word, known); near != "" {
 		hint = "is " + near + " meant?"
 	}
-	return setting.Fault(fmt.Sprintf("unknown word %q", word), hint)
+	return config.Fault(fmt.Sprintf("unknown word %q", word), hint)
 }
 
 // folds returns what CatalogFold says. It has been checked.
@@ -87,7 +86,7 @@ func (a *App) sayCatalog(why string) {
 
 // watchCatalog begins to look for changes of the files of rules per API.
 func (a *App) watchCatalog(ctx context.Context) {
-	a.follow(ctx, "catalog", filewatch.New, a.config.Catalog, func(why string) []string {
+	a.follow(ctx, "catalog", config.NewWatcher, a.config.Catalog, func(why string) []string {
 		// The error has been logged, and the old rules stay.
 		_ = a.retrying(a.reloadCatalog(why, false))
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
@@ -54,7 +54,7 @@ func TestCatalogFiles(t *testing.T) {
 		s.metric(`stint_catalog_info{hash="`+s.book.Catalog().Hash()+`"}`) != 1 || s.metric("stint_catalog_generation") < 2 {
 		t.Error("the metrics say something else")
 	}
-	xtest.Must(t, s.Reload("SIGHUP"))
+	testkit.Must(t, s.Reload("SIGHUP"))
 	s.log.await(t, at, "catalog loaded", "SIGHUP")
 	write(t, file, "x")
 	if faults, ok := errors.AsType[*rule.Errors](s.Reload("SIGHUP")); !ok || faults.List[0].File != file {
@@ -108,7 +108,7 @@ func TestCatalogFold(t *testing.T) {
 func TestCatalogConfig(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.db")
-	xtest.Must(t, os.WriteFile(bad, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	testkit.Must(t, os.WriteFile(bad, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	for _, tt := range []struct {
 		change func(*Config)
 		want   string

@@ -12,9 +12,9 @@ import (
 
 	"stint/chain/denycache"
 	"stint/fleet/eventual"
-	"stint/internal/certs"
+	"stint/internal/config"
 	"stint/internal/logging"
-	"stint/internal/setting"
+	"stint/internal/web"
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
@@ -134,7 +134,7 @@ type Config struct {
 	// the files of the certificates of the HTTP address, as PEM, read again when they
 	// change. Without a certificate, the default, connections are not encrypted; without a
 	// ClientCA clients need none.
-	HTTPTLS certs.Files
+	HTTPTLS web.CertFiles
 
 	// GRPC (grpc) is the address for Envoy's protocol, as HTTP; 127.0.0.1:8081 by default.
 	// Empty: not opened.
@@ -148,7 +148,7 @@ type Config struct {
 	Admin string
 
 	// AdminTLS (admin-tls-...) are the files of its certificates, see HTTPTLS.
-	AdminTLS certs.Files
+	AdminTLS web.CertFiles
 
 	// SocketMode (socket-mode) is the mode of the files of Unix sockets: who may write to
 	// one may connect; 0600 by default, this user alone.
@@ -312,7 +312,7 @@ func (c *Config) check() error {
 	}
 	for _, s := range c.Settings() {
 		if err := s.Check(); err != nil {
-			return c.at(s.Name, err.Error(), setting.HintOf(err))
+			return c.at(s.Name, err.Error(), config.HintOf(err))
 		}
 	}
 	if c.CatalogDomain == "" {
@@ -370,7 +370,7 @@ func (c *Config) deniesUnmatched() bool { return c.Unmatched == unmatchedDeny &&
 func (c *Config) proxies() []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(c.TrustedProxies))
 	for _, text := range c.TrustedProxies {
-		if p, err := setting.Prefix(text); err == nil {
+		if p, err := config.Prefix(text); err == nil {
 			prefixes = append(prefixes, p)
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // A flag wins over the environment, that over the file, that over the defaults.
 func TestConfigurePrecedence(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stint.yaml")
-	xtest.Must(t, os.WriteFile(file, []byte("http: :1\ngrpc: :1\nadmin: 127.0.0.1:1\nrules: [a.yaml, b.yaml]\npprof: true\n"), 0o644))
+	testkit.Must(t, os.WriteFile(file, []byte("http: :1\ngrpc: :1\nadmin: 127.0.0.1:1\nrules: [a.yaml, b.yaml]\npprof: true\n"), 0o644))
 	env := []string{"STINT_CONFIG=" + file, "STINT_HTTP=:2", "STINT_GRPC=:2", "STINT_RESP=", "STINT_PPROF=", "PATH=/bin", "STINT_PORT=tcp://10.0.0.1"}
 	flags := []Given{{"http", ":3", "--http"}}
 
 	c, err := Configure(flags, env)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	for _, test := range []struct{ name, got, want string }{
 		{"flag", c.HTTP, ":3"},
 		{"environment", c.GRPC, ":2"},
@@ -44,7 +44,7 @@ func TestConfigurePrecedence(t *testing.T) {
 	}
 
 	c, err = Configure([]Given{{"rules", "x.yaml", "--rules"}, {"rules", "y.yaml", "--rules"}}, append(env, "STINT_HTPP=:9"))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if want := []string{"x.yaml", "y.yaml"}; !slices.Equal(c.Rules, want) {
 		t.Errorf("rules %q, want %q: a flag replaces the list of the file", c.Rules, want)
 	}
@@ -158,14 +158,14 @@ func TestBadCombinations(t *testing.T) {
 // its second the expected hint.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/config/*.bad.yaml")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if len(files) < 10 {
 		t.Fatalf("found %d files", len(files))
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			lines := strings.SplitN(string(data), "\n", 3)
 			_, err = ParseConfig(filepath.Base(file), data)
 			var fault *ConfigError
@@ -202,7 +202,7 @@ func TestParseConfig(t *testing.T) {
 				}
 				return
 			}
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			var words []string
 			for _, g := range given {
 				words = append(words, g.Name+"="+g.Value)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
-	"stint/internal/rlstest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // Defects of envoyproxy/ratelimit that only a whole service can show to be mended; the
@@ -18,7 +18,7 @@ import (
 // its place, and nobody was told.
 func TestDefectD3FrozenStore(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, `
 domain: api
@@ -29,7 +29,7 @@ descriptors:
 	s := start(t, func(c *Config) {
 		c.Rules, c.Store, c.StoreTimeout, c.GRPC = []string{file}, server.URL(), time.Second, "127.0.0.1:0"
 	})
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if answer, err := c.Ask(t.Context(), "api", "strict=1"); err != nil || answer.Statuses[0].Remaining != 4 {
 		t.Fatalf("%+v, %v", answer, err)
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // docs/service.md has a row for each setting, with its names and its default, in the
 // order of help, and for nothing else.
 func TestSettingsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/service.md")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	var rows []string
 	for line := range strings.Lines(string(page)) {
 		if strings.HasPrefix(line, "| `--") {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"stint/internal/setting"
+	"stint/internal/config"
 )
 
 // AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
@@ -29,7 +29,7 @@ func (a *App) Stop(ctx context.Context) {
 func (a *App) end(ctx context.Context) {
 	began := time.Now()
 	a.phase.Store(draining)
-	a.log.Info("draining", "delay", setting.DurationOrAuto(&a.config.DrainDelay, AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
+	a.log.Info("draining", "delay", config.DurationOrAuto(&a.config.DrainDelay, AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
 	if a.config.DrainDelay > 0 {
 		for _, l := range a.listeners {
 			l.server.Ready(false)

@@ -8,17 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // A pool that its own requests have used up lends nothing, wherever it counts: the example
 // and the rule of docs/rules.md, with windows that do not end during the test.
 func TestFullPoolLendsNothing(t *testing.T) {
 	example, err := os.ReadFile("../examples/rules/give.yaml")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	page, err := os.ReadFile("../docs/rules.md")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	_, documented, _ := strings.Cut(string(page), "domain: search\n")
 	documented, _, _ = strings.Cut("domain: search\n"+documented, "```")
 	for name, test := range map[string]struct{ rules, domain, key, value string }{
@@ -30,7 +29,7 @@ func TestFullPoolLendsNothing(t *testing.T) {
 			t.Run(name+" in "+store, func(t *testing.T) {
 				address := store
 				if store == "redis" {
-					address = redistest.Start(t).URL()
+					address = testkit.StartRedis(t).URL()
 				}
 				file := filepath.Join(t.TempDir(), "rules.yaml")
 				write(t, file, strings.ReplaceAll(test.rules, "per: 1m", "per: 366d"))

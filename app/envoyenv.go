@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"stint/internal/envoyenv"
+	"stint/internal/config"
 )
 
 // envoyEnvironment returns what the variables of envoyproxy/ratelimit give, if sources,
@@ -17,7 +17,7 @@ func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given,
 	if !tried.EnvoyEnv {
 		return nil, nil
 	}
-	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: tried.AdminToken != "" || tried.AdminTokenFile != ""})
+	report := config.ReadEnvoy(environ, config.EnvoyOptions{AdminToken: tried.AdminToken != "" || tried.AdminTokenFile != ""})
 	given := make([]Given, 0, len(report.Values))
 	for _, v := range report.Values {
 		given = append(given, Given{v.Setting, v.Text, v.Where})
@@ -27,7 +27,7 @@ func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given,
 		errs = append(errs, &ConfigError{Where: f.Name, Problem: f.Problem, Hint: f.Hint})
 	}
 	for _, l := range report.Lines {
-		if l.Variable.Use == envoyenv.Ignored && l.Text != l.Variable.Default {
+		if l.Variable.Use == config.Ignored && l.Text != l.Variable.Default {
 			c.warnings = append(c.warnings, fmt.Sprintf("%s=%s is ignored: %s", l.Variable.Name, l.Text, l.Variable.Note))
 		}
 	}

@@ -12,27 +12,26 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/envoyenv"
-	"stint/internal/redistest"
-	"stint/internal/rlstest"
-	"stint/internal/xtest"
+	"stint/internal/config"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // Every setting that a variable of envoyproxy/ratelimit becomes is one, and takes what it
 // becomes where nothing is set.
 func TestEnvoyEnvironmentNamesSettings(t *testing.T) {
-	config := DefaultConfig()
-	settings := config.Settings()
-	for _, v := range envoyenv.Variables() {
+	configuration := DefaultConfig()
+	settings := configuration.Settings()
+	for _, v := range config.EnvoyVariables() {
 		if v.Setting != "" && find(settings, v.Setting) == nil {
 			t.Errorf("%s becomes %s, which is no setting", v.Name, v.Setting)
 		}
 	}
-	config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, nil)
-	xtest.Must(t, err)
-	if config.HTTP != "0.0.0.0:8080" || config.GRPC != "0.0.0.0:8081" || config.Admin != "127.0.0.1:6070" || config.Store != "memory" ||
-		!slices.Equal(config.Rules, []string{"/srv/runtime_data/current/config"}) || config.RLS.MaxAge != 24*time.Hour {
-		t.Errorf("%+v", config)
+	configuration, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, nil)
+	testkit.Must(t, err)
+	if configuration.HTTP != "0.0.0.0:8080" || configuration.GRPC != "0.0.0.0:8081" || configuration.Admin != "127.0.0.1:6070" || configuration.Store != "memory" ||
+		!slices.Equal(configuration.Rules, []string{"/srv/runtime_data/current/config"}) || configuration.RLS.MaxAge != 24*time.Hour {
+		t.Errorf("%+v", configuration)
 	}
 }
 
@@ -55,7 +54,7 @@ func TestEnvoyEnvironmentOrder(t *testing.T) {
 		{"a flag switches it off", []Given{{"envoy-env", "false", "--envoy-env"}}, []string{"STINT_ENVOY_ENV=1"}, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
 	} {
 		c, err := Configure(test.flags, slices.Concat(theirs, test.env))
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if got := strings.Join([]string{c.HTTP, c.GRPC, c.Admin, c.LogLevel}, " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
@@ -65,7 +64,7 @@ func TestEnvoyEnvironmentOrder(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	c, err := Configure(nil, []string{"STINT_ENVOY_ENV=1", "TRACING_ENABLED=true", "REDIS_PERSECOND=false"})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if len(c.warnings) != 1 || !strings.HasPrefix(c.warnings[0], "TRACING_ENABLED=true is ignored: ") {
 		t.Errorf("warnings %q", c.warnings)
 	}
@@ -76,8 +75,8 @@ func release(t *testing.T, root, name, rules string) {
 	t.Helper()
 	write(t, filepath.Join(root, name, "ratelimit/config/limits"), rules)
 	link := filepath.Join(root, "next")
-	xtest.Must(t, os.Symlink(name, link))
-	xtest.Must(t, os.Rename(link, filepath.Join(root, "current")))
+	testkit.Must(t, os.Symlink(name, link))
+	testkit.Must(t, os.Rename(link, filepath.Join(root, "current")))
 }
 
 // A deployment of envoyproxy/ratelimit swaps the image and nothing else: its folder of
@@ -86,7 +85,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 	root := t.TempDir()
 	release(t, root, "1", rulesOf(3))
 	statsd, err := net.ListenPacket("udp", "127.0.0.1:0")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer statsd.Close()
 	_, port, _ := net.SplitHostPort(statsd.LocalAddr().String())
 	log := new(sink)
@@ -96,17 +95,17 @@ func TestEnvoyImageSwap(t *testing.T) {
 		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PROTOCOL=udp", "STATSD_PORT=" + port, "STATS_FLUSH_INTERVAL=50ms", "EXTRA_TAGS=zone:a",
 		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-Reset",
 	})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	config.Output, config.RESP = log, ""
 	a, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	s := &service{App: a, t: t, log: log}
-	xtest.Must(t, s.Start(t.Context()))
+	testkit.Must(t, s.Start(t.Context()))
 	t.Cleanup(func() { s.Stop(context.Background()) })
 
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	answer, err := c.Ask(t.Context(), "api", "user=x")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if answer.Statuses[0].Remaining != 2 || answer.Headers["RateLimit-Limit"] != "3" || answer.Headers["RateLimit-Remaining"] != "2" || answer.Headers["X-Reset"] == "" {
 		t.Errorf("%+v", answer)
 	}
@@ -117,7 +116,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 		t.Errorf("rlconfig: %s", body)
 	}
 	line := "ratelimit.service.rate_limit.api.user.total_hits.__zone=a:1|c\n"
-	xtest.Must(t, statsd.SetReadDeadline(time.Now().Add(patience)))
+	testkit.Must(t, statsd.SetReadDeadline(time.Now().Add(patience)))
 	for buffer, seen := make([]byte, 64<<10), ""; !strings.Contains(seen, line); {
 		n, _, err := statsd.ReadFrom(buffer)
 		if err != nil {
@@ -148,9 +147,9 @@ func TestEnvoyImageSwap(t *testing.T) {
 
 // The names of Redis lead to the server that they mean, with its password.
 func TestEnvoyEnvironmentRedis(t *testing.T) {
-	server := redistest.Start(t, "--requirepass", "a:b/c")
+	server := testkit.StartRedis(t, "--requirepass", "a:b/c")
 	socket := filepath.Join(t.TempDir(), "redis.sock")
-	redistest.Start(t, "--unixsocket", socket)
+	testkit.StartRedis(t, "--unixsocket", socket)
 	for _, names := range [][]string{
 		{"REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL=" + server.Addr, "REDIS_AUTH=default:a:b/c"},
 		{"REDIS_URL=" + socket},
@@ -158,7 +157,7 @@ func TestEnvoyEnvironmentRedis(t *testing.T) {
 		root := t.TempDir()
 		release(t, root, "1", rulesOf(3))
 		config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, append(names, "RUNTIME_ROOT="+root+"/current", "RUNTIME_SUBDIRECTORY=ratelimit", "USE_STATSD=false"))
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		s := start(t, func(c *Config) {
 			log := c.Output
 			*c = config
@@ -173,7 +172,7 @@ func TestEnvoyEnvironmentRedis(t *testing.T) {
 // Where there are no rules the service does not start, and says what is missing.
 func TestRulesFiles(t *testing.T) {
 	dir := t.TempDir()
-	xtest.Must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
 	write(t, filepath.Join(dir, "empty/.hidden/rules"), rulesOf(3))
 	for _, test := range []struct{ folder, files, want string }{
 		{"none", filesAll, "rules: " + dir + "/none: cannot find it: no such file"},

@@ -9,14 +9,14 @@ import (
 	"stint"
 	"stint/chain/guard"
 	"stint/fleet/eventual"
-	"stint/internal/fleettest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
 // guarded starts a node around a guard around a store.
-func guarded(t *testing.T, o eventual.Options) (*fleettest.Fleet[*eventual.Store], *fleettest.Shelf) {
+func guarded(t *testing.T, o eventual.Options) (*testkit.Fleet[*eventual.Store], *testkit.SharedStore) {
 	t.Helper()
-	server := &fleettest.Shelf{Store: memory.New(memory.Options{})}
+	server := &testkit.SharedStore{Store: memory.New(memory.Options{})}
 	g := guard.New(server, guard.Options{Timeout: 10 * time.Millisecond, Local: memory.New(memory.Options{})})
 	return startFleet(t, g, 1, o), server
 }

@@ -11,16 +11,14 @@ import (
 
 	"stint"
 	"stint/fleet/eventual"
-	"stint/internal/fleettest"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
 // startFleet runs so many nodes around a store until the test ends.
-func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
+func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
-	return fleettest.Start(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
+	return testkit.StartFleet(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
 }
 
 func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
@@ -31,9 +29,9 @@ func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 var thousandOnce = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
 // onRedis starts so many nodes on a real Redis.
-func onRedis(t *testing.T, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
+func onRedis(t *testing.T, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
-	s, err := redis.Open(redistest.Start(t).URL(), redis.Options{})
+	s, err := redis.Open(testkit.StartRedis(t).URL(), redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +84,10 @@ func TestRedisBound(t *testing.T) {
 }
 
 // steadyCluster starts a Cluster none of whose nodes is meant to die.
-func steadyCluster(t *testing.T) *redistest.Cluster {
+func steadyCluster(t *testing.T) *testkit.RedisCluster {
 	t.Helper()
-	c := redistest.StartCluster(t, 3)
-	c.Timeout(redistest.Steady)
+	c := testkit.StartRedisCluster(t, 3)
+	c.Timeout(testkit.Steady)
 	return c
 }
 
@@ -98,7 +96,7 @@ func steadyCluster(t *testing.T) *redistest.Cluster {
 func TestEventualCluster(t *testing.T) {
 	t.Parallel()
 	s, err := redis.Open(steadyCluster(t).URL(), redis.Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	lossy := &losing{Store: s}
 	f := startFleet(t, lossy, 2, eventual.Options{Interval: 20 * time.Millisecond, Part: s.Part})
@@ -110,10 +108,10 @@ func TestEventualCluster(t *testing.T) {
 			}
 		}
 		lossy.loses.Store(round > 0)
-		redistest.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
+		testkit.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
 	}
 	lossy.loses.Store(false)
-	redistest.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unsure+f.Nodes[1].Stats().Unsure == 0 })
+	testkit.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unsure+f.Nodes[1].Stats().Unsure == 0 })
 	f.Stop()
 	if lossy.lost.Load() == 0 {
 		t.Error("no answer was lost")
@@ -201,7 +199,7 @@ func compareUsers(t *testing.T, store stint.Store, limit *stint.Limit, passed []
 		for user := first; user < min(first+32, len(passed)); user++ {
 			takes = append(takes, stint.Take{Key: userKey(user), Limit: limit, Independent: true})
 		}
-		for i, d := range fleettest.Decide(t, store, takes...) {
+		for i, d := range testkit.Decide(t, store, takes...) {
 			if want := passed[first+i].Load(); d.Limit-d.Remaining != want {
 				if wrong++; wrong < 5 {
 					t.Errorf("user %d: %d passed, and the store has counted %d", first+i, want, d.Limit-d.Remaining)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"stint/internal/setting"
+	"stint/internal/config"
 	"stint/internal/strictyaml"
 )
 
@@ -69,7 +69,7 @@ func (p *configParser) setting(s *Setting, v strictyaml.Value) {
 
 func (p *configParser) give(s *Setting, text string, v strictyaml.Value) {
 	if err := s.Set(text); err != nil {
-		v.Fail(s.Name+": "+err.Error(), setting.HintOf(err))
+		v.Fail(s.Name+": "+err.Error(), config.HintOf(err))
 		return
 	}
 	p.given = append(p.given, Given{s.Name, text, fmt.Sprintf("%s:%d", p.name, v.Line())})

@@ -13,9 +13,9 @@ import (
 	"stint/chain/router"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
-	"stint/internal/listen"
-	"stint/internal/setting"
-	"stint/internal/wording"
+	"stint/internal/config"
+	"stint/internal/text"
+	"stint/internal/web"
 	"stint/rule"
 	"stint/telemetry"
 )
@@ -41,9 +41,9 @@ type Gossip struct {
 // settings are those of g.
 func (g *Gossip) settings() []Setting {
 	return []Setting{
-		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", setting.Address(&g.Addr)},
-		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", setting.List(&g.Join, checkPeer)},
-		{"gossip-key-file", "`FILE` with the key that these nodes share", setting.Path(&g.KeyFile)},
+		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", config.Address(&g.Addr)},
+		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", config.List(&g.Join, checkPeer)},
+		{"gossip-key-file", "`FILE` with the key that these nodes share", config.Path(&g.KeyFile)},
 	}
 }
 
@@ -60,8 +60,8 @@ func (g *Gossip) check(c *Config) error {
 }
 
 func checkPeer(s string) error {
-	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || setting.CheckAddress(s) != nil {
-		return setting.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
+	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || config.CheckAddress(s) != nil {
+		return config.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (a *App) openGossip() error {
 	if c.Gossip.KeyFile != "" {
 		key, err := members.ReadKey(c.Gossip.KeyFile)
 		if cause, ok := errors.AsType[*fs.PathError](err); ok {
-			return c.at("gossip-key-file", "cannot read the key: "+wording.Cause(cause), "check the path and its permissions")
+			return c.at("gossip-key-file", "cannot read the key: "+text.Cause(cause), "check the path and its permissions")
 		} else if err != nil {
 			return c.at("gossip-key-file", err.Error(), "make one with: openssl rand -base64 32")
 		}
@@ -104,7 +104,7 @@ func (a *App) openGossip() error {
 // startGossip joins the others, and waits a moment for what they know.
 func (a *App) startGossip(ctx context.Context) error {
 	if err := a.stores.gossip.Start(); err != nil {
-		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+listen.Cause(err).Error(), "give gossip an address of this machine and a free port")
+		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+web.Cause(err).Error(), "give gossip an address of this machine and a free port")
 		fault.Err = err
 		return fault
 	}

@@ -8,8 +8,8 @@ import (
 
 	"stint/docs"
 	"stint/httplimit"
-	"stint/internal/httpdrain"
-	"stint/internal/quiet"
+	"stint/internal/logging"
+	"stint/internal/web"
 	"stint/server/httpapi"
 	"stint/server/ruleapi"
 )
@@ -23,7 +23,7 @@ const profileTime = 2 * time.Minute
 func newHTTPServer(handler http.Handler, limits httpapi.Limits, log *slog.Logger) answerer {
 	s := httpapi.NewServer(handler, limits)
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	return httpdrain.New(s)
+	return web.NewDrainer(s)
 }
 
 // adminServer answers the admin address.
@@ -79,7 +79,7 @@ func (a *App) trafficHandler() http.Handler {
 			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			DegradedHeader: a.config.DegradedHeader,
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-			OnMisuse:       (&quiet.Misuses{Log: a.log, Path: httpapi.AuthPath}).Tell,
+			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Tell,
 		},
 		JSON:    a.rls.JSON(),
 		OpenAPI: docs.OpenAPI,

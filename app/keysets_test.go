@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // Users are known by keys from an address, from the first fetch on, over reloads and
 // while the address is down.
 func TestKeySets(t *testing.T) {
 	public, key, err := ed25519.GenerateKey(rand.Reader)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	encode := base64.RawURLEncoding.EncodeToString
 	var down atomic.Bool
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,10 +45,10 @@ func TestKeySets(t *testing.T) {
 	ask := func(what, signature, remaining string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/demo", http.NoBody)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+said+"."+signature)
 		resp, err := client.Do(req)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		defer resp.Body.Close()
 		if got := resp.Header.Get("X-RateLimit-Remaining"); got != remaining {
 			t.Errorf("%s: %q remain, want %q", what, got, remaining)

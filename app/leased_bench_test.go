@@ -14,7 +14,7 @@ import (
 
 	"stint"
 	"stint/fleet/lease"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -31,7 +31,7 @@ import (
 //	p99                    what one in a hundred takes at least, as a multiple of the first's
 //	redis-ns               Redis' processor time, for each decision
 func BenchmarkLeased(b *testing.B) {
-	server := redistest.Start(b)
+	server := testkit.StartRedis(b)
 	shared, err := redis.Open(server.URL(), redis.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -71,7 +71,7 @@ func BenchmarkLeased(b *testing.B) {
 
 // BenchmarkLeasedStrict is the same by asking Redis each time.
 func BenchmarkLeasedStrict(b *testing.B) {
-	shared, err := redis.Open(redistest.Start(b).URL(), redis.Options{})
+	shared, err := redis.Open(testkit.StartRedis(b).URL(), redis.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

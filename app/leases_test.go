@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/crowd"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/loadclient"
 )
 
 // busyBucket is a rule of 1,000 at once and as many a second, with what else it says.
@@ -68,7 +67,7 @@ func TestInspectLeases(t *testing.T) {
 		name string
 		url  func(*testing.T) string
 	}{
-		{"one server", func(t *testing.T) string { return redistest.Start(t).URL() }},
+		{"one server", func(t *testing.T) string { return testkit.StartRedis(t).URL() }},
 		{"three servers", func(t *testing.T) string { _, url := threeServers(t); return url }},
 		{"a Cluster", func(t *testing.T) string { return steadyCluster(t).URL() }},
 	} {
@@ -82,7 +81,7 @@ func TestInspectLeases(t *testing.T) {
 			if h := nodes[0].holders("x"); h.Lent != 0 || len(h.Nodes) != 0 || h.Here.Node == "" || h.Own == nil || h.Own.Limit != 100 {
 				t.Errorf("nothing is lent: %+v", h)
 			}
-			redistest.Until(t, "both hold some", func() bool {
+			testkit.Until(t, "both hold some", func() bool {
 				for range 20 {
 					for _, s := range nodes {
 						s.ask(t, "user=x")
@@ -104,7 +103,7 @@ func TestInspectLeases(t *testing.T) {
 				}
 				return len(h.Nodes) == 2 && here == 1 && h.Epoch > 0 && h.Here.Units > 0
 			})
-			redistest.Until(t, "all is at home", func() bool {
+			testkit.Until(t, "all is at home", func() bool {
 				h := nodes[0].holders("x")
 				return h.Lent == 0 && h.Here.Units == 0 && h.StoreError == ""
 			})
@@ -136,7 +135,7 @@ func TestReloadModes(t *testing.T) {
 			t.Parallel()
 			url := store
 			if store == "redis" {
-				url = redistest.Start(t).URL()
+				url = testkit.StartRedis(t).URL()
 			}
 			file := filepath.Join(t.TempDir(), "rules.yaml")
 			write(t, file, strict)
@@ -150,25 +149,25 @@ func TestReloadModes(t *testing.T) {
 				before = rules
 				pass(400 * time.Millisecond) // parts fill up
 				user := fmt.Sprint("user", i)
-				plan := crowd.Plan{
+				plan := loadclient.Plan{
 					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Pause: 500 * time.Microsecond, Each: 1 << 20,
-					Questions: []string{crowd.Question("api", "user", user, 1), crowd.Question("api", "user", user, 5)},
+					Questions: []string{loadclient.Question("api", "user", user, 1), loadclient.Question("api", "user", user, 5)},
 				}
 				ctx, stop := context.WithCancel(t.Context())
-				var record crowd.Record
+				var record loadclient.Record
 				var failed error
 				done := make(chan struct{})
 				go func() { record, failed = plan.Run(ctx); close(done) }()
 				pass(200 * time.Millisecond)
 				write(t, file, rules)
-				xtest.Must(t, s.Reload("test"))
+				testkit.Must(t, s.Reload("test"))
 				at = s.log.await(t, at, "rules loaded", "why=test")
 				pass(100 * time.Millisecond)
 				stop()
 				<-done
-				xtest.Must(t, failed)
+				testkit.Must(t, failed)
 				passed := weighed(record.Answers)
-				worst := crowd.Worst(passed, may, 1000)
+				worst := loadclient.Worst(passed, may, 1000)
 				t.Logf("change %2d: %d of %d passed; in the worst window, of %v, %d where %.0f may", i, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
 				if worst.Over() > 0 || len(passed) == 0 {
 					t.Errorf("change %d: %.0f too many passed in %v, %d in all", i, worst.Over(), worst.Length, len(passed))
@@ -182,18 +181,18 @@ func TestReloadModes(t *testing.T) {
 // denies the rest as degraded; in no window do two nodes pass more than the limit.
 func TestDividedThroughOutage(t *testing.T) {
 	t.Parallel()
-	server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
+	server, file := testkit.StartRedis(t), filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, strings.Replace(dividedBucket("4%"), "nodes: 1", "nodes: 2", 1)) // so little that it is used up, however slowly one asks
-	plan := crowd.Plan{
+	plan := loadclient.Plan{
 		Callers: 2, Pause: 2 * time.Millisecond, Each: 1 << 20,
-		Questions: []string{crowd.Question("api", "user", "x", 1), crowd.Question("api", "user", "x", 5)},
+		Questions: []string{loadclient.Question("api", "user", "x", 1), loadclient.Question("api", "user", "x", 5)},
 	}
 	for range 2 {
 		s := start(t, func(c *Config) { c.Rules, c.Store = []string{file}, server.URL() })
 		plan.Nodes = append(plan.Nodes, "http://"+s.Addr("http"))
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var record crowd.Record
+	var record loadclient.Record
 	var failed error
 	done := make(chan struct{})
 	began := time.Now()
@@ -208,8 +207,8 @@ func TestDividedThroughOutage(t *testing.T) {
 	pass(300 * time.Millisecond)
 	stop()
 	<-done
-	xtest.Must(t, failed)
-	frozen := record.Of(func(a *crowd.Answer) bool { return a.Sent > from && a.Answered < until })
+	testkit.Must(t, failed)
+	frozen := record.Of(func(a *loadclient.Answer) bool { return a.Sent > from && a.Answered < until })
 	passed, denied := 0, 0
 	for _, a := range frozen {
 		switch {
@@ -221,7 +220,7 @@ func TestDividedThroughOutage(t *testing.T) {
 			denied++
 		}
 	}
-	worst := crowd.Worst(weighed(record.Answers), 1000, 1000)
+	worst := loadclient.Worst(weighed(record.Answers), 1000, 1000)
 	t.Logf("%d passed and %d were denied as degraded in %v without a store; in the worst window, of %v, %d where %.0f may",
 		passed, denied, until-from, worst.Length, worst.Passed, worst.May)
 	if most := 40 + int(40*(until-from).Seconds()); passed == 0 || passed > most || denied == 0 {
@@ -233,7 +232,7 @@ func TestDividedThroughOutage(t *testing.T) {
 }
 
 // weighed returns what passed, an answer as often as it cost units.
-func weighed(answers []crowd.Answer) (all []crowd.Answer) {
+func weighed(answers []loadclient.Answer) (all []loadclient.Answer) {
 	for _, a := range answers {
 		for range 1 + 4*a.Question {
 			if a.Allowed {

@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"stint/internal/listen"
+	"stint/internal/web"
 )
 
 // silence is how long connections that have sent nothing are kept while the service
@@ -20,8 +20,8 @@ type listener struct {
 	setting string // "http", "admin" or another that has an address
 	address string
 	server  answerer
-	tls     *tls.Config     // of connections of HTTP; nil: they are not encrypted, or by server
-	net     *listen.Doorway // nil before it is open
+	tls     *tls.Config  // of connections of HTTP; nil: they are not encrypted, or by server
+	net     *web.Doorway // nil before it is open
 	log     *slog.Logger
 }
 
@@ -50,17 +50,17 @@ func (l *listener) watches() bool { return l.setting == "admin" || l.setting == 
 
 // open takes the address.
 func (l *listener) open(ctx context.Context, a *App) error {
-	opened, err := listen.Open(ctx, l.address, a.config.SocketMode)
+	opened, err := web.Open(ctx, l.address, a.config.SocketMode)
 	if err != nil {
 		hint := "give " + l.setting + " an address of this machine and a free port"
-		if _, isSocket := listen.Path(l.address); isSocket {
+		if _, isSocket := web.Path(l.address); isSocket {
 			hint = "give " + l.setting + " a path in a folder where this user may write, and where nothing is"
 		}
 		fault := a.config.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, err), hint)
 		fault.Err = err
 		return fault
 	}
-	l.log.Info("listening", "address", listen.Address(opened))
+	l.log.Info("listening", "address", web.Address(opened))
 	gate := a.gates.traffic
 	if l.watches() {
 		gate = a.gates.admin
@@ -73,21 +73,21 @@ func (l *listener) open(ctx context.Context, a *App) error {
 // The last descriptors of a process are kept: listeners of traffic leave some for the
 // others, and those leave some for files that are read and servers that are asked.
 var (
-	adminReserve = listen.Reserve{Most: 128, Share: 4}
-	filesReserve = listen.Reserve{Most: 32, Share: 16}
+	adminReserve = web.Reserve{Most: 128, Share: 4}
+	filesReserve = web.Reserve{Most: 32, Share: 16}
 )
 
 // gates bound connections.
-type gates struct{ traffic, admin *listen.Gate }
+type gates struct{ traffic, admin *web.Gate }
 
 // newGates returns the gates of a configuration.
 func newGates(c *Config, log *slog.Logger) gates {
-	return gates{listen.NewGate(c.MaxConnections, adminReserve, log), listen.NewGate(0, filesReserve, log)}
+	return gates{web.NewGate(c.MaxConnections, adminReserve, log), web.NewGate(0, filesReserve, log)}
 }
 
 // serve answers until the listener is drained. The error says that it cannot go on.
 func (l *listener) serve() error {
-	if err := l.server.Serve(listen.Encrypt(l.net, l.tls)); err != nil {
+	if err := l.server.Serve(web.Encrypt(l.net, l.tls)); err != nil {
 		return fmt.Errorf("listener %s: %w", l.setting, err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"stint/fleet/eventual"
 	"stint/fleet/gossip"
 	"stint/fleet/lease"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 	"stint/store/redis"
 )
@@ -22,7 +22,7 @@ import (
 // nanoseconds. What one in a hundred takes it does not tell: between its turns a key lies
 // idle, and what is leased goes home; see BenchmarkLeased.
 func BenchmarkModes(b *testing.B) {
-	shared, err := redis.Open(redistest.Start(b).URL(), redis.Options{})
+	shared, err := redis.Open(testkit.StartRedis(b).URL(), redis.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // A fleet reloads a limit node by node, up and down. Nodes that hold the lower numbers are
@@ -17,7 +16,7 @@ func TestRollingReload(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_log", "sliding_window"} {
 		t.Run(algorithm, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := testkit.StartRedis(t)
 			rules := func(requests int) string {
 				return strings.Replace(rulesOf(requests), "per: 366d", "per: 366d, algorithm: "+algorithm, 1)
 			}
@@ -41,7 +40,7 @@ func TestRollingReload(t *testing.T) {
 			reload := func(node, requests int) {
 				t.Helper()
 				write(t, files[node], rules(requests))
-				xtest.Must(t, nodes[node].Reload("test"))
+				testkit.Must(t, nodes[node].Reload("test"))
 			}
 			ask(0, 900, true, 100)
 			reload(1, 100)

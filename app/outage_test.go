@@ -16,8 +16,7 @@ import (
 
 	"stint"
 	"stint/chain/guard"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/redis"
@@ -84,7 +83,7 @@ func (l *traffic) end() []sample {
 func (s *service) normal(keys ...string) time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	redistest.Until(s.t, "the store decides", func() bool {
+	testkit.Until(s.t, "the store decides", func() bool {
 		for i := range 200 {
 			body := s.checkUser(keys[i%len(keys)], fmt.Sprint("user", i))
 			if strings.Contains(body, `"degraded":true`) {
@@ -99,7 +98,7 @@ func (s *service) normal(keys ...string) time.Duration {
 // decided asks a rule for users whom nobody else asks for until the store answers.
 func (s *service) decided(key string) (body string) {
 	s.t.Helper()
-	redistest.Until(s.t, "the store decides", func() bool {
+	testkit.Until(s.t, "the store decides", func() bool {
 		body = s.checkUser(key, fmt.Sprint("new", spaces.Add(1)))
 		return !strings.Contains(body, `"degraded":true`)
 	})
@@ -136,9 +135,9 @@ func outage(t *testing.T, url string, timeout time.Duration) *service {
 // less than 25 ms, nothing piles up, login stays closed, and two seconds after Redis goes
 // on all is as before.
 func TestFrozenUnderLoad(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	timeout := 10 * time.Millisecond
-	if xtest.Race {
+	if testkit.Race {
 		timeout *= 10 // which it often needs then, also of a store that runs
 	}
 	s := outage(t, server.URL(), timeout)
@@ -148,11 +147,11 @@ func TestFrozenUnderLoad(t *testing.T) {
 	l := drive(s, 16, 5*time.Millisecond, "free", "login", "part")
 	const frozen = 3 * time.Second // ten, of a process of its own, in cmd/stint
 	pass(time.Second)
-	goroutines, bytes := runtime.NumGoroutine(), xtest.Heap()
+	goroutines, bytes := runtime.NumGoroutine(), testkit.Heap()
 	server.Freeze()
 	from := time.Since(l.began)
 	pass(frozen)
-	more, grown := runtime.NumGoroutine()-goroutines, xtest.Heap()-bytes
+	more, grown := runtime.NumGoroutine()-goroutines, testkit.Heap()-bytes
 	to := time.Since(l.began)
 	server.Thaw()
 	back := s.normal("free", "login", "part")
@@ -194,7 +193,7 @@ func TestFrozenUnderLoad(t *testing.T) {
 // and two seconds after it answers again all is as before, from the beginning.
 func TestKilledAndEmpty(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := outage(t, server.URL(), 250*time.Millisecond)
 	for range 10 {
 		s.check("free")
@@ -223,7 +222,7 @@ func TestKilledAndEmpty(t *testing.T) {
 
 // A Redis that forgets its scripts again and again costs no decision.
 func TestScriptsForgotten(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := outage(t, server.URL(), patient)
 	l := drive(s, 8, time.Millisecond, "free", "login", "part")
 	for range 20 {
@@ -247,15 +246,15 @@ func TestPrimaryKilled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
-		start func(testing.TB) (url string, primary *redistest.Server)
+		start func(testing.TB) (url string, primary *testkit.RedisServer)
 	}{
-		{"cluster", func(t testing.TB) (string, *redistest.Server) {
-			c := redistest.StartCluster(t, 3)
+		{"cluster", func(t testing.TB) (string, *testkit.RedisServer) {
+			c := testkit.StartRedisCluster(t, 3)
 			return c.URL(), c.Nodes[0]
 		}},
-		{"sentinel", func(t testing.TB) (string, *redistest.Server) {
-			xtest.Long(t)
-			s := redistest.StartSentinels(t, 2)
+		{"sentinel", func(t testing.TB) (string, *testkit.RedisServer) {
+			testkit.Long(t)
+			s := testkit.StartSentinels(t, 2)
 			return s.URL(), s.Primary()
 		}},
 	} {
@@ -286,9 +285,9 @@ func TestPrimaryKilled(t *testing.T) {
 // A replica is promoted that lacks the last writes: what it does not know of passes once
 // more, which is never more than the burst and what the rate gives in that time.
 func TestPromotedReplicaLags(t *testing.T) {
-	xtest.Long(t)
+	testkit.Long(t)
 	t.Parallel()
-	sentinels := redistest.StartSentinels(t, 2)
+	sentinels := testkit.StartSentinels(t, 2)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, `
 domain: api
@@ -313,13 +312,13 @@ descriptors:
 	primary, cut := sentinels.Primary(), time.Now()
 	key := primary.Do("KEYS", "*free*")
 	for _, server := range sentinels.Servers[1:] {
-		redistest.Until(t, "the replicas have all", func() bool { return server.Do("GET", key) == primary.Do("GET", key) })
+		testkit.Until(t, "the replicas have all", func() bool { return server.Do("GET", key) == primary.Do("GET", key) })
 		server.Do("REPLICAOF", "127.0.0.1", "1") // they hear nothing any more
 	}
 	use(300)
 	primary.Stop()
 	lag := time.Since(cut)
-	redistest.Until(t, "a replica decides", func() bool { return !strings.Contains(s.check("free"), `"degraded":true`) })
+	testkit.Until(t, "a replica decides", func() bool { return !strings.Contains(s.check("free"), `"degraded":true`) })
 	use(600)
 	const burst, rate = 500, 1.0
 	extra := float64(passed) - burst - rate*time.Since(began).Seconds()
@@ -334,7 +333,7 @@ descriptors:
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const nodes = 200
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	limit := stint.MustLimit(stint.Spec{Requests: 1e6, Per: time.Hour})
 	var stop atomic.Bool
 	var callers sync.WaitGroup
@@ -370,7 +369,7 @@ func TestReconnect(t *testing.T) {
 	}
 	pass(time.Second)
 	server.Stop()
-	redistest.Until(t, "all have lost the server", func() bool { return lost.Load() >= nodes })
+	testkit.Until(t, "all have lost the server", func() bool { return lost.Load() >= nodes })
 	pass(2 * time.Second)
 	server.Restart()
 	began := time.Now()
@@ -388,7 +387,7 @@ func TestReconnect(t *testing.T) {
 	}
 	var peak, before, looks int64
 	looked := began
-	redistest.Until(t, "all are back", func() bool {
+	testkit.Until(t, "all are back", func() bool {
 		now, at := connections(), time.Now()
 		if looks++; at.Sub(looked) < 200*time.Millisecond { // else much may have come one by one
 			peak = max(peak, now-before)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"stint/internal/filetree"
+	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -62,7 +62,7 @@ func (c *Config) ruleFiles() ([]string, error) {
 	if c.RulesFiles == filesYAML {
 		return c.Rules, nil
 	}
-	files, err := filetree.List(c.Rules, c.RulesFiles == filesAll)
+	files, err := system.ListFiles(c.Rules, c.RulesFiles == filesAll)
 	if err != nil {
 		return nil, c.at("rules", err.Error(), "check the path, its permissions, and what links point to")
 	}

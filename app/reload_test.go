@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
@@ -44,7 +44,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("/readyz still shows the fault: %s", body)
 	}
 
-	xtest.Must(t, os.Remove(file))
+	testkit.Must(t, os.Remove(file))
 	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "rules.yaml")
 	if got := s.limit("x"); got != 5 {
 		t.Errorf("limit %d after the file was removed, want 5", got)
@@ -55,7 +55,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("limit %d, want 6", got)
 	}
 
-	xtest.Must(t, s.Reload("SIGHUP")) // the same rules: said, because somebody asked
+	testkit.Must(t, s.Reload("SIGHUP")) // the same rules: said, because somebody asked
 	s.log.await(t, at, "rules loaded", "SIGHUP")
 	write(t, file, badRules)
 	if err := s.Reload("SIGHUP"); err == nil {
@@ -75,15 +75,15 @@ func TestReloadLinkSwap(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			volume := t.TempDir()
 			write(t, filepath.Join(volume, "..2026_01", "rules.yaml"), rulesOf(3))
-			xtest.Must(t, os.Symlink("..2026_01", filepath.Join(volume, "..data")))
-			xtest.Must(t, os.Symlink("..data/rules.yaml", filepath.Join(volume, "rules.yaml")))
+			testkit.Must(t, os.Symlink("..2026_01", filepath.Join(volume, "..data")))
+			testkit.Must(t, os.Symlink("..data/rules.yaml", filepath.Join(volume, "rules.yaml")))
 			s := start(t, func(c *Config) { c.Rules = []string{filepath.Join(volume, test.path)} })
 
 			for i, version := range []string{"..2026_02", "..2026_03"} { // the second: the watch moved along
 				at := s.log.size()
 				write(t, filepath.Join(volume, version, "rules.yaml"), rulesOf(4+i))
-				xtest.Must(t, os.Symlink(version, filepath.Join(volume, "..data_tmp")))
-				xtest.Must(t, os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
+				testkit.Must(t, os.Symlink(version, filepath.Join(volume, "..data_tmp")))
+				testkit.Must(t, os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
 				s.log.await(t, at, "rules loaded", "files changed")
 				if got := s.limit("x"); got != 4+i {
 					t.Errorf("limit %d, want %d", got, 4+i)
@@ -103,13 +103,13 @@ func TestReloadFolder(t *testing.T) {
 	at := s.log.size()
 	write(t, filepath.Join(dir, "other.yaml"), strings.Replace(rulesOf(3), "api", "other", 1))
 	at = s.log.await(t, at, "rules loaded", "domains=2")
-	xtest.Must(t, os.Remove(filepath.Join(dir, "other.yaml")))
+	testkit.Must(t, os.Remove(filepath.Join(dir, "other.yaml")))
 	at = s.log.await(t, at, "rules loaded", "domains=1")
 
-	xtest.Must(t, os.Rename(dir, dir+".old"))
+	testkit.Must(t, os.Rename(dir, dir+".old"))
 	at = s.log.await(t, at, "the ones before stay")
 	write(t, filepath.Join(dir+".new", "api.yaml"), rulesOf(4))
-	xtest.Must(t, os.Rename(dir+".new", dir))
+	testkit.Must(t, os.Rename(dir+".new", dir))
 	at = s.log.await(t, at, "rules loaded")
 	write(t, filepath.Join(dir, "api.yaml"), rulesOf(5)) // the new folder is watched
 	s.log.await(t, at, "rules loaded")

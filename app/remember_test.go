@@ -14,8 +14,7 @@ import (
 
 	"stint"
 	"stint/chain/denycache"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
 )
@@ -40,14 +39,14 @@ func recalling(t testing.TB, url, namespace string, clock func() time.Time) *den
 		running.Wait()
 		shared.Close()
 	})
-	redistest.Until(t, "notices arrive", func() bool { return s.Stats().Up })
+	testkit.Until(t, "notices arrive", func() bool { return s.Stats().Up })
 	return s
 }
 
 // Around a real Redis a store that remembers refusals is that Redis.
 func TestRefusalsSuite(t *testing.T) {
-	xtest.Long(t)
-	server := redistest.Start(t)
+	testkit.Long(t)
+	server := testkit.StartRedis(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {
 			shared, err := redis.Open(server.URL(), redis.Options{Namespace: fmt.Sprint("suite", spaces.Add(1))})
@@ -63,7 +62,7 @@ func TestRefusalsSuite(t *testing.T) {
 
 // scripts returns how many scripts the server was asked for. EVAL does not count: it loads a
 // script that EVALSHA did not find, or looks whether a connection is well.
-func scripts(server *redistest.Server) (n int64) {
+func scripts(server *testkit.RedisServer) (n int64) {
 	for line := range strings.Lines(server.Do("INFO", "commandstats")) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":calls=")
 		if name != "cmdstat_evalsha" {
@@ -82,7 +81,7 @@ func scripts(server *redistest.Server) (n int64) {
 // the node, so however slow the machine is its answers are not too old.
 func TestHotDeniedKey(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
 	s := recalling(t, server.URL(), "hot", func() time.Time { return time.Unix(0, now.Load()) })
@@ -126,7 +125,7 @@ func TestHotDeniedKey(t *testing.T) {
 		}
 		<-time.After(last.RetryAfter) // by the server's clock it is over then, and by the node's as follows
 		now.Add(int64(last.RetryAfter))
-		redistest.Until(t, "a beat of that time is back", func() bool { return s.Stats().Up })
+		testkit.Until(t, "a beat of that time is back", func() bool { return s.Stats().Up })
 		passed, asked := storm()
 		if passed == 0 || asked > passed+1 {
 			t.Errorf("after the retry time %d passed and Redis was asked %d times", passed, asked)
@@ -148,11 +147,11 @@ func calls(promised time.Duration, every time.Duration) int64 { return 5 * (int6
 func TestEmptiedByHand(t *testing.T) {
 	t.Parallel()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := recalling(t, server.URL(), "hand", nil)
 	ask := func() bool {
 		call := stint.Call{Takes: []stint.Take{{Key: "hot", Limit: limit, Cost: 3}}}
-		xtest.Must(t, s.Decide(t.Context(), &call))
+		testkit.Must(t, s.Decide(t.Context(), &call))
 		return call.Results[0].Allowed
 	}
 	for _, by := range [][]string{{"DEL", "hand:sliding_log:hot"}, {"FLUSHALL"}} {
@@ -178,7 +177,7 @@ func TestEmptiedByHand(t *testing.T) {
 		asked, free := scripts(server)-before, passed.Load()
 		server.Do(by...)
 		began := time.Now()
-		redistest.Until(t, "the key is free", func() bool { return passed.Load() > 0 })
+		testkit.Until(t, "the key is free", func() bool { return passed.Load() > 0 })
 		took := time.Since(began)
 		cancel()
 		callers.Wait()
@@ -205,7 +204,7 @@ func TestRefusalsForgotten(t *testing.T) {
 	decide := func(t *testing.T, s *denycache.Store, take stint.Take) stint.Decision {
 		t.Helper()
 		call := stint.Call{Takes: []stint.Take{take}}
-		xtest.Must(t, s.Decide(t.Context(), &call))
+		testkit.Must(t, s.Decide(t.Context(), &call))
 		return call.Results[0]
 	}
 	check := func(t *testing.T, url string) {
@@ -214,18 +213,18 @@ func TestRefusalsForgotten(t *testing.T) {
 			if d := decide(t, b, take(stint.Ask, 3)); !d.Allowed {
 				t.Fatalf("%s: %+v", name, d)
 			}
-			redistest.Until(t, "the refusal is remembered", func() bool {
+			testkit.Until(t, "the refusal is remembered", func() bool {
 				before := b.Stats().Answered
 				return !decide(t, b, take(stint.Ask, 1)).Allowed && b.Stats().Answered > before
 			})
 			began := time.Now()
 			decide(t, a, change)
-			redistest.Until(t, "the refusal is forgotten", func() bool { return decide(t, b, take(stint.Ask, 3)).Allowed })
+			testkit.Until(t, "the refusal is forgotten", func() bool { return decide(t, b, take(stint.Ask, 3)).Allowed })
 			t.Logf("%s: after %v", name, time.Since(began))
 			decide(t, a, take(stint.Reset, 0))
 		}
 	}
-	t.Run("one server", func(t *testing.T) { check(t, redistest.Start(t).URL()) })
+	t.Run("one server", func(t *testing.T) { check(t, testkit.StartRedis(t).URL()) })
 	t.Run("cluster", func(t *testing.T) { check(t, steadyCluster(t).URL()) })
 }
 
@@ -233,7 +232,7 @@ func TestRefusalsForgotten(t *testing.T) {
 // rules, or the channel between them is lost; unless they are told not to.
 func TestServicesRemember(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	dir := t.TempDir()
 	on := func(name string, remember bool) *service {
 		file := filepath.Join(dir, name)
@@ -252,7 +251,7 @@ func TestServicesRemember(t *testing.T) {
 	}
 	remembered := func() {
 		t.Helper()
-		redistest.Until(t, "the refusal is remembered", func() bool {
+		testkit.Until(t, "the refusal is remembered", func() bool {
 			before := b.metric("stint_refusals_answered_total")
 			return !ask(b) && b.metric("stint_refusals_answered_total") > before
 		})
@@ -272,13 +271,13 @@ func TestServicesRemember(t *testing.T) {
 	if status, _, body := a.do(http.MethodPost, "admin", "/v1/reset", question); status != http.StatusOK {
 		t.Fatal(status, body)
 	}
-	redistest.Until(t, "the reset is known", func() bool { return ask(b) })
+	testkit.Until(t, "the reset is known", func() bool { return ask(b) })
 	ask(b)
 	remembered()
 
 	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))
-	xtest.Must(t, a.Reload("test"))
-	redistest.Until(t, "the refusal is forgotten", func() bool { return b.metric("stint_refusals_keys") == 0 })
+	testkit.Must(t, a.Reload("test"))
+	testkit.Until(t, "the refusal is forgotten", func() bool { return b.metric("stint_refusals_keys") == 0 })
 	remembered()
 
 	at, lost := b.log.size(), b.metric("stint_refusals_channel_lost_total")

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"stint/internal/certs"
-	"stint/internal/setting"
+	"stint/internal/config"
+	"stint/internal/web"
 	"stint/rule"
 	"stint/server/rls"
 	"stint/server/rls/transport"
@@ -15,7 +15,7 @@ import (
 // RLS are the settings of Envoy's protocol, on the grpc address and at /json.
 type RLS struct {
 	// TLS (grpc-tls-...) are the files of the certificates of grpc, see [Config].HTTPTLS.
-	TLS certs.Files
+	TLS web.CertFiles
 
 	// MaxStreams (grpc-max-streams) is how many calls one connection may have in flight;
 	// 1024 by default. What is above waits in the client.
@@ -79,21 +79,21 @@ func defaultRLS() RLS {
 // settings are those of r.
 func (r *RLS) settings() []Setting {
 	return []Setting{
-		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", setting.Number(&r.MaxStreams, 1, 1<<30)},
-		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", setting.Size(&r.MaxMessage, setting.Bounds{Least: 1 << 10, Most: 1 << 30, What: "a request"})},
-		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", setting.Duration(&r.Keepalive)},
-		{"grpc-keepalive-timeout", "longest `TIME` for its answer", setting.Duration(&r.KeepaliveTimeout)},
-		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", setting.Duration(&r.MaxAge)},
-		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", setting.Duration(&r.MaxAgeGrace)},
-		{"grpc-reflection", "tell grpc clients that ask what the service looks like", setting.Flag(&r.Reflection)},
-		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", setting.List(&r.Headers, checkFields)},
-		{"rls-header-limit", "`NAME` of the first of the fields envoy", setting.Text(&r.HeaderLimit, setting.CheckFieldName)},
-		{"rls-header-remaining", "`NAME` of the second", setting.Text(&r.HeaderRemaining, setting.CheckFieldName)},
-		{"rls-header-reset", "`NAME` of the third", setting.Text(&r.HeaderReset, setting.CheckFieldName)},
-		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", setting.Flag(&r.Metadata)},
-		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", setting.Flag(&r.Shadow)},
-		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", setting.Flag(&r.Quota)},
-		{"rls-grant", "`NUMBER` of requests that a descriptor is granted at once; 0: no quotas", setting.Number(&r.Grant, 0, 1<<30)},
+		{"grpc-max-streams", "most calls in flight on one grpc connection, a `NUMBER`", config.Number(&r.MaxStreams, 1, 1<<30)},
+		{"grpc-max-message", "most bytes of a grpc request, a `SIZE`", config.Size(&r.MaxMessage, config.Bounds{Least: 1 << 10, Most: 1 << 30, What: "a request"})},
+		{"grpc-keepalive", "`TIME` of silence after which a grpc client is asked whether it is there", config.Duration(&r.Keepalive)},
+		{"grpc-keepalive-timeout", "longest `TIME` for its answer", config.Duration(&r.KeepaliveTimeout)},
+		{"grpc-max-age", "`TIME` after which a grpc connection is asked to go away; 0: never", config.Duration(&r.MaxAge)},
+		{"grpc-max-age-grace", "longest `TIME` for its calls then; 0: any", config.Duration(&r.MaxAgeGrace)},
+		{"grpc-reflection", "tell grpc clients that ask what the service looks like", config.Flag(&r.Reflection)},
+		{"rls-headers", "header `FIELDS` that answers in Envoy's protocol bring: none, envoy, ietf, legacy, draft03", config.List(&r.Headers, checkFields)},
+		{"rls-header-limit", "`NAME` of the first of the fields envoy", config.Text(&r.HeaderLimit, config.CheckFieldName)},
+		{"rls-header-remaining", "`NAME` of the second", config.Text(&r.HeaderRemaining, config.CheckFieldName)},
+		{"rls-header-reset", "`NAME` of the third", config.Text(&r.HeaderReset, config.CheckFieldName)},
+		{"rls-metadata", "put the request and the rules that decided into dynamic metadata", config.Flag(&r.Metadata)},
+		{"rls-shadow", "let every request in Envoy's protocol pass, and count what would not", config.Flag(&r.Shadow)},
+		{"rls-quota", "deny a request in Envoy's protocol only if all its limits do", config.Flag(&r.Quota)},
+		{"rls-grant", "`NUMBER` of requests that a descriptor is granted at once; 0: no quotas", config.Number(&r.Grant, 0, 1<<30)},
 	}
 }
 
@@ -104,7 +104,7 @@ const (
 )
 
 func checkFields(name string) error {
-	return setting.OneOf(noFields, envoyFields, rule.IETF.String(), rule.Legacy.String(), rule.Draft03.String())(name)
+	return config.OneOf(noFields, envoyFields, rule.IETF.String(), rule.Legacy.String(), rule.Draft03.String())(name)
 }
 
 // options are what the protocol's handler wants to know. envoy says that limits count as

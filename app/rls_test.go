@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/rlstest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // ratelimit is the protocol's name.
@@ -34,11 +34,11 @@ func startRLS(t *testing.T, rules string, change func(*Config)) *service {
 // The service answers Envoy's protocol as it answers all others: from the same counts.
 func TestRLS(t *testing.T) {
 	s := startRLS(t, rulesOf(3), func(*Config) {})
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	s.ask(t, "user=x")
-	for i, want := range []rlstest.Status{{Limit: 3, Remaining: 1}, {Limit: 3}, {Limit: 3, Over: true}} {
+	for i, want := range []programs.RLSStatus{{Limit: 3, Remaining: 1}, {Limit: 3}, {Limit: 3, Over: true}} {
 		got, err := c.Ask(t.Context(), "api", "user=x")
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		status := got.Statuses[0]
 		if got.Over != want.Over || status.Over != want.Over || status.Limit != want.Limit || status.Remaining != want.Remaining || status.Reset <= 0 {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
@@ -48,7 +48,7 @@ func TestRLS(t *testing.T) {
 		t.Errorf("the metric of the listener shows %v", got)
 	}
 	_, err := c.Ask(t.Context(), "", "user=x")
-	if rlstest.Code(err) != 2 || rlstest.Message(err) != "rate limit domain must not be empty" {
+	if programs.StatusCode(err) != 2 || programs.StatusMessage(err) != "rate limit domain must not be empty" {
 		t.Errorf("an empty domain: %v", err)
 	}
 	for _, name := range []string{"", "ratelimit", ratelimit} {
@@ -62,7 +62,7 @@ func TestRLS(t *testing.T) {
 func TestRLSReflection(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		s := startRLS(t, rulesOf(3), func(c *Config) { c.RLS.Reflection = on })
-		names, file, err := rlstest.Dial(t, s.Addr("grpc"), nil).Services(t.Context(), ratelimit)
+		names, file, err := programs.DialRLS(t, s.Addr("grpc"), nil).Services(t.Context(), ratelimit)
 		if shown := err == nil && slices.Contains(names, ratelimit) && strings.Contains(string(file), "ShouldRateLimit"); shown != on {
 			t.Errorf("reflection %v: %q, error %v", on, names, err)
 		}
@@ -72,8 +72,8 @@ func TestRLSReflection(t *testing.T) {
 // A request that is too large is an error for its caller alone.
 func TestRLSLargeMessage(t *testing.T) {
 	s := startRLS(t, rulesOf(3), func(c *Config) { c.RLS.MaxMessage = 2 << 10 })
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
-	if _, err := c.Ask(t.Context(), "api", "user="+strings.Repeat("x", 4<<10)); rlstest.Code(err) != 8 {
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
+	if _, err := c.Ask(t.Context(), "api", "user="+strings.Repeat("x", 4<<10)); programs.StatusCode(err) != 8 {
 		t.Errorf("error %v, want RESOURCE_EXHAUSTED", err)
 	}
 	if _, err := c.Ask(t.Context(), "api", "user=x"); err != nil {
@@ -86,20 +86,20 @@ func TestRLSLargeMessage(t *testing.T) {
 func TestRLSUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stint.sock")
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	left.SetUnlinkOnClose(false)
-	xtest.Must(t, left.Close())
+	testkit.Must(t, left.Close())
 	s := startRLS(t, rulesOf(3), func(c *Config) { c.GRPC = "unix:" + path })
 	if got := s.Addr("grpc"); got != "unix:"+path {
 		t.Errorf("grpc is at %s", got)
 	}
-	if _, err := rlstest.Dial(t, s.Addr("grpc"), nil).Ask(t.Context(), "api", "user=x"); err != nil {
+	if _, err := programs.DialRLS(t, s.Addr("grpc"), nil).Ask(t.Context(), "api", "user=x"); err != nil {
 		t.Error(err)
 	}
 	config := DefaultConfig()
 	config.HTTP, config.Admin, config.GRPC, config.Output = "", "", "unix:"+path, s.log
 	second, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	want := "grpc: cannot listen on unix:" + path + ": another process answers there"
 	if err := second.Start(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -111,7 +111,7 @@ func TestRLSUnixSocket(t *testing.T) {
 }
 
 // certFiles writes what an authority signs for a name into a folder.
-func certFiles(t *testing.T, dir string, ca *xtest.Authority, name string) {
+func certFiles(t *testing.T, dir string, ca *testkit.Authority, name string) {
 	t.Helper()
 	cert, key := ca.Sign(t, time.Hour, name)
 	write(t, filepath.Join(dir, "ca.pem"), string(ca.PEM()))
@@ -122,7 +122,7 @@ func certFiles(t *testing.T, dir string, ca *xtest.Authority, name string) {
 // Clients are let in with a certificate of the right authority and name; a certificate
 // that is renewed is shown without a restart, and one that is none changes nothing.
 func TestRLSTLS(t *testing.T) {
-	ca, dir := xtest.NewAuthority(t), t.TempDir()
+	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	certFiles(t, dir, ca, "first.test")
 	s := startRLS(t, rulesOf(1000), func(c *Config) {
 		c.RLS.TLS.Cert, c.RLS.TLS.Key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -130,7 +130,7 @@ func TestRLSTLS(t *testing.T) {
 	})
 	ask := func(server string, clients ...tls.Certificate) error {
 		config := &tls.Config{RootCAs: ca.Pool(), ServerName: server, Certificates: clients}
-		_, err := rlstest.Dial(t, s.Addr("grpc"), config).Ask(t.Context(), "api", "user=x")
+		_, err := programs.DialRLS(t, s.Addr("grpc"), config).Ask(t.Context(), "api", "user=x")
 		return err
 	}
 	envoy := ca.Pair(t, "envoy.test")
@@ -140,11 +140,11 @@ func TestRLSTLS(t *testing.T) {
 	for name, err := range map[string]error{
 		"no certificate": ask("first.test"), "another name": ask("first.test", ca.Pair(t, "other.test")),
 		"not encrypted": func() error {
-			_, err := rlstest.Dial(t, s.Addr("grpc"), nil).Ask(t.Context(), "api", "user=x")
+			_, err := programs.DialRLS(t, s.Addr("grpc"), nil).Ask(t.Context(), "api", "user=x")
 			return err
 		}(),
 	} {
-		if rlstest.Code(err) != 14 {
+		if programs.StatusCode(err) != 14 {
 			t.Errorf("%s: error %v, want UNAVAILABLE", name, err)
 		}
 	}
@@ -191,13 +191,13 @@ func TestRLSDrain(t *testing.T) {
 	t.Parallel()
 	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = patience })
 	silent, err := net.Dial("tcp", s.Addr("grpc"))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer silent.Close()
-	idle := rlstest.Dial(t, s.Addr("grpc"), nil)
+	idle := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if healthy, err := idle.Healthy(t.Context(), ""); !healthy || err != nil {
 		t.Fatalf("healthy: %v, error %v", healthy, err)
 	}
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	const calls = 100
 	var group sync.WaitGroup
 	failed := make(chan error, calls)
@@ -215,7 +215,7 @@ func TestRLSDrain(t *testing.T) {
 	for err := range failed {
 		t.Error(err)
 	}
-	if _, err := idle.Healthy(t.Context(), ""); rlstest.Code(err) != 14 {
+	if _, err := idle.Healthy(t.Context(), ""); programs.StatusCode(err) != 14 {
 		t.Errorf("after the end: error %v, want UNAVAILABLE", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestRLSDrain(t *testing.T) {
 // A call in flight beyond the drain timeout is cut, and what it took is given back.
 func TestRLSDrainCuts(t *testing.T) {
 	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = 100 * time.Millisecond })
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if _, err := c.Ask(t.Context(), "api", "slow=x"); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRLSDrainCuts(t *testing.T) {
 	}()
 	s.awaitMetric(`stint_requests_total{verdict="allowed"}`, 2)
 	s.Stop(context.Background())
-	if err := <-failed; rlstest.Code(err) != 14 {
+	if err := <-failed; programs.StatusCode(err) != 14 {
 		t.Errorf("error %v, want UNAVAILABLE", err)
 	}
 	s.log.await(t, 0, "calls in flight were cut", "listener=grpc")

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -49,7 +49,7 @@ func (c *Config) shares() bool { return c.Store != "memory" || c.Gossip.Addr != 
 func (c *Config) readSecret(name, which string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, c.at(which, "cannot read the namespace secret "+name+": "+wording.Cause(err), "check the path and its permissions")
+		return nil, c.at(which, "cannot read the namespace secret "+name+": "+text.Cause(err), "check the path and its permissions")
 	}
 	data = bytes.TrimSpace(data)
 	if len(data) < leastSecret {
@@ -82,7 +82,7 @@ func (a *App) keepSecret() error {
 		}
 	}
 	if err != nil {
-		return c.at("state", "cannot keep the namespace secret in "+name+": "+wording.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
+		return c.at("state", "cannot keep the namespace secret in "+name+": "+text.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
 	}
 	a.log.Info("namespace secret made; counts of api_key and cookie values begin anew, as their keys are hashed under it", "file", name)
 	return nil

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 const listed = "46530d2e35a87ec0170c78c7c6d4ee56c97f6bc218486bca64c92a7cf27aed56" // SHA-256 of "pin 9876"
@@ -57,7 +56,7 @@ func (s *service) remains(t *testing.T, hash string) string {
 // TestNamespaceSecret: nodes with one secret share the counts of API keys, whose hashes
 // nobody finds in the store; others are not let near it.
 func TestNamespaceSecret(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("pin 1234")))
 	plain := start(t, withSecret(t, server.URL(), ""))
 	plain.log.await(t, 0, "level=WARN", "who reads the store can try out", "namespace-secret-file")
@@ -117,7 +116,7 @@ func refused(t *testing.T, change func(*Config)) error {
 // TestNamespaceSecretOfServers: a node that must not start for the secret of one server
 // leaves its own in no other, where it would keep those from starting that are right.
 func TestNamespaceSecretOfServers(t *testing.T) {
-	old, added := redistest.Start(t), redistest.Start(t)
+	old, added := testkit.StartRedis(t), testkit.StartRedis(t)
 	const secret = "a secret of thirty-two characters"
 	start(t, withSecret(t, old.URL(), secret)).Stop(t.Context())
 	both := old.URL() + "," + added.Addr
@@ -155,7 +154,7 @@ func TestOwnSecret(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v: want a file for its owner alone", info, err)
 	}
-	xtest.Must(t, os.WriteFile(name+".secret", []byte("short"), 0o600))
+	testkit.Must(t, os.WriteFile(name+".secret", []byte("short"), 0o600))
 	config := DefaultConfig()
 	change(&config)
 	config.State, config.Output = name, new(sink)

@@ -9,17 +9,16 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/storetest"
 )
 
 // threeServers starts three Redis servers and returns them, and the URL of all.
-func threeServers(t *testing.T) (servers [3]*redistest.Server, url string) {
+func threeServers(t *testing.T) (servers [3]*testkit.RedisServer, url string) {
 	t.Helper()
 	var hosts []string
 	for i := range servers {
-		servers[i] = redistest.Start(t)
+		servers[i] = testkit.StartRedis(t)
 		hosts = append(hosts, servers[i].Addr)
 	}
 	return servers, "redis://" + strings.Join(hosts, ",")
@@ -27,7 +26,7 @@ func threeServers(t *testing.T) (servers [3]*redistest.Server, url string) {
 
 // TestServersSuite: three servers are one store.
 func TestServersSuite(t *testing.T) {
-	xtest.Long(t)
+	testkit.Long(t)
 	_, url := threeServers(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {
@@ -131,7 +130,7 @@ descriptors:
 	}
 	servers[0].Restart()
 	a.log.await(t, at, "the store is back", servers[0].Addr)
-	redistest.Until(t, "the server decides", func() bool {
+	testkit.Until(t, "the server decides", func() bool {
 		return strings.Contains(a.ask(t, away["user"][0]), `"degraded":false`)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"stint/internal/setting"
+	"stint/internal/config"
 	"stint/server/httpapi"
 )
 
@@ -22,7 +22,7 @@ type Setting struct {
 	// backquotes.
 	Usage string
 
-	value setting.Value
+	value config.Value
 }
 
 // Env returns the name of the environment variable: STINT_DRAIN_DELAY for drain-delay.
@@ -50,7 +50,7 @@ func (s *Setting) Set(text string) error { return s.value.Set(text) }
 // Try sets the value as Set does; its error is a [*ConfigError] that names where.
 func (s *Setting) Try(text, where string) error {
 	if err := s.Set(text); err != nil {
-		return &ConfigError{Where: where, Problem: err.Error(), Hint: setting.HintOf(err)}
+		return &ConfigError{Where: where, Problem: err.Error(), Hint: config.HintOf(err)}
 	}
 	return nil
 }
@@ -59,66 +59,66 @@ func (s *Setting) Try(text, where string) error {
 func (s *Setting) Check() error { return s.value.Check() }
 
 // Groups returns the names of the settings that help shows, in groups.
-func (c *Config) Groups() []setting.Group {
+func (c *Config) Groups() []config.Group {
 	var names []string
 	for _, s := range c.Settings() {
 		if !s.Hidden() {
 			names = append(names, s.Name)
 		}
 	}
-	return setting.Grouped(names)
+	return config.Grouped(names)
 }
 
 // Settings returns all settings of c, in the order in which help shows them. They
 // read and write c.
 func (c *Config) Settings() []Setting {
 	return slices.Concat([]Setting{
-		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", setting.Paths(&c.Rules)},
-		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", setting.Text(&c.RulesFiles, setting.OneOf(filesYAML, filesVisible, filesAll))},
-		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", setting.Paths(&c.Catalog)},
-		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", setting.Path(&c.CatalogDB)},
-		{"catalog-domain", "`DOMAIN` of rules per API that name none", setting.Text(&c.CatalogDomain, nil)},
+		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", config.Paths(&c.Rules)},
+		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", config.Text(&c.RulesFiles, config.OneOf(filesYAML, filesVisible, filesAll))},
+		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", config.Paths(&c.Catalog)},
+		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", config.Path(&c.CatalogDB)},
+		{"catalog-domain", "`DOMAIN` of rules per API that name none", config.Text(&c.CatalogDomain, nil)},
 		{
 			"catalog-fold", "`WORD` for spellings of a path that rules per API take for one: case, trailing_slash, ...; may be repeated",
-			setting.List(&c.CatalogFold, checkFold),
+			config.List(&c.CatalogFold, checkFold),
 		},
-		{"rules-merge", "let several files hold descriptors of one domain", setting.Flag(&c.RulesMerge)},
-		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", setting.Text(&c.Unmatched, setting.OneOf(unmatchedAllow, unmatchedDeny))},
-		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", setting.Text(&c.Store, checkStore)},
-		{"memory", "most memory for the keys of the store in memory, a `SIZE`", setting.Size(&c.Memory, setting.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
-		{"store-timeout", "longest `TIME` for a decision of a store on the network", setting.Duration(&c.StoreTimeout)},
-		{"sync-interval", "`TIME` between two exchanges about limits that nodes decide by themselves", setting.Duration(&c.SyncInterval)},
-		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", setting.Flag(&c.RememberRefusals)},
-		{"remember-refusals-for", "longest `TIME` that such an answer is used", setting.Duration(&c.RememberRefusalsFor)},
-		{"state", "`FILE` that keeps the counts of the store in memory over a restart", setting.Path(&c.State)},
-		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", setting.Duration(&c.StateInterval)},
-		{"namespace", "`NAME` that sets keys apart in a shared store", setting.Text(&c.Namespace, checkNamespace)},
-		{"namespace-secret-file", "`FILE` with the secret under which keys hold api_key and cookie values, the same on all nodes", setting.Path(&c.NamespaceSecretFile)},
-		{"http", "`ADDR` for HTTP traffic, or unix:PATH", setting.Socket(&c.HTTP)},
-		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", setting.Socket(&c.GRPC)},
-		{"resp", "`ADDR` for the Redis protocol", setting.Address(&c.RESP)},
-		{"admin", "`ADDR` for metrics, health and inspection, or unix:PATH", setting.Socket(&c.Admin)},
-		{"socket-mode", "`MODE` of the files of Unix sockets: who may write to one may connect", setting.Mode(&c.SocketMode)},
-		{"max-connections", "most connections of http and grpc together, a `NUMBER`; 0: any", setting.Number(&c.MaxConnections, 0, 1<<30)},
-		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", setting.Secret(&c.AdminToken)},
-		{"admin-token-file", "`FILE` that holds the token", setting.Path(&c.AdminTokenFile)},
-		{"admin-host", "`NAME` of a host that admin answers without a token, beside localhost; may be repeated", setting.List(&c.AdminHosts, checkHost)},
+		{"rules-merge", "let several files hold descriptors of one domain", config.Flag(&c.RulesMerge)},
+		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, unmatchedDeny))},
+		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", config.Text(&c.Store, checkStore)},
+		{"memory", "most memory for the keys of the store in memory, a `SIZE`", config.Size(&c.Memory, config.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
+		{"store-timeout", "longest `TIME` for a decision of a store on the network", config.Duration(&c.StoreTimeout)},
+		{"sync-interval", "`TIME` between two exchanges about limits that nodes decide by themselves", config.Duration(&c.SyncInterval)},
+		{"remember-refusals", "answer takes that Redis refused from memory until their retry time", config.Flag(&c.RememberRefusals)},
+		{"remember-refusals-for", "longest `TIME` that such an answer is used", config.Duration(&c.RememberRefusalsFor)},
+		{"state", "`FILE` that keeps the counts of the store in memory over a restart", config.Path(&c.State)},
+		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", config.Duration(&c.StateInterval)},
+		{"namespace", "`NAME` that sets keys apart in a shared store", config.Text(&c.Namespace, checkNamespace)},
+		{"namespace-secret-file", "`FILE` with the secret under which keys hold api_key and cookie values, the same on all nodes", config.Path(&c.NamespaceSecretFile)},
+		{"http", "`ADDR` for HTTP traffic, or unix:PATH", config.Socket(&c.HTTP)},
+		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", config.Socket(&c.GRPC)},
+		{"resp", "`ADDR` for the Redis protocol", config.Address(&c.RESP)},
+		{"admin", "`ADDR` for metrics, health and inspection, or unix:PATH", config.Socket(&c.Admin)},
+		{"socket-mode", "`MODE` of the files of Unix sockets: who may write to one may connect", config.Mode(&c.SocketMode)},
+		{"max-connections", "most connections of http and grpc together, a `NUMBER`; 0: any", config.Number(&c.MaxConnections, 0, 1<<30)},
+		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", config.Secret(&c.AdminToken)},
+		{"admin-token-file", "`FILE` that holds the token", config.Path(&c.AdminTokenFile)},
+		{"admin-host", "`NAME` of a host that admin answers without a token, beside localhost; may be repeated", config.List(&c.AdminHosts, checkHost)},
 		{
 			"trusted-proxies", "`ADDR|PREFIX` whose forwarded headers are believed; may be repeated",
-			setting.List(&c.TrustedProxies, checkPrefix),
+			config.List(&c.TrustedProxies, checkPrefix),
 		},
-		{"auth-domain", "`DOMAIN` of the http rules that answer GET /v1/auth", setting.Text(&c.AuthDomain, nil)},
-		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", setting.Refusal(&c.AuthDeny, httpapi.LeastDeny, httpapi.MostDeny)},
-		{"auth-wait", "longest `TIME` that /v1/auth holds an answer back", setting.Duration(&c.AuthWait)},
-		{"degraded-header", "`NAME` of a header that says true where on_store_failure answered /v1/auth or /demo", setting.Text(&c.DegradedHeader, setting.CheckFieldName)},
-		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", setting.Text(&c.Demo, nil)},
-		{"pprof", "serve /debug/pprof on the admin address", setting.Flag(&c.Pprof)},
-		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM; auto: 1s on HTTP connections that are open", setting.DurationOrAuto(&c.DrainDelay, AutoDrainDelay)},
-		{"drain-timeout", "longest `TIME` for calls in flight to finish", setting.Duration(&c.DrainTimeout)},
-		{"log-format", "`FORMAT` of the log: text or json", setting.Text(&c.LogFormat, setting.OneOf("text", "json"))},
-		{"log-level", "least `LEVEL` to log: debug, info, warn or error", setting.Text(&c.LogLevel, setting.OneOf("debug", "info", "warn", "error"))},
+		{"auth-domain", "`DOMAIN` of the http rules that answer GET /v1/auth", config.Text(&c.AuthDomain, nil)},
+		{"auth-deny", "`STATUS` of refusals by /v1/auth, such as 403 for nginx", config.Refusal(&c.AuthDeny, httpapi.LeastDeny, httpapi.MostDeny)},
+		{"auth-wait", "longest `TIME` that /v1/auth holds an answer back", config.Duration(&c.AuthWait)},
+		{"degraded-header", "`NAME` of a header that says true where on_store_failure answered /v1/auth or /demo", config.Text(&c.DegradedHeader, config.CheckFieldName)},
+		{"demo", "serve GET /demo, limited by the http rules of this `DOMAIN`", config.Text(&c.Demo, nil)},
+		{"pprof", "serve /debug/pprof on the admin address", config.Flag(&c.Pprof)},
+		{"drain-delay", "`TIME` to go on accepting calls after SIGTERM; auto: 1s on HTTP connections that are open", config.DurationOrAuto(&c.DrainDelay, AutoDrainDelay)},
+		{"drain-timeout", "longest `TIME` for calls in flight to finish", config.Duration(&c.DrainTimeout)},
+		{"log-format", "`FORMAT` of the log: text or json", config.Text(&c.LogFormat, config.OneOf("text", "json"))},
+		{"log-level", "least `LEVEL` to log: debug, info, warn or error", config.Text(&c.LogLevel, config.OneOf("debug", "info", "warn", "error"))},
 	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
-		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", setting.Flag(&c.EnvoyEnv)},
+		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", config.Flag(&c.EnvoyEnv)},
 	})
 }
 
@@ -128,7 +128,7 @@ func checkHost(s string) error {
 		return nil
 	}
 	if s == "" || strings.ContainsAny(s, ":/ \t*@?#[]") {
-		return setting.Fault(fmt.Sprintf("%q is no name of a host", s), "write it without scheme and port, such as stint.internal")
+		return config.Fault(fmt.Sprintf("%q is no name of a host", s), "write it without scheme and port, such as stint.internal")
 	}
 	return nil
 }
@@ -143,14 +143,14 @@ func firstPart(s string) string {
 }
 
 func checkPrefix(s string) error {
-	_, err := setting.Prefix(s)
+	_, err := config.Prefix(s)
 	return err
 }
 
 // relativeTo makes the paths of a setting relative to a folder instead of the
 // working one.
 func (s *Setting) relativeTo(dir, given string) string {
-	prefix, path := setting.PathIn(s.value, given)
+	prefix, path := config.PathIn(s.value, given)
 	if path == "" || filepath.IsAbs(path) {
 		return given
 	}

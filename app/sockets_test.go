@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // All listeners take sockets: each file has the mode of the setting, its clients are answered, and
 // it is gone after the end.
 func TestSockets(t *testing.T) {
 	dir, err := os.MkdirTemp("", "app") // short, for sockets
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing else needs it
 	file := func(listener string) string { return filepath.Join(dir, listener+".sock") }
 	rules := filepath.Join(dir, "rules.yaml")
@@ -26,7 +26,7 @@ func TestSockets(t *testing.T) {
 	})
 	for listener, path := range map[string]string{"http": "/healthcheck", "admin": "/readyz", "grpc": ""} {
 		info, err := os.Stat(file(listener))
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if mode := info.Mode().Perm(); mode != 0o660 {
 			t.Errorf("%s: mode %v", listener, mode)
 		}
@@ -38,8 +38,8 @@ func TestSockets(t *testing.T) {
 		}
 		c := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: patience}
 		resp, err := c.Get("http://localhost" + path)
-		xtest.Must(t, err)
-		xtest.Must(t, resp.Body.Close())
+		testkit.Must(t, err)
+		testkit.Must(t, resp.Body.Close())
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", listener, resp.Status)
 		}

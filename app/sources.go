@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/setting"
+	"stint/internal/config"
 	"stint/internal/strictyaml"
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // A Given is a value that somebody gave to a setting.
@@ -34,7 +34,7 @@ func Configure(flags []Given, environ []string) (Config, error) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return c, &ConfigError{
-				Where: name, Problem: "cannot read the config file: " + wording.Cause(err),
+				Where: name, Problem: "cannot read the config file: " + text.Cause(err),
 				Hint: "check the path that --config or STINT_CONFIG gives", Err: err,
 			}
 		}
@@ -79,12 +79,12 @@ func (c *Config) apply(source []Given) error {
 			continue
 		}
 		if !fresh[g.Name] {
-			setting.Empty(s.value)
+			config.Empty(s.value)
 		}
 		fresh[g.Name] = true
 		c.where[g.Name] = g.Where
 		if err := s.Set(g.Value); err != nil {
-			errs = append(errs, c.at(g.Name, err.Error(), setting.HintOf(err)))
+			errs = append(errs, c.at(g.Name, err.Error(), config.HintOf(err)))
 		}
 	}
 	return errors.Join(errs...)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"stint/internal/filelock"
-	"stint/internal/wording"
+	"stint/internal/system"
+	"stint/internal/text"
 	"stint/store/memory"
 )
 
@@ -37,11 +37,11 @@ func (a *App) newStore() (*memory.Store, error) {
 		a.log.Info("no counts to load, they begin anew", "file", c.State)
 		return memory.New(options), nil
 	case !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrNewer):
-		return nil, c.at("state", "cannot read "+c.State+": "+wording.Cause(err), "name a file that this user may read, or one that is not there yet")
+		return nil, c.at("state", "cannot read "+c.State+": "+text.Cause(err), "name a file that this user may read, or one that is not there yet")
 	}
 	aside, failed := memory.SetAside(a.state)
 	if failed != nil {
-		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+wording.Cause(failed), "move the file away, or name another one")
+		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+text.Cause(failed), "move the file away, or name another one")
 	}
 	a.log.Error("counts cannot be used, they begin anew", "file", c.State, "problem", err, "aside", aside, "hint", stateHint(err))
 	return memory.New(options), nil
@@ -53,20 +53,20 @@ func (a *App) newStore() (*memory.Store, error) {
 func (a *App) takeState() error {
 	c := &a.config
 	var err error
-	if a.state, err = filelock.Target(c.State); err != nil {
+	if a.state, err = system.LinkTarget(c.State); err != nil {
 		return c.noFolder(filepath.Dir(c.State), err)
 	}
 	if err = c.tryFolder(a.state); err != nil {
 		return err
 	}
-	a.stores.lock, err = filelock.Take(a.state)
+	a.stores.lock, err = system.TakeLock(a.state)
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, system.ErrHeld):
 		return c.at("state", c.State+" is in use: "+err.Error(), "end that process first, or give each process a file of its own")
 	case errors.Is(err, errors.ErrUnsupported):
 		a.log.Warn("cannot lock the state file", "file", c.State, "error", err, "hint", "see to it that no other process uses the file")
 	case err != nil:
-		return c.at("state", "cannot lock "+c.State+": "+wording.Cause(err), "see that this user may write to "+a.state+".lock, and that its file system has locks")
+		return c.at("state", "cannot lock "+c.State+": "+text.Cause(err), "see that this user may write to "+a.state+".lock, and that its file system has locks")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (c *Config) tryFolder(file string) error {
 }
 
 func (c *Config) noFolder(folder string, err error) error {
-	return c.at("state", "cannot write in the folder "+folder+": "+wording.Cause(err), "make the folder, and let this user write in it")
+	return c.at("state", "cannot write in the folder "+folder+": "+text.Cause(err), "make the folder, and let this user write in it")
 }
 
 // save writes the state file. What goes wrong is logged and counted, and the file stays

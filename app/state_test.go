@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // takeAll uses up the three requests of user x; allowed says whether they were there.
@@ -57,7 +57,7 @@ func TestStateOnATimer(t *testing.T) {
 	// A folder in the way of the next save is put there and taken away in one step
 	// each; for a moment the file of a save may stand in its place.
 	block := name + ".block"
-	xtest.Must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
+	testkit.Must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
 	for deadline := time.Now().Add(patience); os.Rename(block, name+".tmp") != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("no moment without a save")
@@ -68,16 +68,16 @@ func TestStateOnATimer(t *testing.T) {
 		t.Error("metrics do not show that a save failed")
 	}
 	saved, err := os.ReadFile(name) // the file itself is in use
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	other := start(t, func(c *Config) {
 		change(c)
 		c.State, c.StateInterval = filepath.Join(t.TempDir(), "copy"), 0
-		xtest.Must(t, os.WriteFile(c.State, saved, 0o600))
+		testkit.Must(t, os.WriteFile(c.State, saved, 0o600))
 	})
 	if other.takeAll() {
 		t.Error("the file does not hold what was saved")
 	}
-	xtest.Must(t, os.Rename(name+".tmp", block))
+	testkit.Must(t, os.Rename(name+".tmp", block))
 	s.log.await(t, skip, "counts saved")
 	if s.metric("stint_state_last_failed") != 0 || s.metric(`stint_state_saves_total{result="success"}`) < 2 {
 		t.Error("metrics do not show that counts are saved again")
@@ -94,10 +94,10 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	change(&config)
 	config.Output = new(sink)
 	a, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	a.Stop(context.Background())
 	files, err := os.ReadDir(filepath.Dir(name))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if len(files) != 1 {
 		t.Errorf("files %v, want the rules alone", files)
 	}
@@ -106,7 +106,7 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 // A damaged file is set aside and the service starts with fresh counts.
 func TestStateDamaged(t *testing.T) {
 	name, change := keeping(t)
-	xtest.Must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
 	s := start(t, change)
 	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "aside="+name+".damaged-1", "hint=")
 	if !s.takeAll() {
@@ -119,7 +119,7 @@ func TestStateDamaged(t *testing.T) {
 func TestStateOfTwo(t *testing.T) {
 	name, change := keeping(t)
 	link := filepath.Join(t.TempDir(), "link")
-	xtest.Must(t, os.Symlink(name, link))
+	testkit.Must(t, os.Symlink(name, link))
 	s := start(t, func(c *Config) { change(c); c.State = link })
 	s.takeAll()
 	for _, path := range []string{name, link} {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/clock"
-	"stint/internal/setting"
+	"stint/internal/config"
 	"stint/internal/statsd"
+	"stint/internal/system"
 	"stint/limiter"
 	"stint/server/httpapi"
 	"stint/telemetry/envoystats"
@@ -59,13 +59,13 @@ func defaultStats() Stats {
 // settings are those of s.
 func (s *Stats) settings() []Setting {
 	return []Setting{
-		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", setting.Address(&s.Metrics)},
-		{"metrics-path", "`PATH` of the metrics there", setting.Text(&s.MetricsPath, checkPath)},
-		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", setting.Flag(&s.Envoy)},
-		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", setting.Fraction(&s.NearLimitRatio)},
-		{"statsd", "`URL` to send those to: udp://, tcp:// or dogstatsd://HOST:PORT", setting.Text(&s.StatsD, checkStatsD)},
-		{"statsd-interval", "`TIME` between two sendings", setting.Duration(&s.StatsDInterval)},
-		{"statsd-tags", "`NAME:VALUE` on everything that is sent; may be repeated", setting.List(&s.StatsDTags, checkTag)},
+		{"metrics", "`ADDR` for metrics alone, without a token; empty: not opened", config.Address(&s.Metrics)},
+		{"metrics-path", "`PATH` of the metrics there", config.Text(&s.MetricsPath, checkPath)},
+		{"envoy-stats", "count under the names of envoyproxy/ratelimit too", config.Flag(&s.Envoy)},
+		{"near-limit-ratio", "`PART` of a limit above which those count requests as near it", config.Fraction(&s.NearLimitRatio)},
+		{"statsd", "`URL` to send those to: udp://, tcp:// or dogstatsd://HOST:PORT", config.Text(&s.StatsD, checkStatsD)},
+		{"statsd-interval", "`TIME` between two sendings", config.Duration(&s.StatsDInterval)},
+		{"statsd-tags", "`NAME:VALUE` on everything that is sent; may be repeated", config.List(&s.StatsDTags, checkTag)},
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *Stats) check(c *Config) error {
 
 func checkPath(s string) error {
 	if !strings.HasPrefix(s, "/") || strings.ContainsAny(s, "?#{} ") {
-		return setting.Fault(fmt.Sprintf("%q is no path", s), "write one such as /metrics")
+		return config.Fault(fmt.Sprintf("%q is no path", s), "write one such as /metrics")
 	}
 	return nil
 }
@@ -91,17 +91,17 @@ func checkStatsD(s string) error {
 	const hint = "write udp://HOST:PORT, tcp://HOST:PORT or dogstatsd://HOST:PORT, or nothing to send nothing"
 	u, err := url.Parse(s)
 	if err != nil || !slices.Contains(statsd.Schemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return setting.Fault(fmt.Sprintf("%q is no address of StatsD", s), hint)
+		return config.Fault(fmt.Sprintf("%q is no address of StatsD", s), hint)
 	}
-	if err := setting.CheckAddress(u.Host); err != nil {
-		return setting.Fault(err.Error(), hint)
+	if err := config.CheckAddress(u.Host); err != nil {
+		return config.Fault(err.Error(), hint)
 	}
 	return nil
 }
 
 func checkTag(s string) error {
 	if name, value, found := strings.Cut(s, ":"); !found || name == "" || value == "" || strings.ContainsAny(s, "|\n# ") {
-		return setting.Fault(fmt.Sprintf("%q is no tag", s), "write NAME:VALUE, such as cluster:a")
+		return config.Fault(fmt.Sprintf("%q is no tag", s), "write NAME:VALUE, such as cluster:a")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (a *App) sendStats(ctx context.Context) {
 	}
 	sender := statsd.New(s.StatsD, s.StatsDTags, a.log)
 	a.group.Go(func() {
-		clock.Every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
+		system.Every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
 		sender.Send(context.WithoutCancel(ctx), a.envoy.Counters)
 		sender.Close()
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // A service ends soon also while its store is frozen, or gone, and says what the store was
@@ -16,14 +16,14 @@ func TestStopWithoutStore(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		away func(*redistest.Server)
+		away func(*testkit.RedisServer)
 	}{
-		{"frozen", (*redistest.Server).Freeze},
-		{"gone", (*redistest.Server).Stop},
+		{"frozen", (*testkit.RedisServer).Freeze},
+		{"gone", (*testkit.RedisServer).Stop},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			server, file := redistest.Start(t), filepath.Join(t.TempDir(), "rules.yaml")
+			server, file := testkit.StartRedis(t), filepath.Join(t.TempDir(), "rules.yaml")
 			rules := busyBucket(", coordination: eventual")
 			rules += "  - key: lent\n" + strings.SplitAfterN(dividedBucket("10%"), "\n", 4)[3]
 			write(t, file, rules)

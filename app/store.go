@@ -11,8 +11,8 @@ import (
 	"stint/chain/servers"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
-	"stint/internal/filelock"
-	"stint/internal/setting"
+	"stint/internal/config"
+	"stint/internal/system"
 	"stint/store/memory"
 	"stint/store/redis"
 	"stint/store/redis/redisurl"
@@ -27,7 +27,7 @@ type stores struct {
 	placed  *servers.Store // on several servers; nil where there is one
 	gossip  *gossip.Store
 	members *members.Members // it tells; nil: nobody
-	lock    *filelock.Lock   // of the state file; nil: there is none
+	lock    *system.FileLock // of the state file; nil: there is none
 }
 
 // openStore opens the store that the configuration asks for.
@@ -188,17 +188,17 @@ func checkStore(s string) error {
 	case redisurl.IsURL(s):
 		_, err := redisurl.Servers(s)
 		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-			return setting.Fault(problem.Problem, problem.Hint)
+			return config.Fault(problem.Problem, problem.Hint)
 		}
 		return err
 	}
 	// It is not repeated as a whole: it may hold a password.
-	return setting.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
+	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
 }
 
 func checkNamespace(s string) error {
 	if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckNamespace(s)); ok {
-		return setting.Fault(problem.Problem, problem.Hint)
+		return config.Fault(problem.Problem, problem.Hint)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // patient is a deadline that a busy machine keeps too.
@@ -18,7 +18,7 @@ const patient = 5 * time.Second
 
 // Services on one Redis count as one where their namespace is the same.
 func TestServicesShareRedis(t *testing.T) {
-	server := redistest.Start(t, "--requirepass", "hunter2")
+	server := testkit.StartRedis(t, "--requirepass", "hunter2")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(5))
 	url := "redis://:hunter2@" + server.Addr + "/1"
@@ -63,7 +63,7 @@ func TestServicesShareRedis(t *testing.T) {
 // it is there; so it does when that is gone and back.
 func TestRedisComesAndGoes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	server.Stop()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(5))
@@ -73,13 +73,13 @@ func TestRedisComesAndGoes(t *testing.T) {
 		// A connection that was lost in between is found out by who uses it first, so that both
 		// lines may come once more while Redis is there.
 		at = s.log.await(t, at, "the store cannot be used", server.Addr, "check that the server runs")
-		redistest.Until(t, "/readyz says why", func() bool {
+		testkit.Until(t, "/readyz says why", func() bool {
 			_, _, ready := s.get("admin", "/readyz")
 			return strings.Contains(ready, "refused") || strings.Contains(ready, "connection lost")
 		})
 		server.Restart()
 		at = s.log.await(t, at, "the store is back")
-		redistest.Until(t, "Redis decides, and /readyz says so", func() bool {
+		testkit.Until(t, "Redis decides, and /readyz says so", func() bool {
 			_, _, ready := s.get("admin", "/readyz")
 			return s.limit("x") == 5 && strings.Contains(ready, `"error":""`)
 		})
@@ -92,7 +92,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 // that fails some calls is told of as such.
 func TestRedisThatCannotWrite(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	server.Do("REPLICAOF", "127.0.0.1", "1")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
@@ -115,13 +115,13 @@ func TestRedisThatCannotWrite(t *testing.T) {
 			t.Errorf("%s: %s", fault.problem, body)
 		}
 		at = s.log.await(t, at, fault.told, fault.problem, "hint=\"")
-		redistest.Until(t, "/readyz says so", func() bool {
+		testkit.Until(t, "/readyz says so", func() bool {
 			s.check("login")
 			_, _, ready := s.get("admin", "/readyz")
 			return strings.Contains(ready, fault.problem)
 		})
 		server.Do(fault.repair...)
-		redistest.Until(t, "it is not said any more", func() bool {
+		testkit.Until(t, "it is not said any more", func() bool {
 			_, _, ready := s.get("admin", "/readyz")
 			return strings.Contains(ready, `"error":""`) && strings.Contains(s.check("free"), `"degraded":false`)
 		})
@@ -148,7 +148,7 @@ func (i *interrupted) Write(line []byte) (int, error) {
 // call fails after it.
 func TestRedisFailsWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	server.Do("REPLICAOF", "127.0.0.1", "1")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
@@ -170,7 +170,7 @@ func TestRedisFailsWhenItIsBack(t *testing.T) {
 
 // A Redis that forgets keys when it is full is warned of.
 func TestRedisThatForgets(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	server := testkit.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	s := start(t, func(c *Config) { c.Store = server.URL() })
 	s.log.await(t, 0, "level=WARN", "the store may forget limits", "allkeys-lru", "noeviction")
 }

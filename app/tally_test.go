@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
-	"stint/internal/rlstest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // The record of what envoyproxy/ratelimit answered, see testdata/envoy/README.md.
@@ -30,7 +29,7 @@ var record = flag.String("tally.record", "", "write the record of the server at 
 // question is one request of the record.
 type question struct {
 	hits        uint32
-	descriptors []string // see rlstest.Client.AskFor
+	descriptors []string // see programs.RLSClient.AskFor
 }
 
 // String returns the question as the record has it.
@@ -40,7 +39,7 @@ func (q question) String() string {
 
 // ask puts a question, and returns the answer as the record has it: the code of all, and
 // of each descriptor its code, what remains, and the limit.
-func (q question) ask(ctx context.Context, c *rlstest.Client) (string, error) {
+func (q question) ask(ctx context.Context, c *programs.RLSClient) (string, error) {
 	before := time.Now()
 	a, err := c.AskFor(ctx, "record", q.hits, q.descriptors...)
 	if err != nil {
@@ -67,7 +66,7 @@ var lengths = map[string]int64{"DAY": 86400, "WEEK": 7 * 86400, "MONTH": 30 * 86
 
 // resets says where a status that was answered between two times does not tell the end of
 // its window.
-func resets(s *rlstest.Status, from, to time.Time) error {
+func resets(s *programs.RLSStatus, from, to time.Time) error {
 	unit := lengths[s.Unit]
 	if unit == 0 {
 		return fmt.Errorf("a limit per %s", s.Unit)
@@ -159,32 +158,32 @@ func describe(r *rand.Rand, era int) (descriptor string, most int) {
 func writeRecord(t *testing.T, address string) {
 	var text bytes.Buffer
 	w, err := gzip.NewWriterLevel(&text, gzip.BestCompression)
-	xtest.Must(t, err)
-	c := rlstest.Dial(t, address, nil)
+	testkit.Must(t, err)
+	c := programs.DialRLS(t, address, nil)
 	for _, q := range questions(10_000) {
 		answer, err := q.ask(t.Context(), c)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		fmt.Fprintf(w, "%s\t%s\n", q, answer)
 	}
-	xtest.Must(t, w.Close())
-	xtest.Must(t, os.WriteFile(recordFile, text.Bytes(), 0o644))
+	testkit.Must(t, w.Close())
+	testkit.Must(t, os.WriteFile(recordFile, text.Bytes(), 0o644))
 }
 
 // readRecord returns the first n lines of the record: the questions and the answers.
 func readRecord(t *testing.T, n int) (asked []question, answers []string) {
 	t.Helper()
 	file, err := os.Open(recordFile)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer file.Close()
 	unzipped, err := gzip.NewReader(file)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	lines := bufio.NewScanner(unzipped)
 	for len(asked) < n && lines.Scan() {
 		line, answer, _ := strings.Cut(lines.Text(), "\t")
 		words := strings.Fields(line)
 		q := question{descriptors: words[1:]}
 		_, err := fmt.Sscan(words[0], &q.hits)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		asked, answers = append(asked, q), append(answers, answer)
 	}
 	if lines.Err() != nil || len(asked) < n {
@@ -206,7 +205,7 @@ func TestTally(t *testing.T) {
 	}
 	for name, store := range map[string]func(testing.TB) string{
 		"memory": func(testing.TB) string { return "memory" },
-		"redis":  func(t testing.TB) string { return redistest.Start(t).URL() },
+		"redis":  func(t testing.TB) string { return testkit.StartRedis(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,10 +228,10 @@ func TestTally(t *testing.T) {
 // replayRecord asks the questions of the record and returns what is answered otherwise.
 func replayRecord(t *testing.T, s *service, n int) (wrong []string) {
 	asked, answers := readRecord(t, n)
-	c := rlstest.Dial(t, s.Addr("grpc"), nil)
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	for i, q := range asked {
 		got, err := q.ask(t.Context(), c)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if got != answers[i] {
 			wrong = append(wrong, fmt.Sprintf("line %d: %s\n  there %s\n  here  %s", i+1, q, answers[i], got))
 		}
@@ -247,12 +246,12 @@ func startEnvoy(t *testing.T, rules, store string, flags ...Given) *service {
 		{"envoy-env", "true", "--envoy-env"}, {"rules", rules, "--rules"}, {"store", store, "--store"}, {"store-timeout", "1m", "--store-timeout"},
 	}, flags...)
 	config, err := Configure(given, []string{"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "USE_STATSD=false"})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	config.Output, config.RESP = io.Discard, ""
 	a, err := New(config)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	s := &service{App: a, t: t}
-	xtest.Must(t, s.Start(t.Context()))
+	testkit.Must(t, s.Start(t.Context()))
 	t.Cleanup(func() { s.Stop(context.Background()) })
 	return s
 }

@@ -6,18 +6,17 @@ import (
 	"errors"
 	"time"
 
-	"stint/internal/certs"
-	"stint/internal/filewatch"
-	"stint/internal/setting"
+	"stint/internal/config"
+	"stint/internal/web"
 )
 
 // tlsSettings are those of the files of a listener.
-func tlsSettings(listener string, f *certs.Files) []Setting {
+func tlsSettings(listener string, f *web.CertFiles) []Setting {
 	return []Setting{
-		{listener + "-tls-cert", "`FILE` of the certificate of " + listener + ", read again when it changes", setting.Path(&f.Cert)},
-		{listener + "-tls-key", "`FILE` of its private key", setting.Path(&f.Key)},
-		{listener + "-tls-client-ca", "`FILE` of the certificates that may sign those of " + listener + " clients", setting.Path(&f.ClientCA)},
-		{listener + "-tls-client-name", "DNS `NAME` that the certificate of a client of " + listener + " must be for", setting.Text(&f.ClientName, nil)},
+		{listener + "-tls-cert", "`FILE` of the certificate of " + listener + ", read again when it changes", config.Path(&f.Cert)},
+		{listener + "-tls-key", "`FILE` of its private key", config.Path(&f.Key)},
+		{listener + "-tls-client-ca", "`FILE` of the certificates that may sign those of " + listener + " clients", config.Path(&f.ClientCA)},
+		{listener + "-tls-client-name", "DNS `NAME` that the certificate of a client of " + listener + " must be for", config.Text(&f.ClientName, nil)},
 	}
 }
 
@@ -31,7 +30,7 @@ func (c *Config) encrypted() []encrypted {
 // encrypted is a listener that can be encrypted.
 type encrypted struct {
 	listener, address string
-	files             *certs.Files
+	files             *web.CertFiles
 	protocol          string
 }
 
@@ -51,13 +50,13 @@ func (c *Config) checkTLS() error {
 
 // loadCerts reads the certificates of all listeners.
 func (a *App) loadCerts() error {
-	a.certs = make(map[string]*certs.Certs)
+	a.certs = make(map[string]*web.Certs)
 	for _, e := range a.config.encrypted() {
 		if e.address == "" || !e.files.Given() {
 			continue
 		}
-		loaded, err := certs.Load(*e.files, e.protocol)
-		if problem, ok := errors.AsType[*certs.Error](err); ok {
+		loaded, err := web.LoadCerts(*e.files, e.protocol)
+		if problem, ok := errors.AsType[*web.CertError](err); ok {
 			fault := a.config.at(e.listener+"-tls-"+e.files.Which(problem.File), problem.Error(), problem.Hint)
 			fault.Err = err
 			return fault
@@ -85,7 +84,7 @@ func (a *App) watchCerts(ctx context.Context) {
 	for _, loaded := range a.certs {
 		paths = append(paths, loaded.Paths()...)
 	}
-	a.follow(ctx, "certificates", filewatch.New, paths, func(why string) []string {
+	a.follow(ctx, "certificates", config.NewWatcher, paths, func(why string) []string {
 		// The error has been logged, and the old certificates stay.
 		_ = a.retrying(a.renew(why))
 		return nil
@@ -98,7 +97,7 @@ func (a *App) renew(why string) error {
 	var failed []error
 	for listener, loaded := range a.certs {
 		changed, err := loaded.Reload()
-		if problem, ok := errors.AsType[*certs.Error](err); ok {
+		if problem, ok := errors.AsType[*web.CertError](err); ok {
 			a.log.Error("certificates refused, the ones before stay", "listener", listener, "why", why, "problem", problem, "hint", problem.Hint)
 		} else if changed {
 			a.log.Info("certificates loaded", "listener", listener, "why", why, "until", loaded.Expiry().UTC().Format(time.RFC3339))

@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/certs"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/web"
 )
 
 // HTTP and admin let clients in with a certificate of the right authority and name, each by its
 // own; a certificate that is renewed is shown without a restart, and one that is none changes
 // nothing.
 func TestHTTPTLS(t *testing.T) {
-	ca, dirs, rules := xtest.NewAuthority(t), map[string]string{}, filepath.Join(t.TempDir(), "rules.yaml")
-	files := func(listener string) certs.Files {
+	ca, dirs, rules := testkit.NewAuthority(t), map[string]string{}, filepath.Join(t.TempDir(), "rules.yaml")
+	files := func(listener string) web.CertFiles {
 		dir := t.TempDir()
 		dirs[listener] = dir
 		certFiles(t, dir, ca, listener+".first.test")
-		return certs.Files{
+		return web.CertFiles{
 			Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
 			ClientCA: filepath.Join(dir, "ca.pem"), ClientName: "client.test",
 		}
@@ -79,11 +79,11 @@ func TestHTTPTLS(t *testing.T) {
 
 // Halves of what TLS needs are refused for each listener, in its own words.
 func TestBadTLS(t *testing.T) {
-	for listener, files := range map[string]func(*Config) *certs.Files{
-		"http": func(c *Config) *certs.Files { return &c.HTTPTLS }, "admin": func(c *Config) *certs.Files { return &c.AdminTLS },
-		"grpc": func(c *Config) *certs.Files { return &c.RLS.TLS },
+	for listener, files := range map[string]func(*Config) *web.CertFiles{
+		"http": func(c *Config) *web.CertFiles { return &c.HTTPTLS }, "admin": func(c *Config) *web.CertFiles { return &c.AdminTLS },
+		"grpc": func(c *Config) *web.CertFiles { return &c.RLS.TLS },
 	} {
-		for want, f := range map[string]certs.Files{
+		for want, f := range map[string]web.CertFiles{
 			"-tls-key: a key without a certificate":              {Key: "k"},
 			"-tls-cert: a certificate without its key":           {Cert: "c"},
 			"-tls-client-ca: clients cannot be asked":            {ClientCA: "a"},

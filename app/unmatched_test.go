@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/rlstest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // Who is not limited is seen in answers and in the log, and is denied over every protocol
@@ -36,7 +36,7 @@ http:
 					c.Unmatched = unmatchedDeny
 				}
 			})
-			c := rlstest.Dial(t, s.Addr("grpc"), nil)
+			c := programs.DialRLS(t, s.Addr("grpc"), nil)
 			for _, test := range []struct {
 				domain, entries string
 				matched         bool
@@ -64,7 +64,7 @@ http:
 					t.Errorf("%s %s: json says %d %s", test.domain, test.entries, status, body)
 				}
 				got, err := c.Ask(t.Context(), test.domain, test.entries)
-				xtest.Must(t, err)
+				testkit.Must(t, err)
 				if got.Over == want || got.Statuses[0].Over == want {
 					t.Errorf("%s %s: rls says %+v", test.domain, test.entries, got)
 				}

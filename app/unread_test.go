@@ -13,8 +13,7 @@ import (
 	"stint"
 	"stint/chain/guard"
 	"stint/fleet/eventual"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 	"stint/store/redis"
 )
@@ -45,9 +44,9 @@ func TestUnreadEventual(t *testing.T) {
 }
 
 func unreadEventual(t *testing.T, lost bool) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s, err := redis.Open(server.URL(), redis.Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	network := &muting{Store: guard.New(s, guard.Options{Timeout: patient, Local: memory.New(memory.Options{})})}
 	f := startFleet(t, network, 2, eventual.Options{Interval: 20 * time.Millisecond})
@@ -67,7 +66,7 @@ func unreadEventual(t *testing.T, lost bool) {
 	}
 	known := func(key stint.Key) {
 		t.Helper()
-		redistest.Until(t, fmt.Sprintf("all know that %d are left of %s", left[key], key), func() bool {
+		testkit.Until(t, fmt.Sprintf("all know that %d are left of %s", left[key], key), func() bool {
 			for node := range f.Nodes {
 				if d := f.Decide(t, node, ownTake(key, thousandOnce, 0))[0]; d.Degraded || d.Remaining != left[key] {
 					return false
@@ -81,7 +80,7 @@ func unreadEventual(t *testing.T, lost bool) {
 	network.mute.Store(lost)
 	if lost {
 		take()
-		redistest.Until(t, "messages have no answer", func() bool { return f.Nodes[0].Stats().Unsure > 0 && f.Nodes[1].Stats().Unsure > 0 })
+		testkit.Until(t, "messages have no answer", func() bool { return f.Nodes[0].Stats().Unsure > 0 && f.Nodes[1].Stats().Unsure > 0 })
 	}
 	server.Do("RENAME", "stint:token_bucket:bad", "kept")
 	server.Do("RPUSH", "stint:token_bucket:bad", "x")
@@ -91,13 +90,13 @@ func unreadEventual(t *testing.T, lost bool) {
 	}
 	known("good")
 	known("other")
-	redistest.Until(t, "the bad key is answered by its policy, and that only", func() bool {
+	testkit.Until(t, "the bad key is answered by its policy, and that only", func() bool {
 		st := f.Nodes[0].Stats()
 		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Unread == 1 && !st.Away && st.Unsure == 0
 	})
 	server.Do("RENAME", "kept", "stint:token_bucket:bad")
 	known("bad")
-	redistest.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Unread+f.Nodes[1].Stats().Unread == 0 })
+	testkit.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Unread+f.Nodes[1].Stats().Unread == 0 })
 	known("bad")
 	take()
 	known("bad")
@@ -107,7 +106,7 @@ func unreadEventual(t *testing.T, lost bool) {
 // asks for anything else for a while; and it is logged once.
 func TestUnreadService(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "domain: api\ndescriptors:\n"
 	kinds := []string{"strict", "leased", "eventual"}
@@ -125,7 +124,7 @@ func TestUnreadService(t *testing.T) {
 		server.Do("RPUSH", name, "x")
 	}
 	for _, mode := range kinds {
-		redistest.Until(t, mode+" is answered by its policy", func() bool { return strings.Contains(s.ask(t, mode+"=bad"), `"degraded":true`) })
+		testkit.Until(t, mode+" is answered by its policy", func() bool { return strings.Contains(s.ask(t, mode+"=bad"), `"degraded":true`) })
 	}
 	for range 200 {
 		for _, mode := range kinds {
@@ -142,7 +141,7 @@ func TestUnreadService(t *testing.T) {
 	if n := s.metric("stint_store_available"); n != 1 {
 		t.Error("the store counts as away")
 	}
-	redistest.Until(t, "/readyz tells it, and names nobody", func() bool {
+	testkit.Until(t, "/readyz tells it, and names nobody", func() bool {
 		status, _, body := s.get("admin", "/readyz")
 		return status == http.StatusOK && strings.Contains(body, "the states of some keys cannot be read") && !strings.Contains(body, "bad")
 	})

@@ -10,9 +10,7 @@ import (
 
 	"stint"
 	"stint/chain/guard"
-	"stint/internal/openloop"
-	"stint/internal/redistest"
-	"stint/internal/tcpproxy"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -36,14 +34,14 @@ func BenchmarkDistance(b *testing.B) {
 // distanceTurns is one distance and one rate.
 func distanceTurns(b *testing.B, roundTrip time.Duration, rate float64) {
 	d := newDistance(b, roundTrip)
-	var all [2][]openloop.Call
+	var all [2][]testkit.TimedCall
 	for round := uint64(0); b.Loop(); round++ {
 		for n, calls := range d.turn(round, rate, int(max(100, rate))) {
 			all[n] = append(all[n], calls...)
 		}
 	}
 	b.ReportMetric(0, "ns/op") // of both together
-	ours, bare := openloop.Summarize(all[0]), openloop.Summarize(all[1])
+	ours, bare := testkit.SummarizeCalls(all[0]), testkit.SummarizeCalls(all[1])
 	b.ReportMetric(percent(ours), "degraded-%")
 	b.ReportMetric(percent(bare), "bare-missed-%")
 	b.ReportMetric(float64(bare.P50)/1e6, "bare-p50-ms")
@@ -61,7 +59,7 @@ func TestDistance(t *testing.T) {
 		var said string
 		for try := range uint64(3) {
 			calls := d.turn(try, rate, 200)
-			ours, bare := percent(openloop.Summarize(calls[0])), percent(openloop.Summarize(calls[1]))
+			ours, bare := percent(testkit.SummarizeCalls(calls[0])), percent(testkit.SummarizeCalls(calls[1]))
 			said = fmt.Sprintf("%v a second: %.1f %% are degraded where a bare EVALSHA misses %.1f %%", rate, ours, bare)
 			if ours <= 5*(bare+1) {
 				said = ""
@@ -81,16 +79,16 @@ type distance struct {
 }
 
 func newDistance(tb testing.TB, roundTrip time.Duration) *distance {
-	server := redistest.Start(tb)
-	proxy := tcpproxy.Start(tb, server.Addr, tcpproxy.Options{Delay: roundTrip / 2})
+	server := testkit.StartRedis(tb)
+	proxy := testkit.StartProxy(tb, server.Addr, testkit.ProxyOptions{Delay: roundTrip / 2})
 	return &distance{tb, []func(key string) error{farStint(tb, proxy.Addr()), farEvalsha(tb, proxy.Addr())}}
 }
 
 // turn has both asked by the same arrivals, one after the other.
-func (d *distance) turn(round uint64, rate float64, count int) (calls [2][]openloop.Call) {
+func (d *distance) turn(round uint64, rate float64, count int) (calls [2][]testkit.TimedCall) {
 	for n := range d.asks {
 		which := (int(round) + n) % len(d.asks)
-		load := openloop.Load{Rate: rate, Count: count, Seed: round}
+		load := testkit.OpenLoop{Rate: rate, Count: count, Seed: round}
 		calls[which] = load.Run(d.tb.Context(), func(i int) error {
 			return d.asks[which](fmt.Sprintf("api/user=%d", i%1000))
 		})
@@ -99,7 +97,7 @@ func (d *distance) turn(round uint64, rate float64, count int) (calls [2][]openl
 }
 
 // percent returns how many of a hundred calls failed.
-func percent(s openloop.Summary) float64 { return 100 * float64(s.Failed) / float64(s.Calls) }
+func percent(s testkit.CallSummary) float64 { return 100 * float64(s.Failed) / float64(s.Calls) }
 
 // farStint asks our store behind its guard. A degraded answer is an error.
 func farStint(b testing.TB, addr string) func(key string) error {

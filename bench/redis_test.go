@@ -16,14 +16,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
 // A shared limiter is asked for one unit of each of some keys by many callers.
 type sharedLimiter struct {
 	name string
-	open func(b testing.TB, server *redistest.Server) func(ctx context.Context, keys []string) error
+	open func(b testing.TB, server *testkit.RedisServer) func(ctx context.Context, keys []string) error
 }
 
 // sharedKeys is how many keys are asked about, by Zipf's law; few enough that memory is
@@ -43,7 +43,7 @@ return {1, new - now}`
 
 var sharedLimiters = []sharedLimiter{
 	{"stint", openStint(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})},
-	{"evalsha", func(b testing.TB, server *redistest.Server) func(context.Context, []string) error {
+	{"evalsha", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
 		must(b, err)
 		b.Cleanup(client.Close)
@@ -57,7 +57,7 @@ var sharedLimiters = []sharedLimiter{
 			return nil
 		}
 	}},
-	{"redis_rate", func(b testing.TB, server *redistest.Server) func(context.Context, []string) error {
+	{"redis_rate", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
 		b.Cleanup(func() { client.Close() })
 		limiter := redis_rate.NewLimiter(client)
@@ -73,8 +73,8 @@ var sharedLimiters = []sharedLimiter{
 }
 
 // openStint opens our store, with a limit.
-func openStint(spec stint.Spec) func(testing.TB, *redistest.Server) func(context.Context, []string) error {
-	return func(b testing.TB, server *redistest.Server) func(context.Context, []string) error {
+func openStint(spec stint.Spec) func(testing.TB, *testkit.RedisServer) func(context.Context, []string) error {
+	return func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		store, err := redis.Open(server.URL(), redis.Options{})
 		must(b, err)
 		b.Cleanup(store.Close)
@@ -132,7 +132,7 @@ return result`
 // BenchmarkRedisGroup sets what a take costs the server where 64 callers ask our store
 // beside the floor: a lone caller with the minimal script, 64 keys a call.
 func BenchmarkRedisGroup(b *testing.B) {
-	floor := sharedLimiter{"floor", func(b testing.TB, server *redistest.Server) func(context.Context, []string) error {
+	floor := sharedLimiter{"floor", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
 		must(b, err)
 		b.Cleanup(client.Close)
@@ -181,9 +181,9 @@ func sharedTurns(b *testing.B, limiters []sharedLimiter, callers, takes int) {
 	// As a service asks: with a deadline. Without one the client works in another way.
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
-	asks, servers := make([]func(context.Context, []string) error, len(limiters)), make([]*redistest.Server, len(limiters))
+	asks, servers := make([]func(context.Context, []string) error, len(limiters)), make([]*testkit.RedisServer, len(limiters))
 	for i, l := range limiters {
-		servers[i] = redistest.Start(b)
+		servers[i] = testkit.StartRedis(b)
 		asks[i] = l.open(b, servers[i])
 		must(b, asks[i](ctx, keys[:takes]))
 	}
@@ -216,7 +216,7 @@ func sharedTurns(b *testing.B, limiters []sharedLimiter, callers, takes int) {
 }
 
 // takeTurn has callers ask a limiter at once, each sharedCalls times.
-func takeTurn(b *testing.B, server *redistest.Server, keys []string, takes, callers int, ask func(keys []string) error) sharedTurn {
+func takeTurn(b *testing.B, server *testkit.RedisServer, keys []string, takes, callers int, ask func(keys []string) error) sharedTurn {
 	took := make([]time.Duration, callers*sharedCalls)
 	var next atomic.Int64
 	var all sync.WaitGroup

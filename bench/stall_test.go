@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/openloop"
-	"stint/internal/redistest"
-	"stint/internal/tcpproxy"
+	"stint/internal/testkit"
 )
 
 // BenchmarkStall puts an open-loop load on a Redis 1.5 ms away and stops the network between
@@ -25,8 +23,8 @@ func BenchmarkStall(b *testing.B) {
 
 // stalled is one length and one rate.
 func stalled(b *testing.B, stall time.Duration, rate float64) {
-	server := redistest.Start(b)
-	proxy := tcpproxy.Start(b, server.Addr, tcpproxy.Options{Delay: 750 * time.Microsecond})
+	server := testkit.StartRedis(b)
+	proxy := testkit.StartProxy(b, server.Addr, testkit.ProxyOptions{Delay: 750 * time.Microsecond})
 	ask := farStint(b, proxy.Addr())
 	var waited, degraded int
 	var worst, back time.Duration
@@ -38,7 +36,7 @@ func stalled(b *testing.B, stall time.Duration, rate float64) {
 			resumed.Store(time.Now().UnixNano())
 			proxy.Resume()
 		})
-		load := openloop.Load{Rate: rate, Count: int(rate * (before + stall + after).Seconds()), Seed: round}
+		load := testkit.OpenLoop{Rate: rate, Count: int(rate * (before + stall + after).Seconds()), Seed: round}
 		calls := load.Run(b.Context(), func(i int) error {
 			err := ask(fmt.Sprintf("api/user=%d", i%1000))
 			if at := time.Now().UnixNano(); err == nil && resumed.Load() != 0 && at > resumed.Load() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"stint"
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/ask"
 )
@@ -30,7 +30,7 @@ type bare struct {
 	*ask.Bare
 	given     Key
 	perMethod bool
-	finder    *clientip.Finder
+	finder    *web.ClientFinder
 	forwarded string // the key of metadata that finder reads
 }
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -75,7 +75,7 @@ func (r *Refusal) Error() string {
 	if r.RetryAfter == stint.Never {
 		return r.text + "; no waiting helps"
 	}
-	return r.text + "; wait " + string(headers.AppendWait(nil, r.RetryAfter))
+	return r.text + "; wait " + string(web.AppendWait(nil, r.RetryAfter))
 }
 
 // GRPCStatus returns the refusal as package status sees it.

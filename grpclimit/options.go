@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/ask"
 	"stint/rule"
@@ -149,14 +149,14 @@ const (
 )
 
 // Reset is how the time of a reset is written, always rounded up.
-type Reset = headers.Reset
+type Reset = web.Reset
 
 // The forms of a reset: seconds or milliseconds since the Unix epoch, or seconds
 // from now.
 const (
-	UnixSeconds = headers.UnixSeconds
-	UnixMillis  = headers.UnixMillis
-	Delta       = headers.Delta
+	UnixSeconds = web.UnixSeconds
+	UnixMillis  = web.UnixMillis
+	Delta       = web.Delta
 )
 
 // A Key says whose bucket a call is charged to; method is the full name, such as

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter/answer"
 	"stint/rule"
 )
@@ -31,7 +31,7 @@ func (s *Server) refuse(c *call, m *scratch, denied int) error {
 	m.fields.Answer(m.policies, denied, s.options.Reset)
 	text := s.options.NeverMessage
 	if wait := m.Verdict.RetryAfter; wait != stint.Never {
-		text = strings.ReplaceAll(s.options.Message, "{wait}", string(headers.AppendWait(nil, wait)))
+		text = strings.ReplaceAll(s.options.Message, "{wait}", string(web.AppendWait(nil, wait)))
 	}
 	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.Verdict.RetryAfter))
 }
@@ -101,7 +101,7 @@ func (s *Server) name(md metadata.MD, m *scratch) {
 		return
 	}
 	if name := answer.Policy(&m.Verdict, s.asker); name != "" {
-		md.Set(s.options.PolicyHeader, headers.Quoted(name))
+		md.Set(s.options.PolicyHeader, web.Quoted(name))
 	}
 }
 
@@ -131,7 +131,7 @@ func millis(d time.Duration) time.Duration {
 }
 
 // fieldsOf returns the fields of an answer as metadata.
-func fieldsOf(f *headers.Fields) metadata.MD {
+func fieldsOf(f *web.Fields) metadata.MD {
 	md := make(metadata.MD, f.Len()+1)
 	for i := range f.Len() {
 		name, value := f.Field(i)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/ask"
 	"stint/rule"
@@ -29,7 +29,7 @@ func New(l *limiter.Limiter, domain string, options Options) *Server {
 // byRules asks the limits of a domain.
 type byRules struct {
 	ask.Rules
-	finder    *clientip.Finder
+	finder    *web.ClientFinder
 	forwarded string // the key of metadata that finder reads
 }
 
@@ -57,11 +57,11 @@ func (c *call) from() netip.Addr {
 	if c.peer == nil || c.peer.Addr == nil {
 		return netip.Addr{}
 	}
-	return clientip.Peer(c.peer.Addr.String())
+	return web.PeerAddr(c.peer.Addr.String())
 }
 
 // client returns the address of who called; invalid: unknown.
-func (c *call) client(f *clientip.Finder, forwarded string) netip.Addr {
+func (c *call) client(f *web.ClientFinder, forwarded string) netip.Addr {
 	return f.Client(c.from(), metadata.ValueFromIncomingContext(c.ctx, forwarded))
 }
 

@@ -12,8 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"stint/internal/clientip"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -26,7 +25,7 @@ type Server struct {
 	asker   asker
 	limiter *limiter.Limiter
 	options Options
-	presets headers.Presets
+	presets web.Presets
 	exempt  map[string]bool // services
 	pool    sync.Pool       // of *scratch
 }
@@ -51,8 +50,8 @@ type asker interface {
 // scratch is the memory of one decision.
 type scratch struct {
 	ask.Scratch
-	policies []headers.Policy
-	fields   headers.Fields
+	policies []web.Policy
+	fields   web.Fields
 }
 
 func newServer(a asker, l *limiter.Limiter, o Options) *Server {
@@ -72,8 +71,8 @@ func newServer(a asker, l *limiter.Limiter, o Options) *Server {
 	return s
 }
 
-func finder(o *Options) *clientip.Finder {
-	return clientip.New(clientip.Config{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
+func finder(o *Options) *web.ClientFinder {
+	return web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
 }
 
 // Unary passes a call on to its handler if its limits allow.

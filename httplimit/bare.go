@@ -5,7 +5,7 @@ import (
 	"net/netip"
 
 	"stint"
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/ask"
 )
@@ -29,7 +29,7 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Han
 type bare struct {
 	*ask.Bare
 	given     func(*http.Request) (string, bool)
-	finder    *clientip.Finder
+	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, as net/http spells it
 }
 
@@ -49,5 +49,5 @@ func (c *caller) Key() (string, bool) { return c.bare.given(c.request) }
 
 // Client is part of ask.Caller.
 func (c *caller) Client() netip.Addr {
-	return c.bare.finder.Client(clientip.Peer(c.request.RemoteAddr), c.request.Header[c.bare.forwarded])
+	return c.bare.finder.Client(web.PeerAddr(c.request.RemoteAddr), c.request.Header[c.bare.forwarded])
 }

@@ -5,8 +5,7 @@ import (
 	"sync"
 
 	"stint"
-	"stint/internal/clientip"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -31,7 +30,7 @@ type handler struct {
 	next    http.Handler
 	limiter *limiter.Limiter
 	options Options
-	presets headers.Presets
+	presets web.Presets
 	refuser *answer.Refuser
 	pool    *sync.Pool // of *scratch
 }
@@ -41,8 +40,8 @@ type scratch struct {
 	ask.Scratch
 	attributes attributes
 	caller     caller
-	policies   []headers.Policy
-	fields     headers.Fields
+	policies   []web.Policy
+	fields     web.Fields
 	refusal    answer.Refusal
 }
 
@@ -65,8 +64,8 @@ func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.
 	}
 }
 
-func finder(o *Options) *clientip.Finder {
-	return clientip.New(clientip.Config{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
+func finder(o *Options) *web.ClientFinder {
+	return web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
 }
 
 // ServeHTTP passes a request on to the next handler if its limits allow.
@@ -187,7 +186,7 @@ func (h *handler) name(w http.ResponseWriter, s *scratch) {
 		return
 	}
 	if name := answer.Policy(&s.Verdict, h.asker); name != "" {
-		w.Header()[h.options.PolicyHeader] = []string{headers.Quoted(name)}
+		w.Header()[h.options.PolicyHeader] = []string{web.Quoted(name)}
 	}
 }
 

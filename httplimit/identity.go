@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"slices"
 
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/rule"
 )
 
 var _ rule.Responder = (*attributes)(nil)
 
 // TrustedPeer says whether a trusted proxy brought the request.
-func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(clientip.Peer(a.RemoteAddr)) }
+func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(web.PeerAddr(a.RemoteAddr)) }
 
 // SetCookie adds a cookie to the answer, unless it has one of that name.
 func (a *attributes) SetCookie(c *http.Cookie) {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -129,12 +129,12 @@ const (
 )
 
 // Reset is how the time of a reset is written, always rounded up.
-type Reset = headers.Reset
+type Reset = web.Reset
 
 // The forms of a reset: seconds or milliseconds since the Unix epoch, or seconds
 // from now.
 const (
-	UnixSeconds = headers.UnixSeconds
-	UnixMillis  = headers.UnixMillis
-	Delta       = headers.Delta
+	UnixSeconds = web.UnixSeconds
+	UnixMillis  = web.UnixMillis
+	Delta       = web.Delta
 )

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"stint/httplimit"
+	"stint/internal/testkit"
 	"stint/internal/urlpath"
-	"stint/internal/urlpath/respell"
 )
 
 // standard is net/http's own router.
@@ -120,7 +120,7 @@ http:
 				var time clock
 				l := newLimiter(t, time.store(), fmt.Sprintf(file, tt.paths, action))
 				h := httplimit.New(l, "api", httplimit.Options{})(tt.router(users))
-				for i, target := range append(respell.Paths("/users/42", 500, tt.sent), tt.also...) {
+				for i, target := range append(testkit.RespellPath("/users/42", 500, tt.sent), tt.also...) {
 					if r := readRequest("GET", target); r != nil {
 						before := reached
 						counted := send(h, r)

@@ -6,8 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"stint/internal/clientip"
-	"stint/internal/query"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/ask"
 	"stint/rule"
@@ -26,7 +25,7 @@ func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) 
 // byRules asks the limits of a domain.
 type byRules struct {
 	ask.Rules
-	finder    *clientip.Finder
+	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, as net/http spells it
 }
 
@@ -56,10 +55,10 @@ func (a *attributes) Method() string { return a.Request.Method }
 func (a *attributes) Path() string { return a.URL.EscapedPath() }
 
 // Query returns the first value of a parameter of the query.
-func (a *attributes) Query(name string) (string, bool) { return query.First(a.URL.RawQuery, name) }
+func (a *attributes) Query(name string) (string, bool) { return web.QueryValue(a.URL.RawQuery, name) }
 
 // QueryValues returns all values of a parameter of the query.
-func (a *attributes) QueryValues(name string) []string { return query.All(a.URL.RawQuery, name) }
+func (a *attributes) QueryValues(name string) []string { return web.QueryValues(a.URL.RawQuery, name) }
 
 // Header returns the first value of a header. Names with a colon are those of
 // HTTP/2 and Envoy.
@@ -84,7 +83,7 @@ func (a *attributes) Header(name string) (string, bool) {
 
 // RemoteAddress returns the address of the client.
 func (a *attributes) RemoteAddress() netip.Addr {
-	return a.rules.finder.Client(clientip.Peer(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
+	return a.rules.finder.Client(web.PeerAddr(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
 }
 
 // BodySize returns the size that the client announced. A body without one (chunked)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/store/memory"
@@ -248,7 +248,7 @@ func TestCatalogIsExactWhileItChanges(t *testing.T) {
 }
 
 func TestCatalogAllocatesNothing(t *testing.T) {
-	if xtest.Race {
+	if testkit.Race {
 		return // its detector allocates
 	}
 	l, _ := cataloged(t, beside, "1,all,/v1/{x},minute,1000000", "2,*,/v1/{x},minute,1000000")

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
@@ -216,7 +216,7 @@ func TestNoAllocations(t *testing.T) {
 	req := of(back("user", "1", 1), one("team", "1", 0), own("x", "y", 1, 1e9))
 	req.Debt, req.Quota = true, true
 	var v Verdict
-	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, req, &v) }); n != 0 && !xtest.Race {
+	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, req, &v) }); n != 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/tally"
-	"stint/internal/xtest"
+	"stint/internal/limits"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/store/memory"
 )
@@ -341,7 +341,7 @@ func TestObserver(t *testing.T) {
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {
-	if xtest.Race {
+	if testkit.Race {
 		return // the detector makes sync.Pool drop things on purpose
 	}
 	l := newLimiter(t, twoRules, new(witness))
@@ -377,7 +377,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 0}
 `)}
 	table, err := rule.Parse(file)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	l := New(memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }}), table, Options{})
 	half := 30 * time.Minute
 	own := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
@@ -406,9 +406,9 @@ descriptors:
 		req := describe(step.cost, step.key, "a")
 		req.Debt = step.debt
 		if step.key == "own" {
-			req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, tally.Of(own)
+			req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, limits.CountingDenied(own)
 		}
-		xtest.Must(t, l.Decide(ctx, req, &v))
+		testkit.Must(t, l.Decide(ctx, req, &v))
 		want := map[string]int64{"user": 5, "own": 2}[step.key]
 		if v.Allowed != step.allowed || v.Remaining != step.remaining || v.RetryAfter != step.retry || v.Limit != want || v.ResetAfter != half {
 			t.Errorf("step %d: %+v, want %+v", i, v.Decision, step)
@@ -417,8 +417,8 @@ descriptors:
 	l = newLimiter(t, "domain: api\natomic: true\ndescriptors: [{key: user}]\n", nil)
 	for _, cost := range []uint32{3, 1} {
 		req := describe(cost, "own", "a")
-		req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, tally.Of(own)
-		xtest.Must(t, l.Decide(ctx, req, &v))
+		req.Descriptors[0].Limit, req.Descriptors[0].Tally = own, limits.CountingDenied(own)
+		testkit.Must(t, l.Decide(ctx, req, &v))
 	}
 	if !v.Allowed || v.Remaining != 1 {
 		t.Errorf("in a domain that is atomic: %+v", v.Decision)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 const listRules = `
@@ -90,7 +90,7 @@ func TestListsLeaveNoTrace(t *testing.T) {
 		}
 	}
 	barred.Attributes = client("192.0.2.1")
-	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, barred, &v) }); n != 0 && !xtest.Race {
+	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, barred, &v) }); n != 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/accesslog"
-	"stint/internal/clientip"
+	"stint/internal/web"
 )
 
 // limitDecider decides by one limit. Every line is one look-up of its key; the
@@ -135,7 +135,7 @@ func (d *limitDecider) appendKey(r *accesslog.Record) bool {
 // or its name.
 func appendClient(b []byte, r *accesslog.Record) []byte {
 	if addr := r.Address(); addr.Is6() {
-		return append(clientip.Group(addr, 0).AppendTo(b), "/64"...)
+		return append(web.GroupAddr(addr, 0).AppendTo(b), "/64"...)
 	}
 	return r.AppendHost(b)
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/golden"
+	"stint/internal/testkit"
 )
 
 // The replay is held to a second reckoning, which shares nothing with it: a regular
@@ -349,5 +349,5 @@ func TestBurstsFile(t *testing.T) {
 	for _, l := range lines {
 		b.WriteString(l.text)
 	}
-	golden.Check(t, "testdata/bursts.log", b.String())
+	testkit.CheckGolden(t, "testdata/bursts.log", b.String())
 }

@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // Input is one log, or one part of a log that was rotated.
@@ -43,7 +43,7 @@ func File(path string) (Input, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return Input{}, &InputError{Name: path, Problem: wording.Cause(err), Hint: "name a log file, or - for standard input", Err: err}
+		return Input{}, &InputError{Name: path, Problem: text.Cause(err), Hint: "name a log file, or - for standard input", Err: err}
 	case info.IsDir():
 		return Input{}, &InputError{Name: path, Problem: "is a folder", Hint: "name the log files in it, oldest first"}
 	}

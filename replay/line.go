@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"stint/internal/accesslog"
-	"stint/internal/query"
+	"stint/internal/web"
 	"stint/rule"
 )
 
@@ -80,7 +80,7 @@ func (l *logLine) Header(name string) (string, bool) {
 }
 
 // Query returns the first value of a query parameter.
-func (l *logLine) Query(name string) (string, bool) { return query.First(l.part(partQuery), name) }
+func (l *logLine) Query(name string) (string, bool) { return web.QueryValue(l.part(partQuery), name) }
 
 // QueryValues returns all values of a query parameter.
-func (l *logLine) QueryValues(name string) []string { return query.All(l.part(partQuery), name) }
+func (l *logLine) QueryValues(name string) []string { return web.QueryValues(l.part(partQuery), name) }

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"stint"
-	"stint/internal/golden"
+	"stint/internal/testkit"
 )
 
 // TestReportFiles keeps what the text and JSON forms look like.
@@ -28,8 +28,8 @@ func TestReportFiles(t *testing.T) {
 	if err := report.WriteJSON(&object); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/mixed.txt", text.String())
-	golden.Check(t, "testdata/mixed.json", object.String())
+	testkit.CheckGolden(t, "testdata/mixed.txt", text.String())
+	testkit.CheckGolden(t, "testdata/mixed.json", object.String())
 }
 
 // TestJSONFields holds the JSON to the interface that others read: these fields

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/glob"
 	"stint/internal/strictyaml"
+	"stint/internal/text"
 	"stint/rule/hint"
 )
 
@@ -119,7 +119,7 @@ func (l level) put(n *Node) *Node {
 	}
 	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
 	if at.Wildcard {
-		c.wild = append(c.wild, wildcard{glob.New(at.Value), n})
+		c.wild = append(c.wild, wildcard{text.NewGlob(at.Value), n})
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	_ "time/tzdata" // time zones work without those of the system
 
 	"stint"
-	"stint/internal/duration"
 	"stint/internal/strictyaml"
+	"stint/internal/text"
 	"stint/rule/denial"
 	"stint/rule/hint"
 )
@@ -158,19 +158,19 @@ func (l *limit) number(n *uint32) func(strictyaml.Value) {
 
 func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 	return func(v strictyaml.Value) {
-		text := v.Text()
-		parsed, err := ParseDuration(text)
+		written := v.Text()
+		parsed, err := ParseDuration(written)
 		*d = parsed
 		if err == nil {
 			return
 		}
 		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
-		if near := unitNamed(text); near != nil {
-			hint = fmt.Sprintf("write %s, or the word unit: %s", duration.Text(near.Per), near.Name)
-		} else if v.IsInt() && errors.Is(err, duration.ErrNoUnit) {
-			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", text)
+		if near := unitNamed(written); near != nil {
+			hint = fmt.Sprintf("write %s, or the word unit: %s", text.FormatDuration(near.Per), near.Name)
+		} else if v.IsInt() && errors.Is(err, text.ErrNoUnit) {
+			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", written)
 		}
-		l.fail(v, fmt.Sprintf("%s: %q is %v", v.Word(), text, err), hint)
+		l.fail(v, fmt.Sprintf("%s: %q is %v", v.Word(), written, err), hint)
 	}
 }
 

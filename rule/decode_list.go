@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"stint/internal/strictyaml"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule/action"
 	"stint/rule/hint"
 	"stint/rule/list"
@@ -146,7 +146,7 @@ func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		f.errors = append(f.errors, &Error{
-			File: name, Problem: "cannot read it: " + wording.Cause(err),
+			File: name, Problem: "cannot read it: " + text.Cause(err),
 			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
 			Err:  err,
 		})

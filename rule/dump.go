@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/limittext"
+	"stint/internal/limits"
 )
 
 // String returns the whole table as text, each domain with its tree and its
@@ -82,7 +82,7 @@ func (l level) dump(b *strings.Builder, indent string) {
 
 // Summary returns what the rule says in one line, for people and tests.
 func (r *Rule) Summary() string {
-	words := []string{limittext.Of(r.Limit)}
+	words := []string{limits.Format(r.Limit)}
 	add := func(on bool, format string, args ...any) {
 		if on {
 			words = append(words, fmt.Sprintf(format, args...))

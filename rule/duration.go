@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/duration"
+	"stint/internal/text"
 )
 
 const day = 24 * time.Hour
@@ -40,4 +40,4 @@ func ParseUnit(name string) (Unit, bool) {
 
 // ParseDuration reads a length of time as Go writes it, such as 1h30m or 250ms, and
 // also in days (d, 24 hours) and weeks (w). It is not negative.
-func ParseDuration(text string) (time.Duration, error) { return duration.Parse(text) }
+func ParseDuration(written string) (time.Duration, error) { return text.ParseDuration(written) }

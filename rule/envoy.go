@@ -2,7 +2,7 @@ package rule
 
 import (
 	"stint"
-	"stint/internal/tally"
+	"stint/internal/limits"
 )
 
 // envoyWords are the words of envoyproxy/ratelimit. It looks for them in one list, wherever
@@ -21,5 +21,5 @@ func (l *limit) tally() *stint.Limit {
 	if _, said := l.said["overdraw"]; said {
 		return nil
 	}
-	return tally.Of(l.limit)
+	return limits.CountingDenied(l.limit)
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
 // seeds adds all files of a pattern to a fuzz target.
 func seeds(f *testing.F, patterns ...string) {
 	for _, pattern := range patterns {
-		for _, name := range golden.Files(f, filepath.FromSlash(pattern)) {
+		for _, name := range testkit.GoldenInputs(f, filepath.FromSlash(pattern)) {
 			f.Add(source(f, name).Data)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/divide"
+	"stint/internal/limits"
 )
 
 // agree works out the terms of a rule that has a name. A leased rule with a share divides its
@@ -19,7 +19,7 @@ func (l *limit) agree(r *Rule) {
 	if r.Terms.Coordination != Leased || r.Local == nil {
 		return
 	}
-	own, rest := divide.Limit(r.Stored, r.Local, r.Nodes)
+	own, rest := limits.Divide(r.Stored, r.Local, r.Nodes)
 	if own == nil {
 		l.at.Fail(fmt.Sprintf("local_share: %v of a leased limit leaves nothing for the store", l.share), "write a smaller share, such as 10%")
 		return

@@ -1,6 +1,6 @@
 package rule
 
-import "stint/internal/glob"
+import "stint/internal/text"
 
 // level is the nodes below a node, by key.
 type level map[string]*candidates
@@ -114,6 +114,6 @@ func (c *candidates) match(value string) *Node {
 
 // wildcard is a node whose value holds stars.
 type wildcard struct {
-	glob.Pattern
+	text.Glob
 	node *Node
 }

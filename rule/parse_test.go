@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
@@ -24,13 +24,13 @@ func source(t testing.TB, name string) rule.Source {
 
 // One file for each fault says exactly what is wrong, where, and what to do.
 func TestBadFiles(t *testing.T) {
-	for _, name := range golden.Files(t, "testdata/bad/*.yaml") {
+	for _, name := range testkit.GoldenInputs(t, "testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			table, err := rule.Parse(source(t, name))
 			if err == nil || table != nil {
 				t.Fatalf("accepted:\n%v", table)
 			}
-			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
+			testkit.CheckGolden(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
 			var faults *rule.Errors
 			if !errors.As(err, &faults) {
 				t.Fatalf("the error is a %T", err)
@@ -46,7 +46,7 @@ func TestBadFiles(t *testing.T) {
 
 // What is accepted is shown as it was understood, with its warnings.
 func TestGoodFiles(t *testing.T) {
-	for _, name := range golden.Files(t, "testdata/good/*.yaml") {
+	for _, name := range testkit.GoldenInputs(t, "testdata/good/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			table, err := rule.Parse(source(t, name))
 			if err != nil {
@@ -59,7 +59,7 @@ func TestGoodFiles(t *testing.T) {
 					t.Errorf("incomplete: %+v", w)
 				}
 			}
-			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", text)
+			testkit.CheckGolden(t, strings.TrimSuffix(name, ".yaml")+".want", text)
 			checkTable(t, table)
 		})
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/filetree"
-	"stint/internal/wording"
+	"stint/internal/system"
+	"stint/internal/text"
 )
 
 // Source is one rule file: its name, for messages, and its bytes.
@@ -64,7 +64,7 @@ func LoadAs(how Reading, paths ...string) (*Table, error) {
 	fail := func(path, problem, hint string, err error) {
 		faults.List = append(faults.List, &Error{File: path, Problem: problem, Hint: hint, Err: err})
 	}
-	finder := filetree.Finder{Keep: isRuleFile}
+	finder := system.FileFinder{Keep: isRuleFile}
 	for _, path := range paths {
 		files, found, errs := finder.Find(path)
 		for _, wrong := range errs {
@@ -76,7 +76,7 @@ func LoadAs(how Reading, paths ...string) (*Table, error) {
 		for _, file := range files {
 			data, err := os.ReadFile(file)
 			if err != nil {
-				fail(file, "cannot read it: "+wording.Cause(err), "check that the service may read it and has descriptors to spare", err)
+				fail(file, "cannot read it: "+text.Cause(err), "check that the service may read it and has descriptors to spare", err)
 				continue
 			}
 			sources = append(sources, Source{Name: file, Data: data, Folder: filepath.Dir(file), Merge: how.Merge, Envoy: how.Envoy})

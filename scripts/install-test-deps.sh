@@ -56,7 +56,7 @@ if ! [ -x .cache/bin/grpcurl ] || [ "$(cat .cache/bin/.grpcurl 2>/dev/null)" != 
   echo "$grpcurl" >.cache/bin/.grpcurl
 fi
 
-# What no package brings: see SkipNotGranted in internal/xtest.
+# What no package brings: see SkipNotGranted in internal/testkit.
 if [ "$(uname)" = Linux ] && ! unshare --net true 2>/dev/null; then
-  echo "not granted here: networks of their own (CAP_SYS_ADMIN); the tests of internal/netns, and of nodes that are cut off, are skipped" >&2
+  echo "not granted here: networks of their own (CAP_SYS_ADMIN); the tests of internal/testkit, and of nodes that are cut off, are skipped" >&2
 fi

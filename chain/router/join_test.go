@@ -9,7 +9,7 @@ import (
 
 	"stint"
 	"stint/chain/router"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -257,7 +257,7 @@ func TestStraight(t *testing.T) {
 		}
 	}
 	ask()
-	if n := testing.AllocsPerRun(100, ask); n != 0 && !xtest.Race {
+	if n := testing.AllocsPerRun(100, ask); n != 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
 	if s.asks.calls+s.gossip.calls != 0 {

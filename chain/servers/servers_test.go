@@ -14,7 +14,7 @@ import (
 
 	"stint"
 	"stint/chain/servers"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -424,7 +424,7 @@ func TestHotPath(t *testing.T) {
 		if err := s.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 0 && !xtest.Race {
+	}); n > 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // adminAsks is a call of a command over the admin API.
@@ -31,11 +31,11 @@ const adminRules = "domain: api\ndescriptors:\n  - {key: user, rate_limit: {requ
 
 // TestAdminTLS asks a service that shows a certificate and wants one.
 func TestAdminTLS(t *testing.T) {
-	ca, dir := xtest.NewAuthority(t), t.TempDir()
+	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	cert, key := ca.Sign(t, time.Hour, "localhost")
-	for name, text := range map[string][]byte{"ca.pem": ca.PEM(), "other.pem": xtest.NewAuthority(t).PEM(), "cert.pem": cert, "key.pem": key, "none.pem": nil} {
-		xtest.Must(t, os.WriteFile(file(name), text, 0o600))
+	for name, text := range map[string][]byte{"ca.pem": ca.PEM(), "other.pem": testkit.NewAuthority(t).PEM(), "cert.pem": cert, "key.pem": key, "none.pem": nil} {
+		testkit.Must(t, os.WriteFile(file(name), text, 0o600))
 	}
 	n := startNode(t, adminRules, "--admin-tls-cert="+file("cert.pem"), "--admin-tls-key="+file("key.pem"), "--admin-tls-client-ca="+file("ca.pem"))
 	host := strings.Replace(strings.TrimPrefix(n.admin, "http://"), "127.0.0.1", "localhost", 1)

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"stint/app"
-	"stint/internal/listen"
+	"stint/internal/web"
 )
 
 // adminTarget is where an admin listener is reached.
@@ -37,7 +37,7 @@ func (c *adminCall) target() (*adminTarget, error) {
 	}
 	t := &adminTarget{name: name, network: "tcp", socket: reachable(addr)}
 	host := t.socket
-	if path, isSocket := listen.Path(addr); isSocket {
+	if path, isSocket := web.Path(addr); isSocket {
 		t.network, t.socket, host = "unix", path, "localhost" // admin answers this host without a token
 	}
 	t.base = "http://" + host

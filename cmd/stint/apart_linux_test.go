@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/netns"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // In no window does more pass than the limit says where the nodes have a network of their
@@ -19,7 +17,7 @@ import (
 // half of them, do not reach Redis, for longer than a lease, while Redis is emptied
 // meanwhile, and over bad cables.
 func TestNodesLeasedApart(t *testing.T) {
-	xtest.Long(t)
+	testkit.Long(t)
 	t.Parallel()
 	calm, long := 1500*time.Millisecond, 4*time.Second
 	if testing.Short() {
@@ -34,17 +32,17 @@ func TestNodesLeasedApart(t *testing.T) {
 			r.through([]fault{
 				{"nothing", func() {}},
 				{"a node is cut off", func() { cables[0].Cut(); pass(long); cables[0].Mend() }},
-				{"half of them are", func() { each(half, (*netns.Link).Cut); pass(long); each(half, (*netns.Link).Mend) }},
+				{"half of them are", func() { each(half, (*testkit.Link).Cut); pass(long); each(half, (*testkit.Link).Mend) }},
 				{"and Redis is emptied", func() {
-					each(half, (*netns.Link).Cut)
+					each(half, (*testkit.Link).Cut)
 					pass(calm)
 					flush()
 					pass(calm)
-					each(half, (*netns.Link).Mend)
+					each(half, (*testkit.Link).Mend)
 				}},
 				{"bad cables", func() {
 					how := "neither netem nor tbf"
-					each(cables, func(l *netns.Link) { how = l.Worsen() })
+					each(cables, func(l *testkit.Link) { how = l.Worsen() })
 					t.Log("all cables to Redis: " + how)
 					pass(long)
 				}},
@@ -55,16 +53,16 @@ func TestNodesLeasedApart(t *testing.T) {
 
 // startApart starts Redis in a network and eight nodes in networks around it, each on two
 // cables: that to Redis, which is returned, and one over which callers ask.
-func startApart(t *testing.T, rules string) (nodes []*node, cables []*netns.Link, flush func()) {
-	hub := netns.New(t)
-	var server *redistest.Server
-	hub.Do(func() { server = redistest.Start(t, "--bind", "0.0.0.0", "--protected-mode", "no") })
+func startApart(t *testing.T, rules string) (nodes []*node, cables []*testkit.Link, flush func()) {
+	hub := testkit.NewNet(t)
+	var server *testkit.RedisServer
+	hub.Do(func() { server = testkit.StartRedis(t, "--bind", "0.0.0.0", "--protected-mode", "no") })
 	_, port, err := net.SplitHostPort(server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodeCount {
-		own := netns.New(t)
+		own := testkit.NewNet(t)
 		store, callers := hub.Link(2*i, own), hub.Link(2*i+1, own)
 		cables = append(cables, store)
 		own.Do(func() {
@@ -80,7 +78,7 @@ func startApart(t *testing.T, rules string) (nodes []*node, cables []*netns.Link
 
 // reachFrom has callers of a node ask from within a network. They have their connections
 // now, as one thread opens all of a network, which takes long once that has much to do.
-func (n *node) reachFrom(t *testing.T, from *netns.Net) {
+func (n *node) reachFrom(t *testing.T, from *testkit.Net) {
 	address := strings.TrimPrefix(n.http, "http://")
 	conns := make(chan net.Conn, nodeCallers)
 	from.Do(func() {
@@ -104,7 +102,7 @@ func (n *node) reachFrom(t *testing.T, from *netns.Net) {
 	}
 }
 
-func each(cables []*netns.Link, do func(*netns.Link)) {
+func each(cables []*testkit.Link, do func(*testkit.Link)) {
 	for _, l := range cables {
 		do(l)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/app"
-	"stint/internal/filetree"
+	"stint/internal/system"
 	"stint/rule"
 )
 
@@ -159,13 +159,13 @@ func (o *checkOptions) load(names []string) (*rule.Table, error) {
 type found struct {
 	rules  []string // files and folders
 	tests  []rule.Source
-	finder filetree.Finder // of tests
+	finder system.FileFinder // of tests
 }
 
 // findRules sorts files and folders into rules and tests. What is not there stays
 // among the rules, where loading says so.
 func findRules(names []string) (*found, error) {
-	f := &found{finder: filetree.Finder{Keep: func(path string) bool {
+	f := &found{finder: system.FileFinder{Keep: func(path string) bool {
 		return strings.HasSuffix(path, "_test.yaml") || strings.HasSuffix(path, "_test.yml")
 	}}}
 	given := make(map[string]bool)

@@ -7,14 +7,14 @@ import (
 	"text/tabwriter"
 
 	"stint/app"
-	"stint/internal/envoyenv"
+	"stint/internal/config"
 	"stint/store/redis/redisurl"
 )
 
 // printEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
 // and the settings that they make, of the configuration that was read with them.
-func printEnv(out io.Writer, environ []string, config *app.Config) {
-	report := envoyenv.Read(environ, envoyenv.Options{AdminToken: config.AdminToken != "" || config.AdminTokenFile != ""})
+func printEnv(out io.Writer, environ []string, configuration *app.Config) {
+	report := config.ReadEnvoy(environ, config.EnvoyOptions{AdminToken: configuration.AdminToken != "" || configuration.AdminTokenFile != ""})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i := range report.Lines {
 		l := &report.Lines[i]
@@ -29,7 +29,7 @@ func printEnv(out io.Writer, environ []string, config *app.Config) {
 		fmt.Fprintln(out, "no variable of envoyproxy/ratelimit is set")
 	}
 	fmt.Fprintln(out, "\nThey make, with the defaults of envoyproxy/ratelimit:")
-	settings := config.Settings()
+	settings := configuration.Settings()
 	for _, v := range report.Values {
 		fmt.Fprintf(out, "  --%s\n", inForce(settings, v))
 	}
@@ -37,7 +37,7 @@ func printEnv(out io.Writer, environ []string, config *app.Config) {
 
 // inForce is a setting as a flag, with the value in force, which a setting of ours may
 // have replaced; what it would have been is told then.
-func inForce(settings []app.Setting, v envoyenv.Value) string {
+func inForce(settings []app.Setting, v config.EnvoyValue) string {
 	shown := func(text string) string {
 		if redisurl.IsURL(text) {
 			text = redisurl.Redact(text)

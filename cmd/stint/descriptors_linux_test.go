@@ -12,7 +12,7 @@ import (
 	"time"
 	"unsafe"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // setDescriptors bounds how many descriptors a node may have.
@@ -70,8 +70,8 @@ func TestDescriptorsAreKept(t *testing.T) {
 	file := filepath.Join(n.process.cmd.Dir, "rules.yaml")
 	// By a rename: a file that is written in place changes twice.
 	changed := filepath.Join(t.TempDir(), "rules.yaml")
-	xtest.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", "5", 1)), 0o600))
-	xtest.Must(t, os.Rename(changed, file))
+	testkit.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", "5", 1)), 0o600))
+	testkit.Must(t, os.Rename(changed, file))
 	n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="files changed"`))
 	if text := n.log(); strings.Count(text, "connections refused") != 1 || !strings.Contains(text, "nearly all file descriptors are in use") {
 		t.Errorf("the log does not say once that connections were refused:\n%s", text)
@@ -90,15 +90,15 @@ func TestReloadWithoutDescriptors(t *testing.T) {
 	change := func(requests string) {
 		// By a rename: a file that is written in place changes twice.
 		changed := filepath.Join(t.TempDir(), "rules.yaml")
-		xtest.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", requests, 1)), 0o600))
-		xtest.Must(t, os.Rename(changed, file))
+		testkit.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", requests, 1)), 0o600))
+		testkit.Must(t, os.Rename(changed, file))
 	}
 	change("5")
 	n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="files changed"`)) // so the files are watched
 	again := false
 	for round := 0; !again && round < 5; round++ { // a file may be looked at once more, and then nothing is left to try
 		n.setDescriptors(t, 3)
-		xtest.Must(t, n.process.cmd.Process.Signal(syscall.SIGHUP))
+		testkit.Must(t, n.process.cmd.Process.Signal(syscall.SIGHUP))
 		n.process.await(t, regexp.MustCompile(`msg="rules refused, the ones before stay".*why=SIGHUP.*too many open files`))
 		n.setDescriptors(t, 1024)
 		loaded := n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="(tried again|files changed)"`))

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/rlstest"
+	"stint/internal/testkit/programs"
 )
 
 // drainRules let a thousand calls wait for up to a second.
@@ -26,9 +26,9 @@ descriptors:
 func TestDrainLosesNothing(t *testing.T) {
 	const calls, connections, jsonEvery = 1000, 4, 20
 	n := startNode(t, drainRules, "--resp=")
-	clients := make([]*rlstest.Client, connections)
+	clients := make([]*programs.RLSClient, connections)
 	for i := range clients {
-		clients[i] = rlstest.Dial(t, n.grpc, nil)
+		clients[i] = programs.DialRLS(t, n.grpc, nil)
 		if healthy, err := clients[i].Healthy(t.Context(), ""); !healthy || err != nil {
 			t.Fatalf("healthy: %v, error %v", healthy, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // ownRules are decided by each node by itself. Under the others a look says what the store
@@ -69,7 +69,7 @@ func counted(t testing.TB, n *node, key string, want, unknown int) {
 // the store: such a take is charged when the store goes on.
 func TestNodesEventual(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	witness := startNode(t, strict(), "--store="+server.URL(), unhurried)
 	nodes := []*node{}
 	for range 2 {
@@ -108,7 +108,7 @@ func TestNodesEventual(t *testing.T) {
 		t.Error("the store was away and nothing was denied")
 	}
 	server.Thaw()
-	redistest.Until(t, "the store is used again", func() bool { return nodes[0].metric(t, "stint_store_available") == 1 })
+	testkit.Until(t, "the store is used again", func() bool { return nodes[0].metric(t, "stint_store_available") == 1 })
 	if a, err := nodes[0].ask(t.Context(), "large", "all"); err != nil || !a.Allowed || a.Degraded {
 		t.Errorf("%+v %v, when the store is back", a, err)
 	}
@@ -133,7 +133,7 @@ func TestNodesEventual(t *testing.T) {
 // tells by itself.
 func TestNodeEventualKilled(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	witness := startNode(t, strict(), "--store="+server.URL(), unhurried)
 	n := startNode(t, ownRules, "--store="+server.URL(), unhurried, "--sync-interval=200ms")
 	sent := 0

@@ -4,8 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // slack is what a busy machine may take of the time that is promised: figures are
@@ -33,9 +32,9 @@ descriptors:
 // within 25 ms more than before, by their policies, with a login closed; the process does
 // not grow; and two seconds after Redis goes on it decides all again.
 func TestNodeOfFrozenRedis(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	flags := []string{"--store=" + server.URL()}
-	if xtest.Race {
+	if testkit.Race {
 		flags = append(flags, "--store-timeout=100ms") // which it often needs then, also of a store that runs
 	}
 	n := startNode(t, policies, flags...)
@@ -51,7 +50,7 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	server.Freeze()
 	open := time.Since(l.began) + 500*time.Millisecond // who asked just before waits out the deadline; then nobody waits
 	pass(frozen)
-	redistest.Until(t, "each key is asked for", func() bool { return len(l.asked(open, time.Since(l.began))) == 3 })
+	testkit.Until(t, "each key is asked for", func() bool { return len(l.asked(open, time.Since(l.began))) == 3 })
 	more, grown := n.metric(t, "go_goroutines")-goroutines, n.metric(t, "process_resident_memory_bytes")-bytes
 	to := time.Since(l.began)
 	server.Thaw()
@@ -98,7 +97,7 @@ func (l *load) asked(from, to time.Duration) map[string][]answer {
 // an error, and exactly as many pass as may.
 func TestNodesOfForgetfulRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	nodes := startNodes(t, quota, server.URL(), unhurried)
 	done, flushed := make(chan struct{}), make(chan int)
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // toldRules are decided by each node by itself, which tells the others.
@@ -62,9 +62,9 @@ func known(t testing.TB, nodes []*node, key string, want int) {
 // known to the one that takes its place; one without their key is refused; one that is told
 // to stop tells the last of what it let pass.
 func TestNodesGossip(t *testing.T) {
-	xtest.Long(t)
+	testkit.Long(t)
 	t.Parallel()
-	key, at := keyFile(t), []string{xtest.Address(t), xtest.Address(t), xtest.Address(t), xtest.Address(t)}
+	key, at := keyFile(t), []string{testkit.Address(t), testkit.Address(t), testkit.Address(t), testkit.Address(t)}
 	start := func(i int, flags ...string) *node {
 		return startNode(t, toldRules, append([]string{
 			"--store=memory", "--store-timeout=1s", "--gossip=" + at[i], "--gossip-join=" + strings.Join(at[:3], ","),

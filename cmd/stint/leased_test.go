@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // lentRules are leased: 500 a second may pass, 500 at once, and 1,000 in all.
@@ -39,7 +38,7 @@ const (
 // limit says: never more, and all of it once what lay idle has come home.
 func TestNodesLeased(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, fmt.Sprintf(lentRules, lentDeny), redistest.Start(t).URL(), unhurried)
+	nodes := startNodes(t, fmt.Sprintf(lentRules, lentDeny), testkit.StartRedis(t).URL(), unhurried)
 	for _, key := range []string{"bucket", "window"} {
 		passed := crowd(t, nodes, key, 1)[0]
 		first := passed
@@ -96,7 +95,7 @@ type fault struct {
 // everything it knew, or starts again; on one server and on a Cluster, of which a primary is
 // killed; where nodes deny without the store, and where each has a share of its own.
 func TestNodesLeasedThroughFaults(t *testing.T) {
-	xtest.Long(t)
+	testkit.Long(t)
 	t.Parallel()
 	calm := 1500 * time.Millisecond
 	if testing.Short() {
@@ -106,7 +105,7 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 		rules := fmt.Sprintf(lentRules, policy)
 		t.Run("redis/"+name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := testkit.StartRedis(t)
 			r := drill(t, startNodes(t, rules, server.URL(), "--store-timeout=1s"))
 			r.through(append(r.nodeFaults(calm),
 				fault{"Redis stands still", func() { server.Freeze(); pass(calm); server.Thaw() }},
@@ -115,9 +114,9 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 		})
 		t.Run("cluster/"+name, func(t *testing.T) {
 			t.Parallel()
-			cluster := redistest.StartCluster(t, 3)
+			cluster := testkit.StartRedisCluster(t, 3)
 			r := drill(t, startNodes(t, rules, cluster.URL(), "--store-timeout=1s"))
-			var primary *redistest.Server
+			var primary *testkit.RedisServer
 			r.through(append(r.nodeFaults(calm),
 				fault{"a primary stands still", func() {
 					primary = holds(t, cluster, ":"+everybody)
@@ -128,15 +127,15 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 				fault{"a primary is emptied", func() { primary.Do("FLUSHALL") }},
 				fault{"a primary is killed", func() {
 					primary.Stop()
-					redistest.Until(t, "another one has taken over", func() bool { return len(cluster.Primaries()) == 3 })
+					testkit.Until(t, "another one has taken over", func() bool { return len(cluster.Primaries()) == 3 })
 				}}), calm)
 		})
 	}
 }
 
 // holds returns the primary that has a key, which may be gone while nobody asks for it.
-func holds(t *testing.T, cluster *redistest.Cluster, key string) (has *redistest.Server) {
-	redistest.Until(t, "a primary has "+key, func() bool {
+func holds(t *testing.T, cluster *testkit.RedisCluster, key string) (has *testkit.RedisServer) {
+	testkit.Until(t, "a primary has "+key, func() bool {
 		for _, primary := range cluster.Primaries() {
 			if primary.Do("KEYS", "*"+key) != "" {
 				has = primary

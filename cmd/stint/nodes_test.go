@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // What make long raises.
@@ -90,11 +90,11 @@ func TestNodes(t *testing.T) {
 	for round := range rounds {
 		key := algorithms[round%len(algorithms)]
 		t.Run(fmt.Sprintf("redis/%d", round), func(t *testing.T) {
-			exactly(t, redistest.Start(t).URL(), key, 1)
+			exactly(t, testkit.StartRedis(t).URL(), key, 1)
 		})
 		t.Run(fmt.Sprintf("cluster/%d", round), func(t *testing.T) {
-			cluster := redistest.StartCluster(t, 3)
-			cluster.Timeout(redistest.Steady) // exactly, if no replica takes over
+			cluster := testkit.StartRedisCluster(t, 3)
+			cluster.Timeout(testkit.Steady) // exactly, if no replica takes over
 			exactly(t, cluster.URL(), key, 3)
 			if round == 0 {
 				primaryKilled(t, cluster)
@@ -118,7 +118,7 @@ func exactly(t *testing.T, url, key string, users int) {
 
 // primaryKilled kills a primary of the Cluster under load: every request is answered, and
 // within five seconds by the Cluster again.
-func primaryKilled(t *testing.T, cluster *redistest.Cluster) {
+func primaryKilled(t *testing.T, cluster *testkit.RedisCluster) {
 	cluster.Timeout(time.Second)
 	var nodes []*node
 	for range 2 {

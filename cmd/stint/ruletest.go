@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/ruletest"
@@ -190,4 +190,4 @@ func span(d time.Duration) string {
 type client struct{ *ruletest.Request }
 
 // RemoteAddress returns the address that stands for all of the client's.
-func (c client) RemoteAddress() netip.Addr { return clientip.Group(c.Request.RemoteAddress(), 0) }
+func (c client) RemoteAddress() netip.Addr { return web.GroupAddr(c.Request.RemoteAddress(), 0) }

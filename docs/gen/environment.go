@@ -3,13 +3,13 @@ package main
 import (
 	"strings"
 
-	"stint/internal/envoyenv"
+	"stint/internal/config"
 )
 
 // environmentTable says what becomes of the environment of envoyproxy/ratelimit.
 func environmentTable() string {
 	rows := [][]string{{"variable", "default", "", "what becomes of it"}}
-	for _, v := range envoyenv.Variables() {
+	for _, v := range config.EnvoyVariables() {
 		what := strings.ReplaceAll(v.Note, "|", "\\|")
 		if v.Setting != "" {
 			what = "`--" + v.Setting + "`: " + what

@@ -17,8 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/netns"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // mostNotRun is how many blocks may carry a reason not to run: a new one has to be argued for here.
@@ -36,7 +35,7 @@ const longest = 30 * time.Second
 // TestPages runs the commands of every page; with -short those of the README.
 func TestPages(t *testing.T) {
 	repository, err := filepath.Abs("../..")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	stint := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", stint, "./cmd/stint")
 	build.Dir = repository
@@ -44,11 +43,11 @@ func TestPages(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	names, err := filepath.Glob("../*.md")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	ran, not := 0, 0
 	for _, name := range append(names, "../../README.md") {
 		text, err := os.ReadFile(name)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		all, faults := blocks(string(text))
 		for _, fault := range faults {
 			t.Errorf("%s: %s", name, fault)
@@ -76,7 +75,7 @@ func TestPages(t *testing.T) {
 
 // A place is where a page runs.
 type place struct {
-	net    *netns.Net
+	net    *testkit.Net
 	folder string
 	env    []string
 }
@@ -103,31 +102,31 @@ func runPage(t *testing.T, repository, stint, name string, all []block) {
 // newPlace makes the folder of a page, and its network.
 func newPlace(t *testing.T, repository, stint, page string) *place {
 	folder, err := os.MkdirTemp("", "page") // short, for sockets
-	xtest.Must(t, err)
-	p := &place{net: netns.New(t), folder: folder}
+	testkit.Must(t, err)
+	p := &place{net: testkit.NewNet(t), folder: folder}
 	t.Cleanup(func() {
 		p.stop(t)
-		xtest.Must(t, os.RemoveAll(folder))
+		testkit.Must(t, os.RemoveAll(folder))
 	})
 	for _, dir := range []string{"bin", "pids", "work", "etc/stint", "var/lib/stint", "run/stint"} {
-		xtest.Must(t, os.MkdirAll(filepath.Join(folder, dir), 0o700))
+		testkit.Must(t, os.MkdirAll(filepath.Join(folder, dir), 0o700))
 	}
 	entries, err := os.ReadDir(repository)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	for _, e := range entries {
-		xtest.Must(t, os.Symlink(filepath.Join(repository, e.Name()), filepath.Join(folder, "work", e.Name())))
+		testkit.Must(t, os.Symlink(filepath.Join(repository, e.Name()), filepath.Join(folder, "work", e.Name())))
 	}
 	stands, err := filepath.Abs("testdata/bin/stand-in")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	for _, command := range []string{"stint", "go", "curl", "python3", "caddy", "redis-server", "grpcurl"} {
-		xtest.Must(t, os.Symlink(stands, filepath.Join(folder, "bin", command)))
+		testkit.Must(t, os.Symlink(stands, filepath.Join(folder, "bin", command)))
 	}
-	xtest.Must(t, os.Symlink(filepath.Join(repository, "examples/rules/api.yaml"), filepath.Join(folder, "work/rules.yaml")))
-	xtest.Must(t, os.Symlink(filepath.Join(repository, "examples/rules"), filepath.Join(folder, "etc/stint/rules")))
+	testkit.Must(t, os.Symlink(filepath.Join(repository, "examples/rules/api.yaml"), filepath.Join(folder, "work/rules.yaml")))
+	testkit.Must(t, os.Symlink(filepath.Join(repository, "examples/rules"), filepath.Join(folder, "etc/stint/rules")))
 	if files := filepath.Join("testdata/pages", strings.TrimSuffix(page, ".md")); exists(files) {
-		xtest.Must(t, os.RemoveAll(filepath.Join(folder, "work/rules.yaml")))
-		xtest.Must(t, os.RemoveAll(filepath.Join(folder, "etc/stint/rules")))
-		xtest.Must(t, os.CopyFS(folder, os.DirFS(files)))
+		testkit.Must(t, os.RemoveAll(filepath.Join(folder, "work/rules.yaml")))
+		testkit.Must(t, os.RemoveAll(filepath.Join(folder, "etc/stint/rules")))
+		testkit.Must(t, os.CopyFS(folder, os.DirFS(files)))
 	}
 	p.env = append(os.Environ(), "PAGE="+folder, "STINT="+stint, "HOME="+folder,
 		"PATH="+filepath.Join(folder, "bin")+":"+filepath.Join(repository, ".cache/bin")+":"+os.Getenv("PATH"))
@@ -144,9 +143,9 @@ func (p *place) stop(t *testing.T) {
 	pids, _ := filepath.Glob(filepath.Join(p.folder, "pids/*"))
 	for _, file := range pids {
 		text, err := os.ReadFile(file)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)
 		}
@@ -179,7 +178,7 @@ func (p *place) shell(t *testing.T, script string) (out, errs string, status int
 	files := [2]*os.File{}
 	for i, name := range []string{"out", "errs"} {
 		file, err := os.Create(filepath.Join(p.folder, name))
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		defer file.Close()
 		files[i] = file
 	}
@@ -191,7 +190,7 @@ func (p *place) shell(t *testing.T, script string) (out, errs string, status int
 	}
 	text := func(i int) string {
 		data, err := os.ReadFile(files[i].Name())
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		return strings.ReplaceAll(string(data), p.folder+"/", "/")
 	}
 	return text(0), text(1), command.ProcessState.ExitCode()
@@ -203,13 +202,13 @@ func (p *place) block(t *testing.T, b block) string {
 		return p.session(t, b)
 	}
 	written := filepath.Join(p.folder, "answers")
-	xtest.Must(t, os.WriteFile(written, nil, 0o600))
+	testkit.Must(t, os.WriteFile(written, nil, 0o600))
 	out, errs, status := p.shell(t, "set -euo pipefail\n"+b.text)
 	if status != b.status {
 		return fmt.Sprintf("ends with status %d, want %d:\n%s%s", status, b.status, out, errs)
 	}
 	heads, err := os.ReadFile(written)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if refused := regexp.MustCompile(`(?m)^HTTP/\S+ [45].*$`).Find(heads); refused != nil {
 		return fmt.Sprintf("is answered %s:\n%s", bytes.TrimSpace(refused), out)
 	}

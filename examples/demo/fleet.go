@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/printed"
+	"stint/internal/text"
 )
 
 // patience is how long a process may take to be ready.
@@ -117,7 +117,7 @@ func (f *fleet) stop() {
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	log   printed.Text
+	log   text.OutputBuffer
 	asked int // what asks said last
 }
 

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"stint/internal/crowd"
+	"stint/internal/testkit/loadclient"
 )
 
 // The limit, as the rules below have it.
@@ -69,13 +69,13 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 	fmt.Fprintf(out, "%d callers ask for more. Each node decides from what the Redis has lent it.\n\n", nodes*callers)
 	fmt.Fprintf(out, "%6.1f s  all nodes answer\n", 0.0)
 
-	plan := crowd.Plan{
+	plan := loadclient.Plan{
 		Nodes: f.urls(), Callers: callers, Pause: pause, Each: int(lasts / pause),
-		Questions: []string{crowd.Question("demo", "user", "all", 1)},
+		Questions: []string{loadclient.Question("demo", "user", "all", 1)},
 	}
 	loaded, end := context.WithTimeout(ctx, lasts)
 	defer end()
-	var record crowd.Record
+	var record loadclient.Record
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -96,7 +96,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 		return fmt.Errorf("interrupted; all processes have ended")
 	}
 	fmt.Fprintf(out, "%6.1f s  the callers have enough\n\n", record.Took.Seconds())
-	calls, err := crowd.StoreCalls(f.socket)
+	calls, err := loadclient.StoreCalls(f.socket)
 	if err != nil {
 		return err
 	}
@@ -105,42 +105,42 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 }
 
 // table says who was asked how often, what passed, and how often that cost a call of Redis.
-func table(out io.Writer, f *fleet, record *crowd.Record) {
+func table(out io.Writer, f *fleet, record *loadclient.Record) {
 	row := func(name, asked, allowed, calls, says any) {
 		line := fmt.Sprintf("%-12v%8v%10v%17v   %v", name, asked, allowed, calls, says)
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	row("", "asked", "allowed", "calls of Redis", "")
 	for i, n := range f.nodes {
-		of := record.Of(func(a *crowd.Answer) bool { return a.Node == i })
+		of := record.Of(func(a *loadclient.Answer) bool { return a.Node == i })
 		says := ""
 		if i == killed {
 			says = "until shortly before it was killed"
 		}
-		row(fmt.Sprint("node ", i+1), len(of), crowd.Allowed(of), n.asks(), says)
+		row(fmt.Sprint("node ", i+1), len(of), loadclient.Allowed(of), n.asks(), says)
 	}
 	took := record.Took.Seconds()
-	row("together", len(record.Answers), crowd.Allowed(record.Answers), "", fmt.Sprintf("in %.1f s", took))
+	row("together", len(record.Answers), loadclient.Allowed(record.Answers), "", fmt.Sprintf("in %.1f s", took))
 	row("the limit", "", int(burst+rate*took), "", fmt.Sprintf("%d at once, and %d in each second", burst, rate))
 	fmt.Fprintln(out)
 }
 
 // judge says what came of it. It is an error if the limit did not hold.
-func judge(out io.Writer, record *crowd.Record, calls int) error {
-	worst := crowd.Worst(record.Answers, burst, rate)
+func judge(out io.Writer, record *loadclient.Record, calls int) error {
+	worst := loadclient.Worst(record.Answers, burst, rate)
 	fmt.Fprintf(out, "Of all windows of time, short and long, the fullest is one of %.3f s: %d passed in it, %.0f may.\n",
 		worst.Length.Seconds(), worst.Passed, worst.May)
 	fmt.Fprintf(out, "Redis was called %d times for %d decisions, %.3f for each. Without leases every decision waits for it.\n",
 		calls, len(record.Answers), float64(calls)/float64(max(1, len(record.Answers))))
 	fmt.Fprintf(out, "Half of the answers took less than %v, 99 of 100 less than %v.\n",
-		crowd.Percentile(record.Answers, 50).Round(10*time.Microsecond), crowd.Percentile(record.Answers, 99).Round(10*time.Microsecond))
+		loadclient.Percentile(record.Answers, 50).Round(10*time.Microsecond), loadclient.Percentile(record.Answers, 99).Round(10*time.Microsecond))
 	if record.Lost > 0 {
 		fmt.Fprintf(out, "%d requests had no answer: they were at node %d when it was killed, or came to it later.\n", record.Lost, killed+1)
 	}
 	switch {
 	case worst.Over() > 0.5: // a microsecond is a part of a unit
 		return fmt.Errorf("the limit did not hold: %.1f too many", worst.Over())
-	case crowd.Allowed(record.Answers) == len(record.Answers):
+	case loadclient.Allowed(record.Answers) == len(record.Answers):
 		fmt.Fprintf(out, "\nThe limit held, but nobody was refused: this machine is too busy to ask for more than %d a second.\n", rate)
 	default:
 		fmt.Fprintf(out, "\nThe limit held.\n")

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/printed"
-	"stint/internal/proxytest"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
+	"stint/internal/text"
 )
 
 func TestMain(m *testing.M) {
@@ -21,13 +21,13 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	proxytest.Main(m)
+	programs.Main(m)
 }
 
 // The demo shows what it says that it shows, and leaves nothing behind.
 func TestDemo(t *testing.T) {
-	redistest.Version(t) // skips where there is none
-	binary := proxytest.Build(t)
+	testkit.RedisVersion(t) // skips where there is none
+	binary := programs.Build(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	lasts := 4 * time.Second
 	if testing.Short() {
@@ -60,15 +60,15 @@ func TestNoRedis(t *testing.T) {
 
 // However the demo is ended, its processes end as well.
 func TestEnded(t *testing.T) {
-	redistest.Version(t) // skips where there is none
+	testkit.RedisVersion(t) // skips where there is none
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Log("no /proc here, by which to see who lives")
 		return
 	}
-	binary := proxytest.Build(t)
+	binary := programs.Build(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
-			out := new(printed.Text)
+			out := new(text.OutputBuffer)
 			cmd := exec.Command(os.Args[0], "-stint", binary, "-for", "1m")
 			cmd.Env = append(os.Environ(), "RUN_DEMO=1", "STINT_DEMO=not of the nodes", "TMPDIR="+t.TempDir())
 			cmd.Stdout, cmd.Stderr = out, out
@@ -101,7 +101,7 @@ func TestEnded(t *testing.T) {
 				t.Errorf("it said:\n%s", out.String())
 			}
 			for _, child := range children {
-				proxytest.Until(t, "the end of process "+child, func() bool { return !lives(child) })
+				programs.Until(t, "the end of process "+child, func() bool { return !lives(child) })
 			}
 		})
 	}

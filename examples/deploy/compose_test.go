@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/crowd"
-	"stint/internal/proxytest"
-	"stint/internal/redistest"
 	"stint/internal/strictyaml"
+	"stint/internal/testkit"
+	"stint/internal/testkit/loadclient"
+	"stint/internal/testkit/programs"
 )
 
-func TestMain(m *testing.M) { proxytest.Main(m) }
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // service is what the tests want to know of a service of a compose file.
 type service struct {
@@ -134,7 +134,7 @@ func TestFiles(t *testing.T) {
 				}
 			}
 			rules := filepath.Join(filepath.Dir(c.file), "rules.yaml")
-			out, err := exec.Command(proxytest.Build(t), "check", "--fail-on", "note", rules).CombinedOutput()
+			out, err := exec.Command(programs.Build(t), "check", "--fail-on", "note", rules).CombinedOutput()
 			t.Logf("stint check %s:\n%s", rules, out)
 			if err != nil {
 				t.Errorf("%s: %v", rules, err)
@@ -170,9 +170,9 @@ func TestDockerfile(t *testing.T) {
 
 // start starts the services of Stint that a compose file has, with its flags, but for
 // addresses: their Redis is elsewhere, and their ports are free ones.
-func start(t *testing.T, file, redis string) []*proxytest.Service {
+func start(t *testing.T, file, redis string) []*programs.Service {
 	t.Helper()
-	var started []*proxytest.Service
+	var started []*programs.Service
 	for _, s := range readCompose(t, file) {
 		if len(s.command) == 0 || s.command[0] != "serve" {
 			continue
@@ -180,7 +180,7 @@ func start(t *testing.T, file, redis string) []*proxytest.Service {
 		flags := []string{"--store-timeout=5s"} // for a busy machine
 		for _, flag := range s.command[1:] {
 			switch name, _, _ := strings.Cut(flag, "="); name {
-			case "--http", "--grpc", "--admin": // Stint of proxytest gives them
+			case "--http", "--grpc", "--admin": // programs.Stint gives them
 			case "--rules":
 				flags = append(flags, "--rules="+mounted(t, file, s, strings.TrimPrefix(flag, "--rules=")))
 			case "--store":
@@ -191,7 +191,7 @@ func start(t *testing.T, file, redis string) []*proxytest.Service {
 				flags = append(flags, flag)
 			}
 		}
-		started = append(started, proxytest.Stint(t, flags...))
+		started = append(started, programs.Stint(t, flags...))
 	}
 	return started
 }
@@ -209,11 +209,11 @@ func mounted(t *testing.T, file string, s service, path string) string {
 }
 
 // startRedis starts the Redis of a compose file, with its flags.
-func startRedis(t *testing.T, file string) *redistest.Server {
+func startRedis(t *testing.T, file string) *testkit.RedisServer {
 	t.Helper()
 	for _, s := range readCompose(t, file) {
 		if s.name == "redis" {
-			return redistest.Start(t, s.command[1:]...)
+			return testkit.StartRedis(t, s.command[1:]...)
 		}
 	}
 	t.Fatalf("%s has no redis", file)
@@ -230,7 +230,7 @@ func TestCompose(t *testing.T) {
 			if len(services) != c.stints {
 				t.Fatalf("%d services of Stint, want %d", len(services), c.stints)
 			}
-			plan := crowd.Plan{Callers: 1, Each: 12, Questions: []string{login("192.0.2.7")}}
+			plan := loadclient.Plan{Callers: 1, Each: 12, Questions: []string{login("192.0.2.7")}}
 			for _, s := range services {
 				plan.Nodes = append(plan.Nodes, "http://"+s.HTTP)
 			}
@@ -238,7 +238,7 @@ func TestCompose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if passed := crowd.Allowed(record.Answers); passed != 10 || record.Lost > 0 {
+			if passed := loadclient.Allowed(record.Answers); passed != 10 || record.Lost > 0 {
 				t.Errorf("%d of ten passed at all services together, %d questions lost", passed, record.Lost)
 			}
 			for _, s := range services {

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/crowd"
-	"stint/internal/proxytest"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/loadclient"
+	"stint/internal/testkit/programs"
 )
 
 // What the figures of the documents raise.
@@ -49,9 +48,9 @@ var shapes = []shape{
 
 // site is a shape that runs.
 type site struct {
-	stints []*proxytest.Service
-	nodes  []string          // where each server asks
-	store  *redistest.Server // nil: none
+	stints []*programs.Service
+	nodes  []string             // where each server asks
+	store  *testkit.RedisServer // nil: none
 	leased bool
 }
 
@@ -63,7 +62,7 @@ func (s shape) up(t *testing.T) site {
 		at.store = startRedis(t, s.file)
 		at.stints = start(t, s.file, relay(t, at.store.Addr))
 	} else {
-		at.stints = []*proxytest.Service{proxytest.Stint(t, s.flags...)}
+		at.stints = []*programs.Service{programs.Stint(t, s.flags...)}
 	}
 	for i := range servers {
 		address := at.stints[i%len(at.stints)].HTTP
@@ -114,7 +113,7 @@ func (s site) spent(t *testing.T) cost {
 	if c.waited = c.decided - s.metric(t, "stint_refusals_answered_total"); s.leased {
 		c.waited = s.metric(t, "stint_lease_store_decisions_total")
 	}
-	scripts, err := crowd.StoreCalls(s.store.Addr)
+	scripts, err := loadclient.StoreCalls(s.store.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +129,7 @@ func (c cost) each(since cost) cost {
 
 // asked is what came of a load, and what each decision cost.
 type asked struct {
-	crowd.Record
+	loadclient.Record
 	cost
 }
 
@@ -138,12 +137,12 @@ type asked struct {
 func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	t.Helper()
 	const callers, pause = 4, 5 * time.Millisecond
-	plan := crowd.Plan{Nodes: s.nodes, Callers: callers, Each: *each, Pause: pause}
+	plan := loadclient.Plan{Nodes: s.nodes, Callers: callers, Each: *each, Pause: pause}
 	if testing.Short() {
 		plan.Each /= 5
 	}
 	for _, client := range clients {
-		plan.Questions = append(plan.Questions, crowd.Question("api", "remote_address", client, units))
+		plan.Questions = append(plan.Questions, loadclient.Question("api", "remote_address", client, units))
 	}
 	before := s.spent(t)
 	record, err := plan.Run(t.Context())
@@ -153,7 +152,7 @@ func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	if all := callers * plan.Each * servers; record.Lost > 0 || len(record.Answers) != all {
 		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, all)
 	}
-	if degraded := record.Of(func(a *crowd.Answer) bool { return a.Degraded }); len(degraded) > 0 {
+	if degraded := record.Of(func(a *loadclient.Answer) bool { return a.Degraded }); len(degraded) > 0 {
 		t.Errorf("%d answers without the store", len(degraded))
 	}
 	return asked{record, s.spent(t).each(before)}
@@ -168,14 +167,14 @@ func TestShapes(t *testing.T) {
 			at := s.up(t)
 			// Three clients, each with a third of the questions: less than its rate.
 			calm := at.ask(t, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
-			if passed := crowd.Allowed(calm.Answers); passed != len(calm.Answers) {
+			if passed := loadclient.Allowed(calm.Answers); passed != len(calm.Answers) {
 				t.Errorf("%d of %d passed, of clients within their limits", passed, len(calm.Answers))
 			}
 			within[s.name] = calm
 			calm.log(t, s.name)
 			// One client that asks for more than there is, and for a hundredth of all at once.
 			greedy := at.ask(t, burst/100, "198.51.100.9")
-			worst, passed := crowd.Worst(greedy.Answers, 100, rate/burst*100), crowd.Allowed(greedy.Answers)
+			worst, passed := loadclient.Worst(greedy.Answers, 100, rate/burst*100), loadclient.Allowed(greedy.Answers)
 			if worst.Over() > 0.5 { // a microsecond is a part of a unit
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
 			}
@@ -205,22 +204,22 @@ func TestFaults(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			at := s.up(t)
-			plan := crowd.Plan{Nodes: at.nodes, Callers: 4, Each: 60, Pause: 5 * time.Millisecond, Questions: []string{crowd.Question("api", "remote_address", "192.0.2.1", 1)}}
+			plan := loadclient.Plan{Nodes: at.nodes, Callers: 4, Each: 60, Pause: 5 * time.Millisecond, Questions: []string{loadclient.Question("api", "remote_address", "192.0.2.1", 1)}}
 			at.store.Stop()
 			record, err := plan.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range at.nodes {
-				of := record.Of(func(a *crowd.Answer) bool { return a.Node == i })
-				if passed := crowd.Allowed(of); passed == 0 || record.Lost > 0 {
+				of := record.Of(func(a *loadclient.Answer) bool { return a.Node == i })
+				if passed := loadclient.Allowed(of); passed == 0 || record.Lost > 0 {
 					t.Errorf("%d of %d passed at server %d, and %d questions had no answer", passed, len(of), i+1, record.Lost)
 				}
 			}
-			if worst := crowd.Worst(record.Answers, burst, rate); worst.Over() > 0.5 {
+			if worst := loadclient.Worst(record.Answers, burst, rate); worst.Over() > 0.5 {
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
 			}
-			t.Logf("without Redis %d of %d passed in %v", crowd.Allowed(record.Answers), len(record.Answers), record.Took.Round(time.Millisecond))
+			t.Logf("without Redis %d of %d passed in %v", loadclient.Allowed(record.Answers), len(record.Answers), record.Took.Round(time.Millisecond))
 			if !s.beside {
 				return
 			}
@@ -229,8 +228,8 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Callers of that one go on at the next, each with one question lost.
-			if record.Lost != plan.Callers || crowd.Allowed(record.Answers) == 0 {
-				t.Errorf("%d questions had no answer, %d passed", record.Lost, crowd.Allowed(record.Answers))
+			if record.Lost != plan.Callers || loadclient.Allowed(record.Answers) == 0 {
+				t.Errorf("%d questions had no answer, %d passed", record.Lost, loadclient.Allowed(record.Answers))
 			}
 		})
 	}
@@ -239,7 +238,7 @@ func TestFaults(t *testing.T) {
 func (a asked) log(t *testing.T, name string) {
 	t.Helper()
 	round := func(percent int) time.Duration {
-		return crowd.Percentile(a.Answers, percent).Round(10 * time.Microsecond)
+		return loadclient.Percentile(a.Answers, percent).Round(10 * time.Microsecond)
 	}
 	t.Logf("%-26s %5d decisions, p50 %v, p99 %v; of each %.3f waited for Redis, which ran %.3f scripts; %.0f us of the processor for Stint, %.1f for Redis",
 		name, len(a.Answers), round(50), round(99), a.waited, a.scripts, a.stint, a.redis)
@@ -306,15 +305,15 @@ func carry(from, to net.Conn) {
 // The servers of the compose files, which are nginx, limit by what Stint says, and let
 // pass while it is away.
 func TestServer(t *testing.T) {
-	nginx := proxytest.Binary(t, "nginx")
+	nginx := programs.Binary(t, "nginx")
 	service := start(t, "beside/compose.yaml", startRedis(t, "beside/compose.yaml").Addr)[0]
-	server, dir := xtest.Address(t), t.TempDir()
+	server, dir := testkit.Address(t), t.TempDir()
 	text, err := os.ReadFile("server.conf.template")
 	if err != nil {
 		t.Fatal(err)
 	}
 	conf := strings.NewReplacer("${STINT}", service.HTTP, "${SERVER}", "server-1", "listen 80;", "listen "+server+";",
-		"127.0.0.1:9000", xtest.Address(t)).Replace(string(text))
+		"127.0.0.1:9000", testkit.Address(t)).Replace(string(text))
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -329,8 +328,8 @@ func TestServer(t *testing.T) {
 	if os.Getuid() == 0 { // nobody else may enter that folder
 		args = append(args, "-g", "user root;")
 	}
-	proxytest.Run(t, proxytest.Command{Path: nginx, Args: args, Ready: proxytest.Answers("http://" + server)})
-	client := proxytest.Client(t, "127.0.0.1")
+	programs.Run(t, programs.Command{Path: nginx, Args: args, Ready: programs.Answers("http://" + server)})
+	client := programs.Client(t, "127.0.0.1")
 	passed := func(of int) (n int) {
 		for range of {
 			resp, err := client.Get("http://" + server + "/login")

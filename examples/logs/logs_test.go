@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/replay"
 )
 
@@ -98,7 +98,7 @@ func TestSampleLog(t *testing.T) {
 	for _, l := range s.lines {
 		log.WriteString(l.text)
 	}
-	golden.Check(t, "shop.log", log.String())
+	testkit.CheckGolden(t, "shop.log", log.String())
 
 	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
 	if err != nil {

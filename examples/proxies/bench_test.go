@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/proxytest"
+	"stint/internal/testkit/programs"
 )
 
 // silent says how a file is told not to ask.
@@ -46,7 +46,7 @@ func BenchmarkAsk(b *testing.B) {
 	if err := os.WriteFile(rules, []byte(benchRules), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	stint := proxytest.Stint(b, "--rules", rules, "--trusted-proxies", "127.0.0.1")
+	stint := programs.Stint(b, "--rules", rules, "--trusted-proxies", "127.0.0.1")
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok") //nolint:errcheck // the client sees it
 	}))

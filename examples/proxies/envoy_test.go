@@ -15,14 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/proxytest"
-	"stint/internal/redistest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
-func startEnvoy(t testing.TB, file string) proxytest.Command {
-	return proxytest.Command{
-		Path: proxytest.Binary(t, "envoy"),
+func startEnvoy(t testing.TB, file string) programs.Command {
+	return programs.Command{
+		Path: programs.Binary(t, "envoy"),
 		Args: []string{"-c", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"},
 	}
 }
@@ -48,14 +47,14 @@ func envoyWords(words map[string]string) map[string]string {
 // startFeatures starts Envoy with a route for each thing that it can say.
 func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup {
 	t.Helper()
-	s := &setup{t: t, stint: proxytest.Stint(t, flags...), backend: proxytest.NewBackend(t)}
-	address := xtest.Address(t)
+	s := &setup{t: t, stint: programs.Stint(t, flags...), backend: programs.NewBackend(t)}
+	address := testkit.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8081": s.stint.GRPC, "127.0.0.1:9000": s.backend.Addr, "100ms": fmt.Sprintf("%gs", timeout.Seconds()),
 	}
-	command := startEnvoy(t, proxytest.Adapt(t, "testdata/envoy/envoy.yaml", envoyWords(words)))
-	command.Ready = proxytest.Listens(address)
-	proxytest.Run(t, command)
+	command := startEnvoy(t, programs.Adapt(t, "testdata/envoy/envoy.yaml", envoyWords(words)))
+	command.Ready = programs.Listens(address)
+	programs.Run(t, command)
 	s.url = "http://" + address
 	return s
 }
@@ -68,7 +67,7 @@ const rulesOfFeatures = "testdata/envoy-rules"
 func TestEnvoyHeaders(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	const ietf, numbers = `ratelimit-policy: "by-\w+";q=1;w=31536000 ratelimit: "by-\w+";r=0;t=\d+`, `x-ratelimit-limit: 1 x-ratelimit-remaining: 0 x-ratelimit-reset: \d+`
 	const retry, retryToo = `retry-after: \d+`, `x-ratelimit-retry-after: \d+`
 	for _, tt := range []struct{ preset, passed, denied string }{
@@ -109,7 +108,7 @@ func limitFields(h http.Header) string {
 func TestEnvoyThreeActions(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	one, other := proxytest.Client(t, "127.0.0.7"), proxytest.Client(t, "127.0.0.8")
+	one, other := programs.Client(t, "127.0.0.7"), programs.Client(t, "127.0.0.8")
 	for _, tt := range []struct {
 		client       *http.Client
 		path, header string
@@ -136,7 +135,7 @@ func TestEnvoyThreeActions(t *testing.T) {
 func TestEnvoyHits(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	for i, tt := range []struct {
 		path, header string
 		status       int
@@ -171,7 +170,7 @@ func TestEnvoyHits(t *testing.T) {
 func TestEnvoyOverrides(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	for _, tt := range []struct {
 		path, header string
 		want         []int
@@ -195,10 +194,10 @@ func TestEnvoyOverrides(t *testing.T) {
 func TestEnvoyCostAfterwards(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	left := func(want int) {
 		t.Helper()
-		proxytest.Until(t, fmt.Sprintf("%d left", want), func() bool {
+		programs.Until(t, fmt.Sprintf("%d left", want), func() bool {
 			resp, err := http.Post("http://"+s.stint.HTTP+"/v1/check", "application/json",
 				strings.NewReader(`{"domain": "features", "descriptors": [{"entries": [{"key": "tokens", "value": "ann"}], "cost": 0}]}`))
 			if err != nil {
@@ -221,7 +220,7 @@ func TestEnvoyCostAfterwards(t *testing.T) {
 		t.Fatalf("%d %q", a.status, a.body)
 	}
 	left(0)
-	proxytest.Until(t, "a look that is denied", func() bool { return s.get(client, path, "X-Tokens: ann").status == 429 })
+	programs.Until(t, "a look that is denied", func() bool { return s.get(client, path, "X-Tokens: ann").status == 429 })
 	if a := s.get(client, path, "X-Tokens: bob"); a.status != 200 {
 		t.Errorf("another key: %d", a.status)
 	}
@@ -232,7 +231,7 @@ func TestEnvoyCostAfterwards(t *testing.T) {
 func TestEnvoyAsThePeer(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	for _, tt := range []struct {
 		header []string
 		want   []int
@@ -285,7 +284,7 @@ func TestEnvoyReload(t *testing.T) {
 	var asked atomic.Int64
 	var group sync.WaitGroup
 	for range 4 {
-		client := proxytest.Client(t, "127.0.0.7")
+		client := programs.Client(t, "127.0.0.7")
 		group.Go(func() {
 			for {
 				select {
@@ -309,11 +308,11 @@ func TestEnvoyReload(t *testing.T) {
 		}
 		before, served := strings.Count(s.stint.Log(), said), asked.Load()
 		write(limit, more)
-		proxytest.Until(t, said, func() bool { return strings.Count(s.stint.Log(), said) > before && asked.Load() > served+50 })
+		programs.Until(t, said, func() bool { return strings.Count(s.stint.Log(), said) > before && asked.Load() > served+50 })
 	}
 	close(ended)
 	group.Wait()
-	a := s.get(proxytest.Client(t, "127.0.0.7"), "/", "X-Preset: reloaded")
+	a := s.get(programs.Client(t, "127.0.0.7"), "/", "X-Preset: reloaded")
 	limit, left := a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Remaining")
 	var l, r int64
 	if _, err := fmt.Sscan(limit+" "+left, &l, &r); err != nil || l-r != asked.Load()+1 {
@@ -325,9 +324,9 @@ func TestEnvoyReload(t *testing.T) {
 // says, because Stint answers before Envoy's deadline of 100 ms. A machine that is busy
 // may miss it now and then, which Envoy answers by 500.
 func TestEnvoyFrozenRedis(t *testing.T) {
-	redis := redistest.Start(t)
+	redis := testkit.StartRedis(t)
 	s := startFeatures(t, 100*time.Millisecond, "--rules", rulesOfFeatures, "--store", redis.URL())
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	const most, enough = 200, 10
 	ask := func(policy string) map[int]int {
 		statuses := map[int]int{}
@@ -339,7 +338,7 @@ func TestEnvoyFrozenRedis(t *testing.T) {
 		}
 		return statuses
 	}
-	proxytest.Until(t, "an answer", func() bool { return s.get(client, "/", "X-Policy: deny").status != 500 })
+	programs.Until(t, "an answer", func() bool { return s.get(client, "/", "X-Policy: deny").status != 500 })
 	redis.Freeze()
 	allow, deny, local := ask("allow"), ask("deny"), ask("local")
 	if allow[200] != enough {
@@ -352,5 +351,5 @@ func TestEnvoyFrozenRedis(t *testing.T) {
 		t.Errorf("local: %v", local)
 	}
 	redis.Thaw()
-	proxytest.Until(t, "limits after the thaw", func() bool { return s.get(client, "/", "X-Policy: allow").status == 429 })
+	programs.Until(t, "limits after the thaw", func() bool { return s.get(client, "/", "X-Policy: allow").status == 429 })
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // haproxy returns the asker of that name, whose socket keeps its name.
@@ -24,21 +24,21 @@ func haproxy() asker {
 // questions come to nobody, or to somebody else, nothing passes.
 func TestHAProxyNamesInOnePlace(t *testing.T) {
 	for name, edit := range map[string][2]string{
-		"the frontend binds another socket": {`bind "${STINT_AUTH}"`, "bind abns@" + xtest.Address(t)},
-		"stint.lua asks another socket":     {"dst = socket", `dst = "abns@` + xtest.Address(t) + `"`},
+		"the frontend binds another socket": {`bind "${STINT_AUTH}"`, "bind abns@" + testkit.Address(t)},
+		"stint.lua asks another socket":     {"dst = socket", `dst = "abns@` + testkit.Address(t) + `"`},
 		"stint.lua asks a server":           {"dst = socket", `dst = "BACKEND"`},
 	} {
 		for _, form := range []string{"open", "closed"} {
 			t.Run(name+"/"+form, func(t *testing.T) {
 				t.Parallel()
-				stint, backend := proxytest.Stint(t, "--config", "stint.yaml"), proxytest.NewBackend(t)
+				stint, backend := programs.Stint(t, "--config", "stint.yaml"), programs.NewBackend(t)
 				edit[1] = strings.ReplaceAll(edit[1], "BACKEND", backend.Addr)
 				a := haproxy()
 				s := &setup{asker: a, t: t, stint: stint, backend: backend}
-				s.url = "http://" + a.run(t, form, stint, backend.Addr, edit, [2]string{"abns@stint-auth", "abns@" + xtest.Address(t)})
+				s.url = "http://" + a.run(t, form, stint, backend.Addr, edit, [2]string{"abns@stint-auth", "abns@" + testkit.Address(t)})
 				backend.Seen()
 				for range 3 {
-					got := s.get(proxytest.Client(t, "127.0.0.7"), "/reports")
+					got := s.get(programs.Client(t, "127.0.0.7"), "/reports")
 					if got.status < 500 {
 						t.Errorf("%d %s", got.status, got.body)
 					}
@@ -56,8 +56,8 @@ func TestHAProxyNamesInOnePlace(t *testing.T) {
 // Without a name HAProxy does not start, and says why.
 func TestHAProxyWithoutName(t *testing.T) {
 	for _, form := range []string{"open", "closed"} {
-		file := proxytest.Adapt(t, "haproxy/"+form+".cfg", map[string]string{"    setenv STINT_AUTH": "    # setenv STINT_AUTH"})
-		cmd := exec.Command(proxytest.Binary(t, "haproxy"), "-c", "-f", file)
+		file := programs.Adapt(t, "haproxy/"+form+".cfg", map[string]string{"    setenv STINT_AUTH": "    # setenv STINT_AUTH"})
+		cmd := exec.Command(programs.Binary(t, "haproxy"), "-c", "-f", file)
 		cmd.Dir = file[:strings.LastIndexByte(file, '/')]
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "write setenv STINT_AUTH abns@NAME") {
 			t.Errorf("%s: %v\n%s", form, err, out)
@@ -67,16 +67,16 @@ func TestHAProxyWithoutName(t *testing.T) {
 
 // Both forms run on one machine, each with its own Stint.
 func TestHAProxyBothForms(t *testing.T) {
-	socket := [2]string{"abns@stint-auth", "abns@" + xtest.Address(t)}
-	backend := proxytest.NewBackend(t)
+	socket := [2]string{"abns@stint-auth", "abns@" + testkit.Address(t)}
+	backend := programs.NewBackend(t)
 	setups := map[string]*setup{}
 	for _, form := range []string{"open", "closed"} {
 		a := haproxy()
-		s := &setup{asker: a, t: t, stint: proxytest.Stint(t, "--config", "stint.yaml"), backend: backend}
+		s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "stint.yaml"), backend: backend}
 		s.url = "http://" + a.run(t, form, s.stint, backend.Addr, socket)
 		setups[form] = s
 	}
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	for _, s := range setups {
 		s.exhaust(client) // of its own Stint
 		if a := s.get(client, "/reports"); a.status != 429 {

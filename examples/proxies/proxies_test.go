@@ -14,31 +14,31 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
-func TestMain(m *testing.M) { proxytest.Main(m) }
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // The proxies, most of which ask by GET /v1/auth.
 var askers = []asker{
 	{
 		name: "nginx", file: "nginx/%s.conf", headers: true, closed: 503,
-		start: func(t testing.TB, file string) proxytest.Command {
+		start: func(t testing.TB, file string) programs.Command {
 			args := []string{"-p", t.TempDir(), "-c", file}
 			if os.Getuid() == 0 { // nobody else may enter that folder
 				args = append(args, "-g", "user root;")
 			}
-			return proxytest.Command{Path: proxytest.Binary(t, "nginx"), Args: args}
+			return programs.Command{Path: programs.Binary(t, "nginx"), Args: args}
 		},
 	},
 	{
 		name: "caddy", file: "caddy/%s.Caddyfile", headers: true, body: true, closed: 503,
 		words: map[string]string{"http://:8000": "http://:%s"},
-		start: func(t testing.TB, file string) proxytest.Command {
+		start: func(t testing.TB, file string) programs.Command {
 			home := t.TempDir()
-			return proxytest.Command{
-				Path: proxytest.Binary(t, "caddy"), Args: []string{"run", "--config", file, "--adapter", "caddyfile"},
+			return programs.Command{
+				Path: programs.Binary(t, "caddy"), Args: []string{"run", "--config", file, "--adapter", "caddyfile"},
 				Env: []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "XDG_DATA_HOME=" + home},
 			}
 		},
@@ -46,15 +46,15 @@ var askers = []asker{
 	{
 		name: "haproxy", file: "haproxy/%s.cfg", headers: true, body: true, closed: 503,
 		words: map[string]string{"abns@stint-auth": ""},
-		start: func(t testing.TB, file string) proxytest.Command {
-			return proxytest.Command{Path: proxytest.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
+		start: func(t testing.TB, file string) programs.Command {
+			return programs.Command{Path: programs.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
 		},
 	},
 	{
 		name: "traefik", file: "traefik/%s.yaml", body: true, closed: 504, stopped: 502,
 		words: map[string]string{"127.0.0.1:8001": ""},
-		start: func(t testing.TB, file string) proxytest.Command {
-			return proxytest.Command{Path: proxytest.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
+		start: func(t testing.TB, file string) programs.Command {
+			return programs.Command{Path: programs.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
 		},
 	},
 	{name: "envoy", file: "envoy/auth-%s.yaml", headers: true, body: true, closed: 503, adapt: envoyWords, start: startEnvoy},
@@ -65,7 +65,7 @@ var askers = []asker{
 type asker struct {
 	name  string
 	file  string // open or closed for %s
-	start func(t testing.TB, file string) proxytest.Command
+	start func(t testing.TB, file string) programs.Command
 
 	// words are to be replaced beside the common ones: by what they are mapped to, with the
 	// port of the proxy for %s; or by a free address, or a name of which there is no other.
@@ -90,8 +90,8 @@ type asker struct {
 type setup struct {
 	asker
 	t       *testing.T
-	stint   *proxytest.Service
-	backend *proxytest.Backend
+	stint   *programs.Service
+	backend *programs.Backend
 	url     string
 }
 
@@ -125,7 +125,7 @@ func eachForm(t *testing.T, forms []string, test func(t *testing.T, s *setup, op
 func start(t *testing.T, a asker, form string, flags ...string) *setup {
 	t.Helper()
 	flags = append([]string{"--config", "stint.yaml"}, flags...)
-	s := &setup{asker: a, t: t, stint: proxytest.Stint(t, flags...), backend: proxytest.NewBackend(t)}
+	s := &setup{asker: a, t: t, stint: programs.Stint(t, flags...), backend: programs.NewBackend(t)}
 	s.url = "http://" + a.run(t, form, s.stint, s.backend.Addr)
 	s.backend.Seen() // whether it is ready
 	return s
@@ -133,9 +133,9 @@ func start(t *testing.T, a asker, form string, flags ...string) *setup {
 
 // run starts a proxy in front of a backend, with a Stint to ask, and returns where it
 // listens. Of each pair of words the first is replaced by the second.
-func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend string, pairs ...[2]string) (address string) {
+func (a *asker) run(t testing.TB, form string, stint *programs.Service, backend string, pairs ...[2]string) (address string) {
 	t.Helper()
-	address = xtest.Address(t)
+	address = testkit.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8080": stint.HTTP, "127.0.0.1:9000": backend,
 		"100ms": deadline.String(), "wait=60ms": "wait=" + (deadline / 2).String(),
@@ -158,17 +158,17 @@ func (a *asker) run(t testing.TB, form string, stint *proxytest.Service, backend
 		case other != "":
 			words[word] = strings.ReplaceAll(other, "%s", port)
 		case named:
-			words[word] = kind + "@" + xtest.Address(t)
+			words[word] = kind + "@" + testkit.Address(t)
 		default:
-			words[word] = xtest.Address(t)
+			words[word] = testkit.Address(t)
 		}
 	}
-	command := a.start(t, proxytest.Adapt(t, fmt.Sprintf(a.file, form), words))
-	command.Ready = proxytest.Listens(address)
+	command := a.start(t, programs.Adapt(t, fmt.Sprintf(a.file, form), words))
+	command.Ready = programs.Listens(address)
 	if a.name == "traefik" { // listens before it knows its routes, and has no other 404
-		command.Ready = proxytest.Passes("http://" + address + "/ready")
+		command.Ready = programs.Passes("http://" + address + "/ready")
 	}
-	proxytest.Run(t, command)
+	programs.Run(t, command)
 	return address
 }
 
@@ -230,7 +230,7 @@ func (s *setup) exhaust(client *http.Client) {
 
 func TestLimits(t *testing.T) {
 	eachProxy(t, func(t *testing.T, s *setup) {
-		one, other := proxytest.Client(t, "127.0.0.7"), proxytest.Client(t, "127.0.0.8")
+		one, other := programs.Client(t, "127.0.0.7"), programs.Client(t, "127.0.0.8")
 		for left := range 5 {
 			left = 4 - left
 			body := strings.Repeat("x", 5000*left) // of no size, of one that is kept, of one that is not
@@ -324,7 +324,7 @@ func TestForgery(t *testing.T) {
 		{"X_Original_URI: /free"},
 	}
 	eachProxy(t, func(t *testing.T, s *setup) {
-		one, victim := proxytest.Client(t, "127.0.0.7"), proxytest.Client(t, "127.0.0.8")
+		one, victim := programs.Client(t, "127.0.0.7"), programs.Client(t, "127.0.0.8")
 		passed := 0
 		for _, lines := range forged {
 			a := s.get(one, "/reports", lines...)
@@ -362,7 +362,7 @@ func TestLargeHeader(t *testing.T) {
 		sizes = append(sizes, size)
 	}
 	eachProxy(t, func(t *testing.T, s *setup) {
-		client := proxytest.Client(t, "127.0.0.7")
+		client := programs.Client(t, "127.0.0.7")
 		s.exhaust(client)
 		for _, size := range sizes {
 			for _, lines := range []int{1, 7} {
@@ -383,7 +383,7 @@ func TestLargeHeader(t *testing.T) {
 // it is back so are the limits.
 func TestAway(t *testing.T) {
 	eachForm(t, []string{"open", "closed"}, func(t *testing.T, s *setup, open bool) {
-		client := proxytest.Client(t, "127.0.0.7")
+		client := programs.Client(t, "127.0.0.7")
 		s.exhaust(client)
 		refused := func() bool { return s.get(client, "/reports").status == 429 }
 		if !refused() {
@@ -393,7 +393,7 @@ func TestAway(t *testing.T) {
 		s.stint.Freeze()
 		s.checkAway(client, open, "frozen", s.closed)
 		s.stint.Thaw()
-		proxytest.Until(t, "a refusal after the thaw", refused)
+		programs.Until(t, "a refusal after the thaw", refused)
 
 		s.stint.Stop()
 		stopped := s.stopped
@@ -402,7 +402,7 @@ func TestAway(t *testing.T) {
 		}
 		s.checkAway(client, open, "stopped", stopped)
 		s.stint.Start()
-		proxytest.Until(t, "a refusal after the restart", refused)
+		programs.Until(t, "a refusal after the restart", refused)
 	})
 }
 
@@ -436,7 +436,7 @@ func TestQueue(t *testing.T) {
 		passed, refused := 0, 0
 		began := time.Now()
 		for i := range 15 {
-			client := proxytest.Client(t, fmt.Sprintf("127.0.0.%d", 10+i))
+			client := programs.Client(t, fmt.Sprintf("127.0.0.%d", 10+i))
 			group.Go(func() {
 				a := s.get(client, "/search")
 				mu.Lock()
@@ -465,7 +465,7 @@ func TestQueue(t *testing.T) {
 // sent twice.
 func TestBackendAway(t *testing.T) {
 	eachProxy(t, func(t *testing.T, s *setup) {
-		client := proxytest.Client(t, "127.0.0.7")
+		client := programs.Client(t, "127.0.0.7")
 		for _, status := range []int{401, 403, 429, 500, 502, 503, 504} {
 			s.backend.Seen()
 			a := s.get(client, fmt.Sprintf("/status/%d", status))
@@ -499,11 +499,11 @@ func TestCookie(t *testing.T) {
 			continue // that service says nothing of cookies
 		}
 		t.Run(a.name, func(t *testing.T) {
-			stint := proxytest.Stint(t, "--rules", filepath.Join(dir, "device.yaml"), "--trusted-proxies", "127.0.0.1")
-			backend := proxytest.NewBackend(t)
+			stint := programs.Stint(t, "--rules", filepath.Join(dir, "device.yaml"), "--trusted-proxies", "127.0.0.1")
+			backend := programs.NewBackend(t)
 			s := &setup{asker: a, t: t, stint: stint, backend: backend}
 			s.url = "http://" + a.run(t, "open", stint, backend.Addr, [2]string{"domain=web", "domain=device"})
-			client := proxytest.Client(t, "127.0.0.7")
+			client := programs.Client(t, "127.0.0.7")
 			first := s.get(client, "/")
 			cookie, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
 			if first.status != 200 || !strings.HasPrefix(cookie, "stint_device=") {

@@ -9,23 +9,23 @@ import (
 	"strconv"
 	"testing"
 
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // startQuota starts Envoy, and Stint in the place of envoyproxy/ratelimit behind it.
 func startQuota(t *testing.T) *setup {
 	t.Helper()
-	s := &setup{t: t, backend: proxytest.NewBackend(t)}
-	s.stint = proxytest.Stint(t, "--envoy-env", "--envoy-stats", "--rls-metadata", "--rules", "testdata/envoy-quota-rules")
-	address := xtest.Address(t)
+	s := &setup{t: t, backend: programs.NewBackend(t)}
+	s.stint = programs.Stint(t, "--envoy-env", "--envoy-stats", "--rls-metadata", "--rules", "testdata/envoy-quota-rules")
+	address := testkit.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8081": s.stint.GRPC, "127.0.0.1:9000": s.backend.Addr,
 		"100ms": fmt.Sprintf("%gs", deadline.Seconds()),
 	}
-	command := startEnvoy(t, proxytest.Adapt(t, "testdata/envoy-quota/envoy.yaml", envoyWords(words)))
-	command.Ready = proxytest.Listens(address)
-	proxytest.Run(t, command)
+	command := startEnvoy(t, programs.Adapt(t, "testdata/envoy-quota/envoy.yaml", envoyWords(words)))
+	command.Ready = programs.Listens(address)
+	programs.Run(t, command)
 	s.url = "http://" + address
 	return s
 }
@@ -37,12 +37,12 @@ var totalHits = regexp.MustCompile(`(?m)^ratelimit_service_rate_limit_total_hits
 // ended, and the client does not wait for it.
 func (s *setup) charged(limit string, want int) {
 	s.t.Helper()
-	proxytest.Until(s.t, fmt.Sprintf("%d hits of %s", want, limit), func() bool {
+	programs.Until(s.t, fmt.Sprintf("%d hits of %s", want, limit), func() bool {
 		resp, err := http.Get("http://" + s.stint.Admin + "/metrics")
-		xtest.Must(s.t, err)
+		testkit.Must(s.t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		xtest.Must(s.t, err)
+		testkit.Must(s.t, err)
 		for _, found := range totalHits.FindAllStringSubmatch(string(text), -1) {
 			if hits, err := strconv.Atoi(found[2]); found[1] == limit && err == nil && hits == want {
 				return true
@@ -58,7 +58,7 @@ func (s *setup) charged(limit string, want int) {
 func TestEnvoyTokenQuota(t *testing.T) {
 	t.Parallel()
 	s := startQuota(t)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	const cost = len("GET /alone")
 	for i := range 2 {
 		if a := s.get(client, "/alone"); a.status != 200 || len(a.body) != cost {
@@ -82,7 +82,7 @@ func TestEnvoyTokenQuota(t *testing.T) {
 func TestEnvoyTokenQuotas(t *testing.T) {
 	t.Parallel()
 	s := startQuota(t)
-	client := proxytest.Client(t, "127.0.0.7")
+	client := programs.Client(t, "127.0.0.7")
 	want := []string{"small", "small", "large", "large", "large"}
 	var got []string
 	hits := map[string]int{}

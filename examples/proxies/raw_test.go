@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/proxytest"
+	"stint/internal/testkit/programs"
 )
 
 // However a request is put on the wire, it is one more of those that are used up.
@@ -43,7 +43,7 @@ func TestOddRequests(t *testing.T) {
 		"Accept":              "GET /reports HTTP/1.1" + host + "Accept: application/problem+json\r\nAccept-Encoding: gzip, br\r\n\r\n",
 	}
 	eachProxy(t, func(t *testing.T, s *setup) {
-		s.exhaust(proxytest.Client(t, "127.0.0.1"))
+		s.exhaust(programs.Client(t, "127.0.0.1"))
 		s.backend.Seen()
 		for name, text := range requests {
 			resp, err := s.exchange(text)

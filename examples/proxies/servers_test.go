@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // servers are real servers behind the proxies, all of which have one file, the reports, at
@@ -64,16 +64,16 @@ func startServers(t testing.TB) *servers {
 		"9131": "Node, URL", "9132": "Node, URL decoded", "9133": "Node, url.parse", "9134": "Node, decoded",
 	}
 	for port, name := range names {
-		address := xtest.Address(t)
+		address := testkit.Address(t)
 		_, words[port], _ = strings.Cut(address, ":")
 		s.add(name, address)
 	}
-	dir := filepath.Dir(proxytest.Adapt(t, "testdata/servers/nginx.conf", words))
+	dir := filepath.Dir(programs.Adapt(t, "testdata/servers/nginx.conf", words))
 	s.startNginx(dir)
 	s.startApache(dir)
 	s.startTomcat(dir)
-	proxytest.Run(t, proxytest.Command{
-		Path: proxytest.Binary(t, "node"), Args: []string{filepath.Join(dir, "server.js")}, Ready: s.ready("Node"),
+	programs.Run(t, programs.Command{
+		Path: programs.Binary(t, "node"), Args: []string{filepath.Join(dir, "server.js")}, Ready: s.ready("Node"),
 	})
 	slices.SortFunc(s.all, func(a, b *server) int { return strings.Compare(a.name, b.name) })
 	s.listen()
@@ -85,7 +85,7 @@ func modules(t testing.TB) string {
 	t.Helper()
 	const debian = "/usr/lib/apache2/modules"
 	if _, err := os.Stat(debian); err != nil {
-		xtest.SkipOrFail(t, "no "+debian+"; scripts/install-test-deps.sh installs it")
+		testkit.SkipOrFail(t, "no "+debian+"; scripts/install-test-deps.sh installs it")
 	}
 	return debian
 }
@@ -127,12 +127,12 @@ func (s *servers) startNginx(dir string) {
 	if os.Getuid() == 0 { // nobody else may enter that folder
 		args = append(args, "-g", "user root;")
 	}
-	proxytest.Run(s.t, proxytest.Command{Path: proxytest.Binary(s.t, "nginx"), Args: args, Ready: s.ready("nginx")})
+	programs.Run(s.t, programs.Command{Path: programs.Binary(s.t, "nginx"), Args: args, Ready: s.ready("nginx")})
 }
 
 func (s *servers) startApache(dir string) {
-	proxytest.Run(s.t, proxytest.Command{
-		Path:  proxytest.Binary(s.t, "apache2"),
+	programs.Run(s.t, programs.Command{
+		Path:  programs.Binary(s.t, "apache2"),
 		Args:  []string{"-d", s.t.TempDir(), "-f", filepath.Join(dir, "apache.conf"), "-D", "FOREGROUND"},
 		Ready: s.ready("Apache"),
 	})
@@ -141,7 +141,7 @@ func (s *servers) startApache(dir string) {
 func (s *servers) startTomcat(dir string) {
 	const home = "/usr/share/tomcat10"
 	if _, err := os.Stat(home); err != nil {
-		xtest.SkipOrFail(s.t, "no "+home+"; scripts/install-test-deps.sh installs it")
+		testkit.SkipOrFail(s.t, "no "+home+"; scripts/install-test-deps.sh installs it")
 	}
 	base := s.t.TempDir()
 	for _, name := range []string{"conf", "apps", "temp", "work", "logs"} {
@@ -154,8 +154,8 @@ func (s *servers) startTomcat(dir string) {
 			s.t.Fatal(err)
 		}
 	}
-	proxytest.Run(s.t, proxytest.Command{
-		Path: proxytest.Binary(s.t, "java"),
+	programs.Run(s.t, programs.Command{
+		Path: programs.Binary(s.t, "java"),
 		Args: []string{
 			"-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", home + "/bin/bootstrap.jar:" + home + "/bin/tomcat-juli.jar",
 			"-Dcatalina.home=" + home, "-Dcatalina.base=" + base, "-Djava.io.tmpdir=" + filepath.Join(base, "temp"),

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/proxytest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 	"stint/internal/urlpath"
-	"stint/internal/urlpath/respell"
 )
 
 var (
@@ -28,18 +28,18 @@ func TestServedPaths(t *testing.T) {
 		n = min(n, 300)
 	}
 	behind := startServers(t)
-	spellings := respell.Dodges(limited, n-n/10, *seedFlag)
+	spellings := testkit.DodgePaths(limited, n-n/10, *seedFlag)
 	for _, o := range []urlpath.Options{{EscapedSlash: true}, urlpath.All} {
-		spellings = append(spellings, respell.Paths(limited[1], n/20, o)...)
+		spellings = append(spellings, testkit.RespellPath(limited[1], n/20, o)...)
 	}
 	t.Run("proxies", func(t *testing.T) {
 		for _, a := range spelled(t) {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
-				s := &setup{asker: a, t: t, stint: proxytest.Stint(t, "--config", "stint.yaml", "--rules", "testdata/served.yaml")}
+				s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "stint.yaml", "--rules", "testdata/served.yaml")}
 				address := a.run(t, "open", s.stint, behind.Addr)
 				s.url = "http://" + address
-				client := proxytest.Client(t, "127.0.0.7")
+				client := programs.Client(t, "127.0.0.7")
 				for _, path := range limited {
 					for range 5 {
 						if a := s.get(client, path); a.status != 200 || !strings.HasPrefix(a.body, servedBy+"Apache; ") {

@@ -9,8 +9,7 @@ import (
 
 	"stint"
 	"stint/fleet/eventual"
-	"stint/internal/fleettest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -47,7 +46,7 @@ func TestLikeOneStore(t *testing.T) {
 					takes[0].Cost = uint32(r.IntN(20))
 				}
 				got := f.Decide(t, 0, takes...)
-				wanted := fleettest.Decide(t, want, takes...)
+				wanted := testkit.Decide(t, want, takes...)
 				for i := range got {
 					if got[i] != wanted[i] {
 						t.Fatalf("step %d, take %d of %+v:\n%+v, want\n%+v", step, i, takes, got[i], wanted[i])
@@ -209,7 +208,7 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 		ask()
-		if n := testing.AllocsPerRun(50, ask); n != 0 && !xtest.Race {
+		if n := testing.AllocsPerRun(50, ask); n != 0 && !testkit.Race {
 			t.Errorf("%v allocations for %s", n, name)
 		}
 	}

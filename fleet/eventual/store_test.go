@@ -8,7 +8,7 @@ import (
 
 	"stint"
 	"stint/fleet/eventual"
-	"stint/internal/fleettest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -22,15 +22,15 @@ var (
 )
 
 // start runs so many nodes until the test ends.
-func start(t testing.TB, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
+func start(t testing.TB, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
 	return startOn(t, memory.New(memory.Options{}), n, o)
 }
 
 // startOn runs them on a store.
-func startOn(t testing.TB, store stint.Store, n int, o eventual.Options) *fleettest.Fleet[*eventual.Store] {
+func startOn(t testing.TB, store stint.Store, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
-	return fleettest.Start(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
+	return testkit.StartFleet(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"stint"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 )
 
 // shards is how many parts a table has.
@@ -13,7 +13,7 @@ const shards = 256
 
 // table finds entries without a lock. The zero table is not usable.
 type table struct {
-	seed fingerprint.Seed
+	seed system.Seed
 	n    atomic.Int64
 	part [shards]shard
 }
@@ -38,7 +38,7 @@ var gone = new(entry)
 func (p places) home(fp uint64) int { return int(fp>>32) & (len(p) - 1) }
 
 func (t *table) init() {
-	t.seed = fingerprint.NewSeed()
+	t.seed = system.NewSeed()
 	for i := range t.part {
 		p := make(places, 8)
 		t.part[i].now.Store(&p)

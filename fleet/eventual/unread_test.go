@@ -14,7 +14,7 @@ import (
 
 	"stint"
 	"stint/fleet/eventual"
-	"stint/internal/fleettest"
+	"stint/internal/testkit"
 	"stint/internal/transaction/transactiontest"
 )
 
@@ -123,7 +123,7 @@ func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
 // left wants the store to say that so many units are left of a key, though it may be garbled.
 func (g *garbled) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64) {
 	t.Helper()
-	if n := fleettest.Decide(t, g.Store, stint.Take{Key: key, Limit: limit})[0].Remaining; n != want {
+	if n := testkit.Decide(t, g.Store, stint.Take{Key: key, Limit: limit})[0].Remaining; n != want {
 		t.Errorf("%d are left of %s, want %d", n, key, want)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // parse reads a message as Receive does, and does nothing with what it says. What a node
@@ -52,7 +52,7 @@ func parse(message []byte, now stint.Instant) error {
 func TestDecodersAreFrugal(t *testing.T) {
 	now := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	zone, err := time.LoadLocation("America/Argentina/ComodRivadavia")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	limits := func(n int, of *time.Location) (list []*stint.Limit) {
 		for i := range n {
 			spec := stint.Spec{Algorithm: stint.FixedWindow, Requests: uint32(i + 1), Per: time.Second}
@@ -117,7 +117,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			}
 		}))
 	}
-	xtest.Frugal(t, seeds, func(input []byte) { _ = parse(input, now) })
+	testkit.Frugal(t, seeds, func(input []byte) { _ = parse(input, now) })
 }
 
 // A message in which every key has a limit of its own is taken, however many there are.

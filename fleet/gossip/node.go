@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 	"stint/internal/transaction"
 	"stint/migrate"
 )
@@ -47,7 +47,7 @@ type Node struct {
 	id       uint64
 	interval time.Duration
 	most     int // keys in a shard
-	seed     fingerprint.Seed
+	seed     system.Seed
 	number   atomic.Uint64 // of the last message that told something
 	shard    [shards]shard
 	work     sync.Pool
@@ -73,12 +73,12 @@ func nameOf(t *stint.Take) name { return name{t.Key, t.Limit.Algorithm()} }
 
 // NewNode returns a node that knows nothing, nobody among it.
 func NewNode(o Options) *Node {
-	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: fingerprint.NewSeed()}
+	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: system.NewSeed()}
 	n.most = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
 	if n.id == 0 {
 		n.id = rand.Uint64() | 1
 	} else {
-		n.seed = fingerprint.Seed{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
+		n.seed = system.Seed{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
 	}
 	n.session.init(n.id)
 	for i := range n.shard {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/clock"
+	"stint/internal/system"
 )
 
 // Peers carry messages between nodes. Package fleet/gossip/members has those of a network.
@@ -75,7 +75,7 @@ type Store struct {
 	peers  Peers
 	asking stint.Store
 	base   stint.Store
-	clock  clock.Clock
+	clock  system.Clock
 	wants  chan []byte
 	rules  atomic.Pointer[ruled]
 	gate   sync.RWMutex // held to change the rules

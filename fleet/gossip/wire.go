@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"stint"
-	"stint/internal/zones"
+	"stint/internal/text"
 )
 
 // Every message begins with the version of the format, its kind and who sent it. Numbers
@@ -195,7 +195,7 @@ func (r *reader) limit() *stint.Limit {
 	}
 	if len(zone) > 0 {
 		var known bool
-		if s.Zone, known = zones.Load(string(zone)); !known {
+		if s.Zone, known = text.LoadZone(string(zone)); !known {
 			r.fail()
 			return nil
 		}

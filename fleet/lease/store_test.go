@@ -12,7 +12,7 @@ import (
 
 	"stint"
 	"stint/fleet/lease"
-	"stint/internal/fleettest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -20,9 +20,9 @@ import (
 var thousand = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
 // start runs so many nodes until the test ends.
-func start(t *testing.T, n int) *fleettest.Fleet[*lease.Store] {
+func start(t *testing.T, n int) *testkit.Fleet[*lease.Store] {
 	t.Helper()
-	return fleettest.Start(t, memory.New(memory.Options{}), n, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
+	return testkit.StartFleet(t, memory.New(memory.Options{}), n, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
@@ -226,7 +226,7 @@ func TestClocks(t *testing.T) {
 	} {
 		t.Run(jump.name, func(t *testing.T) {
 			now := lease.Moment{Mono: 1, Wall: time.Now().UnixNano()}
-			store := &fleettest.Shelf{Store: memory.New(memory.Options{})}
+			store := &testkit.SharedStore{Store: memory.New(memory.Options{})}
 			s := lease.New(store, lease.Options{Clock: func() lease.Moment { return now }})
 			ask := func() {
 				call := stint.Call{Takes: []stint.Take{take("a", fast, 1)}}

@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 
 	"stint"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 )
 
 // table finds the entries of busy keys without a lock. The zero table is not usable.
 type table struct {
-	seed fingerprint.Seed
+	seed system.Seed
 	n    atomic.Int64
 	now  atomic.Pointer[places]
 	mu   sync.Mutex // of who changes it
@@ -29,7 +29,7 @@ var gone = new(entry)
 const fewest = 64
 
 func (t *table) init() {
-	t.seed = fingerprint.NewSeed()
+	t.seed = system.NewSeed()
 	t.now.Store(new(make(places, fewest)))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"stint"
 	"stint/fleet/lease"
-	"stint/internal/fleettest"
+	"stint/internal/testkit"
 	"stint/internal/transaction"
 	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
@@ -51,7 +51,7 @@ func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &garbled{Store: memory.New(memory.Options{})}
-		f := fleettest.Start(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
+		f := testkit.StartFleet(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 		asked := 0
 		f.Store.Seen = func(call *stint.Call) {
 			for i := range call.Takes {
@@ -116,7 +116,7 @@ func TestUnreadWhole(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &transactiontest.Store{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
-				f := fleettest.Start(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
+				f := testkit.StartFleet(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 				for range 300 {
 					pass(time.Millisecond)
 					f.Decide(t, 0, take("held", fast, 1))

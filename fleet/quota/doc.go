@@ -8,7 +8,7 @@
 //
 // # Why it is exact
 //
-// The limit is divided once, by its rule (see package internal/divide): nodes parts and the rest
+// The limit is divided once, by its rule (see package internal/limits): nodes parts and the rest
 // are together no more than the limit, in every window. So nobody need know who lives, and
 // what is left to see to is that no part is spent twice:
 //

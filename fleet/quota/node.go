@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"stint"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 	"stint/internal/transaction"
 )
 
@@ -23,7 +23,7 @@ const DefaultKeys = 1 << 20
 // began does not matter.
 type Node struct {
 	keys   int
-	seed   fingerprint.Seed
+	seed   system.Seed
 	shards [shards]shard
 	trips  sync.Pool
 
@@ -52,7 +52,7 @@ type rule struct {
 
 // NewNode returns a node that has nothing yet.
 func NewNode(o Options) *Node {
-	n := &Node{keys: cmp.Or(o.Keys, DefaultKeys), seed: fingerprint.NewSeed()}
+	n := &Node{keys: cmp.Or(o.Keys, DefaultKeys), seed: system.NewSeed()}
 	n.rules.Store(&ruled{map[*stint.Terms]*rule{}, map[name]*rule{}})
 	for i := range n.shards {
 		n.shards[i].parts = map[stint.Key]*part{}

@@ -12,7 +12,7 @@ import (
 
 	"stint"
 	"stint/fleet/quota"
-	"stint/internal/divide"
+	"stint/internal/limits"
 	"stint/store/memory"
 )
 
@@ -99,7 +99,7 @@ func undivided() *stint.Terms { return terms(stint.MustLimit(spec), nil) }
 func terms(limit, part *stint.Limit) *stint.Terms {
 	t := &stint.Terms{Domain: "api", Rule: "api/user", Limit: limit, Coordination: stint.Leased}
 	if part != nil {
-		t.Own, t.Rest = divide.Limit(limit, part, 2)
+		t.Own, t.Rest = limits.Divide(limit, part, 2)
 	}
 	return t
 }

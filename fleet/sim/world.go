@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/divide"
+	"stint/internal/limits"
 )
 
 // began is when histories begin.
@@ -95,7 +95,7 @@ func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newStore(o), probes: map[*probe]bool{}}
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
 	if o.Share != nil {
-		w.terms.Own, w.terms.Rest = divide.Limit(o.Limit, o.Share, uint32(o.Nodes))
+		w.terms.Own, w.terms.Rest = limits.Divide(o.Limit, o.Share, uint32(o.Nodes))
 	}
 	w.end = w.Length
 	for _, f := range o.Faults {

@@ -37,7 +37,7 @@ var decoders = map[string]string{
 	"rule/catalog/source/csv.go":           measured, // imports
 	"rule/catalog/source/jsonl.go":         measured,
 	"fleet/gossip/wire.go":                 measured,
-	"internal/query/query.go":              measured,
+	"internal/web/query.go":                measured,
 	"internal/token/token.go":              measured,
 	"internal/device/device.go":            "takes cookies of one length only",
 	"rule/action/identity.go":              "decodes one header into fewer bytes than it has",
@@ -90,8 +90,7 @@ func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
 	seen := map[string]bool{}
 	tests := map[string]bool{}
 	for _, p := range t.pkgs {
-		helper := p.module != "." || strings.HasSuffix(p.name, "test") || below(p.dir, "examples") || below(p.dir, "docs") || below(p.dir, "internal/crowd") ||
-			below(p.dir, "internal/trace") || below(p.dir, "internal/xtest")
+		helper := p.module != "." || strings.HasSuffix(p.name, "test") || below(p.dir, "examples") || below(p.dir, "docs") || below(p.dir, "internal/testkit")
 		for _, f := range p.files {
 			for _, d := range f.ast.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Name.Name == frugalTest {

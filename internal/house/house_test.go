@@ -139,8 +139,8 @@ var brokenRules = []struct {
 		src{"store/memory/a_test.go": "// Package memory is an example.\npackage memory; import _ \"stint/server/resp\""},
 	},
 	{
-		"the root imports its own", "import direction", "a.go:3: imports stint/internal/xtest",
-		src{"a.go": "package stint\nimport _ \"stint/internal/xtest\""},
+		"the root imports its own", "import direction", "a.go:3: imports stint/internal/testkit",
+		src{"a.go": "package stint\nimport _ \"stint/internal/testkit\""},
 	},
 	{
 		"a package without a place", "import direction", "util: this package has no place",

@@ -29,28 +29,23 @@ var layers = []layer{
 		"what is used of a key is kept by pure functions of states and limits",
 	},
 	{
-		[]string{"internal/route", "internal/urlpath/respell"},
-		[]string{"internal/urlpath", "internal/xtest"},
-		"what knows paths knows their one spelling, and nothing else",
-	},
-	{
-		[]string{"internal/limittext"},
-		[]string{".", "internal/duration"},
-		"it writes limits as rule files do, durations among them",
-	},
-	{
 		[]string{"internal/transaction"},
 		[]string{".", "migrate"},
 		"a transaction charges records; stores know where these are",
 	},
 	{
-		[]string{"internal/jsonbody"},
-		[]string{"internal/envelope", "internal/wording", "internal/xtest"},
-		"a body that is read says what is wrong with it as an envelope",
+		[]string{"internal/testkit"},
+		[]string{".", "internal/text", "internal/urlpath"},
+		"tests of any package use it, so it knows hardly any",
+	},
+	{
+		[]string{"internal/testkit/*"},
+		[]string{".", "internal/text", "internal/testkit"},
+		"programs are known by their addresses and protocols alone",
 	},
 	{
 		[]string{"internal/*", "internal/*/*"},
-		[]string{".", "internal/xtest", "internal/wording", "internal/printed", "internal/*/*"},
+		[]string{".", "internal/text"},
 		"a helper that knows its users helps nobody else",
 	},
 	{

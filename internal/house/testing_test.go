@@ -40,7 +40,7 @@ func reasonedSleeps(t *tree) []fault {
 func loudSkips(t *tree) []fault {
 	var faults []fault
 	eachTest(t, func(f *file) {
-		if strings.HasPrefix(f.path, "internal/xtest/") {
+		if strings.HasPrefix(f.path, "internal/testkit/") {
 			return
 		}
 		tests := testingParams(f.ast)
@@ -52,7 +52,7 @@ func loudSkips(t *tree) []fault {
 			switch x, name := selector(call.Fun); {
 			case !tests[x]:
 			case name == "Skip" || name == "Skipf" || name == "SkipNow":
-				faults = append(faults, t.at(call.Pos(), "%s.%s loses a test in silence: use xtest.SkipOrFail, "+
+				faults = append(faults, t.at(call.Pos(), "%s.%s loses a test in silence: use testkit.SkipOrFail, "+
 					"or return where a fuzz input says nothing", x, name))
 			}
 			return true
@@ -65,7 +65,7 @@ func loudSkips(t *tree) []fault {
 func eachTest(t *tree, do func(*file)) {
 	for _, p := range t.pkgs {
 		for _, f := range p.files {
-			if f.test || strings.HasSuffix(p.name, "test") {
+			if f.test || strings.HasSuffix(p.name, "test") || below(p.dir, "internal/testkit") {
 				do(f)
 			}
 		}

@@ -1,5 +1,8 @@
 // Package jsonbody reads the JSON bodies of requests strictly, and without copying what
-// stands in them.
+// stands in them, and answers requests that are refused: a JSON object that says which field is
+// wrong, why, and what to do.
+//
+//	{"error": {"code": "bad_request", "message": "...", "context": {"field": "descriptors[0].cost"}}}
 package jsonbody
 
 import (
@@ -10,8 +13,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"stint/internal/envelope"
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // Scanner reads JSON (RFC 8259) from a body, strictly: names are compared exactly
@@ -76,16 +78,16 @@ func (s *Scanner) Space() byte {
 }
 
 // End refuses anything but white space after the value.
-func (s *Scanner) End() *envelope.Fault {
+func (s *Scanner) End() *Fault {
 	if s.Space(); s.Pos < len(s.Data) {
-		return envelope.BadAt(s.Pos, "something follows the JSON object", "send one object and nothing after it")
+		return BadAt(s.Pos, "something follows the JSON object", "send one object and nothing after it")
 	}
 	return nil
 }
 
 // Object reads an object whose fields are among names, calls each with the index
 // of every field to read its value, and returns which fields were there as bits.
-func (s *Scanner) Object(names []string, each func(field int) *envelope.Fault) (uint64, *envelope.Fault) {
+func (s *Scanner) Object(names []string, each func(field int) *Fault) (uint64, *Fault) {
 	if c := s.Space(); c != '{' {
 		return 0, s.Mismatch("an object")
 	}
@@ -111,7 +113,7 @@ func (s *Scanner) Object(names []string, each func(field int) *envelope.Fault) (
 }
 
 // name reads the name of a field and its colon.
-func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
+func (s *Scanner) name(names []string, seen uint64) (int, *Fault) {
 	if c := s.Space(); c != '"' {
 		return 0, s.unexpected("a field in double quotes")
 	}
@@ -129,9 +131,9 @@ func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
 	}
 	switch {
 	case field < 0:
-		return 0, envelope.BadAt(start, "unknown field "+wording.Quote(name), "known here are "+strings.Join(names, ", "))
+		return 0, BadAt(start, "unknown field "+text.Quote(name), "known here are "+strings.Join(names, ", "))
 	case seen&(1<<field) != 0:
-		return 0, envelope.BadAt(start, "given twice", "give it once").In(names[field])
+		return 0, BadAt(start, "given twice", "give it once").In(names[field])
 	case s.Space() != ':':
 		return 0, s.unexpected("a colon after the name of a field").In(names[field])
 	}
@@ -140,7 +142,7 @@ func (s *Scanner) name(names []string, seen uint64) (int, *envelope.Fault) {
 }
 
 // Array reads an array and calls each for every element to read it.
-func (s *Scanner) Array(each func(i int) *envelope.Fault) (int, *envelope.Fault) {
+func (s *Scanner) Array(each func(i int) *Fault) (int, *Fault) {
 	if c := s.Space(); c != '[' {
 		return 0, s.Mismatch("an array")
 	}
@@ -161,7 +163,7 @@ func (s *Scanner) Array(each func(i int) *envelope.Fault) (int, *envelope.Fault)
 }
 
 // next reads a comma, or the bracket that closes.
-func (s *Scanner) next(closing byte) (more bool, f *envelope.Fault) {
+func (s *Scanner) next(closing byte) (more bool, f *Fault) {
 	switch s.Space() {
 	case ',':
 		s.Pos++
@@ -174,7 +176,7 @@ func (s *Scanner) next(closing byte) (more bool, f *envelope.Fault) {
 }
 
 // Text reads a string.
-func (s *Scanner) Text() (string, *envelope.Fault) {
+func (s *Scanner) Text() (string, *Fault) {
 	if c := s.Space(); c != '"' {
 		return "", s.Mismatch("a string")
 	}
@@ -195,7 +197,7 @@ func (s *Scanner) Text() (string, *envelope.Fault) {
 		case c == '\\':
 			return s.escaped(start)
 		case c < ' ':
-			return "", envelope.BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+			return "", BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
 		}
 		s.Pos++
 	}
@@ -203,12 +205,12 @@ func (s *Scanner) Text() (string, *envelope.Fault) {
 }
 
 // TextUpTo reads a string of at most so many bytes.
-func (s *Scanner) TextUpTo(most int) (string, *envelope.Fault) {
+func (s *Scanner) TextUpTo(most int) (string, *Fault) {
 	s.Space()
 	start := s.Pos
 	text, f := s.Text()
 	if f == nil && len(text) > most {
-		return "", envelope.BadAt(start, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("send at most %d", most))
+		return "", BadAt(start, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("send at most %d", most))
 	}
 	return text, f
 }
@@ -228,7 +230,7 @@ const MaxNumber = 400
 
 // Number reads the text of a number, whatever it is made of: nothing else begins with
 // what it begins with.
-func (s *Scanner) Number() (string, *envelope.Fault) {
+func (s *Scanner) Number() (string, *Fault) {
 	if c := s.Space(); c != '-' && (c < '0' || c > '9') {
 		return "", s.Mismatch("a number")
 	}
@@ -237,14 +239,14 @@ func (s *Scanner) Number() (string, *envelope.Fault) {
 		s.Pos++
 	}
 	if s.Pos-start > MaxNumber {
-		return "", envelope.BadAt(start, fmt.Sprintf("a number of %d characters", s.Pos-start), fmt.Sprintf("write at most %d", MaxNumber))
+		return "", BadAt(start, fmt.Sprintf("a number of %d characters", s.Pos-start), fmt.Sprintf("write at most %d", MaxNumber))
 	}
 	return view(s.Data[start:s.Pos]), nil
 }
 
 // escaped reads the rest of a string from its first escape on, and moves what
 // follows down over it. What an escape means is never longer than the escape.
-func (s *Scanner) escaped(start int) (string, *envelope.Fault) {
+func (s *Scanner) escaped(start int) (string, *Fault) {
 	to := s.Pos
 	for s.Pos < len(s.Data) {
 		c := s.Data[s.Pos]
@@ -263,7 +265,7 @@ func (s *Scanner) escaped(start int) (string, *envelope.Fault) {
 			}
 			to += utf8.EncodeRune(s.Data[to:s.Pos], r)
 		case c < ' ':
-			return "", envelope.BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
+			return "", BadAt(s.Pos, "a control character in a string", `write it as an escape, such as \n or \u0000`)
 		default:
 			s.Data[to] = c
 			to++
@@ -273,23 +275,23 @@ func (s *Scanner) escaped(start int) (string, *envelope.Fault) {
 	return "", s.unexpected("the end of a string")
 }
 
-func badUTF8(offset int) *envelope.Fault {
-	return envelope.BadAt(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
+func badUTF8(offset int) *Fault {
+	return BadAt(offset, "a string is not valid UTF-8", "encode other bytes, for example in base64")
 }
 
 // escape reads one escape, a pair of surrogates as one.
-func (s *Scanner) escape() (rune, *envelope.Fault) {
+func (s *Scanner) escape() (rune, *Fault) {
 	start := s.Pos
 	s.Pos += 2
 	if s.Pos > len(s.Data) {
-		return 0, envelope.BadAt(start, "the body ends within an escape", "send the whole of it")
+		return 0, BadAt(start, "the body ends within an escape", "send the whole of it")
 	}
 	c := s.Data[s.Pos-1]
 	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
 		return rune("\"\\/\b\f\n\r\t"[i]), nil
 	}
 	if c != 'u' {
-		return 0, envelope.BadAt(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
+		return 0, BadAt(start, "unknown escape in a string", `JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`)
 	}
 	r, ok := s.hex()
 	if ok && utf16.IsSurrogate(r) {
@@ -299,11 +301,11 @@ func (s *Scanner) escape() (rune, *envelope.Fault) {
 			low, ok = s.hex()
 		}
 		if r = utf16.DecodeRune(r, low); ok && r == utf8.RuneError {
-			return 0, envelope.BadAt(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
+			return 0, BadAt(start, "half of a surrogate pair in a string", "write both halves, or the character itself")
 		}
 	}
 	if !ok {
-		return 0, envelope.BadAt(start, `\u without four hex digits`, "write it such as \\u00e9")
+		return 0, BadAt(start, `\u without four hex digits`, "write it such as \\u00e9")
 	}
 	return r, nil
 }
@@ -331,7 +333,7 @@ func (s *Scanner) hex() (rune, bool) {
 
 // Whole reads a whole number from 0 to 2^32-1. How it is written does not matter:
 // 1000, 1e3 and 1000.0 are one number, as JSON Schema has it.
-func (s *Scanner) Whole(hint string) (uint32, *envelope.Fault) {
+func (s *Scanner) Whole(hint string) (uint32, *Fault) {
 	s.Space()
 	start := s.Pos
 	written, f := s.Number()
@@ -350,7 +352,7 @@ func (s *Scanner) Whole(hint string) (uint32, *envelope.Fault) {
 	}
 	if !ok {
 		shown := strings.Clone(written[:min(len(written), 30)])
-		return 0, envelope.BadAt(start, shown+" is not a whole number from 0 to 4294967295", hint)
+		return 0, BadAt(start, shown+" is not a whole number from 0 to 4294967295", hint)
 	}
 	return uint32(n), nil
 }
@@ -403,7 +405,7 @@ func allDigits(text string) bool {
 }
 
 // Truth reads true or false.
-func (s *Scanner) Truth() (bool, *envelope.Fault) {
+func (s *Scanner) Truth() (bool, *Fault) {
 	s.Space()
 	rest := s.Data[s.Pos:]
 	switch {
@@ -418,7 +420,7 @@ func (s *Scanner) Truth() (bool, *envelope.Fault) {
 }
 
 // Mismatch reports a value of another type than the wanted.
-func (s *Scanner) Mismatch(want string) *envelope.Fault {
+func (s *Scanner) Mismatch(want string) *Fault {
 	kind := ""
 	switch c := s.Space(); {
 	case c == '{':
@@ -436,16 +438,16 @@ func (s *Scanner) Mismatch(want string) *envelope.Fault {
 	default:
 		return s.unexpected(want)
 	}
-	return envelope.BadAt(s.Pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
+	return BadAt(s.Pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
 }
 
 // unexpected reports text that is no JSON.
-func (s *Scanner) unexpected(want string) *envelope.Fault {
+func (s *Scanner) unexpected(want string) *Fault {
 	if s.Pos >= len(s.Data) {
-		return envelope.BadAt(s.Pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
+		return BadAt(s.Pos, "the body ends where "+want+" belongs", "send the whole of the JSON")
 	}
 	r, _ := utf8.DecodeRune(s.Data[s.Pos:])
-	return envelope.BadAt(s.Pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
+	return BadAt(s.Pos, fmt.Sprintf("%q where %s belongs", r, want), "send JSON as RFC 8259 has it")
 }
 
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-
-	"stint/internal/envelope"
 )
 
 // errTooLarge says that a body is larger than it may be.
@@ -45,23 +43,23 @@ func grown(buf []byte, announced int64) []byte {
 }
 
 // Unreadable answers a body that did not arrive, or is larger than most bytes.
-func Unreadable(err error, most int) *envelope.Fault {
+func Unreadable(err error, most int) *Fault {
 	switch {
 	case errors.Is(err, errTooLarge):
-		return TooLarge(most)
+		return RefuseTooLarge(most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &envelope.Fault{
-			Status: http.StatusRequestTimeout, Code: envelope.Timeout,
+		return &Fault{
+			Status: http.StatusRequestTimeout, Code: Timeout,
 			Problem: "the body did not arrive in time", Hint: "send it at once",
 		}
 	}
-	return envelope.Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
+	return Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
 }
 
-// TooLarge answers a body of more than most bytes.
-func TooLarge(most int) *envelope.Fault {
-	return &envelope.Fault{
-		Status: http.StatusRequestEntityTooLarge, Code: envelope.TooLarge,
+// RefuseTooLarge answers a body of more than most bytes.
+func RefuseTooLarge(most int) *Fault {
+	return &Fault{
+		Status: http.StatusRequestEntityTooLarge, Code: TooLarge,
 		Problem: fmt.Sprintf("the body is larger than %d bytes", most), Hint: "send several requests",
 	}
 }

@@ -1,4 +1,7 @@
-// Package logging makes the log of a program as its settings say.
+// Package logging makes the log of a program as its settings say, and limits what is logged
+// again and again: wrong requests of peers, names that no rules have, key sets that cannot be
+// fetched (misuse.go, unknown.go), faults in general (fault_limiter.go), and servers of a store
+// that cannot be used (store_servers.go).
 package logging
 
 import (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // counters are totals in their order.
@@ -28,13 +28,13 @@ func (c counters) each(yield func(string, uint64)) {
 // Over UDP counters are sent by how much they have grown, as many as fit in a packet.
 func TestUDP(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer l.Close()
 	receive := func() string {
 		buffer := make([]byte, 64<<10)
-		xtest.Must(t, l.SetReadDeadline(time.Now().Add(10*time.Second)))
+		testkit.Must(t, l.SetReadDeadline(time.Now().Add(10*time.Second)))
 		n, _, err := l.ReadFrom(buffer)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		return string(buffer[:n])
 	}
 	for _, test := range []struct {
@@ -81,9 +81,9 @@ func TestUDP(t *testing.T) {
 // Over TCP what could not be sent is sent later, and that is logged once.
 func TestTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	address := l.Addr().String()
-	xtest.Must(t, l.Close())
+	testkit.Must(t, l.Close())
 	var log bytes.Buffer
 	s := New("tcp://"+address, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
@@ -93,15 +93,15 @@ func TestTCP(t *testing.T) {
 		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 	l, err = net.Listen("tcp", address)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer l.Close()
 	s.Send(t.Context(), counters{{"a", 4}}.each)
 	conn, err := l.Accept()
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	s.Send(t.Context(), counters{{"a", 5}}.each)
 	s.Close()
 	got, err := io.ReadAll(conn)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if string(got) != "a:4|c\na:1|c\n" {
 		t.Errorf("%q", got)
 	}

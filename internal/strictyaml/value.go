@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // Value is one value of a document. The methods that read it report a fault where
@@ -168,15 +168,15 @@ func (v Value) Count32(zero, hint string) uint32 {
 // OneOf returns the position of the word that stands there, and false where it is
 // none of those known.
 func (v Value) OneOf(known ...string) (int, bool) {
-	text := v.Text()
-	if i := slices.Index(known, text); i >= 0 {
+	written := v.Text()
+	if i := slices.Index(known, written); i >= 0 {
 		return i, true
 	}
 	hint := "write " + strings.Join(known, " or ")
-	if near := Nearest(text, known); near != "" {
+	if near := Nearest(written, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	v.Fail(fmt.Sprintf("%sunknown word %s", v.prefix(), wording.Quote(text)), hint)
+	v.Fail(fmt.Sprintf("%sunknown word %s", v.prefix(), text.Quote(written)), hint)
 	return 0, false
 }
 
@@ -232,7 +232,7 @@ func (v Value) Any() any {
 	}
 	var plain any
 	if err := v.node.Decode(&plain); err != nil {
-		v.Fail("unreadable value "+wording.Quote(v.node.Value), "put it in quotes")
+		v.Fail("unreadable value "+text.Quote(v.node.Value), "put it in quotes")
 	}
 	if f, ok := plain.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		v.Fail("expected a number, found "+v.node.Value, "put it in quotes, or write a finite number")
@@ -294,13 +294,13 @@ func (v Value) kind() string {
 	}
 	switch v.node.ShortTag() {
 	case "!!str":
-		return "the text " + wording.Quote(v.node.Value)
+		return "the text " + text.Quote(v.node.Value)
 	case "!!bool":
 		return "the boolean " + v.node.Value
 	case "!!int", "!!float":
-		return "the number " + wording.Quote(v.node.Value)
+		return "the number " + text.Quote(v.node.Value)
 	}
-	return wording.Quote(v.node.Value)
+	return text.Quote(v.node.Value)
 }
 
 // Field is one word of an object and its value.
@@ -325,7 +325,7 @@ func (v Value) Fields() []Field {
 	at := map[string]int{} // line by word
 	twice := func(name, value Value) {
 		word := name.node.Value
-		problem := fmt.Sprintf("%s stands twice, first in line %d", wording.Quote(word), at[word])
+		problem := fmt.Sprintf("%s stands twice, first in line %d", text.Quote(word), at[word])
 		if !v.doc.loose {
 			name.Fail(problem, "keep one of the two")
 			return
@@ -393,7 +393,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 			continue
 		}
 		if v.doc.idle[f.Name] {
-			v.doc.note(f.Line, fmt.Sprintf("%s means nothing in %s", wording.Quote(f.Name), what), "leave it out, or put it where it belongs")
+			v.doc.note(f.Line, fmt.Sprintf("%s means nothing in %s", text.Quote(f.Name), what), "leave it out, or put it where it belongs")
 			continue
 		}
 		all = false
@@ -406,7 +406,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 		if hint == "" {
 			hint = nearestHint(f.Name, words)
 		}
-		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", wording.Quote(f.Name), what), hint)
+		v.doc.Fail(f.Line, fmt.Sprintf("unknown word %s in %s", text.Quote(f.Name), what), hint)
 	}
 	return all
 }

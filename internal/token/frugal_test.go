@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // However a token is made that nobody signed, looking at it takes little memory for each
@@ -32,7 +32,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		}
 	}
 	v := New(Config{Source: new(Keys)})
-	xtest.Frugal(t, seeds, func(input []byte) { v.Claim(string(input), "sub") })
+	testkit.Frugal(t, seeds, func(input []byte) { v.Claim(string(input), "sub") })
 }
 
 // Tokens as people issue them are looked at, also those of many groups.

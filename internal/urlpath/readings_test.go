@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"stint/internal/testkit"
 	"stint/internal/urlpath"
-	"stint/internal/urlpath/respell"
 )
 
 // A path has a reading for each way in which servers, or a proxy and a server, take it.
@@ -54,7 +54,7 @@ func TestReadingsOfAllOptions(t *testing.T) {
 		refused, sent := 0, 0
 		for each := range 64 {
 			as := readBy(o, each)
-			for _, path := range respell.Paths("/api/reports", spellings, as) {
+			for _, path := range testkit.RespellPath("/api/reports", spellings, as) {
 				sent++
 				all, ok := urlpath.Readings(path, o)
 				if len(all) > urlpath.MostReadings {

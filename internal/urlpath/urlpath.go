@@ -1,5 +1,6 @@
 // Package urlpath brings the spellings of a URL's path together, so that a request
-// cannot reach the same place of a server under another name.
+// cannot reach the same place of a server under another name. Routes finds the
+// pattern that a method and a path belong to, with the patterns of net/http's ServeMux.
 package urlpath
 
 import (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/denial"
@@ -19,16 +19,16 @@ type Namer interface {
 }
 
 // Presets returns the set of a list of presets.
-func Presets(list []rule.Preset) headers.Presets {
-	var set headers.Presets
+func Presets(list []rule.Preset) web.Presets {
+	var set web.Presets
 	for _, p := range list {
 		switch p {
 		case rule.IETF:
-			set |= headers.IETF
+			set |= web.IETF
 		case rule.Legacy:
-			set |= headers.Legacy
+			set |= web.Legacy
 		case rule.Draft03:
-			set |= headers.Draft03
+			set |= web.Draft03
 		case rule.None:
 		}
 	}
@@ -38,7 +38,7 @@ func Presets(list []rule.Preset) headers.Presets {
 // Policies lists the limits that have a part in the verdict as the outside sees
 // them, in the memory of list, and returns which one denied; -1 if none did. silent
 // are the presets of rules that name none.
-func Policies(list []headers.Policy, v *limiter.Verdict, silent headers.Presets, names Namer) (policies []headers.Policy, denied int) {
+func Policies(list []web.Policy, v *limiter.Verdict, silent web.Presets, names Namer) (policies []web.Policy, denied int) {
 	list, denied = list[:0], -1
 	for i := range v.Asked {
 		a := &v.Asked[i]
@@ -53,7 +53,7 @@ func Policies(list []headers.Policy, v *limiter.Verdict, silent headers.Presets,
 			}
 		}
 		name, limit := names.Name(a)
-		list = append(list, headers.Of(name, set, limit, &a.Decision))
+		list = append(list, web.PolicyOf(name, set, limit, &a.Decision))
 		if denied < 0 && !v.Allowed && !a.Allowed && a.Rule == v.Rule && a.RetryAfter == v.RetryAfter {
 			denied = len(list) - 1
 		}
@@ -117,7 +117,7 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // TurnAway makes a refusal of a request that could not be held to the end, by the
 // limit that held it, and returns which of the policies that is.
-func TurnAway(policies []headers.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
+func TurnAway(policies []web.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
 	for i := range v.Asked {
 		if a := &v.Asked[i]; a.Delay == v.Delay && (a.Rule == nil || !a.Rule.Shadow) {
 			v.Rule = a.Rule
@@ -138,7 +138,7 @@ func TurnAway(policies []headers.Policy, v *limiter.Verdict, left time.Duration)
 
 // Numbers returns what the body of a rule's own denial may say: the numbers of the
 // policy that denied.
-func Numbers(p *headers.Policy) denial.Numbers {
+func Numbers(p *web.Policy) denial.Numbers {
 	n := denial.Numbers{
 		Rule: p.Name, Limit: p.Limit, Remaining: p.Remaining, RetryAfter: p.RetryAfter, ResetAfter: p.ResetAfter,
 	}

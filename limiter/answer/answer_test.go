@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -60,12 +60,12 @@ func TestPolicies(t *testing.T) {
 	l := newLimiter(t)
 	for _, want := range []int{-1, 1} {
 		v := decide(t, l, "user", "shadow", "team")
-		policies, denied := Policies(nil, v, headers.IETF, byRule{})
+		policies, denied := Policies(nil, v, web.IETF, byRule{})
 		if len(policies) != 2 || denied != want {
 			t.Fatalf("%d policies, %d denied, want 2 and %d", len(policies), denied, want)
 		}
-		if policies[0].Name != "api/user" || policies[0].Presets != headers.IETF ||
-			policies[1].Name != "api/team" || policies[1].Presets != headers.Draft03 {
+		if policies[0].Name != "api/user" || policies[0].Presets != web.IETF ||
+			policies[1].Name != "api/team" || policies[1].Presets != web.Draft03 {
 			t.Errorf("policies are %+v", policies)
 		}
 	}
@@ -84,7 +84,7 @@ func TestHold(t *testing.T) {
 		}
 
 		v := decide(t, l, "queue")
-		policies, _ := Policies(nil, v, headers.IETF, byRule{})
+		policies, _ := Policies(nil, v, web.IETF, byRule{})
 		gone, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		time.AfterFunc(400*time.Millisecond, cancel) // the client hangs up
 		left, err = Hold(gone, l, v)
@@ -106,7 +106,7 @@ func TestTurnAway(t *testing.T) {
 		l := newLimiter(t)
 		decide(t, l, "queue")
 		v := decide(t, l, "user", "queue")
-		policies, _ := Policies(nil, v, headers.IETF, byRule{})
+		policies, _ := Policies(nil, v, web.IETF, byRule{})
 		if v.Rule.Name != "api/user" || v.Delay != time.Second {
 			t.Fatalf("delayed %v, nearest is %s", v.Delay, v.Rule.Name)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/denial"
@@ -24,7 +24,7 @@ const (
 )
 
 // Refusal is the answer to a plain HTTP request that may not pass, but for the fields
-// with numbers (headers.Fields). The zero Refusal is ready; one that is used again keeps
+// with numbers (web.Fields). The zero Refusal is ready; one that is used again keeps
 // its memory.
 type Refusal struct {
 	Status int
@@ -49,7 +49,7 @@ type Wording struct {
 	Message, Never string
 
 	// Reset is how the time of the reset is written.
-	Reset headers.Reset
+	Reset web.Reset
 }
 
 // Refuser makes refusals. It is immutable and safe for concurrent use.
@@ -58,28 +58,28 @@ type Wording struct {
 // gets them, any other the error envelope.
 type Refuser struct {
 	status int
-	reset  headers.Reset
+	reset  web.Reset
 
-	denied, unknown, unavailable, listed, unmatched *headers.Message
+	denied, unknown, unavailable, listed, unmatched *web.Message
 }
 
 // NewRefuser returns what makes refusals in these words.
 func NewRefuser(w Wording) *Refuser {
 	return &Refuser{
 		status: cmp.Or(w.Status, http.StatusTooManyRequests), reset: w.Reset,
-		denied: headers.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
+		denied: web.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
 			cmp.Or(w.Never, DefaultNeverMessage)),
-		unknown:     headers.NewMessage("unidentified", "", "The sender of this request cannot be told."),
-		listed:      headers.NewMessage("denied", "", "This client is not served."),
-		unmatched:   headers.NewMessage("unmatched", "", "No limit applies to this request, and such requests are refused."),
-		unavailable: headers.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
+		unknown:     web.NewMessage("unidentified", "", "The sender of this request cannot be told."),
+		listed:      web.NewMessage("denied", "", "This client is not served."),
+		unmatched:   web.NewMessage("unmatched", "", "No limit applies to this request, and such requests are refused."),
+		unavailable: web.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 }
 
 // Denied is the refusal of a request that the policy of that number denied, in the way
 // that its rule wants. The error says that the rule's own body could not be made; then
 // it is the ordinary one.
-func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, policies []headers.Policy, denied int) error {
+func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, policies []web.Policy, denied int) error {
 	*r = Refusal{Status: f.status, Body: r.Body[:0]}
 	var err error
 	if v.Rule != nil && v.Rule.Denial != nil {
@@ -92,11 +92,11 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 			}
 		}
 	}
-	if headers.PrefersProblem(accept) {
-		r.Media, r.Body = headers.Problem, f.denied.AppendProblem(r.Body, r.Status, policies, denied)
+	if web.PrefersProblem(accept) {
+		r.Media, r.Body = web.Problem, f.denied.AppendProblem(r.Body, r.Status, policies, denied)
 		return err
 	}
-	r.Media, r.Body = headers.JSON, f.denied.AppendEnvelope(r.Body, &policies[denied].Decision, f.reset)
+	r.Media, r.Body = web.JSON, f.denied.AppendEnvelope(r.Body, &policies[denied].Decision, f.reset)
 	return err
 }
 
@@ -122,26 +122,26 @@ func (f *Refuser) Misstated(r *Refusal, accept []string, err error) {
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		code = "bad_path"
 	}
-	plainly(r, accept, headers.NewMessage(code, "", err.Error()), http.StatusBadRequest)
+	plainly(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest)
 }
 
 // plainly says that waiting will not help, without any limit's numbers.
-func plainly(r *Refusal, accept []string, m *headers.Message, status int) {
+func plainly(r *Refusal, accept []string, m *web.Message, status int) {
 	*r = Refusal{Status: status, Body: r.Body[:0]}
-	if headers.PrefersProblem(accept) {
-		r.Media, r.Body = headers.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status))
+	if web.PrefersProblem(accept) {
+		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status))
 		return
 	}
-	r.Media, r.Body = headers.JSON, m.AppendPlainEnvelope(r.Body, stint.Never)
+	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, stint.Never)
 }
 
 // Unavailable is the refusal of a request whose limits cannot be asked.
 func (f *Refuser) Unavailable(r *Refusal, accept []string) {
 	const status = http.StatusServiceUnavailable
 	*r = Refusal{Status: status, Body: r.Body[:0]}
-	if headers.PrefersProblem(accept) {
-		r.Media, r.Body = headers.Problem, f.unavailable.AppendCapacityProblem(r.Body, status, RetryUnavailable)
+	if web.PrefersProblem(accept) {
+		r.Media, r.Body = web.Problem, f.unavailable.AppendCapacityProblem(r.Body, status, RetryUnavailable)
 		return
 	}
-	r.Media, r.Body = headers.JSON, f.unavailable.AppendPlainEnvelope(r.Body, RetryUnavailable)
+	r.Media, r.Body = web.JSON, f.unavailable.AppendPlainEnvelope(r.Body, RetryUnavailable)
 }

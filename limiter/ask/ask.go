@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"stint"
-	"stint/internal/clientip"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -137,7 +137,7 @@ func (s *Scratch) describe(a rule.Attributes, byAddress bool) {
 			}
 		}
 	}
-	if client := clientip.Group(a.RemoteAddress(), 0); byAddress && client.IsValid() {
+	if client := web.GroupAddr(a.RemoteAddress(), 0); byAddress && client.IsValid() {
 		s.key = client.AppendTo(s.key[:0])
 		s.own = append(s.own, rule.Entry{Key: "user", Value: unsafe.String(&s.key[0], len(s.key))}) // until the next question
 	}

@@ -6,8 +6,7 @@ import (
 	"strconv"
 
 	"stint"
-	"stint/internal/clientip"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -81,7 +80,7 @@ func Named(name string, limit *stint.Limit) (shown string, prefix []byte) {
 		return name, lengthened(nil, name)
 	}
 	spec := limit.Spec()
-	shown = headers.Numbers(&spec)
+	shown = web.Numbers(&spec)
 	own := "\x00" + spec.Algorithm.String() + " " + shown + " " + strconv.FormatUint(uint64(spec.Burst), 10)
 	return shown, lengthened(nil, own)
 }
@@ -126,7 +125,7 @@ func (b *Bare) key(c Caller, s *Scratch) Outcome {
 			return Unasked
 		}
 	}
-	client := clientip.Group(c.Client(), b.how.IPv6Bits)
+	client := web.GroupAddr(c.Client(), b.how.IPv6Bits)
 	switch {
 	case client.IsValid() && (!b.how.Keyed || b.how.OnMissing == ByAddress):
 		s.key = client.AppendTo(append(s.key, addressKey))

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/headers"
+	"stint/internal/web"
 )
 
 // outcome is what came of a request. Its number is how many more may follow it where
@@ -68,7 +68,7 @@ func rateLimit(field string, most time.Duration) (left uint32, during time.Durat
 	for field != "" {
 		var member string
 		var valid bool
-		if member, field, valid = headers.Cut(field, ','); !valid {
+		if member, field, valid = web.Cut(field, ','); !valid {
 			return 0, 0, false
 		}
 		r, t, found, valid := policy(member)
@@ -85,14 +85,14 @@ func rateLimit(field string, most time.Duration) (left uint32, during time.Durat
 
 // policy reads one member of the list; found says whether it has both r and t.
 func policy(member string) (r, t uint64, found, valid bool) {
-	name, params, valid := headers.Cut(member, ';')
+	name, params, valid := web.Cut(member, ';')
 	if name = strings.TrimSpace(name); !valid || name == "" {
 		return 0, 0, false, false
 	}
 	var hasR, hasT bool
 	for params != "" {
 		var param string
-		if param, params, valid = headers.Cut(params, ';'); !valid {
+		if param, params, valid = web.Cut(params, ';'); !valid {
 			return 0, 0, false, false
 		}
 		key, value, _ := strings.Cut(strings.TrimSpace(param), "=")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"stint/internal/route"
+	"stint/internal/urlpath"
 )
 
 // Sizer is what Attributes may know besides: how many bytes the body of the request
@@ -164,7 +164,7 @@ func bodyCost(each uint64, s span) func(Attributes) (uint32, error) {
 }
 
 // routeCost looks the cost up by the route that a request takes.
-func routeCost(set *route.Set, costs map[string]uint32, s span) func(Attributes, string) uint32 {
+func routeCost(set *urlpath.Routes, costs map[string]uint32, s span) func(Attributes, string) uint32 {
 	return func(a Attributes, path string) uint32 {
 		if pattern, ok := set.Match(a.Method(), path); ok {
 			return costs[pattern]

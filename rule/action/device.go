@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"stint/internal/device"
-	"stint/internal/duration"
 	"stint/internal/strictyaml"
+	"stint/internal/text"
 )
 
 // Responder is what Attributes may be besides: a request whose answer can still carry
@@ -156,7 +156,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 }
 
 func readAge(v strictyaml.Value) time.Duration {
-	age, err := duration.Parse(v.Text())
+	age, err := text.ParseDuration(v.Text())
 	if err != nil {
 		v.Fail(fmt.Sprintf("max_age: %q is %v", v.Text(), err), "write a duration such as 365d")
 	} else if age < minDeviceAge || age > maxDeviceAge {

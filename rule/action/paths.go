@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"stint/internal/route"
 	"stint/internal/strictyaml"
 	"stint/internal/urlpath"
 )
@@ -98,8 +97,8 @@ func (e *PathError) Error() string {
 func path(_ Attributes, path string) (string, bool) { return path, true }
 
 // readPatterns compiles patterns for readings of a path; at says where one of them stands.
-func readPatterns(patterns []string, p Paths, at func(i int) strictyaml.Value) (*route.Set, bool) {
-	set, i, err := route.NewSet(patterns)
+func readPatterns(patterns []string, p Paths, at func(i int) strictyaml.Value) (*urlpath.Routes, bool) {
+	set, i, err := urlpath.NewRoutes(patterns)
 	if err != nil {
 		at(i).Fail(err.Error(), badPattern)
 		return nil, false

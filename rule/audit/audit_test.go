@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -378,7 +378,7 @@ func TestKinds(t *testing.T) {
 // No file that can be read makes the audit panic, and what it finds is complete.
 func FuzzTable(f *testing.F) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
-		for _, name := range golden.Files(f, pattern) {
+		for _, name := range testkit.GoldenInputs(f, pattern) {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				f.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/audit"
 )
@@ -235,7 +235,7 @@ func TestCompareGone(t *testing.T) {
 // A table changes nothing in place of itself.
 func TestCompareSame(t *testing.T) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
-		for _, name := range golden.Files(t, pattern) {
+		for _, name := range testkit.GoldenInputs(t, pattern) {
 			if strings.HasSuffix(name, "_test.yaml") {
 				continue
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/limittext"
+	"stint/internal/limits"
 	"stint/rule"
 	"stint/rule/denial"
 )
@@ -99,7 +99,7 @@ func effective(r *rule.Rule) *stint.Limit {
 
 // limitOf returns the numbers of a rule as its summary begins.
 func limitOf(r *rule.Rule) string {
-	text := limittext.Of(r.Limit)
+	text := limits.Format(r.Limit)
 	if r.Soft > 0 {
 		text += fmt.Sprintf(" soft %v", r.Soft)
 	}

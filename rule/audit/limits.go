@@ -5,7 +5,7 @@ import (
 	"math/bits"
 
 	"stint"
-	"stint/internal/duration"
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -55,7 +55,7 @@ func (a *auditor) numbers(r *rule.Rule) {
 		}
 		asked, admits := float64(s.Requests)/s.Per.Seconds(), r.Limit.Rate()
 		if lost := 100 - 100*admits/asked; lost > 1 {
-			a.find("rounded-rate", ruleAt(r), r.Name, fmt.Sprintf("one request is rounded up to %.0f microseconds, so %d per %s admits %.6g per second, %.1f%% less than %.6g", 1e6/admits, s.Requests, duration.Text(s.Per), admits, lost, asked),
+			a.find("rounded-rate", ruleAt(r), r.Name, fmt.Sprintf("one request is rounded up to %.0f microseconds, so %d per %s admits %.6g per second, %.1f%% less than %.6g", 1e6/admits, s.Requests, text.FormatDuration(s.Per), admits, lost, asked),
 				"choose a rate whose period divides into whole microseconds, or fixed_window or sliding_window")
 		}
 	}

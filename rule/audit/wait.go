@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/duration"
+	"stint/internal/text"
 	"stint/migrate"
 	"stint/rule"
 )
@@ -47,7 +47,7 @@ func atMost(d time.Duration) string {
 	}
 	d = (d + unit - 1) / unit * unit
 	if d%time.Minute == 0 {
-		return duration.Text(d)
+		return text.FormatDuration(d)
 	}
 	return d.String()
 }

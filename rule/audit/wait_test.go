@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/duration"
+	"stint/internal/text"
 	"stint/migrate"
 	"stint/rule/audit"
 )
@@ -97,7 +97,7 @@ func TestCompareWaitsEnough(t *testing.T) {
 			continue
 		}
 		words := func(s stint.Spec) string {
-			return "requests: " + strconv.Itoa(int(s.Requests)) + ", per: " + duration.Text(s.Per) + ", algorithm: " + word
+			return "requests: " + strconv.Itoa(int(s.Requests)) + ", per: " + text.FormatDuration(s.Per) + ", algorithm: " + word
 		}
 		got := strings.Join(changes(audit.Compare(parse(t, "old.yaml", descriptors(limit("u", words(was)))), parse(t, "new.yaml", descriptors(limit("u", words(is)))))), "\n")
 		said := waits(t, got)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 )
 
@@ -308,7 +308,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 			key = m.AppendKey(key[:0], i)
 			m.Rule(i)
 		}
-	}); n != 0 && !xtest.Race || m.Len() != 2 {
+	}); n != 0 && !testkit.Race || m.Len() != 2 {
 		t.Errorf("%v allocations, %d rules", n, m.Len())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/duration"
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -225,16 +225,16 @@ var timeWords = map[string]time.Duration{
 }
 
 // parseTime reads a period.
-func parseTime(text string) (time.Duration, error) {
-	if u, ok := rule.ParseUnit(text); ok {
+func parseTime(written string) (time.Duration, error) {
+	if u, ok := rule.ParseUnit(written); ok {
 		return u.Per, nil
 	}
-	if d, ok := timeWords[strings.ToLower(text)]; ok {
+	if d, ok := timeWords[strings.ToLower(written)]; ok {
 		return d, nil
 	}
-	d, err := duration.Parse(text)
+	d, err := text.ParseDuration(written)
 	if err != nil {
-		return 0, &hinted{fmt.Sprintf("%q is no time: %v", text, err), "write sec, minute, hour, day, or a length such as 15m"}
+		return 0, &hinted{fmt.Sprintf("%q is no time: %v", written, err), "write sec, minute, hour, day, or a length such as 15m"}
 	}
 	return d, nil
 }

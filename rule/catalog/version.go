@@ -11,7 +11,7 @@ import (
 // what did not change. Rules, nodes and leaves have numbers, 0 being none, and stand
 // in arrays without pointers, so that the garbage collector has nothing to look at.
 type version struct {
-	text    text
+	text    arena
 	nodes   paged[node]
 	leaves  paged[other]
 	rules   paged[record]
@@ -128,10 +128,10 @@ const (
 	chunkLen  = 1 << chunkBits
 )
 
-// text is where all strings are. It only grows; what is read never changes.
-type text struct{ chunks []*[chunkLen]byte }
+// arena is where all strings are. It only grows; what is read never changes.
+type arena struct{ chunks []*[chunkLen]byte }
 
-func (t *text) at(from uint32, length int) string {
+func (t *arena) at(from uint32, length int) string {
 	if length == 0 {
 		return ""
 	}

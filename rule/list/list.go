@@ -14,7 +14,7 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // Set is a list: Add fills it, and Has and Holds ask.
@@ -78,13 +78,13 @@ type Networks struct{ table bart.Lite }
 var _ Set = (*Networks)(nil)
 
 // Add takes a network such as 192.0.2.0/24, or one address.
-func (n *Networks) Add(text string) error {
-	prefix, err := netip.ParsePrefix(text)
+func (n *Networks) Add(written string) error {
+	prefix, err := netip.ParsePrefix(written)
 	if err != nil {
-		addr, err := netip.ParseAddr(text)
+		addr, err := netip.ParseAddr(written)
 		if err != nil || addr.Zone() != "" {
 			return &Fault{
-				Problem: fmt.Sprintf("%s is no network and no address", wording.Quote(text)),
+				Problem: fmt.Sprintf("%s is no network and no address", text.Quote(written)),
 				Hint:    "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
 			}
 		}
@@ -93,7 +93,7 @@ func (n *Networks) Add(text string) error {
 	prefix = unmap(prefix)
 	if prefix != prefix.Masked() {
 		return &Fault{
-			Problem: fmt.Sprintf("%s is an address inside a network", wording.Quote(text)),
+			Problem: fmt.Sprintf("%s is an address inside a network", text.Quote(written)),
 			Hint:    fmt.Sprintf("write %s for the network, or %s for the one address", prefix.Masked(), prefix.Addr()),
 		}
 	}

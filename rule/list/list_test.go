@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 func TestNetworks(t *testing.T) {
@@ -105,7 +105,7 @@ func many(n int) (*Networks, []netip.Addr) {
 }
 
 func TestLookUpAllocatesNothing(t *testing.T) {
-	if xtest.Race {
+	if testkit.Race {
 		t.Log("the race detector allocates")
 		return
 	}

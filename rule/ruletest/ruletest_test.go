@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/ruletest"
 )
@@ -90,13 +90,13 @@ func checkRequest(t *testing.T, r *ruletest.Request) {
 
 // One file for each fault says exactly what is wrong.
 func TestBadFiles(t *testing.T) {
-	for _, name := range golden.Files(t, "testdata/bad/*.yaml") {
+	for _, name := range testkit.GoldenInputs(t, "testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			tests, err := ruletest.Parse(source(t, name))
 			if err == nil || tests != nil {
 				t.Fatalf("accepted: %+v", tests)
 			}
-			golden.Check(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
+			testkit.CheckGolden(t, strings.TrimSuffix(name, ".yaml")+".want", err.Error()+"\n")
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestBadFiles(t *testing.T) {
 // No bytes make the reader of rule tests panic.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
-		for _, name := range golden.Files(f, filepath.FromSlash(pattern)) {
+		for _, name := range testkit.GoldenInputs(f, filepath.FromSlash(pattern)) {
 			f.Add(source(f, name).Data)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"stint"
-	"stint/internal/clientip"
-	"stint/internal/envelope"
-	"stint/internal/quiet"
+	"stint/internal/jsonbody"
+	"stint/internal/logging"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
 )
@@ -103,7 +103,7 @@ type admin struct {
 	options AdminOptions
 	token   [sha256.Size]byte
 	hosts   map[string]bool // names that are answered without a token
-	refused quiet.Misuses
+	refused logging.MisuseLog
 	known   limitCache
 	methods map[string][]string // by path
 }
@@ -125,7 +125,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	for _, name := range options.Hosts {
 		a.hosts[hostName(name)] = true
 	}
-	a.refused = quiet.Misuses{Log: options.Log, Event: "admin call refused"}
+	a.refused = logging.MisuseLog{Log: options.Log, Event: "admin call refused"}
 	mux := http.NewServeMux()
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
@@ -208,8 +208,8 @@ func refuse(allowed string) http.HandlerFunc {
 }
 
 func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {
-	(&envelope.Fault{
-		Status: http.StatusForbidden, Code: envelope.Forbidden,
+	(&jsonbody.Fault{
+		Status: http.StatusForbidden, Code: jsonbody.Forbidden,
 		Problem: "a page of another site sent this", Hint: "call it from outside a browser",
 	}).Write(w)
 }
@@ -229,14 +229,14 @@ func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
 			handler(w, r)
 			return
 		}
-		f := &envelope.Fault{
-			Status: http.StatusUnauthorized, Code: envelope.Unauthorized,
+		f := &jsonbody.Fault{
+			Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized,
 			Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
 		}
 		if a.options.Token == "" {
 			f.Problem, f.Hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
 		}
-		a.refused.TellOf(r.URL.Path, clientip.Peer(r.RemoteAddr), f.Problem, f.Hint)
+		a.refused.TellOf(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
 		f.Write(w)
 	}
@@ -264,7 +264,7 @@ type healthAnswer struct {
 }
 
 func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
-	envelope.WriteJSON(w, http.StatusOK, healthAnswer{"ok"})
+	jsonbody.WriteJSON(w, http.StatusOK, healthAnswer{"ok"})
 }
 
 // readyAnswer is the answer to /readyz.
@@ -306,5 +306,5 @@ func (a *admin) ready(w http.ResponseWriter, r *http.Request) {
 	if !s.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	envelope.WriteJSON(w, status, answer)
+	jsonbody.WriteJSON(w, status, answer)
 }

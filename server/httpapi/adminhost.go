@@ -9,9 +9,9 @@ import (
 	"runtime/pprof"
 	"strings"
 
-	"stint/internal/clientip"
-	"stint/internal/envelope"
-	"stint/internal/wording"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
+	"stint/internal/web"
 )
 
 // onlyHosts answers calls for hosts that are not allowed with 403, where no token is asked
@@ -26,12 +26,12 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 			handler.ServeHTTP(w, r)
 			return
 		}
-		f := &envelope.Fault{
-			Status: http.StatusForbidden, Code: envelope.Forbidden,
-			Problem: "the host " + wording.Quote(r.Host) + " is not answered without an admin token",
+		f := &jsonbody.Fault{
+			Status: http.StatusForbidden, Code: jsonbody.Forbidden,
+			Problem: "the host " + text.Quote(r.Host) + " is not answered without an admin token",
 			Hint:    "call localhost or a loopback address, name the host in --admin-host, or set an admin token",
 		}
-		a.refused.TellOf(r.URL.Path, clientip.Peer(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
+		a.refused.TellOf(r.URL.Path, web.PeerAddr(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
 		f.Write(w)
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -53,7 +53,7 @@ func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, d.Allowed)
 	dst = append(dst, `,"rule":`...)
-	dst = envelope.AppendString(dst, name)
+	dst = jsonbody.AppendString(dst, name)
 	dst = append(dst, `,"limit":`...)
 	dst = appendUnits(dst, d.Limit)
 	dst = append(dst, `,"remaining":`...)

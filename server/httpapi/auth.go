@@ -11,11 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"stint/internal/clientip"
-	"stint/internal/envelope"
-	"stint/internal/headers"
-	"stint/internal/original"
-	"stint/internal/wording"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/limiter/ask"
@@ -86,9 +84,9 @@ type AuthOptions struct {
 type auth struct {
 	limiter *limiter.Limiter
 	options AuthOptions
-	finder  *clientip.Finder
+	finder  *web.ClientFinder
 	refuser *answer.Refuser
-	presets headers.Presets
+	presets web.Presets
 	names   answer.Namer
 	works   sync.Pool // of *authWork
 }
@@ -97,14 +95,14 @@ type auth struct {
 type authWork struct {
 	ask.Scratch
 	request  proxied
-	policies []headers.Policy
-	fields   headers.Fields
+	policies []web.Policy
+	fields   web.Fields
 	refusal  answer.Refusal
 }
 
 func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 	return &auth{
-		limiter: l, options: o, finder: clientip.New(clientip.Config{Trusted: o.Trusted}),
+		limiter: l, options: o, finder: web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted}),
 		refuser: answer.NewRefuser(answer.Wording{}),
 		presets: answer.Presets([]rule.Preset{rule.IETF, rule.Legacy}),
 		names:   &ask.Rules{},
@@ -113,7 +111,7 @@ func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 }
 
 // serve answers a proxy: 200 where its request may pass, else a refusal.
-func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *envelope.Fault {
+func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *jsonbody.Fault {
 	// Most ask by GET, but Envoy by the method of the client.
 	if req.Method == http.MethodTrace || req.Method == http.MethodConnect {
 		resp.set("Allow", http.MethodGet)
@@ -148,17 +146,17 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *envelop
 // decide asks the limits of the request that a proxy describes. A fault is a refusal
 // too: what a client can bring about must not look like an error, after which a proxy
 // may let it pass.
-func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *envelope.Fault {
+func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *jsonbody.Fault {
 	if !a.finder.Trusts(req.Peer) {
-		return a.misused(req.Peer, &envelope.Fault{
-			Status: http.StatusForbidden, Code: envelope.Forbidden,
+		return a.misused(req.Peer, &jsonbody.Fault{
+			Status: http.StatusForbidden, Code: jsonbody.Forbidden,
 			Problem: req.Peer.String() + " is no trusted proxy, so what it says of a request is not believed",
 			Hint:    "name it in --trusted-proxies",
 		})
 	}
-	asked, err := original.Read(req.Header)
-	if e, ok := errors.AsType[*original.Error](err); ok {
-		f := envelope.Bad("", e.Problem, e.Hint)
+	asked, err := web.ReadForwarded(req.Header)
+	if e, ok := errors.AsType[*web.ForwardedError](err); ok {
+		f := jsonbody.Bad("", e.Problem, e.Hint)
 		if e.Missing {
 			f = a.misused(req.Peer, f)
 		}
@@ -198,13 +196,13 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 
 // client returns the address of the client that a proxy asks for. A proxy that does not
 // say it would else have all its clients counted in one bucket, its own.
-func (a *auth) client(req *Request) (netip.Addr, *envelope.Fault) {
-	client, found := a.finder.Find(req.Peer, req.Header.Values(clientip.ForwardedFor))
+func (a *auth) client(req *Request) (netip.Addr, *jsonbody.Fault) {
+	client, found := a.finder.Find(req.Peer, req.Header.Values(web.ForwardedFor))
 	switch found {
-	case clientip.Missing:
-		return client, a.misused(req.Peer, envelope.Bad("", "no header says whose request it is", "let the proxy set X-Forwarded-For to the address of its client"))
-	case clientip.Unreadable:
-		return client, a.misused(req.Peer, envelope.Bad("", "X-Forwarded-For does not say whose request it is", "let the proxy set it to the address of its client, such as 192.0.2.7"))
+	case web.MissingClient:
+		return client, a.misused(req.Peer, jsonbody.Bad("", "no header says whose request it is", "let the proxy set X-Forwarded-For to the address of its client"))
+	case web.UnreadableClient:
+		return client, a.misused(req.Peer, jsonbody.Bad("", "X-Forwarded-For does not say whose request it is", "let the proxy set it to the address of its client, such as 192.0.2.7"))
 	}
 	return client, nil
 }
@@ -234,7 +232,7 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 	case v.Allowed:
 		left := a.hold(ctx, q, v)
 		if left <= 0 {
-			w.fields.Answer(w.policies, -1, headers.UnixSeconds)
+			w.fields.Answer(w.policies, -1, web.UnixSeconds)
 			resp.setAll(&w.fields)
 			pass(w, resp, true)
 			return true
@@ -244,7 +242,7 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 		a.unavailable(w, accept, resp)
 		return false
 	}
-	w.fields.Answer(w.policies, denied, headers.UnixSeconds)
+	w.fields.Answer(w.policies, denied, web.UnixSeconds)
 	resp.setAll(&w.fields)
 	if err := a.refuser.Denied(&w.refusal, accept, v, w.policies, denied); err != nil {
 		a.report(err)
@@ -284,13 +282,13 @@ func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
 // unknown reports a question for a domain without rules.
 func (a *auth) unknown(peer netip.Addr, rules *ask.Rules) {
 	if !rules.Known() {
-		a.misused(peer, envelope.Bad("domain", "no rules for "+wording.Quote(rules.Domain)+", so nothing is limited",
+		a.misused(peer, jsonbody.Bad("domain", "no rules for "+text.Quote(rules.Domain)+", so nothing is limited",
 			"ask for a domain of the rules, or add one"))
 	}
 }
 
 // misused tells of a question that is wrong.
-func (a *auth) misused(peer netip.Addr, f *envelope.Fault) *envelope.Fault {
+func (a *auth) misused(peer netip.Addr, f *jsonbody.Fault) *jsonbody.Fault {
 	if a.options.OnMisuse != nil {
 		a.options.OnMisuse(peer, f.Where(), f.Hint)
 	}
@@ -339,7 +337,7 @@ func (r *Response) set(name, value string) {
 }
 
 // setAll adds fields with numbers. It allocates once.
-func (r *Response) setAll(f *headers.Fields) {
+func (r *Response) setAll(f *web.Fields) {
 	all, from := f.Text(), 0
 	for i := range f.Len() {
 		name, value := f.Field(i)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/envelope"
-	"stint/internal/wording"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
 )
 
 // authQuery is what the query of a call says, or else the settings.
@@ -20,19 +20,19 @@ type authQuery struct {
 
 // parse reads the query of a call. Its faults are those of whoever configured the
 // proxy.
-func (a *auth) parse(raw string) (authQuery, *envelope.Fault) {
+func (a *auth) parse(raw string) (authQuery, *jsonbody.Fault) {
 	q := authQuery{domain: a.options.Domain, deny: a.options.Deny, wait: a.options.Wait}
 	said := map[string]bool{}
 	for raw != "" {
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
-		name, text, _ := strings.Cut(pair, "=")
-		value, err := url.QueryUnescape(text)
+		name, written, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(written)
 		if err != nil {
-			return q, envelope.Bad("", wording.Quote(text)+" is not escaped as a query has to be", "write %25 for a percent sign").In(name)
+			return q, jsonbody.Bad("", text.Quote(written)+" is not escaped as a query has to be", "write %25 for a percent sign").In(name)
 		}
 		if said[name] {
-			return q, envelope.Bad("", "a parameter stands twice", "write "+name+" at most once").In(name)
+			return q, jsonbody.Bad("", "a parameter stands twice", "write "+name+" at most once").In(name)
 		}
 		said[name] = name != ""
 		switch name {
@@ -45,18 +45,18 @@ func (a *auth) parse(raw string) (authQuery, *envelope.Fault) {
 				status = &q.worst
 			}
 			if *status, err = strconv.Atoi(value); err != nil || *status < LeastDeny || *status > MostDeny {
-				return q, envelope.Bad("", wording.Quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").In(name)
+				return q, jsonbody.Bad("", text.Quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").In(name)
 			}
 		case "wait":
 			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
-				return q, envelope.Bad("", wording.Quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).In(name)
+				return q, jsonbody.Bad("", text.Quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).In(name)
 			}
 		default:
-			return q, envelope.Bad("", "unknown parameter "+wording.Quote(name), "use domain, deny, deny-5xx and wait")
+			return q, jsonbody.Bad("", "unknown parameter "+text.Quote(name), "use domain, deny, deny-5xx and wait")
 		}
 	}
 	if q.domain == "" {
-		return q, envelope.Bad("", "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").In("domain")
+		return q, jsonbody.Bad("", "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").In("domain")
 	}
 	return q, nil
 }

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // page is what another site serves. It sends all that a browser sends without asking: a
@@ -82,7 +82,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatalf("%d %s; used %s", status, answer, used())
 	}
 	target, err := url.Parse(admin.URL)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	rebound := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // as the browser sends it: only the address behind the name is another
@@ -98,7 +98,7 @@ func TestBrowser(t *testing.T) {
 	}))
 	defer site.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
-	dom, console := xtest.Browse(t, "http://rebound.example:"+port+"/", "--host-resolver-rules=MAP rebound.example 127.0.0.1")
+	dom, console := testkit.Browse(t, "http://rebound.example:"+port+"/", "--host-resolver-rules=MAP rebound.example 127.0.0.1")
 	for _, want := range []string{"<title>done</title>", "check opaque; json opaque; reset opaque", "preflight failed", "rebound reset 403; rebound limits 403"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q:\n%s\n%s", want, dom[max(0, strings.Index(dom, "<pre")):], console)

@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"stint/internal/clientip"
 	"stint/internal/jsonbody"
-	"stint/internal/listen"
+	"stint/internal/web"
 )
 
 // This file is all that carries the traffic endpoints on net/http.
@@ -53,7 +52,7 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 	}()
 	x.req = Request{Method: r.Method, Path: r.URL.Path, Header: netHeaders(r.Header)}
 	if r.URL.Path == AuthPath { // a body is the client's, and means nothing here
-		x.req.Query, x.req.Peer = r.URL.RawQuery, clientip.Peer(r.RemoteAddr)
+		x.req.Query, x.req.Peer = r.URL.RawQuery, web.PeerAddr(r.RemoteAddr)
 	} else {
 		var err error
 		x.body, err = jsonbody.Read(x.body[:0], r, t.maxBody)
@@ -161,7 +160,7 @@ func or[T time.Duration | int](value, other T) T {
 // who may write to the file; "" is a listener that is switched off.
 // The error says what to do after a line break.
 func CheckAdmin(addr, token string) error {
-	if _, isSocket := listen.Path(addr); addr == "" || token != "" || isSocket {
+	if _, isSocket := web.Path(addr); addr == "" || token != "" || isSocket {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"stint"
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
@@ -59,7 +58,7 @@ const (
 
 // decode reads body, which it changes, into q. Limits found in requests are looked
 // up in limits.
-func (q *question) decode(body []byte, limits *limitCache) *envelope.Fault {
+func (q *question) decode(body []byte, limits *limitCache) *jsonbody.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
 	q.key, q.limit, q.silent, q.entries = "", nil, q.silent[:0], q.entries[:0]
 	if len(body) > smallBody {
@@ -67,7 +66,7 @@ func (q *question) decode(body []byte, limits *limitCache) *envelope.Fault {
 	}
 	cost := uint32(1)
 	s := jsonbody.Scanner{Data: body}
-	seen, f := s.Object(checkFields, func(field int) (f *envelope.Fault) {
+	seen, f := s.Object(checkFields, func(field int) (f *jsonbody.Fault) {
 		switch 1 << field {
 		case hasDomain:
 			q.req.Domain, f = s.TextUpTo(limiter.MaxKey)
@@ -117,16 +116,16 @@ func (q *question) room(body []byte) {
 }
 
 // check says what is missing or too much in a request with these fields.
-func (q *question) check(seen uint64) *envelope.Fault {
+func (q *question) check(seen uint64) *jsonbody.Fault {
 	byRules, inline := seen&(hasDomain|hasDescriptors), seen&(hasKey|hasLimit)
-	missing := func(field, hint string) *envelope.Fault { return envelope.Bad(field, "missing", hint) }
-	empty := func(field, hint string) *envelope.Fault { return envelope.Bad(field, "empty", hint) }
+	missing := func(field, hint string) *jsonbody.Fault { return jsonbody.Bad(field, "missing", hint) }
+	empty := func(field, hint string) *jsonbody.Fault { return jsonbody.Bad(field, "empty", hint) }
 	switch {
 	case byRules != 0 && inline != 0:
-		return envelope.Bad("", "a request by rules and one with its own limit at once",
+		return jsonbody.Bad("", "a request by rules and one with its own limit at once",
 			"give domain and descriptors, or key and limit")
 	case byRules == 0 && inline == 0:
-		return envelope.Bad("", "neither rules nor a limit to decide by",
+		return jsonbody.Bad("", "neither rules nor a limit to decide by",
 			"give domain and descriptors, or key and limit")
 	case inline != 0 && seen&hasKey == 0:
 		return missing("key", "say whose bucket it is, such as user:42")
@@ -149,10 +148,10 @@ func (q *question) check(seen uint64) *envelope.Fault {
 }
 
 // descriptors reads the array of that name.
-func (q *question) descriptors(s *jsonbody.Scanner) *envelope.Fault {
-	_, f := s.Array(func(i int) *envelope.Fault {
+func (q *question) descriptors(s *jsonbody.Scanner) *jsonbody.Fault {
+	_, f := s.Array(func(i int) *jsonbody.Fault {
 		if i >= limiter.MaxDescriptors {
-			return envelope.BadAt(s.Pos, fmt.Sprintf("more than %d descriptors", limiter.MaxDescriptors), "send several requests")
+			return jsonbody.BadAt(s.Pos, fmt.Sprintf("more than %d descriptors", limiter.MaxDescriptors), "send several requests")
 		}
 		return q.descriptor(s, i)
 	})
@@ -160,13 +159,13 @@ func (q *question) descriptors(s *jsonbody.Scanner) *envelope.Fault {
 }
 
 // descriptor reads one element of descriptors.
-func (q *question) descriptor(s *jsonbody.Scanner, i int) *envelope.Fault {
+func (q *question) descriptor(s *jsonbody.Scanner, i int) *jsonbody.Fault {
 	const (
 		hasEntries = 1 << iota
 		hasCost
 	)
 	d := q.add()
-	seen, f := s.Object(descriptorFields, func(field int) (f *envelope.Fault) {
+	seen, f := s.Object(descriptorFields, func(field int) (f *jsonbody.Fault) {
 		switch 1 << field {
 		case hasEntries:
 			f = q.readEntries(s, d)
@@ -179,7 +178,7 @@ func (q *question) descriptor(s *jsonbody.Scanner, i int) *envelope.Fault {
 	case f != nil:
 		return f
 	case seen&hasEntries == 0:
-		return envelope.BadAt(s.Pos, "missing", "give at least one key and value").In("entries")
+		return jsonbody.BadAt(s.Pos, "missing", "give at least one key and value").In("entries")
 	case seen&hasCost == 0:
 		q.silent = append(q.silent, i)
 	}
@@ -193,18 +192,18 @@ func (q *question) add() *limiter.Descriptor {
 }
 
 // readEntries reads the entries of a descriptor.
-func (q *question) readEntries(s *jsonbody.Scanner, d *limiter.Descriptor) *envelope.Fault {
+func (q *question) readEntries(s *jsonbody.Scanner, d *limiter.Descriptor) *jsonbody.Fault {
 	const (
 		hasKey = 1 << iota
 		hasValue
 	)
 	from := len(q.entries)
-	n, f := s.Array(func(i int) *envelope.Fault {
+	n, f := s.Array(func(i int) *jsonbody.Fault {
 		if i >= limiter.MaxEntries {
-			return envelope.BadAt(s.Pos, fmt.Sprintf("more than %d entries", limiter.MaxEntries), "no rule nests so deep; leave out what no rule names")
+			return jsonbody.BadAt(s.Pos, fmt.Sprintf("more than %d entries", limiter.MaxEntries), "no rule nests so deep; leave out what no rule names")
 		}
 		var key, value string
-		seen, f := s.Object(entryFields, func(field int) (f *envelope.Fault) {
+		seen, f := s.Object(entryFields, func(field int) (f *jsonbody.Fault) {
 			switch 1 << field {
 			case hasKey:
 				key, f = s.TextUpTo(limiter.MaxKey)
@@ -217,18 +216,18 @@ func (q *question) readEntries(s *jsonbody.Scanner, d *limiter.Descriptor) *enve
 		case f != nil:
 			return f
 		case seen&hasKey == 0:
-			return envelope.BadAt(s.Pos, "missing", "name what the value is, such as user").In("key")
+			return jsonbody.BadAt(s.Pos, "missing", "name what the value is, such as user").In("key")
 		case key == "":
-			return envelope.BadAt(s.Pos, "empty", "name what the value is, such as user").In("key")
+			return jsonbody.BadAt(s.Pos, "empty", "name what the value is, such as user").In("key")
 		case seen&hasValue == 0:
-			return envelope.BadAt(s.Pos, "missing", `give the value, "" where there is none`).In("value")
+			return jsonbody.BadAt(s.Pos, "missing", `give the value, "" where there is none`).In("value")
 		}
 		q.entries = append(q.entries, rule.Entry{Key: key, Value: value})
 		return nil
 	})
 	d.Entries = q.entries[from:len(q.entries):len(q.entries)]
 	if f == nil && n == 0 {
-		return envelope.BadAt(s.Pos, "empty", "give at least one key and value")
+		return jsonbody.BadAt(s.Pos, "empty", "give at least one key and value")
 	}
 	return f
 }

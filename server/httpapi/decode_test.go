@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"stint"
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
@@ -46,7 +45,7 @@ type askedDescriptor struct {
 }
 
 // decodeForTest decodes a copy of body.
-func decodeForTest(q *question, limits *limitCache, body string) (asked, *envelope.Fault) {
+func decodeForTest(q *question, limits *limitCache, body string) (asked, *jsonbody.Fault) {
 	f := q.decode([]byte(body), limits)
 	if f != nil {
 		return asked{}, f
@@ -281,7 +280,7 @@ func TestRefuse(t *testing.T) {
 			if f == nil {
 				t.Fatal("accepted")
 			}
-			if f.Status != 400 || f.Code != envelope.BadRequest {
+			if f.Status != 400 || f.Code != jsonbody.BadRequest {
 				t.Errorf("answered %d %s", f.Status, f.Code)
 			}
 			if got := f.Message(); got != test.want {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"stint/internal/jsonbody"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/load"
 )
@@ -50,7 +50,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"cost":`, "1", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, repeated(`{"cost":1.`, "0", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, []byte(`{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":9,"refill":"step"},"cost":3}`))
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			var limits limitCache
 			limits.init()
 			if body, err := jsonbody.Read(nil, posted(input), MaxBody); err == nil {
@@ -66,7 +66,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"ttl":"`, "5s", `"}`, 5000, 500_000)...)
 		seeds = append(seeds, repeated(`{"`, "x", `"}`, 5000, 1<<20-20)...)
 		a := &admin{options: AdminOptions{Gauges: new(load.Gauges), MaxBody: MaxBody}}
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			if f := a.readLoad(posted(input), "cpu"); f != nil {
 				f.Append(nil)
 			}
@@ -79,7 +79,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			seeds = append(seeds, repeated("domain=", piece, "", 100, 5000, 60_000)...)
 		}
 		a := newAuth(limiter.New(nil, nil, limiter.Options{}), AuthOptions{})
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			if _, f := a.parse(string(input)); f != nil {
 				f.Append(nil)
 			}

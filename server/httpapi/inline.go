@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
-	"stint/internal/wording"
-	"stint/internal/zones"
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -58,10 +56,10 @@ type written struct {
 }
 
 // readLimit reads the object of a limit.
-func readLimit(s *jsonbody.Scanner) (*stint.Limit, *envelope.Fault) {
+func readLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	start := s.Pos
 	var w written
-	seen, f := s.Object(limitFields, func(field int) *envelope.Fault { return w.read(s, 1<<field) })
+	seen, f := s.Object(limitFields, func(field int) *jsonbody.Fault { return w.read(s, 1<<field) })
 	if f == nil {
 		f = w.check(seen)
 	}
@@ -78,13 +76,13 @@ func readLimit(s *jsonbody.Scanner) (*stint.Limit, *envelope.Fault) {
 		if field == "requests" && seen&hasRequestsPerUnit != 0 {
 			field = "requests_per_unit"
 		}
-		return nil, envelope.BadAt(start, wrong.Problem, wrong.Hint).In(field)
+		return nil, jsonbody.BadAt(start, wrong.Problem, wrong.Hint).In(field)
 	}
-	return nil, envelope.BadAt(start, err.Error(), "see docs/algorithms.md")
+	return nil, jsonbody.BadAt(start, err.Error(), "see docs/algorithms.md")
 }
 
 // read reads the value of one field.
-func (w *written) read(s *jsonbody.Scanner, field int) (f *envelope.Fault) {
+func (w *written) read(s *jsonbody.Scanner, field int) (f *jsonbody.Fault) {
 	spec := &w.spec
 	switch field {
 	case hasAlgorithm:
@@ -104,7 +102,7 @@ func (w *written) read(s *jsonbody.Scanner, field int) (f *envelope.Fault) {
 		n, f = s.Whole(wholeHint)
 		spec.Blocks = int(min(n, math.MaxInt32))
 		if f == nil && n == 0 {
-			f = envelope.BadAt(s.Pos, "0 blocks", "leave it out for 1")
+			f = jsonbody.BadAt(s.Pos, "0 blocks", "leave it out for 1")
 		}
 	case hasMinInterval:
 		spec.MinInterval, f = readSpan(s)
@@ -128,8 +126,8 @@ func (w *written) read(s *jsonbody.Scanner, field int) (f *envelope.Fault) {
 
 // check completes the spec from the fields that were given, and refuses those that
 // do not belong together. What concerns one algorithm, stint.NewLimit checks.
-func (w *written) check(seen uint64) *envelope.Fault {
-	refuse := func(field, problem, hint string) *envelope.Fault { return envelope.Bad(field, problem, hint) }
+func (w *written) check(seen uint64) *jsonbody.Fault {
+	refuse := func(field, problem, hint string) *jsonbody.Fault { return jsonbody.Bad(field, problem, hint) }
 	switch {
 	case w.unlimited && seen&^hasUnlimited != 0:
 		return refuse("unlimited", "stands with other words", "give it alone, or leave it out")
@@ -156,7 +154,7 @@ func (w *written) check(seen uint64) *envelope.Fault {
 
 // checkZeros refuses words of another algorithm where their value is that of a word
 // left out, which stint.NewLimit cannot see.
-func (w *written) checkZeros(seen uint64) *envelope.Fault {
+func (w *written) checkZeros(seen uint64) *jsonbody.Fault {
 	a := w.spec.Algorithm
 	for _, word := range []struct {
 		bit    uint64
@@ -174,7 +172,7 @@ func (w *written) checkZeros(seen uint64) *envelope.Fault {
 		{hasOverdraw, "overdraw", a != stint.LeakyBucket, "every algorithm but leaky_bucket"},
 	} {
 		if seen&word.bit != 0 && !word.belong {
-			return envelope.Bad("", "not a word of "+a.String(),
+			return jsonbody.Bad("", "not a word of "+a.String(),
 				"it belongs to "+word.of+"; leave it out or change the algorithm").In(word.field)
 		}
 	}
@@ -182,7 +180,7 @@ func (w *written) checkZeros(seen uint64) *envelope.Fault {
 }
 
 // readUnit reads the word for a period.
-func (w *written) readUnit(s *jsonbody.Scanner) *envelope.Fault {
+func (w *written) readUnit(s *jsonbody.Scanner) *jsonbody.Fault {
 	start := s.Pos
 	name, f := s.TextUpTo(maxWord)
 	if f != nil {
@@ -192,24 +190,24 @@ func (w *written) readUnit(s *jsonbody.Scanner) *envelope.Fault {
 		w.spec.Per, w.calendar = u.Per, u.Calendar
 		return nil
 	}
-	return envelope.BadAt(start, "unknown unit "+wording.Quote(name), "use second, minute, hour, day, week, month or year, or give per")
+	return jsonbody.BadAt(start, "unknown unit "+text.Quote(name), "use second, minute, hour, day, week, month or year, or give per")
 }
 
 // readZone reads the name of a time zone.
-func readZone(s *jsonbody.Scanner) (*time.Location, *envelope.Fault) {
+func readZone(s *jsonbody.Scanner) (*time.Location, *jsonbody.Fault) {
 	start := s.Pos
 	name, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return nil, f
 	}
-	zone, ok := zones.Load(name)
+	zone, ok := text.LoadZone(name)
 	if !ok {
-		return nil, envelope.BadAt(start, "unknown time zone "+wording.Quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
+		return nil, jsonbody.BadAt(start, "unknown time zone "+text.Quote(name), "use a name of the IANA database, such as Europe/Madrid or UTC")
 	}
 	return zone, nil
 }
 
-func readAlgorithm(s *jsonbody.Scanner) (stint.Algorithm, *envelope.Fault) {
+func readAlgorithm(s *jsonbody.Scanner) (stint.Algorithm, *jsonbody.Fault) {
 	start := s.Pos
 	name, f := s.TextUpTo(maxWord)
 	if f != nil {
@@ -217,46 +215,46 @@ func readAlgorithm(s *jsonbody.Scanner) (stint.Algorithm, *envelope.Fault) {
 	}
 	a, err := stint.ParseAlgorithm(name)
 	if err != nil || a == stint.Unlimited {
-		return 0, envelope.BadAt(start, "unknown algorithm "+wording.Quote(name),
+		return 0, jsonbody.BadAt(start, "unknown algorithm "+text.Quote(name),
 			"known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window")
 	}
 	return a, nil
 }
 
 // either reads one of two words and says whether it was the second.
-func either(s *jsonbody.Scanner, no, yes string) (bool, *envelope.Fault) {
+func either(s *jsonbody.Scanner, no, yes string) (bool, *jsonbody.Fault) {
 	start := s.Pos
 	word, f := s.TextUpTo(maxWord)
 	if f != nil {
 		return false, f
 	}
 	if word != no && word != yes {
-		return false, envelope.BadAt(start, wording.Quote(word)+" is not known here", "give "+no+" or "+yes)
+		return false, jsonbody.BadAt(start, text.Quote(word)+" is not known here", "give "+no+" or "+yes)
 	}
 	return word == yes, nil
 }
 
 // readSpan reads a duration above zero.
-func readSpan(s *jsonbody.Scanner) (time.Duration, *envelope.Fault) {
+func readSpan(s *jsonbody.Scanner) (time.Duration, *jsonbody.Fault) {
 	start := s.Pos
-	d, text, f := readDuration(s, spanHint)
+	d, written, f := readDuration(s, spanHint)
 	if f == nil && d <= 0 {
-		return 0, envelope.BadAt(start, wording.Quote(text)+" is not above zero", spanHint)
+		return 0, jsonbody.BadAt(start, text.Quote(written)+" is not above zero", spanHint)
 	}
 	return d, f
 }
 
 // readDuration reads a duration of any sign, and returns how it was written too.
-func readDuration(s *jsonbody.Scanner, hint string) (d time.Duration, text string, f *envelope.Fault) {
+func readDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written string, f *jsonbody.Fault) {
 	start := s.Pos
-	if text, f = s.TextUpTo(maxWord); f != nil {
-		return 0, text, f
+	if written, f = s.TextUpTo(maxWord); f != nil {
+		return 0, written, f
 	}
-	d, err := rule.ParseDuration(text)
+	d, err := rule.ParseDuration(written)
 	if err != nil {
-		return 0, text, envelope.BadAt(start, wording.Quote(text)+": "+err.Error(), hint)
+		return 0, written, jsonbody.BadAt(start, text.Quote(written)+": "+err.Error(), hint)
 	}
-	return d, text, nil
+	return d, written, nil
 }
 
 // limitCache keeps the limits that requests brought, by their bytes: whoever asks
@@ -278,7 +276,7 @@ const maxKnown = 512
 func (c *limitCache) init() { c.seed = maphash.MakeSeed() }
 
 // read reads the object of a limit, or steps over it if it is known.
-func (c *limitCache) read(s *jsonbody.Scanner) (*stint.Limit, *envelope.Fault) {
+func (c *limitCache) read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	if s.Space() != '{' {
 		return nil, s.Mismatch("an object")
 	}

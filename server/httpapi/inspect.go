@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"stint"
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
 	"stint/limiter"
 )
@@ -68,7 +67,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 		}
 		answer.Limits = append(answer.Limits, one)
 	}
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 // inspectedOf returns one limit; inline is the one that the request brought, and
@@ -121,7 +120,7 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.logReset(r, k, answer.Limits)
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 // resetLimits are those that a descriptor leads to.
@@ -159,7 +158,7 @@ type failedReset struct {
 }
 
 // fault returns the refusal of a reset that failed at one of so many descriptors.
-func (r *failedReset) fault(err error, at, of int) *envelope.Fault {
+func (r *failedReset) fault(err error, at, of int) *jsonbody.Fault {
 	f := noDecision(err)
 	f.Hint = "try again; a key cannot be reset while its store is away"
 	if len(r.Unknown) > 0 {
@@ -178,7 +177,7 @@ func (r *failedReset) fault(err error, at, of int) *envelope.Fault {
 }
 
 // read reads the body of a check, and puts its costs aside.
-func (a *admin) read(r *http.Request) (*work, *envelope.Fault) {
+func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
 	}
@@ -197,7 +196,7 @@ func (a *admin) read(r *http.Request) (*work, *envelope.Fault) {
 }
 
 // ask puts the question.
-func (a *admin) ask(r *http.Request, k *work) *envelope.Fault {
+func (a *admin) ask(r *http.Request, k *work) *jsonbody.Fault {
 	if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
 		return noDecision(err)
 	}

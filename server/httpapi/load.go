@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/load"
 )
 
@@ -48,7 +47,7 @@ func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range a.gauges() {
 		answer.Gauges = append(answer.Gauges, a.gauge(name))
 	}
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 // showLoad shows one gauge.
@@ -58,7 +57,7 @@ func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	envelope.WriteJSON(w, http.StatusOK, a.gauge(name))
+	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
 // setLoad says what a gauge shows.
@@ -73,7 +72,7 @@ func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.options.Log.Debug("load set", "gauge", name, "from", r.RemoteAddr)
-	envelope.WriteJSON(w, http.StatusOK, a.gauge(name))
+	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
 // gauges returns the names that rules of the table in force ask.
@@ -94,7 +93,7 @@ func (a *admin) gauge(name string) loadAnswer {
 }
 
 // checkGauge refuses a name that no rule asks: it is misspelt, and would do nothing.
-func (a *admin) checkGauge(name string) *envelope.Fault {
+func (a *admin) checkGauge(name string) *jsonbody.Fault {
 	known := a.gauges()
 	if slices.Contains(known, name) {
 		return nil
@@ -107,11 +106,11 @@ func (a *admin) checkGauge(name string) *envelope.Fault {
 			hint += fmt.Sprintf(" and %d more, see GET /v1/load", len(known)-len(shown))
 		}
 	}
-	return &envelope.Fault{Status: http.StatusNotFound, Code: envelope.NotFound, Problem: "no rule asks the gauge " + wording.Quote(name), Hint: hint}
+	return &jsonbody.Fault{Status: http.StatusNotFound, Code: jsonbody.NotFound, Problem: "no rule asks the gauge " + text.Quote(name), Hint: hint}
 }
 
 // readLoad reads the body and sets the gauge.
-func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
+func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
@@ -122,7 +121,7 @@ func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
 	var value float64
 	var ttl time.Duration
 	s := jsonbody.Scanner{Data: body}
-	seen, f := s.Object(loadFields, func(field int) (f *envelope.Fault) {
+	seen, f := s.Object(loadFields, func(field int) (f *jsonbody.Fault) {
 		switch 1 << field {
 		case hasLoad:
 			value, f = readNumber(&s)
@@ -138,19 +137,19 @@ func (a *admin) readLoad(r *http.Request, name string) *envelope.Fault {
 	case f != nil:
 		return f
 	case seen&hasLoad == 0:
-		return envelope.Bad("load", "missing", loadHint)
+		return jsonbody.Bad("load", "missing", loadHint)
 	case seen&hasTTL == 0:
-		return envelope.Bad("ttl", "missing", ttlHint)
+		return jsonbody.Bad("ttl", "missing", ttlHint)
 	}
 	err = a.options.Gauges.Set(name, value, ttl)
 	if wrong, ok := errors.AsType[*load.Error](err); ok {
-		return envelope.Bad(wrong.Field, wrong.Problem, wrong.Hint)
+		return jsonbody.Bad(wrong.Field, wrong.Problem, wrong.Hint)
 	}
 	return nil
 }
 
 // readNumber reads a number; one that is too large for a float64 is infinite.
-func readNumber(s *jsonbody.Scanner) (float64, *envelope.Fault) {
+func readNumber(s *jsonbody.Scanner) (float64, *jsonbody.Fault) {
 	s.Space()
 	start := s.Pos
 	written, f := s.Number()
@@ -159,7 +158,7 @@ func readNumber(s *jsonbody.Scanner) (float64, *envelope.Fault) {
 	}
 	n, err := strconv.ParseFloat(written, 64)
 	if !json.Valid([]byte(written)) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, envelope.BadAt(start, wording.Quote(written)+" is no number", loadHint)
+		return 0, jsonbody.BadAt(start, text.Quote(written)+" is no number", loadHint)
 	}
 	return n, nil
 }

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/original"
-	"stint/internal/query"
+	"stint/internal/web"
 	"stint/rule"
 )
 
@@ -16,7 +15,7 @@ import (
 // Its headers are those of the proxy's call, which are the client's and what the proxy
 // adds. It knows neither the size of the body nor the client's certificate.
 type proxied struct {
-	line    original.Request
+	line    web.ForwardedRequest
 	header  Headers
 	client  netip.Addr
 	cookies []*http.Cookie // for the answer
@@ -36,10 +35,10 @@ func (p *proxied) Method() string { return p.line.Method }
 func (p *proxied) Path() string { return p.line.Path }
 
 // Query returns the first value of a parameter of the query.
-func (p *proxied) Query(name string) (string, bool) { return query.First(p.line.Query, name) }
+func (p *proxied) Query(name string) (string, bool) { return web.QueryValue(p.line.Query, name) }
 
 // QueryValues returns all values of a parameter of the query.
-func (p *proxied) QueryValues(name string) []string { return query.All(p.line.Query, name) }
+func (p *proxied) QueryValues(name string) []string { return web.QueryValues(p.line.Query, name) }
 
 // Header returns the first value of a header. Names with a colon are those of HTTP/2
 // and Envoy.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/envelope"
+	"stint/internal/jsonbody"
 	"stint/rule"
 )
 
@@ -64,7 +64,7 @@ func (a *admin) limits(w http.ResponseWriter, _ *http.Request) {
 	if table := a.limiter.Table(); table != nil {
 		answer.fill(table)
 	}
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 func (a *tableAnswer) fill(table *rule.Table) {

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/limiter"
 )
 
@@ -117,7 +116,7 @@ const JSONPath = "/json"
 // long as a leaky bucket delays the request.
 func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	resp.reset()
-	var f *envelope.Fault
+	var f *jsonbody.Fault
 	if req.Path == AuthPath {
 		f = t.auth.serve(ctx, req, resp)
 	} else {
@@ -130,7 +129,7 @@ func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	}
 }
 
-func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *envelope.Fault {
+func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *jsonbody.Fault {
 	if req.Path != CheckPath {
 		questions := "POST " + CheckPath
 		if t.json != nil {
@@ -151,7 +150,7 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *enve
 		}
 	}
 	if len(req.Body) > t.maxBody {
-		return jsonbody.TooLarge(t.maxBody)
+		return jsonbody.RefuseTooLarge(t.maxBody)
 	}
 	w := t.questions.Get().(*work)
 	defer func() {
@@ -175,14 +174,14 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *enve
 // browsers send some requests to any address without asking. What a browser sends has one
 // of these fields. A proxy's question is not looked at in this way, because its fields are
 // the client's.
-func fromPage(h Headers) *envelope.Fault {
+func fromPage(h Headers) *jsonbody.Fault {
 	site := h.Values("Sec-Fetch-Site")
 	ours := len(site) == 0 || len(site) == 1 && (site[0] == "none" || site[0] == "same-origin")
 	if ours && len(h.Values("Origin")) == 0 {
 		return nil
 	}
-	return &envelope.Fault{
-		Status: 403, Code: envelope.Forbidden,
+	return &jsonbody.Fault{
+		Status: 403, Code: jsonbody.Forbidden,
 		Problem: "a page in a browser sent this", Hint: "call it from outside a browser, without the fields Origin and Sec-Fetch-Site",
 	}
 }
@@ -197,7 +196,7 @@ func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdi
 
 // checkType accepts JSON, no type at all, and what curl sends with -d when nobody
 // told it otherwise.
-func checkType(value string) *envelope.Fault {
+func checkType(value string) *jsonbody.Fault {
 	kind, _, _ := strings.Cut(value, ";")
 	kind = strings.Trim(kind, " \t")
 	for _, known := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
@@ -205,28 +204,28 @@ func checkType(value string) *envelope.Fault {
 			return nil
 		}
 	}
-	return &envelope.Fault{
-		Status: 415, Code: envelope.MediaType,
-		Problem: "the content type is " + wording.Quote(value), Hint: "send JSON as application/json",
+	return &jsonbody.Fault{
+		Status: 415, Code: jsonbody.MediaType,
+		Problem: "the content type is " + text.Quote(value), Hint: "send JSON as application/json",
 	}
 }
 
-func unknownPath(path, hint string) *envelope.Fault {
-	return &envelope.Fault{Status: 404, Code: envelope.NotFound, Problem: "nothing is at " + wording.Quote(path), Hint: hint}
+func unknownPath(path, hint string) *jsonbody.Fault {
+	return &jsonbody.Fault{Status: 404, Code: jsonbody.NotFound, Problem: "nothing is at " + text.Quote(path), Hint: hint}
 }
 
-func wrongMethod(method, allowed string) *envelope.Fault {
-	return &envelope.Fault{
-		Status: 405, Code: envelope.Method,
-		Problem: wording.Quote(method) + " is not a method of this path", Hint: "use " + allowed,
+func wrongMethod(method, allowed string) *jsonbody.Fault {
+	return &jsonbody.Fault{
+		Status: 405, Code: jsonbody.Method,
+		Problem: text.Quote(method) + " is not a method of this path", Hint: "use " + allowed,
 	}
 }
 
 // noDecision answers an error of the store. What went wrong inside is for the log
 // and the metrics, not for the client.
-func noDecision(err error) *envelope.Fault {
-	f := &envelope.Fault{
-		Status: 503, Code: envelope.NoDecision,
+func noDecision(err error) *jsonbody.Fault {
+	f := &jsonbody.Fault{
+		Status: 503, Code: jsonbody.NoDecision,
 		Problem: "the store could not decide",
 		Hint:    "try again, or let the rule say what happens then (on_store_failure)",
 	}

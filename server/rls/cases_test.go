@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"stint"
-	"stint/internal/golden"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -43,7 +43,7 @@ import (
 // An answer is the overall code and the status of each descriptor, as answerText writes it,
 // or "error CODE TEXT".
 func TestCases(t *testing.T) {
-	for _, file := range golden.Files(t, "testdata/cases/*.txt") {
+	for _, file := range testkit.GoldenInputs(t, "testdata/cases/*.txt") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

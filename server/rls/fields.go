@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
 	"stint/rule"
@@ -17,19 +17,19 @@ import (
 type LimitHeaders struct{ Limit, Remaining, Reset string }
 
 // Reset is how X-RateLimit-Reset of the preset legacy is written, always rounded up.
-type Reset = headers.Reset
+type Reset = web.Reset
 
 // The forms of a reset.
 const (
-	UnixSeconds = headers.UnixSeconds
-	UnixMillis  = headers.UnixMillis
-	Delta       = headers.Delta
+	UnixSeconds = web.UnixSeconds
+	UnixMillis  = web.UnixMillis
+	Delta       = web.Delta
 )
 
 // fields are the header fields of one answer. They keep their memory.
 type fields struct {
-	policies []headers.Policy
-	preset   headers.Fields
+	policies []web.Policy
+	preset   web.Fields
 	names    LimitHeaders // of numbers; "" where there is none
 	text     [3][]byte
 }
@@ -125,4 +125,4 @@ func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
 }
 
 // presetsOf returns the set of presets of rules that name none.
-func presetsOf(list []rule.Preset) headers.Presets { return answer.Presets(list) }
+func presetsOf(list []rule.Preset) web.Presets { return answer.Presets(list) }

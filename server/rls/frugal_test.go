@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"stint/internal/jsonbody"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/limiter"
 )
 
@@ -62,7 +62,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			}
 			seeds = append(seeds, data)
 		}
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			_ = new(message).decode(bytes.Clone(input))
 		})
 	})
@@ -92,7 +92,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			seeds = append(seeds, []byte(`{"`+strings.Repeat(text, 100_000)+`":1}`), []byte(`{"hitsAddend":"`+strings.Repeat(text, 100_000)+`"}`),
 				[]byte(`{"descriptors":[{"limit":{"unit":"`+strings.Repeat(text, 100_000)+`"}}]}`))
 		}
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			req := &http.Request{Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1} // nobody says how long it is
 			if body, err := jsonbody.Read(nil, req, maxBody); err == nil {
 				if f := new(message).decodeJSON(body); f != nil {

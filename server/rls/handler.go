@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/headers"
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -66,7 +66,7 @@ type Options struct {
 type Handler struct {
 	limiter   *limiter.Limiter
 	options   Options
-	silent    headers.Presets
+	silent    web.Presets
 	overrides overrides
 	stats     counts
 	calls     sync.Pool // *Call, of JSON
@@ -316,7 +316,7 @@ func (s *status) set(r *limiter.Result, d *extra) {
 	}
 	s.numbered = true
 	s.remaining = uint32(min(r.Remaining, math.MaxUint32))
-	s.reset = headers.Seconds(r.ResetAfter)
+	s.reset = web.Seconds(r.ResetAfter)
 }
 
 // Stats are how often a handler did what its metrics cannot tell from decisions.

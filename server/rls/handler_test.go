@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
 	"stint/store/memory"
@@ -77,7 +77,7 @@ descriptors:
 
 // Once a call has its memory, a request costs no more.
 func TestNoAllocations(t *testing.T) {
-	if xtest.Race {
+	if testkit.Race {
 		return
 	}
 	d := newDesk(t, perMinute, Options{})

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
 )
 
@@ -23,7 +22,7 @@ func (h *Handler) JSON() http.Handler { return http.HandlerFunc(h.serve) }
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		writeError(w, http.StatusMethodNotAllowed, envelope.Method, strconv.Quote(r.Method)+" is not a method of this path; use POST")
+		writeError(w, http.StatusMethodNotAllowed, jsonbody.Method, strconv.Quote(r.Method)+" is not a method of this path; use POST")
 		return
 	}
 	body, err := jsonbody.Read(nil, r, maxBody)
@@ -40,9 +39,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.decide(r.Context(), c); err != nil {
-		status, kind := http.StatusBadRequest, envelope.BadRequest
+		status, kind := http.StatusBadRequest, jsonbody.BadRequest
 		if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Code == unknownCode {
-			status, kind = http.StatusServiceUnavailable, envelope.NoDecision
+			status, kind = http.StatusServiceUnavailable, jsonbody.NoDecision
 		}
 		writeError(w, status, kind, err.Error())
 		return
@@ -80,7 +79,7 @@ func (h *Handler) write(w http.ResponseWriter, c *Call) {
 
 // writeError writes an error envelope.
 func writeError(w http.ResponseWriter, status int, code, message string) {
-	(&envelope.Fault{Status: status, Code: code, Problem: message}).Write(w)
+	(&jsonbody.Fault{Status: status, Code: code, Problem: message}).Write(w)
 }
 
 // appendJSON appends the response as Protocol Buffers write it in JSON: what is zero is

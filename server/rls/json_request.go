@@ -8,9 +8,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/limiter"
 )
 
@@ -36,12 +35,12 @@ var (
 
 // read reads an object, and calls each for every field that is there. A field that is null
 // is not there.
-func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *envelope.Fault) *envelope.Fault {
+func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *jsonbody.Fault) *jsonbody.Fault {
 	seen := 0
-	_, f := s.Object(o.names, func(name int) *envelope.Fault {
+	_, f := s.Object(o.names, func(name int) *jsonbody.Fault {
 		field := o.field[name]
 		if seen&(1<<field) != 0 {
-			return envelope.BadAt(s.Pos, "given twice", "give it once")
+			return jsonbody.BadAt(s.Pos, "given twice", "give it once")
 		}
 		seen |= 1 << field
 		if s.Null() {
@@ -56,7 +55,7 @@ func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *envelope.Fa
 // their names, numbers as such or in quotes, null for what is not there. Unknown fields,
 // fields that are there twice and strings that are no UTF-8 are refused. It changes body,
 // of which the strings are parts, and stops at the first thing that is too much.
-func (m *message) decodeJSON(body []byte) *envelope.Fault {
+func (m *message) decodeJSON(body []byte) *jsonbody.Fault {
 	m.reset()
 	if len(body) > small {
 		n := jsonbody.Objects(body)
@@ -66,12 +65,12 @@ func (m *message) decodeJSON(body []byte) *envelope.Fault {
 		}
 	}
 	s := &jsonbody.Scanner{Data: body}
-	f := requestFields.read(s, func(field int) (f *envelope.Fault) {
+	f := requestFields.read(s, func(field int) (f *jsonbody.Fault) {
 		switch field {
 		case 0:
 			m.domain, f = s.TextUpTo(limiter.MaxKey)
 		case 1:
-			_, f = s.Array(func(int) *envelope.Fault { return m.descriptorJSON(s) })
+			_, f = s.Array(func(int) *jsonbody.Fault { return m.descriptorJSON(s) })
 		case 2:
 			m.hits, f = whole32(s)
 		}
@@ -84,22 +83,22 @@ func (m *message) decodeJSON(body []byte) *envelope.Fault {
 }
 
 // fault returns an error of decoding as an envelope tells it.
-func fault(err error) *envelope.Fault {
+func fault(err error) *jsonbody.Fault {
 	if err == nil {
 		return nil
 	}
 	problem, hint, _ := strings.Cut(err.Error(), "; ")
-	return envelope.Bad("", problem, hint)
+	return jsonbody.Bad("", problem, hint)
 }
 
-func (m *message) descriptorJSON(s *jsonbody.Scanner) *envelope.Fault {
+func (m *message) descriptorJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	if err := m.add(); err != nil {
 		return fault(err)
 	}
-	return descriptorFields.read(s, func(field int) (f *envelope.Fault) {
+	return descriptorFields.read(s, func(field int) (f *jsonbody.Fault) {
 		switch field {
 		case 0:
-			_, f = s.Array(func(int) *envelope.Fault { return m.entryJSON(s) })
+			_, f = s.Array(func(int) *jsonbody.Fault { return m.entryJSON(s) })
 		case 1:
 			x := m.extraJSON(s)
 			x.limited = true
@@ -125,12 +124,12 @@ func (m *message) extraJSON(s *jsonbody.Scanner) *extra {
 	return m.addExtra()
 }
 
-func (m *message) entryJSON(s *jsonbody.Scanner) *envelope.Fault {
+func (m *message) entryJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	e, err := m.addEntry()
 	if err != nil {
 		return fault(err)
 	}
-	return entryFields.read(s, func(field int) (f *envelope.Fault) {
+	return entryFields.read(s, func(field int) (f *jsonbody.Fault) {
 		if field == 0 {
 			e.Key, f = s.TextUpTo(limiter.MaxKey)
 		} else {
@@ -140,8 +139,8 @@ func (m *message) entryJSON(s *jsonbody.Scanner) *envelope.Fault {
 	})
 }
 
-func (o *override) decodeJSON(s *jsonbody.Scanner) *envelope.Fault {
-	return overrideFields.read(s, func(field int) (f *envelope.Fault) {
+func (o *override) decodeJSON(s *jsonbody.Scanner) *jsonbody.Fault {
+	return overrideFields.read(s, func(field int) (f *jsonbody.Fault) {
 		switch field {
 		case 0:
 			o.requests, f = whole32(s)
@@ -156,7 +155,7 @@ func (o *override) decodeJSON(s *jsonbody.Scanner) *envelope.Fault {
 }
 
 // unitJSON reads a unit by its name or number.
-func (o *override) unitJSON(s *jsonbody.Scanner) *envelope.Fault {
+func (o *override) unitJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	if s.Space() != '"' {
 		n, f := whole(s, math.MaxInt32)
 		o.unit = int32(n)
@@ -173,20 +172,20 @@ func (o *override) unitJSON(s *jsonbody.Scanner) *envelope.Fault {
 			return nil
 		}
 	}
-	return envelope.BadAt(start, "unit "+wording.Quote(name)+" is not known", "use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR")
+	return jsonbody.BadAt(start, "unit "+text.Quote(name)+" is not known", "use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR")
 }
 
-func whole32(s *jsonbody.Scanner) (uint32, *envelope.Fault) {
+func whole32(s *jsonbody.Scanner) (uint32, *jsonbody.Fault) {
 	n, f := whole(s, math.MaxUint32)
 	return uint32(n), f
 }
 
 // whole reads a whole number, in quotes or not, as 5, 5.0 or 5e0.
-func whole(s *jsonbody.Scanner, most uint64) (uint64, *envelope.Fault) {
+func whole(s *jsonbody.Scanner, most uint64) (uint64, *jsonbody.Fault) {
 	quoted := s.Space() == '"'
 	start := s.Pos
 	var written string
-	var f *envelope.Fault
+	var f *jsonbody.Fault
 	if quoted {
 		written, f = s.TextUpTo(jsonbody.MaxNumber)
 	} else {
@@ -195,8 +194,8 @@ func whole(s *jsonbody.Scanner, most uint64) (uint64, *envelope.Fault) {
 	if f != nil {
 		return 0, f
 	}
-	refuse := func(problem string) (uint64, *envelope.Fault) {
-		return 0, envelope.BadAt(start, wording.Quote(written)+problem, "write a whole number from 0 to "+strconv.FormatUint(most, 10))
+	refuse := func(problem string) (uint64, *jsonbody.Fault) {
+		return 0, jsonbody.BadAt(start, text.Quote(written)+problem, "write a whole number from 0 to "+strconv.FormatUint(most, 10))
 	}
 	if written == "" || written[0] != '-' && (written[0] < '0' || written[0] > '9') || !json.Valid(unsafe.Slice(unsafe.StringData(written), len(written))) {
 		return refuse(" is no number")

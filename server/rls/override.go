@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/tally"
+	"stint/internal/limits"
 )
 
 // overrides keeps the limits that descriptors brought: whoever brings some brings the
@@ -32,7 +32,7 @@ func (o *overrides) limit(from *override) (limit, counted *stint.Limit, err erro
 	if limit, err = from.build(); err != nil {
 		return nil, nil, err
 	}
-	counted = tally.Of(limit)
+	counted = limits.CountingDenied(limit)
 	slot.Store(&known{*from, limit, counted})
 	return limit, counted, nil
 }

@@ -10,8 +10,8 @@ import (
 	"regexp"
 	"strings"
 
-	"stint/internal/envelope"
-	"stint/internal/wording"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
@@ -125,11 +125,11 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	envelope.WriteJSON(w, http.StatusOK, shown(&found))
+	jsonbody.WriteJSON(w, http.StatusOK, shown(&found))
 }
 
-func missing(id string) *envelope.Fault {
-	return notFound("there is no rule "+wording.Quote(id), "see GET "+Path+" for those there are")
+func missing(id string) *jsonbody.Fault {
+	return notFound("there is no rule "+text.Quote(id), "see GET "+Path+" for those there are")
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
@@ -155,11 +155,11 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 	if created {
 		status = http.StatusCreated
 	}
-	envelope.WriteJSON(w, status, shown(&rule))
+	jsonbody.WriteJSON(w, status, shown(&rule))
 }
 
 // readRule reads the body of a PUT.
-func readRule(r *http.Request, id string) (catalog.Rule, *envelope.Fault) {
+func readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
 	if f := mustBeJSON(r); f != nil {
 		return catalog.Rule{}, f
 	}
@@ -172,7 +172,7 @@ func readRule(r *http.Request, id string) (catalog.Rule, *envelope.Fault) {
 		return rule, faultOf(err)
 	}
 	if rule.ID != id {
-		return rule, envelope.Bad("id", wording.Quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
+		return rule, jsonbody.Bad("id", text.Quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
 	}
 	return rule, nil
 }
@@ -208,19 +208,19 @@ func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
 
 // precondition returns what the header of a change asks of the rule that is there.
-func precondition(r *http.Request) (book.Precondition, *envelope.Fault) {
+func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
 	if match == nil && noneMatch == nil {
 		return nil, nil
 	}
 	for _, list := range match {
 		if !tags.MatchString(list) {
-			return nil, envelope.Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
+			return nil, jsonbody.Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
 		}
 	}
 	for _, list := range noneMatch {
 		if strings.TrimSpace(list) != "*" {
-			return nil, envelope.Bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
+			return nil, jsonbody.Bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
 		}
 	}
 	return func(present catalog.Rule, exists bool) bool {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // However the bytes of a body or a query are chosen, reading it takes little memory for
@@ -21,7 +21,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 				seeds = append(seeds, []byte(strings.Repeat(piece, n)), []byte(`{"id":"`+strings.Repeat(piece, n)), []byte(`{"url":"`+strings.Repeat(piece, n)+`"}`))
 			}
 		}
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			r := &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1}
 			if _, f := readRule(r, "7"); f != nil {
 				f.Append(nil)
@@ -35,7 +35,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 				seeds = append(seeds, []byte(strings.Repeat(piece, n)), []byte("uid="+strings.Repeat(piece, n)))
 			}
 		}
-		xtest.Frugal(t, seeds, func(input []byte) {
+		testkit.Frugal(t, seeds, func(input []byte) {
 			if _, f := readQuery(&http.Request{URL: &url.URL{RawQuery: string(input)}}, "after", "limit", "uid", "domain"); f != nil {
 				f.Append(nil)
 			}

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/envelope"
 	"stint/internal/jsonbody"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/catalog/source"
@@ -51,7 +50,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	case mode == "replace":
 		how.Replace = true
 	case mode != "merge" && query.Has("mode"):
-		envelope.Bad("mode", wording.Quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").Write(w)
+		jsonbody.Bad("mode", text.Quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").Write(w)
 		return
 	}
 	if how.Hash, f = ifMatch(r); f != nil {
@@ -71,7 +70,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxImport)
 	n, err := a.book.Import(source.Read("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
-		envelope.Bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).Write(w)
+		jsonbody.Bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).Write(w)
 		return
 	}
 	if err != nil {
@@ -82,11 +81,11 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "from", r.RemoteAddr,
 		"rules", answer.Count, "generation", answer.Generation, "hash", answer.Hash)
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 // ifMatch returns the hash that an import is made for, "" for any.
-func ifMatch(r *http.Request) (string, *envelope.Fault) {
+func ifMatch(r *http.Request) (string, *jsonbody.Fault) {
 	given := r.Header.Values("If-Match")
 	if len(given) == 0 {
 		return "", nil
@@ -94,14 +93,14 @@ func ifMatch(r *http.Request) (string, *envelope.Fault) {
 	hash, opened := strings.CutPrefix(given[0], `"`)
 	hash, closed := strings.CutSuffix(hash, `"`)
 	if len(given) > 1 || !opened || !closed || hash == "" || strings.Contains(hash, `"`) {
-		return "", envelope.Bad("If-Match", "not one hash in double quotes", "send the ETag of GET "+Path+" as it is, or leave the header out")
+		return "", jsonbody.Bad("If-Match", "not one hash in double quotes", "send the ETag of GET "+Path+" as it is, or leave the header out")
 	}
 	return hash, nil
 }
 
 // mustBeJSON refuses a body of another media type. One without a type is taken, and one
 // with that which curl gives when it is not told.
-func mustBeJSON(r *http.Request) *envelope.Fault {
+func mustBeJSON(r *http.Request) *jsonbody.Fault {
 	given := r.Header.Get("Content-Type")
 	switch kind, _, _ := mime.ParseMediaType(given); {
 	case given == "", kind == "application/json", kind == "application/x-www-form-urlencoded":
@@ -110,16 +109,16 @@ func mustBeJSON(r *http.Request) *envelope.Fault {
 	return wrongType(given, "send application/json")
 }
 
-func wrongType(given, hint string) *envelope.Fault {
-	problem := "a body of the type " + wording.Quote(given)
+func wrongType(given, hint string) *jsonbody.Fault {
+	problem := "a body of the type " + text.Quote(given)
 	if given == "" {
 		problem = "a body without a type"
 	}
-	return &envelope.Fault{Status: http.StatusUnsupportedMediaType, Code: envelope.MediaType, Problem: problem, Hint: hint}
+	return &jsonbody.Fault{Status: http.StatusUnsupportedMediaType, Code: jsonbody.MediaType, Problem: problem, Hint: hint}
 }
 
 // readAll reads the body of one rule.
-func readAll(r *http.Request) ([]byte, *envelope.Fault) {
+func readAll(r *http.Request) ([]byte, *jsonbody.Fault) {
 	body, err := jsonbody.Read(nil, r, maxRule)
 	if err != nil {
 		return nil, jsonbody.Unreadable(err, maxRule)

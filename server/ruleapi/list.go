@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"stint/internal/envelope"
-	"stint/internal/wording"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
 	"stint/rule/catalog"
 )
 
@@ -61,10 +61,10 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	limit := defaultLimit
-	if text := query.Get("limit"); query.Has("limit") {
-		n, err := strconv.Atoi(text)
+	if written := query.Get("limit"); query.Has("limit") {
+		n, err := strconv.Atoi(written)
 		if err != nil || n < 1 || n > maxLimit {
-			envelope.Bad("limit", wording.Quote(text)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).Write(w)
+			jsonbody.Bad("limit", text.Quote(written)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).Write(w)
 			return
 		}
 		limit = n
@@ -72,7 +72,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	answer := listAnswer{Rules: []ruleAnswer{}, standing: a.standing()}
 	a.page(&answer, query, limit)
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
-	envelope.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
 // page fills a page by the parameters of its query.
@@ -101,22 +101,22 @@ func (a *api) page(answer *listAnswer, query url.Values, limit int) {
 }
 
 // readQuery reads the parameters of a request, each of which may stand once.
-func readQuery(r *http.Request, known ...string) (url.Values, *envelope.Fault) {
+func readQuery(r *http.Request, known ...string) (url.Values, *jsonbody.Fault) {
 	if strings.Count(r.URL.RawQuery, "&") >= maxParameters {
-		return nil, envelope.Bad("", fmt.Sprintf("more than %d parameters", maxParameters), "known here are "+strings.Join(known, ", "))
+		return nil, jsonbody.Bad("", fmt.Sprintf("more than %d parameters", maxParameters), "known here are "+strings.Join(known, ", "))
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, envelope.Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
+		return nil, jsonbody.Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, envelope.Bad("", "unknown parameter "+wording.Quote(name), "known here are "+strings.Join(known, ", "))
+			return nil, jsonbody.Bad("", "unknown parameter "+text.Quote(name), "known here are "+strings.Join(known, ", "))
 		case len(values) > 1:
-			return nil, envelope.Bad(name, "given twice", "give it once")
+			return nil, jsonbody.Bad(name, "given twice", "give it once")
 		case len(values[0]) > maxText:
-			return nil, envelope.Bad(name, fmt.Sprintf("longer than %d bytes", maxText), "no rule has it")
+			return nil, jsonbody.Bad(name, fmt.Sprintf("longer than %d bytes", maxText), "no rule has it")
 		}
 	}
 	return query, nil

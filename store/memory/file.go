@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"stint/internal/filelock"
+	"stint/internal/system"
 )
 
 // SaveFile writes a snapshot to a file that only its owner may read (mode 0600). It
@@ -17,7 +17,7 @@ import (
 // before or this one. Where name is a link, the file that the link leads to is replaced.
 // One process at a time may save to a name.
 func (s *Store) SaveFile(name string) error {
-	name, err := filelock.Target(name)
+	name, err := system.LinkTarget(name)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ var errNoFile = errors.New("not a regular file")
 // still want to look at, and the next snapshot has its place. Of a link, the file that it
 // leads to is renamed, in its own folder.
 func SetAside(name string) (string, error) {
-	name, err := filelock.Target(name)
+	name, err := system.LinkTarget(name)
 	if err != nil {
 		return "", err
 	}

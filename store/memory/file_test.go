@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 func TestFile(t *testing.T) {
@@ -24,20 +24,20 @@ func TestFile(t *testing.T) {
 	}
 	// What a crash in the middle of a save left, or somebody put there.
 	secret := filepath.Join(t.TempDir(), "secret")
-	xtest.Must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
-	xtest.Must(t, os.Symlink(secret, name+".tmp"))
+	testkit.Must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
+	testkit.Must(t, os.Symlink(secret, name+".tmp"))
 
 	s, l := New(options), limit(t, specs[0])
 	for _, used := range []uint32{60, 30} {
 		s.Take("a", l, used)
-		xtest.Must(t, s.SaveFile(name))
+		testkit.Must(t, s.SaveFile(name))
 		loaded, err := LoadFile(name, options)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if got, want := loaded.Take("a", l, 0), s.Take("a", l, 0); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		info, err := os.Stat(name)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if info.Mode() != 0o600 {
 			t.Errorf("mode %v", info.Mode())
 		}
@@ -55,14 +55,14 @@ func TestFile(t *testing.T) {
 func TestFileThroughLink(t *testing.T) {
 	near, far := t.TempDir(), t.TempDir()
 	name, target := filepath.Join(near, "counts"), filepath.Join(far, "kept")
-	xtest.Must(t, os.Symlink(target, name))
+	testkit.Must(t, os.Symlink(target, name))
 	options := Options{Clock: func() stint.Instant { return noon }}
 	s, l := New(options), limit(t, specs[0])
 	for _, used := range []uint32{60, 30} {
 		s.Take("a", l, used)
-		xtest.Must(t, s.SaveFile(name))
+		testkit.Must(t, s.SaveFile(name))
 		loaded, err := LoadFile(target, options)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if got, want := loaded.Take("a", l, 0), s.Take("a", l, 0); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -70,7 +70,7 @@ func TestFileThroughLink(t *testing.T) {
 	if aside, err := SetAside(name); aside != target+".damaged-1" || err != nil {
 		t.Errorf("set aside as %s, %v", aside, err)
 	}
-	xtest.Must(t, s.SaveFile(name))
+	testkit.Must(t, s.SaveFile(name))
 	if to, err := os.Readlink(name); to != target || err != nil {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
@@ -85,7 +85,7 @@ func TestFileThroughLink(t *testing.T) {
 func TestFileKeepsTheOneBefore(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "counts")
-	xtest.Must(t, os.Mkdir(name, 0o700)) // nothing can be renamed over a folder
+	testkit.Must(t, os.Mkdir(name, 0o700)) // nothing can be renamed over a folder
 	if err := New(Options{}).SaveFile(name); err == nil {
 		t.Error("saved over a folder")
 	}
@@ -93,7 +93,7 @@ func TestFileKeepsTheOneBefore(t *testing.T) {
 		t.Errorf("no such folder: error %v", err)
 	}
 	left, err := os.ReadDir(dir)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -103,12 +103,12 @@ func TestSetAside(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")
 	for n := 1; n <= 3; n++ {
 		content := fmt.Sprint("damage ", n)
-		xtest.Must(t, os.WriteFile(name, []byte(content), 0o600))
+		testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 		if _, err := LoadFile(name, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("error %v", err)
 		}
 		aside, err := SetAside(name)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if want := fmt.Sprint(name, ".damaged-", n); aside != want {
 			t.Errorf("set aside as %s, want %s", aside, want)
 		}
@@ -141,7 +141,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				slowest = max(slowest, slowestTake(s, l, func() {
 					began := time.Now()
-					xtest.Must(b, s.SaveFile(name))
+					testkit.Must(b, s.SaveFile(name))
 					saved = max(saved, time.Since(began))
 				}))
 				alone = max(alone, slowestTake(s, l, func() {
@@ -152,11 +152,11 @@ func BenchmarkSnapshot(b *testing.B) {
 				hold = max(hold, longestHold(s))
 				began := time.Now()
 				_, err := LoadFile(name, Options{Budget: 512 << 20})
-				xtest.Must(b, err)
+				testkit.Must(b, err)
 				loaded = max(loaded, time.Since(began))
 			}
 			info, err := os.Stat(name)
-			xtest.Must(b, err)
+			testkit.Must(b, err)
 			report := func(d time.Duration, unit string) { b.ReportMetric(float64(d.Microseconds())/1000, unit) }
 			report(saved, "save-ms")
 			report(loaded, "load-ms")

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/clock"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 	"stint/internal/transaction"
 	"stint/migrate"
 )
@@ -77,12 +76,12 @@ type Options struct {
 // restart forgives nobody; see WriteSnapshot and Load for what that promises. A store
 // that is not told to keeps nothing.
 type Store struct {
-	seed    fingerprint.Seed
+	seed    system.Seed
 	epoch   stint.Epoch // the store forgets nothing while it is there
 	shift   uint        // shard of a fingerprint: its top bits
 	budget  int64
 	clock   func() stint.Instant // nil: own
-	own     clock.Clock
+	own     system.Clock
 	limits  registry
 	shards  []shard
 	tables  []atomic.Pointer[table] // of the shards, close together
@@ -105,7 +104,7 @@ func New(options Options) *Store {
 	// fraction of a millisecond.
 	n := max(64, 1<<bits.Len64(uint64(budget-1)/(256<<10)))
 	s := &Store{
-		seed: fingerprint.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
+		seed: system.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
 		budget: budget, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
 	}
 	s.own.Start(time.Now())

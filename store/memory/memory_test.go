@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/trace"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 func limit(t testing.TB, spec stint.Spec) *stint.Limit {
@@ -35,7 +34,7 @@ var specs = []stint.Spec{
 }
 
 func TestTraces(t *testing.T) {
-	sections, err := trace.Load("../../testdata/traces")
+	sections, err := testkit.LoadTraces("../../testdata/traces")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +259,7 @@ func TestManyNumbers(t *testing.T) {
 }
 
 func TestTakeAllocatesNothing(t *testing.T) {
-	if xtest.Race {
+	if testkit.Race {
 		return // the detector makes sync.Pool drop things on purpose
 	}
 	s := New(Options{})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/fingerprint"
+	"stint/internal/system"
 	"stint/migrate"
 )
 
@@ -85,7 +85,7 @@ func (d *decoder) head() error {
 	if len(d.left) != seedSize+8 {
 		return damaged("%d bytes where the seed should be", len(d.left))
 	}
-	var seed fingerprint.Seed
+	var seed system.Seed
 	for i := range seed {
 		if seed[i] = d.eight(); seed[i] == 0 {
 			return damaged("the seed is empty")

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -16,7 +16,7 @@ import (
 // nothing, and says what to do.
 func untilProblem(t *testing.T, s *redis.Store, problem string) {
 	t.Helper()
-	redistest.Until(t, "an error with "+problem, func() bool {
+	testkit.Until(t, "an error with "+problem, func() bool {
 		_, err := attempt(t.Context(), s, "busy")
 		if err == nil || !strings.Contains(err.Error(), problem) {
 			return false
@@ -34,11 +34,11 @@ func untilProblem(t *testing.T, s *redis.Store, problem string) {
 func TestServerIsBusy(t *testing.T) {
 	problems := map[string][]string{"BUSY": {"EVAL", "while true do end", "0"}}
 	args := []string{"--lua-time-limit", "50", "--key-load-delay", "0"}
-	if redistest.Version(t) >= 7 { // before, it reads so little without answering between
+	if testkit.RedisVersion(t) >= 7 { // before, it reads so little without answering between
 		problems["LOADING"] = []string{"DEBUG", "RELOAD", "NOSAVE"}
 		args = append(args, "--loading-process-events-interval-bytes", "1024", "--enable-debug-command", "yes")
 	}
-	server := redistest.Start(t, args...)
+	server := testkit.StartRedis(t, args...)
 	s := openIn(t, server, "busy")
 	for i := range 300 {
 		take(t, s, stint.Key(fmt.Sprint("key", i)), forms[5], 1)

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // A replica takes over from a primary whose clock ran a day ahead: what was used up there is
 // denied, and no longer than a full use from now, and what clocks may differ by.
 func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 	t.Parallel()
-	primary, replica := redistest.StartAhead(t, 24*time.Hour), redistest.Start(t)
+	primary, replica := testkit.StartRedisAhead(t, 24*time.Hour), testkit.StartRedis(t)
 	if ahead := clockOf(t, primary).Sub(clockOf(t, replica)).Round(time.Minute); ahead != 24*time.Hour {
 		t.Fatalf("the primary is %v ahead", ahead)
 	}
@@ -28,7 +28,7 @@ func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 	for i, limit := range forms {
 		take(t, before, stint.Key(fmt.Sprint("used", i)), limit, 100)
 	}
-	redistest.Until(t, "the replica has all", func() bool { return replica.Do("DBSIZE") == primary.Do("DBSIZE") })
+	testkit.Until(t, "the replica has all", func() bool { return replica.Do("DBSIZE") == primary.Do("DBSIZE") })
 	primary.Stop()
 	if answer := replica.Do("REPLICAOF", "NO", "ONE"); answer != "OK" {
 		t.Fatal(answer)
@@ -61,7 +61,7 @@ func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 }
 
 // clockOf returns what time a server has.
-func clockOf(t *testing.T, server *redistest.Server) time.Time {
+func clockOf(t *testing.T, server *testkit.RedisServer) time.Time {
 	t.Helper()
 	seconds, _, _ := strings.Cut(server.Do("TIME"), "\n")
 	n, err := strconv.ParseInt(seconds, 10, 64)

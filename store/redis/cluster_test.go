@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
 )
 
 // openCluster returns an empty store on the Cluster.
-func openCluster(t testing.TB, cluster *redistest.Cluster) *redis.Store {
+func openCluster(t testing.TB, cluster *testkit.RedisCluster) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
 	if err != nil {
@@ -23,8 +23,8 @@ func openCluster(t testing.TB, cluster *redistest.Cluster) *redis.Store {
 
 func TestSuiteOnCluster(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	cluster := redistest.StartCluster(t, 3)
-	cluster.Timeout(redistest.Steady)
+	cluster := testkit.StartRedisCluster(t, 3)
+	cluster.Timeout(testkit.Steady)
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return openCluster(t, cluster) },
 		Lends:     true,

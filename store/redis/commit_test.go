@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // gate stands before a server. It can hold back what the server says, or shut.
@@ -113,7 +113,7 @@ func TestOneConnectionFails(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint("connection ", broken, " ", what), func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t)
+				server := testkit.StartRedis(t)
 				s, err := Open(server.URL(), Options{})
 				if err != nil {
 					t.Fatal(err)

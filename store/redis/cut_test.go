@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -107,7 +107,7 @@ func (c *cutter) cut() {
 // Wherever the connection is cut in the middle of a decision, no key is left that lives
 // for ever, and nothing was charged that the caller does not know to be unknown.
 func TestCutAnywhere(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	proxy := startCutter(t, server.Addr)
 	direct := openIn(t, server, "cut")
 	step := 1

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
-	"stint/internal/tcpproxy"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 func TestDistance(t *testing.T) {
@@ -48,17 +46,17 @@ func (c *committer) inFlightForTest() int {
 // somebody else first.
 func TestFarCallsDoNotWait(t *testing.T) {
 	const callers = 8
-	server := redistest.Start(t)
-	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 5 * time.Millisecond})
+	server := testkit.StartRedis(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 5 * time.Millisecond})
 	s, err := Open("redis://"+proxy.Addr(), Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
 	ask := func(i int) error {
 		return s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: stint.Key(fmt.Sprint(i)), Limit: limit, Cost: 1}}})
 	}
 	for range 5 {
-		xtest.Must(t, ask(0))
+		testkit.Must(t, ask(0))
 	}
 	proxy.Stall()
 	var all sync.WaitGroup
@@ -83,10 +81,10 @@ func TestFarCallsDoNotWait(t *testing.T) {
 // all the same: from the beginning, after each loss of the connections, and after it forgot
 // its scripts.
 func TestFarServerIsReached(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 60 * time.Millisecond})
+	server := testkit.StartRedis(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 60 * time.Millisecond})
 	s, err := Open("redis://"+proxy.Addr(), Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
 	ask := func() error {
@@ -121,10 +119,10 @@ func TestFarServerIsReached(t *testing.T) {
 // A far server lost its connections while nobody asked, and takes new ones without a word: who
 // asks then goes without an answer in time, and does not wait for the client to give up.
 func TestFrozenServerHoldsNoFarCall(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 3 * time.Millisecond})
+	server := testkit.StartRedis(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 3 * time.Millisecond})
 	s, err := Open("redis://"+proxy.Addr(), Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	s.ConnectSlowlyForTest()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
@@ -134,9 +132,9 @@ func TestFrozenServerHoldsNoFarCall(t *testing.T) {
 		return s.Decide(ctx, &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
 	}
 	for !s.FarForTest() {
-		xtest.Must(t, ask(10*time.Second))
+		testkit.Must(t, ask(10*time.Second))
 	}
-	xtest.Must(t, ask(10*time.Second))
+	testkit.Must(t, ask(10*time.Second))
 	proxy.Stall()
 	proxy.Cut()
 	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
@@ -153,25 +151,25 @@ func TestFrozenServerHoldsNoFarCall(t *testing.T) {
 	}
 	all.Wait()
 	proxy.Resume()
-	redistest.Until(t, "the server is reached again", func() bool { return ask(time.Second) == nil })
+	testkit.Until(t, "the server is reached again", func() bool { return ask(time.Second) == nil })
 }
 
 // A call that finds its connection lost waits for the next one, if it has time.
 func TestFarCallOutlivesALoss(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := tcpproxy.Start(t, server.Addr, tcpproxy.Options{Delay: 3 * time.Millisecond})
+	server := testkit.StartRedis(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 3 * time.Millisecond})
 	s, err := Open("redis://"+proxy.Addr(), Options{})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
 	ask := func() error {
 		return s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
 	}
 	for !s.FarForTest() {
-		xtest.Must(t, ask())
+		testkit.Must(t, ask())
 	}
-	xtest.Must(t, ask())
+	testkit.Must(t, ask())
 	proxy.Cut()
 	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
-	xtest.Must(t, ask())
+	testkit.Must(t, ask())
 }

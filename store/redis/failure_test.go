@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -50,7 +50,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		{"no right to write", nil, [][]string{{"ACL", "SETUSER", "default", "-set", "-setrange"}}, "NOPERM", []string{"ACL", "SETUSER", "default", "+set", "+setrange"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := redistest.Start(t, test.args...)
+			server := testkit.StartRedis(t, test.args...)
 			s := openIn(t, server, "fail")
 			take(t, s, "a", forms[0], 1)
 			take(t, s, "log", forms[7], 100)
@@ -99,7 +99,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 // nothing was.
 func TestRefusedInTheMiddle(t *testing.T) {
 	for _, second := range []*stint.Limit{forms[0], forms[4]} { // by few.lua and quick.lua
-		server := redistest.Start(t)
+		server := testkit.StartRedis(t)
 		s := openIn(t, server, "half")
 		s.KeepTTLsForTest()
 		halves := 0
@@ -127,7 +127,7 @@ func TestRefusedInTheMiddle(t *testing.T) {
 
 // A server that forgets its scripts is sent them again.
 func TestScriptsAreForgotten(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "forget")
 	for i := range 5 {
 		if d := takeAt(t, s, noon, "a", forms[4], 1); d.Remaining != int64(99-i) {
@@ -140,7 +140,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 // A frozen server costs a caller its deadline, and whether the first one sent was charged is unknown;
 // when it runs again the store does too.
 func TestFrozenServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ice")
 	take(t, s, "a", forms[0], 1)
 	server.Freeze()
@@ -189,7 +189,7 @@ func untilDecided(t *testing.T, s stint.Store) stint.Decision {
 // A server that is not there is an error with the address; when it comes, and when it
 // comes back, the store finds it.
 func TestServerComesAndGoes(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	server.Stop()
 	s := openIn(t, server, "gone")
 	for range 2 {
@@ -220,7 +220,7 @@ func TestServerComesAndGoes(t *testing.T) {
 
 // A password is taken from the URL, or from a file that is read for each connection.
 func TestPasswords(t *testing.T) {
-	server := redistest.Start(t, "--requirepass", "p/w")
+	server := testkit.StartRedis(t, "--requirepass", "p/w")
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -265,7 +265,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestDatabases(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	for _, database := range []string{"", "/0", "/3"} {
 		s, err := redis.Open(server.URL()+database, redis.Options{})
 		if err != nil {
@@ -324,7 +324,7 @@ func TestBadURLs(t *testing.T) {
 // A user who may write some states and not others leaves a call half done, which is
 // unknown, not an answer.
 func TestRightToWriteSomeStates(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "some")
 	server.Do("ACL", "SETUSER", "default", "-rpush")
 	err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: forms[0], Cost: 1}, {Key: "a", Limit: forms[7], Cost: 1}}})

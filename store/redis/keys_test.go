@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -28,7 +28,7 @@ var forms = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 100, Per: time.Minute, Blocks: 10, StartUsedUp: true}),
 }
 
-func openIn(t testing.TB, server *redistest.Server, namespace string) *redis.Store {
+func openIn(t testing.TB, server *testkit.RedisServer, namespace string) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(server.URL(), redis.Options{Namespace: namespace})
 	if err != nil {
@@ -70,7 +70,7 @@ func takeAt(t testing.TB, s stint.Store, at stint.Instant, key stint.Key, limit 
 // Whatever is done, each key lies in the namespace and has a time to live, which is no
 // longer than two windows and the fifteen seconds that a clock may be set back.
 func TestKeysLieInTheNamespaceAndExpire(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "mine")
 	for i, limit := range forms {
 		for _, key := range []stint.Key{"user=42", "mine:user", "other:token_bucket:a", stint.Key(strings.Repeat("long", 100)), "{a}", "\x00"} {
@@ -101,7 +101,7 @@ func TestKeysLieInTheNamespaceAndExpire(t *testing.T) {
 
 // A window of 10 ms lives for milliseconds, not for ten thousand.
 func TestExpiryIsInMilliseconds(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "unit")
 	for _, per := range []time.Duration{10 * time.Millisecond, time.Second, time.Hour, 366 * 24 * time.Hour} {
 		for _, spec := range []stint.Spec{
@@ -125,7 +125,7 @@ func TestExpiryIsInMilliseconds(t *testing.T) {
 
 // Who says that it is about now writes keys that live no longer than others.
 func TestTimeOfTheCallIsThePresent(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "now")
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second})
 	for at, most := range map[time.Duration]time.Duration{-time.Second: 17 * time.Second, -24 * time.Hour: time.Hour + 2*time.Second} {
@@ -144,7 +144,7 @@ func TestTimeOfTheCallIsThePresent(t *testing.T) {
 // Two services with namespaces of their own pass 5 of 5 each, two with the same one 5
 // together.
 func TestNamespaces(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	limit := stint.MustLimit(stint.Spec{Requests: 5, Per: 24 * time.Hour, FromFirst: true})
 	passed := func(s *redis.Store) (n int) {
 		for range 5 {
@@ -166,7 +166,7 @@ func TestNamespaces(t *testing.T) {
 
 // A key without an end, which somebody planted or an old release left, gets one.
 func TestImmortalKeysAreHealed(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "heal")
 	for _, limit := range forms {
 		for _, cost := range []uint32{0, 1, 50} {
@@ -192,7 +192,7 @@ func TestImmortalKeysAreHealed(t *testing.T) {
 
 // What stands in a key is what the comments say.
 func TestWhatStandsInRedis(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "see")
 	at := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for i, want := range []struct{ kind, name, text string }{
@@ -225,7 +225,7 @@ func TestWhatStandsInRedis(t *testing.T) {
 // What is not ours, or a later release's, is an error that names the way out, and
 // changes nothing; other keys of the call stay as they are.
 func TestForeignStates(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "alien")
 	good := stint.Take{Key: "good", Limit: forms[0], Cost: 1}
 	for _, plant := range [][]string{
@@ -268,7 +268,7 @@ func TestForeignStates(t *testing.T) {
 // A server whose clock is far from the node's decides by its own, also where windows of
 // a calendar have to be found for it.
 func TestTheServersClockDecides(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	for _, off := range []time.Duration{-3 * 365 * 24 * time.Hour, -5 * time.Minute, 0, 5 * time.Minute, 90 * 24 * time.Hour} {
 		s, err := redis.Open(server.URL(), redis.Options{Namespace: "clock", Clock: func() time.Time { return time.Now().Add(off) }})
 		if err != nil {
@@ -309,7 +309,7 @@ func TestUnlimitedAsksNobody(t *testing.T) {
 // A call that has to be asked twice, as the node's calendar is wrong, and fails the second
 // time was not charged, and says so.
 func TestAskedTwiceInVain(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s, err := redis.Open(server.URL(), redis.Options{Namespace: "twice", Clock: func() time.Time { return time.Now().AddDate(0, 3, 0) }})
 	if err != nil {
 		t.Fatal(err)

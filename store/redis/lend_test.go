@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -37,21 +37,21 @@ func TestEpochs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name       string
-		lose       func(*redistest.Server)
+		lose       func(*testkit.RedisServer)
 		stranger   bool
 		full       bool
 		wantLost   bool
 		wantPassed bool
 	}{
-		{"nothing happens", func(*redistest.Server) {}, false, false, false, true},
-		{"it is emptied", func(s *redistest.Server) { s.Do("FLUSHALL") }, false, false, true, false},
-		{"somebody writes over the epoch", func(s *redistest.Server) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, true, false},
-		{"it starts again", (*redistest.Server).Restart, false, false, true, false},
-		{"it starts again, for a rule whose keys start unused", (*redistest.Server).Restart, false, true, true, true},
-		{"it is emptied, and a stranger comes first", func(s *redistest.Server) { s.Do("FLUSHALL") }, true, false, false, true},
+		{"nothing happens", func(*testkit.RedisServer) {}, false, false, false, true},
+		{"it is emptied", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, false, false, true, false},
+		{"somebody writes over the epoch", func(s *testkit.RedisServer) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, true, false},
+		{"it starts again", (*testkit.RedisServer).Restart, false, false, true, false},
+		{"it starts again, for a rule whose keys start unused", (*testkit.RedisServer).Restart, false, true, true, true},
+		{"it is emptied, and a stranger comes first", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, true, false, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := testkit.StartRedis(t)
 			known, stranger := openIn(t, server, "epoch"), openIn(t, server, "epoch")
 			d, first := lend(t, known, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
 			if !d.Allowed || first.Grant != 10 || first.Lease < time.Second || first.Began == 0 {
@@ -63,7 +63,7 @@ func TestEpochs(t *testing.T) {
 				asked = stranger
 			}
 			var next stint.Loan
-			redistest.Until(t, "the server answers", func() bool {
+			testkit.Until(t, "the server answers", func() bool {
 				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Loan: &stint.Loan{KeptAfterLoss: test.full}}}}
 				if err := asked.Decide(context.Background(), &call); err != nil {
 					return false
@@ -82,7 +82,7 @@ func TestEpochs(t *testing.T) {
 // cannot; where an epoch was lost, or somebody holds units of it, the script that knows of
 // loans decides.
 func TestCold(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "cold")
 	calls := func(command string) (n int) {
 		_, stats, _ := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_"+command+":calls=")
@@ -137,7 +137,7 @@ func TestCold(t *testing.T) {
 
 // What is lent of a key that nobody has heard of again goes with the key.
 func TestLentExpires(t *testing.T) {
-	s := openIn(t, redistest.Start(t), "lent")
+	s := openIn(t, testkit.StartRedis(t), "lent")
 	lendAt(t, s, noon, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
 	lendAt(t, s, noon, "a", stint.Loan{Node: 8, Seq: 1, Want: 3})
 	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 0}}}
@@ -150,8 +150,8 @@ func TestLentExpires(t *testing.T) {
 // whether that passes or not.
 func TestLendOnCluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	cluster.Timeout(redistest.Steady)
+	cluster := testkit.StartRedisCluster(t, 3)
+	cluster.Timeout(testkit.Steady)
 	s := openCluster(t, cluster)
 	parts, began := map[int]bool{}, map[stint.Key]stint.Instant{}
 	for _, key := range []stint.Key{"a", "b", "c", "d", "e", "f"} {
@@ -198,7 +198,7 @@ var _ interface{ Part(*stint.Take) int } = (*redis.Store)(nil)
 func TestLending(t *testing.T) {
 	t.Parallel()
 	for _, key := range []stint.Key{"a", stint.Key(make([]byte, 300))} {
-		s := openIn(t, redistest.Start(t), "lending")
+		s := openIn(t, testkit.StartRedis(t), "lending")
 		take := &stint.Take{Key: key, Limit: lent}
 		now := stint.At(time.Now())
 		if all, err := s.Lending(t.Context(), take, now); err != nil || all.Epoch != 0 || len(all.Lent) > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -38,7 +38,7 @@ func (u unit) parts() []part { return u.batch.parts[u.group.first:u.group.end] }
 // call asks for later is decided later. A key of which another caller knows other numbers
 // is left to decide.lua, and so is all that is decided with it.
 func TestTravelTogether(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s, err := Open(server.URL(), Options{})
 	if err != nil {
 		t.Fatal(err)

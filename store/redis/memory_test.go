@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // What a key costs in Redis is at most what docs/redis.md says: the bytes of MEMORY USAGE
 // for a key of 40 bytes in all, after as many takes as its limit allows.
 func TestMemoryPerKey(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "mem")
 	spare := 0
 	if strings.Contains(server.Do("INFO", "memory"), "mem_allocator:libc") {

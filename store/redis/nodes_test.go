@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -23,7 +23,7 @@ var quotas = []*stint.Limit{
 
 // Nodes whose clocks differ by minutes and by more decide as one: the time is the server's.
 func TestClocksOfNodesDiffer(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	offsets := []time.Duration{0, -time.Minute, time.Minute, -7 * time.Minute, 13 * time.Minute, time.Hour, -400 * 24 * time.Hour, 400 * 24 * time.Hour}
 	nodes := make([]*redis.Store, len(offsets))
 	for i, offset := range offsets {
@@ -71,7 +71,7 @@ func one(t testing.TB, s stint.Store, key stint.Key, limit *stint.Limit) (stint.
 
 // One unit is left and two services ask at once: it goes to one of them, each time.
 func TestLastUnit(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	services := []*redis.Store{openIn(t, server, "last"), openIn(t, server, "last")}
 	rounds := 10_000
 	if testing.Short() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -65,7 +65,7 @@ func (h *heard) next(t *testing.T) [2]string {
 
 // TestNotices: messages arrive in order, as they are, on their channels of the namespace.
 func TestNotices(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	a, b, other := openIn(t, server, "a"), openIn(t, server, "a"), openIn(t, server, "b")
 	h := listen(t, b, "news", "more")
 	publish := func(s *redis.Store, channel, message string) {
@@ -88,7 +88,7 @@ func TestNotices(t *testing.T) {
 // TestNoticesEnd: a connection that is lost ends listening, and decisions go on; so does
 // a server that ends.
 func TestNoticesEnd(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "a")
 	lost := func(end func()) {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis/link"
 )
 
@@ -34,7 +34,7 @@ func (h *hung) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 // A probe that hangs does not keep callers from a server that answers, nor does its end.
 func TestHungProbe(t *testing.T) {
 	t.Parallel()
-	s, err := Open(redistest.Start(t).URL(), Options{})
+	s, err := Open(testkit.StartRedis(t).URL(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func TestHungProbe(t *testing.T) {
 	if ping() == nil {
 		t.Fatal("there is an answer before a probe had one")
 	}
-	redistest.Until(t, "the server decides", func() bool { return ping() == nil })
+	testkit.Until(t, "the server decides", func() bool { return ping() == nil })
 	giveUp()
-	redistest.Until(t, "no probe is under way", func() bool {
+	testkit.Until(t, "no probe is under way", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.connections[0].probes == 0

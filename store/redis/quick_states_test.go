@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // quick.lua and decide.lua answer the same and leave the same behind: values, and keys
 // that live equally long.
 func TestQuickLeavesTheSameStates(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	quick, general := openIn(t, server, "quick"), openIn(t, server, "general")
 	general.GeneralForTest()
 	quick.KeepTTLsForTest()
@@ -68,7 +68,7 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 
 // A look writes nothing, also beside a take that does.
 func TestLooksWriteNothing(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "look")
 	for i, limit := range forms {
 		taken, looked := stint.Key(fmt.Sprint("taken", i)), stint.Key(fmt.Sprint("looked", i))
@@ -84,7 +84,7 @@ func TestLooksWriteNothing(t *testing.T) {
 // What a stranger put there, beyond the capacity of everything, denies takes and no looks: what is
 // answered is what was charged.
 func TestLooksBeyondEverything(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "beyond")
 	year := 366 * 24 * time.Hour
 	window := stint.Take{Key: "window", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: year}), Cost: 60}

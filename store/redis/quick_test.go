@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/storetest"
 )
 
@@ -39,7 +39,7 @@ func quickCall(r *rand.Rand, limits []*stint.Limit) stint.Call {
 // What quick.lua decides at the server's own time is what the model decides at the time
 // that the decisions name.
 func TestQuickDifferential(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -91,7 +91,7 @@ func sameTime(results []stint.Decision) bool {
 // Many callers at once: each call stays all or none, exactly the limit passes, and those
 // who give up take nobody with them.
 func TestCommitTogether(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := open(t, server)
 	hot := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: 24 * time.Hour})
 	wide := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 700, Per: 24 * time.Hour})
@@ -157,7 +157,7 @@ func TestCommitTogether(t *testing.T) {
 // Who waits for calls that have no answer is told that nothing was charged, and its
 // place is free.
 func TestNobodyWaitsForTheFrozen(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := open(t, server)
 	take(t, s, "a", forms[0], 1)
 	s.NearForTest() // where it is far nobody waits for others
@@ -174,7 +174,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 		return err
 	}
 	all.Go(func() { _ = ask(time.Minute) }) // it waits for the thaw, in whoever's company
-	redistest.Until(t, "it is on its way", func() bool { return s.InFlightForTest() > 0 })
+	testkit.Until(t, "it is on its way", func() bool { return s.InFlightForTest() > 0 })
 	unasked := 0
 	for range 100 {
 		err := ask(10 * time.Millisecond)
@@ -198,7 +198,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 // TestRenumbered: takes of one key that are apart, under limits of other numbers, are
 // decided one after another.
 func TestRenumbered(t *testing.T) {
-	s, model := open(t, redistest.Start(t)), new(storetest.Model)
+	s, model := open(t, testkit.StartRedis(t)), new(storetest.Model)
 	six := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Per: time.Hour, Burst: 5})
 	two := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 10 * time.Millisecond, Burst: 1})
 	call := stint.Call{At: stint.At(time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)), Takes: []stint.Take{

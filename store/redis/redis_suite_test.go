@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
 )
@@ -15,7 +15,7 @@ import (
 var stores atomic.Int64
 
 // open returns an empty store on the server.
-func open(t testing.TB, server *redistest.Server) *redis.Store {
+func open(t testing.TB, server *testkit.RedisServer) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(server.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
 	if err != nil {
@@ -26,7 +26,7 @@ func open(t testing.TB, server *redistest.Server) *redis.Store {
 }
 
 func TestSuite(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return open(t, server) },
 		Backwards: true,
@@ -37,7 +37,7 @@ func TestSuite(t *testing.T) {
 
 // TestSuiteGeneral has decide.lua decide what TestSuite leaves to quick.lua.
 func TestSuiteGeneral(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {
 			s := open(t, server)

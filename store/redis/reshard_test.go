@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -16,8 +16,8 @@ import (
 // sides cannot be decided (TRYAGAIN), is told so, and charges nothing.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	cluster := redistest.StartCluster(t, 3)
-	cluster.Timeout(redistest.Steady)
+	cluster := testkit.StartRedisCluster(t, 3)
+	cluster.Timeout(testkit.Steady)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "move", Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestSlotMoves(t *testing.T) {
 	ask("before")
 
 	slot := cluster.Nodes[0].Do("CLUSTER", "KEYSLOT", "{0}")
-	var from, to *redistest.Server
+	var from, to *testkit.RedisServer
 	for _, node := range cluster.Primaries() {
 		if strings.HasPrefix(node.Do("GET", "{0}"), "-MOVED") {
 			to = node

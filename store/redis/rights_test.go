@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
 )
@@ -51,7 +51,7 @@ func documented(t testing.TB) (u user) {
 }
 
 // makeOn makes the user for a namespace on servers, and returns its name.
-func makeOn(t testing.TB, rights []string, namespace string, servers ...*redistest.Server) (name string) {
+func makeOn(t testing.TB, rights []string, namespace string, servers ...*testkit.RedisServer) (name string) {
 	t.Helper()
 	name = "of-" + namespace
 	command := []string{"ACL", "SETUSER", name}
@@ -67,7 +67,7 @@ func makeOn(t testing.TB, rights []string, namespace string, servers ...*rediste
 }
 
 // openAs opens an empty store as a user with these rights on all servers.
-func openAs(t testing.TB, url string, rights []string, servers ...*redistest.Server) *redis.Store {
+func openAs(t testing.TB, url string, rights []string, servers ...*testkit.RedisServer) *redis.Store {
 	t.Helper()
 	namespace := fmt.Sprint("rights", stores.Add(1))
 	name := makeOn(t, rights, namespace, servers...)
@@ -104,9 +104,9 @@ var forbidden = [][]string{
 
 // refuses checks that the server among these where somebody else has a key refuses a user what
 // it does not need.
-func refuses(t *testing.T, name string, servers ...*redistest.Server) {
+func refuses(t *testing.T, name string, servers ...*testkit.RedisServer) {
 	t.Helper()
-	i := slices.IndexFunc(servers, func(s *redistest.Server) bool { return s.Do("SET", "elsewhere:key", "5") == "OK" })
+	i := slices.IndexFunc(servers, func(s *testkit.RedisServer) bool { return s.Do("SET", "elsewhere:key", "5") == "OK" })
 	if i < 0 {
 		t.Fatal("no server takes a key")
 	}
@@ -138,7 +138,7 @@ func everything(t *testing.T, s *redis.Store) {
 }
 
 // sufficed checks that no server refused anything, but for what the client tells of itself.
-func sufficed(t *testing.T, servers ...*redistest.Server) {
+func sufficed(t *testing.T, servers ...*testkit.RedisServer) {
 	t.Helper()
 	for _, server := range servers {
 		log := strings.Split(server.Do("ACL", "LOG"), "\n")
@@ -156,7 +156,7 @@ func sufficed(t *testing.T, servers ...*redistest.Server) {
 func TestRights(t *testing.T) {
 	u := documented(t)
 	t.Run("server", func(t *testing.T) {
-		server := redistest.Start(t)
+		server := testkit.StartRedis(t)
 		everything(t, openAs(t, server.URL()+"/3", u.rights, server))
 		storetest.Run(t, storetest.Options{
 			New:       func(t testing.TB) stint.Store { return openAs(t, server.URL(), u.rights, server) },
@@ -176,8 +176,8 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel() // mostly servers that find each other
-		cluster := redistest.StartCluster(t, 3)
-		cluster.Timeout(redistest.Steady)
+		cluster := testkit.StartRedisCluster(t, 3)
+		cluster.Timeout(testkit.Steady)
 		rights := slices.Concat(u.rights, u.cluster)
 		everything(t, openAs(t, cluster.URL(), rights, cluster.Nodes...))
 		storetest.Run(t, storetest.Options{
@@ -191,8 +191,8 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("sentinels", func(t *testing.T) {
 		t.Parallel() // mostly servers that find each other
-		sentinels := redistest.StartSentinels(t, 1)
-		sentinels.Timeout(redistest.Steady)
+		sentinels := testkit.StartSentinels(t, 1)
+		sentinels.Timeout(testkit.Steady)
 		watcher := makeOn(t, u.watcher, "watcher", sentinels.Sentinels...)
 		url := sentinels.URL() + "&sentinel_user=" + watcher + "&sentinel_password=PASSWORD"
 		s := openAs(t, url, slices.Concat(u.rights, u.sentinel), sentinels.Servers...)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
 )
@@ -13,8 +13,8 @@ import (
 // The primary that Sentinels name is a server like any other.
 func TestSuiteOnSentinels(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	sentinels := redistest.StartSentinels(t, 1)
-	sentinels.Timeout(redistest.Steady)
+	sentinels := testkit.StartSentinels(t, 1)
+	sentinels.Timeout(testkit.Steady)
 	start := func(t testing.TB) *redis.Store {
 		s, err := redis.Open(sentinels.URL(), redis.Options{Namespace: fmt.Sprint("test", stores.Add(1))})
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/internal/transaction"
 	"stint/store/redis"
 )
@@ -20,8 +20,8 @@ import (
 // call that spans it and others.
 func TestLook(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	cluster := redistest.StartCluster(t, 3)
-	cluster.Timeout(redistest.Steady)
+	cluster := testkit.StartRedisCluster(t, 3)
+	cluster.Timeout(testkit.Steady)
 	s := openCluster(t, cluster)
 	names := func(servers []redis.Server) (all []string) {
 		for _, one := range servers {
@@ -89,7 +89,7 @@ func TestLook(t *testing.T) {
 // an epoch that says so; also on a Cluster of which one server was, and where nothing was ever lent.
 func TestLost(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	check := func(t *testing.T, a, b *redis.Store, servers int, empty *redistest.Server) {
+	check := func(t *testing.T, a, b *redis.Store, servers int, empty *testkit.RedisServer) {
 		lost := func(s *redis.Store) (names []string) {
 			found := s.Look(t.Context(), false)
 			for _, one := range found {
@@ -123,15 +123,15 @@ func TestLost(t *testing.T) {
 		}
 	}
 	t.Run("one server", func(t *testing.T) {
-		server := redistest.Start(t)
+		server := testkit.StartRedis(t)
 		check(t, openIn(t, server, "lost"), openIn(t, server, "lost"), 1, server)
 		if epoch := server.Do("GET", "lost:epoch"); !strings.Contains(epoch, " 1 ") {
 			t.Errorf("the epoch is %s", epoch)
 		}
 	})
 	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.StartCluster(t, 3)
-		cluster.Timeout(redistest.Steady)
+		cluster := testkit.StartRedisCluster(t, 3)
+		cluster.Timeout(testkit.Steady)
 		var stores [2]*redis.Store
 		for i := range stores {
 			s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "lost"})
@@ -149,8 +149,8 @@ func TestLost(t *testing.T) {
 // the partition which lost its connection first, neither by it nor by others of that server.
 func TestFrozenPrimaryHoldsNobody(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
-	cluster := redistest.StartCluster(t, 3)
-	cluster.Timeout(redistest.Steady)
+	cluster := testkit.StartRedisCluster(t, 3)
+	cluster.Timeout(testkit.Steady)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "frozen"})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestFrozenPrimaryHoldsNobody(t *testing.T) {
 		take(t, s, key, forms[0], 1)
 	}
 	name := s.ServerName(s.Server(&stint.Take{Key: "key0", Limit: forms[0]}))
-	at := slices.IndexFunc(cluster.Nodes, func(node *redistest.Server) bool { return node.Addr == name })
+	at := slices.IndexFunc(cluster.Nodes, func(node *testkit.RedisServer) bool { return node.Addr == name })
 	if at < 0 {
 		t.Fatalf("no node is %q", name)
 	}

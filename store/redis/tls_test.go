@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -68,7 +68,7 @@ func testEncrypted(t *testing.T, clients string) {
 	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
-	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", clients)
+	testkit.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", clients)
 	shown, anonymous := "&cert="+cert+"&key="+key, "?ca="+cert
 	refused := map[string]string{"no": "", "yes": " "}[clients] // in whatever words
 	for _, test := range []struct{ url, problem string }{
@@ -103,7 +103,7 @@ func testEncrypted(t *testing.T, clients string) {
 // A server may be reached by its socket.
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
-	redistest.Start(t, "--unixsocket", path)
+	testkit.StartRedis(t, "--unixsocket", path)
 	s, err := redis.Open("redis+unix://"+path+"?db=3", redis.Options{})
 	if err != nil {
 		t.Fatal(err)

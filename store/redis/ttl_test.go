@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 )
 
 // ttlOf returns the value of a key and when the key expires, in microseconds since 1970;
 // 0 if never.
-func ttlOf(t *testing.T, server *redistest.Server, name string) (value string, end int64) {
+func ttlOf(t *testing.T, server *testkit.RedisServer, name string) (value string, end int64) {
 	t.Helper()
 	// In one step, as both times go on.
 	answer := server.Do("EVAL", `local ttl = redis.call('PTTL', KEYS[1])
@@ -27,7 +27,7 @@ return {redis.call('GET', KEYS[1]), string.format('%.0f', ttl < 0 and ttl + 1 or
 }
 
 // writtenInPlace returns how many values were written without a TTL.
-func writtenInPlace(server *redistest.Server) int {
+func writtenInPlace(server *testkit.RedisServer) int {
 	_, stats, found := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_setrange:calls=")
 	if !found {
 		return 0
@@ -54,7 +54,7 @@ const waits = time.Second
 
 // However a value is written, its key outlives its state by 10 to 15 seconds.
 func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ttl")
 	s.KeepTTLsForTest()
 	for i := range 40 {
@@ -85,7 +85,7 @@ func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
 
 // Who may not write in place writes as if there were no such thing.
 func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	if answer := server.Do("ACL", "SETUSER", "default", "-setrange"); answer != "OK" {
 		t.Fatal(answer)
 	}
@@ -106,7 +106,7 @@ func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
 
 // A value that somebody planted is written anew if its digits are not ours.
 func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ttl")
 	s.KeepTTLsForTest()
 	takes := []stint.Take{{Key: "a", Limit: ttls[2], Cost: 1}, {Key: "b", Limit: ttls[2], Cost: 1}}
@@ -127,7 +127,7 @@ func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
 // another, or when a group gives all their ends anew.
 func TestEndsAreHealedUnderLoad(t *testing.T) {
 	for _, keep := range []bool{true, false} {
-		server := redistest.Start(t)
+		server := testkit.StartRedis(t)
 		s := openIn(t, server, "ttl")
 		if keep {
 			s.KeepTTLsForTest()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/redistest"
+	"stint/internal/testkit"
 	"stint/store/redis"
 )
 
@@ -39,7 +39,7 @@ var spoil = map[string][]string{
 // A key whose state cannot be read is named, concerns only what is decided as one with it, and
 // heals when the key is gone or reset.
 func TestUnread(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	s := openIn(t, server, "unread")
 	for _, limit := range forms {
 		fresh := takeAt(t, s, noon, "fresh", limit, 0).Remaining
@@ -90,7 +90,7 @@ func TestUnread(t *testing.T) {
 
 // unreadOnCluster: of keys in several partitions the one that cannot be read takes only those
 // with it that are decided as one with it, and nothing of these stays charged.
-func unreadOnCluster(t *testing.T, cluster *redistest.Cluster) {
+func unreadOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
 	s, limit := openCluster(t, cluster), forms[0]
 	takes := []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}
 	for i := range 8 {

@@ -19,12 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/netns"
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
-func TestMain(m *testing.M) { proxytest.Main(m) }
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // fetched is where the script brings them.
 const fetched = "../../../.cache/envoy-ratelimit"
@@ -34,19 +33,19 @@ var dir = flag.String("original.dir", fetched, "the `folder` with examples and i
 // containers are the services of the compose file, with their networks and what they need.
 type containers struct {
 	t     testing.TB
-	from  string     // the folder that was fetched
-	hosts string     // the file
-	here  *netns.Net // of all but the mock, which has the same ports as the proxy
-	there *netns.Net
+	from  string       // the folder that was fetched
+	hosts string       // the file
+	here  *testkit.Net // of all but the mock, which has the same ports as the proxy
+	there *testkit.Net
 }
 
 // start starts the services as integration-test/docker-compose-integration-test.yml does.
 func start(t testing.TB) *containers {
 	t.Helper()
 	from, err := filepath.Abs(*dir)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if _, err := os.Stat(filepath.Join(from, "examples")); err != nil {
-		xtest.SkipOrFail(t, "no examples of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
+		testkit.SkipOrFail(t, "no examples of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
 	}
 	return startFrom(t, from)
 }
@@ -54,16 +53,16 @@ func start(t testing.TB) *containers {
 // startFrom is start with the files of a folder.
 func startFrom(t testing.TB, from string) *containers {
 	t.Helper()
-	c := &containers{t: t, from: from, hosts: filepath.Join(t.TempDir(), "hosts"), here: netns.New(t), there: netns.New(t)}
+	c := &containers{t: t, from: from, hosts: filepath.Join(t.TempDir(), "hosts"), here: testkit.NewNet(t), there: testkit.NewNet(t)}
 	mock := c.here.Link(0, c.there).There
 	names := "127.0.0.1 localhost redis statsd ratelimit envoy-proxy\n" + mock + " envoy-mock\n"
-	xtest.Must(t, os.WriteFile(c.hosts, []byte(names), 0o644))
+	testkit.Must(t, os.WriteFile(c.hosts, []byte(names), 0o644))
 	c.here.Do(c.mustMount)
 
-	c.run(c.here, "127.0.0.1:6379", proxytest.Command{
-		Path: proxytest.Binary(t, "redis-server"), Args: []string{"--port", "6379", "--save", "", "--appendonly", "no"}, Dir: t.TempDir(),
+	c.run(c.here, "127.0.0.1:6379", programs.Command{
+		Path: programs.Binary(t, "redis-server"), Args: []string{"--port", "6379", "--save", "", "--appendonly", "no"}, Dir: t.TempDir(),
 	})
-	c.run(c.here, "127.0.0.1:9102", proxytest.Command{
+	c.run(c.here, "127.0.0.1:9102", programs.Command{
 		Path: statsdExporter(t), Args: []string{"--statsd.mapping-config=" + filepath.Join(c.from, "examples/prom-statsd-exporter/conf.yaml")},
 	})
 	c.ratelimit()
@@ -83,33 +82,33 @@ func (c *containers) inside(words ...string) []string {
 // mustMount ends the test where that is not granted.
 func (c *containers) mustMount() {
 	if out, err := exec.Command("unshare", c.inside("true")...).CombinedOutput(); err != nil {
-		xtest.SkipNotGranted(c.t, "an /etc/hosts of its own (CAP_SYS_ADMIN): "+err.Error()+": "+string(out))
+		testkit.SkipNotGranted(c.t, "an /etc/hosts of its own (CAP_SYS_ADMIN): "+err.Error()+": "+string(out))
 	}
 }
 
 // run runs a service until the test ends, and waits until it listens.
-func (c *containers) run(in *netns.Net, address string, command proxytest.Command) {
+func (c *containers) run(in *testkit.Net, address string, command programs.Command) {
 	c.t.Helper()
 	command.Args = c.inside(append([]string{command.Path}, command.Args...)...)
-	command.Path, command.Ready = "unshare", proxytest.Listens(address)
-	in.Do(func() { proxytest.Run(c.t, command) })
+	command.Path, command.Ready = "unshare", programs.Listens(address)
+	in.Do(func() { programs.Run(c.t, command) })
 }
 
 // statsdExporter returns where the exporter is that turns StatsD into what Prometheus reads.
 func statsdExporter(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../../../.cache/bin/statsd_exporter")
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if _, err := os.Stat(path); err != nil {
-		xtest.SkipOrFail(t, "no statsd_exporter; scripts/install-test-deps.sh installs it")
+		testkit.SkipOrFail(t, "no statsd_exporter; scripts/install-test-deps.sh installs it")
 	}
 	return path
 }
 
 // envoy runs one of the two Envoys of the examples.
-func (c *containers) envoy(in *netns.Net, node, address string) {
+func (c *containers) envoy(in *testkit.Net, node, address string) {
 	c.t.Helper()
-	c.run(in, address, proxytest.Command{Path: proxytest.Binary(c.t, "envoy"), Args: []string{
+	c.run(in, address, programs.Command{Path: programs.Binary(c.t, "envoy"), Args: []string{
 		"--service-node", node, "--service-cluster", node, "--config-path", filepath.Join(c.from, "examples/envoy", node+".yaml"),
 		"--concurrency", "1", "--mode", "serve", "--log-level", "error", "--disable-hot-restart",
 	}})
@@ -122,7 +121,7 @@ var variable = regexp.MustCompile(`(?m)^\s+- ([A-Z_]+=\S+)$`)
 func (c *containers) ratelimit() {
 	c.t.Helper()
 	compose, err := os.ReadFile(filepath.Join(c.from, "integration-test/docker-compose-integration-test.yml"))
-	xtest.Must(c.t, err)
+	testkit.Must(c.t, err)
 	var environ []string
 	for _, found := range variable.FindAllSubmatch(compose, -1) {
 		environ = append(environ, string(found[1]))
@@ -131,13 +130,13 @@ func (c *containers) ratelimit() {
 		c.t.Fatalf("the environment of the compose file: %q", environ)
 	}
 	root := c.t.TempDir() // the folder that the compose file mounts
-	xtest.Must(c.t, os.Mkdir(filepath.Join(root, "ratelimit"), 0o755))
-	xtest.Must(c.t, os.Symlink(filepath.Join(c.from, "examples/ratelimit/config"), filepath.Join(root, "ratelimit/config")))
+	testkit.Must(c.t, os.Mkdir(filepath.Join(root, "ratelimit"), 0o755))
+	testkit.Must(c.t, os.Symlink(filepath.Join(c.from, "examples/ratelimit/config"), filepath.Join(root, "ratelimit/config")))
 	name := filepath.Join(c.t.TempDir(), "ratelimit")
-	xtest.Must(c.t, os.Symlink(proxytest.Build(c.t), name))
+	testkit.Must(c.t, os.Symlink(programs.Build(c.t), name))
 	// A script waits for 5 s for what is sent each 10 s where nobody says otherwise.
 	environ = append(environ, "RUNTIME_ROOT="+root, "STATS_FLUSH_INTERVAL=1s")
-	c.run(c.here, "127.0.0.1:8081", proxytest.Command{Path: name, Env: environ})
+	c.run(c.here, "127.0.0.1:8081", programs.Command{Path: name, Env: environ})
 }
 
 // tries is how often a script is run where Envoy did not get an answer in time.
@@ -163,7 +162,7 @@ func (c *containers) script(path string) {
 		}
 		c.t.Logf("%s: %v, and Envoy had no answer in time", filepath.Base(path), err)
 		_, err = c.exec("redis-cli", "-h", "redis", "flushall")
-		xtest.Must(c.t, err)
+		testkit.Must(c.t, err)
 	}
 	c.t.Errorf("%s: Envoy had no answer in time, %d times", filepath.Base(path), tries)
 }
@@ -181,11 +180,11 @@ var lateness = regexp.MustCompile(`ratelimit\.error: (\d+)`)
 func (c *containers) late() int {
 	c.t.Helper()
 	out, err := c.exec("curl", "-sf", "http://envoy-proxy:8001/stats?filter=ratelimit.error")
-	xtest.Must(c.t, err)
+	testkit.Must(c.t, err)
 	sum := 0
 	for _, found := range lateness.FindAllSubmatch(out, -1) {
 		n, err := strconv.Atoi(string(found[1]))
-		xtest.Must(c.t, err)
+		testkit.Must(c.t, err)
 		sum += n
 	}
 	return sum
@@ -195,26 +194,26 @@ func (c *containers) late() int {
 // per minute.
 func early(t testing.TB) {
 	const most = 45
-	proxytest.Until(t, "a young minute", func() bool { return time.Now().Second() < most })
+	programs.Until(t, "a young minute", func() bool { return time.Now().Second() < most })
 }
 
 // Every script of the original passes with Stint in its place. Those that wait for the next
 // minute have a stack each, so that they wait at the same time. Stint is a process of its own
 // that the race detector does not see, so a run without it is enough.
 func TestScripts(t *testing.T) {
-	xtest.Long(t)
-	if xtest.Race {
+	testkit.Long(t)
+	if testkit.Race {
 		return
 	}
 	scripts, err := filepath.Glob(filepath.Join(*dir, "integration-test/scripts/*.sh"))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	if len(scripts) == 0 {
-		xtest.SkipOrFail(t, "no scripts of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
+		testkit.SkipOrFail(t, "no scripts of envoyproxy/ratelimit; scripts/install-test-deps.sh fetches them")
 	}
 	var quick []string
 	for _, path := range scripts {
 		text, err := os.ReadFile(path)
-		xtest.Must(t, err)
+		testkit.Must(t, err)
 		if !strings.Contains(string(text), "\nsleep 60\n") {
 			quick = append(quick, path)
 			continue

@@ -21,32 +21,32 @@ import (
 
 	"stint"
 	"stint/httplimit"
-	"stint/internal/proxytest"
-	"stint/internal/xtest"
+	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 	"stint/store/memory"
 )
 
-func TestMain(m *testing.M) { proxytest.Main(m) }
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // balancers are the proxies.
 var balancers = []balancer{
-	{name: "nginx", file: "nginx.conf", start: func(t *testing.T, file string) proxytest.Command {
+	{name: "nginx", file: "nginx.conf", start: func(t *testing.T, file string) programs.Command {
 		args := []string{"-p", t.TempDir(), "-c", file}
 		if os.Getuid() == 0 { // nobody else may enter that folder
 			args = append(args, "-g", "user root;")
 		}
-		return proxytest.Command{Path: proxytest.Binary(t, "nginx"), Args: args}
+		return programs.Command{Path: programs.Binary(t, "nginx"), Args: args}
 	}},
-	{name: "haproxy", file: "haproxy.cfg", start: func(t *testing.T, file string) proxytest.Command {
-		return proxytest.Command{Path: proxytest.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
+	{name: "haproxy", file: "haproxy.cfg", start: func(t *testing.T, file string) programs.Command {
+		return programs.Command{Path: programs.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
 	}},
 	{name: "envoy", file: "envoy.yaml", start: startEnvoy, moves: 0.05},
 	{name: "envoy with a ring", file: "envoy.yaml", start: startEnvoy, moves: 0.4, words: map[string]string{"lb_policy: MAGLEV": "lb_policy: RING_HASH"}},
 }
 
-func startEnvoy(t *testing.T, file string) proxytest.Command {
-	return proxytest.Command{
-		Path: proxytest.Binary(t, "envoy"),
+func startEnvoy(t *testing.T, file string) programs.Command {
+	return programs.Command{
+		Path: programs.Binary(t, "envoy"),
 		Args: []string{"-c", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"},
 	}
 }
@@ -54,7 +54,7 @@ func startEnvoy(t *testing.T, file string) proxytest.Command {
 type balancer struct {
 	name  string
 	file  string
-	start func(t *testing.T, file string) proxytest.Command
+	start func(t *testing.T, file string) programs.Command
 	words map[string]string // to be replaced beside the addresses
 	moves float64           // the share of clients that may move beside those that must
 }
@@ -105,7 +105,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) proxy(b balancer, without int) string {
 	c.t.Helper()
 	// An address of its own, because Envoy shares a port with whoever else asks for it.
-	_, port, _ := strings.Cut(xtest.Address(c.t), ":")
+	_, port, _ := strings.Cut(testkit.Address(c.t), ":")
 	address := fmt.Sprintf("127.%d.%d.%d:%s", 1+rand.IntN(250), 1+rand.IntN(250), 1+rand.IntN(250), port)
 	words := map[string]string{}
 	put := func(port int, to string) {
@@ -121,14 +121,14 @@ func (c *cluster) proxy(b balancer, without int) string {
 		put(9001+i, n.Listener.Addr().String())
 	}
 	maps.Copy(words, b.words)
-	file := proxytest.Adapt(c.t, b.file, words)
+	file := programs.Adapt(c.t, b.file, words)
 	if without > 0 {
 		_, port, _ := strings.Cut(c.nodes[without-1].Listener.Addr().String(), ":")
 		c.leaveOut(file, port)
 	}
 	command := b.start(c.t, file)
-	command.Ready = proxytest.Answers("http://" + address)
-	proxytest.Run(c.t, command)
+	command.Ready = programs.Answers("http://" + address)
+	programs.Run(c.t, command)
 	return "http://" + address
 }
 
@@ -172,7 +172,7 @@ func ask(client *http.Client, url, key string) (node string, status int, err err
 // many requests passed; one client at two nodes is a failure.
 func (c *cluster) crowd(url, name string, clients, each int) (at []string, passed int) {
 	c.t.Helper()
-	client := proxytest.Client(c.t, "127.0.0.1")
+	client := programs.Client(c.t, "127.0.0.1")
 	at = make([]string, clients)
 	for i := range at {
 		for n := range each {
@@ -266,9 +266,9 @@ func TestNodeDies(t *testing.T) {
 			at, _ := c.crowd(url, "client", clients, 1)
 			dead := c.nodes[1]
 			dead.Close()
-			client := proxytest.Client(t, "127.0.0.1")
+			client := programs.Client(t, "127.0.0.1")
 			for i := range at {
-				proxytest.Until(t, fmt.Sprintf("an answer for client %d", i), func() bool {
+				programs.Until(t, fmt.Sprintf("an answer for client %d", i), func() bool {
 					node, status, err := ask(client, url, fmt.Sprintf("client-%d", i))
 					if err != nil || status != http.StatusOK || node == dead.id {
 						if at[i] != dead.id && status != http.StatusOK {
@@ -295,7 +295,7 @@ func TestAddresses(t *testing.T) {
 			url := c.proxy(b, 0)
 			nodes := map[string]bool{}
 			for i := range 32 {
-				client := proxytest.Client(t, fmt.Sprintf("127.0.%d.%d", 3*i, 7*i+2))
+				client := programs.Client(t, fmt.Sprintf("127.0.%d.%d", 3*i, 7*i+2))
 				first := ""
 				for range 3 {
 					node, status, err := ask(client, url, "")
@@ -328,7 +328,7 @@ func TestHotClient(t *testing.T) {
 			for _, n := range c.nodes {
 				n.asked.Store(0)
 			}
-			client := proxytest.Client(t, "127.0.0.1")
+			client := programs.Client(t, "127.0.0.1")
 			client.Transport.(*http.Transport).MaxIdleConnsPerHost = callers
 			var passed atomic.Int64
 			var wg sync.WaitGroup

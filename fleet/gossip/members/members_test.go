@@ -16,14 +16,14 @@ import (
 	"stint"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
-	"stint/internal/printed"
+	"stint/internal/text"
 )
 
 // node is one of a fleet in this process.
 type node struct {
 	*gossip.Store
 	members *members.Members
-	log     *printed.Text
+	log     *text.OutputBuffer
 	stop    func()
 }
 
@@ -35,7 +35,7 @@ func start(t testing.TB, key []byte, join ...*node) *node {
 
 func startAt(t testing.TB, key []byte, interval time.Duration, join ...*node) *node {
 	t.Helper()
-	n := &node{log: new(printed.Text)}
+	n := &node{log: new(text.OutputBuffer)}
 	o := members.Options{Addr: "127.0.0.1:0", Key: key, Log: slog.New(slog.NewTextHandler(n.log, nil))}
 	for _, other := range join {
 		o.Join = append(o.Join, other.members.Addr())

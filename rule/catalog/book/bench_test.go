@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/catalogtest"
@@ -22,7 +22,7 @@ func median(times []time.Duration) time.Duration {
 
 // busyTime returns how long this process has been computing.
 func busyTime(b *testing.B) time.Duration {
-	busy, err := xtest.BusyTime()
+	busy, err := testkit.BusyTime()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func BenchmarkMillion(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "rules.db")
 	writeRules(b, path, n)
 	for b.Loop() {
-		before, busy := xtest.Heap(), busyTime(b)
+		before, busy := testkit.Heap(), busyTime(b)
 		began := time.Now()
 		book, err := Open(path, catalog.Options{Domain: "api"})
 		if err != nil {
@@ -49,7 +49,7 @@ func BenchmarkMillion(b *testing.B) {
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "load-s")
 		b.ReportMetric((busyTime(b) - busy).Seconds(), "load-cpu-s")
-		b.ReportMetric(float64(xtest.Heap()-before)/n, "B/rule")
+		b.ReportMetric(float64(testkit.Heap()-before)/n, "B/rule")
 		measureMatch(b, book)
 		measureChange(b, book)
 		if err := book.Close(); err != nil {

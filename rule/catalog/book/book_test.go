@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/disk"
@@ -23,7 +23,7 @@ func sample(id string, n int) catalog.Rule {
 func open(t *testing.T, path string) *Book {
 	t.Helper()
 	b, err := Open(path, catalog.Options{Domain: "api"})
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -93,7 +93,7 @@ func TestChanges(t *testing.T) {
 			t.Fatalf("%s: %s, %v, in force %q; want %s, %q, %q", step.name, answer, err, show(b), step.answer, step.fault, step.want)
 		}
 		hash = b.Catalog().Hash()
-		xtest.Must(t, b.Close())
+		testkit.Must(t, b.Close())
 		if b = open(t, path); show(b) != step.want || b.Catalog().Hash() != hash {
 			t.Fatalf("%s: opened again %q %s, want %q %s", step.name, show(b), b.Catalog().Hash(), step.want, hash)
 		}
@@ -104,8 +104,8 @@ func TestChanges(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "rules.db"))
 	_, err := b.Put(sample("a", 1), nil)
-	xtest.Must(t, err)
-	xtest.Must(t, b.disk.Close()) // it takes nothing any more
+	testkit.Must(t, err)
+	testkit.Must(t, b.disk.Close()) // it takes nothing any more
 	for name, change := range map[string]func() error{
 		"put":    func() error { _, err := b.Put(sample("a", 2), nil); return err },
 		"create": func() error { _, err := b.Put(sample("b", 2), nil); return err },
@@ -122,15 +122,15 @@ func TestUnwritable(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
-	xtest.Must(t, os.WriteFile(good, []byte("a,,/v1/a,minute,1\n"), 0o600))
-	xtest.Must(t, os.WriteFile(bad, []byte("b,,/v1/b,minute\n"), 0o600))
+	testkit.Must(t, os.WriteFile(good, []byte("a,,/v1/a,minute,1\n"), 0o600))
+	testkit.Must(t, os.WriteFile(bad, []byte("b,,/v1/b,minute\n"), 0o600))
 	b := New(catalog.Options{})
-	xtest.Must(t, b.Load(good))
+	testkit.Must(t, b.Load(good))
 	err := b.Load(good, bad)
 	if faults, ok := errors.AsType[*rule.Errors](err); !ok || len(faults.List) != 1 || faults.List[0].File != bad {
 		t.Errorf("error %v", err)
 	}
-	xtest.Must(t, os.WriteFile(bad, []byte("# b\nb,,/v1/a,60s,1\n"), 0o600))
+	testkit.Must(t, os.WriteFile(bad, []byte("# b\nb,,/v1/a,60s,1\n"), 0o600))
 	if err := b.Load(good, bad); err == nil || !strings.HasPrefix(err.Error(), bad+":2: rule b: /v1/a for uid \"\" per 60s is what rule a already limits") {
 		t.Errorf("error %v", err)
 	}
@@ -145,16 +145,16 @@ func TestFiles(t *testing.T) {
 	if b.OnDisk() || show(b) != "a=1" {
 		t.Errorf("in force %q", show(b))
 	}
-	xtest.Must(t, b.Close())
+	testkit.Must(t, b.Close())
 }
 
 // A store whose rules are refused by this version says so.
 func TestRefusedByThisVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
 	s, err := disk.Open(path)
-	xtest.Must(t, err)
-	xtest.Must(t, s.Put(catalog.Rule{ID: "a", URL: "/x", Time: "blink"}))
-	xtest.Must(t, s.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, s.Put(catalog.Rule{ID: "a", URL: "/x", Time: "blink"}))
+	testkit.Must(t, s.Close())
 	_, err = Open(path, catalog.Options{Domain: "api"})
 	if fault, ok := errors.AsType[*disk.Error](err); !ok || !strings.Contains(fault.Problem, "a rule in it is refused") {
 		t.Errorf("error %v", err)
@@ -162,7 +162,7 @@ func TestRefusedByThisVersion(t *testing.T) {
 	if s, err = disk.Open(path); err != nil {
 		t.Fatalf("the file is still held: %v", err)
 	}
-	xtest.Must(t, s.Close())
+	testkit.Must(t, s.Close())
 	for _, wrong := range []string{path + "/no/rules.db", filepath.Dir(path)} {
 		if _, err := Open(wrong, catalog.Options{Domain: "api"}); err == nil {
 			t.Errorf("%s opened", wrong)
@@ -179,13 +179,13 @@ func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	at := time.Now().Add(-time.Hour)
 	put := func(text string) {
-		xtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		at = at.Add(time.Second)
-		xtest.Must(t, os.Chtimes(file, at, at))
+		testkit.Must(t, os.Chtimes(file, at, at))
 	}
 	b := New(catalog.Options{})
 	put("a,,/v1/a,minute,1\n")
-	xtest.Must(t, b.Load(file))
+	testkit.Must(t, b.Load(file))
 	for _, step := range []struct {
 		name   string
 		do     func()

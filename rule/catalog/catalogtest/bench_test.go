@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -56,12 +56,12 @@ func BenchmarkMillion(b *testing.B) {
 		rules = append(rules, r)
 	}
 	c := catalog.New(catalog.Options{Domain: "api"})
-	before, began := xtest.Heap(), time.Now()
+	before, began := testkit.Heap(), time.Now()
 	if err := c.Replace(listed(rules)); err != nil {
 		b.Fatal(err)
 	}
 	load := time.Since(began)
-	bytes := float64(xtest.Heap()-before) / n
+	bytes := float64(testkit.Heap()-before) / n
 	random := rand.New(rand.NewPCG(3, 4))
 	zipf := rand.NewZipf(random, 1.1, 1, n/3-1)
 	one, m := requests(rules, func() int { return 7 }, 1)[0], new(catalog.Matched)

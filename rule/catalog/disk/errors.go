@@ -11,7 +11,7 @@ import (
 
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 )
 
 // Error says what is wrong with a file of rules.
@@ -57,7 +57,7 @@ func (s *Store) opening(err error) *Error {
 	if full := s.full(err); full != nil {
 		return full
 	}
-	return s.fault("cannot open it: "+wording.Cause(err), "see what the system says of the disk and the file", err)
+	return s.fault("cannot open it: "+text.Cause(err), "see what the system says of the disk and the file", err)
 }
 
 // writing puts what went wrong with a write into words.
@@ -68,14 +68,14 @@ func (s *Store) writing(err error) error {
 	if full := s.full(err); full != nil {
 		return full
 	}
-	return s.fault("cannot write: "+wording.Cause(err), "see what the system says of the disk; what was there before stays in force", err)
+	return s.fault("cannot write: "+text.Cause(err), "see what the system says of the disk; what was there before stays in force", err)
 }
 
 // full is the error about a disk without room; nil if it is another one.
 func (s *Store) full(err error) *Error {
 	switch {
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
-		return s.fault("no room on the disk ("+wording.Cause(err)+")", "make room: an import needs as much again as the file is large; what was there before stays in force", err)
+		return s.fault("no room on the disk ("+text.Cause(err)+")", "make room: an import needs as much again as the file is large; what was there before stays in force", err)
 	case isOne(err, syscall.EROFS):
 		return s.fault("the disk is read-only", "name a file where this user may write", err)
 	}

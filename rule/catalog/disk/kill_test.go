@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule/catalog"
 )
 
@@ -59,7 +59,7 @@ func change(n int, put func(...catalog.Rule) error, remove func(string) error, r
 func writer(path string) error {
 	from, _ := strconv.Atoi(os.Getenv(writerFrom))
 	if room, err := strconv.ParseUint(os.Getenv(writerRoom), 10, 64); err == nil {
-		if err := xtest.CapFiles(room); err != nil {
+		if err := testkit.CapFiles(room); err != nil {
 			return err
 		}
 	}
@@ -118,10 +118,10 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), writerFile+"="+path, fmt.Sprint(writerFrom, "=", from), writerRoom+"="+room)
 	out, err := cmd.StdoutPipe()
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	said := new(strings.Builder)
 	cmd.Stderr = said
-	xtest.Must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	return cmd, bufio.NewScanner(out), said
 }
 
@@ -129,7 +129,7 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 func same(t *testing.T, path string, m model) bool {
 	t.Helper()
 	s, err := Open(path)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	return reflect.DeepEqual(model(all(t, s)), m)
 }
@@ -154,7 +154,7 @@ func TestKill(t *testing.T) {
 			m.change(next)
 			next++
 		}
-		xtest.Must(t, cmd.Process.Kill())
+		testkit.Must(t, cmd.Process.Kill())
 		for out.Scan() { // what it said before it died
 			m.change(next)
 			next++

@@ -12,7 +12,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 	"stint/rule/catalog"
 )
 
@@ -60,7 +60,7 @@ func all(t *testing.T, s *Store) map[string]catalog.Rule {
 func gather(t *testing.T, rules ...catalog.Rule) *Import {
 	t.Helper()
 	i, err := Gather(each(rules...))
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	return i
 }
 
@@ -76,35 +76,35 @@ func TestStore(t *testing.T) {
 		if got := all(t, s); !reflect.DeepEqual(got, want) {
 			t.Fatalf("after %s it holds %v, want %v", after, got, want)
 		}
-		xtest.Must(t, s.Close())
+		testkit.Must(t, s.Close())
 		s = open(t, path)
 		if got := all(t, s); !reflect.DeepEqual(got, want) {
 			t.Fatalf("opened again after %s it holds %v, want %v", after, got, want)
 		}
 	}
 	for n, id := range []string{"b", "a", "c d", "b", "\u00e4"} {
-		xtest.Must(t, s.Put(sample(id, n)))
+		testkit.Must(t, s.Put(sample(id, n)))
 		want[id] = sample(id, n)
 	}
 	check("Put")
-	xtest.Must(t, s.Delete("b"))
-	xtest.Must(t, s.Delete("nobody"))
+	testkit.Must(t, s.Delete("b"))
+	testkit.Must(t, s.Delete("nobody"))
 	delete(want, "b")
 	check("Delete")
-	xtest.Must(t, s.Merge(gather(t, sample("z", 1), sample("a", 9))))
+	testkit.Must(t, s.Merge(gather(t, sample("z", 1), sample("a", 9))))
 	want["z"], want["a"] = sample("z", 1), sample("a", 9)
 	check("Merge")
-	xtest.Must(t, s.Replace(gather(t, sample("y", 1), sample("x", 2))))
+	testkit.Must(t, s.Replace(gather(t, sample("y", 1), sample("x", 2))))
 	want = map[string]catalog.Rule{"x": sample("x", 2), "y": sample("y", 1)}
 	check("Replace")
-	xtest.Must(t, s.Replace(gather(t)))
+	testkit.Must(t, s.Replace(gather(t)))
 	want = map[string]catalog.Rule{}
 	check("Replace by nothing")
 }
 
 func TestMerged(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	xtest.Must(t, s.Replace(gather(t, sample("b", 1), sample("d", 1), sample("f", 1))))
+	testkit.Must(t, s.Replace(gather(t, sample("b", 1), sample("d", 1), sample("f", 1))))
 	for _, ids := range []string{"", "a", "b", "c d", "f g", "a b c d e f g", "g h"} {
 		var rules []catalog.Rule
 		want := all(t, s)
@@ -114,7 +114,7 @@ func TestMerged(t *testing.T) {
 		}
 		got, last := map[string]catalog.Rule{}, ""
 		for r, err := range s.Merged(gather(t, rules...)) {
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			if r.ID <= last {
 				t.Errorf("with %q: %q comes after %q", ids, r.ID, last)
 			}
@@ -136,20 +136,20 @@ func TestFaults(t *testing.T) {
 	for n := range 2000 {
 		rules = append(rules, sample(fmt.Sprint("r", n), n))
 	}
-	xtest.Must(t, s.Replace(gather(t, rules...)))
-	xtest.Must(t, s.Close())
+	testkit.Must(t, s.Replace(gather(t, rules...)))
+	testkit.Must(t, s.Close())
 	data, err := os.ReadFile(good)
-	xtest.Must(t, err)
+	testkit.Must(t, err)
 	put := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		xtest.Must(t, os.WriteFile(path, data, 0o600))
+		testkit.Must(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
 	other := filepath.Join(dir, "other.db")
 	stranger, err := bolt.Open(other, 0o600, nil)
-	xtest.Must(t, err)
-	xtest.Must(t, stranger.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("theirs")); return err }))
-	xtest.Must(t, stranger.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, stranger.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("theirs")); return err }))
+	testkit.Must(t, stranger.Close())
 	flipped := append([]byte(nil), data...)
 	at := strings.LastIndex(string(flipped), "/v1/orders")
 	flipped[at+4] ^= 1
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 // A panic of whoever reads is its own, and leaves the store usable.
 func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	xtest.Must(t, s.Put(sample("a", 1)))
+	testkit.Must(t, s.Put(sample("a", 1)))
 	func() {
 		defer func() {
 			if p := recover(); p != "mine" {
@@ -193,11 +193,11 @@ func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
 			}
 		}()
 		for _, err := range s.Rules() {
-			xtest.Must(t, err)
+			testkit.Must(t, err)
 			panic("mine")
 		}
 	}()
-	xtest.Must(t, s.Put(sample("b", 1)))
+	testkit.Must(t, s.Put(sample("b", 1)))
 }
 
 func TestGatherStopsAtAnError(t *testing.T) {

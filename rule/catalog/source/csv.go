@@ -24,7 +24,7 @@ type table struct {
 
 // readCSV reads a file of CSV.
 func readCSV(c *collector, r io.Reader) error {
-	in, err := text(c, r)
+	in, err := openText(c, r)
 	if in == nil {
 		return err
 	}
@@ -60,10 +60,10 @@ func readCSV(c *collector, r io.Reader) error {
 	}
 }
 
-// text returns r without its byte order mark; nil if it is no text. Without one byte it
+// openText returns r without its byte order mark; nil if it is no text. Without one byte it
 // is none: a file is empty for a moment when another one is written over it, and its
 // rules are not gone.
-func text(c *collector, r io.Reader) (*bufio.Reader, error) {
+func openText(c *collector, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, buffered)
 	start, err := in.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {

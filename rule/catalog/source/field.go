@@ -8,7 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule/catalog"
 )
 
@@ -80,15 +80,15 @@ func needed(r *catalog.Rule, has bool) (problem, hint string) {
 }
 
 // number reads a whole number.
-func number(field int, text string) (n uint64, problem, hint string) {
-	n, err := strconv.ParseUint(text, 10, 64)
+func number(field int, written string) (n uint64, problem, hint string) {
+	n, err := strconv.ParseUint(written, 10, 64)
 	switch {
 	case err == nil:
 		return n, "", ""
-	case strings.Trim(text, "0123456789") == "":
-		return 0, fmt.Sprintf("%s: %s is too large", names[field], wording.Quote(text)), "write a number below 4294967296"
+	case strings.Trim(written, "0123456789") == "":
+		return 0, fmt.Sprintf("%s: %s is too large", names[field], text.Quote(written)), "write a number below 4294967296"
 	}
-	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], wording.Quote(text)), "write digits only, without sign, fraction, unit or commas between them"
+	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], text.Quote(written)), "write digits only, without sign, fraction, unit or commas between them"
 }
 
 // fieldOf returns the field of that name, in any case; -1 if there is none.
@@ -102,5 +102,5 @@ func unknown(what, name string) (problem, hint string) {
 	if near := strictyaml.Nearest(name, names[:]); near != "" {
 		hint = "is " + near + " meant? " + "K" + hint[1:]
 	}
-	return "unknown " + what + " " + wording.Quote(name), hint
+	return "unknown " + what + " " + text.Quote(name), hint
 }

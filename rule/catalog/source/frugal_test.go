@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/xtest"
+	"stint/internal/testkit"
 )
 
 // Rules are read as a stream, so it is not the whole that counts but what no rule comes of:
@@ -16,7 +16,7 @@ import (
 func TestDecodersAreFrugal(t *testing.T) {
 	const size = 4 << 20
 	most := uint64(16 << 20)
-	if xtest.Race { // it allocates too
+	if testkit.Race { // it allocates too
 		most *= 4
 	}
 	for _, test := range []struct {

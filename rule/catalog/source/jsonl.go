@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -33,7 +33,7 @@ func One(data []byte, id string) (catalog.Rule, error) {
 
 // readLines reads a file of JSON Lines.
 func readLines(c *collector, r io.Reader) error {
-	in, err := text(c, r)
+	in, err := openText(c, r)
 	if in == nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *lineScanner) value(field int, r *catalog.Rule) (problem, hint string) {
 		s.pos = start
 		problem, hint = s.unexpected("a text in double quotes")
 	case len(value) > 1 && value[0] == '0' && value[1] >= '0' && value[1] <= '9':
-		return names[field] + ": " + wording.Quote(value) + " begins with a zero", "write the number without it"
+		return names[field] + ": " + text.Quote(value) + " begins with a zero", "write the number without it"
 	case field == id:
 		if _, problem, hint = number(id, value); problem == "" {
 			r.ID = value
@@ -243,5 +243,5 @@ func (s *lineScanner) unexpected(want string) (problem, hint string) {
 	if s.space(); s.pos == len(s.text) {
 		return "the object ends before it is whole, expected " + want, "write one whole object in each line"
 	}
-	return "expected " + want + ", found " + wording.Quote(s.text[s.pos:min(len(s.text), s.pos+20)]), "write one JSON object in each line"
+	return "expected " + want + ", found " + text.Quote(s.text[s.pos:min(len(s.text), s.pos+20)]), "write one JSON object in each line"
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule/catalog"
 )
 
@@ -103,7 +103,7 @@ func readLimit(v strictyaml.Value) config {
 	known := v.Object("a limit", strictyaml.Words{
 		"api": func(v strictyaml.Value) {
 			if api = v.NonEmpty(); api != "" && api[0] != '/' {
-				v.Fail("api: "+wording.Quote(api)+" does not begin with a slash", "write the path alone, such as /v1/user")
+				v.Fail("api: "+text.Quote(api)+" does not begin with a slash", "write the path alone, such as /v1/user")
 			}
 		},
 		"limit": func(v strictyaml.Value) { r.Requests, limited = v.Uint(1<<32-1), true },
@@ -121,17 +121,17 @@ func readLimit(v strictyaml.Value) config {
 
 // unit reads what ratelimiter4j reads and forgets: how long a limit counts.
 func unit(v strictyaml.Value) string {
-	text := v.NonEmpty()
-	if strings.Trim(text, "0123456789") != "" {
-		return text
+	written := v.NonEmpty()
+	if strings.Trim(written, "0123456789") != "" {
+		return written
 	}
 	if v.IsInt() {
-		text = strconv.FormatUint(v.Uint(math.MaxUint64), 10)
+		written = strconv.FormatUint(v.Uint(math.MaxUint64), 10)
 	}
-	if strings.Trim(text, "0") == "" {
-		v.Fail("unit: "+wording.Quote(text)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
+	if strings.Trim(written, "0") == "" {
+		v.Fail("unit: "+text.Quote(written)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
 	}
-	return text + "s"
+	return written + "s"
 }
 
 // below returns the pattern of a path and everything below it. A segment {name} is

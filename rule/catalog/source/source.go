@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"stint/internal/wording"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -152,13 +152,13 @@ func (c *collector) open(name string) bool {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		c.note(&rule.Error{Problem: "cannot read it: " + wording.Cause(err), Hint: "check the path and its permissions", Err: err})
+		c.note(&rule.Error{Problem: "cannot read it: " + text.Cause(err), Hint: "check the path and its permissions", Err: err})
 		return true
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	before, _ := f.Stat()
 	if err := c.read(format, f); err != nil && !errors.Is(err, errStopped) {
-		c.fail(0, "cannot read it: "+wording.Cause(err), "name a file that this user may read, not a folder")
+		c.fail(0, "cannot read it: "+text.Cause(err), "name a file that this user may read, not a folder")
 	}
 	if after, _ := f.Stat(); changed(before, after) {
 		c.fail(0, "it changed while it was read", "write it under another name and rename it, so that nobody reads half of it")
@@ -196,7 +196,7 @@ func (c *collector) rule(line int, r catalog.Rule) error {
 		return nil
 	}
 	if before, twice := c.ids.add(r.ID, c.name, line); twice {
-		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", wording.Quote(r.ID), before), "give each rule an id of its own")
+		c.fail(line, fmt.Sprintf("the rule %s stands twice, first in %s", text.Quote(r.ID), before), "give each rule an id of its own")
 		return nil
 	}
 	return c.hand(r)

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"stint/internal/rlstest"
+	"stint/internal/testkit/programs"
 	"stint/server/rls"
 )
 
@@ -41,9 +41,9 @@ func TestPanicIsAnswered(t *testing.T) {
 	var log bytes.Buffer
 	broken := rls.New(nil, rls.Options{}) // it has nobody to ask
 	s := New(broken, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	c := rlstest.Dial(t, serve(t, s), nil)
+	c := programs.DialRLS(t, serve(t, s), nil)
 	for range 3 {
-		if _, err := c.Ask(t.Context(), "api", "user=x"); rlstest.Code(err) != 13 || rlstest.Message(err) != "internal error" {
+		if _, err := c.Ask(t.Context(), "api", "user=x"); programs.StatusCode(err) != 13 || programs.StatusMessage(err) != "internal error" {
 			t.Errorf("error %v, want INTERNAL", err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestPanicIsAnswered(t *testing.T) {
 // Health follows what the server is told, and is bad from the beginning of the end.
 func TestHealth(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
-	c := rlstest.Dial(t, serve(t, s), nil)
+	c := programs.DialRLS(t, serve(t, s), nil)
 	for _, ready := range []bool{false, true, false, true} {
 		s.Ready(ready)
 		for _, name := range healthNames {

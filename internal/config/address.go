@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Address is HOST:PORT, :PORT, or nothing at all.
+func Address(field *string) Value { return &text{field, CheckAddress} }
+
+// Socket is an Address, or the path of a Unix socket as unix:PATH.
+func Socket(field *string) Value { return &socket{text{field, checkSocket}} }
+
+// socket is an address or the path of a Unix socket.
+type socket struct{ text }
+
+// unixPrefix begins a Unix socket.
+const unixPrefix = "unix:"
+
+// PathIn returns the path in what is given to a value, and what stands before the path; ""
+// where there is none.
+func PathIn(v Value, given string) (prefix, name string) {
+	switch v := v.(type) {
+	case *path:
+		return "", given
+	case *list:
+		if v.paths {
+			return "", given
+		}
+	case *socket:
+		if name, ok := strings.CutPrefix(given, unixPrefix); ok && !strings.HasPrefix(name, "@") {
+			return unixPrefix, name
+		}
+	}
+	return "", ""
+}
+
+// CheckAddress accepts what an Address holds.
+func CheckAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	const hint = "write HOST:PORT such as 127.0.0.1:8080, or nothing to switch the listener off"
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return Fault(fmt.Sprintf("%q is not an address", s), hint)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return Fault(fmt.Sprintf("%q has no port between 0 and 65535", s), hint)
+	}
+	return nil
+}
+
+// longestPath is the most bytes of a socket's path that Linux takes; others take less.
+const longestPath = 107
+
+func checkSocket(s string) error {
+	path, isUnix := strings.CutPrefix(s, unixPrefix)
+	switch {
+	case !isUnix:
+		return CheckAddress(s)
+	case path == "":
+		return Fault("a socket without a path", "write unix:PATH, such as unix:/run/stint.sock")
+	case len(path) > longestPath:
+		return Fault(fmt.Sprintf("the path of a socket has %d bytes", len(path)), fmt.Sprintf("the system takes at most %d: choose a shorter path", longestPath))
+	}
+	return nil
+}
+
+// Prefix reads a prefix of addresses, and an address as the prefix of its full length.
+func Prefix(s string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, Fault(fmt.Sprintf("%q is neither an address nor a prefix", s), "write 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32")
+	}
+	return p.Masked(), nil
+}

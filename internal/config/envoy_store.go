@@ -1,0 +1,104 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+)
+
+// store makes one URL of the names of Redis. Where none is given counts stay in memory,
+// as there is no proxy of Lyft's on this machine.
+func (r *envoyReader) store() {
+	if prefix := r.get("CACHE_KEY_PREFIX"); prefix != "" {
+		r.set("namespace", namespace(prefix), "CACHE_KEY_PREFIX")
+	}
+	address, given := r.given["REDIS_URL"]
+	if !given || r.faulty["REDIS_TYPE"] || r.faulty["REDIS_SOCKET_TYPE"] {
+		return
+	}
+	if strings.Contains(address, "://") {
+		r.set("store", address, "REDIS_URL")
+		return
+	}
+	u := url.URL{Scheme: "redis", Host: address, User: user(r.get("REDIS_AUTH"))}
+	query := url.Values{}
+	if r.is("REDIS_TLS") {
+		u.Scheme = "rediss"
+		r.certificates(query)
+	}
+	switch kind := strings.ToLower(r.get("REDIS_TYPE")); {
+	case kind == "sentinel":
+		master, sentinels, found := strings.Cut(address, ",")
+		if !found {
+			r.fault("REDIS_URL", "REDIS_TYPE is sentinel and there is no comma", "write MASTER,HOST:PORT,HOST:PORT")
+			return
+		}
+		u.Scheme, u.Host = u.Scheme+"+sentinel", sentinels
+		query.Set("master", master)
+		if auth := user(r.get("REDIS_SENTINEL_AUTH")); auth != nil {
+			password, _ := auth.Password()
+			query.Set("sentinel_user", auth.Username())
+			query.Set("sentinel_password", password)
+		}
+	case kind == "cluster":
+		u.Scheme += "+cluster"
+	case r.get("REDIS_SOCKET_TYPE") == "unix":
+		u.Scheme, u.Host, u.Path = u.Scheme+"+unix", "", address
+		if !strings.HasPrefix(address, "/") {
+			r.fault("REDIS_URL", "REDIS_SOCKET_TYPE is unix, and this is not the path of a socket",
+				"set REDIS_SOCKET_TYPE to tcp, or write a path that begins with a slash")
+			return
+		}
+	case strings.Contains(address, ","):
+		r.fault("REDIS_URL", "several servers, and REDIS_TYPE is single", "set REDIS_TYPE to cluster or sentinel")
+		return
+	}
+	u.RawQuery = query.Encode()
+	r.set("store", u.String(), "REDIS_URL")
+}
+
+// A namespace has at most maxNamespace bytes, of which a hash leaves room for shortened.
+const maxNamespace, shortened = 64, 48
+
+// namespace returns a namespace for any prefix of keys: itself, if it is one, else what of
+// it may stand in one and a part of its SHA-256, so that two that differ stay apart.
+func namespace(prefix string) string {
+	plain := strings.Map(func(c rune) rune {
+		if c < 0x80 && strings.ContainsRune("._-", c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, prefix)
+	if plain == prefix && len(prefix) <= maxNamespace {
+		return prefix
+	}
+	sum := sha256.Sum256([]byte(prefix))
+	return plain[:min(len(plain), shortened)] + "." + hex.EncodeToString(sum[:6])
+}
+
+// certificates says what the connection to Redis is checked by.
+func (r *envoyReader) certificates(query url.Values) {
+	for name, variable := range map[string]string{
+		"ca": "REDIS_TLS_CACERT", "cert": "REDIS_TLS_CLIENT_CERT", "key": "REDIS_TLS_CLIENT_KEY",
+	} {
+		if path := r.get(variable); path != "" {
+			query.Set(name, path)
+		}
+	}
+	if r.is("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {
+		query.Set("verify", "chain")
+	}
+}
+
+// user splits USER:PASSWORD; without a colon it is a password.
+func user(auth string) *url.Userinfo {
+	if auth == "" {
+		return nil
+	}
+	name, password, found := strings.Cut(auth, ":")
+	if !found {
+		name, password = "", auth
+	}
+	return url.UserPassword(name, password)
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// Group is the names of settings that belong together, under a title for help.
+type Group struct {
+	Title string
+	Names []string
+}
+
+// groups are the titles of help, each with the settings that it begins with; a word
+// that ends in "-" stands for all that begin so. What no group names goes to the last.
+var groups = []struct {
+	title string
+	words []string
+}{
+	{"Rules", []string{"rules", "rules-", "catalog", "catalog-", "unmatched", "records"}},
+	{"Where counts are kept", []string{"store", "store-", "memory", "state", "state-", "namespace", "namespace-", "remember-refusals", "remember-refusals-for"}},
+	{"How nodes agree", []string{"sync-interval", "gossip", "gossip-"}},
+	{"Listeners", []string{"http", "http-", "grpc", "admin", "admin-", "resp", "resp-", "tls-", "socket-", "unix-", "max-connections", "trusted-proxies", "pprof"}},
+	{"gRPC", []string{"grpc-", "rls-"}},
+	{"Questions of proxies", []string{"auth-", "degraded-header", "demo"}},
+	{"Metrics and log", []string{"metrics", "metrics-", "envoy-stats", "near-limit-ratio", "statsd", "statsd-", "log-"}},
+	{"Start, stop and the rest", []string{"drain-"}},
+}
+
+// Grouped returns the names in groups, in the order of both.
+func Grouped(names []string) []Group {
+	all := make([]Group, len(groups))
+	for i, g := range groups {
+		all[i].Title = g.title
+	}
+	for _, name := range names {
+		g := &all[groupOf(name)]
+		g.Names = append(g.Names, name)
+	}
+	return all
+}
+
+// groupOf returns the group of a name: the first that has the name itself, else the
+// first that has its beginning, else the last.
+func groupOf(name string) int {
+	begins := len(groups) - 1
+	for i, g := range slices.Backward(groups) {
+		for _, word := range g.words {
+			switch {
+			case word == name:
+				return i
+			case strings.HasSuffix(word, "-") && strings.HasPrefix(name, word):
+				begins = i
+			}
+		}
+	}
+	return begins
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// places are the folders to watch for a set of paths: for each folder the names in
+// it that matter. A name of "*" stands for every file of rules, "**" for every name.
+type places map[string][]string
+
+// A finder returns the places for paths, and an error where they are not all, because there
+// was no file descriptor left to read a folder.
+type finder func(paths []string) (places, error)
+
+// watchPlaces returns where a change of the files and folders at paths shows.
+//
+// A path may change at each of its parts: its last part may be replaced, which is
+// how editors save, and each part may be a symbolic link that is swapped, which is
+// how Kubernetes changes a mounted volume (FILE -> ..data/FILE, ..data -> a folder
+// with a date). So every link on the way is watched in its folder. Where a part is
+// missing, its folder is watched for it to come.
+func watchPlaces(paths []string) (places, error) {
+	p := make(places)
+	var short error
+	for _, name := range paths {
+		if abs, err := filepath.Abs(name); err == nil {
+			short = errors.Join(short, p.follow(abs))
+		}
+	}
+	return p, short
+}
+
+// watchTrees is watchPlaces for every name in the folders, and in those below them.
+func watchTrees(paths []string) (places, error) {
+	p := make(places)
+	var short error
+	for _, name := range paths {
+		if abs, err := filepath.Abs(name); err == nil {
+			short = errors.Join(short, p.followTree(abs))
+		}
+	}
+	return p, short
+}
+
+// shortage returns the error of reading a folder where the reason is that the process or the
+// machine has no file descriptor left. All others say that it is no folder, or gone.
+func shortage(err error) error {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return err
+	}
+	return nil
+}
+
+// followTree adds the places of an absolute path, and of all that is below it.
+func (p places) followTree(path string) error {
+	end, found := p.resolve(path)
+	if !found || slices.Contains(p[end], "**") {
+		return nil
+	}
+	entries, err := os.ReadDir(end)
+	if err != nil {
+		return shortage(err)
+	}
+	p.add(end, "**")
+	var short error
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&os.ModeSymlink != 0 {
+			short = errors.Join(short, p.followTree(filepath.Join(end, e.Name())))
+		}
+	}
+	return short
+}
+
+func (p places) add(dir, name string) {
+	if !slices.Contains(p[dir], name) {
+		p[dir] = append(p[dir], name)
+	}
+}
+
+// matter tells whether a change of the file called name matters.
+func (p places) matter(name string) bool {
+	base := filepath.Base(name)
+	for _, known := range p[filepath.Dir(name)] {
+		if known == base || known == "**" || known == "*" && (isRules(base) || base == "..data") {
+			return true
+		}
+	}
+	return false
+}
+
+func isRules(base string) bool {
+	return strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml")
+}
+
+// follow adds the places of an absolute path.
+func (p places) follow(path string) error {
+	end, found := p.resolve(path)
+	if !found {
+		return nil
+	}
+	info, err := os.Stat(end)
+	if err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // it is gone: its folder is watched
+	}
+	p.add(end, "*")
+	entries, err := os.ReadDir(end)
+	if err != nil {
+		return shortage(err)
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink != 0 && isRules(e.Name()) {
+			p.resolve(filepath.Join(end, e.Name()))
+		}
+	}
+	return nil
+}
+
+// maxLinks bounds the symbolic links of one path, as the system does.
+const maxLinks = 40
+
+// resolve walks an absolute path part by part, adds the folder of each link, of the
+// last part and of a part that is missing, and returns where the path ends.
+func (p places) resolve(path string) (end string, found bool) {
+	at := string(filepath.Separator)
+	rest := parts(path)
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			p.add(at, name)
+			return "", false
+		}
+		if len(rest) == 0 {
+			p.add(at, name)
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		p.add(at, name)
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return "", false
+		}
+		if filepath.IsAbs(target) {
+			at = string(filepath.Separator)
+		}
+		rest = append(parts(target), rest...)
+	}
+	return at, true
+}
+
+// parts splits a path; ".." is kept, and joined to what is resolved so far.
+func parts(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, string(filepath.Separator)), func(s string) bool { return s == "" || s == "." })
+}

@@ -1,0 +1,39 @@
+package limits
+
+import (
+	"fmt"
+
+	"stint"
+	"stint/internal/text"
+)
+
+// Format returns a limit in the words of a rule file.
+func Format(l *stint.Limit) string {
+	s := l.Spec()
+	if s.Algorithm == stint.Unlimited {
+		return "unlimited"
+	}
+	written := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
+	if s.Calendar != stint.NoPeriod {
+		written += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
+	} else {
+		written += text.FormatDuration(s.Per)
+	}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			written += fmt.Sprintf(" "+format, args...)
+		}
+	}
+	add(s.Algorithm == stint.TokenBucket || s.Algorithm == stint.LeakyBucket, "burst %d", s.Burst)
+	add(s.Step, "in steps")
+	add(s.MaxWait > 0, "wait at most %s", text.FormatDuration(s.MaxWait))
+	add(s.FromFirst, "from the first")
+	add(s.CarryDebt, "carrying its debt")
+	add(s.Algorithm == stint.SlidingWindow, "in %d blocks", s.Blocks)
+	add(s.StartUsedUp, "starting used up")
+	add(s.Reserve, "with reservations")
+	add(s.MinInterval > 0, "at least %s apart", text.FormatDuration(s.MinInterval))
+	add(s.CountDenied, "counting denied")
+	add(s.Overdraw, "with overdraw")
+	return written
+}

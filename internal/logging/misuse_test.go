@@ -1,0 +1,56 @@
+package logging_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/logging"
+)
+
+// TestMisuseLog: each problem of a peer is warned of once a minute, and a flood of either does
+// not flood the log.
+func TestMisuseLog(t *testing.T) {
+	var log strings.Builder
+	now := time.Now()
+	m := &logging.MisuseLog{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }}
+	for range 3 {
+		for i := range 100 {
+			m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != logging.MostWarned {
+		t.Errorf("%d warnings, want %d", n, logging.MostWarned)
+	}
+	log.Reset()
+	for i := range 100 {
+		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), fmt.Sprint("another problem ", i/2), "hint")
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != logging.MostOfOne-1 {
+		t.Errorf("%d warnings of other problems, want %d", n, logging.MostOfOne-1)
+	}
+	log.Reset()
+	for range 120 {
+		now = now.Add(time.Second)
+		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), "problem", "hint")
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings of one problem in two minutes, want 2", n)
+	}
+}
+
+// Each failure of a fetch is logged, and a success where it is news.
+func TestFetchLog(t *testing.T) {
+	var log strings.Builder
+	f := &logging.FetchLog{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, err := range []error{nil, nil, errors.New("gone"), errors.New("gone"), nil, nil} {
+		f.Report("https://keys.example", err)
+	}
+	if warned, told := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO"); warned != 2 || told != 2 {
+		t.Errorf("%d warnings and %d times good news, want 2 and 2:\n%s", warned, told, log.String())
+	}
+}

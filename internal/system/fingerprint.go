@@ -1,0 +1,63 @@
+package system
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
+
+// Seed turns keys into 64-bit fingerprints. Two seeds give unrelated fingerprints, so
+// nobody outside can look for keys that collide.
+//
+// The function is of the multiply-and-fold kind (wyhash): fast, and uniform for
+// whoever does not know the seed. It is not a MAC: somebody who could read
+// fingerprints could in time work out the seed, so they leave the process only
+// together with it, in a file that its owner alone may read. Such files know keys by
+// their fingerprints: whoever changes the function changes their version.
+type Seed [4]uint64
+
+// NewSeed returns a random seed. It cannot fail: without a source of randomness the
+// Go runtime ends the process.
+func NewSeed() Seed {
+	var b [32]byte
+	_, _ = rand.Read(b[:])
+	var s Seed
+	for i := range s {
+		s[i] = binary.LittleEndian.Uint64(b[8*i:]) | 1<<(i+1) // never 0
+	}
+	return s
+}
+
+// Sum returns the fingerprint of key in the space number space. It allocates
+// nothing.
+func (s *Seed) Sum(space uint8, key string) uint64 {
+	p := unsafe.Slice(unsafe.StringData(key), len(key))
+	n := uint64(len(p))
+	h := s[0] ^ uint64(space)*0x9e3779b97f4a7c15
+	var a, b uint64
+	switch {
+	case n > 16:
+		for ; len(p) > 16; p = p[16:] {
+			h = fold(wordOf(p)^s[1], wordOf(p[8:])^h)
+		}
+		// What is left is 1 to 16 bytes; the last 16 of the key hold them.
+		tail := unsafe.Slice(unsafe.StringData(key), n)[n-16:]
+		a, b = wordOf(tail), wordOf(tail[8:])
+	case n >= 8:
+		a, b = wordOf(p), wordOf(p[n-8:])
+	case n >= 4:
+		a, b = uint64(binary.LittleEndian.Uint32(p)), uint64(binary.LittleEndian.Uint32(p[n-4:]))
+	case n > 0:
+		a = uint64(p[0])<<16 | uint64(p[n/2])<<8 | uint64(p[n-1])
+	}
+	return fold(s[2]^n, fold(a^s[1], b^h)^s[3])
+}
+
+func wordOf(p []byte) uint64 { return binary.LittleEndian.Uint64(p) }
+
+// fold returns both halves of the 128-bit product, one over the other.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}

@@ -1,0 +1,47 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Browse opens a page in Chromium, lets it run for some seconds of its own time, and
+// returns what it became, and what it wrote to the console. Further flags are those of
+// Chromium.
+func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
+	t.Helper()
+	browser := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			browser = path
+			break
+		}
+	}
+	if browser == "" {
+		SkipOrFail(t, "no chromium in the path; make deps installs it")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	args := []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile"), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom",
+	}
+	cmd := exec.CommandContext(ctx, browser, append(append(args, flags...), url)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &errs)
+	}
+	for line := range strings.Lines(errs.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			console += line
+		}
+	}
+	return out.String(), console
+}

@@ -1,0 +1,43 @@
+package testkit
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the expected files from what the code says now; read them before you commit")
+
+// CheckGolden compares got with a file beside the tests. With -update the file is written first.
+func CheckGolden(t testing.TB, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		is, was := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
+		n := 0
+		for is[n] == was[n] { // a last line has no end, so one of them differs
+			n++
+		}
+		t.Errorf("%s, line %d: got\n%q\nwant\n%q\nIf that is right run with -update, and look at the whole difference.", file, n+1, is[n], was[n])
+	}
+}
+
+// GoldenInputs returns the files of a pattern, at least one.
+func GoldenInputs(t testing.TB, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no file %s (%v)", pattern, err)
+	}
+	return names
+}

@@ -1,0 +1,65 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Calls that are not answered hold nobody up who comes later.
+func TestArrivalsDoNotWait(t *testing.T) {
+	const count = 200
+	var arrived atomic.Int64
+	all := make(chan struct{})
+	calls := OpenLoop{Rate: 100_000, Count: count, Seed: 1}.Run(t.Context(), func(int) error {
+		if arrived.Add(1) == count {
+			close(all)
+		}
+		<-all // in a closed loop this would never return
+		return nil
+	})
+	if len(calls) != count {
+		t.Errorf("%d calls, want %d", len(calls), count)
+	}
+}
+
+func TestRateAndSeed(t *testing.T) {
+	load := OpenLoop{Rate: 2000, Count: 400, Seed: 7}
+	begin := time.Now()
+	load.Run(t.Context(), func(int) error { return nil })
+	if took := time.Since(begin); took < 150*time.Millisecond {
+		t.Errorf("400 arrivals at 2000 a second took %v, want about 200ms", took)
+	}
+}
+
+func TestRunEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := OpenLoop{Rate: 10_000, Count: 1_000_000, Seed: 1}.Run(ctx, func(i int) error {
+		if i == 50 {
+			cancel()
+		}
+		return nil
+	})
+	if n := len(calls); n < 51 || n > 500_000 {
+		t.Errorf("%d calls started although the context ended at the 51st", n)
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	if got := SummarizeCalls(nil); got != (CallSummary{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+	var calls []TimedCall
+	for i := range 200 {
+		c := TimedCall{Took: time.Duration(200 - i)}
+		if i < 3 {
+			c.Err = errors.New("late")
+		}
+		calls = append(calls, c)
+	}
+	if got, want := SummarizeCalls(calls), (CallSummary{Calls: 200, Failed: 3, P50: 101, P99: 199, Worst: 200}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,33 @@
+//go:build !unix
+
+package testkit
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Tests that need these run on Unix only; elsewhere they say so by failing.
+
+// Freeze is not there on this system.
+func Freeze(*os.Process) error { return errors.ErrUnsupported }
+
+// Thaw is not there on this system.
+func Thaw(*os.Process) error { return errors.ErrUnsupported }
+
+// OwnGroup does nothing on this system.
+func OwnGroup(*exec.Cmd) {}
+
+// KillGroup ends the process alone on this system.
+func KillGroup(p *os.Process) error { return p.Kill() }
+
+// LockFile is not there on this system.
+func LockFile(*os.File) error { return errors.ErrUnsupported }
+
+// CapFiles is not there on this system.
+func CapFiles(uint64) error { return errors.ErrUnsupported }
+
+// BusyTime is not there on this system.
+func BusyTime() (time.Duration, error) { return 0, errors.ErrUnsupported }

@@ -1,0 +1,162 @@
+package programs
+
+import (
+	"context"
+	"crypto/tls"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// RLSClient is one connection.
+type RLSClient struct {
+	conn *grpc.ClientConn
+}
+
+// RLSAnswer is what was answered.
+type RLSAnswer struct {
+	Over     bool
+	Statuses []RLSStatus
+	Headers  map[string]string // to add to the response
+}
+
+// RLSStatus is the answer to one descriptor.
+type RLSStatus struct {
+	Over      bool
+	Limit     uint32 // 0: none applies, or none may pass
+	Unit      string // of that limit; "": none applies
+	Name      string // of that limit
+	Remaining uint32
+	Reset     time.Duration
+}
+
+// DialRLS returns a client of a server at HOST:PORT or unix:PATH, which ends with the test.
+// It connects when it is first asked. Without config the connection is not encrypted.
+func DialRLS(t testing.TB, address string, config *tls.Config) *RLSClient {
+	t.Helper()
+	creds := insecure.NewCredentials()
+	if config != nil {
+		creds = credentials.NewTLS(config)
+	}
+	if !strings.HasPrefix(address, "unix:") {
+		address = "passthrough:///" + address
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // nothing is lost
+	return &RLSClient{conn}
+}
+
+// Ask asks about descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.
+func (c *RLSClient) Ask(ctx context.Context, domain string, descriptors ...string) (RLSAnswer, error) {
+	return c.AskFor(ctx, domain, 0, descriptors...)
+}
+
+// AskFor is Ask for as many hits, 0: the request says nothing of them. A descriptor may go on
+// with +N, its own hits, and then @N/UNIT, a limit that it brings.
+func (c *RLSClient) AskFor(ctx context.Context, domain string, hits uint32, descriptors ...string) (RLSAnswer, error) {
+	req := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
+	for _, d := range descriptors {
+		one := new(ratelimit.RateLimitDescriptor)
+		d, limit, limited := strings.Cut(d, "@")
+		d, own, counted := strings.Cut(d, "+")
+		if limited {
+			requests, unit, _ := strings.Cut(limit, "/")
+			one.Limit = &ratelimit.RateLimitDescriptor_RateLimitOverride{
+				RequestsPerUnit: number(requests), Unit: types.RateLimitUnit(types.RateLimitUnit_value[unit]),
+			}
+		}
+		if counted {
+			one.HitsAddend = wrapperspb.UInt64(uint64(number(own)))
+		}
+		for entry := range strings.SplitSeq(d, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			one.Entries = append(one.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		req.Descriptors = append(req.Descriptors, one)
+	}
+	resp, err := rls.NewRateLimitServiceClient(c.conn).ShouldRateLimit(ctx, req)
+	if err != nil {
+		return RLSAnswer{}, err
+	}
+	a := RLSAnswer{Over: resp.OverallCode == rls.RateLimitResponse_OVER_LIMIT, Headers: map[string]string{}}
+	for _, s := range resp.Statuses {
+		one := RLSStatus{
+			Over: s.Code == rls.RateLimitResponse_OVER_LIMIT, Limit: s.CurrentLimit.GetRequestsPerUnit(), Name: s.CurrentLimit.GetName(),
+			Remaining: s.LimitRemaining, Reset: s.DurationUntilReset.AsDuration(),
+		}
+		if s.CurrentLimit != nil {
+			one.Unit = s.CurrentLimit.Unit.String()
+		}
+		a.Statuses = append(a.Statuses, one)
+	}
+	for _, h := range resp.ResponseHeadersToAdd {
+		a.Headers[h.Key] = h.Value + string(h.RawValue)
+	}
+	return a, nil
+}
+
+// number reads a number, 0 where there is none.
+func number(text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+// StatusCode returns the number of a gRPC error, as it stands on the wire; 0 for none.
+func StatusCode(err error) uint32 { return uint32(status.Code(err)) }
+
+// StatusMessage returns the text of a gRPC error.
+func StatusMessage(err error) string { return status.Convert(err).Message() }
+
+// Healthy asks for the health of a service.
+func (c *RLSClient) Healthy(ctx context.Context, service string) (bool, error) {
+	resp, err := grpc_health_v1.NewHealthClient(c.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+	return resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, err
+}
+
+// Services asks for the names of all services, by reflection, and for the file that
+// describes one.
+func (c *RLSClient) Services(ctx context.Context, symbol string) (names []string, file []byte, err error) {
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(c.conn).ServerReflectionInfo(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ask := func(req *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
+		if err == nil {
+			err = stream.Send(req)
+		}
+		var resp *grpc_reflection_v1.ServerReflectionResponse
+		if err == nil {
+			resp, err = stream.Recv()
+		}
+		return resp
+	}
+	list := ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+	for _, s := range list.GetListServicesResponse().GetService() {
+		names = append(names, s.Name)
+	}
+	described := ask(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol},
+	})
+	for _, f := range described.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		file = append(file, f...)
+	}
+	return names, file, err
+}

@@ -1,0 +1,138 @@
+package testkit
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slots is how many parts a Cluster divides all keys into.
+const slots = 16384
+
+// patience is how long servers may take to find each other.
+const patience = time.Minute
+
+// Steady is how long a server may give no sign of life where none is meant to die, see the
+// methods Timeout: no machine that runs tests stands still for so long.
+const Steady = time.Minute
+
+// RedisCluster is a Redis Cluster whose nodes all run on this machine.
+type RedisCluster struct {
+	Nodes []*RedisServer // primaries first, then a replica of each
+	t     testing.TB
+}
+
+// StartRedisCluster starts a Cluster of so many primaries, each with one replica, and waits
+// until it serves. Tests in which no node dies set its [RedisCluster.Timeout] to Steady.
+func StartRedisCluster(t testing.TB, primaries int) *RedisCluster {
+	t.Helper()
+	c := &RedisCluster{t: t}
+	for i := range 2 * primaries {
+		c.Nodes = append(c.Nodes, StartRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", fmt.Sprint("nodes-", i, ".conf"),
+			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"))
+	}
+	for i, node := range c.Nodes {
+		if i < primaries {
+			add := []string{"CLUSTER", "ADDSLOTS"} // its short form with ranges is of Redis 7
+			for slot := i * slots / primaries; slot < (i+1)*slots/primaries; slot++ {
+				add = append(add, strconv.Itoa(slot))
+			}
+			node.ok(add...)
+			node.ok("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		}
+		host, port, _ := net.SplitHostPort(node.Addr)
+		c.Nodes[0].ok("CLUSTER", "MEET", host, port)
+	}
+	c.all("all nodes know each other", func(node *RedisServer) bool {
+		return strings.Count(node.Do("CLUSTER", "NODES"), "connected") == len(c.Nodes) && !strings.Contains(node.Do("CLUSTER", "NODES"), "handshake")
+	})
+	for i, node := range c.Nodes[primaries:] {
+		node.ok("CLUSTER", "REPLICATE", c.Nodes[i].Do("CLUSTER", "MYID"))
+	}
+	c.Settle()
+	return c
+}
+
+// Settle waits until every node that runs says that the Cluster serves, and every
+// replica follows its primary.
+func (c *RedisCluster) Settle() {
+	c.t.Helper()
+	c.all("the Cluster serves", func(node *RedisServer) bool {
+		info := node.Do("INFO", "replication")
+		return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok") &&
+			(strings.Contains(info, "role:master") || strings.Contains(info, "master_link_status:up"))
+	})
+}
+
+// Timeout sets after how long without a sign of life a node counts as dead, so that its
+// replica takes over and what was written last is lost. It is a second at first, which busy
+// machines also stand still for.
+func (c *RedisCluster) Timeout(d time.Duration) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		node.ok("CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
+	}
+}
+
+// Primaries returns the nodes that run and are primaries now.
+func (c *RedisCluster) Primaries() []*RedisServer {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *RedisServer) bool {
+		return !node.Running() || !strings.Contains(node.Do("INFO", "replication"), "role:master")
+	})
+}
+
+// Addrs returns the addresses of all nodes, with commas.
+func (c *RedisCluster) Addrs() string {
+	var all []string
+	for _, node := range c.Nodes {
+		all = append(all, node.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// URL returns the addresses of all nodes as stores take them.
+func (c *RedisCluster) URL() string { return "redis+cluster://" + c.Addrs() }
+
+// all waits until something holds for every node that runs.
+func (c *RedisCluster) all(what string, holds func(*RedisServer) bool) {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		if node.Running() {
+			Until(c.t, what, func() bool { return holds(node) })
+		}
+	}
+}
+
+// Until asks again and again until something holds.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("after %v still not so: %s", patience, what)
+		}
+	}
+}
+
+// ok sends a command that must be answered with OK.
+func (s *RedisServer) ok(words ...string) {
+	s.t.Helper()
+	if answer := s.Do(words...); answer != "OK" {
+		s.t.Fatalf("%s: %s", strings.Join(words, " "), answer)
+	}
+}
+
+// Running says whether the server runs, frozen or not.
+func (s *RedisServer) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil
+}

@@ -1,0 +1,77 @@
+package testkit
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// name is what Sentinels of tests call the primary that they watch.
+const name = "stint"
+
+// Sentinels is a primary, its replicas, and three Sentinels that watch them.
+type Sentinels struct {
+	Servers   []*RedisServer // the first one is the primary, until it fails
+	Sentinels []*RedisServer
+	t         testing.TB
+}
+
+// StartSentinels starts them and waits until all know each other.
+func StartSentinels(t testing.TB, replicas int) *Sentinels {
+	t.Helper()
+	s := &Sentinels{t: t, Servers: []*RedisServer{StartRedis(t, "--repl-diskless-sync-delay", "0")}}
+	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
+	for range replicas {
+		s.Servers = append(s.Servers, StartRedis(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0"))
+	}
+	for range 3 {
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		settings := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 2000\n", name, host, port)
+		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Sentinels = append(s.Sentinels, run(t, &RedisServer{t: t, file: file, args: []string{"--sentinel"}}))
+	}
+	for _, sentinel := range s.Sentinels {
+		want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.Servers[0].Addr, replicas, len(s.Sentinels))
+		Until(t, "the Sentinels know all", func() bool { return strings.Contains(sentinel.Do("INFO", "sentinel"), want) })
+	}
+	for _, server := range s.Servers[1:] {
+		Until(t, "the replicas follow", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
+	}
+	return s
+}
+
+// Timeout sets after how long without a sign of life the primary counts as dead: half a second
+// at first, see [RedisCluster.Timeout].
+func (s *Sentinels) Timeout(d time.Duration) {
+	s.t.Helper()
+	for _, sentinel := range s.Sentinels {
+		sentinel.ok("SENTINEL", "SET", name, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10))
+	}
+}
+
+// Primary returns the server that the Sentinels name; nil for none of them.
+func (s *Sentinels) Primary() *RedisServer {
+	answer := strings.Fields(s.Sentinels[0].Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name))
+	for _, server := range s.Servers {
+		if len(answer) == 2 && server.Addr == net.JoinHostPort(answer[0], answer[1]) {
+			return server
+		}
+	}
+	return nil
+}
+
+// URL returns the addresses of the Sentinels as stores take them.
+func (s *Sentinels) URL() string {
+	var all []string
+	for _, sentinel := range s.Sentinels {
+		all = append(all, sentinel.Addr)
+	}
+	return "redis+sentinel://" + strings.Join(all, ",") + "?master=" + name
+}

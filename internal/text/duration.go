@@ -1,0 +1,69 @@
+package text
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var durationPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)`)
+
+// ErrNoUnit is what ParseDuration returns for a number alone.
+var ErrNoUnit = errors.New("a number without a unit")
+
+// ParseDuration reads a length of time as Go writes it, such as 1h30m or 250ms, and
+// also in days (d, 24 hours) and weeks (w). It is not negative.
+func ParseDuration(text string) (time.Duration, error) {
+	rest, sum := text, time.Duration(0)
+	for rest != "" {
+		m := durationPart.FindStringSubmatch(rest)
+		if m == nil {
+			return 0, durationFault(text)
+		}
+		rest = rest[len(m[0]):]
+		one, factor := m[0], time.Duration(1)
+		switch m[2] {
+		case "d":
+			one, factor = m[1]+"h", 24
+		case "w":
+			one, factor = m[1]+"h", 7*24
+		}
+		d, err := time.ParseDuration(one)
+		if err != nil || d > math.MaxInt64/factor || sum > math.MaxInt64-d*factor {
+			return 0, errors.New("longer than 292 years")
+		}
+		sum += d * factor
+	}
+	if text == "" {
+		return 0, errors.New("no duration")
+	}
+	return sum, nil
+}
+
+// FormatDuration returns the shortest text that ParseDuration reads as d, such as 15m or 1d.
+func FormatDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		name string
+		d    time.Duration
+	}{{"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if d >= u.d && d%u.d == 0 {
+			return strconv.FormatInt(int64(d/u.d), 10) + u.name
+		}
+	}
+	return d.String()
+}
+
+// durationFault says what is wrong with a text that is no duration.
+func durationFault(text string) error {
+	if strings.HasPrefix(text, "-") {
+		return errors.New("a negative duration")
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return ErrNoUnit
+	}
+	return errors.New("no duration")
+}

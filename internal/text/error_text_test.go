@@ -1,0 +1,41 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestQuote(t *testing.T) {
+	long := strings.Repeat("a", 59)
+	for _, test := range []struct{ text, want string }{
+		{"", `""`},
+		{"a \"b\"\n", `"a \"b\"\n"`},
+		{"\xff", `"\xff"`},
+		{long + "b", `"` + long + `b"`},
+		{long + "bc", `"` + long + `b..."`},
+		{long + "é and more", `"` + long + `..."`}, // no half of a letter
+	} {
+		if got := Quote(test.text); got != test.want {
+			t.Errorf("%q: %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+func TestCause(t *testing.T) {
+	_, err := os.Open(t.TempDir() + "/none")
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{err, "no such file or directory"},
+		{fmt.Errorf("rules: %w", err), "no such file or directory"},
+		{errors.New("too many links"), "too many links"},
+	} {
+		if got := Cause(test.err); got != test.want {
+			t.Errorf("%v: %q, want %q", test.err, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package web
+
+import "strings"
+
+// PrefersProblem says whether a client that sent these Accept headers is to get
+// problem details rather than the plain envelope: it rates them higher, or as high
+// and names them. A client that takes neither gets the envelope.
+func PrefersProblem(accept []string) bool {
+	var problem, plain rating
+	for _, line := range accept {
+		for line != "" {
+			var element string
+			element, line, _ = Cut(line, ',')
+			media, weight, ok := parseRange(element)
+			if !ok {
+				continue
+			}
+			problem.rate(media, Problem, weight)
+			plain.rate(media, JSON, weight)
+		}
+	}
+	if problem.weight != plain.weight {
+		return problem.weight > plain.weight
+	}
+	return problem.weight > 0 && problem.exact == exactMatch
+}
+
+// rating is how a client rates one media type: by the most specific range that
+// holds it.
+type rating struct {
+	exact  int // 0: no range holds it
+	weight int // in thousandths
+}
+
+const exactMatch = 3
+
+// rate takes a range of an Accept header into account. Parameters of a type other
+// than its weight are ignored.
+func (r *rating) rate(media, offer string, weight int) {
+	exact := 0
+	switch {
+	case strings.EqualFold(media, offer):
+		exact = exactMatch
+	case strings.EqualFold(media, "application/*"):
+		exact = 2
+	case media == "*/*":
+		exact = 1
+	}
+	if exact > r.exact || exact > 0 && exact == r.exact && weight > r.weight {
+		r.exact, r.weight = exact, weight
+	}
+}
+
+// Cut cuts s at the first mark that stands in no quoted string, as lists and
+// parameters in the values of headers do. It is not valid if a string has no end.
+func Cut(s string, mark byte) (before, after string, valid bool) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == mark && !quoted:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", !quoted
+}
+
+// parseRange reads one element of an Accept header. One whose weight is no weight
+// is left out.
+func parseRange(element string) (media string, weight int, ok bool) {
+	media, params, _ := strings.Cut(element, ";")
+	weight = 1000
+	for params != "" {
+		var param string
+		param, params, _ = strings.Cut(params, ";")
+		name, value, _ := strings.Cut(param, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			if weight, ok = parseWeight(strings.TrimSpace(value)); !ok {
+				return "", 0, false
+			}
+		}
+	}
+	return strings.TrimSpace(media), weight, true
+}
+
+// parseWeight reads a number from 0 to 1 with at most three decimals, in
+// thousandths.
+func parseWeight(s string) (int, bool) {
+	whole, decimals, _ := strings.Cut(s, ".")
+	if whole != "0" && whole != "1" || len(decimals) > 3 {
+		return 0, false
+	}
+	n := int(whole[0] - '0')
+	for i := range 3 {
+		n *= 10
+		if i < len(decimals) {
+			if decimals[i] < '0' || decimals[i] > '9' {
+				return 0, false
+			}
+			n += int(decimals[i] - '0')
+		}
+	}
+	return n, n <= 1000
+}

@@ -1,0 +1,147 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"stint"
+)
+
+// Presets is a set of families of fields. The zero Presets sends none.
+type Presets uint8
+
+// The presets. Draft03 and Legacy share three names; where both are to be sent
+// these are Draft03's.
+const (
+	// IETF is RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers.
+	IETF Presets = 1 << iota
+
+	// Legacy is X-RateLimit-Limit, -Remaining, -Reset and, on a refusal, -Retry-After.
+	Legacy
+
+	// Draft03 is X-RateLimit-Limit, -Remaining and -Reset of an older draft, as Envoy
+	// sends them.
+	Draft03
+)
+
+// Reset is how Legacy and the envelope write the time of the reset.
+type Reset uint8
+
+// The forms of a reset, all rounded up.
+const (
+	UnixSeconds Reset = iota // seconds since the Unix epoch
+	UnixMillis               // milliseconds since the Unix epoch
+	Delta                    // seconds from now
+)
+
+// Value returns when the key of a decision is as if never touched.
+func (r Reset) Value(d *stint.Decision) int64 {
+	at := int64(d.At) + int64((d.ResetAfter+time.Microsecond-1)/time.Microsecond)
+	switch r {
+	case UnixMillis:
+		return (at + 999) / 1000
+	case Delta:
+		return Seconds(d.ResetAfter)
+	default:
+		return (at + 999_999) / 1_000_000
+	}
+}
+
+// Seconds returns d in whole seconds, rounded up.
+func Seconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// wait returns what a refused client is told to wait: never 0 seconds, which would
+// send it back at once.
+func wait(d time.Duration) int64 { return max(1, Seconds(d)) }
+
+// Numbers returns what a limit without a name is called, such as "100/1m".
+func Numbers(spec *stint.Spec) string {
+	if spec.Algorithm == stint.Unlimited {
+		return "unlimited"
+	}
+	per := spec.Calendar.String()
+	if spec.Calendar == stint.NoPeriod {
+		per = period(spec.Per)
+	}
+	return strconv.FormatUint(uint64(spec.Requests), 10) + "/" + per
+}
+
+// period returns d without the parts that are zero: 1m for 1m0s.
+func period(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Policy is one limit that was asked, as the outside sees it.
+type Policy struct {
+	// Name is what users call the limit.
+	Name string
+
+	// Presets are the families of fields in which the limit shows its numbers.
+	Presets Presets
+
+	// Quota units may pass per Window; 0: a window without a fixed length, such as a
+	// month.
+	Quota  int64
+	Window time.Duration
+
+	// More is how long until at least one unit more can be taken; 0: there is nothing
+	// to wait for, or waiting never helps.
+	More time.Duration
+
+	stint.Decision
+}
+
+// PolicyOf returns the policy of a limit and its decision. An unlimited one has no
+// numbers to show and so no presets.
+func PolicyOf(name string, presets Presets, limit *stint.Limit, d *stint.Decision) Policy {
+	spec := limit.Spec()
+	if spec.Algorithm == stint.Unlimited || d.Limit == stint.NoLimit {
+		presets = 0
+	}
+	return Policy{
+		Name: name, Presets: presets, Quota: int64(spec.Requests), Window: spec.Per,
+		More: more(&spec, d), Decision: *d,
+	}
+}
+
+// more returns how long until a decision would show at least one unit more. The
+// two sliding algorithms do not tell; there it is the time until all is back, which
+// is never too early.
+func more(spec *stint.Spec, d *stint.Decision) time.Duration {
+	switch {
+	case !d.Allowed && d.RetryAfter == stint.Never, d.Remaining >= d.Limit:
+		return 0
+	case !d.Allowed:
+		return d.RetryAfter
+	case spec.Algorithm == stint.TokenBucket && spec.Step:
+		// Full again at a multiple of Per, as is each step before it.
+		if rest := d.ResetAfter % spec.Per; rest > 0 {
+			return rest
+		}
+		return spec.Per
+	case spec.Algorithm == stint.TokenBucket || spec.Algorithm == stint.LeakyBucket:
+		requests := time.Duration(spec.Requests)
+		charge := ((spec.Per/time.Microsecond + requests - 1) / requests) * time.Microsecond
+		next := d.ResetAfter - time.Duration(d.Limit-d.Remaining-1)*charge
+		if spec.MaxWait > 0 && d.Remaining == 0 {
+			next = max(next, d.ResetAfter-spec.MaxWait)
+		}
+		return max(next, 0)
+	default:
+		return d.ResetAfter
+	}
+}

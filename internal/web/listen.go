@@ -1,0 +1,160 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// unixPrefix begins the address of a Unix socket.
+const unixPrefix = "unix:"
+
+// Path returns the path of an address that is a Unix socket.
+func Path(address string) (path string, isSocket bool) { return strings.CutPrefix(address, unixPrefix) }
+
+// Address returns where calls are accepted, in the form in which addresses are given.
+func Address(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return unixPrefix + l.Addr().String()
+	}
+	return l.Addr().String()
+}
+
+// Open takes an address. mode is that of the file of a Unix socket: who may write to the file
+// may connect. A file that a dead process left is replaced; one that a process still answers
+// is an error. The listener removes its file when it is closed, and the address of its
+// clients is 127.0.0.1.
+func Open(ctx context.Context, address string, mode fs.FileMode) (net.Listener, error) {
+	path, isSocket := Path(address)
+	if !isSocket {
+		return open(ctx, &net.ListenConfig{}, network(address), address)
+	}
+	if strings.HasPrefix(path, "@") { // of Linux: a name without a file
+		l, err := open(ctx, &net.ListenConfig{}, "unix", path)
+		if err != nil {
+			return nil, err
+		}
+		return &socket{Listener: l}, nil
+	}
+	return openSocket(ctx, path, mode)
+}
+
+func open(ctx context.Context, config *net.ListenConfig, network, address string) (net.Listener, error) {
+	l, err := config.Listen(ctx, network, address)
+	if err != nil {
+		return nil, Cause(err)
+	}
+	return l, nil
+}
+
+// Cause is an error of the network without the operation and the address, which a message
+// names in its own way.
+func Cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
+		return op.Err
+	}
+	return err
+}
+
+// network returns tcp4 for an IPv4 address, as 0.0.0.0 would otherwise be taken for all
+// addresses, those of IPv6 among them.
+func network(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			return "tcp4"
+		}
+	}
+	return "tcp"
+}
+
+// openSocket opens a Unix socket that is a file.
+func openSocket(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	// Linux gives the file the mode of the socket at once; so nobody connects before Chmod.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { chmod(fd, uint32(mode)) })
+	}}
+	l, err := open(ctx, &config, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	s := &socket{Listener: l, path: path}
+	if err = os.Chmod(path, mode); err == nil {
+		s.file, err = os.Lstat(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(path))
+	}
+	return s, nil
+}
+
+// answerWithin is how long a process may take to accept a connection that asks whether it
+// is there.
+const answerWithin = time.Second
+
+// removeStale removes the file of a Unix socket whose process is gone.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return nil //nolint:nilerr // what is wrong with it says who listens there
+	}
+	conn, err := net.DialTimeout("unix", path, answerWithin)
+	switch {
+	case err == nil:
+		conn.Close()
+		return errors.New("another process answers there")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	// It is too busy to answer, or belongs to somebody else.
+	return fmt.Errorf("another process may answer there: %w", Cause(err))
+}
+
+// socket is a Unix socket.
+type socket struct {
+	net.Listener
+	path   string      // "": it is no file
+	file   fs.FileInfo // at path when it was opened
+	closed atomic.Bool
+}
+
+// Accept returns the next connection.
+func (s *socket) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &local{c.(*net.UnixConn)}, nil
+}
+
+// Close accepts no more, and removes the file unless it is somebody else's by now.
+func (s *socket) Close() error {
+	if s.path != "" && !s.closed.Swap(true) {
+		if there, err := os.Lstat(s.path); err == nil && os.SameFile(there, s.file) {
+			// First the file: once the socket is closed, its successor may have put one there.
+			if err := os.Remove(s.path); err != nil {
+				return errors.Join(err, s.Listener.Close())
+			}
+		}
+	}
+	return s.Listener.Close()
+}
+
+// local is a connection from this machine, whose client has no address.
+type local struct{ *net.UnixConn }
+
+// RemoteAddr returns the address of this machine.
+func (*local) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
