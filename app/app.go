@@ -21,7 +21,6 @@ import (
 	"stint/server/rls"
 	"stint/server/rls/transport"
 	"stint/telemetry"
-	"stint/telemetry/envoystats"
 )
 
 // sweepEvery is how often memory of expired keys is given back.
@@ -46,8 +45,8 @@ type App struct {
 	listeners []*listener           // in the order in which they open
 	certs     map[string]*web.Certs // by listener; none: it is not encrypted
 	gates     gates
-	envoy     *envoystats.Stats // nil: nobody wants them
-	carrier   *transport.Server // of grpc; nil: it is not opened
+	envoy     *telemetry.EnvoyStats // nil: nobody wants them
+	carrier   *transport.Server     // of grpc; nil: it is not opened
 	book      *book.Book
 
 	phase  atomic.Int32

@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"stint/internal/config"
-	"stint/internal/statsd"
 	"stint/internal/system"
 	"stint/limiter"
 	"stint/server/httpapi"
-	"stint/telemetry/envoystats"
+	"stint/telemetry"
 )
 
 // Stats are the settings of statistics beside those of the admin address.
@@ -90,7 +89,7 @@ func checkStatsD(s string) error {
 	}
 	const hint = "write udp://HOST:PORT, tcp://HOST:PORT or dogstatsd://HOST:PORT, or nothing to send nothing"
 	u, err := url.Parse(s)
-	if err != nil || !slices.Contains(statsd.Schemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+	if err != nil || !slices.Contains(telemetry.StatsDSchemes, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
 		return config.Fault(fmt.Sprintf("%q is no address of StatsD", s), hint)
 	}
 	if err := config.CheckAddress(u.Host); err != nil {
@@ -122,7 +121,7 @@ func (a *App) observer() limiter.Observer {
 	if !s.Envoy && s.StatsD == "" {
 		return a.metrics
 	}
-	a.envoy = envoystats.New(s.NearLimitRatio, envoystats.Sources{
+	a.envoy = telemetry.NewEnvoyStats(s.NearLimitRatio, telemetry.EnvoySources{
 		Calls: func() uint64 {
 			if a.carrier == nil {
 				return 0
@@ -153,7 +152,7 @@ func (a *App) sendStats(ctx context.Context) {
 	if s.StatsD == "" {
 		return
 	}
-	sender := statsd.New(s.StatsD, s.StatsDTags, a.log)
+	sender := telemetry.NewStatsD(s.StatsD, s.StatsDTags, a.log)
 	a.group.Go(func() {
 		system.Every(ctx, s.StatsDInterval, func() { sender.Send(ctx, a.envoy.Counters) })
 		sender.Send(context.WithoutCancel(ctx), a.envoy.Counters)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/accesslog"
 	"stint/internal/web"
+	"stint/replay/accesslog"
 )
 
 // limitDecider decides by one limit. Every line is one look-up of its key; the

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/accesslog"
+	"stint/replay/accesslog"
 )
 
 // formatCounter counts lines by their format.

@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"stint/internal/accesslog"
 	"stint/internal/web"
+	"stint/replay/accesslog"
 	"stint/rule"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/accesslog"
+	"stint/replay/accesslog"
 	"stint/rule"
 )
 

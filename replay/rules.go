@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/accesslog"
 	"stint/limiter"
+	"stint/replay/accesslog"
 	"stint/rule"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/accesslog"
+	"stint/replay/accesslog"
 	"stint/rule"
 )
 

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/accesslog"
 	"stint/limiter"
+	"stint/replay/accesslog"
 	"stint/rule"
 	"stint/store/memory"
 	"stint/store/storetest"

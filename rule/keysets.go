@@ -3,7 +3,7 @@ package rule
 import (
 	"net/http"
 
-	"stint/internal/token"
+	"stint/rule/token"
 )
 
 // KeySets keeps the key sets (JWKS) that tables name by their address: it fetches

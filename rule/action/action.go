@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/token"
+	"stint/rule/token"
 )
 
 // Entry is one (key, value) of a descriptor.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/device"
 	"stint/internal/strictyaml"
 	"stint/internal/text"
 )
@@ -34,7 +33,7 @@ type Cookie struct{ Name, File string }
 
 // deviceCookie is a signed cookie by which a device is known.
 type deviceCookie struct {
-	signer *device.Signer
+	signer *DeviceSigner
 	name   string
 	file   string // of its secrets
 	plain  bool   // sent over http as well
@@ -145,13 +144,13 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 	if !ok {
 		return
 	}
-	keys, err := device.ParseSecrets(data)
+	keys, err := ParseDeviceSecrets(data)
 	if err != nil {
 		secrets.Fail(fmt.Sprintf("secret_file: %s: %v", secrets.Text(), err),
 			"write one secret a line, such as `openssl rand -base64 32` makes; the first signs, all are believed")
 		return
 	}
-	d.signer, d.file = device.New(d.name, keys, age), secrets.Text()
+	d.signer, d.file = NewDeviceSigner(d.name, keys, age), secrets.Text()
 	a.value, a.device = d.value, &d
 }
 

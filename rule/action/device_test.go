@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/device"
 	"stint/internal/strictyaml"
 	"stint/rule/action"
 )
@@ -32,10 +31,10 @@ func deviceAction(t *testing.T, yaml string) *action.List {
 // is nobody until it comes back.
 func TestDeviceCookie(t *testing.T) {
 	list := deviceAction(t, `{device: {cookie: {name: d, secret_file: f, max_age: 30d}, descriptor_key: k}}`)
-	signer := device.New("d", [][]byte{secret}, 30*24*time.Hour)
+	signer := action.NewDeviceSigner("d", [][]byte{secret}, 30*24*time.Hour)
 	now := time.Now()
 	good, old := signer.Issue(now), signer.Issue(now.Add(-20*24*time.Hour))
-	gone, forged := signer.Issue(now.Add(-31*24*time.Hour)), device.New("d", [][]byte{[]byte("x")}, time.Hour).Issue(now)
+	gone, forged := signer.Issue(now.Add(-31*24*time.Hour)), action.NewDeviceSigner("d", [][]byte{[]byte("x")}, time.Hour).Issue(now)
 	id := func(cookie string) string {
 		id, _, _ := signer.Read(cookie, now)
 		return id

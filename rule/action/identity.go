@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"stint/internal/token"
+	"stint/rule/token"
 )
 
 // Connection is what Attributes may know besides: Host, the name that the client

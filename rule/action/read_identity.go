@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/token"
+	"stint/rule/token"
 )
 
 func readCookie(v strictyaml.Value, a *action) {

@@ -1,6 +1,4 @@
-// Package device makes signed cookies by which a device is known again, and believes
-// no other.
-package device
+package action
 
 import (
 	"bytes"
@@ -27,27 +25,27 @@ const (
 	version  = 1
 )
 
-// length is how long every cookie is.
-var length = base64.RawURLEncoding.EncodedLen(size)
+// deviceIDLength is how long every cookie is.
+var deviceIDLength = base64.RawURLEncoding.EncodedLen(size)
 
-// Signer signs and checks the cookies of one name. It is immutable and safe for
+// DeviceSigner signs and checks the cookies of one name, by which a device is known again. It is immutable and safe for
 // concurrent use. A check costs about a microsecond for each secret that is tried.
-type Signer struct {
+type DeviceSigner struct {
 	name    string
 	secrets [][]byte
 	maxAge  time.Duration
 }
 
-// New returns a signer. The first secret signs, all of them are believed. A cookie is
+// NewDeviceSigner returns a signer. The first secret signs, all of them are believed. A cookie is
 // good for maxAge after it was issued, by this clock; a name has its own, so that the
 // cookie of one is none of another.
-func New(name string, secrets [][]byte, maxAge time.Duration) *Signer {
-	return &Signer{name: name, secrets: secrets, maxAge: maxAge}
+func NewDeviceSigner(name string, secrets [][]byte, maxAge time.Duration) *DeviceSigner {
+	return &DeviceSigner{name: name, secrets: secrets, maxAge: maxAge}
 }
 
-// ParseSecrets reads a file of secrets: one a line, each of 32 bytes or more, where
+// ParseDeviceSecrets reads a file of secrets: one a line, each of 32 bytes or more, where
 // empty lines and those that begin with # do not count. Errors never show a secret.
-func ParseSecrets(data []byte) (secrets [][]byte, err error) {
+func ParseDeviceSecrets(data []byte) (secrets [][]byte, err error) {
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
@@ -69,17 +67,17 @@ func ParseSecrets(data []byte) (secrets [][]byte, err error) {
 }
 
 // MaxAge returns how long a cookie is good.
-func (s *Signer) MaxAge() time.Duration { return s.maxAge }
+func (s *DeviceSigner) MaxAge() time.Duration { return s.maxAge }
 
 // Issue returns the cookie of a new device.
-func (s *Signer) Issue(now time.Time) string {
+func (s *DeviceSigner) Issue(now time.Time) string {
 	var id [idSize]byte
 	_, _ = rand.Read(id[:]) // never fails: it ends the program instead
 	return s.seal(id[:], now)
 }
 
 // seal returns the cookie of a device.
-func (s *Signer) seal(id []byte, now time.Time) string {
+func (s *DeviceSigner) seal(id []byte, now time.Time) string {
 	b := make([]byte, 0, size)
 	b = append(b, version)
 	b = append(b, id...)
@@ -89,7 +87,7 @@ func (s *Signer) seal(id []byte, now time.Time) string {
 }
 
 // sign returns the signature by the secret of that number.
-func (s *Signer) sign(i int, text []byte) []byte {
+func (s *DeviceSigner) sign(i int, text []byte) []byte {
 	mac := hmac.New(sha256.New, s.secrets[i])
 	mac.Write([]byte(s.name))
 	mac.Write([]byte{0}) // no name has one
@@ -102,8 +100,8 @@ func (s *Signer) sign(i int, text []byte) []byte {
 // its place, "" where that may stay: one that is half as old as it may become, or that
 // another secret than the first has signed, is replaced, so that a device which comes
 // now and then remains the same, and a secret can be taken out in the end.
-func (s *Signer) Read(cookie string, now time.Time) (id, renewed string, ok bool) {
-	if len(cookie) != length {
+func (s *DeviceSigner) Read(cookie string, now time.Time) (id, renewed string, ok bool) {
+	if len(cookie) != deviceIDLength {
 		return "", "", false
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cookie)

@@ -1,6 +1,4 @@
-// Package envoystats counts decisions under the names of envoyproxy/ratelimit, for the
-// dashboards and alerts that people have.
-package envoystats
+package telemetry
 
 import (
 	"math"
@@ -25,8 +23,8 @@ const maxName = 128
 // others is the name under which those count.
 const others = "others"
 
-// Sources are counts that others keep.
-type Sources struct {
+// EnvoySources are counts that others keep.
+type EnvoySources struct {
 	// Calls are the requests in Envoy's protocol so far.
 	Calls func() uint64
 
@@ -35,16 +33,17 @@ type Sources struct {
 	Errors func() (service, store, shadowed uint64)
 }
 
-// Stats counts decisions of all protocols. It is safe for concurrent use.
+// EnvoyStats counts decisions of all protocols under the names of envoyproxy/ratelimit, for the
+// dashboards and alerts that people have. It is safe for concurrent use.
 //
 // Names are made of rules, and of what clients send where a rule says detailed_metric or
 // value_to_metric: at most a thousand of the latter, and what comes then counts for the rule. A limit that a descriptor brings is counted as override
 // of its domain. A denied request is charged nothing, and counts as over the limit with
 // what did not fit.
-type Stats struct {
+type EnvoyStats struct {
 	near    float64
-	sources Sources
-	current atomic.Pointer[board]
+	sources EnvoySources
+	current atomic.Pointer[envoyBoard]
 	loads   [2]atomic.Uint64 // failed, succeeded
 
 	mu      sync.Mutex // guards missing
@@ -53,28 +52,28 @@ type Stats struct {
 	details details
 }
 
-var _ limiter.Observer = (*Stats)(nil)
+var _ limiter.Observer = (*EnvoyStats)(nil)
 
-// New returns statistics that count what is above the part near of a limit as near it.
+// NewEnvoyStats returns statistics that count what is above the part near of a limit as near it.
 // Sources that are nil count nothing.
-func New(near float64, sources Sources) *Stats {
-	s := &Stats{near: near, sources: sources, missing: make(map[string]uint64)}
-	s.details.byPath = make(map[string]*counters)
-	s.current.Store(newBoard(nil, nil))
+func NewEnvoyStats(near float64, sources EnvoySources) *EnvoyStats {
+	s := &EnvoyStats{near: near, sources: sources, missing: make(map[string]uint64)}
+	s.details.byPath = make(map[string]*envoyCounters)
+	s.current.Store(newEnvoyBoard(nil, nil))
 	return s
 }
 
 // Reloaded says that table is in force, from the start of the service on.
-func (s *Stats) Reloaded(table *rule.Table) {
+func (s *EnvoyStats) Reloaded(table *rule.Table) {
 	s.loads[1].Add(1)
-	s.current.Store(newBoard(table, s.current.Load()))
+	s.current.Store(newEnvoyBoard(table, s.current.Load()))
 }
 
 // ReloadFailed says that a table was refused and the one before stays.
-func (s *Stats) ReloadFailed() { s.loads[0].Add(1) }
+func (s *EnvoyStats) ReloadFailed() { s.loads[0].Add(1) }
 
 // Decided counts one decision; see limiter.Observer.
-func (s *Stats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
+func (s *EnvoyStats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 	if err != nil || v.Listed != nil {
 		return
 	}
@@ -98,7 +97,7 @@ func (s *Stats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 }
 
 // miss counts a request about a domain that no rule file has.
-func (s *Stats) miss(domain string) {
+func (s *EnvoyStats) miss(domain string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(domain) > maxName {
@@ -111,17 +110,17 @@ func (s *Stats) miss(domain string) {
 	s.missing[strings.Clone(domain)]++ // it may lie in memory that serves the next request
 }
 
-// board is where the counters of one table stand.
-type board struct {
+// envoyBoard is where the counters of one table stand.
+type envoyBoard struct {
 	table     *rule.Table
-	byIndex   []*counters
-	all       []*counters // each once
-	byPath    map[string]*counters
-	overrides map[string]*counters // by domain
+	byIndex   []*envoyCounters
+	all       []*envoyCounters // each once
+	byPath    map[string]*envoyCounters
+	overrides map[string]*envoyCounters // by domain
 }
 
-// counters are those of one limit.
-type counters struct {
+// envoyCounters are those of one limit.
+type envoyCounters struct {
 	domain string
 	keys   []string
 	path   string // of both
@@ -129,13 +128,13 @@ type counters struct {
 	total, over, near, within, shadow atomic.Uint64
 }
 
-// newBoard returns the board of a table; what was there before keeps its counts.
-func newBoard(table *rule.Table, before *board) *board {
-	b := &board{table: table, byPath: map[string]*counters{}, overrides: map[string]*counters{}}
+// newEnvoyBoard returns the board of a table; what was there before keeps its counts.
+func newEnvoyBoard(table *rule.Table, before *envoyBoard) *envoyBoard {
+	b := &envoyBoard{table: table, byPath: map[string]*envoyCounters{}, overrides: map[string]*envoyCounters{}}
 	if table == nil {
 		return b
 	}
-	b.byIndex = make([]*counters, len(table.Rules()))
+	b.byIndex = make([]*envoyCounters, len(table.Rules()))
 	for i, r := range table.Rules() {
 		keys := make([]string, len(r.Path))
 		for j := range r.Path {
@@ -151,8 +150,8 @@ func newBoard(table *rule.Table, before *board) *board {
 
 // counters returns fresh counters, or those of the same name that were there before. A
 // node with several limits has a number on all but the first.
-func (b *board) counters(before *board, domain string, keys []string) *counters {
-	c := &counters{domain: clean(domain), keys: keys}
+func (b *envoyBoard) counters(before *envoyBoard, domain string, keys []string) *envoyCounters {
+	c := &envoyCounters{domain: clean(domain), keys: keys}
 	last := keys[len(keys)-1]
 	for n := 2; ; n++ {
 		c.path = c.domain + "." + strings.Join(keys, ".")
@@ -190,7 +189,7 @@ func clean(text string) string {
 
 // of returns the counters of a rule, nil if the table in force has no such rule, as
 // while tables are swapped.
-func (b *board) of(r *rule.Rule) *counters {
+func (b *envoyBoard) of(r *rule.Rule) *envoyCounters {
 	if b.table != nil && r.Index >= 0 && r.Index < len(b.byIndex) && b.table.Rules()[r.Index] == r {
 		return b.byIndex[r.Index]
 	}
@@ -199,7 +198,7 @@ func (b *board) of(r *rule.Rule) *counters {
 
 // count counts the answer of a limit. What remains is what did after a take that passed,
 // and before one that did not.
-func (c *counters) count(a *limiter.Asked, ratio float64) {
+func (c *envoyCounters) count(a *limiter.Asked, ratio float64) {
 	cost := int64(a.Cost)
 	c.total.Add(uint64(cost))
 	near := int64(math.Floor(float64(a.Limit) * ratio))

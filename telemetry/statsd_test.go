@@ -1,4 +1,4 @@
-package statsd
+package telemetry
 
 import (
 	"bytes"
@@ -13,13 +13,13 @@ import (
 	"stint/internal/testkit"
 )
 
-// counters are totals in their order.
-type counters []struct {
+// sentCounters are totals in their order.
+type sentCounters []struct {
 	name  string
 	total uint64
 }
 
-func (c counters) each(yield func(string, uint64)) {
+func (c sentCounters) each(yield func(string, uint64)) {
 	for _, one := range c {
 		yield(one.name, one.total)
 	}
@@ -47,26 +47,26 @@ func TestUDP(t *testing.T) {
 		{"dogstatsd", nil, "a.b:3|c\nc:1|c\n"},
 		{"dogstatsd", []string{"x:1", "y:2"}, "a.b:3|c|#x:1,y:2\nc:1|c|#x:1,y:2\n"},
 	} {
-		s := New(test.scheme+"://"+l.LocalAddr().String(), test.tags, slog.New(slog.DiscardHandler))
-		s.Send(t.Context(), counters{{"a.b", 3}, {"zero", 0}, {"c", 1}}.each)
+		s := NewStatsD(test.scheme+"://"+l.LocalAddr().String(), test.tags, slog.New(slog.DiscardHandler))
+		s.Send(t.Context(), sentCounters{{"a.b", 3}, {"zero", 0}, {"c", 1}}.each)
 		if got := receive(); got != test.want {
 			t.Errorf("%s %v: %q, want %q", test.scheme, test.tags, got, test.want)
 		}
-		s.Send(t.Context(), counters{{"a.b", 3}, {"c", 1}}.each) // nothing is sent
-		s.Send(t.Context(), counters{{"a.b", 5}, {"c", 1}}.each)
+		s.Send(t.Context(), sentCounters{{"a.b", 3}, {"c", 1}}.each) // nothing is sent
+		s.Send(t.Context(), sentCounters{{"a.b", 5}, {"c", 1}}.each)
 		if got := receive(); !strings.HasPrefix(got, "a.b") || !strings.Contains(got, ":2|c") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: then %q", test.scheme, got)
 		}
 		s.Close()
 	}
-	var many counters
+	var many sentCounters
 	for i := range 100 {
 		many = append(many, struct {
 			name  string
 			total uint64
 		}{fmt.Sprintf("a.rather.long.name.of.a.counter.number.%d", i), 1})
 	}
-	s := New("udp://"+l.LocalAddr().String(), nil, slog.New(slog.DiscardHandler))
+	s := NewStatsD("udp://"+l.LocalAddr().String(), nil, slog.New(slog.DiscardHandler))
 	defer s.Close()
 	s.Send(t.Context(), many.each)
 	for lines := 0; lines < len(many); {
@@ -85,9 +85,9 @@ func TestTCP(t *testing.T) {
 	address := l.Addr().String()
 	testkit.Must(t, l.Close())
 	var log bytes.Buffer
-	s := New("tcp://"+address, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	s := NewStatsD("tcp://"+address, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
-		s.Send(t.Context(), counters{{"a", 3}}.each)
+		s.Send(t.Context(), sentCounters{{"a", 3}}.each)
 	}
 	if n := strings.Count(log.String(), "statistics cannot be sent"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, log.String())
@@ -95,10 +95,10 @@ func TestTCP(t *testing.T) {
 	l, err = net.Listen("tcp", address)
 	testkit.Must(t, err)
 	defer l.Close()
-	s.Send(t.Context(), counters{{"a", 4}}.each)
+	s.Send(t.Context(), sentCounters{{"a", 4}}.each)
 	conn, err := l.Accept()
 	testkit.Must(t, err)
-	s.Send(t.Context(), counters{{"a", 5}}.each)
+	s.Send(t.Context(), sentCounters{{"a", 5}}.each)
 	s.Close()
 	got, err := io.ReadAll(conn)
 	testkit.Must(t, err)

@@ -1,9 +1,4 @@
-// Package statsd sends counters to StatsD, as lines of text over UDP or TCP.
-//
-// The format is one line for each counter, NAME:DELTA|c, so there is nothing that a
-// client library would know better; what those add are timers, gauges and sampling, which
-// nobody here needs.
-package statsd
+package telemetry
 
 import (
 	"bytes"
@@ -17,9 +12,9 @@ import (
 	"time"
 )
 
-// Schemes are the beginnings of a URL for New: UDP, TCP, and UDP with tags in the form
+// StatsDSchemes are the beginnings of a URL for NewStatsD: UDP, TCP, and UDP with tags in the form
 // of DogStatsD.
-var Schemes = []string{"udp", "tcp", "dogstatsd"}
+var StatsDSchemes = []string{"udp", "tcp", "dogstatsd"}
 
 const (
 	// packet is the most bytes that are sent at once over UDP: they fit into a frame of
@@ -30,12 +25,14 @@ const (
 	patience = 2 * time.Second
 )
 
-// Sender sends counters to one address. It belongs to one goroutine.
+// StatsD sends counters to one address, as lines of text over UDP or TCP. It belongs to one
+// goroutine. The format is one line for each counter, NAME:DELTA|c, so there is nothing that a
+// client library would know better.
 //
 // Over TCP what could not be sent is part of the next sending: nothing is lost, and
 // little is counted twice, namely what a connection took before it broke. UDP tells
 // nobody whether anything arrived.
-type Sender struct {
+type StatsD struct {
 	network, address string
 	tags             []string // NAME:VALUE
 	dog              bool
@@ -46,11 +43,11 @@ type Sender struct {
 	failed bool              // the last time; it is logged once
 }
 
-// New returns a sender to a URL of one of the Schemes. It connects when it has something
+// NewStatsD returns a sender to a URL of one of the StatsDSchemes. It connects when it has something
 // to send. Tags, NAME:VALUE, stand on every counter: in StatsD as part of its name,
 // NAME.__TAG=VALUE, in DogStatsD behind it.
-func New(target string, tags []string, log *slog.Logger) *Sender {
-	s := &Sender{network: "udp", tags: tags, log: log, sent: make(map[string]uint64)}
+func NewStatsD(target string, tags []string, log *slog.Logger) *StatsD {
+	s := &StatsD{network: "udp", tags: tags, log: log, sent: make(map[string]uint64)}
 	if u, err := url.Parse(target); err == nil {
 		s.address, s.dog = u.Host, u.Scheme == "dogstatsd"
 		if u.Scheme == "tcp" {
@@ -61,7 +58,7 @@ func New(target string, tags []string, log *slog.Logger) *Sender {
 }
 
 // Send sends by how much each counter has grown since it was last sent.
-func (s *Sender) Send(ctx context.Context, counters func(yield func(name string, total uint64))) {
+func (s *StatsD) Send(ctx context.Context, counters func(yield func(name string, total uint64))) {
 	var out bytes.Buffer
 	pending := make(map[string]uint64)
 	var err error
@@ -84,7 +81,7 @@ func (s *Sender) Send(ctx context.Context, counters func(yield func(name string,
 }
 
 // line is one counter.
-func (s *Sender) line(name string, delta uint64) string {
+func (s *StatsD) line(name string, delta uint64) string {
 	var b strings.Builder
 	b.WriteString(name)
 	for _, tag := range s.tags {
@@ -101,7 +98,7 @@ func (s *Sender) line(name string, delta uint64) string {
 }
 
 // write sends what is in out, and notes that the counters in pending were.
-func (s *Sender) write(ctx context.Context, out *bytes.Buffer, pending map[string]uint64) error {
+func (s *StatsD) write(ctx context.Context, out *bytes.Buffer, pending map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
@@ -129,7 +126,7 @@ func (s *Sender) write(ctx context.Context, out *bytes.Buffer, pending map[strin
 }
 
 // report logs that nothing can be sent, or that it can be again, once.
-func (s *Sender) report(err error) {
+func (s *StatsD) report(err error) {
 	switch {
 	case err != nil && !s.failed:
 		s.log.Warn("statistics cannot be sent to StatsD; it is tried again", "address", s.address, "network", s.network, "problem", err,
@@ -141,7 +138,7 @@ func (s *Sender) report(err error) {
 }
 
 // Close ends the connection.
-func (s *Sender) Close() {
+func (s *StatsD) Close() {
 	if s.conn != nil {
 		s.conn.Close()
 		s.conn = nil

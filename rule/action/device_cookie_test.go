@@ -1,4 +1,4 @@
-package device
+package action
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	one, two = bytes.Repeat([]byte("1"), 32), bytes.Repeat([]byte("2"), 40)
-	zero     = time.Unix(1_800_000_000, 0)
+	oneSecret, otherSecret = bytes.Repeat([]byte("1"), 32), bytes.Repeat([]byte("2"), 40)
+	zero                   = time.Unix(1_800_000_000, 0)
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // A device is known by a cookie that we signed, for as long as it is good, and by no
 // other.
 func TestRead(t *testing.T) {
-	s := New(name, [][]byte{one}, year)
+	s := NewDeviceSigner(name, [][]byte{oneSecret}, year)
 	good := s.Issue(zero)
 	id, renewed, ok := s.Read(good, zero)
 	if !ok || len(id) != 22 || renewed != "" {
@@ -45,19 +45,19 @@ func TestRead(t *testing.T) {
 		"almost too old":        {good, year - time.Second, true},
 		"too old":               {good, year, false},
 		"from a faster clock":   {good, -time.Hour, true},
-		"another secret":        {New(name, [][]byte{two}, year).Issue(zero), 0, false},
-		"another name":          {New("other", [][]byte{one}, year).Issue(zero), 0, false},
+		"another secret":        {NewDeviceSigner(name, [][]byte{otherSecret}, year).Issue(zero), 0, false},
+		"another name":          {NewDeviceSigner("other", [][]byte{oneSecret}, year).Issue(zero), 0, false},
 		"another version":       {changed(0), 0, false},
 		"another id":            {changed(1), 0, false},
 		"another time":          {changed(1 + idSize), 0, false},
 		"another signature":     {changed(size - 1), 0, false},
 		"none":                  {"", 0, false},
 		"an unsigned value":     {id, 0, false},
-		"text of the same size": {strings.Repeat("*", length), 0, false},
-		"zeros":                 {strings.Repeat("A", length), 0, false},
+		"text of the same size": {strings.Repeat("*", deviceIDLength), 0, false},
+		"zeros":                 {strings.Repeat("A", deviceIDLength), 0, false},
 		"8 KiB":                 {strings.Repeat("A", 8<<10), 0, false},
 		"more than it":          {good + "A", 0, false},
-		"line ends":             {strings.Repeat("\n", length), 0, false},
+		"line ends":             {strings.Repeat("\n", deviceIDLength), 0, false},
 	} {
 		got, _, ok := s.Read(tt.cookie, zero.Add(tt.after))
 		if ok != tt.good || ok && got != id {
@@ -69,8 +69,8 @@ func TestRead(t *testing.T) {
 // A secret is exchanged without a device that comes meanwhile becoming another, and
 // one that comes again and again never does.
 func TestRenewal(t *testing.T) {
-	before, now := New(name, [][]byte{one}, year), New(name, [][]byte{two, one}, year)
-	after := New(name, [][]byte{two}, year)
+	before, now := NewDeviceSigner(name, [][]byte{oneSecret}, year), NewDeviceSigner(name, [][]byte{otherSecret, oneSecret}, year)
+	after := NewDeviceSigner(name, [][]byte{otherSecret}, year)
 	cookie := before.Issue(zero)
 	id, renewed, _ := now.Read(cookie, zero)
 	if again, stays, ok := after.Read(renewed, zero); !ok || again != id || stays != "" {
@@ -101,7 +101,7 @@ func TestParseSecrets(t *testing.T) {
 		line + "\nshort-secret":       "line 2 has 12 bytes, and a secret at least 32",
 		strings.Repeat(line+"\n", 11): "more than 10 secrets",
 	} {
-		secrets, err := ParseSecrets([]byte(file))
+		secrets, err := ParseDeviceSecrets([]byte(file))
 		got := fmt.Sprint(len(secrets))
 		if err != nil {
 			got = err.Error()
@@ -118,7 +118,7 @@ func TestParseSecrets(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	s := New(name, [][]byte{one, two}, year)
+	s := NewDeviceSigner(name, [][]byte{oneSecret, otherSecret}, year)
 	cookie := s.Issue(zero)
 	for b.Loop() {
 		if _, _, ok := s.Read(cookie, zero); !ok {
@@ -129,9 +129,9 @@ func BenchmarkRead(b *testing.B) {
 
 // No cookie makes the reader panic, and none is believed that we did not sign.
 func FuzzRead(f *testing.F) {
-	f.Add(New(name, [][]byte{one}, year).Issue(zero))
-	f.Add(strings.Repeat("A", length))
-	s := New(name, [][]byte{two}, year)
+	f.Add(NewDeviceSigner(name, [][]byte{oneSecret}, year).Issue(zero))
+	f.Add(strings.Repeat("A", deviceIDLength))
+	s := NewDeviceSigner(name, [][]byte{otherSecret}, year)
 	f.Fuzz(func(t *testing.T, cookie string) {
 		if id, _, ok := s.Read(cookie, zero); ok {
 			t.Errorf("%q is device %s", cookie, id)

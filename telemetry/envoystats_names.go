@@ -1,4 +1,4 @@
-package envoystats
+package telemetry
 
 import (
 	"maps"
@@ -16,14 +16,14 @@ var dotted = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 // statistics are what is counted of a limit.
 var statistics = []struct {
 	name string
-	of   func(*counters) *atomic.Uint64
+	of   func(*envoyCounters) *atomic.Uint64
 	desc *prometheus.Desc
 }{
-	{"total_hits", func(c *counters) *atomic.Uint64 { return &c.total }, limitDesc("total_hits", "Hits that a limit was asked for.")},
-	{"over_limit", func(c *counters) *atomic.Uint64 { return &c.over }, limitDesc("over_limit", "Hits that did not fit into it.")},
-	{"near_limit", func(c *counters) *atomic.Uint64 { return &c.near }, limitDesc("near_limit", "Hits between the near threshold and the limit.")},
-	{"within_limit", func(c *counters) *atomic.Uint64 { return &c.within }, limitDesc("within_limit", "Hits that passed.")},
-	{"shadow_mode", func(c *counters) *atomic.Uint64 { return &c.shadow }, limitDesc("shadow_mode", "Hits that did not fit and passed, as the limit is in shadow mode.")},
+	{"total_hits", func(c *envoyCounters) *atomic.Uint64 { return &c.total }, limitDesc("total_hits", "Hits that a limit was asked for.")},
+	{"over_limit", func(c *envoyCounters) *atomic.Uint64 { return &c.over }, limitDesc("over_limit", "Hits that did not fit into it.")},
+	{"near_limit", func(c *envoyCounters) *atomic.Uint64 { return &c.near }, limitDesc("near_limit", "Hits between the near threshold and the limit.")},
+	{"within_limit", func(c *envoyCounters) *atomic.Uint64 { return &c.within }, limitDesc("within_limit", "Hits that passed.")},
+	{"shadow_mode", func(c *envoyCounters) *atomic.Uint64 { return &c.shadow }, limitDesc("shadow_mode", "Hits that did not fit and passed, as the limit is in shadow mode.")},
 }
 
 func limitDesc(name, help string) *prometheus.Desc {
@@ -44,7 +44,7 @@ var (
 const method = "ShouldRateLimit"
 
 // Counters yields all counters under their names in StatsD.
-func (s *Stats) Counters(yield func(name string, total uint64)) {
+func (s *EnvoyStats) Counters(yield func(name string, total uint64)) {
 	const limits = "ratelimit.service.rate_limit."
 	for _, c := range s.limits() {
 		for _, one := range statistics {
@@ -64,7 +64,7 @@ func (s *Stats) Counters(yield func(name string, total uint64)) {
 }
 
 // limits returns the counters of all limits, each name once.
-func (s *Stats) limits() []*counters {
+func (s *EnvoyStats) limits() []*envoyCounters {
 	b := s.current.Load()
 	all := slices.Clone(b.all)
 	for _, c := range s.details.list() {
@@ -75,14 +75,14 @@ func (s *Stats) limits() []*counters {
 	return all
 }
 
-func (s *Stats) calls() uint64 {
+func (s *EnvoyStats) calls() uint64 {
 	if s.sources.Calls == nil {
 		return 0
 	}
 	return s.sources.Calls()
 }
 
-func (s *Stats) errors() (service, store, shadowed uint64) {
+func (s *EnvoyStats) errors() (service, store, shadowed uint64) {
 	if s.sources.Errors == nil {
 		return 0, 0, 0
 	}
@@ -95,7 +95,7 @@ type missed struct {
 	count  uint64
 }
 
-func (s *Stats) misses() (list []missed) {
+func (s *EnvoyStats) misses() (list []missed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, domain := range slices.Sorted(maps.Keys(s.missing)) {
@@ -105,12 +105,12 @@ func (s *Stats) misses() (list []missed) {
 }
 
 // collector shows the statistics to Prometheus.
-type collector struct{ *Stats }
+type collector struct{ *EnvoyStats }
 
 // Register adds the statistics to a registry, under the names that envoyproxy/ratelimit
 // gives them there: a limit has its domain and the first level of its descriptor as
 // labels, and all further levels, with dots between, as key2.
-func (s *Stats) Register(reg prometheus.Registerer) { reg.MustRegister(collector{s}) }
+func (s *EnvoyStats) Register(reg prometheus.Registerer) { reg.MustRegister(collector{s}) }
 
 // Describe is part of prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {

@@ -1,4 +1,4 @@
-package envoystats
+package telemetry
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"stint/store/memory"
 )
 
-const rules = `domain: d
+const envoyRules = `domain: d
 descriptors:
   - key: user
     rate_limit: {unit: hour, requests_per_unit: 10}
@@ -38,17 +38,17 @@ descriptors:
 // desk decides, and is counted.
 type desk struct {
 	*limiter.Limiter
-	*Stats
+	*EnvoyStats
 	t *testing.T
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(rules)})
+	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(envoyRules)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(0.8, Sources{Calls: func() uint64 { return 7 }, Errors: func() (uint64, uint64, uint64) { return 1, 2, 3 }})
+	s := NewEnvoyStats(0.8, EnvoySources{Calls: func() uint64 { return 7 }, Errors: func() (uint64, uint64, uint64) { return 1, 2, 3 }})
 	s.Reloaded(table)
 	return &desk{limiter.New(memory.New(memory.Options{}), table, limiter.Options{Observer: s}), s, t}
 }
@@ -218,7 +218,7 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(0.8, Sources{})
+	s := NewEnvoyStats(0.8, EnvoySources{})
 	s.Reloaded(table)
 	d := &desk{limiter.New(memory.New(memory.Options{}), table, limiter.Options{Observer: s}), s, t}
 	d.ask("d", "all=x,b=10.0.0.1", 1)

@@ -1,4 +1,4 @@
-package envoystats
+package telemetry
 
 import (
 	"slices"
@@ -15,13 +15,13 @@ const maxDetails = 1000
 // details are the counters whose names hold values of requests.
 type details struct {
 	mu     sync.RWMutex // guards what follows
-	byPath map[string]*counters
-	all    []*counters
+	byPath map[string]*envoyCounters
+	all    []*envoyCounters
 }
 
 // detailed returns the counters of a rule for a request: those with its values in their
 // names, where the rule asks for that, and there is room for more of them.
-func (s *Stats) detailed(b *board, r *rule.Rule, v *limiter.Verdict, descriptor int) *counters {
+func (s *EnvoyStats) detailed(b *envoyBoard, r *rule.Rule, v *limiter.Verdict, descriptor int) *envoyCounters {
 	plain := b.of(r)
 	if plain == nil || r.Index < 0 || !isDetailed(r) {
 		return plain
@@ -55,7 +55,7 @@ func isDetailed(r *rule.Rule) bool {
 }
 
 // counters returns those of a name, or the plain ones where there are too many.
-func (d *details) counters(plain *counters, keys []string) *counters {
+func (d *details) counters(plain *envoyCounters, keys []string) *envoyCounters {
 	path := plain.domain + "." + strings.Join(keys, ".")
 	d.mu.RLock()
 	c := d.byPath[path]
@@ -71,14 +71,14 @@ func (d *details) counters(plain *counters, keys []string) *counters {
 	case len(d.all) >= maxDetails:
 		return plain
 	}
-	c = &counters{domain: plain.domain, keys: keys, path: path}
+	c = &envoyCounters{domain: plain.domain, keys: keys, path: path}
 	d.byPath[path] = c
 	d.all = append(d.all, c)
 	return c
 }
 
 // list returns all that there are.
-func (d *details) list() []*counters {
+func (d *details) list() []*envoyCounters {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clip(d.all)
