@@ -15,7 +15,7 @@ func (u Use) String() string {
 	return [...]string{"used", "needless", "ignored"}[u]
 }
 
-// A Variable is one of the names that envoyproxy/ratelimit reads.
+// EnvoyVariable is one of the names that envoyproxy/ratelimit reads.
 type EnvoyVariable struct {
 	Name    string
 	Default string // there; here too where the variable is used

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A Value is what the environment gives to a setting of ours.
+// EnvoyValue is what the environment gives to a setting of ours.
 type EnvoyValue struct {
 	Setting string
 	Text    string
 	Where   string // the variables it comes from, for errors
 }
 
-// A Line says what became of a variable that is set.
+// EnvoyLine says what became of a variable that is set.
 type EnvoyLine struct {
 	Variable *EnvoyVariable
 	Text     string // its value; of a password only that it is there
@@ -27,7 +27,7 @@ func (l *EnvoyLine) What() string {
 	return l.Variable.Use.String()
 }
 
-// A Fault is a value that cannot be understood, or that asks for what is not here.
+// EnvoyFault is a value that cannot be understood, or that asks for what is not here.
 type EnvoyFault struct{ Name, Problem, Hint string }
 
 // Error returns the problem. The hint stands apart.

@@ -2,7 +2,7 @@ package text
 
 import "strings"
 
-// A Pattern is a text with stars, each for zero or more bytes. It is immutable.
+// Glob is a text with stars, each for zero or more bytes. It is immutable.
 type Glob struct {
 	prefix, suffix string
 	middle         []string // what must stand between them, in order
