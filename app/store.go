@@ -15,7 +15,7 @@ import (
 	"stint/internal/system"
 	"stint/store/memory"
 	"stint/store/redis"
-	"stint/store/redis/redisurl"
+	"stint/store/redis/connect"
 	"stint/telemetry"
 )
 
@@ -37,7 +37,7 @@ func (a *App) openStore() (err error) {
 		a.stores.memory, err = a.newStore()
 		return err
 	}
-	list, err := redisurl.Servers(c.Store)
+	list, err := connect.Servers(c.Store)
 	if err != nil {
 		return c.storeError(err)
 	}
@@ -166,12 +166,12 @@ func redisHint(err error) string {
 
 // storeName names the store without a password.
 func (c *Config) storeName() string {
-	if !redisurl.IsURL(c.Store) {
+	if !connect.IsURL(c.Store) {
 		return c.Store
 	}
-	list, err := redisurl.Servers(c.Store)
+	list, err := connect.Servers(c.Store)
 	if err != nil || len(list) == 1 {
-		return redisurl.Redact(c.Store)
+		return connect.RedactURL(c.Store)
 	}
 	names := make([]string, len(list))
 	for i, one := range list {
@@ -185,8 +185,8 @@ func checkStore(s string) error {
 	switch {
 	case s == "memory":
 		return nil
-	case redisurl.IsURL(s):
-		_, err := redisurl.Servers(s)
+	case connect.IsURL(s):
+		_, err := connect.Servers(s)
 		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
 			return config.Fault(problem.Problem, problem.Hint)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"stint/app"
 	"stint/internal/config"
-	"stint/store/redis/redisurl"
+	"stint/store/redis/connect"
 )
 
 // printEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
@@ -39,8 +39,8 @@ func printEnv(out io.Writer, environ []string, configuration *app.Config) {
 // have replaced; what it would have been is told then.
 func inForce(settings []app.Setting, v config.EnvoyValue) string {
 	shown := func(text string) string {
-		if redisurl.IsURL(text) {
-			text = redisurl.Redact(text)
+		if connect.IsURL(text) {
+			text = connect.RedactURL(text)
 		}
 		if strings.ContainsAny(text, " '") || text == "" {
 			return fmt.Sprintf("%q", text)

@@ -6,20 +6,20 @@ import (
 	"stint"
 	"stint/rule"
 	"stint/rule/audit"
-	"stint/store/redis/redisurl"
+	"stint/store/redis/connect"
 )
 
 // moved says what a change of the servers of a store may let pass beyond limits: keys
 // that move to another server begin anew there, but for those of a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
-	if !redisurl.IsURL(store) {
+	if !connect.IsURL(store) {
 		return nil, nil // each process keeps what it counts
 	}
-	servers, err := redisurl.Servers(store)
+	servers, err := connect.Servers(store)
 	if err != nil {
 		return nil, err
 	}
-	switch redisurl.Form(store) {
+	switch connect.FormOfURL(store) {
 	case "cluster":
 		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys begin anew"}}, nil
 	case "sentinel":

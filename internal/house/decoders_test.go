@@ -52,7 +52,7 @@ var decoders = map[string]string{
 	"replay/input.go":                      "files of the operator",
 	"store/memory/file.go":                 "a file that this program wrote",
 	"store/memory/snapshot_load.go":        "a file that this program wrote",
-	"store/redis/redisurl/url.go":          "a setting",
+	"store/redis/connect/url.go":           "a setting",
 	"cmd/stint/bench.go":                   "answers of the service that the user measures",
 	"cmd/stint/admin.go":                   "at most 64 MiB of a service that the user names",
 	"cmd/stint/adminshow.go":               "at most 64 MiB of a service that the user names",

@@ -60,18 +60,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "chain/*", "fleet/*"},
-		[]string{".", "migrate", "store/redis/redisurl", "store/redis/slots", "store/redis/link", "store/redis/fault", "internal/..."},
+		[]string{".", "migrate", "store/redis/connect", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
-		[]string{"store/redis/redisurl", "store/redis/slots", "store/redis/link"},
-		[]string{},
-		"where a server is, is read apart from what it is asked",
-	},
-	{
-		[]string{"store/redis/fault"},
-		[]string{".", "store/redis/redisurl"},
-		"what is wrong with a server is said apart from what it is asked",
+		[]string{"store/redis/connect"},
+		[]string{"."},
+		"where a server is and what is wrong with it is read apart from what it is asked",
 	},
 	{
 		[]string{"rule/ruletest"},
@@ -172,7 +167,7 @@ var layers = []layer{
 	{
 		[]string{"app"},
 		[]string{
-			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "rule", "rule/audit", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -180,7 +175,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/redisurl", "chain/*", "fleet/*", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",

@@ -11,8 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/transaction"
-	"stint/store/redis/fault"
-	"stint/store/redis/slots"
+	"stint/store/redis/connect"
 )
 
 // batch is a call on its way to the server and back: takes that are decided as one are
@@ -168,9 +167,9 @@ func (s *Store) partition(t *stint.Take) int {
 	case s.tags == nil:
 		return 0
 	case t.Place != "":
-		return slots.Partition(string(t.Place), len(s.tags))
+		return connect.PartitionOf(string(t.Place), len(s.tags))
 	}
-	return slots.Partition(string(t.Key), len(s.tags))
+	return connect.PartitionOf(string(t.Key), len(s.tags))
 }
 
 // where returns the partition of the groups that are to be written.
@@ -369,7 +368,7 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			problem = "STINT-STATE was written by another release: " + head
 		}
 		if problem != "STINT-AFTER" {
-			err = fault.ExplainText("decide", problem)
+			err = connect.ExplainText("decide", problem)
 		}
 	}
 	if err != nil && b.charged() {

@@ -12,8 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/store/redis/fault"
-	"stint/store/redis/link"
+	"stint/store/redis/connect"
 )
 
 const (
@@ -71,7 +70,7 @@ type committer struct {
 // connection is one way to the server. Near a server it carries one group at a time: where a client never has
 // two commands on their way, and callers have deadlines, it needs no goroutines of its own.
 type connection struct {
-	link     *link.Link
+	link     *connect.Link
 	inFlight int       // groups on their way
 	since    time.Time // when the last of them left
 	renewed  time.Time // when a group last set the TTL of all that it wrote
@@ -96,7 +95,7 @@ type roundTrip struct {
 
 // newCommitter returns a committer with a connection for each link, for keys whose names begin with
 // where.
-func newCommitter(links []link.Link, where string) *committer {
+func newCommitter(links []connect.Link, where string) *committer {
 	c := &committer{connections: make([]connection, len(links)), where: where}
 	for i := range links {
 		c.connections[i].link = &links[i]
@@ -274,12 +273,12 @@ func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
 			return p, false
 		default:
 		}
-		return &waiter{err: fault.Explain("decide", ctx.Err())}, true
+		return &waiter{err: connect.Explain("decide", ctx.Err())}, true
 	}
 	i := slices.Index(c.waiting, p)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
 	if !c.soundLocked() {
-		return &waiter{err: fault.Explain("connect", ctx.Err())}, false
+		return &waiter{err: connect.Explain("connect", ctx.Err())}, false
 	}
 	return &waiter{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
@@ -402,7 +401,7 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	}
 	said := err
 	if said != nil && said != errReply { //nolint:errorlint // as it is
-		said = fault.Explain("decide", said)
+		said = connect.Explain("decide", said)
 	}
 	hand(group, reply, said)
 	return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"stint/store/redis/link"
+	"stint/store/redis/connect"
 )
 
 const (
@@ -56,12 +56,12 @@ type shared struct{ context.Context }
 func (shared) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // carried is the context of a group. It makes no connection: that is for probes, see
-// [link.Carried].
+// [connect.Carried].
 type carried struct{ context.Context }
 
-// Value is the context's, and link.Carried.
+// Value is the context's, and connect.Carried.
 func (c carried) Value(key any) any {
-	if key == (link.Carried{}) {
+	if key == (connect.Carried{}) {
 		return key
 	}
 	return c.Context.Value(key)

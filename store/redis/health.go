@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // probes are takes that write a state of each structure, for some fifteen seconds.
@@ -53,13 +53,13 @@ type Warning struct {
 func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return nil, fault.Explain("connect", err)
+		return nil, connect.Explain("connect", err)
 	}
 	var all []Warning
 	for address, node := range client.Nodes() {
 		text, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
 		if err != nil {
-			return all, fault.Explain("look at "+address, err)
+			return all, connect.Explain("look at "+address, err)
 		}
 		all = append(all, judge(address, fieldsOf(text))...)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // epochKey is what the key of an epoch is called behind the namespace and the tag.
@@ -60,7 +60,7 @@ func (s *Store) Part(t *stint.Take) int {
 func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (stint.Lending, error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return stint.Lending{}, fault.Explain("connect", err)
+		return stint.Lending{}, connect.Explain("connect", err)
 	}
 	name, _ := s.name(t)
 	text, err := client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
@@ -68,7 +68,7 @@ func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (
 		return stint.Lending{}, nil
 	}
 	if err != nil {
-		return stint.Lending{}, fault.Explain("look at what is lent", err)
+		return stint.Lending{}, connect.Explain("look at what is lent", err)
 	}
 	all := readLending(text)
 	all.Lent = t.Limit.StillLent(all.Lent, now)

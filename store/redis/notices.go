@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // Publish sends a message to all who listen to a channel, in every database of the
@@ -15,7 +15,7 @@ import (
 func (s *Store) Publish(ctx context.Context, channel, message string) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return fault.Explain("connect", err)
+		return connect.Explain("connect", err)
 	}
 	command := client.B().Publish().Channel(s.channel(channel)).Message(message).Build()
 	return s.explainNotice("publish", client.Do(ctx, command).Error())
@@ -26,7 +26,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return fault.Explain("connect", err)
+		return connect.Explain("connect", err)
 	}
 	names := make([]string, len(channels))
 	for i, channel := range channels {
@@ -45,7 +45,7 @@ func (s *Store) explainNotice(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = fault.Explain(doing, err)
+	err = connect.Explain(doing, err)
 	if problem, ok := errors.AsType[*Error](err); ok && strings.HasPrefix(problem.Problem, "NOPERM") {
 		problem.Hint = "let the user publish and listen on the channels of the namespace: ACL SETUSER NAME &" + s.channel("*") + " +publish +subscribe +unsubscribe"
 	}

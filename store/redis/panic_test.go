@@ -5,13 +5,13 @@ import (
 	"errors"
 	"testing"
 
-	"stint/store/redis/link"
+	"stint/store/redis/connect"
 )
 
 // A panic on the way of a caller's batch goes to that caller, who may live on: others do not
 // wait for it, and nobody writes into a batch that may still be read.
 func TestPanic(t *testing.T) {
-	c := newCommitter(make([]link.Link, 1), "")
+	c := newCommitter(make([]connect.Link, 1), "")
 	c.connections[0].sound = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // who would wait does not

@@ -1,6 +1,6 @@
 package redis
 
-import "stint/store/redis/redisurl"
+import "stint/store/redis/connect"
 
 // A Cluster divides all keys into slots, and a script may touch those of one slot only.
 // So that the keys of a call meet, they are divided into fewer partitions: the key of a
@@ -13,7 +13,7 @@ import "stint/store/redis/redisurl"
 const DefaultPartitions = 64
 
 // MaxPartitions is the most there may be.
-const MaxPartitions = redisurl.MaxPartitions
+const MaxPartitions = connect.MaxPartitions
 
 // wheres returns what the names of all keys of each partition begin with; without tags
 // there is one.

@@ -8,8 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/store/redis/fault"
-	"stint/store/redis/link"
+	"stint/store/redis/connect"
 )
 
 // probeTimeout is how long it may take to connect and to get an answer to a probe.
@@ -21,7 +20,7 @@ const probeTimeout = 2 * time.Second
 const probeAgain = 200 * time.Millisecond
 
 // probeTries is how often a probe tries to connect: the client may first hand out a connection
-// that it has not seen to be lost, or what came of a group that makes none (see [link.Carried]).
+// that it has not seen to be lost, or what came of a group that makes none (see [connect.Carried]).
 const probeTries = 3
 
 // A connection is probed before it carries a group: when it is new, and after it was
@@ -44,7 +43,7 @@ func (c *committer) probeLocked(conn int, client rueidis.Client, now time.Time) 
 
 // hangs says whether a probe has been under way for so long that another connection may be better.
 func (l *connection) hangs(now time.Time) bool {
-	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > link.Pause
+	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > connect.Pause
 }
 
 // probe makes a connection sound, and lets those leave who wait for it.
@@ -66,7 +65,7 @@ func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	case err != nil && l.proved.After(began): // one that began later knows better
 	case err != nil:
 		l.sound, l.doubted = false, false
-		l.err, l.after = err, now.Add(link.Pause)
+		l.err, l.after = err, now.Add(connect.Pause)
 		c.giveUpLocked()
 	default:
 		l.sound, l.doubted, l.proved = true, false, began
@@ -96,7 +95,7 @@ func (c *committer) giveUpLocked() {
 	if err == nil {
 		return
 	}
-	err = fault.Explain("connect", err)
+	err = connect.Explain("connect", err)
 	for i, p := range c.waiting {
 		p.left, p.ctx, p.err = true, nil, err
 		p.done <- struct{}{}

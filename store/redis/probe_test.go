@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint/internal/testkit"
-	"stint/store/redis/link"
+	"stint/store/redis/connect"
 )
 
 // hung is a client whose first call gets no answer: it went to a server that is frozen, and no
@@ -46,7 +46,7 @@ func TestHungProbe(t *testing.T) {
 	h := &hung{Client: client, held: make(chan struct{})}
 	giveUp := sync.OnceFunc(func() { close(h.held) })
 	defer giveUp()
-	c := newCommitter(make([]link.Link, 1), "stint")
+	c := newCommitter(make([]connect.Link, 1), "stint")
 	ping := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

@@ -15,10 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/store/redis/fault"
-	"stint/store/redis/link"
-	"stint/store/redis/redisurl"
-	"stint/store/redis/slots"
+	"stint/store/redis/connect"
 )
 
 // DefaultNamespace stands before every key where Options are silent.
@@ -28,11 +25,11 @@ const DefaultNamespace = "stint"
 const maxNamespace = 64
 
 // ConfigError says what is wrong with a URL or with Options.
-type ConfigError = redisurl.Error
+type ConfigError = connect.URLError
 
 // Error says why the server could not decide. It wraps stint.ErrUnknown among others where nobody
 // knows whether the call was charged.
-type Error = fault.Error
+type Error = connect.Error
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
@@ -125,12 +122,12 @@ type Options struct {
 type Store struct {
 	namespace string
 	clock     func() time.Time
-	tags      []string     // of the partitions of a Cluster; nil on one server
-	cluster   *slots.Map   // nil on one server
-	where     []string     // what the names of all keys of a partition begin with
-	links     []link.Link  // the ways to the server; of a Cluster one
-	side      link.Link    // for what is not a decision, so that it delays none
-	commits   []*committer // of each partition
+	tags      []string         // of the partitions of a Cluster; nil on one server
+	cluster   *connect.SlotMap // nil on one server
+	where     []string         // what the names of all keys of a partition begin with
+	links     []connect.Link   // the ways to the server; of a Cluster one
+	side      connect.Link     // for what is not a decision, so that it delays none
+	commits   []*committer     // of each partition
 	forms     forms
 	epochs    []atomic.Int64 // that each partition was last known to be in
 	watched   []atomic.Int64 // that each was in when Look last asked
@@ -168,21 +165,21 @@ func Open(url string, options Options) (*Store, error) {
 	if err := CheckNamespace(options.Namespace); err != nil {
 		return nil, err
 	}
-	target, err := redisurl.Parse(url)
+	target, err := connect.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]link.Link, maxFlights), side: link.Link{Target: target}}
-	if asked, cluster := redisurl.Partitions(url); cluster {
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxFlights), side: connect.Link{Target: target}}
+	if asked, cluster := connect.PartitionsOfURL(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
-		if err := redisurl.CheckPartitions(n); err != nil {
+		if err := connect.CheckPartitions(n); err != nil {
 			return nil, err
 		}
-		s.tags, s.links = slots.Tags(n), s.links[:1]
-		s.cluster = slots.New(s.tags)
+		s.tags, s.links = connect.Tags(n), s.links[:1]
+		s.cluster = connect.NewSlotMap(s.tags)
 	}
 	for i := range s.links {
 		s.links[i].Target = target
@@ -351,11 +348,11 @@ func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*waiter, 
 	}
 	client, err := s.links[0].Client(ctx)
 	if err != nil {
-		return nil, fault.Explain("connect", err)
+		return nil, connect.Explain("connect", err)
 	}
 	c := s.commits[b.where()]
 	p, gone := c.exchange(ctx, client, b, kind)
-	if !gone && errors.Is(p.err, link.ErrLost) && ctx.Err() == nil {
+	if !gone && errors.Is(p.err, connect.ErrLost) && ctx.Err() == nil {
 		p, gone = c.exchange(ctx, client, b, kind) // it waits for the probe that connects
 	}
 	b.gone = b.gone || gone

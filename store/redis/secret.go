@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // secretKey is what the key of [Store.KeepSecret] is called behind the namespace.
@@ -17,7 +17,7 @@ const secretKey = "secret"
 func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return "", false, fault.Explain("connect", err)
+		return "", false, connect.Explain("connect", err)
 	}
 	name := s.namespace + ":" + secretKey
 	if own != "" {
@@ -26,12 +26,12 @@ func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first 
 			return own, true, nil
 		}
 		if !rueidis.IsRedisNil(err) {
-			return "", false, fault.Explain("keep the fingerprint of the namespace secret", err)
+			return "", false, connect.Explain("keep the fingerprint of the namespace secret", err)
 		}
 	}
 	kept, err = client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		return "", false, fault.Explain("read the fingerprint of the namespace secret", err)
+		return "", false, connect.Explain("read the fingerprint of the namespace secret", err)
 	}
 	return kept, false, nil
 }

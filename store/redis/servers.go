@@ -10,7 +10,7 @@ import (
 
 	"stint"
 	"stint/internal/transaction"
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // Server is one of the servers that hold the keys of a Store: a primary of a Cluster, or the
@@ -68,10 +68,10 @@ const layoutTimeout = time.Second
 func (s *Store) readLayout(ctx context.Context) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return fault.Explain("connect", err)
+		return connect.Explain("connect", err)
 	}
 	if err := s.cluster.Read(ctx, client.Nodes()); err != nil {
-		return fault.Explain("ask for the slots", err)
+		return connect.Explain("ask for the slots", err)
 	}
 	return nil
 }

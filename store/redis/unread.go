@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"stint"
-	"stint/store/redis/fault"
+	"stint/store/redis/connect"
 )
 
 // errUnread says that a group was not decided as the state of some part cannot be read: the
@@ -27,7 +27,7 @@ func (b *batch) readUnread(g *group, said string) bool {
 		if err != nil || n < 1 || n > g.end-g.first {
 			return false
 		}
-		b.parts[g.first+n-1].unread = fault.Plain(why)
+		b.parts[g.first+n-1].unread = connect.Plain(why)
 	}
 	g.unread = true
 	return true
@@ -51,7 +51,7 @@ func (b *batch) unreadable() error {
 	p := &b.parts[first]
 	word, _, _ := strings.Cut(p.unread, " ")
 	return &Error{
-		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: fault.Hint(word),
+		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: connect.Hint(word),
 		Err: &stint.CorruptState{Takes: takes},
 	}
 }

@@ -1,5 +1,4 @@
-// Package link keeps a way to a Redis server.
-package link
+package connect
 
 import (
 	"context"

@@ -1,5 +1,4 @@
-// Package fault says what is wrong with a Redis server, and what to do about it.
-package fault
+package connect
 
 import (
 	"context"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/store/redis/redisurl"
 )
 
 // Error says why the server could not decide.
@@ -67,7 +65,7 @@ func Explain(doing string, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		return ExplainText(doing, answer.Error())
 	}
-	if problem, ok := errors.AsType[*redisurl.Error](err); ok { // about what the URL names
+	if problem, ok := errors.AsType[*URLError](err); ok { // about what the URL names
 		return &Error{Doing: doing, Problem: problem.Problem, Hint: problem.Hint, Err: err}
 	}
 	hint, unconnected := hintOfConnection(err)

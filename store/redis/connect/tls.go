@@ -1,4 +1,4 @@
-package redisurl
+package connect
 
 import (
 	"crypto/tls"
@@ -16,7 +16,7 @@ var encryption = map[string]bool{"ca": true, "cert": true, "key": true, "verify"
 func setEncryption(config *tls.Config, values url.Values) error {
 	for name := range encryption {
 		if config == nil && values.Has(name) {
-			return &Error{Problem: "certificates without encryption", Hint: "use rediss://, or leave " + name + " out"}
+			return &URLError{Problem: "certificates without encryption", Hint: "use rediss://, or leave " + name + " out"}
 		}
 	}
 	if values.Has("ca") {
@@ -25,7 +25,7 @@ func setEncryption(config *tls.Config, values url.Values) error {
 		}
 	}
 	if values.Has("cert") != values.Has("key") {
-		return &Error{Problem: "a certificate without its key, or a key alone", Hint: "give both cert= and key=, or neither"}
+		return &URLError{Problem: "a certificate without its key, or a key alone", Hint: "give both cert= and key=, or neither"}
 	}
 	if values.Has("cert") {
 		if err := identify(config, values.Get("cert"), values.Get("key")); err != nil {
@@ -37,7 +37,7 @@ func setEncryption(config *tls.Config, values url.Values) error {
 	case how == "chain":
 		verifyChain(config)
 	default:
-		return &Error{Problem: fmt.Sprintf("verify=%s", how), Hint: "write full, or chain for a certificate of any name"}
+		return &URLError{Problem: fmt.Sprintf("verify=%s", how), Hint: "write full, or chain for a certificate of any name"}
 	}
 	return nil
 }
@@ -46,11 +46,11 @@ func setEncryption(config *tls.Config, values url.Values) error {
 func trust(config *tls.Config, path string) error {
 	pem, err := os.ReadFile(path)
 	if err != nil {
-		return &Error{Problem: "certificates cannot be read: " + err.Error(), Hint: "check the path behind ca="}
+		return &URLError{Problem: "certificates cannot be read: " + err.Error(), Hint: "check the path behind ca="}
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return &Error{Problem: "no certificate in " + path, Hint: "ca= names a file of certificates as PEM"}
+		return &URLError{Problem: "no certificate in " + path, Hint: "ca= names a file of certificates as PEM"}
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func trust(config *tls.Config, path string) error {
 // can be renewed while the service runs.
 func identify(config *tls.Config, cert, key string) error {
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		return &Error{Problem: "the certificate for the server cannot be used: " + err.Error(), Hint: "check the paths behind cert= and key=, both PEM"}
+		return &URLError{Problem: "the certificate for the server cannot be used: " + err.Error(), Hint: "check the paths behind cert= and key=, both PEM"}
 	}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(cert, key)

@@ -1,4 +1,4 @@
-package redisurl_test
+package connect_test
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"stint/store/redis/redisurl"
+	"stint/store/redis/connect"
 )
 
 func TestServers(t *testing.T) {
-	type servers = []redisurl.Server
+	type servers = []connect.Server
 	for _, test := range []struct {
 		url  string
 		want servers
@@ -32,7 +32,7 @@ func TestServers(t *testing.T) {
 		{"redis+cluster://a:1,b:2", servers{{"redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2"}}},
 		{"redis+sentinel://:p@a:1,b:2?master=m", servers{{"redis+sentinel://:xxxxx@a:1,b:2", "redis+sentinel://:p@a:1,b:2?master=m"}}},
 	} {
-		if got, err := redisurl.Servers(test.url); err != nil || !slices.Equal(got, test.want) {
+		if got, err := connect.Servers(test.url); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, %v", test.url, got, err)
 		}
 	}
@@ -54,8 +54,8 @@ func TestServers(t *testing.T) {
 		"rediss://a?cert=x":               "a certificate without its key",
 		"rediss://a?cert=x&key=x":         "cannot be used",
 	} {
-		_, err := redisurl.Servers(url)
-		problem, ok := errors.AsType[*redisurl.Error](err)
+		_, err := connect.Servers(url)
+		problem, ok := errors.AsType[*connect.URLError](err)
 		if !ok || problem.Hint == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -67,7 +67,7 @@ func TestForm(t *testing.T) {
 		"redis://a,b": "", "rediss://a": "", "redis+unix:///a": "unix", "valkeys+cluster://a,b": "cluster",
 		"redis+Sentinel://a?master=m": "sentinel", "memory": "",
 	} {
-		if got := redisurl.Form(url); got != want {
+		if got := connect.FormOfURL(url); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
 		}
 	}

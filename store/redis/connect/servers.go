@@ -1,4 +1,4 @@
-package redisurl
+package connect
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func Servers(text string) ([]Server, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == one.Name }) {
-			return nil, &Error{Problem: fmt.Sprintf("server %s is named twice", one.Name), Hint: "name each server once"}
+			return nil, &URLError{Problem: fmt.Sprintf("server %s is named twice", one.Name), Hint: "name each server once"}
 		}
 		list = append(list, one)
 	}
@@ -46,14 +46,14 @@ func Servers(text string) ([]Server, error) {
 
 // server returns what a URL names that redis.Open takes.
 func server(text string) (Server, error) {
-	target, err := Parse(text)
+	target, err := ParseURL(text)
 	if err != nil {
 		return Server{}, err
 	}
 	if target.ForceSingleClient && target.DialCtxFn == nil {
 		return Server{strings.ToLower(target.InitAddress[0]), text}, nil
 	}
-	return Server{Redact(text), text}, nil
+	return Server{RedactURL(text), text}, nil
 }
 
 // split returns what stands before the hosts of a URL without its scheme, the hosts,

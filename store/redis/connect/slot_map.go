@@ -1,4 +1,4 @@
-package slots
+package connect
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Map says which server of a Cluster holds each partition of the keys, as far as its nodes have
-// said by [Map.Read]; until then server 0 holds all. A server has a number as long as it holds
-// any; who comes later may get it then. Make one with New. It is safe for concurrent use.
-type Map struct {
+// SlotMap says which server of a Cluster holds each partition of the keys, as far as its nodes have
+// said by [SlotMap.Read]; until then server 0 holds all. A server has a number as long as it holds
+// any; who comes later may get it then. Make one with NewSlotMap. It is safe for concurrent use.
+type SlotMap struct {
 	tags    []string // of the partitions
 	layout  atomic.Pointer[layout]
 	due     atomic.Int64 // when it is to be read again, nanoseconds of Unix time
@@ -33,24 +33,24 @@ const (
 	alone = 200 * time.Millisecond
 )
 
-// New returns a map of partitions, by their tags.
-func New(tags []string) *Map {
-	m := &Map{tags: tags}
+// NewSlotMap returns a map of partitions, by their tags.
+func NewSlotMap(tags []string) *SlotMap {
+	m := &SlotMap{tags: tags}
 	m.layout.Store(&layout{names: []string{""}, holds: make([]int, len(tags))})
 	return m
 }
 
 // Due says that the map is old, once: whoever is told reads it.
-func (m *Map) Due(now time.Time) bool {
+func (m *SlotMap) Due(now time.Time) bool {
 	at, due := now.UnixNano(), m.due.Load()
 	return at >= due && m.due.CompareAndSwap(due, at+int64(age))
 }
 
 // Server returns the number of the server that holds a partition.
-func (m *Map) Server(partition int) int { return max(0, m.layout.Load().holds[partition]) }
+func (m *SlotMap) Server(partition int) int { return max(0, m.layout.Load().holds[partition]) }
 
 // Name returns HOST:PORT of a server, "" where none has the number.
-func (m *Map) Name(number int) string {
+func (m *SlotMap) Name(number int) string {
 	if names := m.layout.Load().names; number >= 0 && number < len(names) {
 		return names[number]
 	}
@@ -58,7 +58,7 @@ func (m *Map) Name(number int) string {
 }
 
 // Each calls do for each server, with the tag of a partition that it holds.
-func (m *Map) Each(do func(number int, name, tag string)) {
+func (m *SlotMap) Each(do func(number int, name, tag string)) {
 	l := m.layout.Load()
 	for number, name := range l.names {
 		if p := slices.Index(l.holds, number); p >= 0 {
@@ -107,7 +107,7 @@ func (l *layout) number(name string) int {
 
 // Read asks the nodes of a Cluster, by their addresses, which of them hold which slots: first the one that
 // answered last, then all others at once.
-func (m *Map) Read(ctx context.Context, nodes map[string]rueidis.Client) error {
+func (m *SlotMap) Read(ctx context.Context, nodes map[string]rueidis.Client) error {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	if last, ok := nodes[m.source]; ok {
@@ -146,7 +146,7 @@ func (m *Map) Read(ctx context.Context, nodes map[string]rueidis.Client) error {
 }
 
 // ask asks a node which server holds each partition.
-func (m *Map) ask(ctx context.Context, address string, node rueidis.Client) ([]string, error) {
+func (m *SlotMap) ask(ctx context.Context, address string, node rueidis.Client) ([]string, error) {
 	ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (m *Map) ask(ctx context.Context, address string, node rueidis.Client) ([]s
 			return nil, err
 		}
 		for p, tag := range m.tags {
-			if slot := int64(Of(tag)); first <= slot && slot <= last {
+			if slot := int64(SlotOf(tag)); first <= slot && slot <= last {
 				holders[p] = name
 			}
 		}

@@ -1,4 +1,4 @@
-package slots
+package connect
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 // The slot of a text is the one that Redis names.
 func TestOf(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "123456789": 12739, "foo": 12182, "a": 15495} {
-		if got := Of(text); got != want {
+		if got := SlotOf(text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
@@ -18,7 +18,7 @@ func TestOf(t *testing.T) {
 func TestTags(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 64, 1000, 4096} {
 		for i, tag := range Tags(n) {
-			if at := Of(tag) * n / Count; at != i {
+			if at := SlotOf(tag) * n / Count; at != i {
 				t.Fatalf("of %d partitions number %d has the tag %q, of number %d", n, i, tag, at)
 			}
 		}
@@ -31,7 +31,7 @@ func TestPartitionsAreEven(t *testing.T) {
 	const keys, partitions = 100_000, 64
 	counts := make([]int, partitions)
 	for i := range keys {
-		counts[Partition(fmt.Sprintf("api/user=%d", i), partitions)]++
+		counts[PartitionOf(fmt.Sprintf("api/user=%d", i), partitions)]++
 	}
 	for p, n := range counts {
 		if mean := keys / partitions; n > mean*5/4 || n < mean*3/4 {

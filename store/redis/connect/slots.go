@@ -1,5 +1,4 @@
-// Package slots says in which slot of a Cluster a key lies, and on which server.
-package slots
+package connect
 
 import "strconv"
 
@@ -12,7 +11,7 @@ func Tags(n int) []string {
 	all := make([]string, n)
 	for left, i := n, 0; left > 0; i++ {
 		tag := strconv.Itoa(i)
-		if p := Of(tag) * n / Count; all[p] == "" {
+		if p := SlotOf(tag) * n / Count; all[p] == "" {
 			all[p] = tag
 			left--
 		}
@@ -20,12 +19,12 @@ func Tags(n int) []string {
 	return all
 }
 
-// Partition returns the partition of a key among n: the part of all slots in which the
+// PartitionOf returns the partition of a key among n: the part of all slots in which the
 // key's text itself would lie.
-func Partition(key string, n int) int { return Of(key) * n / Count }
+func PartitionOf(key string, n int) int { return SlotOf(key) * n / Count }
 
-// Of returns the slot of a text without braces: CRC-16/XMODEM, as Redis has it.
-func Of(text string) int {
+// SlotOf returns the slot of a text without braces: CRC-16/XMODEM, as Redis has it.
+func SlotOf(text string) int {
 	crc := uint16(0)
 	for i := range len(text) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^text[i]]

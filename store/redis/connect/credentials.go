@@ -1,4 +1,4 @@
-package redisurl
+package connect
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func fromFile(path string) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, &Error{Problem: "password file: " + err.Error(), Hint: "check the path behind password_file=, and that this service may read it"}
+			return nil, &URLError{Problem: "password file: " + err.Error(), Hint: "check the path behind password_file=, and that this service may read it"}
 		}
 		return text, nil
 	}
@@ -46,7 +46,7 @@ func fromCommand(command string) func() ([]byte, error) {
 		cmd.WaitDelay = time.Second // for children that hold its output
 		text, err := cmd.Output()
 		if err != nil {
-			return nil, &Error{Problem: "password command: " + err.Error(), Hint: "run the command behind password_command= by hand, as the user of this service"}
+			return nil, &URLError{Problem: "password command: " + err.Error(), Hint: "run the command behind password_command= by hand, as the user of this service"}
 		}
 		return text, nil
 	}

@@ -1,5 +1,4 @@
-// Package redisurl reads from a URL where Redis servers are and how to talk to them.
-package redisurl
+package connect
 
 import (
 	"context"
@@ -29,18 +28,18 @@ const buffer = 64 << 10
 // MaxPartitions is the most partitions that a Cluster may be divided into.
 const MaxPartitions = 4096
 
-// Error says what is wrong with a URL, or with what goes with it. It shows no password.
-type Error struct {
+// URLError says what is wrong with a URL, or with what goes with it. It shows no password.
+type URLError struct {
 	Problem string // what is wrong
 	Hint    string // what to do
 }
 
 // Error returns the problem. The hint stands apart.
-func (e *Error) Error() string { return "redis: " + e.Problem }
+func (e *URLError) Error() string { return "redis: " + e.Problem }
 
-// Parse turns a URL, as redis.Open describes it, into what the client wants to know. The
-// error is an *Error.
-func Parse(text string) (rueidis.ClientOption, error) {
+// ParseURL turns a URL, as redis.Open describes it, into what the client wants to know. The
+// error is a *URLError.
+func ParseURL(text string) (rueidis.ClientOption, error) {
 	target := rueidis.ClientOption{
 		// Nothing is cached on this side, and nothing is asked twice by itself.
 		DisableCache: true, DisableRetry: true,
@@ -55,16 +54,16 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return target, &Error{Problem: "the URL cannot be read", Hint: "write redis://USER:PASSWORD@HOST:PORT/DB; escape special characters of a password, such as %2F for a slash"}
+		return target, &URLError{Problem: "the URL cannot be read", Hint: "write redis://USER:PASSWORD@HOST:PORT/DB; escape special characters of a password, such as %2F for a slash"}
 	}
 	scheme, form, _ := strings.Cut(u.Scheme, "+")
 	encrypted := scheme == "rediss" || scheme == "valkeys"
 	known := form == "" || form == "sentinel" || form == "cluster" || form == "unix" && !encrypted
 	if !encrypted && scheme != "redis" && scheme != "valkey" || !known {
-		return target, &Error{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
+		return target, &URLError{Problem: fmt.Sprintf("unknown kind of URL %q", u.Scheme), Hint: "known are redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, redis+unix, and the same with valkey"}
 	}
 	if strings.Contains(text, "#") {
-		return target, &Error{Problem: "a # in the URL", Hint: "escape it: write %23"}
+		return target, &URLError{Problem: "a # in the URL", Hint: "escape it: write %23"}
 	}
 	if u.User != nil {
 		target.Username = u.User.Username()
@@ -81,7 +80,7 @@ func Parse(text string) (rueidis.ClientOption, error) {
 		return target, err
 	}
 	if form == "" && len(target.InitAddress) > 1 {
-		return target, &Error{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
+		return target, &URLError{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
 	}
 	target.ForceSingleClient = form == ""
 	// A primary that hangs says nothing of who took its place.
@@ -98,7 +97,7 @@ func Parse(text string) (rueidis.ClientOption, error) {
 // setSocket makes the path of a URL that of a Unix socket.
 func setSocket(target *rueidis.ClientOption, u *url.URL) error {
 	if u.Host != "" || len(u.Path) < 2 {
-		return &Error{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
+		return &URLError{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
 	}
 	target.InitAddress = []string{u.Path}
 	target.ForceSingleClient = true
@@ -117,10 +116,10 @@ func addresses(hosts, port string) ([]string, error) {
 			name, p = strings.Trim(host, "[]"), port
 		}
 		if name == "" {
-			return nil, &Error{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
+			return nil, &URLError{Problem: "a URL without a host", Hint: "write redis://HOST:PORT"}
 		}
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-			return nil, &Error{Problem: fmt.Sprintf("%q is not a port", p), Hint: "write redis://HOST:PORT, with a PORT from 1 to 65535"}
+			return nil, &URLError{Problem: fmt.Sprintf("%q is not a port", p), Hint: "write redis://HOST:PORT, with a PORT from 1 to 65535"}
 		}
 		list = append(list, net.JoinHostPort(name, p))
 	}
@@ -135,10 +134,10 @@ func setDatabase(target *rueidis.ClientOption, path, form string) error {
 	}
 	n, err := strconv.Atoi(path)
 	if err != nil || n < 0 {
-		return &Error{Problem: fmt.Sprintf("%q is not the number of a database", path), Hint: "write redis://HOST:PORT/0"}
+		return &URLError{Problem: fmt.Sprintf("%q is not the number of a database", path), Hint: "write redis://HOST:PORT/0"}
 	}
 	if form == "cluster" && n != 0 {
-		return &Error{Problem: "a Cluster has database 0 only", Hint: "leave the number out and use a namespace of your own"}
+		return &URLError{Problem: "a Cluster has database 0 only", Hint: "leave the number out and use a namespace of your own"}
 	}
 	target.SelectDB = n
 	return nil
@@ -148,12 +147,12 @@ func setDatabase(target *rueidis.ClientOption, path, form string) error {
 func setParameters(target *rueidis.ClientOption, query, form string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return &Error{Problem: "the parameters of the URL cannot be read", Hint: "write them as ?NAME=VALUE&NAME=VALUE"}
+		return &URLError{Problem: "the parameters of the URL cannot be read", Hint: "write them as ?NAME=VALUE&NAME=VALUE"}
 	}
 	for name, value := range values {
 		switch {
 		case (name == "password_file" || name == "password_command") && target.AuthCredentialsFn != nil:
-			return &Error{Problem: "a password file beside a password command", Hint: "keep one of the two"}
+			return &URLError{Problem: "a password file beside a password command", Hint: "keep one of the two"}
 		case name == "password_file":
 			target.AuthCredentialsFn = credentials(target.Username, fromFile(value[0]))
 		case name == "password_command":
@@ -174,7 +173,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 		case form == "sentinel" && name == "sentinel_password":
 			target.Sentinel.Password = value[0]
 		default:
-			return &Error{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command, with rediss:// ca, cert, key and verify, with redis+unix:// db, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
+			return &URLError{Problem: fmt.Sprintf("unknown parameter %q of the URL", name), Hint: "known are password_file, password_command, with rediss:// ca, cert, key and verify, with redis+unix:// db, with redis+sentinel:// master, sentinel_user and sentinel_password, and with redis+cluster:// partitions"}
 		}
 	}
 	if err := setEncryption(target.TLSConfig, values); err != nil {
@@ -182,7 +181,7 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 	}
 	if form == "sentinel" {
 		if target.Sentinel.MasterSet == "" {
-			return &Error{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
+			return &URLError{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
 		}
 		target.Sentinel.Dialer, target.Sentinel.TLSConfig = target.Dialer, target.TLSConfig
 		// A primary that was demoted stays alive, and the message that says so can be lost.
@@ -199,7 +198,7 @@ func partitionsIn(values url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxPartitions {
-		return 0, &Error{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+		return 0, &URLError{Problem: fmt.Sprintf("partitions=%s", text), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
 	return n, nil
 }
@@ -211,19 +210,19 @@ func IsURL(text string) bool {
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
 }
 
-// Form returns what a URL leads to: "sentinel", "cluster", "unix", or "" for servers by
+// FormOfURL returns what a URL leads to: "sentinel", "cluster", "unix", or "" for servers by
 // themselves.
-func Form(text string) string {
+func FormOfURL(text string) string {
 	scheme, _, _ := strings.Cut(text, "://")
 	_, form, _ := strings.Cut(scheme, "+")
 	return strings.ToLower(form)
 }
 
-// Partitions returns how many partitions a URL, which has been parsed, asks for, 0 where it
+// PartitionsOfURL returns how many partitions a URL, which has been parsed, asks for, 0 where it
 // is silent; false where it names no Cluster.
-func Partitions(text string) (n int, cluster bool) {
+func PartitionsOfURL(text string) (n int, cluster bool) {
 	u, err := url.Parse(text)
-	if err != nil || Form(text) != "cluster" {
+	if err != nil || FormOfURL(text) != "cluster" {
 		return 0, false
 	}
 	n, err = partitionsIn(u.Query())
@@ -233,13 +232,13 @@ func Partitions(text string) (n int, cluster bool) {
 // CheckPartitions says what is wrong with a number of partitions, nil for nothing.
 func CheckPartitions(n int) error {
 	if n < 1 || n > MaxPartitions {
-		return &Error{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
+		return &URLError{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
 	}
 	return nil
 }
 
-// Redact returns the URL without its passwords, for people to see.
-func Redact(text string) string {
+// RedactURL returns the URL without its passwords, for people to see.
+func RedactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "redis"

@@ -1,4 +1,4 @@
-package slots
+package connect
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // TestLayout: a server keeps its number as long as it holds something, and leaves it to the next.
 func TestLayout(t *testing.T) {
-	m := New(Tags(4))
+	m := NewSlotMap(Tags(4))
 	for i, step := range []struct{ holders, want []string }{
 		{[]string{"a", "a", "b", "b"}, []string{"0 a", "1 b"}},
 		{[]string{"a", "c", "c", "b"}, []string{"0 a", "1 b", "2 c"}},
