@@ -13,7 +13,6 @@ import (
 	"stint/internal/urlpath"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/rule/catalog/disk"
 	"stint/server/httpapi"
 	"stint/telemetry"
 )
@@ -24,7 +23,7 @@ func (c *Config) LoadCatalog() (*book.Book, error) {
 	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
 	if c.CatalogDB != "" {
 		b, err := book.Open(c.CatalogDB, options)
-		if wrong, ok := errors.AsType[*disk.Error](err); ok {
+		if wrong, ok := errors.AsType[*book.DiskError](err); ok {
 			fault := c.at("catalog-db", wrong.Error(), wrong.Hint)
 			fault.Err = err
 			return nil, fault

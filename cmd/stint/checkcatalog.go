@@ -7,7 +7,7 @@ import (
 
 	"stint/internal/strictyaml"
 	"stint/rule/audit"
-	"stint/rule/catalog/source"
+	"stint/rule/catalog/book"
 )
 
 // splitCatalogs takes the files of rules per API out of the arguments of check: by the
@@ -24,8 +24,8 @@ func splitCatalogs(names []string) (others, catalogs []string) {
 }
 
 func isCatalog(name string) bool {
-	format, ok := source.FormatOf(name)
-	if !ok || format != source.RateLimiter4j {
+	format, ok := book.FormatOf(name)
+	if !ok || format != book.RateLimiter4j {
 		return ok
 	}
 	data, err := os.ReadFile(name)

@@ -10,7 +10,7 @@ import (
 
 	"stint/app"
 	"stint/rule"
-	"stint/rule/catalog/source"
+	"stint/rule/catalog/book"
 	"stint/rule/ruletest"
 )
 
@@ -101,7 +101,7 @@ func readYAML(name, text string) error {
 	case strings.Contains(lines, "\ntests:"):
 		_, err = ruletest.Parse(file)
 	case strings.Contains(lines, "\nconfigs:"):
-		for _, fault := range source.Read(name, source.RateLimiter4j, strings.NewReader(text)) {
+		for _, fault := range book.ReadRules(name, book.RateLimiter4j, strings.NewReader(text)) {
 			err = fault
 		}
 	default:

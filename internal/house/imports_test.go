@@ -84,16 +84,10 @@ var layers = []layer{
 		"a million rules are rules; those of files know nothing of them",
 	},
 	{
-		[]string{"rule/catalog/source", "rule/catalog/disk", "rule/catalog/catalogtest"},
-		[]string{".", "rule", "rule/catalog", "internal/..."},
+		[]string{"rule/catalog/*"},
+		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "internal/..."},
 		"where rules per API come from is not known where they are matched",
 	},
-	{
-		[]string{"rule/catalog/book"},
-		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
-		"the book joins a catalog with where its rules come from",
-	},
-
 	{
 		[]string{"rule/*"},
 		[]string{"internal/...", "rule/token"},
@@ -121,7 +115,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter"},
-		[]string{".", "rule", "rule/catalog", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{

@@ -14,7 +14,6 @@ import (
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/rule/catalog/source"
 )
 
 // Path is where the API lives: it answers this path and all below.
@@ -167,7 +166,7 @@ func readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
 	if f != nil {
 		return catalog.Rule{}, f
 	}
-	rule, err := source.One(body, id)
+	rule, err := book.ReadOne(body, id)
 	if err != nil {
 		return rule, faultOf(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/rule/catalog/disk"
 )
 
 // faultsContext says what is wrong with a file of rules.
@@ -68,7 +67,7 @@ func faultOf(err error) *jsonbody.Fault {
 			Problem: stale.Error(), Hint: "look at the rules that are there now, and send that hash as If-Match",
 		}
 	}
-	if store, ok := errors.AsType[*disk.Error](err); ok {
+	if store, ok := errors.AsType[*book.DiskError](err); ok {
 		return &jsonbody.Fault{Status: http.StatusInsufficientStorage, Code: jsonbody.NotSaved, Problem: "not saved: " + store.Error(), Hint: store.Hint}
 	}
 	switch {

@@ -11,7 +11,6 @@ import (
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/rule/catalog/source"
 )
 
 // importTime is how long the body of an import may take to arrive, and the answer to be
@@ -19,15 +18,15 @@ import (
 const importTime = 10 * time.Minute
 
 // formats are the media types of an import.
-var formats = map[string]source.Format{
-	"text/csv":                  source.CSV,
-	"application/jsonl":         source.JSONLines,
-	"application/x-ndjson":      source.JSONLines,
-	"application/x-jsonlines":   source.JSONLines,
-	"application/json-lines":    source.JSONLines,
-	"application/jsonlines":     source.JSONLines,
-	"application/ndjson":        source.JSONLines,
-	"application/x-json-stream": source.JSONLines,
+var formats = map[string]book.Format{
+	"text/csv":                  book.CSV,
+	"application/jsonl":         book.JSONLines,
+	"application/x-ndjson":      book.JSONLines,
+	"application/x-jsonlines":   book.JSONLines,
+	"application/json-lines":    book.JSONLines,
+	"application/jsonlines":     book.JSONLines,
+	"application/ndjson":        book.JSONLines,
+	"application/x-json-stream": book.JSONLines,
 }
 
 const formatHint = "send text/csv or application/jsonl"
@@ -68,7 +67,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	// Connections that have no deadlines need none moved.
 	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
 	body := http.MaxBytesReader(w, r.Body, maxImport)
-	n, err := a.book.Import(source.Read("body", format, body), how)
+	n, err := a.book.Import(book.ReadRules("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
 		jsonbody.Bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).Write(w)
 		return

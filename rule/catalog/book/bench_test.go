@@ -11,7 +11,6 @@ import (
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/catalogtest"
-	"stint/rule/catalog/disk"
 )
 
 // median returns the time in the middle: other work of the machine does not move it.
@@ -60,11 +59,11 @@ func BenchmarkMillion(b *testing.B) {
 
 // writeRules makes a file of n rules.
 func writeRules(b *testing.B, path string, n int) {
-	store, err := disk.Open(path)
+	store, err := OpenDisk(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch, err := disk.Gather(catalogtest.Rules(n, 1))
+	batch, err := Gather(catalogtest.Rules(n, 1))
 	if err != nil {
 		b.Fatal(err)
 	}

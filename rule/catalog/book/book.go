@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"stint/rule/catalog"
-	"stint/rule/catalog/disk"
-	"stint/rule/catalog/source"
 )
 
 // Book is a catalog and where its rules come from. There are two kinds:
@@ -23,7 +21,7 @@ import (
 // or decides waits for them.
 type Book struct {
 	catalog *catalog.Catalog
-	disk    *disk.Store // nil: the rules come from files
+	disk    *Disk // nil: the rules come from files
 
 	mu     sync.Mutex // held for the whole of a change
 	looked string     // what the files looked like when they were last read
@@ -36,9 +34,9 @@ type Book struct {
 func New(o catalog.Options) *Book { return &Book{catalog: catalog.New(o)} }
 
 // Open returns the book of a store on disk, with all its rules in force. The error is a
-// [*disk.Error].
+// [*book.DiskError].
 func Open(path string, o catalog.Options) (*Book, error) {
-	store, err := disk.Open(path)
+	store, err := OpenDisk(path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +50,10 @@ func Open(path string, o catalog.Options) (*Book, error) {
 
 // unusable says that the rules on disk cannot be put in force.
 func (b *Book) unusable(err error) error {
-	if _, ok := errors.AsType[*disk.Error](err); ok {
+	if _, ok := errors.AsType[*DiskError](err); ok {
 		return err
 	}
-	return &disk.Error{
+	return &DiskError{
 		Path: b.disk.Path(), Problem: "a rule in it is refused: " + err.Error(), Err: err,
 		Hint: "start the version of stint that wrote the file, or move it away and import the rules anew",
 	}
@@ -87,9 +85,9 @@ func (b *Book) Load(files ...string) error {
 		return errors.New("a book with a store on disk takes its rules from there")
 	}
 	looked := looks(files)
-	err := b.catalog.Replace(source.Files(files...))
+	err := b.catalog.Replace(ReadFiles(files...))
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
-		err = source.Explain(wrong, files...)
+		err = Explain(wrong, files...)
 	}
 	b.note(looked, err)
 	return err
@@ -117,7 +115,7 @@ func (e *PreconditionError) Error() string {
 }
 
 // Put writes a rule, in the place of one with its id; created says that there was none.
-// Errors are [*catalog.Error], [*PreconditionError], [*disk.Error] and ErrReadOnly; then
+// Errors are [*catalog.Error], [*PreconditionError], [*book.DiskError] and ErrReadOnly; then
 // nothing has changed.
 func (b *Book) Put(r catalog.Rule, must Precondition) (created bool, err error) {
 	if b.disk == nil {
@@ -152,7 +150,7 @@ func (b *Book) putBack(id string, before catalog.Rule, exists bool) error {
 }
 
 // Delete removes a rule. It returns false where there is none. Errors are
-// [*PreconditionError], [*disk.Error] and ErrReadOnly.
+// [*PreconditionError], [*book.DiskError] and ErrReadOnly.
 func (b *Book) Delete(id string, must Precondition) (bool, error) {
 	if b.disk == nil {
 		return false, ErrReadOnly
@@ -191,12 +189,12 @@ func (e *StaleError) Error() string { return "the rules in force have the hash "
 
 // Import puts many rules in force as one change, all or nothing, and returns how many
 // they are. Errors are those that rules yields, [*catalog.Error], [*StaleError],
-// [*disk.Error] and ErrReadOnly; then nothing has changed.
+// [*book.DiskError] and ErrReadOnly; then nothing has changed.
 func (b *Book) Import(rules iter.Seq2[catalog.Rule, error], how Import) (n int, err error) {
 	if b.disk == nil {
 		return 0, ErrReadOnly
 	}
-	batch, err := disk.Gather(rules)
+	batch, err := Gather(rules)
 	if err != nil {
 		return 0, err
 	}

@@ -12,8 +12,6 @@ import (
 	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/catalog"
-	"stint/rule/catalog/disk"
-	"stint/rule/catalog/source"
 )
 
 func sample(id string, n int) catalog.Rule {
@@ -59,7 +57,7 @@ func TestChanges(t *testing.T) {
 	}
 	load := func(text string, how Import) func() (string, error) {
 		return func() (string, error) {
-			n, err := b.Import(source.Read("body", source.CSV, strings.NewReader(rows(text))), how)
+			n, err := b.Import(ReadRules("body", CSV, strings.NewReader(rows(text))), how)
 			return fmt.Sprint(n), err
 		}
 	}
@@ -112,7 +110,7 @@ func TestUnwritable(t *testing.T) {
 		"delete": func() error { _, err := b.Delete("a", nil); return err },
 	} {
 		err := change()
-		if _, ok := errors.AsType[*disk.Error](err); !ok || show(b) != "a=1" {
+		if _, ok := errors.AsType[*DiskError](err); !ok || show(b) != "a=1" {
 			t.Errorf("%s: %v, in force %q", name, err, show(b))
 		}
 	}
@@ -151,15 +149,15 @@ func TestFiles(t *testing.T) {
 // A store whose rules are refused by this version says so.
 func TestRefusedByThisVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
-	s, err := disk.Open(path)
+	s, err := OpenDisk(path)
 	testkit.Must(t, err)
 	testkit.Must(t, s.Put(catalog.Rule{ID: "a", URL: "/x", Time: "blink"}))
 	testkit.Must(t, s.Close())
 	_, err = Open(path, catalog.Options{Domain: "api"})
-	if fault, ok := errors.AsType[*disk.Error](err); !ok || !strings.Contains(fault.Problem, "a rule in it is refused") {
+	if fault, ok := errors.AsType[*DiskError](err); !ok || !strings.Contains(fault.Problem, "a rule in it is refused") {
 		t.Errorf("error %v", err)
 	}
-	if s, err = disk.Open(path); err != nil {
+	if s, err = OpenDisk(path); err != nil {
 		t.Fatalf("the file is still held: %v", err)
 	}
 	testkit.Must(t, s.Close())

@@ -1,4 +1,4 @@
-package source
+package book
 
 import (
 	"bufio"
@@ -43,7 +43,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		text := io.MultiReader(strings.NewReader(test.before), &repeating{piece: test.piece, left: size})
 		var last error
-		for _, err := range Read("body", test.format, text) {
+		for _, err := range ReadRules("body", test.format, text) {
 			last = err
 		}
 		runtime.ReadMemStats(&after)

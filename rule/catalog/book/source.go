@@ -1,4 +1,4 @@
-package source
+package book
 
 import (
 	"errors"
@@ -46,12 +46,12 @@ func FormatOf(name string) (Format, bool) {
 	return 0, false
 }
 
-// Files returns the rules of files, in their order. Where they cannot be read, the last
+// ReadFiles returns the rules of files, in their order. Where they cannot be read, the last
 // that it yields is an error, an [*rule.Errors]. Each use of it reads the files anew.
 //
 // It is made for a catalog, and leaves to it whether each rule is right and no id stands
 // twice: [Explain] says where. That halves the time of a million rules.
-func Files(names ...string) iter.Seq2[catalog.Rule, error] {
+func ReadFiles(names ...string) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		c := newCollector(yield)
 		c.trusting = true
@@ -93,10 +93,10 @@ func Explain(refused *catalog.Error, names ...string) error {
 	return &rule.Errors{List: []*rule.Error{at}}
 }
 
-// Read returns the rules that r holds; name stands for it in errors. Where anything is
+// ReadRules returns the rules that r holds; name stands for it in errors. Where anything is
 // wrong with them, the last that it yields is an error: an [*rule.Errors], or that of
 // r, wrapped. It can be used once.
-func Read(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, error] {
+func ReadRules(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		c := newCollector(yield)
 		c.name = name

@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"encoding/binary"
@@ -39,7 +39,7 @@ func checksum(id, value []byte) uint32 {
 }
 
 // decode reads a rule that encode has written. Nothing of it is part of value.
-func (s *Store) decode(id, value []byte) (catalog.Rule, error) {
+func (s *Disk) decode(id, value []byte) (catalog.Rule, error) {
 	r := catalog.Rule{ID: string(id)}
 	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(id, value[checksumBytes:]) {
 		return r, s.damaged(fmt.Sprintf("the rule %.60q has another checksum than was written", id))

@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"bytes"
@@ -31,19 +31,19 @@ var (
 	formatKey   = []byte("format")
 )
 
-// Store is a file of rules. It is safe for concurrent use; changes are made one after
+// Disk is a file of rules. It is safe for concurrent use; changes are made one after
 // the other, readers wait for nobody. A rule takes about 120 bytes of the file, which
 // never becomes smaller: what an import replaces is used again by the next one, so that
 // a million rules that are replaced now and then take 220 MB.
-type Store struct {
+type Disk struct {
 	path string
 	db   *bolt.DB
 }
 
-// Open opens the file, or makes it where there is none; its folder must be there. The
-// error is an [*Error].
-func Open(path string) (*Store, error) {
-	s := &Store{path: path}
+// OpenDisk opens the file, or makes it where there is none; its folder must be there. The
+// error is an [*DiskError].
+func OpenDisk(path string) (*Disk, error) {
+	s := &Disk{path: path}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, s.fault("not a file", "name a file of its own for the rules", nil)
 	}
@@ -64,7 +64,7 @@ func Open(path string) (*Store, error) {
 }
 
 // prepare sees that the file is one of rules, or makes it one.
-func (s *Store) prepare() error {
+func (s *Disk) prepare() error {
 	var fresh bool
 	err := s.db.View(func(tx *bolt.Tx) error {
 		if err := s.whole(tx); err != nil {
@@ -100,7 +100,7 @@ func (s *Store) prepare() error {
 
 // whole sees that the file is as long as it says: what is missing would be noticed only
 // when it is read.
-func (s *Store) whole(tx *bolt.Tx) error {
+func (s *Disk) whole(tx *bolt.Tx) error {
 	info, err := os.Stat(s.path)
 	if err != nil {
 		return s.opening(err)
@@ -112,7 +112,7 @@ func (s *Store) whole(tx *bolt.Tx) error {
 }
 
 // Close lets go of the file.
-func (s *Store) Close() error {
+func (s *Disk) Close() error {
 	if err := s.db.Close(); err != nil {
 		return s.fault("cannot close it: "+err.Error(), "see what the system says of the disk", err)
 	}
@@ -120,12 +120,12 @@ func (s *Store) Close() error {
 }
 
 // Path returns the name of the file.
-func (s *Store) Path() string { return s.path }
+func (s *Disk) Path() string { return s.path }
 
 // Rules returns all rules in the order of their ids, as they are when the iteration
-// begins. The last that it yields may be an [*Error]. Whoever iterates must be quick:
+// begins. The last that it yields may be an [*DiskError]. Whoever iterates must be quick:
 // the file cannot take back the room of old rules meanwhile.
-func (s *Store) Rules() iter.Seq2[catalog.Rule, error] {
+func (s *Disk) Rules() iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		more := true
 		err := s.read(func(rules *bolt.Bucket, give func(func())) error {
@@ -147,19 +147,19 @@ func (s *Store) Rules() iter.Seq2[catalog.Rule, error] {
 
 // Put writes a rule, in the place of one with its id. It is on the disk once Put has
 // returned nil.
-func (s *Store) Put(r catalog.Rule) error {
+func (s *Disk) Put(r catalog.Rule) error {
 	return s.update(func(tx *bolt.Tx) error {
 		return tx.Bucket(rulesBucket).Put([]byte(r.ID), encode(nil, &r))
 	})
 }
 
 // Delete removes a rule, if it is there.
-func (s *Store) Delete(id string) error {
+func (s *Disk) Delete(id string) error {
 	return s.update(func(tx *bolt.Tx) error { return tx.Bucket(rulesBucket).Delete([]byte(id)) })
 }
 
 // update changes the file, all or nothing.
-func (s *Store) update(change func(*bolt.Tx) error) error {
+func (s *Disk) update(change func(*bolt.Tx) error) error {
 	return s.guard(func() error {
 		err := s.db.Update(change)
 		if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) update(change func(*bolt.Tx) error) error {
 
 // read calls do with the rules. What do hands to the caller goes through give, so that a
 // panic of the caller is not taken for one about the file.
-func (s *Store) read(do func(rules *bolt.Bucket, give func(func())) error) error {
+func (s *Disk) read(do func(rules *bolt.Bucket, give func(func())) error) error {
 	outside := false
 	give := func(call func()) {
 		outside = true

@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"stint/rule/catalog"
 )
 
-// Import is a set of rules that is to be written as one change.
-type Import struct {
+// Gathered is a set of rules that is to be written as one change.
+type Gathered struct {
 	bytes []byte // ids and encoded rules, one after the other
 	rules []span
 }
@@ -21,8 +21,8 @@ type span struct{ id, value, end int }
 
 // Gather takes rules for an import. The error is the first that rules yields, or a
 // [*catalog.Error] about two of one id.
-func Gather(rules iter.Seq2[catalog.Rule, error]) (*Import, error) {
-	i := new(Import)
+func Gather(rules iter.Seq2[catalog.Rule, error]) (*Gathered, error) {
+	i := new(Gathered)
 	for r, err := range rules {
 		if err != nil {
 			return nil, err
@@ -47,15 +47,15 @@ func Gather(rules iter.Seq2[catalog.Rule, error]) (*Import, error) {
 }
 
 // Len returns how many rules it holds.
-func (i *Import) Len() int { return len(i.rules) }
+func (i *Gathered) Len() int { return len(i.rules) }
 
 // Merge writes all rules of i, each in the place of one with its id, as one change.
-func (s *Store) Merge(i *Import) error {
+func (s *Disk) Merge(i *Gathered) error {
 	return s.update(func(tx *bolt.Tx) error { return i.put(tx.Bucket(rulesBucket)) })
 }
 
 // Replace puts the rules of i in the place of all that are there, as one change.
-func (s *Store) Replace(i *Import) error {
+func (s *Disk) Replace(i *Gathered) error {
 	return s.update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(rulesBucket); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *Store) Replace(i *Import) error {
 	})
 }
 
-func (i *Import) put(rules *bolt.Bucket) error {
+func (i *Gathered) put(rules *bolt.Bucket) error {
 	for _, r := range i.rules {
 		if err := rules.Put(i.bytes[r.id:r.value:r.value], i.bytes[r.value:r.end:r.end]); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (i *Import) put(rules *bolt.Bucket) error {
 }
 
 // Rules returns the rules of i in the order of their ids.
-func (i *Import) Rules() iter.Seq2[catalog.Rule, error] {
+func (i *Gathered) Rules() iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		for n := range i.rules {
 			if r, err := i.rule(n); !yield(r, err) || err != nil {
@@ -89,16 +89,16 @@ func (i *Import) Rules() iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-func (i *Import) rule(n int) (catalog.Rule, error) {
+func (i *Gathered) rule(n int) (catalog.Rule, error) {
 	at := i.rules[n]
-	return new(Store).decode(i.bytes[at.id:at.value], i.bytes[at.value:at.end])
+	return new(Disk).decode(i.bytes[at.id:at.value], i.bytes[at.value:at.end])
 }
 
-func (i *Import) id(n int) []byte { return i.bytes[i.rules[n].id:i.rules[n].value] }
+func (i *Gathered) id(n int) []byte { return i.bytes[i.rules[n].id:i.rules[n].value] }
 
 // Merged returns the rules that the store would hold after a Merge of i, in the order of
 // their ids.
-func (s *Store) Merged(i *Import) iter.Seq2[catalog.Rule, error] {
+func (s *Disk) Merged(i *Gathered) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		n := 0
 		for r, err := range s.Rules() {

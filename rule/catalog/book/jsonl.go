@@ -1,4 +1,4 @@
-package source
+package book
 
 import (
 	"bufio"
@@ -20,10 +20,10 @@ import (
 // maxLine is the longest line of a JSON Lines file.
 const maxLine = 64 << 10
 
-// One reads one rule, a JSON object, as a line of a JSON Lines file is read, but that it
+// ReadOne reads one rule, a JSON object, as a line of a JSON Lines file is read, but that it
 // need not name its id, which is id then. It does not check what the rule says. The error
 // is a [*rule.Error] without a place.
-func One(data []byte, id string) (catalog.Rule, error) {
+func ReadOne(data []byte, id string) (catalog.Rule, error) {
 	r := catalog.Rule{ID: id}
 	if problem, hint := object(string(data), &r); problem != "" {
 		return r, &rule.Error{Problem: problem, Hint: hint}

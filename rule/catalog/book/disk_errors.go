@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"stint/internal/text"
 )
 
-// Error says what is wrong with a file of rules.
-type Error struct {
+// DiskError says what is wrong with a file of rules.
+type DiskError struct {
 	Path    string // of the file
 	Problem string // what is wrong
 	Hint    string // what to do
@@ -23,25 +23,25 @@ type Error struct {
 }
 
 // Error returns the file and the problem. The hint stands apart.
-func (e *Error) Error() string { return e.Path + ": " + e.Problem }
+func (e *DiskError) Error() string { return e.Path + ": " + e.Problem }
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *DiskError) Unwrap() error { return e.Err }
 
-// ErrDamaged is what an [Error] about a file that cannot be read as it was written wraps.
+// ErrDamaged is what an [DiskError] about a file that cannot be read as it was written wraps.
 var ErrDamaged = errors.New("damaged")
 
-func (s *Store) fault(problem, hint string, err error) *Error {
-	return &Error{Path: s.path, Problem: problem, Hint: hint, Err: err}
+func (s *Disk) fault(problem, hint string, err error) *DiskError {
+	return &DiskError{Path: s.path, Problem: problem, Hint: hint, Err: err}
 }
 
-func (s *Store) damaged(how string) *Error {
+func (s *Disk) damaged(how string) *DiskError {
 	return s.fault("damaged: "+how, "look for a faulty disk or another writer; put back a copy of the file, or move it away and import the rules anew", ErrDamaged)
 }
 
 // opening puts what bbolt says of a file that it cannot open into words.
-func (s *Store) opening(err error) *Error {
-	if known, ok := errors.AsType[*Error](err); ok {
+func (s *Disk) opening(err error) *DiskError {
+	if known, ok := errors.AsType[*DiskError](err); ok {
 		return known
 	}
 	switch {
@@ -61,8 +61,8 @@ func (s *Store) opening(err error) *Error {
 }
 
 // writing puts what went wrong with a write into words.
-func (s *Store) writing(err error) error {
-	if known, ok := errors.AsType[*Error](err); ok {
+func (s *Disk) writing(err error) error {
+	if known, ok := errors.AsType[*DiskError](err); ok {
 		return known
 	}
 	if full := s.full(err); full != nil {
@@ -72,7 +72,7 @@ func (s *Store) writing(err error) error {
 }
 
 // full is the error about a disk without room; nil if it is another one.
-func (s *Store) full(err error) *Error {
+func (s *Disk) full(err error) *DiskError {
 	switch {
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
 		return s.fault("no room on the disk ("+text.Cause(err)+")", "make room: an import needs as much again as the file is large; what was there before stays in force", err)
@@ -92,12 +92,12 @@ func isOne(err error, codes ...syscall.Errno) bool {
 
 // guard calls do, and returns as an error what a damaged file makes it panic of. The
 // file is mapped to memory: what the disk cannot give shows as a fault of an address.
-func (s *Store) guard(do func() error) error {
+func (s *Disk) guard(do func() error) error {
 	return s.guardBut(new(bool), do)
 }
 
 // guardBut is guard but for panics while outside is true, which are of other code.
-func (s *Store) guardBut(outside *bool, do func() error) (err error) {
+func (s *Disk) guardBut(outside *bool, do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if *outside {

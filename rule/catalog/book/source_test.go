@@ -1,4 +1,4 @@
-package source
+package book
 
 import (
 	"errors"
@@ -14,19 +14,19 @@ import (
 	"stint/rule/catalog"
 )
 
-// read returns the rules of a text, and its faults, one a line.
-func read(format Format, text string) (rules []catalog.Rule, faults string) {
-	for r, err := range Read("f", format, strings.NewReader(text)) {
+// readText returns the rules of a text, and its faults, one a line.
+func readText(format Format, text string) (rules []catalog.Rule, faults string) {
+	for r, err := range ReadRules("f", format, strings.NewReader(text)) {
 		if err != nil {
-			return rules, show(err)
+			return rules, showFaults(err)
 		}
 		rules = append(rules, r)
 	}
 	return rules, ""
 }
 
-// show writes faults as LINE: PROBLEM; HINT.
-func show(err error) string {
+// showFaults writes faults as LINE: PROBLEM; HINT.
+func showFaults(err error) string {
 	all, ok := errors.AsType[*rule.Errors](err)
 	if !ok {
 		return err.Error()
@@ -83,7 +83,7 @@ func TestRead(t *testing.T) {
 		},
 	} {
 		t.Run(fmt.Sprint(tt.format, " ", tt.name), func(t *testing.T) {
-			got, faults := read(tt.format, tt.text)
+			got, faults := readText(tt.format, tt.text)
 			if faults != "" || !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("read %+v %s\nwant %+v", got, faults, tt.want)
 			}
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 		{JSONLines, "{\"id\":\"\xff\"}", "1: not UTF-8; save the file as UTF-8"},
 		{JSONLines, `{"id":"` + strings.Repeat("x", maxLine) + "\"}\n" + line, "1: a line of more than 65536 bytes; write one rule, an object, in each line"},
 	} {
-		if _, faults := read(tt.format, tt.text); faults != tt.want {
+		if _, faults := readText(tt.format, tt.text); faults != tt.want {
 			t.Errorf("%.60q:\n%s\nwant\n%s", tt.text, faults, tt.want)
 		}
 	}
@@ -147,13 +147,13 @@ func TestFaults(t *testing.T) {
 
 // Of many faults the first are reported, and the number of the others.
 func TestManyFaults(t *testing.T) {
-	_, faults := read(CSV, strings.Repeat("x\n", 1000))
+	_, faults := readText(CSV, strings.Repeat("x\n", 1000))
 	if lines := strings.Split(faults, "\n"); len(lines) != MaxFaults+1 || lines[MaxFaults] != "0: and 980 more faults; mend those above and look again" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-1])
 	}
 }
 
-func TestFiles(t *testing.T) {
+func TestReadFiles(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -164,7 +164,7 @@ func TestFiles(t *testing.T) {
 	}
 	rows, lines := put("a.csv", "7,all,/x,minute,5\n"), put("b.jsonl", `{"id":"8","url":"/x","time":"minute","requests":5}`)
 	ids := func(names ...string) (got, faults string) {
-		for r, err := range Files(names...) {
+		for r, err := range ReadFiles(names...) {
 			if err != nil {
 				return got, strings.ReplaceAll(err.Error(), dir+"/", "")
 			}
@@ -206,14 +206,14 @@ func TestExplain(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := catalog.New(catalog.Options{}).Replace(Files(file))
+		err := catalog.New(catalog.Options{}).Replace(ReadFiles(file))
 		refused, ok := errors.AsType[*catalog.Error](err)
 		if !ok {
 			t.Errorf("%q: error %v", text, err)
 			continue
 		}
 		err = Explain(refused, file)
-		if got := strings.ReplaceAll(show(err), file, "FILE"); got != want {
+		if got := strings.ReplaceAll(showFaults(err), file, "FILE"); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, got, want)
 		}
 	}
@@ -224,7 +224,7 @@ func TestReaderFails(t *testing.T) {
 	for _, format := range []Format{CSV, JSONLines, RateLimiter4j} {
 		wrong := errors.New("cut")
 		var got error
-		for _, err := range Read("f", format, iotest.ErrReader(wrong)) {
+		for _, err := range ReadRules("f", format, iotest.ErrReader(wrong)) {
 			got = err
 		}
 		if !errors.Is(got, wrong) {
@@ -236,7 +236,7 @@ func TestReaderFails(t *testing.T) {
 // Whoever wants no more rules gets none.
 func TestStop(t *testing.T) {
 	n := 0
-	for _, err := range Read("f", CSV, strings.NewReader("1,all,/x,minute,5\n2,all,/x,minute,5\n3,x\n")) {
+	for _, err := range ReadRules("f", CSV, strings.NewReader("1,all,/x,minute,5\n2,all,/x,minute,5\n3,x\n")) {
 		if n++; err != nil {
 			t.Error(err)
 		}
@@ -267,11 +267,11 @@ configs:
 		{ID: "app-1:/v1/files/{name:[a-z]+}/x/{name}", UID: "app-1", URL: "/v1/files/{name:[a-z]+}/x/{name5:[0-9]+}{/...}", Time: "minute"},
 		{ID: "all:/", UID: "user:all", URL: "/", Time: "1h30m", Requests: 9},
 	}
-	got, faults := read(RateLimiter4j, file)
+	got, faults := readText(RateLimiter4j, file)
 	if faults != "" || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v %s\nwant %+v", got, faults, want)
 	}
-	got, faults = read(RateLimiter4j, `{"configs": [{"appId": "app-1", "limits": [{"api": "/v1/user", "limit": 50, "unit": 1}]}]}`)
+	got, faults = readText(RateLimiter4j, `{"configs": [{"appId": "app-1", "limits": [{"api": "/v1/user", "limit": 50, "unit": 1}]}]}`)
 	if faults != "" || !reflect.DeepEqual(got, want[:1]) {
 		t.Errorf("read %+v %s\nwant %+v", got, faults, want[:1])
 	}
@@ -291,7 +291,7 @@ configs:
 			"4: unit: 060 is 48: YAML reads a number that begins with 0 by base eight; write 60, or 48 if eight is meant as the base",
 		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5, unit: TimeUnit.SECOND}": `4: time: "TimeUnit.SECOND" is no time: no duration; write sec, minute, hour, day, or a length such as 15m`,
 	} {
-		if _, faults := read(RateLimiter4j, text); faults != want {
+		if _, faults := readText(RateLimiter4j, text); faults != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, faults, want)
 		}
 	}
@@ -321,10 +321,10 @@ func TestFilesChangedMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, changed := "", false
-			for _, err := range Files(name) {
+			for _, err := range ReadFiles(name) {
 				switch {
 				case err != nil:
-					got = show(err)
+					got = showFaults(err)
 				case !changed:
 					changed = true
 					if err := test.change(name); err != nil {

@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"stint/rule/catalog"
 )
 
-// sample returns a rule whose every field tells n.
-func sample(id string, n int) catalog.Rule {
+// sampleOnDisk returns a rule whose every field tells n.
+func sampleOnDisk(id string, n int) catalog.Rule {
 	return catalog.Rule{
 		ID: id, UID: fmt.Sprint("user-", n), URL: "GET /v1/orders/{id}", Time: "minute", Requests: uint64(n),
 		Algorithm: "token_bucket", Burst: uint64(2 * n), Domain: "shop", Policy: strings.Repeat("p", n%200),
@@ -34,9 +34,9 @@ func each(rules ...catalog.Rule) iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-func open(t *testing.T, path string) *Store {
+func openDisk(t *testing.T, path string) *Disk {
 	t.Helper()
-	s, err := Open(path)
+	s, err := OpenDisk(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func open(t *testing.T, path string) *Store {
 }
 
 // all returns what the store holds.
-func all(t *testing.T, s *Store) map[string]catalog.Rule {
+func all(t *testing.T, s *Disk) map[string]catalog.Rule {
 	t.Helper()
 	rules := map[string]catalog.Rule{}
 	for r, err := range s.Rules() {
@@ -57,7 +57,7 @@ func all(t *testing.T, s *Store) map[string]catalog.Rule {
 	return rules
 }
 
-func gather(t *testing.T, rules ...catalog.Rule) *Import {
+func gather(t *testing.T, rules ...catalog.Rule) *Gathered {
 	t.Helper()
 	i, err := Gather(each(rules...))
 	testkit.Must(t, err)
@@ -66,7 +66,7 @@ func gather(t *testing.T, rules ...catalog.Rule) *Import {
 
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
-	s := open(t, path)
+	s := openDisk(t, path)
 	if got := all(t, s); len(got) != 0 {
 		t.Fatalf("a new store holds %v", got)
 	}
@@ -77,25 +77,25 @@ func TestStore(t *testing.T) {
 			t.Fatalf("after %s it holds %v, want %v", after, got, want)
 		}
 		testkit.Must(t, s.Close())
-		s = open(t, path)
+		s = openDisk(t, path)
 		if got := all(t, s); !reflect.DeepEqual(got, want) {
 			t.Fatalf("opened again after %s it holds %v, want %v", after, got, want)
 		}
 	}
 	for n, id := range []string{"b", "a", "c d", "b", "\u00e4"} {
-		testkit.Must(t, s.Put(sample(id, n)))
-		want[id] = sample(id, n)
+		testkit.Must(t, s.Put(sampleOnDisk(id, n)))
+		want[id] = sampleOnDisk(id, n)
 	}
 	check("Put")
 	testkit.Must(t, s.Delete("b"))
 	testkit.Must(t, s.Delete("nobody"))
 	delete(want, "b")
 	check("Delete")
-	testkit.Must(t, s.Merge(gather(t, sample("z", 1), sample("a", 9))))
-	want["z"], want["a"] = sample("z", 1), sample("a", 9)
+	testkit.Must(t, s.Merge(gather(t, sampleOnDisk("z", 1), sampleOnDisk("a", 9))))
+	want["z"], want["a"] = sampleOnDisk("z", 1), sampleOnDisk("a", 9)
 	check("Merge")
-	testkit.Must(t, s.Replace(gather(t, sample("y", 1), sample("x", 2))))
-	want = map[string]catalog.Rule{"x": sample("x", 2), "y": sample("y", 1)}
+	testkit.Must(t, s.Replace(gather(t, sampleOnDisk("y", 1), sampleOnDisk("x", 2))))
+	want = map[string]catalog.Rule{"x": sampleOnDisk("x", 2), "y": sampleOnDisk("y", 1)}
 	check("Replace")
 	testkit.Must(t, s.Replace(gather(t)))
 	want = map[string]catalog.Rule{}
@@ -103,14 +103,14 @@ func TestStore(t *testing.T) {
 }
 
 func TestMerged(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	testkit.Must(t, s.Replace(gather(t, sample("b", 1), sample("d", 1), sample("f", 1))))
+	s := openDisk(t, filepath.Join(t.TempDir(), "rules.db"))
+	testkit.Must(t, s.Replace(gather(t, sampleOnDisk("b", 1), sampleOnDisk("d", 1), sampleOnDisk("f", 1))))
 	for _, ids := range []string{"", "a", "b", "c d", "f g", "a b c d e f g", "g h"} {
 		var rules []catalog.Rule
 		want := all(t, s)
 		for id := range strings.FieldsSeq(ids) {
-			rules = append(rules, sample(id, 2))
-			want[id] = sample(id, 2)
+			rules = append(rules, sampleOnDisk(id, 2))
+			want[id] = sampleOnDisk(id, 2)
 		}
 		got, last := map[string]catalog.Rule{}, ""
 		for r, err := range s.Merged(gather(t, rules...)) {
@@ -128,13 +128,13 @@ func TestMerged(t *testing.T) {
 
 // What is wrong with a file or its place is said when it is opened or read, and what to
 // do about it.
-func TestFaults(t *testing.T) {
+func TestDiskFaults(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.db")
-	s := open(t, good)
+	s := openDisk(t, good)
 	var rules []catalog.Rule
 	for n := range 2000 {
-		rules = append(rules, sample(fmt.Sprint("r", n), n))
+		rules = append(rules, sampleOnDisk(fmt.Sprint("r", n), n))
 	}
 	testkit.Must(t, s.Replace(gather(t, rules...)))
 	testkit.Must(t, s.Close())
@@ -154,7 +154,7 @@ func TestFaults(t *testing.T) {
 	at := strings.LastIndex(string(flipped), "/v1/orders")
 	flipped[at+4] ^= 1
 	held := filepath.Join(dir, "held.db")
-	open(t, held)
+	openDisk(t, held)
 	for _, tt := range []struct{ path, want, hint string }{
 		{dir, "not a file", "a file of its own"},
 		{filepath.Join(dir, "no", "where.db"), "its folder is not there", "make the folder"},
@@ -167,14 +167,14 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(filepath.Base(tt.path), func(t *testing.T) {
 			t.Parallel()
-			s, err := Open(tt.path)
+			s, err := OpenDisk(tt.path)
 			if err == nil {
 				defer s.Close()
 				for _, e := range s.Rules() {
 					err = e
 				}
 			}
-			fault, ok := errors.AsType[*Error](err)
+			fault, ok := errors.AsType[*DiskError](err)
 			if !ok || !strings.Contains(fault.Error(), tt.want) || !strings.Contains(fault.Hint, tt.hint) || !strings.HasPrefix(fault.Error(), tt.path) {
 				t.Errorf("error %v (%T), want %q and a hint %q", err, err, tt.want, tt.hint)
 			}
@@ -184,8 +184,8 @@ func TestFaults(t *testing.T) {
 
 // A panic of whoever reads is its own, and leaves the store usable.
 func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	testkit.Must(t, s.Put(sample("a", 1)))
+	s := openDisk(t, filepath.Join(t.TempDir(), "rules.db"))
+	testkit.Must(t, s.Put(sampleOnDisk("a", 1)))
 	func() {
 		defer func() {
 			if p := recover(); p != "mine" {
@@ -197,18 +197,18 @@ func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
 			panic("mine")
 		}
 	}()
-	testkit.Must(t, s.Put(sample("b", 1)))
+	testkit.Must(t, s.Put(sampleOnDisk("b", 1)))
 }
 
 func TestGatherStopsAtAnError(t *testing.T) {
 	wrong := errors.New("wrong")
 	_, err := Gather(func(yield func(catalog.Rule, error) bool) {
-		_ = yield(sample("a", 1), nil) && yield(catalog.Rule{}, wrong)
+		_ = yield(sampleOnDisk("a", 1), nil) && yield(catalog.Rule{}, wrong)
 	})
 	if !errors.Is(err, wrong) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Gather(each(sample("a", 1), sample("b", 1), sample("a", 2))); err == nil || !strings.Contains(err.Error(), "two rules have it") {
+	if _, err := Gather(each(sampleOnDisk("a", 1), sampleOnDisk("b", 1), sampleOnDisk("a", 2))); err == nil || !strings.Contains(err.Error(), "two rules have it") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package disk
+package book
 
 import (
 	"bufio"
@@ -35,11 +35,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// change makes change number n to what do stands for; all writers make the same ones.
-func change(n int, put func(...catalog.Rule) error, remove func(string) error, replace func(...catalog.Rule) error) error {
+// changeOnDisk makes change number n to what do stands for; all writers make the same ones.
+func changeOnDisk(n int, put func(...catalog.Rule) error, remove func(string) error, replace func(...catalog.Rule) error) error {
 	batch := make([]catalog.Rule, 30)
 	for i := range batch {
-		batch[i] = sample(fmt.Sprint("batch-", i), n)
+		batch[i] = sampleOnDisk(fmt.Sprint("batch-", i), n)
 	}
 	switch n % 7 {
 	case 3:
@@ -51,7 +51,7 @@ func change(n int, put func(...catalog.Rule) error, remove func(string) error, r
 			return replace(batch...)
 		}
 	}
-	return put(sample(fmt.Sprint("one-", n*3%11), n))
+	return put(sampleOnDisk(fmt.Sprint("one-", n*3%11), n))
 }
 
 // writer changes a file until it is killed or fails, and says each change that was
@@ -63,7 +63,7 @@ func writer(path string) error {
 			return err
 		}
 	}
-	s, err := Open(path)
+	s, err := OpenDisk(path)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func writer(path string) error {
 		return s.Replace(i)
 	}
 	for n := from; n < from+100_000; n++ { // it is killed long before
-		if err := change(n, merge, s.Delete, replace); err != nil {
-			if fault, ok := errors.AsType[*Error](err); ok {
+		if err := changeOnDisk(n, merge, s.Delete, replace); err != nil {
+			if fault, ok := errors.AsType[*DiskError](err); ok {
 				return fmt.Errorf("%w\nhint: %s", err, fault.Hint)
 			}
 			return err
@@ -106,7 +106,7 @@ func (m model) change(n int) {
 		}
 		return nil
 	}
-	_ = change(n, put, func(id string) error { delete(m, id); return nil }, func(rules ...catalog.Rule) error {
+	_ = changeOnDisk(n, put, func(id string) error { delete(m, id); return nil }, func(rules ...catalog.Rule) error {
 		clear(m)
 		return put(rules...)
 	}) // it cannot fail
@@ -128,7 +128,7 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 // same says whether the file holds what the model does, and nothing else.
 func same(t *testing.T, path string, m model) bool {
 	t.Helper()
-	s, err := Open(path)
+	s, err := OpenDisk(path)
 	testkit.Must(t, err)
 	defer s.Close()
 	return reflect.DeepEqual(model(all(t, s)), m)
