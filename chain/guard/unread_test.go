@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 	"stint/internal/transaction"
-	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
 // garbled decides as a store in memory that cannot read the states of keys which begin with
 // "bad": all that is not decided as one with one of these.
 func garbled() func(context.Context, *stint.Call) error {
-	server := transactiontest.Store{
+	server := testkit.UndecodableStore{
 		Store: memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }}),
 		Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 	}

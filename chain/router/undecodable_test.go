@@ -5,15 +5,15 @@ import (
 
 	"stint"
 	"stint/chain/router"
-	"stint/internal/transaction/transactiontest"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
 // Where states cannot be read the error is about the takes of the call, and all others are
 // decided, whichever store says so.
 func TestUnread(t *testing.T) {
-	server := func() stint.Store { return memory.New(memory.Options{Clock: transactiontest.Clock, Budget: 1 << 16}) }
-	transactiontest.Run(t, server, func(server func() stint.Store) stint.Store {
+	server := func() stint.Store { return memory.New(memory.Options{Clock: testkit.NoonClock, Budget: 1 << 16}) }
+	testkit.CheckUndecodable(t, server, func(server func() stint.Store) stint.Store {
 		return router.New(router.Stores{Asks: server(), Eventual: server(), Gossip: server()})
 	})
 }

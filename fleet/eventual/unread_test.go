@@ -15,7 +15,6 @@ import (
 	"stint"
 	"stint/fleet/eventual"
 	"stint/internal/testkit"
-	"stint/internal/transaction/transactiontest"
 )
 
 // garbled is a store that cannot read the states of keys which begin with what it says.
@@ -203,7 +202,7 @@ func TestUnreadOnItsWay(t *testing.T) {
 func TestResetBesideUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		server := &transactiontest.Store{Store: f.Store.Store, Bad: func(key stint.Key) bool { return key == "bad" }}
+		server := &testkit.UndecodableStore{Store: f.Store.Store, Bad: func(key stint.Key) bool { return key == "bad" }}
 		f.Store.Store = server
 		f.Decide(t, 0, take("good", thousand, 5))
 		pass(150 * time.Millisecond)

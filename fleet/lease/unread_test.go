@@ -13,7 +13,6 @@ import (
 	"stint/fleet/lease"
 	"stint/internal/testkit"
 	"stint/internal/transaction"
-	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
@@ -115,7 +114,7 @@ func TestUnreadWhole(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := &transactiontest.Store{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
+				server := &testkit.UndecodableStore{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
 				f := testkit.StartFleet(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
 				for range 300 {
 					pass(time.Millisecond)

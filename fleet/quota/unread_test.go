@@ -9,8 +9,8 @@ import (
 
 	"stint"
 	"stint/fleet/quota"
+	"stint/internal/testkit"
 	"stint/internal/transaction"
-	"stint/internal/transaction/transactiontest"
 	"stint/store/memory"
 )
 
@@ -40,7 +40,7 @@ func TestUnread(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			now := began
 			clock := func() stint.Instant { return now }
-			server := &transactiontest.Store{
+			server := &testkit.UndecodableStore{
 				Store: memory.New(memory.Options{Clock: clock}),
 				Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 			}
@@ -75,7 +75,7 @@ func TestUnread(t *testing.T) {
 func TestChangeUnreadAlone(t *testing.T) {
 	now := began
 	clock := func() stint.Instant { return now }
-	server := &transactiontest.Store{
+	server := &testkit.UndecodableStore{
 		Store: memory.New(memory.Options{Clock: clock}),
 		Bad:   func(key stint.Key) bool { return strings.HasPrefix(string(key), "bad") },
 	}

@@ -11,6 +11,8 @@
 //     test cuts, slows down and mends. Nothing of it leaves the machine.
 //   - openloop.go puts load on a server as a network does.
 //   - fleet*.go run nodes around one store, for tests of how they agree.
+//   - undecodable.go has a store that cannot read some states, and checks that stores around it
+//     report the right takes and decide all others.
 //   - trace.go reads step tables: what a limit answers, step by step.
 //   - respell*.go write a path in other spellings, for tests that no limit is dodged by them.
 //

@@ -1,11 +1,4 @@
-//go:build linux
-
-// Package original runs the examples and the test scripts of envoyproxy/ratelimit against
-// Stint in its place, behind the real Envoy, as they stand.
-//
-// scripts/fetch-envoy-ratelimit.sh brings them. Their host names and ports are those of
-// containers, so each run has a network and an /etc/hosts of its own.
-package original
+package proxies
 
 import (
 	"flag"
@@ -23,10 +16,12 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-func TestMain(m *testing.M) { programs.Main(m) }
+// The examples and the test scripts of envoyproxy/ratelimit run against Stint in its place, behind
+// the real Envoy, as they stand. Their host names and ports are those of containers, so each run
+// has a network and an /etc/hosts of its own.
 
-// fetched is where the script brings them.
-const fetched = "../../../.cache/envoy-ratelimit"
+// fetched is where scripts/fetch-envoy-ratelimit.sh puts them.
+const fetched = "../../.cache/envoy-ratelimit"
 
 var dir = flag.String("original.dir", fetched, "the `folder` with examples and integration-test")
 
@@ -39,8 +34,8 @@ type containers struct {
 	there *testkit.Net
 }
 
-// start starts the services as integration-test/docker-compose-integration-test.yml does.
-func start(t testing.TB) *containers {
+// startOriginal starts the services as integration-test/docker-compose-integration-test.yml does.
+func startOriginal(t testing.TB) *containers {
 	t.Helper()
 	from, err := filepath.Abs(*dir)
 	testkit.Must(t, err)
@@ -50,7 +45,7 @@ func start(t testing.TB) *containers {
 	return startFrom(t, from)
 }
 
-// startFrom is start with the files of a folder.
+// startFrom is startOriginal with the files of a folder.
 func startFrom(t testing.TB, from string) *containers {
 	t.Helper()
 	c := &containers{t: t, from: from, hosts: filepath.Join(t.TempDir(), "hosts"), here: testkit.NewNet(t), there: testkit.NewNet(t)}
@@ -200,7 +195,7 @@ func early(t testing.TB) {
 // Every script of the original passes with Stint in its place. Those that wait for the next
 // minute have a stack each, so that they wait at the same time. Stint is a process of its own
 // that the race detector does not see, so a run without it is enough.
-func TestScripts(t *testing.T) {
+func TestOriginalScripts(t *testing.T) {
 	testkit.Long(t)
 	if testkit.Race {
 		return
@@ -220,12 +215,12 @@ func TestScripts(t *testing.T) {
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			start(t).script(path)
+			startOriginal(t).script(path)
 		})
 	}
 	t.Run("quick", func(t *testing.T) {
 		t.Parallel()
-		c := start(t)
+		c := startOriginal(t)
 		for _, path := range quick {
 			c.script(path)
 		}

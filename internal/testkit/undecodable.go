@@ -1,6 +1,4 @@
-// Package transactiontest has a store that cannot read some states, and sees that stores around it
-// say so of the right takes and decide all others.
-package transactiontest
+package testkit
 
 import (
 	"context"
@@ -16,15 +14,15 @@ import (
 	"stint"
 )
 
-// Store is a store that cannot read the states of some keys. All that is not decided as one with
+// UndecodableStore is a store that cannot read the states of some keys. All that is not decided as one with
 // one of these is decided.
-type Store struct {
+type UndecodableStore struct {
 	stint.Store
 	Bad func(key stint.Key) bool
 }
 
 // Decide is part of stint.Store.
-func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+func (s *UndecodableStore) Decide(ctx context.Context, call *stint.Call) error {
 	var unread stint.CorruptState
 	together := true // what is not apart is decided
 	for i, t := range call.Takes {
@@ -61,8 +59,8 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 // noon is the time of all calls.
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
-// Clock is one for the stores in memory behind.
-func Clock() stint.Instant { return noon }
+// NoonClock is one for the stores in memory behind.
+func NoonClock() stint.Instant { return noon }
 
 // Limits of which keys in calls are.
 var limits = [...]*stint.Limit{
@@ -71,9 +69,9 @@ var limits = [...]*stint.Limit{
 	stint.MustLimit(stint.Spec{Requests: 20, Per: time.Hour, Overdraw: true}),
 }
 
-// Run puts the same calls to one store, and to several with something before them: both must say
+// CheckUndecodable puts the same calls to one store, and to several with something before them: both must say
 // the same of the same takes. The stores come from server, one after the other, and have Clock.
-func Run(t *testing.T, server func() stint.Store, before func(server func() stint.Store) stint.Store) {
+func CheckUndecodable(t *testing.T, server func() stint.Store, before func(server func() stint.Store) stint.Store) {
 	said, seeds := 0, 300
 	if testing.Short() {
 		seeds = 60
@@ -82,20 +80,20 @@ func Run(t *testing.T, server func() stint.Store, before func(server func() stin
 		r := rand.New(rand.NewPCG(seed, 11))
 		var away atomic.Bool
 		garbled := func() stint.Store {
-			return &Store{server(), func(key stint.Key) bool { return away.Load() && strings.HasPrefix(string(key), "bad") }}
+			return &UndecodableStore{server(), func(key stint.Key) bool { return away.Load() && strings.HasPrefix(string(key), "bad") }}
 		}
 		one, several := garbled(), before(garbled)
 		for step := range 40 {
 			away.Store(r.IntN(4) > 0)
-			call := stint.Call{Takes: takes(r)}
+			call := stint.Call{Takes: randomTakes(r)}
 			want, got := stint.Call{Takes: slices.Clone(call.Takes)}, stint.Call{Takes: slices.Clone(call.Takes)}
 			wanted, err := one.Decide(t.Context(), &want), several.Decide(t.Context(), &got)
 			if errors.Is(err, stint.ErrUnknown) {
 				break // as it may be
 			}
-			differs := compare(&want, &got, wanted, err)
+			differs := compareUndecodable(&want, &got, wanted, err)
 			if differs != "" {
-				t.Fatalf("seed %d, step %d: %s\nof %s\n%v\n%v", seed, step, differs, show(&call), wanted, err)
+				t.Fatalf("seed %d, step %d: %s\nof %s\n%v\n%v", seed, step, differs, showCall(&call), wanted, err)
 			}
 			if err != nil {
 				said++
@@ -107,8 +105,8 @@ func Run(t *testing.T, server func() stint.Store, before func(server func() stin
 	}
 }
 
-// takes returns what a call may ask.
-func takes(r *rand.Rand) (list []stint.Take) {
+// randomTakes returns what a call may ask.
+func randomTakes(r *rand.Rand) (list []stint.Take) {
 	used := map[stint.Key]bool{}
 	for range 1 + r.IntN(6) {
 		n := r.IntN(12)
@@ -128,14 +126,14 @@ func takes(r *rand.Rand) (list []stint.Take) {
 		used[key] = true
 		list = append(list, t)
 		if r.IntN(6) == 0 && !used["lead"] {
-			list, used["lead"] = append(list, leading(r)...), true
+			list, used["lead"] = append(list, leadingTakes(r)...), true
 		}
 	}
 	return list
 }
 
-// leading returns a take that leans on another.
-func leading(r *rand.Rand) []stint.Take {
+// leadingTakes returns a take that leans on another.
+func leadingTakes(r *rand.Rand) []stint.Take {
 	lead := stint.Take{Key: "lead", Limit: limits[1], Cost: r.Uint32N(5), Borrows: 1, Independent: r.IntN(2) == 0}
 	pool := stint.Take{Key: "pool", Limit: limits[1], Cost: lead.Cost, Independent: lead.Independent}
 	switch r.IntN(4) {
@@ -147,8 +145,8 @@ func leading(r *rand.Rand) []stint.Take {
 	return []stint.Take{lead, pool}
 }
 
-// compare says in what two answers differ.
-func compare(want, got *stint.Call, wanted, err error) string {
+// compareUndecodable says in what two answers differ.
+func compareUndecodable(want, got *stint.Call, wanted, err error) string {
 	say := func(err error) []int {
 		if said, ok := errors.AsType[*stint.CorruptState](err); ok {
 			return said.Takes
@@ -159,7 +157,7 @@ func compare(want, got *stint.Call, wanted, err error) string {
 		return fmt.Sprintf("%d cannot be read, want %d", say(err), say(wanted))
 	}
 	for i := range want.Takes {
-		if wanted != nil && !decided(want, say(wanted), i) {
+		if wanted != nil && !decidedUndecodable(want, say(wanted), i) {
 			continue
 		}
 		w, g := &want.Results[i], &got.Results[i]
@@ -170,8 +168,8 @@ func compare(want, got *stint.Call, wanted, err error) string {
 	return ""
 }
 
-// decided says whether a take was decided where these were not.
-func decided(call *stint.Call, unread []int, take int) bool {
+// decidedUndecodable says whether a take was decided where these were not.
+func decidedUndecodable(call *stint.Call, unread []int, take int) bool {
 	group := func(n int) int {
 		if !call.Takes[n].Independent {
 			return -1
@@ -184,8 +182,8 @@ func decided(call *stint.Call, unread []int, take int) bool {
 	return !slices.ContainsFunc(unread, func(n int) bool { return group(n) == group(take) })
 }
 
-// show writes a call.
-func show(call *stint.Call) string {
+// showCall writes a call.
+func showCall(call *stint.Call) string {
 	var s strings.Builder
 	for i := range call.Takes {
 		t := &call.Takes[i]
