@@ -68,6 +68,13 @@ func (b *breaker) neither(f *flight) {
 	}
 }
 
+// excused counts a call that waited in vain while the process stood still: the answer may have
+// come when nobody could read it.
+func (b *breaker) excused(f *flight) {
+	b.timeouts++
+	b.neither(f)
+}
+
 // bad counts a call that failed; late, after it waited.
 func (b *breaker) bad(f *flight, err error, late bool) {
 	b.err = err

@@ -556,12 +556,13 @@ func TestWaitsBefore(t *testing.T) {
 	}
 }
 
-// TestStall: where the process itself stood still, late answers are not the store's fault.
+// TestStall: where the process itself stood still, late answers are not the store's fault. They are
+// counted all the same: nothing was decided.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
 		g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
-		for _, test := range []struct {
+		for i, test := range []struct {
 			stood time.Duration
 			away  bool
 		}{{100 * time.Millisecond, false}, {0, true}} {
@@ -573,7 +574,7 @@ func TestStall(t *testing.T) {
 				g.leave(f, context.DeadlineExceeded)
 				g.looking = false
 			}
-			if s := g.status(); s.Away != test.away {
+			if s := g.status(); s.Away != test.away || s.Timeouts != uint64((i+1)*lateFailures) {
 				t.Errorf("stood still for %v: %+v", test.stood, s)
 			}
 		}

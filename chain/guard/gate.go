@@ -114,7 +114,7 @@ func (g *gate) leave(f *flight, err error) {
 		// A store that keeps the deadline itself may end a call before we look.
 		waited := !f.seen.IsZero() && now.Sub(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
 		if waited && f.begun().Before(g.stalled) {
-			g.breaker.neither(f) // the answer may have come while nobody could read it
+			g.breaker.excused(f)
 			break
 		}
 		g.breaker.bad(f, err, waited)
