@@ -11,7 +11,7 @@ import (
 // empty string it fails instead, so that no test is lost in silence. why names
 // what is missing and how to get it.
 //
-// It, SkipNotGranted and Long are the only ways to skip: internal/house refuses a bare t.Skip.
+// It, SkipNotGranted and Long are the only ways to skip: internal/repository refuses a bare t.Skip.
 func SkipOrFail(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("STINT_NO_SKIP") != "" {

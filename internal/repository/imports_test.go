@@ -1,4 +1,4 @@
-package house
+package repository
 
 import (
 	"fmt"
@@ -190,7 +190,7 @@ func importDirection(t *tree) []fault {
 		l, ok := layerOf(p.dir)
 		if !ok {
 			faults = append(faults, fault(fmt.Sprintf("%s: this package has no place in the house; "+
-				"say in internal/house (layers) what it may import, and why", p.dir)))
+				"say in internal/repository (layers) what it may import, and why", p.dir)))
 			continue
 		}
 		for _, f := range p.files {
