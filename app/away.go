@@ -52,10 +52,10 @@ type server struct {
 // serverState is whether a server can be used. Two find out: who looks at it now and
 // then, and the guard around it, in which decisions fail.
 type serverState struct {
-	mu      sync.Mutex           // guards what follows
-	unread  logging.FaultLimiter // of calls of which a state could not be read
-	failed  logging.FaultLimiter // of calls that failed while others did not
-	failing string               // why some did between the last two looks; "" if none did
+	mu          sync.Mutex           // guards what follows
+	undecodable logging.FaultLimiter // of calls of which a state could not be read
+	failed      logging.FaultLimiter // of calls that failed while others did not
+	failing     string               // why some did between the last two looks; "" if none did
 }
 
 // openServer opens the server at a URL.
@@ -155,8 +155,8 @@ func (s *server) doubtful() bool {
 func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	tell, over := s.state.unread.Look(status.Unread, status.UnreadErr)
-	a.tell(s, tell, over, status.UnreadErr,
+	tell, over := s.state.undecodable.Look(status.Undecodable, status.UndecodableErr)
+	a.tell(s, tell, over, status.UndecodableErr,
 		"the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
 		"no state was met for a minute that cannot be read")
 	s.state.failing = ""
@@ -201,7 +201,7 @@ var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 func (s *server) problem() (text string) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	if text = cmp.Or(s.backends.Problem(), s.state.failing); text == "" && s.state.unread.Lasts() {
+	if text = cmp.Or(s.backends.Problem(), s.state.failing); text == "" && s.state.undecodable.Lasts() {
 		text = "the states of some keys cannot be read; the log says which"
 	}
 	return text

@@ -132,7 +132,7 @@ func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared
-		sum.Unread += g.Unread
+		sum.Undecodable += g.Undecodable
 	}
 	return sum
 }

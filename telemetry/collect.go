@@ -48,7 +48,7 @@ var (
 	saveFailsDesc = desc("state_last_failed", "1 if the last write of the state file failed: a restart goes back to the one before.")
 
 	storeAvailableDesc = desc("store_available", "0 while the store on the network does not answer and failure policies do.")
-	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before; unread: what stands under a key is no state of this release.", "reason")
+	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before; undecodable: what stands under a key is no state of this release.", "reason")
 
 	storeServerDesc = desc("store_server_available", "0 while failure policies answer for the keys of a server of the store.", "server")
 	storeLostDesc   = desc("store_lost_total", "Times that a server of the store had forgotten counts: it was emptied, or another one took over.")
@@ -147,7 +147,7 @@ func (m *Metrics) collectState(out sink) {
 		out.counter(storeFailuresDesc, s.Timeouts, "timeout")
 		out.counter(storeFailuresDesc, s.Errors, "error")
 		out.counter(storeFailuresDesc, s.Spared, "away")
-		out.counter(storeFailuresDesc, s.Unread, "unread")
+		out.counter(storeFailuresDesc, s.Undecodable, "undecodable")
 	}
 	if m.store == nil {
 		return

@@ -5,19 +5,19 @@ import "time"
 // EventualStats are the numbers of what this process decides by itself and tells one store
 // on the network afterwards.
 type EventualStats struct {
-	Keys      int64  // that are known here
-	Bytes     int64  // that they take
-	Unsure    int64  // keys of messages that had no answer yet
-	Unread    int64  // keys that the store was not told of, as it cannot read their states
-	Away      bool   // nothing comes through to some part of the store
-	Reads     uint64 // of keys that were not known
-	Forwarded uint64 // calls that the store decided
-	Messages  uint64 // to the store, about many keys each
-	Repeated  uint64 // keys in these that had no answer before
-	Units     uint64 // that the store was told of
-	Looks     uint64 // keys in messages of which nothing was taken here
-	Evicted   uint64 // keys that went to make room
-	Refused   uint64 // keys that found none, and were decided by the store
+	Keys        int64  // that are known here
+	Bytes       int64  // that they take
+	Unsure      int64  // keys of messages that had no answer yet
+	Undecodable int64  // keys that the store was not told of, as it cannot read their states
+	Away        bool   // nothing comes through to some part of the store
+	Reads       uint64 // of keys that were not known
+	Forwarded   uint64 // calls that the store decided
+	Messages    uint64 // to the store, about many keys each
+	Repeated    uint64 // keys in these that had no answer before
+	Units       uint64 // that the store was told of
+	Looks       uint64 // keys in messages of which nothing was taken here
+	Evicted     uint64 // keys that went to make room
+	Refused     uint64 // keys that found none, and were decided by the store
 
 	Exchange time.Duration // how long the last one took
 }
@@ -47,7 +47,7 @@ func (s *eventualSum) add(one *EventualStats) {
 	s.Keys += one.Keys
 	s.Bytes += one.Bytes
 	s.Unsure += one.Unsure
-	s.Unread += one.Unread
+	s.Undecodable += one.Undecodable
 	s.Reads += one.Reads
 	s.Forwarded += one.Forwarded
 	s.Messages += one.Messages
@@ -64,7 +64,7 @@ var eventualNumbers = []number[eventualSum]{
 	gauge("eventual_keys", "Keys of eventual rules that are known here.", func(s *eventualSum) float64 { return float64(s.Keys) }),
 	gauge("eventual_bytes", "Bytes that they take.", func(s *eventualSum) float64 { return float64(s.Bytes) }),
 	gauge("eventual_unsure_keys", "Keys of which the store was told without an answer so far.", func(s *eventualSum) float64 { return float64(s.Unsure) }),
-	gauge("eventual_unread_keys", "Keys that the store was not told of, as it cannot read their states.", func(s *eventualSum) float64 { return float64(s.Unread) }),
+	gauge("eventual_undecodable_keys", "Keys that the store was not told of, as it cannot read their states.", func(s *eventualSum) float64 { return float64(s.Undecodable) }),
 	gauge("eventual_stores_away", "Stores that answer nothing at present.", func(s *eventualSum) float64 { return float64(s.away) }),
 	gauge("eventual_exchange_seconds", "How long the last exchange took, of the slowest store.", func(s *eventualSum) float64 { return s.Exchange.Seconds() }),
 	counter("eventual_reads_total", "Keys that were not known here and were read.", func(s *eventualSum) uint64 { return s.Reads }),

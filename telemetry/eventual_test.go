@@ -12,7 +12,7 @@ func TestEventual(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Eventual(func() []EventualStats {
 		return []EventualStats{
-			{Keys: 2, Bytes: 500, Unsure: 3, Unread: 2, Away: true, Reads: 4, Forwarded: 5, Messages: 6, Repeated: 7, Units: 8, Looks: 9, Evicted: 10, Refused: 11, Exchange: time.Millisecond},
+			{Keys: 2, Bytes: 500, Unsure: 3, Undecodable: 2, Away: true, Reads: 4, Forwarded: 5, Messages: 6, Repeated: 7, Units: 8, Looks: 9, Evicted: 10, Refused: 11, Exchange: time.Millisecond},
 			{Keys: 1, Bytes: 100, Reads: 1, Messages: 1, Units: 2, Exchange: 2 * time.Millisecond},
 		}
 	})
@@ -21,7 +21,7 @@ func TestEventual(t *testing.T) {
 		stint_eventual_keys 3
 		stint_eventual_bytes 600
 		stint_eventual_unsure_keys 3
-		stint_eventual_unread_keys 2
+		stint_eventual_undecodable_keys 2
 		stint_eventual_stores_away 1
 		stint_eventual_exchange_seconds 0.002
 		stint_eventual_reads_total 5

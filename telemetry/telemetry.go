@@ -157,7 +157,7 @@ type SharedStats struct {
 	Away bool // it does not answer, and failure policies do
 	// Calls that it did not answer in time, that it failed otherwise, that were not put to it
 	// while it was away, and of which it could not read some state.
-	Timeouts, Errors, Spared, Unread uint64
+	Timeouts, Errors, Spared, Undecodable uint64
 
 	// Lost is how often a server had forgotten counts.
 	Lost uint64

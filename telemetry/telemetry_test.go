@@ -259,7 +259,7 @@ func TestErrors(t *testing.T) {
 	m.Decided(&limiter.Verdict{Decision: stint.Decision{Allowed: true, Over: true}}, -1, nil)
 	m.Shared(func() SharedStats {
 		return SharedStats{
-			Away: true, Timeouts: 1, Errors: 2, Spared: 3, Unread: 4, Lost: 5, Servers: []ServerStats{{Name: "a:1"}, {Name: "b:1", Away: true}},
+			Away: true, Timeouts: 1, Errors: 2, Spared: 3, Undecodable: 4, Lost: 5, Servers: []ServerStats{{Name: "a:1"}, {Name: "b:1", Away: true}},
 		}
 	})
 	s := &service{metrics: m}
@@ -276,7 +276,7 @@ func TestErrors(t *testing.T) {
 		stint_store_failures_total{reason="timeout"} 1
 		stint_store_failures_total{reason="error"} 2
 		stint_store_failures_total{reason="away"} 3
-		stint_store_failures_total{reason="unread"} 4
+		stint_store_failures_total{reason="undecodable"} 4
 		stint_reload_last_failed 0
 	`)
 }

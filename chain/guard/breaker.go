@@ -29,8 +29,8 @@ type breaker struct {
 	since   time.Time // of the last change
 	err     error     // the last one
 
-	timeouts, errors, spared, unread uint64
-	failed, unreadErr                error // the last of errors and of unread
+	timeouts, errors, spared, undecodable uint64
+	failed, undecodableErr                error // the last of errors and of undecodable
 }
 
 // admit says whether a call may ask the store, and whether it is a try.
@@ -57,8 +57,8 @@ func (b *breaker) good(f *flight) {
 
 // unreadable counts a call about a state that cannot be read.
 func (b *breaker) unreadable(err error) {
-	b.unread++
-	b.unreadErr = err
+	b.undecodable++
+	b.undecodableErr = err
 }
 
 // neither lets another call try where this one was to and told nothing of the store.

@@ -103,7 +103,7 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.overdue--
 	case err == nil:
 		g.breaker.good(f)
-	case unread(err) != nil: // the store is there
+	case undecodable(err) != nil: // the store is there
 		g.breaker.good(f)
 		g.breaker.unreadable(err)
 	case stint.WrongCall(err) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // as it is
@@ -214,7 +214,7 @@ func (g *gate) status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	s := Status{Server: g.server, Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Unread: b.unread, Failed: b.failed, UnreadErr: b.unreadErr}
+	s := Status{Server: g.server, Away: b.open, Since: b.since, Timeouts: b.timeouts, Errors: b.errors, Spared: b.spared, Undecodable: b.undecodable, Failed: b.failed, UndecodableErr: b.undecodableErr}
 	if b.open {
 		s.Err = b.err
 	}

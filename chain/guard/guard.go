@@ -160,11 +160,11 @@ type Status struct {
 	Err error
 
 	// Timeouts and Errors count the calls that the store failed to answer in time, or
-	// failed otherwise; Spared those that did not ask it while it was away; Unread those of
-	// which it could not read some state. Failed and UnreadErr are what it said of the last of
-	// Errors and of Unread.
-	Timeouts, Errors, Spared, Unread uint64
-	Failed, UnreadErr                error
+	// failed otherwise; Spared those that did not ask it while it was away; Undecodable those of
+	// which it could not read some state. Failed and UndecodableErr are what it said of the last of
+	// Errors and of Undecodable.
+	Timeouts, Errors, Spared, Undecodable uint64
+	Failed, UndecodableErr                error
 }
 
 // New returns a store that asks inner, and follows the policies where inner cannot.
@@ -190,8 +190,8 @@ func (s *Store) Status() Status {
 		sum.Timeouts += one.Timeouts
 		sum.Errors += one.Errors
 		sum.Spared += one.Spared
-		sum.Unread += one.Unread
-		sum.Failed, sum.UnreadErr = cmp.Or(one.Failed, sum.Failed), cmp.Or(one.UnreadErr, sum.UnreadErr)
+		sum.Undecodable += one.Undecodable
+		sum.Failed, sum.UndecodableErr = cmp.Or(one.Failed, sum.Failed), cmp.Or(one.UndecodableErr, sum.UndecodableErr)
 	}
 	return sum
 }
@@ -229,8 +229,8 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 	if gone := ctx.Err(); gone != nil {
 		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
-	if unread := transaction.Undecodable(err); unread != nil && !fails(call) {
-		return s.without(ctx, call, unread.Takes, false, err)
+	if undecodable := transaction.Undecodable(err); undecodable != nil && !fails(call) {
+		return s.without(ctx, call, undecodable.Takes, false, err)
 	}
 	if said := transaction.FailedServers(err); said != nil && said.Whole && len(said.Servers) < servers {
 		return s.divided(ctx, call, said.Servers, err)

@@ -38,12 +38,12 @@ func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, de
 		return nil
 	}
 	err := by.Decide(ctx, &p.call)
-	unread := transaction.Undecodable(err)
-	if err != nil && unread == nil {
+	undecodable := transaction.Undecodable(err)
+	if err != nil && undecodable == nil {
 		return err
 	}
 	for n, i := range p.of {
-		if i < 0 || !transaction.Decided(&p.call, unread, n) {
+		if i < 0 || !transaction.Decided(&p.call, undecodable, n) {
 			continue
 		}
 		d := &p.call.Results[n]
@@ -93,11 +93,11 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 		}
 	}
 	said := there.decide(ctx, guarded{s}, call, false)
-	unread := transaction.Undecodable(said)
-	if said != nil && unread == nil {
+	undecodable := transaction.Undecodable(said)
+	if said != nil && undecodable == nil {
 		return said
 	}
-	s.addHere(here, call, unread)
+	s.addHere(here, call, undecodable)
 	if there.denied() {
 		here.look()
 	}
@@ -109,11 +109,11 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 
 // addHere adds what the local store is to do of a call of which these states cannot be read:
 // what is reset in the store is reset here too.
-func (s *Store) addHere(here *part, call *stint.Call, unread *stint.CorruptState) {
+func (s *Store) addHere(here *part, call *stint.Call, undecodable *stint.CorruptState) {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		switch {
-		case s.policy(t) != stint.Local || !transaction.Decided(call, unread, i):
+		case s.policy(t) != stint.Local || !transaction.Decided(call, undecodable, i):
 		case decidedHere(t):
 			here.add(i, shared(t))
 		case t.Op == stint.Reset:

@@ -69,7 +69,7 @@ func unknown(err error) error { return fmt.Errorf("join: %w: %w", stint.ErrUnkno
 func (p *part) lasts() bool {
 	for i := range p.of {
 		t := &p.call.Takes[i]
-		if !transaction.Decided(&p.call, p.unread, i) {
+		if !transaction.Decided(&p.call, p.undecodable, i) {
 			continue
 		}
 		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Independent) {
@@ -89,7 +89,7 @@ type bucket struct {
 // charged says whether a take was charged what is to be given back.
 func (p *part) charged(i int, what charged) bool {
 	t := &p.call.Takes[i]
-	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.unread, i) {
+	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.undecodable, i) {
 		return false
 	}
 	if t.Independent {

@@ -137,10 +137,10 @@ type work struct {
 
 // part is what one store is asked.
 type part struct {
-	call   stint.Call
-	of     []int               // which take of the whole each is
-	unread *stint.CorruptState // what was not decided; nil: all was
-	undone bool                // nothing that is not apart is charged any more, but debts
+	call        stint.Call
+	of          []int               // which take of the whole each is
+	undecodable *stint.CorruptState // what was not decided; nil: all was
+	undone      bool                // nothing that is not apart is charged any more, but debts
 }
 
 func (s *Store) release(w *work) {
@@ -148,7 +148,7 @@ func (s *Store) release(w *work) {
 	for i := range w.parts {
 		p := &w.parts[i]
 		clear(p.call.Takes) // the keys are the caller's
-		p.call.Takes, p.of, p.unread, p.undone = p.call.Takes[:0], p.of[:0], nil, false
+		p.call.Takes, p.of, p.undecodable, p.undone = p.call.Takes[:0], p.of[:0], nil, false
 	}
 	s.works.Put(w)
 }
@@ -196,7 +196,7 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 			return err
 		}
 	}
-	return w.unread()
+	return w.undecodable()
 }
 
 // conclude gives back what was charged before a step whose part does not pass.
@@ -217,8 +217,8 @@ func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 	return nil
 }
 
-// unread returns what was said of states that cannot be read; nil: nothing.
-func (w *work) unread() error {
+// undecodable returns what was said of states that cannot be read; nil: nothing.
+func (w *work) undecodable() error {
 	if len(w.said) < 2 {
 		return errors.Join(w.said...)
 	}
@@ -252,13 +252,13 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 		p.undone = true
 	}
 	err := by.Decide(ctx, &p.call)
-	if p.unread = transaction.Undecodable(err); p.unread != nil {
+	if p.undecodable = transaction.Undecodable(err); p.undecodable != nil {
 		w.said = append(w.said, transaction.Renumber(err, p.of))
 	} else if err != nil {
 		return err
 	}
 	for n, i := range p.of {
-		if transaction.Decided(&p.call, p.unread, n) {
+		if transaction.Decided(&p.call, p.undecodable, n) {
 			w.whole.Results[i] = p.call.Results[n]
 		}
 	}
@@ -277,7 +277,7 @@ func (p *part) look() {
 // lost says whether what is not apart was not decided.
 func (p *part) lost() bool {
 	for i := range p.call.Takes {
-		if !p.call.Takes[i].Independent && !transaction.Decided(&p.call, p.unread, i) {
+		if !p.call.Takes[i].Independent && !transaction.Decided(&p.call, p.undecodable, i) {
 			return true
 		}
 	}

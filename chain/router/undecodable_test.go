@@ -11,7 +11,7 @@ import (
 
 // Where states cannot be read the error is about the takes of the call, and all others are
 // decided, whichever store says so.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	server := func() stint.Store { return memory.New(memory.Options{Clock: testkit.NoonClock, Budget: 1 << 16}) }
 	testkit.CheckUndecodable(t, server, func(server func() stint.Store) stint.Store {
 		return router.New(router.Stores{Asks: server(), Eventual: server(), Gossip: server()})

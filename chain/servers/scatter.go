@@ -11,12 +11,12 @@ import (
 
 // work is a call whose keys lie on several servers.
 type work struct {
-	store   *Store
-	call    *stint.Call
-	charged []charge // so far, to be given back if the call fails
-	lasting bool     // something was done that cannot be given back
-	unread  []int    // takes whose states cannot be read
-	said    []error  // of these
+	store       *Store
+	call        *stint.Call
+	charged     []charge // so far, to be given back if the call fails
+	lasting     bool     // something was done that cannot be given back
+	undecodable []int    // takes whose states cannot be read
+	said        []error  // of these
 }
 
 // charge is what was taken from a key.
@@ -29,11 +29,11 @@ type charge struct {
 
 // ask is what one server is asked in one step.
 type ask struct {
-	server int
-	call   stint.Call
-	of     []int // what each take is about
-	err    error
-	unread *stint.CorruptState // what was not decided; nil: all was, or nobody can tell
+	server      int
+	call        stint.Call
+	of          []int // what each take is about
+	err         error
+	undecodable *stint.CorruptState // what was not decided; nil: all was, or nobody can tell
 }
 
 // scatter decides a call whose keys lie on several servers, or on none.
@@ -99,10 +99,10 @@ func (s *Store) placeOf(g *group) (server int, several bool) {
 
 // without returns the error about states that cannot be read, nil where there are none.
 func (w *work) without() error {
-	if len(w.unread) == 0 {
+	if len(w.undecodable) == 0 {
 		return nil
 	}
-	return transaction.WithTakes(together(w.said...), w.unread)
+	return transaction.WithTakes(together(w.said...), w.undecodable)
 }
 
 // whole decides groups that lie on one server each, as those decide.
@@ -120,11 +120,11 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 	}
 	err := w.send(ctx, asks)
 	for _, a := range asks {
-		if a.err != nil && a.unread == nil {
+		if a.err != nil && a.undecodable == nil {
 			continue
 		}
 		for n, i := range a.of {
-			if transaction.Decided(&a.call, a.unread, n) {
+			if transaction.Decided(&a.call, a.undecodable, n) {
 				w.call.Results[i] = a.call.Results[n]
 			}
 		}
@@ -137,12 +137,12 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 // miss notes which takes of the call a server could not read the states of: those that each
 // take it was asked stands for.
 func (w *work) miss(a *ask, of func(n int) []int) {
-	if a.unread == nil {
+	if a.undecodable == nil {
 		return
 	}
 	w.said = append(w.said, a.err)
-	for _, n := range a.unread.Takes {
-		w.unread = append(w.unread, of(n)...)
+	for _, n := range a.undecodable.Takes {
+		w.undecodable = append(w.undecodable, of(n)...)
 	}
 }
 
@@ -179,7 +179,7 @@ func (w *work) send(ctx context.Context, all asks) error {
 	others.Wait()
 	errs := make([]error, 0, len(all))
 	for _, a := range all {
-		if a.unread = transaction.Undecodable(a.err); a.unread == nil {
+		if a.undecodable = transaction.Undecodable(a.err); a.undecodable == nil {
 			errs = append(errs, transaction.WithoutTakes(a.err))
 		}
 	}
@@ -189,7 +189,7 @@ func (w *work) send(ctx context.Context, all asks) error {
 // note notes what a server charged that decided by itself what passes.
 func (w *work) note(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
-	decided := func(i int) bool { return transaction.Decided(&a.call, a.unread, i) }
+	decided := func(i int) bool { return transaction.Decided(&a.call, a.undecodable, i) }
 	whole := true
 	for i := 0; i < len(takes); i += 1 + int(takes[i].Borrows) {
 		whole = whole && (takes[i].Independent || decided(i) && results[i].Allowed)
@@ -272,7 +272,7 @@ func (w *work) undo(ctx context.Context) error {
 		return err
 	}
 	for _, a := range asks {
-		if a.unread != nil {
+		if a.undecodable != nil {
 			return transaction.WithoutTakes(a.err)
 		}
 	}

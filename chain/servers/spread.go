@@ -35,9 +35,9 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	err := run.Decide(ctx)
 	w.lasting = w.lasting || run.Lasting
 	switch {
-	case errors.Is(err, errUnread) && run.Lasting:
+	case errors.Is(err, errUndecodable) && run.Lasting:
 		return fmt.Errorf("%w: %w", stint.ErrUnknown, transaction.WithoutTakes(together(w.said...)))
-	case errors.Is(err, errUnread):
+	case errors.Is(err, errUndecodable):
 		return nil // nothing of the group is decided
 	case err != nil:
 		return err
@@ -50,8 +50,8 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	return nil
 }
 
-// errUnread says that a state cannot be read: the call knows which.
-var errUnread = errors.New("shard: the state of a key cannot be read")
+// errUndecodable says that a state cannot be read: the call knows which.
+var errUndecodable = errors.New("shard: the state of a key cannot be read")
 
 // setPolicies gives each part the failure policy of the first take that asks it; what borrows from it
 // asks nothing in its name. No one borrows from a source whose server is away.
@@ -87,7 +87,7 @@ func (s *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	return later, &s.store.behind
 }
 
-// Do does steps, all servers at once. The error is errUnread where only states could not be read.
+// Do does steps, all servers at once. The error is errUndecodable where only states could not be read.
 func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transaction.Step) error {
 	var asks asks
 	for i := range steps {
@@ -110,7 +110,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 			}
 		}
 		switch {
-		case a.unread == nil:
+		case a.undecodable == nil:
 		case phase == transaction.Undo:
 			err = together(err, transaction.WithoutTakes(a.err))
 		default:
@@ -121,7 +121,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 				return s.takesOf(steps[a.of[n]].Part)
 			})
 			if err == nil {
-				err = errUnread
+				err = errUndecodable
 			}
 		}
 	}

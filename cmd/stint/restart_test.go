@@ -32,11 +32,11 @@ var thinking = []time.Duration{0, 0, 0, time.Millisecond, 5 * time.Millisecond, 
 
 // keepAlives are clients that each ask on one connection for as long as it is kept.
 type keepAlives struct {
-	addr                            atomic.Pointer[string] // of the node that is there
-	stop                            atomic.Bool
-	requests, lost, unread, refused atomic.Int64 // unread: of them, the first of a connection
-	last                            atomic.Pointer[error]
-	clients                         sync.WaitGroup
+	addr                                 atomic.Pointer[string] // of the node that is there
+	stop                                 atomic.Bool
+	requests, lost, undecodable, refused atomic.Int64 // undecodable: of them, the first of a connection
+	last                                 atomic.Pointer[error]
+	clients                              sync.WaitGroup
 }
 
 // move sends clients to a node from their next connection on.
@@ -84,7 +84,7 @@ func (k *keepAlives) use(conn net.Conn, think time.Duration) {
 			k.last.Store(&err)
 			k.lost.Add(1)
 			if first {
-				k.unread.Add(1)
+				k.undecodable.Add(1)
 			}
 		}
 		if err != nil || ends {
@@ -135,10 +135,10 @@ func TestRestartsLoseNothing(t *testing.T) {
 	k.stop.Store(true)
 	k.clients.Wait()
 	t.Logf("%d restarts: of %d requests %d got no answer (%d of them the first of a connection), %d connects were refused; the slowest end took %v",
-		rounds, k.requests.Load(), k.lost.Load(), k.unread.Load(), k.refused.Load(), slowest.Round(time.Millisecond))
+		rounds, k.requests.Load(), k.lost.Load(), k.undecodable.Load(), k.refused.Load(), slowest.Round(time.Millisecond))
 	// The system may have accepted a connection that the process, about to close its listener,
 	// never saw; its first request is lost as a refused connect is.
-	if lost := k.lost.Load() - k.unread.Load(); lost > 0 {
+	if lost := k.lost.Load() - k.undecodable.Load(); lost > 0 {
 		t.Errorf("%d requests got no answer on connections that had been used, such as %v", lost, *k.last.Load())
 	}
 	if slowest > 2*slack*time.Second {

@@ -20,8 +20,8 @@ type entry struct {
 	slot      int    // in the pool; guarded by its lock
 	next      *entry // in the queue of the node
 
-	queued atomic.Bool  // it is in the queue
-	unread atomic.Int64 // since when the store cannot read its state, by the node's clock; 0: it can
+	queued      atomic.Bool  // it is in the queue
+	undecodable atomic.Int64 // since when the store cannot read its state, by the node's clock; 0: it can
 
 	mu      sync.Mutex    // guards what follows
 	reading chan struct{} // closed when the store has said what it is; nil: it has

@@ -71,11 +71,11 @@ type Node struct {
 
 	count counters
 
-	mu     sync.Mutex // guards what follows
-	unsure []*Trip    // that had no answer
-	rest   []*entry   // of which the store has been told the first part
-	parts  []*Trip    // of messages in which some states cannot be read: what else was in them
-	unread []*Trip    // about keys whose states cannot be read
+	mu          sync.Mutex // guards what follows
+	unsure      []*Trip    // that had no answer
+	rest        []*entry   // of which the store has been told the first part
+	parts       []*Trip    // of messages in which some states cannot be read: what else was in them
+	undecodable []*Trip    // about keys whose states cannot be read
 }
 
 // counters are what Stats shows.
@@ -122,7 +122,7 @@ func (n *Node) home(t *stint.Take) *home {
 // away says whether nothing came through for so long that the node may not go on by itself
 // with a key, or the store could not read its state for so long.
 func (n *Node) away(e *entry, now stint.Instant) bool {
-	return n.long(e.home.failing.Load(), now) || n.long(e.unread.Load(), now)
+	return n.long(e.home.failing.Load(), now) || n.long(e.undecodable.Load(), now)
 }
 
 // long says whether something has been so for longer than a node goes on by itself; 0: it is not.

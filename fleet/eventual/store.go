@@ -169,7 +169,7 @@ func (s *Store) Untold() (keys int, units int64) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, trip := range slices.Concat(n.unsure, n.parts, n.unread) {
+	for _, trip := range slices.Concat(n.unsure, n.parts, n.undecodable) {
 		for i := range trip.items {
 			add(trip.items[i].entry, trip.items[i].units)
 		}
@@ -212,19 +212,19 @@ func (s *Store) send(ctx context.Context, trips []*Trip) {
 
 // Stats are the numbers of a Store.
 type Stats struct {
-	Keys      int64  // that are known here
-	Bytes     int64  // that they take
-	Unsure    int64  // keys of messages that had no answer yet
-	Unread    int64  // keys that the store was not told of, as it cannot read their states
-	Away      bool   // nothing comes through to some part of the store
-	Reads     uint64 // of keys that were not known
-	Forwarded uint64 // calls that the store decided
-	Messages  uint64 // to the store, about many keys each
-	Repeated  uint64 // keys in these that had no answer before
-	Units     uint64 // that the store was told of
-	Looks     uint64 // keys in messages of which nothing was taken here
-	Evicted   uint64 // keys that went to make room
-	Refused   uint64 // keys that found none, and were decided by the store
+	Keys        int64  // that are known here
+	Bytes       int64  // that they take
+	Unsure      int64  // keys of messages that had no answer yet
+	Undecodable int64  // keys that the store was not told of, as it cannot read their states
+	Away        bool   // nothing comes through to some part of the store
+	Reads       uint64 // of keys that were not known
+	Forwarded   uint64 // calls that the store decided
+	Messages    uint64 // to the store, about many keys each
+	Repeated    uint64 // keys in these that had no answer before
+	Units       uint64 // that the store was told of
+	Looks       uint64 // keys in messages of which nothing was taken here
+	Evicted     uint64 // keys that went to make room
+	Refused     uint64 // keys that found none, and were decided by the store
 
 	Exchange time.Duration // how long the last one took
 }
@@ -242,7 +242,7 @@ func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Bytes: n.bytes.Load(), Reads: c.reads.Load(), Forwarded: c.forwarded.Load(),
 		Messages: c.messages.Load(), Repeated: c.repeated.Load(), Units: c.units.Load(), Looks: c.looks.Load(),
-		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Unread: n.unreadable.Load(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Undecodable: n.unreadable.Load(),
 	}
 	n.homes.Range(func(_, h any) bool {
 		st.Away = st.Away || h.(*home).failing.Load() != 0

@@ -58,7 +58,7 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 	n.sweepAll(now)
 	r := n.round(now)
 	n.mu.Lock()
-	for _, again := range [...]*[]*Trip{&n.unsure, &n.unread} {
+	for _, again := range [...]*[]*Trip{&n.unsure, &n.undecodable} {
 		*again = slices.DeleteFunc(*again, r.again)
 	}
 	n.mu.Unlock()
@@ -76,7 +76,7 @@ func (n *Node) Tick(now stint.Instant) []*Trip {
 // again repeats a message, unless that has to wait: for the next tick while nothing comes
 // through, and for a while where the store cannot read what it is about.
 func (r *round) again(trip *Trip) bool {
-	if r.tried[trip.home] && trip.home.failing.Load() != 0 || trip.unread && r.now-trip.begun < lookAgain {
+	if r.tried[trip.home] && trip.home.failing.Load() != 0 || trip.undecodable && r.now-trip.begun < lookAgain {
 		return false
 	}
 	r.tried[trip.home] = true

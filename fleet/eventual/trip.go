@@ -21,8 +21,8 @@ type Trip struct {
 	home  *home // of messages
 	begun stint.Instant
 
-	unread bool         // the store cannot read the state of any item
-	voids  []stint.Take // a unit of each receipt of messages that it was part of
+	undecodable bool         // the store cannot read the state of any item
+	voids       []stint.Take // a unit of each receipt of messages that it was part of
 }
 
 // item is an entry that a trip is about, and what it is told: by the last takes of the call,
@@ -137,11 +137,11 @@ func (n *Node) receive(trip *Trip, now stint.Instant) {
 // endRead ends looks at keys of a call. Where some cannot be read the store says so about the
 // call itself.
 func (n *Node) endRead(trip *Trip, now stint.Instant, err error) (Next, error) {
-	unread, some := errors.AsType[*stint.CorruptState](err)
+	undecodable, some := errors.AsType[*stint.CorruptState](err)
 	all := true
 	for i := range trip.items {
 		failed := err
-		if some && !slices.Contains(unread.Takes, i) {
+		if some && !slices.Contains(undecodable.Takes, i) {
 			failed = nil
 		}
 		all = n.install(&trip.items[i], trip.Call, i, now, failed) && all
@@ -178,13 +178,13 @@ func (n *Node) install(it *item, call *stint.Call, i int, now stint.Instant, err
 // touched has the node look again at keys that a call changed at the store, or parts of it
 // where that could not read all states.
 func (n *Node) touched(call *stint.Call, err error) {
-	unread := transaction.Undecodable(err)
-	if err != nil && unread == nil {
+	undecodable := transaction.Undecodable(err)
+	if err != nil && undecodable == nil {
 		return
 	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if !transaction.Decided(call, unread, i) {
+		if !transaction.Decided(call, undecodable, i) {
 			continue
 		}
 		if t.Coordination != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
@@ -209,9 +209,9 @@ func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
 			err = errDegraded
 		}
 	}
-	if unread, ok := errors.AsType[*stint.CorruptState](err); ok && !errors.Is(err, stint.ErrUnknown) {
+	if undecodable, ok := errors.AsType[*stint.CorruptState](err); ok && !errors.Is(err, stint.ErrUnknown) {
 		trip.home.failing.Store(0)
-		n.divide(trip, unread.Takes, now)
+		n.divide(trip, undecodable.Takes, now)
 		return
 	}
 	if err != nil {

@@ -316,12 +316,12 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 		n.heard.Store(now.Mono)
 		n.delay.Store((7*n.delay.Load() + int64(now.since(trip.begun))) / 8)
 	}
-	unread := transaction.Undecodable(err)
-	failed := err != nil && unread == nil
+	undecodable := transaction.Undecodable(err)
+	failed := err != nil && undecodable == nil
 	pass := !failed
 	for i := range trip.asks {
 		a, t, said := &trip.asks[i], &trip.Call.Takes[i], err
-		if !failed && transaction.Decided(&trip.Call, unread, i) {
+		if !failed && transaction.Decided(&trip.Call, undecodable, i) {
 			said = nil
 		}
 		if said == nil && trip.whole != nil {

@@ -227,12 +227,12 @@ func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
 	if trip.whole == nil {
 		return err
 	}
-	unread := transaction.Undecodable(err)
-	failed := err != nil && unread == nil
+	undecodable := transaction.Undecodable(err)
+	failed := err != nil && undecodable == nil
 	pass := !failed
 	for i, of := range trip.of {
 		t, d := &trip.whole.Takes[of], &trip.whole.Results[of]
-		if failed || !transaction.Decided(&trip.Call, unread, i) {
+		if failed || !transaction.Decided(&trip.Call, undecodable, i) {
 			pass = pass && t.Independent
 			continue
 		}

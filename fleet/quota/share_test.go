@@ -23,11 +23,11 @@ var began = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 type fixture struct {
 	*testing.T
 	*quota.Store
-	now    stint.Instant
-	away   bool      // the store cannot be asked: a guard answers
-	unread stint.Key // the store cannot read the state of that: a guard answers
-	asks   int       // what the store was asked
-	back   *memory.Store
+	now         stint.Instant
+	away        bool      // the store cannot be asked: a guard answers
+	undecodable stint.Key // the store cannot read the state of that: a guard answers
+	asks        int       // what the store was asked
+	back        *memory.Store
 }
 
 // Decide is part of stint.Store: it is the store behind, under a guard.
@@ -38,7 +38,7 @@ func (f *fixture) Decide(ctx context.Context, call *stint.Call) error {
 		return err
 	}
 	for i := range call.Results {
-		if !f.away && call.Takes[i].Key != f.unread {
+		if !f.away && call.Takes[i].Key != f.undecodable {
 			continue
 		}
 		pass := call.Takes[i].Op != stint.Ask || call.Takes[i].Cost == 0
@@ -342,7 +342,7 @@ func TestChangeUnread(t *testing.T) {
 	for i := range keys {
 		f.take(divided(10), name(i), 1)
 	}
-	f.unread = name(0)
+	f.undecodable = name(0)
 	release := f.Hold()
 	err := f.Change(context.Background(), []*stint.Terms{undivided()})
 	release()

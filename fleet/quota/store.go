@@ -115,12 +115,12 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
 	trips := s.node.Change(all, s.clock())
 	for i, trip := range trips {
 		err := s.inner.Decide(ctx, &trip.Call)
-		unread := transaction.Undecodable(err)
-		if err != nil && unread == nil {
+		undecodable := transaction.Undecodable(err)
+		if err != nil && undecodable == nil {
 			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(trips)-i)*maxCharges, err)
 		}
 		for k := range trip.Call.Results {
-			if !transaction.Decided(&trip.Call, unread, k) || trip.Call.Results[k].Degraded {
+			if !transaction.Decided(&trip.Call, undecodable, k) || trip.Call.Results[k].Degraded {
 				untold++
 			}
 		}

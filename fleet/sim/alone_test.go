@@ -15,8 +15,8 @@ func TestAlone(t *testing.T) {
 		n = max(1, n/60)
 	}
 	for mode, never := range map[sim.Mode][]string{
-		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Unread", "Idled", "Returned"}, // there is no store, and nobody asks what time it is
-		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Unread", "Idled", "Returned"},
+		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Undecodable", "Idled", "Returned"}, // there is no store, and nobody asks what time it is
+		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Undecodable", "Idled", "Returned"},
 		sim.Eventual: {"Jumped", "Idled", "Returned"},
 	} {
 		n := n

@@ -146,7 +146,7 @@ func (w *world) unheard(key stint.Key, v *view, own *record) time.Duration {
 // decided sees what the store was told, and what it said, at the time when it did.
 func (n *deciding) decided(l *letter, now time.Duration) (seen map[stint.Key]*view) {
 	seen = map[stint.Key]*view{}
-	if l.unread != nil {
+	if l.undecodable != nil {
 		return seen
 	}
 	passed := true
@@ -189,8 +189,8 @@ func (w *world) told(key stint.Key) *view {
 func (n *deciding) send(trip *eventual.Trip, then func(next eventual.Next, err error, decided time.Duration)) {
 	n.put(trip.Call, func(answer *letter, decided time.Duration, err error) {
 		var failed error
-		if err == nil && answer.unread != nil {
-			failed = &stint.CorruptState{Takes: answer.unread}
+		if err == nil && answer.undecodable != nil {
+			failed = &stint.CorruptState{Takes: answer.undecodable}
 		} else if err != nil {
 			trip.Call.Results = make([]stint.Decision, len(trip.Call.Takes))
 			for i := range trip.Call.Results {

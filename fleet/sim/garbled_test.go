@@ -20,7 +20,7 @@ func TestGarbled(t *testing.T) {
 	}
 	for _, mode := range []sim.Mode{sim.Strict, sim.Leased, sim.Eventual} {
 		for _, lost := range []float64{0, 0.2} {
-			var unread int
+			var undecodable int
 			for seed := range seeds {
 				o := sim.Options{
 					Seed: seed, Mode: mode, Nodes: nodes, Keys: keys, Length: length,
@@ -41,7 +41,7 @@ func TestGarbled(t *testing.T) {
 					For: time.Duration(seed+1) * 400 * time.Millisecond,
 				}}
 				res := sim.Run(o)
-				unread += res.Seen.Unread
+				undecodable += res.Seen.Undecodable
 				most := int64(0)
 				if mode == sim.Eventual {
 					most = o.Bound(&res)
@@ -53,9 +53,9 @@ func TestGarbled(t *testing.T) {
 					t.Errorf("%v, %.0f %% lost, seed %d: %.1f %% of one bucket while one key of %d could not be read, want %.1f %% at least", mode, 100*lost, seed, 100*u, keys, 100*want)
 				}
 			}
-			t.Logf("%v, %.0f %% lost: %d calls and messages could not be read in part", mode, 100*lost, unread)
-			if unread < 10*int(seeds) {
-				t.Errorf("%v: only %d calls and messages could not be read", mode, unread)
+			t.Logf("%v, %.0f %% lost: %d calls and messages could not be read in part", mode, 100*lost, undecodable)
+			if undecodable < 10*int(seeds) {
+				t.Errorf("%v: only %d calls and messages could not be read", mode, undecodable)
 			}
 		}
 	}

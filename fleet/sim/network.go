@@ -11,11 +11,11 @@ import (
 // letter is a copy of a call: the call itself is the node's again as soon as that waits no
 // longer.
 type letter struct {
-	call   stint.Call
-	loans  []stint.Loan
-	known  stint.Instant
-	unread []int               // of answers: takes whose states the store cannot read, so that nothing was decided
-	seen   map[stint.Key]*view // of answers to eventual mode: what the store had been told
+	call        stint.Call
+	loans       []stint.Loan
+	known       stint.Instant
+	undecodable []int               // of answers: takes whose states the store cannot read, so that nothing was decided
+	seen        map[stint.Key]*view // of answers to eventual mode: what the store had been told
 }
 
 func write(call *stint.Call, known stint.Instant) *letter {
@@ -62,7 +62,7 @@ func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Dur
 		}
 		answer, decided := sent.copied(), w.now
 		w.store.decide(answer, w.now)
-		w.seen.Unread += min(1, len(w.store.unread(answer, w.now)))
+		w.seen.Undecodable += min(1, len(w.store.undecodable(answer, w.now)))
 		if is, ok := is.(*deciding); ok {
 			answer.seen = is.decided(answer, w.now)
 		}

@@ -206,16 +206,16 @@ type Result struct {
 type Seen struct {
 	Lost, Repeated, Overtaken, Cut int // messages
 
-	Slept   int // nodes that held units stood still for longer than a lease
-	Jumped  int // clocks of nodes that held units were set
-	Drifted int // clocks of nodes that held units ran at another rate from then on
-	Killed  int // nodes that held units died
-	Emptied int // the store was emptied while units were lent, or had been counted
-	Forgot  int // replicas took over that did not know something
-	Away    int // messages that the store did not answer, as it stood still
-	Apart   int // messages that did not get from one part of the network to another
-	Moved   int // takes that came to another node than the one before
-	Unread  int // calls and messages of which the store could not read some state
+	Slept       int // nodes that held units stood still for longer than a lease
+	Jumped      int // clocks of nodes that held units were set
+	Drifted     int // clocks of nodes that held units ran at another rate from then on
+	Killed      int // nodes that held units died
+	Emptied     int // the store was emptied while units were lent, or had been counted
+	Forgot      int // replicas took over that did not know something
+	Away        int // messages that the store did not answer, as it stood still
+	Apart       int // messages that did not get from one part of the network to another
+	Moved       int // takes that came to another node than the one before
+	Undecodable int // calls and messages of which the store could not read some state
 
 	Idled    int // parts of a network that nobody asked for ten seconds, before they were apart or while they were
 	Returned int // nodes that came back with what others had forgotten

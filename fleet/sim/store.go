@@ -41,8 +41,8 @@ func newStore(o *Options) *store {
 	return s
 }
 
-// unread returns the takes of a letter whose states it cannot read.
-func (s *store) unread(l *letter, now time.Duration) (takes []int) {
+// undecodable returns the takes of a letter whose states it cannot read.
+func (s *store) undecodable(l *letter, now time.Duration) (takes []int) {
 	for i := range l.call.Takes {
 		if s.garbled[l.call.Takes[i].Key] > now {
 			takes = append(takes, i)
@@ -58,9 +58,9 @@ func (s *store) decide(l *letter, now time.Duration) {
 	if l.call.At != 0 {
 		at = l.call.At
 	}
-	unread := s.unread(l, now)
-	if len(unread) > 0 && l.call.Takes[0].OnFailure == stint.Fail {
-		l.unread = unread
+	undecodable := s.undecodable(l, now)
+	if len(undecodable) > 0 && l.call.Takes[0].OnFailure == stint.Fail {
+		l.undecodable = undecodable
 		return
 	}
 	for i := range l.call.Takes {
@@ -71,7 +71,7 @@ func (s *store) decide(l *letter, now time.Duration) {
 	l.call.Results = make([]stint.Decision, len(l.call.Takes))
 	pass := true
 	for i := range l.call.Takes {
-		t, bad := &l.call.Takes[i], slices.Contains(unread, i)
+		t, bad := &l.call.Takes[i], slices.Contains(undecodable, i)
 		if !bad && !t.Independent && len(l.call.Takes) > 1 {
 			l.call.Results[i] = s.test(t, at)
 			pass = pass && l.call.Results[i].Allowed
@@ -80,7 +80,7 @@ func (s *store) decide(l *letter, now time.Duration) {
 	}
 	for i := range l.call.Takes {
 		t := &l.call.Takes[i]
-		if slices.Contains(unread, i) {
+		if slices.Contains(undecodable, i) {
 			l.call.Results[i] = stint.Decision{Degraded: true}
 			continue
 		}

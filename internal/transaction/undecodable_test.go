@@ -42,9 +42,9 @@ func TestDecided(t *testing.T) {
 	apartLeans := stint.Take{Independent: true, Borrows: 1}
 	one := stint.Take{}
 	for _, test := range []struct {
-		takes  []stint.Take
-		unread []int
-		want   []bool
+		takes       []stint.Take
+		undecodable []int
+		want        []bool
 	}{
 		{[]stint.Take{one, one, one}, nil, []bool{true, true, true}},
 		{[]stint.Take{one, one, one}, []int{1}, []bool{false, false, false}},
@@ -58,13 +58,13 @@ func TestDecided(t *testing.T) {
 		{[]stint.Take{apartLeans, apart, apartLeans, apart}, []int{3}, []bool{true, true, false, false}},
 	} {
 		var said *stint.CorruptState
-		if test.unread != nil {
-			said = &stint.CorruptState{Takes: test.unread}
+		if test.undecodable != nil {
+			said = &stint.CorruptState{Takes: test.undecodable}
 		}
 		call := stint.Call{Takes: test.takes}
 		for i, want := range test.want {
 			if got := transaction.Decided(&call, said, i); got != want {
-				t.Errorf("take %d of %+v without %d: %v", i, test.takes, test.unread, got)
+				t.Errorf("take %d of %+v without %d: %v", i, test.takes, test.undecodable, got)
 			}
 		}
 	}

@@ -52,33 +52,33 @@ const (
 
 // group is the parts from first up to the next group's.
 type group struct {
-	first, end int
-	take       int // that leads it, or transaction.AllOrNone
-	done       bool
-	unread     bool // the state of some part cannot be read, so it is not decided
+	first, end  int
+	take        int // that leads it, or transaction.AllOrNone
+	done        bool
+	undecodable bool // the state of some part cannot be read, so it is not decided
 }
 
 // part is what a call asks of one key.
 type part struct {
 	*form
-	name      string // of the key in Redis, "" without a limit
-	partition int
-	op        stint.Op
-	undo      *stint.Decision
-	loan      *stint.Loan
-	known     stint.Instant // the epoch that this store remembers
-	epoch     string        // the name of the key of the epoch there
-	cold      bool          // this node has nothing of it, and quick.lua may decide it
-	cost      uint64
-	lends     uint8 // Take.Borrows
-	held      bool  // others lean on it
-	asked     bool  // by a take that is not leaned on
-	leans     []lean
-	stop      int    // its place in the manifest, -1 for none
-	merged    int    // the same of what is decided with others, -1 by itself
-	word      int64  // the state that quick.lua found
-	unread    string // why its state cannot be read; "": it can
-	writes    bool   // of a test: denied, it would change its state all the same
+	name        string // of the key in Redis, "" without a limit
+	partition   int
+	op          stint.Op
+	undo        *stint.Decision
+	loan        *stint.Loan
+	known       stint.Instant // the epoch that this store remembers
+	epoch       string        // the name of the key of the epoch there
+	cold        bool          // this node has nothing of it, and quick.lua may decide it
+	cost        uint64
+	lends       uint8 // Take.Borrows
+	held        bool  // others lean on it
+	asked       bool  // by a take that is not leaned on
+	leans       []lean
+	stop        int    // its place in the manifest, -1 for none
+	merged      int    // the same of what is decided with others, -1 by itself
+	word        int64  // the state that quick.lua found
+	undecodable string // why its state cannot be read; "": it can
+	writes      bool   // of a test: denied, it would change its state all the same
 
 	result stint.Decision
 }
@@ -232,7 +232,7 @@ func (b *batch) write(now stint.Instant) bool {
 	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch = b.keys[:0], b.args[:0], b.more, now, 0, 0, ""
 	for i := range b.groups {
 		g := &b.groups[i]
-		if !g.done && !g.unread && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
+		if !g.done && !g.undecodable && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
 			b.writeGroup(g, len(b.args) > 0)
 			b.written++
 		}
@@ -339,7 +339,7 @@ func (p *part) scriptFlags() int64 {
 func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	for i := range b.groups {
 		g := &b.groups[i]
-		if g.done || g.unread || b.only >= 0 && b.only != i {
+		if g.done || g.undecodable || b.only >= 0 && b.only != i {
 			continue
 		}
 		if len(reply) == 0 {

@@ -31,5 +31,5 @@ func TestSuiteOnCluster(t *testing.T) {
 		Slow:      true,
 		Scattered: true,
 	})
-	t.Run("unread", func(t *testing.T) { unreadOnCluster(t, cluster) })
+	t.Run("undecodable", func(t *testing.T) { undecodableOnCluster(t, cluster) })
 }

@@ -265,14 +265,14 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 		var err error
 		if parts := b.parts[g.first:g.end]; b.meets(parts) {
 			b.only = i
-			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUnread) {
+			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
 				err = whole(s.blame(err, b.where()))
 			}
 		} else {
 			err = s.spread(ctx, b, g, now)
 		}
 		switch {
-		case !errors.Is(err, errUnread):
+		case !errors.Is(err, errUndecodable):
 		case errors.Is(err, stint.ErrUnknown): // some was charged
 			return fmt.Errorf("%w: %w", stint.ErrUnknown, b.unreadable())
 		default:

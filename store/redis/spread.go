@@ -50,7 +50,7 @@ func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 }
 
 // Do has the steps of one partition done by one script, all partitions at once. The error is the
-// first, of all the servers that failed, errUnread only where there is no other.
+// first, of all the servers that failed, errUndecodable only where there is no other.
 func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transaction.Step) error {
 	groups := map[int][]*transaction.Step{}
 	for i := range steps {
@@ -70,12 +70,12 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 		all.Go(func() { w.send(ctx, phase, group) })
 	}
 	all.Wait()
-	var unread, failed error
+	var undecodable, failed error
 	var where []int // it failed
 	for i := range steps {
 		switch err := steps[i].Err; {
-		case errors.Is(err, errUnread):
-			unread = err
+		case errors.Is(err, errUndecodable):
+			undecodable = err
 		case err != nil:
 			failed = cmp.Or(failed, err)
 			where = append(where, w.parts[steps[i].Part].partition)
@@ -84,7 +84,7 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	if failed != nil {
 		return w.store.blame(failed, where...)
 	}
-	return unread
+	return undecodable
 }
 
 // modes are the modes of the script in which the steps of a phase are done.
@@ -106,10 +106,10 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 	}
 	b.groups = append(b.groups, group{end: len(steps)})
 	err := w.store.together(ctx, b, w.now)
-	if err == nil && b.groups[0].unread {
-		err = errUnread
+	if err == nil && b.groups[0].undecodable {
+		err = errUndecodable
 		for i, s := range steps {
-			w.parts[s.Part].unread = b.parts[i].unread
+			w.parts[s.Part].undecodable = b.parts[i].undecodable
 		}
 	}
 	passed := err == nil

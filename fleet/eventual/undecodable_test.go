@@ -29,17 +29,17 @@ func (g *garbled) set(bad string) { g.bad.Store(&bad) }
 
 // Decide is part of stint.Store.
 func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
-	unread := &stint.CorruptState{}
+	undecodable := &stint.CorruptState{}
 	if g.seen != nil {
 		g.seen(call.Takes)
 	}
 	for i := range call.Takes {
 		if bad := *g.bad.Load(); bad != "" && strings.HasPrefix(string(call.Takes[i].Key), bad) {
-			unread.Takes = append(unread.Takes, i)
+			undecodable.Takes = append(undecodable.Takes, i)
 		}
 	}
-	if unread.Takes != nil {
-		return fmt.Errorf("garbled: %w", unread)
+	if undecodable.Takes != nil {
+		return fmt.Errorf("garbled: %w", undecodable)
 	}
 	err := g.Store.Decide(ctx, call)
 	if g.lost.Load() {
@@ -48,9 +48,9 @@ func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// TestUnread: what the store cannot read keeps no other key from being told, and everything is
+// TestUndecodable: what the store cannot read keeps no other key from being told, and everything is
 // told once when it can be read again.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		bad  string // keys begin with
@@ -66,13 +66,13 @@ func TestUnread(t *testing.T) {
 	} {
 		for _, limit := range []*stint.Limit{thousand, window} {
 			t.Run(test.name+", "+limit.Algorithm().String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { unread(t, test.bad, test.told, limit) })
+				synctest.Test(t, func(t *testing.T) { undecodable(t, test.bad, test.told, limit) })
 			})
 		}
 	}
 }
 
-func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
+func undecodable(t *testing.T, bad string, told bool, limit *stint.Limit) {
 	const keys = 100
 	if limit == window {
 		limit = stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer, CarryDebt: true})
@@ -105,7 +105,7 @@ func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
 			server.left(t, key(i), limit, 989)
 		}
 	}
-	if st := f.Nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Unread != 0 {
+	if st := f.Nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Undecodable != 0 {
 		t.Errorf("%+v while some keys cannot be read", st)
 	}
 	pass(5 * time.Second)
@@ -114,7 +114,7 @@ func unread(t *testing.T, bad string, told bool, limit *stint.Limit) {
 	for i := range keys {
 		server.left(t, key(i), limit, 989)
 	}
-	if n, units := f.Nodes[0].Untold(); n != 0 || units != 0 || f.Nodes[0].Stats().Unread != 0 {
+	if n, units := f.Nodes[0].Untold(); n != 0 || units != 0 || f.Nodes[0].Stats().Undecodable != 0 {
 		t.Errorf("%d units of %d keys were not told: %+v", units, n, f.Nodes[0].Stats())
 	}
 }
@@ -128,7 +128,7 @@ func (g *garbled) left(t *testing.T, key stint.Key, limit *stint.Limit, want int
 }
 
 // A key that nobody takes from and the store cannot read is forgotten: the store answers for it.
-func TestUnreadForgotten(t *testing.T) {
+func TestUndecodableForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
 		server := &garbled{Store: f.Store.Store}
@@ -141,19 +141,19 @@ func TestUnreadForgotten(t *testing.T) {
 		f.Decide(t, 0, take("bad", thousand, 0))
 		pass(250 * time.Millisecond)
 		call := stint.Call{Takes: []stint.Take{take("bad", thousand, 1)}}
-		unread, is := errors.AsType[*stint.CorruptState](f.Nodes[0].Decide(context.Background(), &call))
-		if !is || !slices.Equal(unread.Takes, []int{0}) {
-			t.Errorf("%v", unread)
+		undecodable, is := errors.AsType[*stint.CorruptState](f.Nodes[0].Decide(context.Background(), &call))
+		if !is || !slices.Equal(undecodable.Takes, []int{0}) {
+			t.Errorf("%v", undecodable)
 		}
-		if st := f.Nodes[0].Stats(); st.Keys != 1 || st.Unread != 0 {
+		if st := f.Nodes[0].Stats(); st.Keys != 1 || st.Undecodable != 0 {
 			t.Errorf("%+v", st)
 		}
 	})
 }
 
-// TestUnreadOnItsWay: the number of keys that the store cannot read stays what it was while it
+// TestUndecodableOnItsWay: the number of keys that the store cannot read stays what it was while it
 // is asked again, also where the answer is lost.
-func TestUnreadOnItsWay(t *testing.T) {
+func TestUndecodableOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
 		var mu sync.Mutex
@@ -162,7 +162,7 @@ func TestUnreadOnItsWay(t *testing.T) {
 			if slices.ContainsFunc(takes, func(t stint.Take) bool { return t.Key == "bad1" }) {
 				mu.Lock()
 				defer mu.Unlock()
-				while = append(while, f.Nodes[0].Stats().Unread)
+				while = append(while, f.Nodes[0].Stats().Undecodable)
 			}
 		}}
 		server.set("")
@@ -191,7 +191,7 @@ func TestUnreadOnItsWay(t *testing.T) {
 		if len(while) < 4 || slices.ContainsFunc(while, func(n int64) bool { return n != 2 }) {
 			t.Errorf("%d keys could not be read as the store was told of them, want 2 each time", while)
 		}
-		if n := f.Nodes[0].Stats().Unread; n != 0 {
+		if n := f.Nodes[0].Stats().Undecodable; n != 0 {
 			t.Errorf("%d keys cannot be read in the end", n)
 		}
 	})
@@ -210,7 +210,7 @@ func TestResetBesideUnread(t *testing.T) {
 		reset, bad := take("good", thousand, 0), stint.Take{Key: "bad", Limit: thousand, Cost: 1, Independent: true}
 		reset.Op, reset.Independent = stint.Reset, true
 		err := f.Nodes[0].Decide(context.Background(), &stint.Call{Takes: []stint.Take{bad, reset}})
-		if unread, is := errors.AsType[*stint.CorruptState](err); !is || !slices.Equal(unread.Takes, []int{0}) {
+		if undecodable, is := errors.AsType[*stint.CorruptState](err); !is || !slices.Equal(undecodable.Takes, []int{0}) {
 			t.Errorf("%v", err)
 		}
 		if n := f.Decide(t, 0, take("good", thousand, 0))[0].Remaining; n != 1000 {

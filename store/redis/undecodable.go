@@ -10,9 +10,9 @@ import (
 	"stint/store/redis/connect"
 )
 
-// errUnread says that a group was not decided as the state of some part cannot be read: the
+// errUndecodable says that a group was not decided as the state of some part cannot be read: the
 // parts say which. Nothing was charged.
-var errUnread = errors.New("redis: the state of a key cannot be read")
+var errUndecodable = errors.New("redis: the state of a key cannot be read")
 
 // readUnread notes which parts of a group have a state that cannot be read, if that is what a
 // script says.
@@ -27,9 +27,9 @@ func (b *batch) readUnread(g *group, said string) bool {
 		if err != nil || n < 1 || n > g.end-g.first {
 			return false
 		}
-		b.parts[g.first+n-1].unread = connect.Plain(why)
+		b.parts[g.first+n-1].undecodable = connect.Plain(why)
 	}
-	g.unread = true
+	g.undecodable = true
 	return true
 }
 
@@ -38,7 +38,7 @@ func (b *batch) unreadable() error {
 	var takes []int
 	first := -1
 	for i, n := range b.of {
-		if b.parts[n].unread == "" {
+		if b.parts[n].undecodable == "" {
 			continue
 		}
 		if takes = append(takes, i); first < 0 {
@@ -49,9 +49,9 @@ func (b *batch) unreadable() error {
 		return nil
 	}
 	p := &b.parts[first]
-	word, _, _ := strings.Cut(p.unread, " ")
+	word, _, _ := strings.Cut(p.undecodable, " ")
 	return &Error{
-		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.unread, p.name), Hint: connect.Hint(word),
+		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.undecodable, p.name), Hint: connect.Hint(word),
 		Err: &stint.CorruptState{Takes: takes},
 	}
 }

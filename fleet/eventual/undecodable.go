@@ -13,14 +13,14 @@ import (
 // An earlier attempt may have been charged whose answer was lost, or still be on its way. So
 // each part takes a unit of its receipt: if it was charged that is denied, and nothing is
 // charged again; if it was not it cannot be any more.
-func (n *Node) divide(trip *Trip, unread []int, now stint.Instant) {
+func (n *Node) divide(trip *Trip, undecodable []int, now stint.Instant) {
 	receipts := len(trip.Call.Takes) - len(trip.items)
-	well, bad := trip.part(unread), trip.part(unread)
-	bad.unread, bad.begun = true, now
+	well, bad := trip.part(undecodable), trip.part(undecodable)
+	bad.undecodable, bad.begun = true, now
 	whole := true // all that is left of it cannot be read
 	for i := range trip.items {
 		it := &trip.items[i]
-		if !slices.Contains(unread, receipts+i) {
+		if !slices.Contains(undecodable, receipts+i) {
 			well.items, whole = append(well.items, *it), false
 		} else if n.bar(it, now) {
 			bad.items = append(bad.items, *it)
@@ -28,8 +28,8 @@ func (n *Node) divide(trip *Trip, unread []int, now stint.Instant) {
 			whole = false
 		}
 	}
-	if whole && !slices.ContainsFunc(unread, func(i int) bool { return i < receipts }) {
-		bad, trip.unread = trip, true
+	if whole && !slices.ContainsFunc(undecodable, func(i int) bool { return i < receipts }) {
+		bad, trip.undecodable = trip, true
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,15 +37,15 @@ func (n *Node) divide(trip *Trip, unread []int, now stint.Instant) {
 		n.parts = append(n.parts, well)
 	}
 	if len(bad.items) > 0 {
-		n.unread = append(n.unread, bad)
+		n.undecodable = append(n.undecodable, bad)
 	}
 }
 
 // part returns a message that is part of this one, and about nothing so far.
-func (trip *Trip) part(unread []int) *Trip {
+func (trip *Trip) part(undecodable []int) *Trip {
 	part := &Trip{Call: new(stint.Call), kind: push, home: trip.home}
 	for i := range len(trip.Call.Takes) - len(trip.items) {
-		if !slices.Contains(unread, i) { // who wrote over a receipt has destroyed it
+		if !slices.Contains(undecodable, i) { // who wrote over a receipt has destroyed it
 			void := trip.Call.Takes[i]
 			void.Cost = 1
 			part.voids = append(part.voids, void)
@@ -58,7 +58,7 @@ func (trip *Trip) part(unread []int) *Trip {
 // it: then the key is known here no more, and the store is asked for each take.
 func (n *Node) bar(it *item, now stint.Instant) bool {
 	e := it.entry
-	if e.unread.CompareAndSwap(0, max(1, int64(now))) {
+	if e.undecodable.CompareAndSwap(0, max(1, int64(now))) {
 		n.unreadable.Add(1)
 	}
 	e.mu.Lock()
@@ -74,7 +74,7 @@ func (n *Node) bar(it *item, now stint.Instant) bool {
 // unbar notes that the store can read the state of a key, or that the key is not known here any
 // more.
 func (n *Node) unbar(e *entry) {
-	if e.unread.Swap(0) != 0 {
+	if e.undecodable.Swap(0) != 0 {
 		n.unreadable.Add(-1)
 	}
 }

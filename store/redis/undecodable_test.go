@@ -38,13 +38,13 @@ var spoil = map[string][]string{
 
 // A key whose state cannot be read is named, concerns only what is decided as one with it, and
 // heals when the key is gone or reset.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	server := testkit.StartRedis(t)
-	s := openIn(t, server, "unread")
+	s := openIn(t, server, "undecodable")
 	for _, limit := range forms {
 		fresh := takeAt(t, s, noon, "fresh", limit, 0).Remaining
 		for what, words := range spoil {
-			name := "unread:" + limit.Algorithm().String() + ":bad"
+			name := "undecodable:" + limit.Algorithm().String() + ":bad"
 			words = slices.Clone(words)
 			words[1] = name
 			server.Do("DEL", name)
@@ -54,7 +54,7 @@ func TestUnread(t *testing.T) {
 				t.Errorf("%s of %s alone is not named", what, name)
 			}
 			two := stint.Call{Takes: []stint.Take{{Key: "never", Limit: limit, Cost: 1}, {Key: "bad", Limit: limit, Cost: 1}}}
-			if unread, is := errors.AsType[*stint.CorruptState](s.Decide(t.Context(), &two)); !is || !slices.Equal(unread.Takes, []int{1}) {
+			if undecodable, is := errors.AsType[*stint.CorruptState](s.Decide(t.Context(), &two)); !is || !slices.Equal(undecodable.Takes, []int{1}) {
 				t.Errorf("%s of %s with another is not named", what, name)
 			}
 			before := takeAt(t, s, noon, "good", limit, 0).Remaining
@@ -66,8 +66,8 @@ func TestUnread(t *testing.T) {
 				{Key: "good", Limit: limit, Cost: 1, Independent: true},
 			}}
 			err := s.Decide(t.Context(), &call)
-			unread, is := errors.AsType[*stint.CorruptState](err)
-			if !is || !slices.Equal(unread.Takes, []int{2, 3}) || errors.Is(err, stint.ErrUnknown) {
+			undecodable, is := errors.AsType[*stint.CorruptState](err)
+			if !is || !slices.Equal(undecodable.Takes, []int{2, 3}) || errors.Is(err, stint.ErrUnknown) {
 				t.Fatalf("%s of %s: %v, want that takes 2 and 3 cannot be read", what, name, err)
 			}
 			if problem, _ := errors.AsType[*redis.Error](err); problem == nil || problem.Hint == "" || !strings.Contains(err.Error(), `"`+name+`"`) {
@@ -88,9 +88,9 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// unreadOnCluster: of keys in several partitions the one that cannot be read takes only those
+// undecodableOnCluster: of keys in several partitions the one that cannot be read takes only those
 // with it that are decided as one with it, and nothing of these stays charged.
-func unreadOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
+func undecodableOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
 	s, limit := openCluster(t, cluster), forms[0]
 	takes := []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}
 	for i := range 8 {
@@ -105,8 +105,8 @@ func unreadOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
 	}
 	call := stint.Call{At: noon, Takes: takes}
 	err := s.Decide(t.Context(), &call)
-	unread, is := errors.AsType[*stint.CorruptState](err)
-	if !is || !slices.Equal(unread.Takes, []int{0}) || errors.Is(err, stint.ErrUnknown) {
+	undecodable, is := errors.AsType[*stint.CorruptState](err)
+	if !is || !slices.Equal(undecodable.Takes, []int{0}) || errors.Is(err, stint.ErrUnknown) {
 		t.Fatalf("%v, want that take 0 cannot be read", err)
 	}
 	for i := range 8 {

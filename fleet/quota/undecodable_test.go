@@ -14,9 +14,9 @@ import (
 	"stint/store/memory"
 )
 
-// TestUnread: where the store cannot read some state, what was charged to a part stands or is
+// TestUndecodable: where the store cannot read some state, what was charged to a part stands or is
 // given back with what it was decided as one with, and the error names takes as the call does.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	rule := divided(10)
 	apart := func(t stint.Take) stint.Take { t.Independent = true; return t }
 	other := func(key stint.Key) stint.Take {
@@ -24,11 +24,11 @@ func TestUnread(t *testing.T) {
 	}
 	own := ask(rule, "own", 2)
 	for _, test := range []struct {
-		name   string
-		takes  []stint.Take
-		unread []int
-		part   int64 // what is left of the part
-		left   int64 // of the key "good"
+		name        string
+		takes       []stint.Take
+		undecodable []int
+		part        int64 // what is left of the part
+		left        int64 // of the key "good"
 	}{
 		{"all can be read", []stint.Take{own, other("good")}, nil, 8, 9},
 		{"decided as one", []stint.Take{own, other("good"), other("bad")}, []int{2}, 10, 10},
@@ -50,9 +50,9 @@ func TestUnread(t *testing.T) {
 			}
 			now = now.Add(time.Minute)
 			call := stint.Call{Takes: test.takes}
-			unread := transaction.Undecodable(s.Decide(context.Background(), &call))
-			if (unread != nil) != (test.unread != nil) || unread != nil && !slices.Equal(unread.Takes, test.unread) {
-				t.Errorf("%v, want %d", unread, test.unread)
+			undecodable := transaction.Undecodable(s.Decide(context.Background(), &call))
+			if (undecodable != nil) != (test.undecodable != nil) || undecodable != nil && !slices.Equal(undecodable.Takes, test.undecodable) {
+				t.Errorf("%v, want %d", undecodable, test.undecodable)
 			}
 			if p, _ := s.Part(&own); p.Remaining != test.part {
 				t.Errorf("%d are left of the part, want %d", p.Remaining, test.part)
@@ -63,7 +63,7 @@ func TestUnread(t *testing.T) {
 				t.Errorf("%+v, %v, want that %d are left", look.Results, err, test.left)
 			}
 			for i := range call.Takes {
-				if transaction.Decided(&call, unread, i) && call.Results[i].Limit < 10 {
+				if transaction.Decided(&call, undecodable, i) && call.Results[i].Limit < 10 {
 					t.Errorf("take %d: %+v", i, call.Results[i])
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"stint/internal/transaction"
 )
 
-// unread returns what an error says of states that cannot be read, nil if it is another.
-func unread(err error) *stint.CorruptState {
+// undecodable returns what an error says of states that cannot be read, nil if it is another.
+func undecodable(err error) *stint.CorruptState {
 	if said, ok := errors.AsType[*stint.CorruptState](err); ok && len(said.Takes) > 0 {
 		return said
 	}
@@ -62,13 +62,13 @@ func (p policies) Decide(ctx context.Context, call *stint.Call) error {
 
 // separate puts the takes of a call that were not decided, or all, into those that cannot be,
 // with all they lean on, and the others. Who leans on such a one leans on nothing.
-func separate(call *stint.Call, unread []int, all bool, bad, rest *part) {
-	together := slices.ContainsFunc(unread, func(i int) bool { return !call.Takes[i].Independent })
+func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
+	together := slices.ContainsFunc(undecodable, func(i int) bool { return !call.Takes[i].Independent })
 	for i := 0; i < len(call.Takes); i++ {
 		t, end := call.Takes[i], i+int(call.Takes[i].Borrows)
-		leans := slices.ContainsFunc(unread, func(n int) bool { return i < n && n <= end })
+		leans := slices.ContainsFunc(undecodable, func(n int) bool { return i < n && n <= end })
 		into := rest
-		switch leads := slices.Contains(unread, i); {
+		switch leads := slices.Contains(undecodable, i); {
 		case !all && (t.Independent && !leads && !leans || !t.Independent && !together):
 			i = end
 			continue

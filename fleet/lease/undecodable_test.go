@@ -47,7 +47,7 @@ func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
 }
 
 // A message in which the store cannot read one key brings all others what they are lent.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &garbled{Store: memory.New(memory.Options{})}
 		f := testkit.StartFleet(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
@@ -88,20 +88,20 @@ func TestUnread(t *testing.T) {
 	})
 }
 
-// TestUnreadWhole: where the store cannot read some state, what it was not asked for stands or
+// TestUndecodableWhole: where the store cannot read some state, what it was not asked for stands or
 // is given back with what it was decided as one with, and the error names takes as the call does.
-func TestUnreadWhole(t *testing.T) {
+func TestUndecodableWhole(t *testing.T) {
 	apart := func(t stint.Take) stint.Take { t.Independent = true; return t }
 	cold := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: fast, Cost: 3} }
 	held := take("held", fast, 2)
 	lost := errors.New("lost")
 	for _, test := range []struct {
-		name   string
-		takes  []stint.Take
-		fail   error
-		unread []int
-		spent  int64 // of what is held here
-		left   int64 // of the key "cold"
+		name        string
+		takes       []stint.Take
+		fail        error
+		undecodable []int
+		spent       int64 // of what is held here
+		left        int64 // of the key "cold"
 	}{
 		{"all can be read", []stint.Take{held, cold("cold")}, nil, nil, 2, 997},
 		{"decided as one", []stint.Take{held, cold("cold"), cold("bad")}, nil, []int{2}, 0, 1000},
@@ -126,12 +126,12 @@ func TestUnreadWhole(t *testing.T) {
 				before := f.Nodes[0].Held(&held)
 				call := stint.Call{Takes: test.takes}
 				err := f.Nodes[0].Decide(context.Background(), &call)
-				var unread []int
+				var undecodable []int
 				if said := transaction.Undecodable(err); said != nil {
-					unread = said.Takes
+					undecodable = said.Takes
 				}
-				if !slices.Equal(unread, test.unread) || test.fail != nil && !errors.Is(err, test.fail) {
-					t.Errorf("%v, want that %d cannot be read", err, test.unread)
+				if !slices.Equal(undecodable, test.undecodable) || test.fail != nil && !errors.Is(err, test.fail) {
+					t.Errorf("%v, want that %d cannot be read", err, test.undecodable)
 				}
 				if spent := before - f.Nodes[0].Held(&held); before < 10 || spent != test.spent {
 					t.Errorf("%d of %d that are held were spent, want %d", spent, before, test.spent)
@@ -140,7 +140,7 @@ func TestUnreadWhole(t *testing.T) {
 					t.Errorf("%d are left of the other key, want %d", left, test.left)
 				}
 				for i := range call.Takes {
-					if said := (&stint.CorruptState{Takes: test.unread}); test.fail == nil && transaction.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
+					if said := (&stint.CorruptState{Takes: test.undecodable}); test.fail == nil && transaction.Decided(&call, said, i) && call.Results[i].Limit != 1000 {
 						t.Errorf("take %d: %+v", i, call.Results[i])
 					}
 				}

@@ -36,14 +36,14 @@ func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
 // A key whose state cannot be read concerns nobody else: all others are counted across nodes,
 // it is answered by its policy, and when it is mended what was taken of it is told, once; also
 // where it was told before, and the answer was lost.
-func TestUnreadEventual(t *testing.T) {
+func TestUndecodableEventual(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
-		t.Run(fmt.Sprintf("told before %v", lost), func(t *testing.T) { unreadEventual(t, lost) })
+		t.Run(fmt.Sprintf("told before %v", lost), func(t *testing.T) { undecodableEventual(t, lost) })
 	}
 }
 
-func unreadEventual(t *testing.T, lost bool) {
+func undecodableEventual(t *testing.T, lost bool) {
 	server := testkit.StartRedis(t)
 	s, err := redis.Open(server.URL(), redis.Options{})
 	testkit.Must(t, err)
@@ -92,11 +92,11 @@ func unreadEventual(t *testing.T, lost bool) {
 	known("other")
 	testkit.Until(t, "the bad key is answered by its policy, and that only", func() bool {
 		st := f.Nodes[0].Stats()
-		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Unread == 1 && !st.Away && st.Unsure == 0
+		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Undecodable == 1 && !st.Away && st.Unsure == 0
 	})
 	server.Do("RENAME", "kept", "stint:token_bucket:bad")
 	known("bad")
-	testkit.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Unread+f.Nodes[1].Stats().Unread == 0 })
+	testkit.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Undecodable+f.Nodes[1].Stats().Undecodable == 0 })
 	known("bad")
 	take()
 	known("bad")
@@ -104,7 +104,7 @@ func unreadEventual(t *testing.T, lost bool) {
 
 // A key whose state cannot be read takes nothing else out of force, in no mode, though nobody
 // asks for anything else for a while; and it is logged once.
-func TestUnreadService(t *testing.T) {
+func TestUndecodableService(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -145,7 +145,7 @@ func TestUnreadService(t *testing.T) {
 		status, _, body := s.get("admin", "/readyz")
 		return status == http.StatusOK && strings.Contains(body, "the states of some keys cannot be read") && !strings.Contains(body, "bad")
 	})
-	if n := s.metric(`stint_store_failures_total{reason="unread"}`); n < 400 {
+	if n := s.metric(`stint_store_failures_total{reason="undecodable"}`); n < 400 {
 		t.Errorf("%v calls could not be read", n)
 	}
 	s.log.await(t, 0, "level=ERROR", "the state of a key cannot be read", "WRONGTYPE", ":bad", "hint=")

@@ -28,9 +28,9 @@ func garbled() func(context.Context, *stint.Call) error {
 // leaning is a take that leans on the next one, of a pool.
 func leaning(t stint.Take) stint.Take { t.Borrows = 1; return t }
 
-// TestUnread: a key whose state cannot be read is answered by its policy, and the store
+// TestUndecodable: a key whose state cannot be read is answered by its policy, and the store
 // decides all else.
-func TestUnread(t *testing.T) {
+func TestUndecodable(t *testing.T) {
 	has := func(n int64) stint.Decision {
 		return stint.Decision{Allowed: true, Limit: 10, Remaining: n, ResetAfter: time.Hour, At: now}
 	}
@@ -96,7 +96,7 @@ func must(b *bench, call *stint.Call) {
 }
 
 // What has no policy fails with what the store said, and so does who asks for that.
-func TestUnreadFails(t *testing.T) {
+func TestUndecodableFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(garbled())
 	failing := allow("good")
@@ -118,7 +118,7 @@ func TestUnreadFails(t *testing.T) {
 
 // Keys that cannot be read do not make a store one that is away, however often they are asked
 // for; and one that says so is back.
-func TestUnreadIsNotAway(t *testing.T) {
+func TestUndecodableIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Timeout: 10 * time.Millisecond})
 		b.fake.be(garbled())
@@ -127,7 +127,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 			must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
 		}
 		b.away(false)
-		if s := b.Status(); s.Unread != 1000 || s.Errors != 0 || transaction.Undecodable(s.UnreadErr) == nil {
+		if s := b.Status(); s.Undecodable != 1000 || s.Errors != 0 || transaction.Undecodable(s.UndecodableErr) == nil {
 			t.Errorf("%+v", s)
 		}
 		b.freeze()
@@ -139,7 +139,7 @@ func TestUnreadIsNotAway(t *testing.T) {
 }
 
 // An error names the takes of the call also where the guard divided it.
-func TestUnreadNumbers(t *testing.T) {
+func TestUndecodableNumbers(t *testing.T) {
 	reset := stint.Take{Key: "bad", Limit: ten, Op: stint.Reset, Independent: true}
 	for _, test := range []struct {
 		name  string
@@ -153,9 +153,9 @@ func TestUnreadNumbers(t *testing.T) {
 		b := newBench(t, unhurried)
 		b.fake.be(garbled())
 		call := stint.Call{At: now, Takes: test.takes}
-		unread := transaction.Undecodable(b.Decide(t.Context(), &call))
-		if unread == nil || !slices.Equal(unread.Takes, test.want) {
-			t.Errorf("%s: %v, want %d", test.name, unread, test.want)
+		undecodable := transaction.Undecodable(b.Decide(t.Context(), &call))
+		if undecodable == nil || !slices.Equal(undecodable.Takes, test.want) {
+			t.Errorf("%s: %v, want %d", test.name, undecodable, test.want)
 		}
 		for i, take := range test.takes {
 			if take.Key == "good" && call.Results[i].Remaining != 9 {
@@ -179,11 +179,11 @@ func TestUndoneWithOthers(t *testing.T) {
 	}
 	apart := func(d stint.Decision) stint.Take { return undone(costs(2, local("a")), d) }
 	for _, test := range []struct {
-		name   string
-		undo   func(stint.Decision) stint.Take
-		with   stint.Take
-		unread []int
-		left   int64 // of the share
+		name        string
+		undo        func(stint.Decision) stint.Take
+		with        stint.Take
+		undecodable []int
+		left        int64 // of the share
 	}{
 		{"one that cannot be read", together, refund("bad"), []int{1}, 0},
 		{"one that cannot be read, apart", together, apartly(refund("bad")), []int{1}, 2},
@@ -203,8 +203,8 @@ func TestUndoneWithOthers(t *testing.T) {
 			b.fake.be(garbled())
 			call := stint.Call{At: now, Takes: []stint.Take{test.undo(taken.Results[0]), test.with}}
 			err := b.Decide(t.Context(), &call)
-			if said := transaction.Undecodable(err); (said == nil) != (test.unread == nil) || said != nil && !slices.Equal(said.Takes, test.unread) {
-				t.Errorf("%v, want %d", err, test.unread)
+			if said := transaction.Undecodable(err); (said == nil) != (test.undecodable == nil) || said != nil && !slices.Equal(said.Takes, test.undecodable) {
+				t.Errorf("%v, want %d", err, test.undecodable)
 			}
 			if transaction.Decided(&call, transaction.Undecodable(err), 0) && call.Results[0].Remaining != test.left {
 				t.Errorf("%+v, want %d left", call.Results[0], test.left)
@@ -219,9 +219,9 @@ func TestUndoneWithOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadThenFails: a call that fails after a share has answered for a part of it has charged
+// TestUndecodableThenFails: a call that fails after a share has answered for a part of it has charged
 // nothing, that share neither.
-func TestUnreadThenFails(t *testing.T) {
+func TestUndecodableThenFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(func(_ context.Context, call *stint.Call) error {
 		if len(call.Takes) > 1 {
