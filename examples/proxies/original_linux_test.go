@@ -92,7 +92,7 @@ func (c *containers) run(in *testkit.Net, address string, command programs.Comma
 // statsdExporter returns where the exporter is that turns StatsD into what Prometheus reads.
 func statsdExporter(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs("../../../.cache/bin/statsd_exporter")
+	path, err := filepath.Abs("../../.cache/bin/statsd_exporter")
 	testkit.Must(t, err)
 	if _, err := os.Stat(path); err != nil {
 		testkit.SkipOrFail(t, "no statsd_exporter; scripts/install-test-deps.sh installs it")

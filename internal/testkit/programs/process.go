@@ -70,7 +70,7 @@ func Binary(t testing.TB, name string) string {
 // root returns the folder of the repository.
 func root() string {
 	_, here, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(here)))
+	return filepath.Join(filepath.Dir(here), "../../..")
 }
 
 // Run starts a program and returns once it is ready.
