@@ -201,7 +201,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.group.Go(func() {
 			s.own.Run(background)
 			if keys, units := s.own.Untold(); keys > 0 {
-				a.log.Warn("the store was not told all that eventual limits let pass; so much may pass once more", "store", s.name, "keys", keys, "units", units)
+				a.log.Warn("could not report all usage of eventual limits to the store; it may be admitted once more", "store", s.name, "keys", keys, "units", units)
 			}
 		})
 	}
@@ -250,14 +250,14 @@ func (a *App) open(ctx context.Context) error {
 // greet logs what the service is about to do, and what it will not do.
 func (a *App) greet() {
 	table := a.limiter.Table()
-	a.log.Info("rules loaded", "why", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
+	a.log.Info("rules loaded", "reason", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	a.greetCatalog()
 	for _, text := range a.config.warnings {
 		a.log.Warn(text)
 	}
 	if len(a.config.Rules)+len(a.config.Catalog) == 0 && a.config.CatalogDB == "" {
-		a.log.Warn("no rules are given: only limits that stand in a request are decided", "hint", "give --rules FILE")
+		a.log.Warn("no rules are given: only limits in requests are decided", "hint", "give --rules FILE")
 	}
 	if a.config.EnvoyEnv && a.config.Unmatched == unmatchedDeny {
 		a.log.Warn("unmatched is ignored: requests to which no limit applies pass, as with envoyproxy/ratelimit", "unmatched", a.config.Unmatched,
@@ -306,7 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case err = <-a.failed:
-		a.log.Error("cannot go on", "error", err)
+		a.log.Error("cannot continue", "error", err)
 	}
 	a.Stop(context.WithoutCancel(ctx))
 	return err

@@ -37,7 +37,7 @@ func TestAuth(t *testing.T) {
 			t.Errorf("question %d: %d, want %d", i, got, test.want)
 		}
 	}
-	s.log.await(t, 0, "level=WARN", "wrong question of a proxy", "peer=127.0.0.1", `domain: no rules for`, "other")
+	s.log.await(t, 0, "level=WARN", "wrong call of a proxy", "peer=127.0.0.1", `domain: no rules for`, "other")
 	s.askAuth("", http.Header{})
-	s.log.await(t, 0, "level=WARN", "wrong question of a proxy", "peer=127.0.0.1", "let the proxy set X-Original-URI")
+	s.log.await(t, 0, "level=WARN", "wrong call of a proxy", "peer=127.0.0.1", "let the proxy set X-Original-URI")
 }

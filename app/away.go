@@ -175,7 +175,7 @@ func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 // tell logs that faults begin, or that they are over.
 func (a *App) tell(s *server, begins, over bool, fault error, beginning, end string) {
 	if begins {
-		a.log.Error(beginning, "store", s.name, "problem", fault, "hint", redisHint(fault))
+		a.log.Error(beginning, "store", s.name, "error", fault, "hint", redisHint(fault))
 	}
 	if over {
 		a.log.Info(end, "store", s.name)
@@ -186,10 +186,10 @@ func (a *App) tell(s *server, begins, over bool, fault error, beginning, end str
 func (a *App) warnOfServer(ctx context.Context, s *server) {
 	warnings, err := s.shared.Warnings(ctx)
 	if err != nil {
-		a.log.Debug("cannot look at the settings of the store", "store", s.name, "problem", err)
+		a.log.Debug("cannot read the settings of the store", "store", s.name, "error", err)
 	}
 	for _, w := range warnings {
-		a.log.Warn("the store may forget limits", "problem", w.Problem, "hint", w.Hint)
+		a.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
 	}
 }
 

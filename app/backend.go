@@ -21,10 +21,10 @@ func (a *App) serverFails(s *server, of logging.StoreServer, err error) {
 	switch tell := s.backends.Fails(of, err.Error()); {
 	case tell && of.Name != "":
 		a.log.Error("a server of the store cannot be used; limits whose keys it holds are answered by their on_store_failure",
-			"store", s.name, "server", of.Name, "problem", err, "hint", redisHint(err))
+			"store", s.name, "server", of.Name, "error", err, "hint", redisHint(err))
 	case tell:
 		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
-			"store", s.name, "problem", err, "hint", redisHint(err))
+			"store", s.name, "error", err, "hint", redisHint(err))
 	}
 }
 
@@ -36,7 +36,7 @@ func (a *App) isBack(s *server, of logging.StoreServer, holds bool) {
 	case holds:
 		a.log.Info("the server is back", "store", s.name, "server", of.Name)
 	default:
-		a.log.Info("the server holds no keys of the store any more", "store", s.name, "server", of.Name)
+		a.log.Info("the server no longer holds keys of the store", "store", s.name, "server", of.Name)
 	}
 }
 

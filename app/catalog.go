@@ -67,7 +67,7 @@ func (c *Config) folds() catalog.Paths {
 // closeBook lets go of the rules on disk.
 func (a *App) closeBook() {
 	if err := a.book.Close(); err != nil {
-		a.log.Error("rules per API not closed", "problem", err)
+		a.log.Error("rules per API not closed", "error", err)
 	}
 }
 
@@ -80,7 +80,7 @@ func (a *App) greetCatalog() {
 
 func (a *App) sayCatalog(why string) {
 	c := a.book.Catalog()
-	a.log.Info("catalog loaded", "why", why, "rules", c.Len(), "generation", c.Generation(), "hash", c.Hash())
+	a.log.Info("catalog loaded", "reason", why, "rules", c.Len(), "generation", c.Generation(), "hash", c.Hash())
 }
 
 // watchCatalog begins to look for changes of the files of rules per API.
@@ -102,7 +102,7 @@ func (a *App) reloadCatalog(why string, always bool) error {
 	switch {
 	case err != nil && news:
 		for _, fault := range faults(err) {
-			a.log.Error("catalog refused, the one before stays", append([]any{"why", why}, fault...)...)
+			a.log.Error("catalog refused: keeping the old one", append([]any{"reason", why}, fault...)...)
 		}
 	case news:
 		a.sayCatalog(why)

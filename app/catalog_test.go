@@ -27,7 +27,7 @@ func TestCatalogFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	write(t, file, "7,all,/v1/orders/{id},minute,5\n")
 	s := start(t, func(c *Config) { c.Catalog = []string{file} })
-	at := s.log.await(t, 0, "catalog loaded", "why=start", "rules=1", "hash=")
+	at := s.log.await(t, 0, "catalog loaded", "reason=start", "rules=1", "hash=")
 	hash := s.book.Catalog().Hash()
 	if got := s.standing(); !strings.HasPrefix(got, `"catalog":{"rules":1,`) || !strings.HasSuffix(got, fmt.Sprintf(`,"hash":"%s","reload_error":""}`, hash)) {
 		t.Errorf("/v1/limits says %s", got)
@@ -40,7 +40,7 @@ func TestCatalogFiles(t *testing.T) {
 	}
 
 	write(t, file, "7,all,/v1/orders/{id},minute\n")
-	at = s.log.await(t, at, "level=ERROR", "catalog refused, the one before stays", "line=1", "hint=")
+	at = s.log.await(t, at, "level=ERROR", "catalog refused: keeping the old one", "line=1", "hint=")
 	if _, _, body := s.get("admin", "/readyz"); !strings.Contains(body, "4 values instead of 5 to 9") || !strings.Contains(body, hash) {
 		t.Errorf("/readyz says %s", body)
 	}
@@ -86,7 +86,7 @@ func TestCatalogDB(t *testing.T) {
 	first.Stop(t.Context())
 
 	second := start(t, with)
-	second.log.await(t, 0, "catalog loaded", "why=start", "rules=1")
+	second.log.await(t, 0, "catalog loaded", "reason=start", "rules=1")
 	if got := second.standing(); got != strings.Replace(want, ":2,", ":1,", 1) {
 		t.Errorf("after a restart /v1/limits says %s, want the hash of %s", got, want)
 	}

@@ -139,7 +139,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 	s.log.await(t, at, "rules loaded", "domains=2")
 	at = s.log.size()
 	release(t, root, "3", badRules)
-	s.log.await(t, at, "rules refused, the ones before stay", "limits", "line=3")
+	s.log.await(t, at, "rules refused: keeping the old ones", "limits", "line=3")
 	if answer, err = c.Ask(t.Context(), "api", "user=x"); err != nil || answer.Statuses[0].Limit != 7 {
 		t.Errorf("after a bad release: %+v, error %v", answer, err)
 	}

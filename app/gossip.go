@@ -111,14 +111,14 @@ func (a *App) startGossip(ctx context.Context) error {
 	if a.stores.members == nil {
 		return nil
 	}
-	a.log.Info("gossip: other nodes are told and heard", "address", a.stores.members.Addr(), "encrypted", a.config.Gossip.KeyFile != "")
+	a.log.Info("gossip: listening for other nodes", "address", a.stores.members.Addr(), "encrypted", a.config.Gossip.KeyFile != "")
 	if a.config.Gossip.KeyFile == "" && !loopback(a.config.Gossip.Addr) {
 		a.log.Warn("gossip is not encrypted: whoever reaches its address can use up limits", "hint", "give all nodes the same --gossip-key-file")
 	}
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
 	if !a.stores.gossip.Whole(ctx) {
-		a.log.Warn("no other node has told what it knows yet; limits that say coordination: gossip begin anew here")
+		a.log.Warn("gossip: no other node has sent its counts yet; limits begin unused here")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (a *App) warnOfGossip(table *rule.Table) {
 	}
 	for _, r := range table.Rules() {
 		if r.Mode() == rule.Gossip {
-			a.log.Warn("coordination: gossip, but this node tells nobody: it counts by itself", "rule", r.Name, "hint", "give --gossip an address and --gossip-join the others")
+			a.log.Warn("a rule has coordination: gossip, but --gossip is not set: this node counts alone", "rule", r.Name, "hint", "give --gossip an address and --gossip-join the others")
 			return
 		}
 	}

@@ -161,7 +161,7 @@ func TestReloadModes(t *testing.T) {
 				pass(200 * time.Millisecond)
 				write(t, file, rules)
 				testkit.Must(t, s.Reload("test"))
-				at = s.log.await(t, at, "rules loaded", "why=test")
+				at = s.log.await(t, at, "rules loaded", "reason=test")
 				pass(100 * time.Millisecond)
 				stop()
 				<-done

@@ -144,7 +144,7 @@ func (a *App) reload(why string, always bool) error {
 	a.rules.generation.Add(1)
 	a.reloaded(table)
 	a.rules.set(nil)
-	a.log.Info("rules loaded", "why", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
+	a.log.Info("rules loaded", "reason", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	return nil
 }
@@ -183,7 +183,7 @@ func (a *App) refuse(err error, why string, always bool) {
 	}
 	a.rules.set(err)
 	for _, fault := range faults(err) {
-		a.log.Error("rules refused, the ones before stay", append([]any{"why", why}, fault...)...)
+		a.log.Error("rules refused: keeping the old ones", append([]any{"reason", why}, fault...)...)
 	}
 }
 
@@ -191,7 +191,7 @@ func (a *App) refuse(err error, why string, always bool) {
 func (a *App) warn(table *rule.Table) {
 	for _, f := range audit.Table(table) {
 		if f.Severity >= audit.Warning {
-			a.log.Warn("rules", "file", f.File, "line", f.Line, "finding", f.ID, "problem", f.Text, "hint", f.Hint)
+			a.log.Warn("rules", "file", f.File, "line", f.Line, "finding", f.ID, "error", f.Text, "hint", f.Hint)
 		}
 	}
 	a.warnOfGossip(table)
@@ -203,14 +203,14 @@ func faults(err error) [][]any {
 	if rules, ok := errors.AsType[*rule.Errors](err); ok {
 		all := make([][]any, 0, len(rules.List))
 		for _, e := range rules.List {
-			all = append(all, []any{"file", e.File, "line", e.Line, "problem", e.Problem, "hint", e.Hint})
+			all = append(all, []any{"file", e.File, "line", e.Line, "error", e.Problem, "hint", e.Hint})
 		}
 		return all
 	}
 	if config, ok := errors.AsType[*ConfigError](err); ok {
-		return [][]any{{"problem", config.Error(), "hint", config.Hint}}
+		return [][]any{{"error", config.Error(), "hint", config.Hint}}
 	}
-	return [][]any{{"problem", err.Error()}}
+	return [][]any{{"error", err.Error()}}
 }
 
 func (r *ruleset) set(failure error) {

@@ -23,7 +23,7 @@ func TestReload(t *testing.T) {
 
 	at := s.log.size()
 	write(t, file, badRules)
-	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "line=3", "hint=")
+	at = s.log.await(t, at, "level=ERROR", "rules refused: keeping the old ones", "line=3", "hint=")
 	if got := s.limit("x"); got != 3 {
 		t.Errorf("limit %d after a bad reload, want 3", got)
 	}
@@ -45,7 +45,7 @@ func TestReload(t *testing.T) {
 	}
 
 	testkit.Must(t, os.Remove(file))
-	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "rules.yaml")
+	at = s.log.await(t, at, "level=ERROR", "rules refused: keeping the old ones", "rules.yaml")
 	if got := s.limit("x"); got != 5 {
 		t.Errorf("limit %d after the file was removed, want 5", got)
 	}
@@ -107,7 +107,7 @@ func TestReloadFolder(t *testing.T) {
 	at = s.log.await(t, at, "rules loaded", "domains=1")
 
 	testkit.Must(t, os.Rename(dir, dir+".old"))
-	at = s.log.await(t, at, "the ones before stay")
+	at = s.log.await(t, at, "rules refused: keeping the old ones")
 	write(t, filepath.Join(dir+".new", "api.yaml"), rulesOf(4))
 	testkit.Must(t, os.Rename(dir+".new", dir))
 	at = s.log.await(t, at, "rules loaded")
@@ -125,7 +125,7 @@ func TestReloadKeepsDemo(t *testing.T) {
 	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
 	before, _, _ := strings.Cut(demoRules, "http:")
 	write(t, file, before)
-	s.log.await(t, 0, "level=ERROR", "the ones before stay", "demo")
+	s.log.await(t, 0, "level=ERROR", "rules refused: keeping the old ones", "demo")
 	if status, header, _ := s.get("http", "/demo"); status != http.StatusOK || header.Get("X-RateLimit-Limit") != "2" {
 		t.Errorf("/demo: status %d, headers %v", status, header)
 	}
@@ -158,7 +158,7 @@ func TestReloadLists(t *testing.T) {
 	write(t, list, "192.0.2.1\n192.0.2.2\n")
 	at = s.log.await(t, at, "rules loaded", "files changed")
 	write(t, list, "192.0.2.1\n192.0.2.300\n")
-	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "blocked.txt", "line=2", "hint=")
+	at = s.log.await(t, at, "level=ERROR", "rules refused: keeping the old ones", "blocked.txt", "line=2", "hint=")
 	if lists := s.limiter.Table().Domain("api").Lists(); len(lists) != 2 || !lists[0].HoldsEntries([]rule.Entry{{Key: "k", Value: "192.0.2.2"}}) {
 		t.Errorf("lists %v, want those before", lists)
 	}
@@ -166,7 +166,7 @@ func TestReloadLists(t *testing.T) {
 	at = s.log.await(t, at, "rules loaded", "files changed")
 
 	write(t, file, rules("other.txt"))
-	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "other.txt")
+	at = s.log.await(t, at, "level=ERROR", "rules refused: keeping the old ones", "other.txt")
 	write(t, other, "192.0.2.7\n")
 	at = s.log.await(t, at, "rules loaded", "files changed")
 	write(t, other, "192.0.2.8\n")
@@ -176,7 +176,7 @@ func TestReloadLists(t *testing.T) {
 	keys := filepath.Join(dir, "lists", "keys.pem")
 	write(t, keys, "none")
 	write(t, file, rulesOf(3)+"http: {rate_limits: [{actions: [{bearer_claim: {keys: lists/keys.pem, descriptor_key: user}}]}]}\n")
-	at = s.log.await(t, at, "level=ERROR", "the ones before stay", "no public key")
+	at = s.log.await(t, at, "level=ERROR", "rules refused: keeping the old ones", "no public key")
 	write(t, keys, "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n")
 	s.log.await(t, at, "rules loaded", "files changed")
 }

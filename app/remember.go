@@ -20,8 +20,8 @@ func (a *App) noticesChanged(s *server, up bool, reason error) {
 		a.log.Info("refusals are remembered", "store", s.name)
 		return
 	}
-	a.log.Warn("refusals are not remembered, as no notices of other nodes arrive; each take asks the store",
-		"store", s.name, "problem", reason, "hint", redisHint(reason))
+	a.log.Warn("refusals are not remembered, because no notices of other nodes arrive; every take goes to the store",
+		"store", s.name, "error", reason, "hint", redisHint(reason))
 }
 
 // forget forgets what was refused under other rules.

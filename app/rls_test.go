@@ -150,7 +150,7 @@ func TestRLSTLS(t *testing.T) {
 	}
 	at := s.log.size()
 	write(t, filepath.Join(dir, "cert.pem"), "rubbish")
-	s.log.await(t, at, "certificates refused, the ones before stay", "cert.pem")
+	s.log.await(t, at, "certificates refused: keeping the old ones", "cert.pem")
 	if err := ask("first.test", envoy); err != nil {
 		t.Errorf("after rubbish: %v", err)
 	}

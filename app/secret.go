@@ -107,7 +107,7 @@ func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
 	kept, first, err := s.shared.KeepSecret(ctx, left)
 	if err != nil {
 		if !s.warned.Swap(true) {
-			a.log.Warn("cannot compare the namespace secret with that of the store; it is tried again", "store", s.name, "error", err,
+			a.log.Warn("cannot compare the namespace secret with that of the store; will try again", "store", s.name, "error", err,
 				"hint", "let this user GET and SET the key "+a.config.Namespace+":secret")
 		}
 		return

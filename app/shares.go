@@ -29,12 +29,12 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	for _, s := range a.stores.servers {
 		ends = append(ends, s.shares.Hold(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
-			a.log.Warn("a limit that is divided in another way now may let its share pass once more", "store", s.name, "problem", err)
+			a.log.Warn("could not debit the store for a local share that changed; this usage may be admitted once more", "store", s.name, "error", err)
 		}
 	}
 	end, err := a.stores.gossip.Change(ctx, terms)
 	if err != nil {
-		a.log.Warn("a limit that is gossip no more may pass once more what was used of it", "problem", err)
+		a.log.Warn("could not debit the store for a rule that is no longer gossip; this usage may be admitted once more", "error", err)
 	}
 	ends = append(ends, end)
 	return func() {

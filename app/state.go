@@ -34,7 +34,7 @@ func (a *App) newStore() (*memory.Store, error) {
 		a.log.Info("counts loaded", "file", c.State, "keys", store.Stats().Keys, "took", since(began))
 		return store, nil
 	case errors.Is(err, fs.ErrNotExist):
-		a.log.Info("no counts to load, they begin anew", "file", c.State)
+		a.log.Info("no counts to load: starting without them", "file", c.State)
 		return memory.New(options), nil
 	case !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrNewer):
 		return nil, c.at("state", "cannot read "+c.State+": "+text.Cause(err), "name a file that this user may read, or one that is not there yet")
@@ -43,7 +43,7 @@ func (a *App) newStore() (*memory.Store, error) {
 	if failed != nil {
 		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+text.Cause(failed), "move the file away, or name another one")
 	}
-	a.log.Error("counts cannot be used, they begin anew", "file", c.State, "problem", err, "aside", aside, "hint", stateHint(err))
+	a.log.Error("counts cannot be used: starting without them", "file", c.State, "error", err, "moved_to", aside, "hint", stateHint(err))
 	return memory.New(options), nil
 }
 
@@ -104,7 +104,7 @@ func (a *App) save(level slog.Level) {
 	err := a.stores.memory.SaveFile(a.state)
 	a.metrics.Saved(time.Now(), err)
 	if err != nil {
-		a.log.Error("counts not saved", "file", a.config.State, "problem", err,
+		a.log.Error("counts not saved", "file", a.config.State, "error", err,
 			"hint", "see that the disk has room and the folder can be written; until then a restart goes back to the last counts that were saved")
 		return
 	}

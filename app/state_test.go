@@ -108,7 +108,7 @@ func TestStateDamaged(t *testing.T) {
 	name, change := keeping(t)
 	testkit.Must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
 	s := start(t, change)
-	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "aside="+name+".damaged-1", "hint=")
+	s.log.await(t, 0, "level=ERROR", "counts cannot be used", "cut off", "moved_to="+name+".damaged-1", "hint=")
 	if !s.takeAll() {
 		t.Error("counts did not begin anew")
 	}

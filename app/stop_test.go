@@ -43,7 +43,7 @@ func TestStopWithoutStore(t *testing.T) {
 			if took > slack*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			s.log.await(t, 0, "was not told all", "keys=1", "units=")
+			s.log.await(t, 0, "could not report all usage of eventual limits", "keys=1", "units=")
 		})
 	}
 }

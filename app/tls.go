@@ -98,9 +98,9 @@ func (a *App) renew(why string) error {
 	for listener, loaded := range a.certs {
 		changed, err := loaded.Reload()
 		if problem, ok := errors.AsType[*web.CertError](err); ok {
-			a.log.Error("certificates refused, the ones before stay", "listener", listener, "why", why, "problem", problem, "hint", problem.Hint)
+			a.log.Error("certificates refused: keeping the old ones", "listener", listener, "reason", why, "error", problem, "hint", problem.Hint)
 		} else if changed {
-			a.log.Info("certificates loaded", "listener", listener, "why", why, "until", loaded.Expiry().UTC().Format(time.RFC3339))
+			a.log.Info("certificates loaded", "listener", listener, "reason", why, "expiry", loaded.Expiry().UTC().Format(time.RFC3339))
 		}
 		failed = append(failed, err)
 	}

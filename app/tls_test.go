@@ -61,7 +61,7 @@ func TestHTTPTLS(t *testing.T) {
 		}
 		at := s.log.size()
 		write(t, filepath.Join(dirs[listener], "cert.pem"), "rubbish")
-		s.log.await(t, at, "certificates refused, the ones before stay", "listener="+listener, "cert.pem")
+		s.log.await(t, at, "certificates refused: keeping the old ones", "listener="+listener, "cert.pem")
 		if err := ask(listener, ".first.test", client); err != nil {
 			t.Errorf("%s after rubbish: %v", listener, err)
 		}

@@ -129,7 +129,7 @@ func (s *StatsD) write(ctx context.Context, out *bytes.Buffer, pending map[strin
 func (s *StatsD) report(err error) {
 	switch {
 	case err != nil && !s.failed:
-		s.log.Warn("statistics cannot be sent to StatsD; it is tried again", "address", s.address, "network", s.network, "problem", err,
+		s.log.Warn("statistics cannot be sent to StatsD; will try again", "address", s.address, "network", s.network, "error", err,
 			"hint", "check the setting statsd, or leave it empty")
 	case err == nil && s.failed:
 		s.log.Info("statistics are sent to StatsD again", "address", s.address)

@@ -72,7 +72,7 @@ func TestDescriptorsAreKept(t *testing.T) {
 	changed := filepath.Join(t.TempDir(), "rules.yaml")
 	testkit.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", "5", 1)), 0o600))
 	testkit.Must(t, os.Rename(changed, file))
-	n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="files changed"`))
+	n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="files changed"`))
 	if text := n.log(); strings.Count(text, "connections refused") != 1 || !strings.Contains(text, "nearly all file descriptors are in use") {
 		t.Errorf("the log does not say once that connections were refused:\n%s", text)
 	}
@@ -94,14 +94,14 @@ func TestReloadWithoutDescriptors(t *testing.T) {
 		testkit.Must(t, os.Rename(changed, file))
 	}
 	change("5")
-	n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="files changed"`)) // so the files are watched
+	n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="files changed"`)) // so the files are watched
 	again := false
 	for round := 0; !again && round < 5; round++ { // a file may be looked at once more, and then nothing is left to try
 		n.setDescriptors(t, 3)
 		testkit.Must(t, n.process.cmd.Process.Signal(syscall.SIGHUP))
-		n.process.await(t, regexp.MustCompile(`msg="rules refused, the ones before stay".*why=SIGHUP.*too many open files`))
+		n.process.await(t, regexp.MustCompile(`msg="rules refused: keeping the old ones".*reason=SIGHUP.*too many open files`))
 		n.setDescriptors(t, 1024)
-		loaded := n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="(tried again|files changed)"`))
+		loaded := n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="(tried again|files changed)"`))
 		again = strings.Contains(loaded, "tried again")
 	}
 	if !again {
@@ -110,7 +110,7 @@ func TestReloadWithoutDescriptors(t *testing.T) {
 
 	n.setDescriptors(t, 3)
 	change("6")
-	n.process.await(t, regexp.MustCompile(`msg="rules refused, the ones before stay" why="files changed".*too many open files`))
+	n.process.await(t, regexp.MustCompile(`msg="rules refused: keeping the old ones" reason="files changed".*too many open files`))
 	n.setDescriptors(t, 1024)
-	n.process.await(t, regexp.MustCompile(`msg="rules loaded" why="(tried again|files changed)"`))
+	n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="(tried again|files changed)"`))
 }

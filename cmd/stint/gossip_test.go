@@ -100,7 +100,7 @@ func TestNodesGossip(t *testing.T) {
 	known(t, nodes, "bucket", 600)
 	known(t, nodes, "window", 1000) // and what was too much is owed
 
-	if log := nodes[1].log(); strings.Contains(log, "no other node has told") {
+	if log := nodes[1].log(); strings.Contains(log, "no other node has sent") {
 		t.Errorf("the new node began without what the others know:\n%s", log)
 	}
 	stranger := start(3)

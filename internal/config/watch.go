@@ -65,7 +65,7 @@ func watch(paths []string, log *slog.Logger, find finder) (*Watcher, error) {
 func (w *Watcher) look() {
 	found, short := w.find(slices.Concat(w.paths, w.more))
 	if w.short = short != nil; w.short {
-		w.log.Warn("cannot see all folders of the files to watch; looking again soon", "error", short)
+		w.log.Warn("cannot read all folders of the files to watch; will try again soon", "error", short)
 		for dir, names := range w.places {
 			for _, name := range names {
 				found.add(dir, name)

@@ -48,10 +48,10 @@ func (m *MisuseLog) TellOf(path string, peer netip.Addr, problem, hint string) {
 	}
 	event := m.Event
 	if event == "" {
-		event = "wrong question of a proxy"
+		event = "wrong call of a proxy"
 	}
 	m.Log.Log(context.Background(), level, event,
-		"path", path, "peer", peer.String(), "problem", problem, "hint", hint)
+		"path", path, "peer", peer.String(), "error", problem, "hint", hint)
 }
 
 // first says whether a problem of a peer is the first in this minute, of those that are
@@ -102,7 +102,7 @@ func (f *FetchLog) Report(address string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		f.Log.Warn("key set not fetched, or not all of it; the keys before stay", "address", address, "error", err,
+		f.Log.Warn("key set not fetched completely: keeping the old keys", "address", address, "error", err,
 			"hint", "until its key is known a token is no identity; it is tried again soon")
 	} else if !f.good[address] {
 		f.Log.Info("key set fetched", "address", address)

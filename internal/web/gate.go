@@ -91,7 +91,7 @@ func (g *Gate) tell(d *Doorway, why string) {
 	if now-last < logEvery && last <= now || !g.logged.CompareAndSwap(last, now) {
 		return
 	}
-	g.log.Warn("connections refused", "listener", d.name, "why", why, "open", g.open.Load(), "most", g.most, "refused", d.Refused(),
+	g.log.Warn("connections refused", "listener", d.name, "reason", why, "open", g.open.Load(), "max", g.most, "refused", d.Refused(),
 		"hint", "raise max-connections, or the limit of file descriptors (ulimit -n), or look for clients that leave connections open")
 }
 

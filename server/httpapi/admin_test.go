@@ -203,7 +203,7 @@ func TestResetIsLogged(t *testing.T) {
 	handler := NewAdmin(l, AdminOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	call(t, handler, "POST", "/v1/reset", fmt.Sprintf(short, "user", "top-secret", 1))
 	_, line, _ := strings.Cut(log.String(), " ")
-	if want := `level=INFO msg="limits reset for a key" domain=api rules=[api/user] from=192.0.2.1:1234` + "\n"; line != want {
+	if want := `level=INFO msg="limits reset for a key" domain=api rules=[api/user] peer=192.0.2.1:1234` + "\n"; line != want {
 		t.Errorf("logged\n%swant\n%s", line, want)
 	}
 }

@@ -146,7 +146,7 @@ func (a *admin) logReset(r *http.Request, k *work, limits []resetLimit) {
 		names = append(names, one.Rule)
 	}
 	slices.Sort(names)
-	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "from", r.RemoteAddr)
+	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "peer", r.RemoteAddr)
 }
 
 // failedReset is what the refusal of a reset says that failed at a descriptor: what was reset

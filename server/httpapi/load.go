@@ -71,7 +71,7 @@ func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	a.options.Log.Debug("load set", "gauge", name, "from", r.RemoteAddr)
+	a.options.Log.Debug("load set", "gauge", name, "peer", r.RemoteAddr)
 	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 

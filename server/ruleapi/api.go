@@ -148,7 +148,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	rule, _ = a.book.Catalog().Get(id) // with its domain
-	a.log.Info("rule put", "id", id, "created", created, "from", r.RemoteAddr, "rules", a.book.Catalog().Len())
+	a.log.Info("rule put", "id", id, "created", created, "peer", r.RemoteAddr, "rules", a.book.Catalog().Len())
 	w.Header().Set("ETag", tag(&rule))
 	status := http.StatusOK
 	if created {
@@ -189,7 +189,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 	case !there:
 		missing(id).Write(w)
 	default:
-		a.log.Info("rule deleted", "id", id, "from", r.RemoteAddr, "rules", a.book.Catalog().Len())
+		a.log.Info("rule deleted", "id", id, "peer", r.RemoteAddr, "rules", a.book.Catalog().Len())
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
@@ -198,7 +198,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f := faultOf(err)
 	if f.Status >= http.StatusInternalServerError {
-		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "problem", f.Problem, "hint", f.Hint)
+		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
 	}
 	f.Write(w)
 }

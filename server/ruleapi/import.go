@@ -77,7 +77,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := importAnswer{n, a.standing()}
-	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "from", r.RemoteAddr,
+	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "peer", r.RemoteAddr,
 		"rules", answer.Count, "generation", answer.Generation, "hash", answer.Hash)
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
 	jsonbody.WriteJSON(w, http.StatusOK, answer)

@@ -119,10 +119,10 @@ func (l *logs) refuse(text string) {
 	switch {
 	case known:
 	case strings.Contains(text, weHaveNone):
-		l.o.Log.Warn("gossip: other nodes have a key and this one has none, so they refuse it", "problem", text,
+		l.o.Log.Warn("gossip: other nodes refuse this one, because they have a key and it has none", "error", text,
 			"hint", "give all nodes the same --gossip-key-file")
 	default:
-		l.o.Log.Warn("gossip: a node without our key was refused", "from", from, "problem", text,
+		l.o.Log.Warn("gossip: a node without our key was refused", "peer", from, "error", text,
 			"hint", "give all nodes the same --gossip-key-file")
 	}
 }

@@ -169,7 +169,7 @@ func (m *Members) Send(msg gossip.Message) {
 func (m *Members) sendLocked(p *peer, msg *gossip.Message) {
 	if !msg.Bulk {
 		if err := m.list.SendBestEffort(p.node, msg.Bytes); err != nil {
-			m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+			m.o.Log.Debug("gossip: a message was not sent", "node", p.node.Address(), "error", err)
 		}
 		return
 	}
@@ -201,7 +201,7 @@ func (m *Members) deliver(p *peer) {
 		if err == nil {
 			continue
 		}
-		m.o.Log.Debug("gossip: a message was not sent", "to", p.node.Address(), "problem", err)
+		m.o.Log.Debug("gossip: a message was not sent", "node", p.node.Address(), "error", err)
 		p.mu.Lock()
 		p.waiting, p.bytes = nil, 0
 		p.mu.Unlock()
@@ -216,7 +216,7 @@ func (m *Members) Foreign(id uint64) {
 	if p == nil {
 		return // gone already
 	}
-	m.o.Log.Warn("gossip: a node is of another release, so not all that it says is understood", "node", p.node.Address(),
+	m.o.Log.Warn("gossip: a node has another release; some of its messages are dropped", "node", p.node.Address(),
 		"hint", "bring all nodes to one release; until then one that starts begins with what it is told from then on")
 }
 
@@ -236,7 +236,7 @@ func (m *Members) Run(ctx context.Context) {
 		m.mu.RUnlock()
 		if alone && !logged && len(m.o.Join) > 0 && time.Since(began) >= lonely {
 			logged = true
-			m.o.Log.Warn("gossip: no other node was found, this one counts by itself", "join", m.o.Join,
+			m.o.Log.Warn("gossip: no other node was found; this node counts alone", "join", m.o.Join,
 				"hint", "check --gossip-join, and that UDP and TCP reach the others' --gossip; it goes on trying")
 		}
 		if !alone {
@@ -275,7 +275,7 @@ func (m *Members) join(ctx context.Context) {
 		}
 		all.Go(func() {
 			if _, err := m.list.Join([]string{address}); err != nil {
-				m.o.Log.Debug("gossip: a node could not be joined", "problem", err)
+				m.o.Log.Debug("gossip: a node could not be joined", "error", err)
 			}
 			<-free
 		})
@@ -297,7 +297,7 @@ func (m *Members) lookup(ctx context.Context) (all []string) {
 		}
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
-			m.o.Log.Debug("gossip: a name was not found", "name", host, "problem", err)
+			m.o.Log.Debug("gossip: a name was not found", "name", host, "error", err)
 			continue
 		}
 		for _, ip := range found {
@@ -314,9 +314,9 @@ func (m *Members) Close() {
 	m.mu.Unlock()
 	m.all.Wait()
 	if err := m.list.Leave(leaving); err != nil {
-		m.o.Log.Debug("gossip: could not say goodbye", "problem", err)
+		m.o.Log.Debug("gossip: could not send that this node leaves", "error", err)
 	}
 	if err := m.list.Shutdown(); err != nil {
-		m.o.Log.Debug("gossip: could not end", "problem", err)
+		m.o.Log.Debug("gossip: could not stop", "error", err)
 	}
 }
