@@ -87,14 +87,14 @@ func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Ke
 	return s.guarded.Of(of.Number).Away
 }
 
-// countsLost notes that a Redis server has forgotten counts, and forgets with it what it refused.
+// countsLost notes that a Redis server may have forgotten counts, and forgets with it what it refused.
 func (a *App) countsLost(s *server, of logging.StoreServer) {
 	s.lost.Add(1)
 	if s.recall != nil {
 		s.recall.Drop()
 	}
 	s.compared.Store(false)
-	a.log.Warn("the store has lost counts: it was emptied, or another server took over that lacks the last of them",
+	a.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
 		"store", s.name, "server", cmp.Or(of.Name, s.name), "hint", "docs/redis-operation.md says what may pass because of it")
 }
 

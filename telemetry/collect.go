@@ -51,7 +51,7 @@ var (
 	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before; undecodable: what stands under a key is no state of this release.", "reason")
 
 	storeServerDesc = desc("store_server_available", "0 while failure policies answer for the keys of a server of the store.", "server")
-	storeLostDesc   = desc("store_lost_total", "Times that a server of the store had forgotten counts: it was emptied, or another one took over.")
+	storeLostDesc   = desc("store_lost_total", "Times that a server of the store may have forgotten counts: it was emptied, or keeps leased limits and was started again or replaced.")
 
 	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
 	storeBytesDesc   = desc("store_bytes", "Memory that the store of this process takes.")
