@@ -38,10 +38,8 @@ func (s *states) decideGroups(call *stint.Call, column int) {
 			p := &g.Parts[i]
 			s.shelf.of(p.Name)[column] = p.Record.State
 		}
-		for i := range call.Takes {
-			if n := g.Of(i); n >= 0 {
-				s.answerPart(call, i, column, &g.Parts[n])
-			}
+		for i, n := range g.Takes() {
+			s.answerPart(call, i, column, &g.Parts[n])
 		}
 	}
 }

@@ -109,8 +109,8 @@ func check(call *stint.Call) error {
 		t := &call.Takes[i]
 		for j := range i {
 			o := &call.Takes[j]
-			same := !t.Independent && !o.Independent && t.Key == o.Key && t.Limit.Algorithm() == o.Limit.Algorithm()
-			if same && (t.Op != stint.Ask || o.Op != stint.Ask || t.Borrows != o.Borrows || !t.Limit.Same(o.Limit)) {
+			same := !t.Independent && !o.Independent && transaction.IDOf(t) == transaction.IDOf(o)
+			if same && !transaction.MayJoin(t, o) {
 				return fmt.Errorf("take %d: %w", i, stint.ErrMixedLimits)
 			}
 		}

@@ -84,17 +84,7 @@ func (w *work) gather() (groups []*group, err error) {
 
 // placeOf is place of the takes of a group.
 func (s *Store) placeOf(g *group) (server int, several bool) {
-	server = nowhere
-	for i := range g.Parts {
-		switch at := s.server(g.Parts[i].Take); {
-		case at == nowhere || at == server:
-		case server == nowhere:
-			server = at
-		default:
-			return server, true
-		}
-	}
-	return server, false
+	return s.place(len(g.Parts), func(i int) *stint.Take { return g.Parts[i].Take })
 }
 
 // without returns the error about states that cannot be read, nil where there are none.

@@ -120,7 +120,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	server, several := s.place(call.Takes)
+	server, several := s.place(len(call.Takes), func(i int) *stint.Take { return &call.Takes[i] })
 	if !several && server != nowhere {
 		return s.said(server, s.servers[server].Store.Decide(ctx, call))
 	}
@@ -128,12 +128,12 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return s.scatter(ctx, call)
 }
 
-// place returns the server on which takes with limits lie, nowhere if there are none,
-// and whether there are several.
-func (s *Store) place(takes []stint.Take) (server int, several bool) {
+// place returns the server on which those of n takes lie that have limits, nowhere if there are
+// none, and whether there are several.
+func (s *Store) place(n int, take func(i int) *stint.Take) (server int, several bool) {
 	server = nowhere
-	for i := range takes {
-		switch at := s.server(&takes[i]); {
+	for i := range n {
+		switch at := s.server(take(i)); {
 		case at == nowhere || at == server:
 		case server == nowhere:
 			server = at

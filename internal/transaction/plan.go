@@ -169,7 +169,7 @@ func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
 	if n == len(w.Parts) {
 		w.Parts = slices.Grow(w.Parts, 1)[:n+1] // unused elements are zero, see Release
 		w.Parts[n].Name, w.Parts[n].Take, w.Parts[n].Limit = name, t, t.Limit
-	} else if !Mixes(w.Parts[n].Take, t) {
+	} else if !MayJoin(w.Parts[n].Take, t) {
 		return 0, false
 	}
 	p := &w.Parts[n]
@@ -182,8 +182,8 @@ func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
 	return n, true
 }
 
-// Mixes says whether two takes of the same key may stand in the same group.
-func Mixes(a, b *stint.Take) bool {
+// MayJoin says whether two takes of the same key may stand in the same group.
+func MayJoin(a, b *stint.Take) bool {
 	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.Same(b.Limit)
 }
 
@@ -236,10 +236,7 @@ func (w *Plan[K]) Release() {
 // borrow notes what parts want of their sources that do not fit their own limits, and what the
 // others owe.
 func (w *Plan[K]) borrow() {
-	for i := range w.Parts {
-		p := &w.Parts[i]
-		p.extra, p.owed, p.Over = 0, 0, false
-	}
+	w.unborrow()
 	for _, d := range w.debts {
 		p, source := &w.Parts[d.borrower], &w.Parts[d.source]
 		switch {
@@ -249,6 +246,14 @@ func (w *Plan[K]) borrow() {
 		default:
 			source.extra += d.cost
 		}
+	}
+}
+
+// unborrow forgets what borrow noted, and who passes by it.
+func (w *Plan[K]) unborrow() {
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		p.extra, p.owed, p.Over = 0, 0, false
 	}
 }
 

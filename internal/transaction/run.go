@@ -137,10 +137,7 @@ func (r *Run) test(ctx context.Context) error {
 	if r.Peeks {
 		first = func(*Part[ID]) bool { return asks }
 	}
-	for i := range r.Parts {
-		p := &r.Parts[i]
-		p.extra, p.owed, p.Over = 0, 0, false
-	}
+	r.unborrow() // what an earlier try noted
 	if err := r.testThose(ctx, first); err != nil || len(r.debts) == 0 {
 		return err
 	}

@@ -24,7 +24,8 @@ type spread struct {
 // spread decides a group of several partitions.
 func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instant) error {
 	w := &spread{store: s, at: b.at, fixed: b.fixed, now: now, parts: b.parts[g.first:g.end]}
-	run := transaction.Run{Plan: &transaction.Plan[transaction.ID]{Name: transaction.IDOf}, By: w}
+	run := transaction.Run{Plan: &b.plan, By: w}
+	defer b.plan.Release()
 	if err := run.Collect(b.call, g.take); err != nil {
 		return err
 	}
