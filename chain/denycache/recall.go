@@ -44,7 +44,7 @@ func (s *Store) recall(ctx context.Context, call *stint.Call) error {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return fmt.Errorf("refusals: not asked, another call waits for an answer about the same key: %w", ctx.Err())
+			return fmt.Errorf("denycache: not asked, another call waits for an answer about the same key: %w", ctx.Err())
 		}
 	}
 }

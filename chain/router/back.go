@@ -63,7 +63,7 @@ func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 }
 
 // unknown is an error of a call that charged something.
-func unknown(err error) error { return fmt.Errorf("join: %w: %w", stint.ErrUnknown, err) }
+func unknown(err error) error { return fmt.Errorf("router: %w: %w", stint.ErrUnknown, err) }
 
 // lasts says whether the part has done what cannot be undone.
 func (p *part) lasts() bool {

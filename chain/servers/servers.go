@@ -89,7 +89,7 @@ type ConfigError struct {
 }
 
 // Error returns the problem. The hint stands apart.
-func (e *ConfigError) Error() string { return "shard: " + e.Problem }
+func (e *ConfigError) Error() string { return "servers: " + e.Problem }
 
 // New returns a store on the servers, whose order does not matter. The error is a
 // [*ConfigError].
@@ -158,7 +158,7 @@ func (s *Store) said(server int, err error) error {
 	if err == nil || stint.WrongCall(err) {
 		return err
 	}
-	return fmt.Errorf("shard: server %s: %w", s.servers[server].Name, err)
+	return fmt.Errorf("servers: server %s: %w", s.servers[server].Name, err)
 }
 
 // failures are what several servers said.

@@ -51,7 +51,7 @@ func (w *work) spread(ctx context.Context, g *group) error {
 }
 
 // errUndecodable says that a state cannot be read: the call knows which.
-var errUndecodable = errors.New("shard: the state of a key cannot be read")
+var errUndecodable = errors.New("servers: the state of a key cannot be read")
 
 // setPolicies gives each part the failure policy of the first take that asks it; what borrows from it
 // asks nothing in its name. No one borrows from a source whose server is away.

@@ -98,7 +98,7 @@ func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
 }
 
 // errPanicked stands for a panic that goes on to the caller.
-var errPanicked = errors.New("share: the store panicked")
+var errPanicked = errors.New("quota: the store panicked")
 
 // Hold waits for the takes of divided limits that are under way, and holds others back until
 // release is called, which must be: for a change of the rules.
