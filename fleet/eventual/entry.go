@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"stint"
+	"stint/internal/system"
 )
 
 // entry is what a node knows of a key.
@@ -34,6 +35,7 @@ type entry struct {
 	state   stint.State   // by the store's clock, with all that was taken here
 	unsent  int64         // units that the store has not been told of
 	since   stint.Instant // when the first of them was taken, by the store's clock
+	latest  system.Latest // time at which anything was decided, by the node's clock
 	late    int64         // those of a window before that of since
 	lateAt  stint.Instant
 	slack   int64 // by how much T is later than what the store said, microseconds
@@ -72,7 +74,7 @@ func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
 
 // applyLocked does what a take asks for, and notes what the store has to be told.
 func (e *entry) applyLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
-	at := e.home.now(now)
+	at := e.home.now(e.latest.Of(now))
 	e.turnLocked(t.Limit, at)
 	e.used = true
 	switch t.Op {

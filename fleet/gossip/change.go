@@ -178,6 +178,7 @@ func (n *Node) use(t *stint.Take, units int64, now stint.Instant) {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now = sh.latest.Of(now)
 	e := sh.keys[name{t.Key, t.Limit.Algorithm()}]
 	if e == nil {
 		e = n.addLocked(sh, t, now)

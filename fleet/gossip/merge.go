@@ -11,6 +11,7 @@ func (n *Node) merge(it *item, now stint.Instant) {
 	sh := n.shardOf(it.limit.Algorithm(), it.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now = sh.latest.Of(now)
 	e := sh.keys[name{it.key, it.limit.Algorithm()}]
 	if e == nil {
 		if it.limit.Untouched(&it.state, now) {

@@ -58,9 +58,10 @@ type Node struct {
 
 // shard is a part of the keys.
 type shard struct {
-	mu    sync.Mutex // guards what follows
-	keys  map[name]*entry
-	dirty []*entry
+	mu     sync.Mutex // guards what follows
+	keys   map[name]*entry
+	dirty  []*entry
+	latest system.Latest // time at which anything of it was decided or heard of
 }
 
 // name is what an entry is found by.
@@ -99,9 +100,6 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	if call.At != 0 {
-		now = call.At
-	}
 	call.SizeResults()
 	joined := 0
 	for i := range call.Takes {
@@ -124,7 +122,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 			}
 			i += int(t.Borrows)
 		default:
-			n.one(t, now, &call.Results[i])
+			n.one(t, call.At, now, &call.Results[i])
 		}
 	}
 	return nil
@@ -134,10 +132,18 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Capacity() > 0 }
 
 // one decides a take by itself.
-func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
+// timeLocked returns when to decide a take of a call that says when, or else came at now.
+func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
+	if at != 0 {
+		return at
+	}
+	return sh.latest.Of(now)
+}
+
+func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {
-		*d = apply(t, &none, now)
+		*d = apply(t, &none, cmp.Or(at, now))
 		return
 	}
 	if t.Loan != nil {
@@ -146,6 +152,7 @@ func (n *Node) one(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now = sh.timeLocked(at, now)
 	if !counts(t.Limit) {
 		delete(sh.keys, nameOf(t)) // nothing is carried over
 		*d = apply(t, &none, now)
@@ -290,7 +297,7 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 		n.shard[i].mu.Lock()
 	}
 	for i := range w.Parts {
-		n.holdLocked(&w.Parts[i], &w.held[i], now)
+		n.holdLocked(&w.Parts[i], &w.held[i], n.shard[w.held[i].shard].timeLocked(call.At, now))
 	}
 	pass := w.Decide()
 	for i := range w.Parts {
@@ -300,7 +307,7 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 		}
 		h.entry.state = w.Parts[i].Record.State
 		if pass || w.Parts[i].Take.Op != stint.Reset {
-			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.before, now)
+			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.before, w.Parts[i].At)
 		}
 	}
 	for _, i := range w.locked {

@@ -137,6 +137,7 @@ func (n *Node) receive(k *news, from uint64, before received, now stint.Instant)
 	sh := n.shardOf(k.limit.Algorithm(), k.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now = sh.latest.Of(now)
 	e := sh.keys[name{k.key, k.limit.Algorithm()}]
 	old, since := count{}, int64(0)
 	if e != nil {

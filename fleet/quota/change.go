@@ -69,6 +69,7 @@ func (r *rule) emptyBefore(own *stint.Limit, now stint.Instant) stint.Instant {
 func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.Take) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now = s.latest.Of(now)
 	for key, p := range s.parts {
 		was, r := p.rule, by[p.rule]
 		if r == nil || r.own != nil && r.own.Algorithm() != was.own.Algorithm() {

@@ -193,6 +193,7 @@ func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decisio
 	s := n.shard(t.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now = s.latest.Of(now)
 	p, known := s.findLocked(r, t.Key, now)
 	if p.rule != r || !r.own.Take(&p.state, now, uint64(t.Cost)).Allowed {
 		return false
@@ -211,6 +212,7 @@ func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	s := n.shard(t.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now = s.latest.Of(now)
 	p := s.parts[t.Key]
 	if r == nil || r.own == nil || p == nil || p.rule != r {
 		return // the rule has changed: it stays spent
@@ -260,6 +262,7 @@ func (n *Node) join(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision
 	s := n.shard(t.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now = s.latest.Of(now)
 	p, known := s.findLocked(r, t.Key, now)
 	switch {
 	case p.rule != r:

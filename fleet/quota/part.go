@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"stint"
+	"stint/internal/system"
 )
 
 // shards is how many locks the parts have.
@@ -23,9 +24,10 @@ type part struct {
 
 // shard is some of the parts.
 type shard struct {
-	mu    sync.Mutex // guards what follows
-	parts map[stint.Key]*part
-	empty stint.Instant // when a part that is not here was empty, if after its rule says so
+	mu     sync.Mutex // guards what follows
+	parts  map[stint.Key]*part
+	latest system.Latest // time at which anything of a part was decided
+	empty  stint.Instant // when a part that is not here was empty, if after its rule says so
 }
 
 // find returns the part of a key, a new one where nothing is known of it.

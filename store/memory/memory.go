@@ -132,7 +132,7 @@ func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.De
 	if limit.Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
 		return d
 	}
-	s.one(key, &query{limit: limit, cost: uint64(cost), now: now}, &d)
+	s.one(key, &query{limit: limit, cost: uint64(cost)}, &d)
 	return d
 }
 
@@ -166,7 +166,6 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	now := s.now(c.At)
 	c.SizeResults()
 	joined := 0
 	for i := range c.Takes {
@@ -175,26 +174,30 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		}
 	}
 	if joined > 1 {
-		if err := s.together(ctx, c, transaction.AllOrNone, now); err != nil {
+		if err := s.together(ctx, c, transaction.AllOrNone); err != nil {
 			return err
 		}
 		ctx = context.Background() // what is begun is brought to its end
 	}
+	now := stint.Instant(0) // not known yet
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
 		if !t.Independent && joined > 1 {
 			continue
 		}
 		if t.Borrows > 0 { // apart, with what it leans on
-			if err := s.together(ctx, c, i, now); err != nil {
+			if err := s.together(ctx, c, i); err != nil {
 				return err
 			}
 			ctx = context.Background()
 			i += int(t.Borrows)
 			continue
 		}
+		if now == 0 {
+			now = s.now(c.At)
+		}
 		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, now: now, loan: s.loan(t)}, &c.Results[i])
+			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 		}
 	}
 	return nil
@@ -211,12 +214,19 @@ func (s *Store) now(at stint.Instant) stint.Instant {
 	return s.own.Now()
 }
 
-// query is one take with the time to decide it at.
+// present sets the time of a query. It is called when the state has been read, or cannot change
+// any more. A goroutine may stand still between two lines: a time from before may lie before the
+// last write of the state, which then seems to be from the future, and tokens come back that
+// nobody gave back.
+func (s *Store) present(q *query) { q.now = s.now(q.at) }
+
+// query is one take.
 type query struct {
 	fp    uint64
 	limit *stint.Limit
 	cost  uint64
-	now   stint.Instant
+	at    stint.Instant // when to decide it; 0: by the clock
+	now   stint.Instant // the time as it was once the state was there to be read, see Store.present
 	undo  *stint.Decision
 	loan  *stint.Loan // of a node that may hold something; nil for all others
 	op    stint.Op
@@ -230,10 +240,10 @@ func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	}
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {
-		*d = q.limit.Test(nil, q.now, q.cost)
+		*d = q.limit.Test(nil, s.now(q.at), q.cost)
 		return
 	}
-	q.fp = s.print(algorithm, key)
+	q.fp, q.now = s.print(algorithm, key), s.now(q.at)
 	sh := s.shard(q.fp)
 	for q.limit.Packed() && q.loan == nil {
 		switch s.narrow(sh, q, d) {

@@ -84,7 +84,7 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 			return false
 		}
 		state := limit.TakeWord(word&stateMask, now, cost, d)
-		if state > stateMask {
+		if state > stateMask || state < word&stateMask { // or it is later than now, see present
 			return false
 		}
 		next := word&^stateMask | state
@@ -104,6 +104,7 @@ func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	if word&busy != 0 || word < 1<<stateBits {
 		return s.unusual(sh, t, sl, word, q, d)
 	}
+	s.present(q)
 	if known := s.limits.of(word); known != q.limit && !known.Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}

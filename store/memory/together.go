@@ -41,21 +41,30 @@ type place struct {
 	claim bool   // without a slot it needs a new one
 	lock  bool   // only under the lock of its shard it is seen where the state is
 	cell  *cell  // nil: not in the map
+	fresh bool   // it holds nothing, as nothing was known of the key
 	grows bool   // it may not fit into a word when the call is done
-	at    stint.Instant
 }
 
 // together decides a group of takes of c, all or none: the whole of those that are not
 // apart, or the take of a number with those it leans on. Where ctx ends before it has hold of
 // all keys nothing was done.
-func (s *Store) together(ctx context.Context, c *stint.Call, group int, now stint.Instant) error {
+func (s *Store) together(ctx context.Context, c *stint.Call, group int) error {
 	w := s.calls.Get().(*call)
 	defer s.calls.Put(w)
 	if err := w.Collect(c, group); err != nil {
 		return err
 	}
 	s.find(w, c)
-	for try := 1; !s.hold(w, now, try > patience); try++ {
+	for try := 1; ; try++ {
+		now, held := s.hold(w, c.At, try > patience)
+		if held {
+			s.read(w, now)
+			w.Decide()
+			s.write(w, now)
+			s.release(w)
+			w.Answer(c)
+			return nil
+		}
 		s.release(w)
 		if err := ctx.Err(); err != nil {
 			w.Release()
@@ -63,12 +72,6 @@ func (s *Store) together(ctx context.Context, c *stint.Call, group int, now stin
 		}
 		runtime.Gosched()
 	}
-	s.read(w, now)
-	w.Decide()
-	s.write(w, now)
-	s.release(w)
-	w.Answer(c)
-	return nil
 }
 
 // find finds out which shard holds each part, and what has to be told of loans.
@@ -93,9 +96,10 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 }
 
-// hold takes hold of all parts; false if it has to be tried again, because others changed
-// where the states are. With all it locks the shards of all parts, and never fails.
-func (s *Store) hold(w *call, now stint.Instant, all bool) bool {
+// hold takes hold of all parts, and returns the time then, by the clock where at is 0; false if it
+// has to be tried again, because others changed where the states are. With all it locks the shards
+// of all parts, and never fails.
+func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, held bool) {
 	for i := range w.held {
 		s.look(&w.held[i], &w.Parts[i], all)
 	}
@@ -105,6 +109,9 @@ func (s *Store) hold(w *call, now stint.Instant, all bool) bool {
 			lock = lock || w.held[rest[n]].lock
 		}
 		if lock {
+			if now == 0 {
+				now = s.now(at)
+			}
 			sh.mu.Lock()
 			w.locked = append(w.locked, sh)
 			s.placeLocked(w, sh, rest[:n], now)
@@ -113,24 +120,25 @@ func (s *Store) hold(w *call, now stint.Instant, all bool) bool {
 	}
 	for _, i := range w.order {
 		if h := &w.held[i]; h.slot != nil && !h.seize() {
-			return false
+			return 0, false
 		}
 	}
+	now = s.now(at) // what the states are to be decided at, see present
 	for i := range w.held {
 		h := &w.held[i]
 		if h.appeared(w.Parts[i].Name) {
-			return false
+			return 0, false
 		}
 		if h.slot == nil || !s.outgrows(w, i, now) {
 			continue
 		}
 		if h.lock = slices.Contains(w.locked, h.sh); !h.lock {
 			h.grows = true
-			return false
+			return 0, false
 		}
 		s.moveLocked(h, &w.Parts[i], now)
 	}
-	return true
+	return now, true
 }
 
 // outgrows says whether the state of a part that is held may not fit into a word when the call
@@ -155,11 +163,9 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 
 // moveLocked moves the state of a part from the slot that is held to the map.
 func (s *Store) moveLocked(h *place, p *transaction.Part[uint64], now stint.Instant) {
-	h.at = now
 	h.cell = &cell{Record: migrate.Record{Limit: p.Take.Limit}}
-	if h.word == untouched {
-		h.at = since(since(now, h.sh.born), h.sh.table.Load().born)
-	} else {
+	h.fresh = h.word == untouched
+	if !h.fresh {
 		h.cell.Limit = s.limits.of(h.word)
 		h.cell.State = h.cell.Limit.Unpack(h.word & stateMask)
 		s.keepLocked(h.sh, p.Name, h.cell, now)
@@ -202,7 +208,7 @@ func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) 
 		_, there := sh.wide[fp]
 		if h.slot, end = t.find(fp); there || h.id == 0 || h.slot != nil && h.slot.word.Load() == moved {
 			h.slot = nil
-			h.cell, h.at = s.cellLocked(sh, fp, limit, now)
+			h.cell, h.fresh = s.cellLocked(sh, fp, limit, now)
 			continue
 		}
 		if h.slot == nil && h.claim && room {
@@ -282,7 +288,10 @@ func (s *Store) read(w *call, now stint.Instant) {
 		p.At = now
 		switch {
 		case h.cell != nil:
-			p.Record, p.At = h.cell.Record, h.at
+			p.Record = h.cell.Record
+			if h.fresh {
+				p.At = h.sh.freshLocked(now)
+			}
 		case h.slot == nil || h.word == untouched:
 			p.At = since(now, h.sh.table.Load().born)
 		default:

@@ -24,7 +24,12 @@ const sweepCells = 4096
 func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	c, at := s.cellLocked(sh, q.fp, q.limit, q.now)
+	c, fresh := s.cellLocked(sh, q.fp, q.limit, q.now)
+	s.present(q)
+	at := q.now
+	if fresh {
+		at = sh.freshLocked(q.now)
+	}
 	if q.loan == nil {
 		*d = q.apply(&c.Record, at)
 	} else {
@@ -34,17 +39,22 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	s.keepLocked(sh, q.fp, c, q.now)
 }
 
-// cellLocked returns the cell of a key, a fresh one under limit if there is none, and the
-// time to decide at.
-func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (*cell, stint.Instant) {
+// cellLocked returns the cell of a key, and whether it is a fresh one under limit, as there was
+// none.
+func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (c *cell, fresh bool) {
 	if c, ok := sh.wide[fp]; ok {
-		return c, now
+		return c, false
 	}
 	if c := s.fromTableLocked(sh, fp); c != nil {
 		s.keepLocked(sh, fp, c, now) // the table has it no more
-		return c, now
+		return c, false
 	}
-	return &cell{Record: migrate.Record{Limit: limit}}, since(since(now, sh.born), sh.table.Load().born)
+	return &cell{Record: migrate.Record{Limit: limit}}, true
+}
+
+// freshLocked returns when to decide for a key at now of which nothing is known.
+func (sh *shard) freshLocked(now stint.Instant) stint.Instant {
+	return since(since(now, sh.born), sh.table.Load().born)
 }
 
 // fromTableLocked takes over a state that the table holds, written when the limit

@@ -1,0 +1,52 @@
+package memory
+
+import (
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+)
+
+// What a caller reads who then stands still lies before the last write of a state, which is not from
+// the future for that. A call of several keys that all have slots reads the clock but once, while it
+// holds them.
+func TestStaleTime(t *testing.T) {
+	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
+	queue := limit(t, stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1000, Per: time.Second, Burst: 999})
+	overdrawn := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000, Overdraw: true})
+	for name, takes := range map[string][]stint.Take{
+		"bucket":                   {{Key: "a", Limit: bucket, Cost: 1}},
+		"queue":                    {{Key: "a", Limit: queue, Cost: 1}},
+		"bucket that is overdrawn": {{Key: "a", Limit: overdrawn, Cost: 1}},
+		"bucket in the map":        {{Key: "a", Limit: bucket, Cost: 1, Loan: new(stint.Loan{Node: 1})}},
+		"two keys, one in the map": {{Key: "a", Limit: bucket, Cost: 1, Loan: new(stint.Loan{Node: 1})}, {Key: "b", Limit: bucket, Cost: 1}},
+		"apart":                    {{Key: "a", Limit: bucket, Cost: 1, Independent: true}, {Key: "b", Limit: bucket, Cost: 1, Independent: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.StaleTime(t, func(clock func() stint.Instant) stint.Store { return New(Options{Clock: clock}) }, takes...)
+		})
+	}
+}
+
+// A look whose time is stale changes nothing.
+func TestStaleLook(t *testing.T) {
+	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
+	now, meanwhile := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), func() {}
+	s := New(Options{Clock: func() stint.Instant {
+		read, others := now, meanwhile
+		meanwhile = func() {}
+		others()
+		return read
+	}})
+	meanwhile = func() {
+		now = now.Add(13 * time.Millisecond)
+		s.Take("a", bucket, 1000)
+	}
+	if d := s.Take("a", bucket, 0); d.Remaining != 0 {
+		t.Errorf("of a key that is used up: %+v", d)
+	}
+	if d := s.Take("a", bucket, 1); d.Allowed {
+		t.Errorf("something came back: %+v", d)
+	}
+}
