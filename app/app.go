@@ -113,7 +113,7 @@ func New(config Config) (*App, error) {
 	a.metrics.Gossip(a.stores.gossipStats)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
-	a.limiter = limiter.New(a.stores.joined(), table, limiter.Options{
+	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
 		DenyUnmatched: config.deniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
 	})

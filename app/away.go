@@ -11,7 +11,6 @@ import (
 	"stint"
 	"stint/chain/denycache"
 	"stint/chain/guard"
-	"stint/chain/router"
 	"stint/fleet/eventual"
 	"stint/fleet/lease"
 	"stint/fleet/quota"
@@ -37,7 +36,6 @@ type server struct {
 	leases  *lease.Store     // decides busy keys of leased rules from what that lends
 	shares  *quota.Store     // decides what this process has for itself of such rules
 	own     *eventual.Store  // decides by itself, and tells that afterwards
-	joined  *router.Store    // sends each take to the store of its mode
 	state   serverState
 
 	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or itself
@@ -57,30 +55,6 @@ type serverState struct {
 	failed      logging.FaultLimiter // of calls that failed while others did not
 	failing     string               // why some did between the last two looks; "" if none did
 }
-
-// openServer opens the server at a URL.
-func (a *App) openServer(s *server, url string) (err error) {
-	s.shared, err = redis.Open(url, redis.Options{Namespace: a.config.Namespace})
-	if err != nil {
-		return err
-	}
-	s.guarded = guard.New(s.shared, guard.Options{
-		Timeout: a.config.StoreTimeout, Local: a.stores.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
-	})
-	var lender stint.Store = s.guarded
-	if a.config.RememberRefusals {
-		s.recall = a.remember(s)
-		lender = s.recall
-	}
-	s.leases = lease.New(lender, lease.Options{Part: s.shared.Part})
-	s.shares = quota.New(s.leases, quota.Options{})
-	s.own = eventual.New(s.guarded, eventual.Options{Interval: a.config.SyncInterval, Budget: a.config.Memory, Part: s.shared.Part})
-	s.joined = router.New(router.Stores{Asks: s.shares, Eventual: s.own})
-	return nil
-}
-
-// asked returns the store that decides for the server's keys.
-func (s *server) asked() stint.Store { return s.joined }
 
 // serverChanged notes that a server does not answer any more, so that rules decide
 // without it, or that it does. To log that it is back is left to look, so that one which

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"stint"
 	"stint/chain/denycache"
 	"stint/fleet/eventual"
 	"stint/internal/config"
@@ -237,6 +238,9 @@ type Config struct {
 
 	// Output is where the log goes; nil means standard error.
 	Output io.Writer
+
+	// clock is that of the store in memory, for tests; nil: the machine's.
+	clock func() stint.Instant
 
 	// where says for each setting who gave its value, for errors.
 	where map[string]string

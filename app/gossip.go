@@ -10,7 +10,6 @@ import (
 
 	"stint"
 	"stint/chain/guard"
-	"stint/chain/router"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
 	"stint/internal/config"
@@ -76,7 +75,7 @@ const wholeTimeout = 3 * time.Second / 2
 func (a *App) openGossip() error {
 	c := &a.config
 	o := gossip.StoreOptions{
-		Base:    a.stores.asked(),
+		Base:    a.stores.shared(),
 		Options: gossip.Options{Interval: c.SyncInterval, Keys: int(c.Memory / gossipKey)},
 		Around: func(asking stint.Store) stint.Store {
 			return guard.New(asking, guard.Options{Timeout: c.StoreTimeout, Local: a.stores.memory})
@@ -128,11 +127,6 @@ func loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// joined returns the store to which each take goes by its coordination.
-func (s *stores) joined() stint.Store {
-	return router.New(router.Stores{Asks: s.asked(), Gossip: s.gossip})
 }
 
 // gossipStats are the numbers of gossip, as metrics show them.

@@ -37,7 +37,7 @@ func TestServersSuite(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(a.stores.close)
-			return a.stores.asked()
+			return a.stores.shared()
 		},
 		Scattered: true, Slow: true,
 	})

@@ -20,7 +20,7 @@ import (
 // limits from nothing is better than none.
 func (a *App) newStore() (*memory.Store, error) {
 	c := &a.config
-	options := memory.Options{Budget: c.Memory}
+	options := memory.Options{Budget: c.Memory, Clock: c.clock}
 	if c.State == "" {
 		return memory.New(options), nil
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"stint"
 	"stint/chain/servers"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
@@ -52,7 +51,7 @@ func (a *App) openStore() (err error) {
 			return c.storeError(err)
 		}
 		a.stores.servers = append(a.stores.servers, s)
-		places = append(places, servers.Server{Name: one.Name, Store: s.asked()})
+		places = append(places, servers.Server{Name: one.Name, Store: s.store()})
 	}
 	if len(list) > 1 {
 		a.stores.placed, err = servers.New(places)
@@ -66,17 +65,6 @@ func (c *Config) storeError(err error) error {
 		return c.at("store", problem.Problem, problem.Hint)
 	}
 	return err
-}
-
-// asked returns the store that decides.
-func (s *stores) asked() stint.Store {
-	switch {
-	case s.placed != nil:
-		return s.placed
-	case len(s.servers) > 0:
-		return s.servers[0].asked()
-	}
-	return s.memory
 }
 
 // closeTimeout is how long it may take to end the connections to all servers: one that stands

@@ -174,11 +174,19 @@ func (s *Store) Forget() {
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
-	if rememberable(call) {
-		return s.recall(ctx, call)
+	if !rememberable(call) {
+		defer s.changed(call)
+		return s.inner.Decide(ctx, call)
 	}
-	defer s.changed(call)
-	return s.inner.Decide(ctx, call)
+	var a ask
+	if known, err := s.recall(ctx, call, &a); known || err != nil {
+		return err
+	}
+	answered := false
+	defer func() { s.learn(call, &a, answered) }() // be it a panic that comes of it
+	err := s.inner.Decide(ctx, call)
+	answered = err == nil && !degraded(call.Results)
+	return err
 }
 
 // maxTakes is how many takes a call may have that is answered from memory.

@@ -25,26 +25,25 @@ type slot struct {
 	renew *record // what is known of the key and grows old, which this call asks for anew
 }
 
-// recall answers the call from memory or, where that does not suffice, asks the store
-// and remembers what it says.
-func (s *Store) recall(ctx context.Context, call *stint.Call) error {
-	var a ask
+// recall answers the call from memory, if all that it takes is known there. If not, the caller has
+// to ask the store, and to tell learn what came of it.
+func (s *Store) recall(ctx context.Context, call *stint.Call, a *ask) (known bool, err error) {
 	for {
 		a.began, a.gated = s.now(), nil
 		a.fresh = s.fresh(a.began)
-		if s.look(call, &a) {
+		if s.look(call, a) {
 			s.answered.Add(1)
-			return nil
+			return true, nil
 		}
-		wait := s.enter(call, &a)
+		wait := s.enter(call, a)
 		if wait == nil {
-			return s.ask(ctx, call, &a)
+			return false, nil
 		}
-		s.renewed(call, &a)
+		s.renewed(call, a)
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return fmt.Errorf("denycache: not asked, another call waits for an answer about the same key: %w", ctx.Err())
+			return false, fmt.Errorf("denycache: not asked, another call waits for an answer about the same key: %w", ctx.Err())
 		}
 	}
 }
@@ -149,21 +148,16 @@ func (s *Store) enter(call *stint.Call, a *ask) (wait <-chan struct{}) {
 	return r.gate.enter()
 }
 
-// ask asks the store, and learns from what comes of it, be it a panic.
-func (s *Store) ask(ctx context.Context, call *stint.Call, a *ask) error {
-	answered := false
-	defer func() {
-		if answered {
-			s.learn(call, a)
-		} else {
-			s.failed(call, a)
-		}
-		s.renewed(call, a)
-		s.leave(a)
-	}()
-	err := s.inner.Decide(ctx, call)
-	answered = err == nil && !degraded(call.Results)
-	return err
+// learn remembers what the store said about a call, if it answered, and lets those go on who wait
+// for that.
+func (s *Store) learn(call *stint.Call, a *ask, answered bool) {
+	if answered {
+		s.remember(call, a)
+	} else {
+		s.failed(call, a)
+	}
+	s.renewed(call, a)
+	s.leave(a)
 }
 
 // degraded says whether somebody else answered in the store's place.
@@ -197,8 +191,8 @@ func (s *Store) failed(call *stint.Call, a *ask) {
 	}
 }
 
-// learn remembers what the store says about a call.
-func (s *Store) learn(call *stint.Call, a *ask) {
+// remember remembers what the store says about a call.
+func (s *Store) remember(call *stint.Call, a *ask) {
 	passed := true
 	for i := range call.Takes {
 		passed = passed && (call.Takes[i].Independent || call.Results[i].Allowed)

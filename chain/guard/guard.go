@@ -207,7 +207,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return s.whole(ctx, call)
 }
 
-// whole asks the store for the whole call.
+// whole asks the store for the whole call, and lets the gate know what came of it, be it a panic.
 func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	server, several := s.place(call)
 	if several != nil {
@@ -218,7 +218,16 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	if f == nil {
 		return s.fallBack(ctx, call, nil)
 	}
-	return s.conclude(ctx, call, 1, s.ask(g, f, call))
+	returned := false
+	defer func() {
+		if !returned {
+			g.leave(f, errPanicked)
+		}
+	}()
+	err := s.inner.Decide(f, call)
+	returned = true
+	g.leave(f, err)
+	return s.conclude(ctx, call, 1, err)
 }
 
 // conclude answers a call to so many servers when the store has said err.
@@ -236,20 +245,6 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 		return s.divided(ctx, call, said.Servers, err)
 	}
 	return s.fallBack(ctx, call, err)
-}
-
-// ask asks the store, and lets a gate know what came of it, be it a panic.
-func (s *Store) ask(g *gate, f *flight, call *stint.Call) (err error) {
-	answered := false
-	defer func() {
-		if !answered {
-			err = errPanicked
-		}
-		g.leave(f, err)
-	}()
-	err = s.inner.Decide(f, call)
-	answered = true
-	return err
 }
 
 // errPanicked stands for a panic that goes on to the caller.

@@ -18,6 +18,10 @@ type Stores struct {
 	// Asks decides what is Strict or Leased. It must be given.
 	Asks stint.Store
 
+	// Strict decides calls of which every take is Strict. It and Asks must be the same in the end:
+	// Asks with layers around that such calls have no use for.
+	Strict stint.Store
+
 	// Eventual and Gossip decide by themselves, in this process.
 	Eventual, Gossip stint.Store
 }
@@ -51,6 +55,7 @@ type Stores struct {
 // with these is decided all the same, and the error names the takes as the call does.
 type Store struct {
 	stores [steps]stint.Store
+	strict stint.Store
 	of     [stint.Gossip + 1]uint8 // the step of each Coordination
 	works  sync.Pool               // *work
 }
@@ -67,7 +72,10 @@ const (
 
 // New returns a store that divides calls among others.
 func New(s Stores) *Store {
-	j := &Store{stores: [steps]stint.Store{s.Gossip, s.Eventual, s.Asks}}
+	j := &Store{stores: [steps]stint.Store{s.Gossip, s.Eventual, s.Asks}, strict: s.Strict}
+	if s.Strict == nil {
+		j.strict = s.Asks
+	}
 	j.of = [...]uint8{stint.Strict: asks, stint.Leased: asks, stint.Eventual: asks, stint.Gossip: asks}
 	if s.Gossip != nil {
 		j.of[stint.Gossip] = gossip
@@ -81,6 +89,9 @@ func New(s Stores) *Store {
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
+	if strict(call) {
+		return s.strict.Decide(ctx, call)
+	}
 	first, several := uint8(asks), false
 	for i := 0; i < len(call.Takes); i++ {
 		at := s.step(&call.Takes[i])
@@ -98,6 +109,16 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	defer s.release(w)
 	w.divide(s, call)
 	return w.decide(ctx, s)
+}
+
+// strict says whether every take of a call is.
+func strict(call *stint.Call) bool {
+	for i := range call.Takes {
+		if call.Takes[i].Coordination != stint.Strict {
+			return false
+		}
+	}
+	return true
 }
 
 // check says what is wrong with a call of several stores: no store sees all of it.

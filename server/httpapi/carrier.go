@@ -62,7 +62,8 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		}
 		x.req.Body = x.body
 	}
-	t.Serve(r.Context(), &x.req, &x.resp)
+	x.resp.reset()
+	x.resp.refuse(t.serve(r.Context(), &x.req, &x.resp))
 	x.resp.put(w.Header())
 	w.WriteHeader(x.resp.Status)
 	_, _ = w.Write(x.resp.Body) // the client may be gone; nobody else can be told

@@ -116,20 +116,23 @@ const JSONPath = "/json"
 // long as a leaky bucket delays the request.
 func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	resp.reset()
-	var f *jsonbody.Fault
-	if req.Path == AuthPath {
-		f = t.auth.serve(ctx, req, resp)
-	} else {
-		f = t.serve(ctx, req, resp)
-	}
+	resp.refuse(t.serve(ctx, req, resp))
+}
+
+// refuse makes the response that of a fault, if there is one.
+func (r *Response) refuse(f *jsonbody.Fault) {
 	if f != nil {
-		resp.set("Content-Type", "application/json")
-		resp.Status = f.Status
-		resp.Body = f.Append(resp.Body[:0])
+		r.set("Content-Type", "application/json")
+		r.Status = f.Status
+		r.Body = f.Append(r.Body[:0])
 	}
 }
 
+// serve is Serve into an empty response, but for the fault of the request.
 func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *jsonbody.Fault {
+	if req.Path == AuthPath {
+		return t.auth.serve(ctx, req, resp)
+	}
 	if req.Path != CheckPath {
 		questions := "POST " + CheckPath
 		if t.json != nil {

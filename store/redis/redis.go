@@ -244,7 +244,13 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		b.fixed = max(now-c.At, c.At-now) > present
 		now = c.At
 	}
-	if err := s.decide(ctx, b, now); err != nil {
+	var err error
+	if s.tags == nil || len(b.parts) == 0 || b.meets(b.parts) {
+		err = s.together(ctx, b, now)
+	} else {
+		err = s.each(ctx, b, now)
+	}
+	if err != nil {
 		return err
 	}
 	for i, p := range b.of {
@@ -254,11 +260,8 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	return b.unreadable()
 }
 
-// decide has all groups of a batch decided, in one round trip where they can be.
-func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
-	if s.tags == nil || len(b.parts) == 0 || b.meets(b.parts) {
-		return s.together(ctx, b, now)
-	}
+// each has the groups of a batch decided one after the other, as they do not lie in one partition.
+func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	charged := false
 	for i := range b.groups {
 		g := &b.groups[i]
@@ -294,7 +297,8 @@ func (s *Store) decide(ctx context.Context, b *batch, now stint.Instant) error {
 // that do, and so are those whose states need another script: nothing of them was changed.
 func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
 	if !s.general && b.isQuick() {
-		if done, err := s.askQuick(ctx, b); done || err != nil {
+		b.sizeQuick()
+		if _, err := s.exchange(ctx, b, byQuick); err != nil || s.readQuick(b) {
 			return err
 		}
 	}
@@ -326,19 +330,20 @@ func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err err
 	return b.read(p.reply)
 }
 
-// askQuick has quick.lua decide the batch; done says that nothing is left to be asked.
-func (s *Store) askQuick(ctx context.Context, b *batch) (done bool, err error) {
+// sizeQuick notes how much the batch adds to a group that quick.lua decides.
+func (b *batch) sizeQuick() {
 	for i := range b.parts {
 		b.size += len(b.parts[i].name) + partBytes
 	}
-	if _, err := s.exchange(ctx, b, byQuick); err != nil {
-		return false, err
-	}
+}
+
+// readQuick reads what quick.lua said of a batch, and says whether nothing is left to be asked.
+func (s *Store) readQuick(b *batch) (done bool) {
 	done = b.readQuick()
 	if p := &b.parts[0]; p.word == otherEpoch {
 		s.lost[p.partition].Store(int64(b.known))
 	}
-	return done, nil
+	return done
 }
 
 // exchange sends a batch and returns the answer to it.

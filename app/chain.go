@@ -1,0 +1,83 @@
+package app
+
+import (
+	"stint"
+	"stint/chain/guard"
+	"stint/chain/router"
+	"stint/fleet/eventual"
+	"stint/fleet/lease"
+	"stint/fleet/quota"
+	"stint/store/redis"
+)
+
+// This file wires the chain, the stores that stand between the limiter and where counts are kept.
+// Each is a stint.Store around the next one; a take passes only those that its rule has a use for.
+//
+//	router     by Take.Coordination
+//	  gossip     decides in this process, and tells the other nodes
+//	  servers    where there are several: the one that the key lies on
+//	    eventual   decides in this process, and tells the server afterwards, through the guard
+//	    quota      leased: what this process has to itself
+//	    lease      leased: what the server lent it
+//	    deny cache strict: what the server has just refused
+//	    guard      a deadline and a breaker; failure policies
+//	    Redis
+//	  memory     where there is no server
+//
+// Where there is one server both routers are one.
+
+// openServer opens the server at a URL, and what stands before it.
+func (a *App) openServer(s *server, url string) (err error) {
+	c := &a.config
+	s.shared, err = redis.Open(url, redis.Options{Namespace: c.Namespace})
+	if err != nil {
+		return err
+	}
+	s.guarded = guard.New(s.shared, guard.Options{
+		Timeout: c.StoreTimeout, Local: a.stores.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
+	})
+	s.own = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})
+	if c.RememberRefusals {
+		s.recall = a.remember(s)
+	}
+	s.leases = lease.New(s.strict(), lease.Options{Part: s.shared.Part})
+	s.shares = quota.New(s.leases, quota.Options{})
+	return nil
+}
+
+// strict returns the store that decides at the server.
+func (s *server) strict() stint.Store {
+	if s.recall != nil {
+		return s.recall
+	}
+	return s.guarded
+}
+
+// routes are the ways to the server.
+func (s *server) routes() router.Stores {
+	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.own}
+}
+
+// store returns the store that decides for the server's keys.
+func (s *server) store() stint.Store { return router.New(s.routes()) }
+
+// shared returns the store that all nodes share, or memory.
+func (s *stores) shared() stint.Store {
+	switch {
+	case s.placed != nil:
+		return s.placed
+	case len(s.servers) > 0:
+		return s.servers[0].store()
+	}
+	return s.memory
+}
+
+// chain returns the whole chain.
+func (s *stores) chain() stint.Store {
+	routes := router.Stores{Asks: s.shared()}
+	if len(s.servers) == 1 {
+		routes = s.servers[0].routes()
+	}
+	routes.Gossip = s.gossip
+	return router.New(routes)
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+)
+
+// How many functions of ours a strict take may pass from the socket to where it is decided: the
+// client library of Redis, or memory.
+const (
+	framesRedis  = 16
+	framesMemory = 8
+)
+
+const strictTake = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}]}]}`
+
+// TestFrames bounds what a strict take passes: a layer that it has no use for is not on its path.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, busyBucket(""))
+
+	t.Run("redis", func(t *testing.T) {
+		s := start(t, func(c *Config) {
+			c.Rules, c.Store, c.StoreTimeout = []string{file}, testkit.StartRedis(t).URL(), patient
+		})
+		asking, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 1 << 20 {
+				if s.do(http.MethodPost, "http", "/v1/check", strictTake); asking.Err() != nil {
+					return
+				}
+			}
+		}()
+		defer func() { stop(); <-done }()
+		var path []string
+		all := make([]byte, 4<<20)
+		testkit.Until(t, "somebody waits for Redis", func() bool {
+			for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+				if strings.Contains(stack, "stint/server/httpapi.") && strings.Contains(stack, "redis/rueidis.") {
+					path = ours(stack)
+				}
+			}
+			return path != nil
+		})
+		bound(t, path, framesRedis)
+	})
+
+	t.Run("memory", func(t *testing.T) {
+		var path []string
+		s := start(t, func(c *Config) {
+			c.Rules = []string{file}
+			c.clock = func() stint.Instant {
+				stack := make([]byte, 64<<10)
+				if text := string(stack[:runtime.Stack(stack, false)]); strings.Contains(text, "stint/server/httpapi.") {
+					path = ours(text)
+				}
+				return stint.At(time.Now())
+			}
+		})
+		s.ask(t, "user=x")
+		bound(t, path, framesMemory)
+	})
+}
+
+// ours returns the functions of ours in a stack, from the socket to the client library or into
+// the store in memory.
+func ours(stack string) (path []string) {
+	for line := range strings.Lines(stack) {
+		if name, _, call := strings.Cut(line, "("); call && strings.HasPrefix(name, "stint/") {
+			path = append(path, line[:strings.LastIndex(line, "(")])
+		}
+	}
+	slices.Reverse(path)
+	if at := slices.IndexFunc(path, func(name string) bool { return strings.HasPrefix(name, "stint/store/memory.") }); at >= 0 {
+		path = path[:at+1]
+	}
+	return path
+}
+
+func bound(t *testing.T, path []string, most int) {
+	t.Helper()
+	t.Logf("%d frames, %d at most:\n%s", len(path), most, strings.Join(path, "\n"))
+	if len(path) == 0 || len(path) > most {
+		t.Errorf("a strict take passes %d frames of ours, more than %d", len(path), most)
+	}
+}
