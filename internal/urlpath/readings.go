@@ -121,12 +121,9 @@ var steps = []step{
 
 	// Ends: of a URL, of what was decoded on the way and is read again, of names of files.
 	{"#", anyOf("#"), func(dst []byte, s string) []byte { return append(dst, s[:strings.IndexByte(s, '#')]...) }},
-	{"%", anyOf("%23", "%3F", "%3f", "%00"), func(dst []byte, s string) []byte {
-		for _, end := range []string{"%23", "%3F", "%3f", "%00"} {
-			s, _, _ = strings.Cut(s, end)
-		}
-		return append(dst, s...)
-	}},
+	{"%", anyOf("%23"), upTo("%23")},
+	{"%", anyOf("%3F", "%3f"), upTo("%3F", "%3f")},
+	{"%", anyOf("%00"), upTo("%00")},
 	{".%", anyOf(".", "%0", "%1", "%20", "%7"), eachSegment(Options{Endings: true})},
 }
 
@@ -170,6 +167,16 @@ func anyOf(texts ...string) func(string) bool {
 
 func both(one, other func(string) bool) func(string) bool {
 	return func(path string) bool { return one(path) && other(path) }
+}
+
+// upTo leaves of a path what is before the first of some texts.
+func upTo(ends ...string) func([]byte, string) []byte {
+	return func(dst []byte, path string) []byte {
+		for _, end := range ends {
+			path, _, _ = strings.Cut(path, end)
+		}
+		return append(dst, path...)
+	}
 }
 
 // eachSegment leaves of each segment what counts under some options.
