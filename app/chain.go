@@ -10,21 +10,8 @@ import (
 	"stint/store/redis"
 )
 
-// This file wires the chain, the stores that stand between the limiter and where counts are kept.
-// Each is a stint.Store around the next one; a take passes only those that its rule has a use for.
-//
-//	router     by Take.Coordination
-//	  gossip     decides in this process, and tells the other nodes
-//	  servers    where there are several: the one that the key lies on
-//	    eventual   decides in this process, and tells the server afterwards, through the guard
-//	    quota      leased: what this process has to itself
-//	    lease      leased: what the server lent it
-//	    deny cache strict: what the server has just refused
-//	    guard      a deadline and a breaker; failure policies
-//	    Redis
-//	  memory     where there is no server
-//
-// Where there is one server both routers are one.
+// This file wires the chain: what stands between the limiter and where counts are kept, each a
+// stint.Store around the next one. docs/architecture.md shows which takes pass what.
 
 // openServer opens the server at a URL, and what stands before it.
 func (a *App) openServer(s *server, url string) (err error) {
@@ -58,7 +45,6 @@ func (s *server) routes() router.Stores {
 	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.own}
 }
 
-// store returns the store that decides for the server's keys.
 func (s *server) store() stint.Store { return router.New(s.routes()) }
 
 // shared returns the store that all nodes share, or memory.

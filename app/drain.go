@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint/internal/config"
+	"stint/internal/system"
 )
 
 // AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
@@ -34,7 +35,7 @@ func (a *App) end(ctx context.Context) {
 		for _, l := range a.listeners {
 			l.server.Ready(false)
 		}
-		wait(ctx, a.config.DrainDelay)
+		system.Wait(ctx, a.config.DrainDelay)
 	}
 	a.drain(ctx)
 	if a.cancel != nil {
@@ -79,17 +80,4 @@ func (a *App) drainOne(ctx context.Context, l *listener, linger time.Duration) {
 		l.log.Warn("calls in flight were cut")
 	}
 	a.metrics.Listener(l.setting, false)
-}
-
-// wait waits for d, or until ctx is done.
-func wait(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -111,7 +111,7 @@ func (a *App) startGossip(ctx context.Context) error {
 		return nil
 	}
 	a.log.Info("gossip: listening for other nodes", "address", a.stores.members.Addr(), "encrypted", a.config.Gossip.KeyFile != "")
-	if a.config.Gossip.KeyFile == "" && !loopback(a.config.Gossip.Addr) {
+	if host, _, _ := net.SplitHostPort(a.config.Gossip.Addr); a.config.Gossip.KeyFile == "" && !web.Loopback(host) {
 		a.log.Warn("gossip is not encrypted: whoever reaches its address can use up limits", "hint", "give all nodes the same --gossip-key-file")
 	}
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
@@ -120,13 +120,6 @@ func (a *App) startGossip(ctx context.Context) error {
 		a.log.Warn("gossip: no other node has sent its counts yet; limits begin unused here")
 	}
 	return nil
-}
-
-// loopback says whether an address can be reached from this machine only.
-func loopback(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // gossipStats are the numbers of gossip, as metrics show them.

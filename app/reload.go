@@ -110,7 +110,7 @@ func (a *App) runRetries(ctx context.Context) {
 			return
 		case <-a.retry:
 		}
-		wait(ctx, retryEvery)
+		system.Wait(ctx, retryEvery)
 		// What is still wrong has been logged.
 		_ = a.retrying(a.renew(why), a.reload(why, false), a.reloadCatalog(why, false))
 	}

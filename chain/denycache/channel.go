@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"stint/internal/system"
 )
 
 // Notices carries messages between the processes that share a store.
@@ -183,21 +185,9 @@ func (s *Store) listen(ctx context.Context) {
 		s.channel.last.Store(nil)
 		s.Drop()
 		s.told(down, err)
-		if !wait(ctx, pause+mathrand.N(pause)) {
+		if !system.Wait(ctx, pause+mathrand.N(pause)) {
 			return
 		}
-	}
-}
-
-// wait waits for d; false if ctx is done before.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -242,7 +232,7 @@ func (s *Store) flush(ctx context.Context) {
 	sending, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.notices.Publish(sending, everybody, text); err != nil && ctx.Done() != nil {
-		wait(ctx, pause)
+		system.Wait(ctx, pause)
 		s.tell(everything)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint"
+	"stint/internal/web"
 	"stint/replay"
 	"stint/store/memory"
 )
@@ -169,8 +169,7 @@ func loopbackURL(text string) (string, error) {
 	if err != nil || u.Scheme != "http" || u.Host == "" {
 		return "", &usageError{fmt.Sprintf("--url: %q is not an address of a service", text), "write http://127.0.0.1:8080"}
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+	if !web.Loopback(u.Hostname()) {
 		return "", &usageError{
 			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
 			"bench asks as fast as it can, so it asks 127.0.0.1, ::1 or localhost only",

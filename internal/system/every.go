@@ -18,3 +18,15 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 		}
 	}
 }
+
+// Wait waits for d; false if ctx is done before.
+func Wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

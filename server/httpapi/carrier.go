@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"strconv"
 	"time"
@@ -168,7 +167,7 @@ func CheckAdmin(addr, token string) error {
 	if err != nil {
 		return fmt.Errorf("admin address %q: %w", addr, err)
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() || host == "localhost" {
+	if web.Loopback(host) {
 		return nil
 	}
 	return &AdminError{Addr: addr}
