@@ -580,3 +580,41 @@ func TestStall(t *testing.T) {
 		}
 	})
 }
+
+// TestStallOfCalls: time in which the process stood still is none that a call has had. Who is
+// asked for an answer afterwards has the rest of its time, and is cut off at the end of that.
+func TestStallOfCalls(t *testing.T) {
+	const rest = 4 * time.Millisecond
+	for _, several := range []bool{false, true} {
+		for _, leaves := range []bool{false, true} { // for the server, so that its deadline is known
+			synctest.Test(t, func(t *testing.T) {
+				var g gate
+				g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
+				var calls []*flight
+				for range lateFailures {
+					calls = append(calls, g.enter(t.Context(), several))
+					if leaves {
+						calls[len(calls)-1].Deadline()
+					}
+				}
+				time.Sleep(6*time.Millisecond + time.Microsecond) // by the clock of a bubble
+				g.timer.Stop()                                    // as long as nothing runs, nobody looks
+				time.Sleep(100 * time.Millisecond)
+				g.look()
+				time.Sleep(rest - 2*time.Millisecond)
+				for _, f := range calls {
+					if f.Err() != nil {
+						t.Error("cut off for what was not the store's fault")
+					}
+				}
+				time.Sleep(2*time.Millisecond + 2*10*time.Millisecond/looks)
+				for _, f := range calls {
+					if f.Err() == nil {
+						t.Error("not cut off when its time was over")
+					}
+					g.leave(f, f.Err())
+				}
+			})
+		}
+	}
+}
