@@ -121,8 +121,7 @@ func period(limit *stint.Limit) time.Duration {
 }
 
 // clocksLend: what was lent by a clock that ran ahead comes back, where nobody is heard of, as if
-// it were lent when the clock was corrected; and an epoch that began then counts no key as used up
-// for longer than a full use.
+// it were lent when the clock was corrected, and what was recalled then is lent again.
 func clocksLend(t *testing.T, o Options) {
 	for _, limit := range []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 400, Per: time.Second}),
@@ -135,6 +134,11 @@ func clocksLend(t *testing.T, o Options) {
 			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 1, Loan: &loan})
 			if loan.Grant == 0 {
 				t.Fatalf("nothing was lent: %+v", loan)
+			}
+			again := stint.Loan{Node: 7, Seq: 2, Want: 40, Epoch: loan.Began, Kept: loan.Grant}
+			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 400, Loan: &again})
+			if !again.Recall {
+				t.Fatalf("nothing was recalled: %+v", again)
 			}
 			d := s.take(noon, "a", limit, 400)
 			if d.Allowed || d.RetryAfter > 2500*time.Millisecond+time.Second {
