@@ -48,7 +48,7 @@ type Loan struct {
 	Kept, Home uint32
 	// Want is how many more units the node could use.
 	Want uint32
-	// KeptKeptAfterLoss says that a key starts unused after the store lost what it knew, not used up.
+	// KeptAfterLoss says that a key starts unused after the store lost what it knew, not used up.
 	KeptAfterLoss bool
 
 	// Grant is how many units are lent by this, and Held how many of those kept the store
