@@ -289,3 +289,29 @@ func TestServicesRemember(t *testing.T) {
 	}
 	remembered()
 }
+
+// A refusal is remembered for no longer than remember-refusals-for says.
+func TestRememberRefusalsFor(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartRedis(t)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, rulesOf(1))
+	s := start(t, func(c *Config) {
+		c.Rules, c.Store, c.StoreTimeout, c.RememberRefusalsFor = []string{file}, server.URL(), patient, time.Millisecond
+	})
+	s.log.await(t, 0, "refusals are remembered")
+	s.ask(t, "user=1")
+	for range 20 {
+		if strings.Contains(s.ask(t, "user=1"), `"allowed":true`) {
+			t.Fatal("passed, of what is used up")
+		}
+		<-time.After(2 * time.Millisecond) // by then it is too old
+	}
+	if n := s.metric("stint_refusals_answered_total"); n != 0 {
+		t.Errorf("%v refusals were older than a millisecond", n)
+	}
+	server.Do("FLUSHALL")
+	if strings.Contains(s.ask(t, "user=1"), `"allowed":false`) {
+		t.Error("denied by what was remembered")
+	}
+}
