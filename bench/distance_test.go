@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,27 +18,40 @@ import (
 // distanceTimeout is the deadline of a call, the default of --store-timeout.
 const distanceTimeout = guard.DefaultTimeout
 
-// BenchmarkDistance puts an open-loop load on a healthy Redis some way off: our store behind
-// its guard, and beside it a bare EVALSHA through the same client with the same deadline. Both
-// get the same arrivals, in turns.
+// roundTrips are how far the server is.
+var roundTrips = []time.Duration{500 * time.Microsecond, 1500 * time.Microsecond, 3 * time.Millisecond, 6 * time.Millisecond}
+
+// BenchmarkDistance puts a load on a healthy Redis some way off: our store behind its guard, and
+// beside it a bare EVALSHA through the same client with the same deadline, in turns. First
+// requests arrive at random, at the same moments for both, and do not wait for each other; then, in
+// a closed loop, each caller waits for its answer.
 //
 // It reports for each the share of calls that missed the deadline (of ours: that the failure
-// policy answered), and our latencies as multiples of the bare call's.
+// policy answered) and how many were answered in a second, and our latencies as multiples of the
+// bare call's.
 func BenchmarkDistance(b *testing.B) {
-	for _, roundTrip := range []time.Duration{500 * time.Microsecond, 1500 * time.Microsecond, 3 * time.Millisecond, 6 * time.Millisecond} {
+	for _, roundTrip := range roundTrips {
 		for _, rate := range []float64{50, 200, 1000, 5000} {
-			b.Run(fmt.Sprintf("%v/%v a second", roundTrip, rate), func(b *testing.B) { distanceTurns(b, roundTrip, rate) })
+			b.Run(fmt.Sprintf("%v/%v a second", roundTrip, rate), func(b *testing.B) {
+				distanceTurns(b, roundTrip, open(rate, int(max(100, rate))))
+			})
+		}
+		for _, callers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%v/%d in a closed loop", roundTrip, callers), func(b *testing.B) {
+				distanceTurns(b, roundTrip, closed(callers, 100))
+			})
 		}
 	}
 }
 
-// distanceTurns is one distance and one rate.
-func distanceTurns(b *testing.B, roundTrip time.Duration, rate float64) {
+// distanceTurns is one distance and one load.
+func distanceTurns(b *testing.B, roundTrip time.Duration, load distanceLoad) {
 	d := newDistance(b, roundTrip)
 	var all [2][]testkit.TimedCall
+	var took [2]time.Duration
 	for round := uint64(0); b.Loop(); round++ {
-		for n, calls := range d.turn(round, rate, int(max(100, rate))) {
-			all[n] = append(all[n], calls...)
+		for n, turn := range d.turn(round, load) {
+			all[n], took[n] = append(all[n], turn.calls...), took[n]+turn.took
 		}
 	}
 	b.ReportMetric(0, "ns/op") // of both together
@@ -48,27 +62,75 @@ func distanceTurns(b *testing.B, roundTrip time.Duration, rate float64) {
 	b.ReportMetric(float64(bare.P99)/1e6, "bare-p99-ms")
 	b.ReportMetric(float64(ours.P50)/float64(bare.P50), "p50-times")
 	b.ReportMetric(float64(ours.P99)/float64(bare.P99), "p99-times")
+	b.ReportMetric(float64(ours.Calls-ours.Failed)/took[0].Seconds(), "answers/s")
+	b.ReportMetric(float64(bare.Calls-bare.Failed)/took[1].Seconds(), "bare-answers/s")
 }
 
-// TestDistance has a healthy Redis 6 ms away miss no more than five times what the benchmark's
-// goal is: the misses of the bare EVALSHA and 1 %. A machine that is busy with other work gets
-// three tries.
+// TestDistance has a healthy Redis some way off be no more than five times what the benchmark's
+// goals are, beside a bare EVALSHA: 1 % more missed deadlines, 1.15 times its median and 1.3 times
+// its 99th percentile. A machine that is busy with other work gets three tries.
 func TestDistance(t *testing.T) {
-	d := newDistance(t, 6*time.Millisecond)
-	for _, rate := range []float64{50, 200, 1000} {
-		var said string
-		for try := range uint64(3) {
-			calls := d.turn(try, rate, 200)
-			ours, bare := percent(testkit.SummarizeCalls(calls[0])), percent(testkit.SummarizeCalls(calls[1]))
-			said = fmt.Sprintf("%v a second: %.1f %% are degraded where a bare EVALSHA misses %.1f %%", rate, ours, bare)
-			if ours <= 5*(bare+1) {
-				said = ""
-				break
+	loads := map[string]distanceLoad{
+		"50 a second": open(50, 60), "1000 a second": open(1000, 200), "5000 a second": open(5000, 500), "a closed loop": closed(64, 10),
+	}
+	for _, roundTrip := range roundTrips {
+		d := newDistance(t, roundTrip)
+		for name, load := range loads {
+			var said string
+			for try := range uint64(3) {
+				turns := d.turn(try, load)
+				if said = tooFar(turns[0].calls, turns[1].calls); said == "" {
+					break
+				}
+			}
+			if said != "" {
+				t.Errorf("%v, %s: %s", roundTrip, name, said)
 			}
 		}
-		if said != "" {
-			t.Error(said)
+	}
+}
+
+// tooFar says by what our calls are worse than five times the goals, beside the bare ones.
+func tooFar(ours, bare []testkit.TimedCall) string {
+	const times = 5
+	o, b := testkit.SummarizeCalls(ours), testkit.SummarizeCalls(bare)
+	switch {
+	case percent(o) > times*(percent(b)+1):
+		return fmt.Sprintf("%.1f %% are degraded where a bare EVALSHA misses %.1f %%", percent(o), percent(b))
+	case float64(o.P50) > times*1.15*float64(b.P50):
+		return fmt.Sprintf("half take longer than %v where those of a bare EVALSHA take %v", o.P50, b.P50)
+	case float64(o.P99) > times*1.3*float64(b.P99):
+		return fmt.Sprintf("1 %% take longer than %v where those of a bare EVALSHA take %v", o.P99, b.P99)
+	}
+	return ""
+}
+
+// A distanceLoad asks about one key after another, in an order that a seed gives.
+type distanceLoad func(ctx context.Context, seed uint64, ask func(i int) error) []testkit.TimedCall
+
+// open is a load of requests that do not wait for each other.
+func open(rate float64, count int) distanceLoad {
+	return func(ctx context.Context, seed uint64, ask func(i int) error) []testkit.TimedCall {
+		return testkit.OpenLoop{Rate: rate, Count: count, Seed: seed}.Run(ctx, ask)
+	}
+}
+
+// closed is a load of callers that ask so often each, one call after the other.
+func closed(callers, each int) distanceLoad {
+	return func(_ context.Context, _ uint64, ask func(i int) error) []testkit.TimedCall {
+		calls := make([]testkit.TimedCall, callers*each)
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				for i := caller; i < len(calls); i += callers {
+					began := time.Now()
+					calls[i].Err = ask(i)
+					calls[i].Took = time.Since(began)
+				}
+			})
 		}
+		all.Wait()
+		return calls
 	}
 }
 
@@ -84,16 +146,21 @@ func newDistance(tb testing.TB, roundTrip time.Duration) *distance {
 	return &distance{tb, []func(key string) error{farStint(tb, proxy.Addr()), farEvalsha(tb, proxy.Addr())}}
 }
 
-// turn has both asked by the same arrivals, one after the other.
-func (d *distance) turn(round uint64, rate float64, count int) (calls [2][]testkit.TimedCall) {
+// distanceTurn is what became of one load, and how long it lasted.
+type distanceTurn struct {
+	calls []testkit.TimedCall
+	took  time.Duration
+}
+
+// turn puts the same load on both, one after the other.
+func (d *distance) turn(round uint64, load distanceLoad) (turns [2]distanceTurn) {
 	for n := range d.asks {
 		which := (int(round) + n) % len(d.asks)
-		load := testkit.OpenLoop{Rate: rate, Count: count, Seed: round}
-		calls[which] = load.Run(d.tb.Context(), func(i int) error {
-			return d.asks[which](fmt.Sprintf("api/user=%d", i%1000))
-		})
+		began := time.Now()
+		calls := load(d.tb.Context(), round, func(i int) error { return d.asks[which](fmt.Sprintf("api/user=%d", i%1000)) })
+		turns[which] = distanceTurn{calls, time.Since(began)}
 	}
-	return calls
+	return turns
 }
 
 // percent returns how many of a hundred calls failed.
