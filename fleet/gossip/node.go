@@ -100,6 +100,9 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
+	if err := transaction.CheckApart(call); err != nil {
+		return err
+	}
 	call.SizeResults()
 	joined := 0
 	for i := range call.Takes {
@@ -131,7 +134,6 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 // counts says whether anything of a limit has to be remembered.
 func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Capacity() > 0 }
 
-// one decides a take by itself.
 // timeLocked returns when to decide a take of a call that says when, or else came at now.
 func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 	if at != 0 {
@@ -140,6 +142,7 @@ func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 	return sh.latest.Of(now)
 }
 
+// one decides a take by itself.
 func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {

@@ -187,6 +187,25 @@ func MayJoin(a, b *stint.Take) bool {
 	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.Same(b.Limit)
 }
 
+// CheckApart returns [stint.ErrMixedLimits] where an Independent take and those it leans on cannot
+// stand in one group. A store that decides one group after another asks before it charges the first.
+func CheckApart(c *stint.Call) error {
+	for i := range c.Takes {
+		t := &c.Takes[i]
+		if !t.Independent || t.Borrows == 0 {
+			continue
+		}
+		for n := i + 1; n <= i+int(t.Borrows); n++ {
+			on := &c.Takes[n]
+			mixed := func(other stint.Take) bool { return IDOf(&other) == IDOf(on) && !MayJoin(&other, on) }
+			if slices.ContainsFunc(c.Takes[i:n], mixed) {
+				return fmt.Errorf("take %d: %w", n, stint.ErrMixedLimits)
+			}
+		}
+	}
+	return nil
+}
+
 // Of returns the number of the part of a take, -1 for a take of another group.
 func (w *Plan[K]) Of(take int) int {
 	if take < w.first || take >= w.first+len(w.of) {

@@ -166,6 +166,9 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
+	if err := transaction.CheckApart(c); err != nil {
+		return err
+	}
 	c.SizeResults()
 	joined := 0
 	for i := range c.Takes {

@@ -149,6 +149,8 @@ func carried(t *testing.T, o Options) {
 func errorsOf(t *testing.T, o Options) {
 	limits := variants(10)
 	good := stint.Take{Key: "good", Limit: limits[0], Cost: 4}
+	leader := stint.Take{Key: "a", Limit: limits[0], Cost: 1, Borrows: 1, Independent: true}
+	itself := stint.Take{Key: "a", Limit: limits[0], Cost: 1, Independent: true}
 	for _, test := range []struct {
 		name  string
 		at    stint.Instant
@@ -167,6 +169,8 @@ func errorsOf(t *testing.T, o Options) {
 		{"other numbers", noon, []stint.Take{good, {Key: "good", Limit: variants(11)[0], Cost: 1}}, stint.ErrMixedLimits},
 		{"asked and forced", noon, []stint.Take{good, {Key: "good", Limit: limits[0], Cost: 1, Op: stint.Force}}, stint.ErrMixedLimits},
 		{"reset and asked", noon, []stint.Take{{Key: "good", Limit: limits[0], Op: stint.Reset}, good}, stint.ErrMixedLimits},
+		{"mixed apart, after one", noon, []stint.Take{good, leader, itself}, stint.ErrMixedLimits},
+		{"mixed apart, after two", noon, []stint.Take{good, good, leader, itself}, stint.ErrMixedLimits},
 		{"the fault comes first", noon, []stint.Take{{Key: "a"}, good}, stint.ErrNoLimit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
