@@ -116,7 +116,7 @@ func (e *entry) noteLocked(units int64, at stint.Instant) {
 // apart than that explains: then somebody gave something back.
 func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
-	at := e.home.now(now)
+	at := e.home.now(e.latest.Of(now))
 	e.state = limit.StateFromDecision(d)
 	if limit != e.limit {
 		e.limit.Migrate(&e.state, limit, at)

@@ -18,3 +18,48 @@ func TestStaleTime(t *testing.T) {
 	testkit.StaleTime(t, open, take("a", bucket, 1))
 	testkit.StaleTime(t, open, take("a", bucket, 1), take("b", bucket, 1))
 }
+
+// Who brings the store's answer, and read the clock before others took what they did, gives back
+// nothing of it.
+func TestStaleAnswer(t *testing.T) {
+	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	node, store := eventual.NewNode(eventual.Options{}), memory.New(memory.Options{Clock: func() stint.Instant { return now }})
+	ask := func(trip *eventual.Trip) {
+		t.Helper()
+		if err := store.Decide(t.Context(), trip.Call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes := func(cost uint32) bool {
+		call := stint.Call{Takes: []stint.Take{take("a", bucket, cost)}}
+		if trip, _ := node.Begin(&call, now, true); trip != nil {
+			ask(trip)
+			if _, err := node.End(trip, now, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return call.Results[0].Allowed
+	}
+	passes(1)
+	now = now.Add(2 * time.Second)
+	passes(1)
+	trips, read := node.Tick(now), now
+	for _, trip := range trips {
+		ask(trip)
+	}
+	now = now.Add(time.Millisecond)
+	passes(1)
+	now = now.Add(13 * time.Millisecond)
+	if !passes(1000) {
+		t.Fatal("it has not filled")
+	}
+	for _, trip := range trips {
+		if _, err := node.End(trip, read, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if passes(1) {
+		t.Error("something came back")
+	}
+}

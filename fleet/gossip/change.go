@@ -160,7 +160,7 @@ func (s *Store) arrive(ctx context.Context, call *stint.Call) {
 			continue
 		}
 		d := &look.Results[0]
-		s.node.use(t, t.Limit.Capacity()-d.Remaining+d.Debt, now)
+		s.node.use(t, t.Limit.Capacity()-d.Remaining+d.Debt, s.clock.Now())
 	}
 }
 

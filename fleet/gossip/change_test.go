@@ -8,6 +8,7 @@ import (
 
 	"stint"
 	"stint/fleet/gossip"
+	"stint/store/memory"
 )
 
 // versions are a rule as it was and as it is.
@@ -93,6 +94,40 @@ func TestChange(t *testing.T) {
 	change(strict)
 	if left := take(t, base, strict, 0); left > 500 || left < 498 {
 		t.Errorf("%d are left where the rule is strict again", left)
+	}
+}
+
+// slow is a store whose answers take a while.
+type slow struct {
+	stint.Store
+	answered *time.Time // the last
+}
+
+func (s slow) Decide(ctx context.Context, call *stint.Call) error {
+	err := s.Store.Decide(ctx, call)
+	time.Sleep(100 * time.Millisecond)
+	*s.answered = time.Now()
+	return err
+}
+
+// What the store says is used counts from when it said so: nothing comes back for its way.
+func TestChangeSlow(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
+	strict := &stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: stint.Strict}
+	told := &stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: stint.Gossip}
+	now, answered := stint.At(time.Now()), time.Time{}
+	base := memory.New(memory.Options{Clock: func() stint.Instant { return now }})
+	s := gossip.New(nil, gossip.StoreOptions{Base: slow{base, &answered}})
+	for _, v := range []*stint.Terms{strict, told} {
+		done, err := s.Change(t.Context(), []*stint.Terms{v})
+		if done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, base, strict, 1000)
+	left := take(t, s, told, 0)
+	if since := time.Since(answered); left > since.Milliseconds()+1 {
+		t.Errorf("%d are left, %v after all were used", left, since)
 	}
 }
 

@@ -153,7 +153,7 @@ func (n *Node) Sweep(now stint.Instant) {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
-		s.sweepLocked(now)
+		s.sweepLocked(s.latest.Of(now))
 		s.mu.Unlock()
 	}
 }
