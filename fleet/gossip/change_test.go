@@ -105,7 +105,7 @@ type slow struct {
 
 func (s slow) Decide(ctx context.Context, call *stint.Call) error {
 	err := s.Store.Decide(ctx, call)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // the way of the answer, in which tokens come back
 	*s.answered = time.Now()
 	return err
 }
