@@ -25,7 +25,7 @@ func BenchmarkStall(b *testing.B) {
 func stalled(b *testing.B, stall time.Duration, rate float64) {
 	server := testkit.StartRedis(b)
 	proxy := testkit.StartProxy(b, server.Addr, testkit.ProxyOptions{Delay: 750 * time.Microsecond})
-	ask := farStint(b, proxy.Addr())
+	ask := farStint(b, proxy.Addr(), distanceTimeout)
 	var waited, degraded int
 	var worst, back time.Duration
 	for round := uint64(0); b.Loop(); round++ {
