@@ -11,17 +11,17 @@ import (
 	"stint/internal/transaction"
 )
 
-// backTimeout is how long it may take to give back what a call charged that is denied
-// after all, also where the caller waits no longer.
+// backTimeout bounds how long it takes to give back what a denied call charged. It also holds after the
+// caller has stopped waiting.
 const backTimeout = time.Second
 
-// charged is what is to be given back of what a part charged.
+// charged says which of the charged takes of a part are given back, beside the ordinary ones.
 type charged struct {
-	apart bool // also what is apart
-	debts bool // also what is charged where the call is denied
+	apart bool // also Independent takes
+	debts bool // also takes that are charged although the call is denied
 }
 
-// giveBack gives back what the stores before a step charged.
+// giveBack gives back what the stores of earlier steps charged.
 func (w *work) giveBack(ctx context.Context, s *Store, before int, what charged) error {
 	var errs []error
 	for i := range before {
@@ -30,10 +30,11 @@ func (w *work) giveBack(ctx context.Context, s *Store, before int, what charged)
 	return errors.Join(errs...)
 }
 
-// errOwes says that a denied call left debts, and then turned out not to be decided.
+// errOwes is the error of a denied call that left debts before the state of another key turned out to be
+// unreadable.
 var errOwes = errors.New("what was denied is owed, and the state of another key cannot be read")
 
-// owes says whether the stores before a step charged anything that stays as the call is denied.
+// owes reports whether earlier steps charged anything that stays charged when the call is denied.
 func (w *work) owes(before int) bool {
 	return slices.ContainsFunc(w.parts[:before], func(p part) bool {
 		for i := range p.of {
@@ -45,10 +46,11 @@ func (w *work) owes(before int) bool {
 	})
 }
 
-// debt says whether a take is charged where the call is denied.
+// debt reports whether a take is charged even if the call is denied.
 func debt(t *stint.Take) bool { return t.Op == stint.Ask && t.Cost > 0 && t.Limit.Spec().Overdraw }
 
-// fail ends a call of which one store could not decide its part.
+// fail gives back what earlier steps charged after the store of a step failed, and returns the error of
+// the call.
 func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 	lasting := false
 	for i := range at {
@@ -62,10 +64,10 @@ func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 	return err
 }
 
-// unknown is an error of a call that charged something.
+// unknown wraps the error of a call that left something charged.
 func unknown(err error) error { return fmt.Errorf("router: %w: %w", stint.ErrUnknown, err) }
 
-// lasts says whether the part has done what cannot be undone.
+// lasts reports whether the part has done something that cannot be undone.
 func (p *part) lasts() bool {
 	for i := range p.of {
 		t := &p.call.Takes[i]
@@ -79,14 +81,14 @@ func (p *part) lasts() bool {
 	return false
 }
 
-// bucket is what takes are charged to as one.
+// bucket identifies what several takes of a part are charged to together.
 type bucket struct {
 	key       stint.Key
 	algorithm stint.Algorithm
 	apart     bool
 }
 
-// charged says whether a take was charged what is to be given back.
+// charged reports whether a take was charged and is among those to give back.
 func (p *part) charged(i int, what charged) bool {
 	t := &p.call.Takes[i]
 	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.undecodable, i) {
@@ -98,8 +100,8 @@ func (p *part) charged(i int, what charged) bool {
 	return !p.undone && !p.denies() && (what.debts || !debt(t))
 }
 
-// giveBack gives back what the part charged. Takes of one key are given back as one, as they
-// were charged.
+// giveBack gives back what the part charged. Takes of one key are given back together, as they were
+// charged.
 func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, what charged) error {
 	if len(p.of) == 0 {
 		return nil
@@ -142,7 +144,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 	return nil
 }
 
-// finish does what was postponed, now that all has passed.
+// finish does the takes that were postponed, after all takes have passed.
 func (w *work) finish(ctx context.Context, s *Store, last int) error {
 	for i := range last {
 		p := &w.parts[i]

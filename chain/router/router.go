@@ -29,30 +29,28 @@ type Stores struct {
 // Store is a stint.Store that puts each take to the store of its Coordination. It is safe
 // for concurrent use and starts nothing; the zero Store is not usable, see New.
 //
-// A call of which all takes go to one store is handed on as it is: that costs a look at
-// each take, and no memory. Takes that lean on others, and those, are decided by Asks,
-// whatever they say.
+// If all takes of a call go to one store, the call is passed on unchanged. That costs a look at each
+// take and allocates nothing. A take that borrows, and the takes it borrows from, always go to Asks.
 //
 // # Calls of several stores
 //
-// They are all or none all the same. The stores in this process are asked first and charge
-// what passes; then the one that asks others. If that denies, or fails, what was charged
-// before is given back. If one denies before that, the others are still asked, so that the
-// call can say when all of it will pass, but charge nothing. What is forced, given back,
-// settled or reset is done when all has passed.
+// Such a call is all or none too. The router first asks the stores of this process, which charge what
+// passes, and then Asks. If Asks denies or fails, the router gives back what was charged before. If an
+// earlier store denies, the router still asks the later ones, so that the call can say when all of it
+// will pass; these then charge nothing. Takes that force, refund, settle or reset are done last, when
+// everything has passed.
 //
-// So no more ever passes than limits allow. Others may see units charged for the length of
-// a call that are then given back, and be denied meanwhile. Takes that are Independent are decided
-// by their own store, in the same step as its others.
+// So never more passes than the limits allow. While a call is decided, other callers may see units
+// charged that are given back later, and may be denied for that. Independent takes are decided by
+// their own store, in the same step as its other takes.
 //
 // # Errors
 //
-// An error of one store is the error of the call. It wraps [stint.ErrUnknown] where
-// something charged could not be given back, or cannot be. An answer that is Degraded
-// counts like any other.
+// The error of a store is the error of the call. It wraps [stint.ErrUnknown] if something was charged
+// and could not be given back. A Degraded answer counts like any other.
 //
-// Where a store cannot read some states (see [stint.CorruptState]) all that is not decided as one
-// with these is decided all the same, and the error names the takes as the call does.
+// If a store cannot read some states (see [stint.CorruptState]), all takes that are not decided together
+// with these are still decided. The error numbers the takes as the call does.
 type Store struct {
 	stores [steps]stint.Store
 	strict stint.Store
@@ -121,7 +119,8 @@ func strict(call *stint.Call) bool {
 	return true
 }
 
-// check says what is wrong with a call of several stores: no store sees all of it.
+// check returns an error for a call that no store may decide. Of a call for several stores, no store
+// sees all takes, so none of them can check it.
 func check(call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -139,7 +138,7 @@ func check(call *stint.Call) error {
 	return nil
 }
 
-// step returns the step in which a take is decided that nobody leans on.
+// step returns the step in which a take is decided that no other take borrows from.
 func (s *Store) step(t *stint.Take) uint8 {
 	if t.Borrows > 0 || int(t.Coordination) >= len(s.of) {
 		return asks
@@ -147,21 +146,21 @@ func (s *Store) step(t *stint.Take) uint8 {
 	return s.of[t.Coordination]
 }
 
-// work is a call of several stores on its way.
+// work is the state of one call for several stores while it is decided.
 type work struct {
 	whole  *stint.Call
 	parts  [steps]part
-	denied bool    // by some take that is not apart
-	lost   bool    // the state of such a one cannot be read, so none of them is decided
-	said   []error // about states that cannot be read
+	denied bool    // a take that is not Independent was denied
+	lost   bool    // the state of such a take cannot be read, so none of them is decided
+	said   []error // the errors about states that cannot be read
 }
 
-// part is what one store is asked.
+// part is the call to one store.
 type part struct {
 	call        stint.Call
-	of          []int               // which take of the whole each is
-	undecodable *stint.CorruptState // what was not decided; nil: all was
-	undone      bool                // nothing that is not apart is charged any more, but debts
+	of          []int               // for each take its number in the whole call
+	undecodable *stint.CorruptState // the takes that were not decided; nil if all were
+	undone      bool                // no take that is not Independent is charged any more, except debts
 }
 
 func (s *Store) release(w *work) {
@@ -174,7 +173,7 @@ func (s *Store) release(w *work) {
 	s.works.Put(w)
 }
 
-// divide gives each take of a call to its store.
+// divide puts each take of a call into the part of its store.
 func (w *work) divide(s *Store, call *stint.Call) {
 	w.whole = call
 	call.SizeResults()
@@ -189,7 +188,7 @@ func (w *work) divide(s *Store, call *stint.Call) {
 	}
 }
 
-// decide asks one store after the other.
+// decide asks the stores one after the other.
 func (w *work) decide(ctx context.Context, s *Store) error {
 	last := 0
 	for i := range w.parts {
@@ -220,7 +219,7 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 	return w.undecodable()
 }
 
-// conclude gives back what was charged before a step whose part does not pass.
+// conclude gives back what earlier steps charged if the part of a step does not pass.
 func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 	p := &w.parts[step]
 	switch {
@@ -238,7 +237,7 @@ func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 	return nil
 }
 
-// undecodable returns what was said of states that cannot be read; nil: nothing.
+// undecodable returns the error about all states that could not be read, or nil.
 func (w *work) undecodable() error {
 	if len(w.said) < 2 {
 		return errors.Join(w.said...)
@@ -250,7 +249,7 @@ func (w *work) undecodable() error {
 	return transaction.WithTakes(errors.Join(w.said...), takes)
 }
 
-// postpone makes a look of what can be done only when all has passed.
+// postpone turns takes that may be done only after all have passed into peeks.
 func (p *part) postpone() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Independent {
@@ -259,10 +258,10 @@ func (p *part) postpone() {
 	}
 }
 
-// bar denies every call that it is part of, and its key is never written.
+// bar is a take that is always denied. It makes a call fail as a whole; its key is never written.
 var bar = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1, OnFailure: stint.Deny}
 
-// ask asks a store, so that it charges nothing where the call is denied already, or not decided.
+// ask asks a store. If the call is already denied or cannot be decided, the store charges nothing.
 func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 	p.call.At = w.whole.At
 	switch {
@@ -286,7 +285,7 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 	return nil
 }
 
-// look makes looks of all that is not apart.
+// look turns all takes that are not Independent into peeks.
 func (p *part) look() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
@@ -295,7 +294,7 @@ func (p *part) look() {
 	}
 }
 
-// lost says whether what is not apart was not decided.
+// lost reports whether a take that is not Independent could not be decided.
 func (p *part) lost() bool {
 	for i := range p.call.Takes {
 		if !p.call.Takes[i].Independent && !transaction.Decided(&p.call, p.undecodable, i) {
@@ -305,7 +304,7 @@ func (p *part) lost() bool {
 	return false
 }
 
-// bar adds a take that denies all that is not apart, on the same server.
+// bar adds a take that denies all takes that are not Independent, on the same server as the first of them.
 func (p *part) bar() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
@@ -319,7 +318,7 @@ func (p *part) bar() {
 	}
 }
 
-// denies says whether the part denies the call. What others lean on denies nobody.
+// denies reports whether the part denies the call. A take that another one borrows from denies nobody.
 func (p *part) denies() bool {
 	for i := 0; i < len(p.of); i++ {
 		t := &p.call.Takes[i]

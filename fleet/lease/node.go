@@ -15,12 +15,11 @@ import (
 // DefaultAhead is how far ahead a node asks where Options are silent.
 const DefaultAhead = 200 * time.Millisecond
 
-// looksAhead is how many looks at all keys there are in the time that a node asks ahead.
+// looksAhead is how often a node looks at all keys within the time that it asks ahead.
 const looksAhead = 8
 
-// Node is what one process knows of what it was lent. It is safe for concurrent use, and
-// never blocks: who uses it asks the store for it, see Begin and Tick. The zero Node is
-// not usable; see NewNode.
+// Node holds the units that one process was lent. It is safe for concurrent use and never blocks: its
+// user asks the store for it, see Begin and Tick. The zero Node is not usable; see NewNode.
 type Node struct {
 	id    uint64
 	ahead time.Duration
@@ -32,13 +31,13 @@ type Node struct {
 	delay atomic.Int64  // of an answer of the store, nanoseconds
 	count counters
 	rules sync.Map     // *stint.Terms: *counters
-	heard atomic.Int64 // when the store last answered, by the clock that nobody sets
+	heard atomic.Int64 // when the store last answered, by the monotonic clock
 }
 
-// counters are what Stats and Rules show.
+// counters are the numbers that Stats and Rules return.
 type counters struct{ asks, messages, repeated, lent, home atomic.Uint64 }
 
-// NewNode returns a node that holds nothing.
+// NewNode returns a node without units.
 func NewNode(o Options) *Node {
 	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part}
 	n.keys.init()
@@ -54,43 +53,42 @@ func NewNode(o Options) *Node {
 // Every is how often Tick is to be called.
 func (n *Node) Every() time.Duration { return n.ahead / looksAhead }
 
-// Trip is what a node asks the store: whoever gets one puts Call to it, and then hands
-// both to End.
+// Trip is one call of a node to the store. Its owner has the store decide Call, and then passes the trip
+// to End.
 type Trip struct {
 	// Call is to be decided by the store.
 	Call stint.Call
 
-	whole *stint.Call // what the node was asked, nil for its own messages
-	of    []int       // which take of the whole each take of Call is
+	whole *stint.Call // the call to the node; nil for the node's own messages
+	of    []int       // for each take of Call its number in whole
 	asks  []ask       // one for each take of Call
-	own   []reserved  // what was taken here
+	own   []reserved  // takes that were charged here
 	begun Moment
 }
 
-// ask is what a take of a trip tells the store of the node.
+// ask is what the node reports to the store with one take of a trip.
 type ask struct {
 	loan  stint.Loan
-	entry *entry // nil: of a key that is not busy
-	flies bool   // whether it tells what became of what the node holds
+	entry *entry // nil for a key that is not busy
+	flies bool   // loan reports the node's units of the key
 }
 
-// reserved is a take that is decided here, if the store lets the others pass.
+// reserved is a take that was charged here, and stays charged if the store passes the other takes.
 type reserved struct {
 	take int
 	held *held
 	now  Moment
 }
 
-// leasable says whether units of a take's key can be lent, and this take be decided from
-// what was.
+// leasable reports whether the take can be decided from lent units.
 func leasable(call *stint.Call, t *stint.Take) bool {
 	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live && t.Limit.Leasable()
 }
 
-// Begin answers a call from what the node holds, where it can: then trip and wait are nil.
-// Else it returns what to ask the store; or, to those who are patient, something to wait
-// for: another call about the key is on its way and may bring enough for both. Then the
-// call is begun once more, without patience.
+// Begin answers a call from the units that the node holds, if they suffice; trip and wait are then nil.
+// Otherwise it returns the trip to the store. If another call about the key is already under way, and may
+// bring units for both, a patient caller gets wait instead: it waits until wait is closed and calls Begin
+// again, now impatient.
 func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wait <-chan struct{}) {
 	call.SizeResults()
 	if len(call.Takes) != 1 {
@@ -115,8 +113,8 @@ func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (trip *Trip, wa
 	return trip, nil
 }
 
-// busy returns what is known of the key that a call is about, nil where there is nothing
-// or it is about several.
+// busy returns the entry of the key of a call of one take, nil if there is none or the call has several
+// takes.
 func (n *Node) busy(call *stint.Call) *entry {
 	if len(call.Takes) != 1 || call.At != 0 {
 		return nil
@@ -128,7 +126,7 @@ func (n *Node) busy(call *stint.Call) *entry {
 	return n.keys.find(n.keys.print(t), t)
 }
 
-// result returns where the answer to a call of one take goes.
+// result returns the place for the answer to a call of one take.
 func result(call *stint.Call) *stint.Decision {
 	if cap(call.Results) == 0 {
 		call.Results = make([]stint.Decision, 1)
@@ -137,7 +135,7 @@ func result(call *stint.Call) *stint.Decision {
 	return &call.Results[0]
 }
 
-// entry returns what is known of a take's key, nil for one that is not busy.
+// entry returns the entry of a take's key, nil if the key is not busy.
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.print(t)
 	e := n.keys.find(fp, t)
@@ -151,7 +149,7 @@ func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	return n.keys.add(e, t)
 }
 
-// wait returns what to wait for instead of asking the store.
+// wait returns a channel to wait for instead of asking the store, nil if the store is to be asked.
 func (e *entry) wait(now Moment, patient bool) <-chan struct{} {
 	if !patient {
 		return nil
@@ -164,7 +162,7 @@ func (e *entry) wait(now Moment, patient bool) <-chan struct{} {
 	return e.flight
 }
 
-// forward asks the store for all of a call.
+// forward returns a trip in which the store decides the whole call.
 func (n *Node) forward(call *stint.Call, now Moment) *Trip {
 	trip := n.trip(call, now)
 	for i := range call.Takes {
@@ -180,8 +178,8 @@ func (n *Node) forward(call *stint.Call, now Moment) *Trip {
 	return trip
 }
 
-// beginSeveral is Begin for calls of several takes: what can be is taken here first, then
-// the store is asked for the others.
+// beginSeveral is Begin for calls of several takes. It first charges the takes that can be charged here.
+// The store decides the others.
 func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
 	trip := n.trip(call, now)
 	refused := false // together with others
@@ -217,7 +215,7 @@ func (n *Node) beginSeveral(call *stint.Call, now Moment) *Trip {
 	return nil
 }
 
-// leanedOn says whether a take is leaned on by one before it.
+// leanedOn reports whether an earlier take borrows from this one.
 func leanedOn(call *stint.Call, i int) bool {
 	for j := range i {
 		if j+int(call.Takes[j].Borrows) >= i {
@@ -227,7 +225,7 @@ func leanedOn(call *stint.Call, i int) bool {
 	return false
 }
 
-// knowsAll says whether everything that a trip would ask is refused here already.
+// knowsAll reports whether every take of a trip is denied by what the node knows.
 func (n *Node) knowsAll(trip *Trip) bool {
 	for i := range trip.of {
 		if d := &trip.whole.Results[trip.of[i]]; trip.asks[i].entry == nil || d.Allowed || d.RetryAfter == 0 {
@@ -237,7 +235,7 @@ func (n *Node) knowsAll(trip *Trip) bool {
 	return true
 }
 
-// trip returns a trip that asks nothing yet.
+// trip returns a trip without takes.
 func (n *Node) trip(call *stint.Call, now Moment) *Trip {
 	trip := n.trips.Get().(*Trip)
 	trip.whole, trip.begun = call, now
@@ -250,7 +248,7 @@ func (n *Node) trip(call *stint.Call, now Moment) *Trip {
 	return trip
 }
 
-// done keeps a trip for another one.
+// done clears a trip and keeps its memory for the next one.
 func (n *Node) done(trip *Trip) {
 	clear(trip.Call.Takes)
 	clear(trip.asks)
@@ -269,7 +267,7 @@ func (trip *Trip) add(i int, t *stint.Take, e *entry) {
 	trip.asks = append(trip.asks, ask{entry: e})
 }
 
-// fly completes a trip with what the node has to tell.
+// fly adds the node's reports to the takes of a trip.
 func (n *Node) fly(trip *Trip, now Moment) {
 	n.count.asks.Add(1)
 	for i := range trip.asks {
@@ -287,8 +285,8 @@ func (n *Node) fly(trip *Trip, now Moment) {
 	}
 }
 
-// report puts into a take's loan what the node has to say of the key, unless that is on its
-// way already, or the store does not lend it.
+// report writes into a take's loan which units of the key the node has. It does nothing if such a report
+// is under way, or the store does not lend units of the key.
 func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -339,7 +337,7 @@ func (n *Node) End(trip *Trip, now Moment, err error) error {
 	return transaction.Renumber(err, trip.of)
 }
 
-// land takes the answer to what was asked about a key.
+// land applies the store's answer about a key.
 func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.Decision, i int, err error) {
 	e := a.entry
 	answered := err == nil && !results[i].Degraded && (!a.flies || a.loan.Began != 0) // 0: nobody looked at it
@@ -361,8 +359,8 @@ func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.De
 	}
 }
 
-// conclude gives back what was taken here, unless all that stands and falls together
-// passes: all of it where the call failed.
+// conclude gives back what was charged here if the call does not pass. If the call failed, it gives back
+// Independent takes too.
 func (trip *Trip) conclude(pass, failed bool) {
 	for _, r := range trip.own {
 		if t := &trip.whole.Takes[r.take]; failed || !pass && !t.Independent {
@@ -372,11 +370,11 @@ func (trip *Trip) conclude(pass, failed bool) {
 	}
 }
 
-// Tick returns the messages of a node about its keys: what runs low, what lies idle, and
-// what had no answer. Each holds keys of one part of the store.
+// Tick returns the node's messages to the store: about keys that run low or are idle, and about those
+// whose last message had no answer. Each message has keys of one part of the store.
 //
-// A node that did not ask for long looks at the store, as only those who knew it before can
-// tell that it was emptied.
+// A node that has not asked for a long time sends a peek: only a node that knew the store before can
+// notice that it was emptied.
 func (n *Node) Tick(now Moment) []*Trip {
 	trips := n.round(now, false)
 	if n.count.asks.Load() > 0 && now.Mono-n.heard.Load() > int64(stint.LeaseTime/2) {
@@ -392,7 +390,7 @@ func (n *Node) Tick(now Moment) []*Trip {
 // look is a take that changes nothing.
 var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Coordination: stint.Leased}
 
-// Release returns the messages that give everything back, for a node that stops.
+// Release returns the messages that return all units, for a node that stops.
 func (n *Node) Release(now Moment) []*Trip { return n.round(now, true) }
 
 // maxAsks is how many keys are in a message.
@@ -408,7 +406,7 @@ func (n *Node) round(now Moment, release bool) []*Trip {
 	return n.messages(due, now, release)
 }
 
-// messages returns what there is to tell of keys.
+// messages returns the messages about some keys.
 func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 	slices.SortFunc(due, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
 	var trips []*Trip
@@ -431,8 +429,7 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 	return trips
 }
 
-// due says whether there is anything to tell or to ask about a key. A key that nobody asks
-// for is forgotten.
+// due reports whether there is a message to send about a key. It drops a key that is no longer asked for.
 func (n *Node) due(e *entry, now Moment, release bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -461,30 +458,30 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 	return need >= 2 && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
 }
 
-// mayAsk says whether the store may have something.
+// mayAsk reports whether the store may have units of a key.
 func (n *Node) mayAsk(e *entry, now Moment) bool {
 	q := e.quiet.Load()
 	return q == nil || now.reached(q.until)
 }
 
-// lead is how long before it has used up what it holds a node asks for more, in seconds:
-// until the next look, and the store's answer to that.
+// lead returns how long before its units are spent a node asks for more, in seconds: the time until the
+// next look, and until the store's answer after that.
 func (n *Node) lead() float64 {
 	return (n.Every()*3/2 + 2*time.Duration(n.delay.Load())).Seconds()
 }
 
-// worth is how many units a message asks for where that is no more than is used in twice
-// the time that a node asks ahead: it shall cost the store one call for fifty decisions.
+// worth is how many units a message asks for, if a node spends as many within twice the time that it asks
+// ahead. The store then has about one call for fifty decisions.
 const worth = 64
 
-// slice returns how many units a key should have here after an ask: what it uses until the
-// next one has its answer.
+// slice returns how many units of a key the node wants to have after an answer: those it will spend until
+// the next answer.
 func (n *Node) slice(e *entry) float64 {
 	need := e.rate * n.ahead.Seconds()
 	return e.rate*n.lead() + max(need, min(worth, 2*need))
 }
 
-// surplus returns how many of the units that are left are not needed here.
+// surplus returns how many of the unspent units the node does not need.
 func (n *Node) surplus(e *entry, left float64) float64 {
 	slice := n.slice(e)
 	switch {
@@ -496,12 +493,12 @@ func (n *Node) surplus(e *entry, left float64) float64 {
 	return 0
 }
 
-// idle says whether nobody asks for a key any more, who would have by now.
+// idle reports whether a key has not been asked for in a time in which it usually is.
 func (n *Node) idle(e *entry) bool {
 	return e.rate*n.ahead.Seconds() < 1 || e.unused >= 2 && e.rate*n.Every().Seconds() > 1
 }
 
-// reportOf adds to a message what there is to say of a key.
+// reportOf adds the report about a key to a message.
 func (n *Node) reportOf(trip *Trip, e *entry, now Moment, release bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

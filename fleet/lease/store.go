@@ -51,14 +51,17 @@ type Options struct {
 //
 // # What is decided by the store
 //
-// Takes that lean on others or are Live; limits that overdraw or hold; other algorithms
-// than token_bucket (steady) and fixed_window; calls that say what time it is; whatever is
-// forced, given back, settled or reset. Those are strict.
+// The store decides these, as if the rule were strict:
+//
+//   - takes that borrow from others, and takes that are Live
+//   - limits that overdraw or reserve, and all algorithms but steady token_bucket and fixed_window
+//   - calls that set their own time
+//   - takes that force, refund, settle or reset
 //
 // # When the store is away
 //
-// What is held is spent first. Then a take gets what the inner store says: a guard around
-// the store (package guard) belongs inside, and answers by the rule's policy.
+// The node first spends the units that it holds. After that a take gets the answer of the inner store.
+// A guard (package guard) belongs around the store, inside this one; it answers by the rule's policy.
 type Store struct {
 	node  *Node
 	inner stint.Store
@@ -70,7 +73,7 @@ type Store struct {
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns a store that holds nothing yet.
+// New returns a store that holds no units yet.
 func New(inner stint.Store, o Options) *Store {
 	s := &Store{node: NewNode(o), inner: inner, set: o.Clock, own: clocks{start: time.Now()}}
 	s.own.both()
@@ -112,7 +115,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	}
 }
 
-// leases says whether any take is of a key of which units may be lent.
+// leases reports whether any take is of a leased rule.
 func leases(call *stint.Call) bool {
 	for i := range call.Takes {
 		if call.Takes[i].Coordination == stint.Leased {
@@ -122,10 +125,11 @@ func leases(call *stint.Call) bool {
 	return false
 }
 
-// maxWaits is how many answers to others a call waits for, before it asks by itself.
+// maxWaits is how often a call waits for the answer to another call about the key before it asks the
+// store itself.
 const maxWaits = 3
 
-// ask puts a trip to the store, and ends it also if that panics.
+// ask sends a trip to the store and ends it, also if the store panics.
 func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
 	err = errPanicked
 	defer func() { err = s.node.End(trip, s.clock(), err) }()
@@ -135,12 +139,12 @@ func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
 // errPanicked stands for a panic that goes on to the caller.
 var errPanicked = errors.New("lease: the store panicked")
 
-// releaseTimeout is how long it may take to give back all at the end: what the store does not
-// hear of it writes off.
+// releaseTimeout bounds how long the node takes to return its units when it stops. The store writes off
+// units that are not returned.
 const releaseTimeout = time.Second
 
-// Run asks for what runs low and gives back what lies idle, until ctx is done; then it
-// gives everything back, within a second.
+// Run asks the store for units of keys that run low and returns idle units, until ctx is done. Then it
+// returns all units, within a second.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Every())
 	defer tick.Stop()
@@ -161,8 +165,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// sendLocked sends messages, those to different parts at once. What has no answer is repeated
-// with a later tick.
+// sendLocked sends messages, those to different parts of the store in parallel. A later tick repeats
+// those without an answer.
 func (s *Store) sendLocked(ctx context.Context, trips []*Trip) {
 	var all sync.WaitGroup
 	for _, trip := range trips {
@@ -175,10 +179,10 @@ func (s *Store) sendLocked(ctx context.Context, trips []*Trip) {
 	all.Wait()
 }
 
-// Node returns the number by which the store knows this node.
+// Node returns the number of this node at the store.
 func (s *Store) Node() uint64 { return s.node.id }
 
-// Held returns how many units of a take's key are lent to this node and unspent.
+// Held returns how many units of a take's key the node was lent and has not spent.
 func (s *Store) Held(t *stint.Take) int64 { return s.node.Held(t) }
 
 // Held returns how many units of a take's key the node can still spend, by the clocks when
@@ -192,14 +196,14 @@ func (n *Node) Held(t *stint.Take) int64 {
 
 // Stats are the numbers of a Store.
 type Stats struct {
-	Keys     int64  // that are busy
-	Held     int64  // units of them that are lent to this node and unspent
-	Idle     int64  // of these, the units of keys that were not asked for in the last look
+	Keys     int64  // busy keys
+	Held     int64  // units that were lent to this node and are unspent
+	Idle     int64  // those of Held whose keys were not asked for since the last look
 	Asks     uint64 // calls that the store decided
-	Messages uint64 // about what this node holds
-	Repeated uint64 // keys in messages that had no answer before
+	Messages uint64 // messages to the store about units of this node
+	Repeated uint64 // keys in messages that were sent again for lack of an answer
 	Lent     uint64 // units that were lent to this node
-	Home     uint64 // units of these that it gave back
+	Home     uint64 // units of Lent that the node returned
 }
 
 // Stats returns the present numbers.
