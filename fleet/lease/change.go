@@ -6,10 +6,9 @@ import (
 	"stint"
 )
 
-// Change puts other rules in force: all there are, in their present form. A key whose rule
-// is leased no longer, or under other numbers, is let go of: it returns the messages that
-// give back what is held, under the numbers by which it was lent. They come before any take
-// under the new ones.
+// Change sets the rules: all of them, in their new version. It drops keys whose rule is no longer leased, or
+// has other numbers, and returns the messages that return their units under the old numbers. The store must
+// decide these messages before any take under the new numbers.
 func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 	next := make(map[name]*stint.Terms, len(all))
 	for _, t := range all {
@@ -36,9 +35,9 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 	return n.messages(leaving, now, true)
 }
 
-// Change puts other rules in force, see Node.Change: before any take comes with them. It
-// waits for the messages under way, within the time of ctx, and sends none until done is
-// called, which must be. What the store does not hear stays lent until it is written off.
+// Change sets the rules, see Node.Change, before any take comes with them. It waits for the messages under
+// way, until ctx is done, and sends none until done is called. The caller must call done. Units whose
+// message does not reach the store stay lent until the store writes them off.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func()) {
 	s.sending.Lock()
 	s.sendLocked(ctx, s.node.Change(all, s.clock()))

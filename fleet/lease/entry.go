@@ -10,39 +10,38 @@ import (
 	"stint"
 )
 
-// entry is what a node knows of a busy key. Takes that it can answer look at held and
-// quiet and nothing else.
+// entry is a node's state of one busy key. A take that the node can answer reads only held and quiet.
 type entry struct {
 	fp        uint64
 	key       stint.Key
 	limit     atomic.Pointer[stint.Limit]
 	held      atomic.Pointer[held]
 	quiet     atomic.Pointer[quiet]
-	missed    atomic.Uint64 // units that were asked for and not spent from here
+	missed    atomic.Uint64 // units that were asked for and not spent here
 	algorithm stint.Algorithm
 	part      int // of the store
 
 	mu     sync.Mutex    // guards what follows
-	take   stint.Take    // how to ask about it
-	flight chan struct{} // closed when the ask under way has an answer; nil: there is none
-	failed bool          // the last one had none
-	dead   bool          // it is in the table no more
-	seq    uint64        // of the last ask
-	epoch  stint.Instant // in which it was lent what it holds
-	strict Moment        // until then every take is decided at the store
-	recall bool          // the store wants back what it lent
+	take   stint.Take    // the take by which the node reports about the key
+	flight chan struct{} // closed when the report under way is answered; nil if none is under way
+	failed bool          // the last report had no answer
+	dead   bool          // the entry is no longer in the table
+	seq    uint64        // number of the last report
+	epoch  stint.Instant // epoch of the store in which the units were lent
+	strict Moment        // until then the store decides every take
+	recall bool          // the store wants the units back
 
-	unanswered bool   // the last ask has no answer: it is repeated
-	asked      Moment // when it was first asked
-	home       uint32 // what it gave back
+	unanswered bool   // the last report has no answer and is repeated
+	asked      Moment // when that report was first sent
+	home       uint32 // units that it returned
 
-	start   int64   // units that it held in the beginning
-	spent   int64   // of what it does not hold any more, units
-	counted int64   // of all that was spent, when somebody last looked
-	looked  Moment  // when that was
+	start   int64   // units of held when it was made
+	spent   int64   // units that were spent before held was made
+	counted int64   // units that were spent by the last look
+	looked  Moment  // time of the last look
 	rate    float64 // units per second that are asked for
-	unused  int     // looks since anything was spent
-	grant   uint32  // by the last answer that granted anything
+	unused  int     // looks since a unit was spent
+	grant   uint32  // units of the last answer that granted any
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
@@ -55,8 +54,7 @@ func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
 	return e
 }
 
-// answer answers a take if it can be answered here, of the very limit that the key was
-// lent under.
+// answer answers a take, if it can be answered here and has the same *Limit as the entry.
 func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
 	if t.Limit != e.limit.Load() {
 		return false
@@ -65,7 +63,7 @@ func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
 	return ok
 }
 
-// decide answers a take if it can be answered here, and returns what it took units from.
+// decide answers a take if it can be answered here, and returns the held that it took units from.
 func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, ok bool) {
 	if t.Limit != e.limit.Load() && !t.Limit.Same(e.limit.Load()) {
 		return nil, false
@@ -80,7 +78,7 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 	return nil, false
 }
 
-// usedLocked returns all units that were spent here.
+// usedLocked returns how many units were spent here in all.
 func (e *entry) usedLocked() int64 {
 	n := e.spent
 	if h := e.held.Load(); h != nil && h.left.Load() >= 0 {
@@ -89,7 +87,7 @@ func (e *entry) usedLocked() int64 {
 	return n
 }
 
-// lookLocked brings the demand up to now. What it was counts less the longer it is ago.
+// lookLocked updates the rate. Older demand counts less.
 func (e *entry) lookLocked(now Moment, ahead time.Duration) {
 	dt := now.since(e.looked)
 	if dt < ahead/64 {
@@ -107,7 +105,7 @@ func (e *entry) lookLocked(now Moment, ahead time.Duration) {
 	e.looked = now
 }
 
-// takeHomeLocked lets go of what is held, and returns what is unspent.
+// takeHomeLocked removes held and returns its unspent units.
 func (e *entry) takeHomeLocked() int64 {
 	h := e.held.Load()
 	left := h.close()
@@ -118,8 +116,8 @@ func (e *entry) takeHomeLocked() int64 {
 	return left
 }
 
-// flyLocked begins an ask: home units go, what else is here stays. One without an answer is
-// repeated, with the same home.
+// flyLocked begins a report that returns home units; the node keeps the others. A report without an
+// answer is repeated with the same home.
 func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now Moment) {
 	e.flight = make(chan struct{})
 	if !e.unanswered {
@@ -132,10 +130,10 @@ func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now 
 	}
 }
 
-// clip returns n as what fits into a loan.
+// clip returns n within the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// landLocked ends an ask that was answered: with what was lent, or that there is nothing.
+// landLocked applies the answer to a report: the units that were lent, or that there are none.
 func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
 	kept := min(e.takeHomeLocked(), int64(a.Held))
@@ -159,14 +157,14 @@ func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration
 	e.grant = max(a.Grant, e.grant/2)
 }
 
-// endLocked lets those go on who wait for the answer.
+// endLocked ends the report and wakes the callers that wait for its answer.
 func (e *entry) endLocked(answered bool) {
 	e.failed = !answered
 	close(e.flight)
 	e.flight = nil
 }
 
-// deny remembers that the store refused a take for longer than it is worth asking again.
+// deny remembers that the store denied a take, so that nobody asks again before its retry time.
 func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || t.Cost == 0 {
 		return

@@ -7,20 +7,19 @@ import (
 	"stint"
 )
 
-// held is what a node holds of a key: so many units until some time. It is replaced by
-// each answer of the store, so who has an old one finds it closed. All of it lies in one
-// line of the processor's cache.
+// held is the units of a key that a node may spend until a time. Each answer of the store replaces it; the
+// old one is closed first. It fits into one cache line.
 type held struct {
 	until     Moment
-	left      atomic.Int64 // units, twice, plus 1 once they were reported; below 0: closed
+	left      atomic.Int64 // twice the units, plus 1 after they were reported; below 0: closed
 	limit     int64
 	remaining int64 // at the store, when it answered
-	answered  int64 // when that was, by the clock that nobody sets
+	answered  int64 // when it answered, by the monotonic clock
 	at        stint.Instant
-	reset     int64 // when the key is as new, by the clock that nobody sets
+	reset     int64 // when the full limit is available again, by the monotonic clock
 }
 
-// heldOf returns units that were lent with an answer of the store.
+// heldOf returns a held of the units that an answer of the store lent.
 func heldOf(units int64, until Moment, said *stint.Decision, now Moment) *held {
 	h := &held{
 		until: until, limit: said.Limit, remaining: said.Remaining, answered: now.Mono,
@@ -36,7 +35,7 @@ const (
 	closed   = -1
 )
 
-// spend takes units and answers, if they are here.
+// spend takes units and answers the take; false if there are not enough.
 func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 	switch {
 	case now.reached(h.until):
@@ -57,8 +56,8 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 	}
 }
 
-// show answers a take that passed, or a peek, with so many units left here. Remaining is
-// an estimate: what the store had when it last answered, and what is here.
+// show answers a take that passed, or a peek, when left units are here. Remaining is an estimate: the
+// units of the store when it last answered, and those here.
 func (h *held) show(left int64, now Moment, d *stint.Decision) {
 	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
 	d.Allowed, d.Degraded, d.Over = true, false, false
@@ -67,8 +66,7 @@ func (h *held) show(left int64, now Moment, d *stint.Decision) {
 	d.ResetAfter = time.Duration(max(0, h.reset-now.Mono))
 }
 
-// giveBack undoes a spend. What was reported meanwhile, or replaced, counts as spent and
-// stays so.
+// giveBack undoes a spend. If the units were reported or replaced meanwhile, they stay spent.
 func (h *held) giveBack(cost uint32) {
 	for {
 		left := h.left.Load()
@@ -78,7 +76,7 @@ func (h *held) giveBack(cost uint32) {
 	}
 }
 
-// report returns what is left, of which nothing is given back from now on.
+// report returns the unspent units and marks them as reported: from now on giveBack does nothing.
 func (h *held) report() int64 {
 	if h == nil {
 		return 0
@@ -97,7 +95,7 @@ func (h *held) take(n int64) int64 {
 	}
 }
 
-// close returns what is left, which nobody can spend any more.
+// close returns the unspent units and makes them unspendable.
 func (h *held) close() int64 {
 	if h == nil {
 		return 0
@@ -105,7 +103,7 @@ func (h *held) close() int64 {
 	return max(0, h.left.Swap(closed)/unit)
 }
 
-// now returns what is left.
+// now returns the unspent units.
 func (h *held) now() int64 {
 	if h == nil {
 		return 0
@@ -113,21 +111,20 @@ func (h *held) now() int64 {
 	return max(0, h.left.Load()/unit)
 }
 
-// quiet says that the store has nothing for a key, so nobody need ask.
+// quiet remembers that the store has no units for a key, so that the node need not ask.
 type quiet struct {
-	until    Moment        // then it is asked again
-	cost     uint32        // what takes less asks all the same
-	empty    time.Duration // from when it answered
+	until    Moment        // after that the store is asked again
+	cost     uint32        // takes of a lower cost are sent to the store all the same
+	empty    time.Duration // how long the store has nothing, from its answer on
 	limit    *stint.Limit
 	said     stint.Decision
 	answered Moment
 }
 
-// maxQuiet is how long a node does not ask at most: nobody tells it that a key was reset.
+// maxQuiet bounds how long a node does not ask: it does not learn that a key was reset.
 const maxQuiet = time.Second
 
-// refuse answers a take that cannot pass, with a RetryAfter that is no earlier than the
-// store would say.
+// refuse denies a take that cannot pass. Its RetryAfter is no earlier than the store's would be.
 func (q *quiet) refuse(cost uint32, now Moment, d *stint.Decision) bool {
 	most := q.limit.Capacity()
 	if cost == 0 || cost < q.cost || int64(cost) > most/2 || now.reached(q.until) {

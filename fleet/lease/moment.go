@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// Moment is a time by two clocks of one machine, in nanoseconds: Mono, which nobody sets
-// but which may stand still while the machine sleeps, and Wall, which does not.
+// Moment is a time by two clocks of one machine, in nanoseconds. Mono is the monotonic clock: it is never
+// set, but may stop while the machine sleeps. Wall is the wall clock: it goes on, but may be set.
 type Moment struct{ Mono, Wall int64 }
 
 // Add returns the moment d later.
 func (m Moment) Add(d time.Duration) Moment { return Moment{m.Mono + int64(d), m.Wall + int64(d)} }
 
-// reached says whether m is at or after an end, by either clock.
+// reached reports whether m is at or after an end, by either clock.
 func (m Moment) reached(end Moment) bool { return m.Mono >= end.Mono || m.Wall >= end.Wall }
 
-// since returns how long ago an earlier moment was, by the clock that nobody sets.
+// since returns the time since an earlier moment, by the monotonic clock.
 func (m Moment) since(earlier Moment) time.Duration {
 	return max(0, time.Duration(m.Mono-earlier.Mono))
 }
 
-// clocks reads both clocks of this machine, for the price of one: the wall clock only
-// where it was last read more than wallAge ago. A machine that falls asleep in between is
-// noticed all the same: it stops processes first and lets them go on last, and the clock
-// that nobody sets stands still only while its devices are asleep too, which takes far
-// longer than wallAge to come about and to end. A wall clock that is set back, or a process
-// that stands still, is noticed by that clock.
+// clocks reads both clocks of this machine for about the cost of one: it reads the wall clock only if the
+// last reading is older than wallAge. It still notices when the machine sleeps. A machine stops processes
+// first and resumes them last, and the monotonic clock stops only while the devices sleep too, which takes
+// far longer than wallAge to begin and to end. It notices by the monotonic clock when the wall clock was
+// set back or the process stood still.
 type clocks struct {
 	start time.Time
 	ahead atomic.Int64 // of the wall clock, nanoseconds
-	read  atomic.Int64 // when that was, by the clock that nobody sets
-	mu    sync.Mutex   // of who reads both
+	read  atomic.Int64 // when ahead was measured, by the monotonic clock
+	mu    sync.Mutex   // held while both are read
 }
 
 // wallAge is how old a reading of the wall clock may be.
@@ -45,7 +44,7 @@ func (c *clocks) now() Moment {
 	return Moment{mono, mono + c.ahead.Load()}
 }
 
-// both reads both.
+// both reads both clocks.
 func (c *clocks) both() Moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()

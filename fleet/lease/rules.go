@@ -10,20 +10,20 @@ import (
 // RuleStats are the numbers of one leased rule.
 type RuleStats struct {
 	Domain, Rule string
-	Held         int64  // units that are lent to this node and unspent
-	Idle         int64  // of these, the units of keys that were not asked for in the last look
+	Held         int64  // units that were lent to this node and are unspent
+	Idle         int64  // those of Held whose keys were not asked for since the last look
 	Asks         uint64 // takes that the store decided
-	Told         uint64 // keys in messages about what this node holds
+	Told         uint64 // keys in messages to the store about units of this node
 	Lent         uint64 // units that were lent to this node
-	Home         uint64 // units of these that it gave back
+	Home         uint64 // units of Lent that the node returned
 }
 
-// name names a rule, from one version of it to the next.
+// name identifies a rule across its versions.
 type name struct{ domain, rule string }
 
 func nameOf(t *stint.Terms) name { return name{t.Domain, t.Rule} }
 
-// tally returns the counters of a rule by its terms: those of what has none, nobody sees.
+// tally returns the counters of a rule by its terms. Nobody reads those of nil terms.
 func (n *Node) tally(t *stint.Terms) *counters {
 	if c, ok := n.rules.Load(t); ok {
 		return c.(*counters)
@@ -32,8 +32,7 @@ func (n *Node) tally(t *stint.Terms) *counters {
 	return c.(*counters)
 }
 
-// keepTallies makes the counters of rules those of their new terms. Those of rules that are
-// no more are forgotten.
+// keepTallies moves the counters of rules to their new terms, and drops those of rules that are gone.
 func (n *Node) keepTallies(all []*stint.Terms) {
 	old := map[name]*counters{}
 	n.rules.Range(func(t, c any) bool {
