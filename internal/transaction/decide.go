@@ -23,6 +23,9 @@ func (w *Plan[K]) Decide() bool {
 			p.Record.Lend(p.Limit, p.At, p.Loan, p.Cost, &p.Result)
 		}
 	}
+	if len(w.debts) > 0 && !pass {
+		w.sooner()
+	}
 	return pass
 }
 
@@ -48,11 +51,7 @@ func (p *Part[K]) conclude(pass bool) {
 	case p.Source:
 		p.chargeSource(pass)
 	case p.Take.Op == stint.Ask && (pass || !p.Fits || p.Limit.Overdraws()):
-		retry := p.Result.RetryAfter
 		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Cost), true
-		if p.Take.Borrows > 0 {
-			p.Result.RetryAfter = min(p.Result.RetryAfter, retry)
-		}
 	case pass:
 		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)
 	default:

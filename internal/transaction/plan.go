@@ -277,7 +277,7 @@ func (w *Plan[K]) unborrow() {
 }
 
 // passes says whether the group passes, now that all parts are tested. Parts that do not fit
-// their own limits pass if all their sources have room; else they wait for the sooner of both.
+// their own limits pass if all their sources have room.
 func (w *Plan[K]) passes() bool {
 	pass := true
 	for i := range w.Parts {
@@ -286,14 +286,25 @@ func (w *Plan[K]) passes() bool {
 			continue
 		}
 		if p.borrows() && !p.Fits {
-			var wait time.Duration
-			if wait, p.Over = w.room(i, func(source *Part[K]) bool { return source.Fits }); !p.Over {
-				p.Result.RetryAfter = min(p.Result.RetryAfter, wait)
-			}
+			_, p.Over = w.room(i, hadRoom)
 		}
 		pass = pass && (p.Fits || p.Over || !p.Asked)
 	}
 	return pass
+}
+
+// hadRoom says whether a source had room when it was tested.
+func hadRoom[K comparable](source *Part[K]) bool { return source.Fits }
+
+// sooner has parts that are denied wait for the sooner of both ways, their own limits or their
+// sources: as these are by now, as denied takes may have been charged.
+func (w *Plan[K]) sooner() {
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.borrows() && !p.Fits && !p.Over {
+			wait, _ := w.room(i, hadRoom)
+			p.Result.RetryAfter = min(p.Result.RetryAfter, wait)
+		}
+	}
 }
 
 // borrows says whether a part may pass by its sources.

@@ -322,10 +322,8 @@ func (r *Run) denyTested(ctx context.Context) error {
 		if p.Result.Allowed { // by now
 			p.Result = *test
 		}
-		if p.Take.Borrows > 0 {
-			p.Result.RetryAfter = min(p.Result.RetryAfter, test.RetryAfter)
-		}
 	}
+	r.sooner()
 	return nil
 }
 

@@ -146,6 +146,7 @@ func leans(t *testing.T, o Options) {
 		})
 	}
 	t.Run("the sooner way", func(t *testing.T) { soonerWay(t, o) })
+	t.Run("charged all the same", func(t *testing.T) { chargedWay(t, o) })
 	t.Run("a debt has an end", func(t *testing.T) {
 		s := start(t, o)
 		cut := 0
@@ -201,6 +202,42 @@ func soonerWay(t *testing.T, o Options) {
 			t.Errorf("%+v, want retry after %v", d, step.want)
 		}
 		s.decide(noon, stint.Take{Key: "own", Limit: step.own, Op: stint.Reset}, stint.Take{Key: "pool", Limit: step.pool, Op: stint.Reset})
+	}
+}
+
+// chargedWay: who is denied and charged all the same, by a limit that overdraws or counts denied takes,
+// its own or the pool's, is told when the same take passes with nobody else there.
+func chargedWay(t *testing.T, o Options) {
+	spec := func(algorithm stint.Algorithm, requests uint32, more stint.Spec) *stint.Limit {
+		more.Algorithm, more.Requests, more.Per = algorithm, requests, time.Minute
+		return stint.MustLimit(more)
+	}
+	plain, never := spec(stint.TokenBucket, 60, stint.Spec{}), spec(stint.FixedWindow, 0, stint.Spec{})
+	overdrawn := spec(stint.TokenBucket, 60, stint.Spec{Overdraw: true})
+	log := spec(stint.SlidingLog, 3, stint.Spec{CountDenied: true})
+	for name, limits := range map[string][2]*stint.Limit{
+		"own overdraws": {overdrawn, never}, "own counts denied": {log, never},
+		"pool overdraws": {never, overdrawn}, "both": {overdrawn, overdrawn}, "neither": {plain, plain},
+	} {
+		s := start(t, o)
+		for i, limit := range limits {
+			if limit != never {
+				s.take(noon, stint.Key(fmt.Sprint("key", i)), limit, uint32(limit.Capacity()))
+			}
+		}
+		ask := func(at stint.Instant, cost uint32) stint.Decision {
+			return s.decide(at,
+				stint.Take{Key: "key0", Limit: limits[0], Cost: cost, Borrows: 1},
+				stint.Take{Key: "key1", Limit: limits[1], Cost: cost})[0]
+		}
+		at := noon.Add(2500 * time.Millisecond)
+		d := ask(at, 3)
+		if d.Allowed || d.RetryAfter == stint.Never {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		if then := ask(at.Add(d.RetryAfter), 3); !then.Allowed {
+			t.Errorf("%s: denied at the promised time, after %v: %+v", name, d.RetryAfter, then)
+		}
 	}
 }
 

@@ -156,17 +156,31 @@ func (m *Model) together(parts []*part, now stint.Instant) {
 	for _, p := range parts {
 		m.conclude(p, pass, now)
 	}
+	for _, p := range parts {
+		if p.Borrows > 0 && !p.result.Allowed {
+			p.sooner()
+		}
+	}
 }
 
 // lean lets a part that does not fit pass if all that it leans on have room.
 func (p *part) lean() {
-	over, retry := true, time.Duration(0)
+	over := true
 	for _, on := range p.on {
-		if !on.result.Allowed {
-			over, retry = false, max(retry, on.result.RetryAfter)
-		}
+		over = over && on.result.Allowed
 	}
 	p.result.Allowed, p.result.Over = over, over
+}
+
+// sooner has a part that is denied wait for the sooner of its two ways, now that denied takes were
+// charged.
+func (p *part) sooner() {
+	retry := time.Duration(0)
+	for _, on := range p.on {
+		if !on.result.Allowed {
+			retry = max(retry, on.result.RetryAfter)
+		}
+	}
 	p.result.RetryAfter = min(p.result.RetryAfter, retry)
 }
 
@@ -187,9 +201,6 @@ func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
 		p.do(r, now)
 	default:
 		p.result = r.Test(p.Limit, now, 0)
-	}
-	if p.Borrows > 0 && !p.result.Allowed {
-		p.result.RetryAfter = min(p.result.RetryAfter, tested.RetryAfter)
 	}
 	if pass && p.owed > 0 {
 		p.result = r.DebitCapped(p.Limit, now, p.owed)

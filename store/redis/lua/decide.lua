@@ -591,16 +591,14 @@ local function test(group, now)
     current = place
     if p.leans and not p.allowed then
       answer(p, now, p.cost, false)
-      local over, retry = true, 0
+      local over = true
       for _, on in ipairs(p.on) do
-        if not group[on].allowed then
-          over, retry = false, max(retry, group[on].retry)
-        end
+        over = over and group[on].allowed
       end
       if over then
         answer(p, now, 0, true)
       end
-      p.allowed, p.over, p.retry = over, over, min(p.retry, retry)
+      p.allowed, p.over = over, over
     end
     pass = pass and (p.op ~= ASK or p.only or p.allowed)
   end
@@ -609,7 +607,6 @@ end
 
 -- conclude charges a take if the group passes, and answers it.
 local function conclude(p, pass, now)
-  local retry = p.retry -- the sooner of two ways, where it leans
   if p.over then
     answer(p, now, 0, true)
     p.over = pass
@@ -620,12 +617,24 @@ local function conclude(p, pass, now)
   else
     answer(p, now, 0, true)
   end
-  if p.leans and not p.allowed then
-    p.retry = min(p.retry, retry)
-  end
   if pass and p.owed > 0 then
     owe(p, now, p.owed)
   end
+end
+
+-- sooner returns how long a take waits: who leans waits for the sooner of two ways, as they are by
+-- now, as denied takes may have been charged.
+local function sooner(group, p)
+  if p.allowed or not p.leans then
+    return p.retry
+  end
+  local wait = 0
+  for _, on in ipairs(p.on) do
+    if not group[on].allowed then
+      wait = max(wait, group[on].retry)
+    end
+  end
+  return min(p.retry, wait)
 end
 
 local function decide(group, now, spare, mode)
@@ -658,7 +667,7 @@ local function decide(group, now, spare, mode)
     save(p.old or p, now, spare)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
-    result[i + 3], result[i + 4] = p.retry == huge and -1 or p.retry, p.reset
+    p.told, result[i + 3], result[i + 4] = i + 3, 0, p.reset -- when to retry once all are concluded
     local over = p.over and 1 or 0
     if mode == TEST and not p.allowed and (p.writes or corrects(p, p.cost)) then
       over = 2
@@ -669,6 +678,10 @@ local function decide(group, now, spare, mode)
       result[i + 8], result[i + 9], result[i + 10], result[i + 11] = a.grant, a.held, a.lease, a.empty
       result[i + 12], result[i + 13] = a.recall and 1 or 0, a.began
     end
+  end
+  for _, p in ipairs(group) do
+    local wait = sooner(group, p)
+    result[p.told] = wait == huge and -1 or wait
   end
   return result
 end
