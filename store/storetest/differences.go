@@ -37,7 +37,11 @@ func differences(t *testing.T, o Options) {
 	calendar, year := limit(stint.Spec{Requests: 5, Calendar: stint.Day}), limit(stint.Spec{Requests: 50, Calendar: stint.Year})
 	first := limit(stint.Spec{Requests: 2, Per: 7 * time.Second, FromFirst: true})
 	debt := limit(stint.Spec{Requests: 60, Per: time.Second, CarryDebt: true})
+	holds := limit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Reserve: true})
 	for name, steps := range map[string][]step{
+		"a moment before what is held was taken": {
+			{0, stint.Ask, 3, holds}, {-time.Second, stint.Ask, 1, holds}, {-time.Second, stint.Refund, 1, holds}, {-time.Second, stint.Ask, 7, holds},
+		},
 		"a queue's debt under slower numbers": {
 			{0, stint.Force, math.MaxUint32, queue}, {time.Minute, stint.Ask, 3, slow}, {time.Minute, stint.Ask, 1, queue},
 		},
