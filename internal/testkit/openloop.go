@@ -26,12 +26,12 @@ type TimedCall struct {
 // Run starts ask for each arrival in a goroutine of its own and waits for all. It stops
 // starting calls when ctx ends. The result is in the order of arrival.
 func (l OpenLoop) Run(ctx context.Context, ask func(i int) error) []TimedCall {
-	random := rand.New(rand.NewPCG(l.Seed, 1))
+	next := l.gaps()
 	calls := make([]TimedCall, 0, l.Count)
 	var under sync.WaitGroup
 	due := time.Now()
 	for i := range l.Count {
-		due = due.Add(time.Duration(random.ExpFloat64() / l.Rate * float64(time.Second)))
+		due = due.Add(next())
 		Pause(time.Until(due))
 		if ctx.Err() != nil {
 			break
@@ -45,6 +45,12 @@ func (l OpenLoop) Run(ctx context.Context, ask func(i int) error) []TimedCall {
 	}
 	under.Wait()
 	return calls
+}
+
+// gaps returns what draws how long after each arrival the next one is due.
+func (l OpenLoop) gaps() func() time.Duration {
+	random := rand.New(rand.NewPCG(l.Seed, 1))
+	return func() time.Duration { return time.Duration(random.ExpFloat64() / l.Rate * float64(time.Second)) }
 }
 
 // CallSummary is what a run's calls took, all of them, and how many failed.

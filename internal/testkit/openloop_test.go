@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,12 +26,50 @@ func TestArrivalsDoNotWait(t *testing.T) {
 	}
 }
 
-func TestRateAndSeed(t *testing.T) {
+func TestRate(t *testing.T) {
 	load := OpenLoop{Rate: 2000, Count: 400, Seed: 7}
 	begin := time.Now()
 	load.Run(t.Context(), func(int) error { return nil })
 	if took := time.Since(begin); took < 150*time.Millisecond {
 		t.Errorf("400 arrivals at 2000 a second took %v, want about 200ms", took)
+	}
+}
+
+// Arrivals are those of Poisson's law, of which as many stretches are empty as it says, and the
+// same whenever the seed is the same.
+func TestArrivals(t *testing.T) {
+	const count, mean = 100_000, time.Millisecond
+	load := OpenLoop{Rate: 1000, Seed: 7}
+	next, again := load.gaps(), load.gaps()
+	load.Seed++
+	other, same := load.gaps(), 0
+	var sum time.Duration
+	longer := [4]int{} // than so many times the mean
+	for range count {
+		gap := next()
+		if gap != again() {
+			t.Fatal("the same seed gives other arrivals")
+		}
+		if gap == other() {
+			same++
+		}
+		sum += gap
+		for n := range longer {
+			if gap > time.Duration(n)*mean {
+				longer[n]++
+			}
+		}
+	}
+	if got := sum / count; got < mean*98/100 || got > mean*102/100 {
+		t.Errorf("the mean is %v, want %v", got, mean)
+	}
+	for n, got := range longer {
+		if want := count * math.Exp(-float64(n)); math.Abs(float64(got)-want) > count/100 {
+			t.Errorf("%d of %d are longer than %d times the mean, want %.0f", got, count, n, want)
+		}
+	}
+	if same > count/100 {
+		t.Errorf("another seed gives %d times the same", same)
 	}
 }
 
