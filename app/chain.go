@@ -45,25 +45,23 @@ func (s *server) routes() router.Stores {
 	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.own}
 }
 
-func (s *server) store() stint.Store { return router.New(s.routes()) }
-
-// shared returns the store that all nodes share, or memory.
-func (s *stores) shared() stint.Store {
+// routes are the ways to where counts are kept.
+func (s *stores) routes() router.Stores {
 	switch {
 	case s.placed != nil:
-		return s.placed
+		return router.Stores{Asks: s.placed}
 	case len(s.servers) > 0:
-		return s.servers[0].store()
+		return s.servers[0].routes()
 	}
-	return s.memory
+	return router.Stores{Asks: s.memory}
 }
+
+// shared returns the chain without gossip.
+func (s *stores) shared() stint.Store { return router.New(s.routes()) }
 
 // chain returns the whole chain.
 func (s *stores) chain() stint.Store {
-	routes := router.Stores{Asks: s.shared()}
-	if len(s.servers) == 1 {
-		routes = s.servers[0].routes()
-	}
+	routes := s.routes()
 	routes.Gossip = s.gossip
 	return router.New(routes)
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -21,8 +20,6 @@ const (
 	framesMemory = 8
 )
 
-const strictTake = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}]}]}`
-
 // TestFrames bounds what a strict take passes: a layer that it has no use for is not on its path.
 func TestFrames(t *testing.T) {
 	t.Parallel()
@@ -38,7 +35,7 @@ func TestFrames(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range 1 << 20 {
-				if s.do(http.MethodPost, "http", "/v1/check", strictTake); asking.Err() != nil {
+				if s.ask(t, "user=x"); asking.Err() != nil {
 					return
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"stint/chain/router"
 	"stint/chain/servers"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
@@ -51,7 +52,7 @@ func (a *App) openStore() (err error) {
 			return c.storeError(err)
 		}
 		a.stores.servers = append(a.stores.servers, s)
-		places = append(places, servers.Server{Name: one.Name, Store: s.store()})
+		places = append(places, servers.Server{Name: one.Name, Store: router.New(s.routes())})
 	}
 	if len(list) > 1 {
 		a.stores.placed, err = servers.New(places)

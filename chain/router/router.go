@@ -2,6 +2,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,7 @@ const (
 
 // New returns a store that divides calls among others.
 func New(s Stores) *Store {
-	j := &Store{stores: [steps]stint.Store{s.Gossip, s.Eventual, s.Asks}, strict: s.Strict}
-	if s.Strict == nil {
-		j.strict = s.Asks
-	}
+	j := &Store{stores: [steps]stint.Store{s.Gossip, s.Eventual, s.Asks}, strict: cmp.Or(s.Strict, s.Asks)}
 	j.of = [...]uint8{stint.Strict: asks, stint.Leased: asks, stint.Eventual: asks, stint.Gossip: asks}
 	if s.Gossip != nil {
 		j.of[stint.Gossip] = gossip
