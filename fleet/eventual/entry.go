@@ -72,9 +72,13 @@ func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
 	}
 }
 
+// timeLocked returns the time at the store for a caller who came at now, no earlier than for those
+// before.
+func (e *entry) timeLocked(now stint.Instant) stint.Instant { return e.home.now(e.latest.Of(now)) }
+
 // applyLocked does what a take asks for, and notes what the store has to be told.
 func (e *entry) applyLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
-	at := e.home.now(e.latest.Of(now))
+	at := e.timeLocked(now)
 	e.turnLocked(t.Limit, at)
 	e.used = true
 	switch t.Op {
@@ -116,7 +120,7 @@ func (e *entry) noteLocked(units int64, at stint.Instant) {
 // apart than that explains: then somebody gave something back.
 func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
-	at := e.home.now(e.latest.Of(now))
+	at := e.timeLocked(now)
 	e.state = limit.StateFromDecision(d)
 	if limit != e.limit {
 		e.limit.Migrate(&e.state, limit, at)

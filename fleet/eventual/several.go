@@ -165,7 +165,7 @@ func (g *group) decideLocked(now stint.Instant) {
 	pass := true
 	for i := range g.parts {
 		p := &g.parts[i]
-		at := p.entry.home.now(p.entry.latest.Of(now))
+		at := p.entry.timeLocked(now)
 		p.entry.turnLocked(p.take.Limit, at)
 		p.fits = p.take.Op != stint.Ask
 		if !p.fits {
@@ -184,7 +184,7 @@ func (g *group) decideLocked(now stint.Instant) {
 			if pass || !p.fits || p.take.Independent {
 				p.entry.applyLocked(p.take, p.cost, now, &d)
 			} else {
-				d = p.take.Limit.Test(&p.entry.state, p.entry.home.now(p.entry.latest.Of(now)), 0)
+				d = p.take.Limit.Test(&p.entry.state, p.entry.timeLocked(now), 0)
 			}
 			for k, of := range g.of {
 				if of == i {
