@@ -32,17 +32,9 @@ func TestStaleTime(t *testing.T) {
 // A look whose time is stale changes nothing.
 func TestStaleLook(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
-	now, meanwhile := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), func() {}
-	s := New(Options{Clock: func() stint.Instant {
-		read, others := now, meanwhile
-		meanwhile = func() {}
-		others()
-		return read
-	}})
-	meanwhile = func() {
-		now = now.Add(13 * time.Millisecond)
-		s.Take("a", bucket, 1000)
-	}
+	clock := testkit.NewStaleClock()
+	s := New(Options{Clock: clock.Read})
+	clock.Hold(13*time.Millisecond, func() { s.Take("a", bucket, 1000) })
 	if d := s.Take("a", bucket, 0); d.Remaining != 0 {
 		t.Errorf("of a key that is used up: %+v", d)
 	}
