@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"stint/internal/system"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/answer"
@@ -273,12 +274,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return context.DeadlineExceeded
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !system.Wait(ctx, d) {
 		return ctx.Err()
 	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/system"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
@@ -85,14 +86,8 @@ func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left tim
 		return 0, nil
 	}
 	ready := time.Now().Add(v.Delay)
-	if deadline, ok := ctx.Deadline(); !ok || ready.Before(deadline) {
-		timer := time.NewTimer(v.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return 0, nil
-		case <-ctx.Done():
-		}
+	if deadline, ok := ctx.Deadline(); (!ok || ready.Before(deadline)) && system.Wait(ctx, v.Delay) {
+		return 0, nil
 	}
 	undo, cancel := after(ctx)
 	defer cancel()

@@ -121,7 +121,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	}
 	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
 	a.known.init()
-	a.hosts = map[string]bool{"localhost": true}
+	a.hosts = map[string]bool{}
 	for _, name := range options.Hosts {
 		a.hosts[hostName(name)] = true
 	}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	httppprof "net/http/pprof"
-	"net/netip"
 	"runtime/pprof"
 	"strings"
 
@@ -39,8 +38,7 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 // allows says whether calls for a host are answered without a token.
 func (a *admin) allows(host string) bool {
 	name := hostName(host)
-	ip, err := netip.ParseAddr(name)
-	return a.hosts[name] || err == nil && ip.Unmap().IsLoopback()
+	return a.hosts[name] || web.Loopback(name)
 }
 
 // hostName returns the name in a header Host: without its port, brackets and last dot, in

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"stint/internal/jsonbody"
+	"stint/internal/system"
 )
 
 // maxBody is the most bytes of a request in JSON.
@@ -46,15 +46,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		writeError(w, status, kind, err.Error())
 		return
 	}
-	if hold := c.Hold(); hold > 0 {
-		timer := time.NewTimer(hold)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			h.Abandon(r.Context(), c)
-			return
-		}
+	if hold := c.Hold(); hold > 0 && !system.Wait(r.Context(), hold) {
+		h.Abandon(r.Context(), c)
+		return
 	}
 	h.write(w, c)
 }

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"stint/internal/system"
 	"stint/server/rls"
 )
 
@@ -250,15 +251,11 @@ func (s *Server) hold(ctx context.Context, x *exchange) error {
 	if wait <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !system.Wait(ctx, wait) {
 		s.handler.Abandon(context.WithoutCancel(ctx), &x.call)
 		return ctx.Err()
 	}
+	return nil
 }
 
 // asStatus returns an error as gRPC tells it.
