@@ -436,8 +436,7 @@ func TestDrainAuto(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { s.Stop(context.Background()); close(stopped) }()
 	s.log.await(t, 0, "draining", "delay=auto")
-	if !ask().Close {
-		t.Error("the end is not announced")
+	for !ask().Close { // a listener that ends without telling so cuts the connection, and ask fails
 	}
 	<-stopped
 }
