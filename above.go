@@ -143,17 +143,15 @@ func (l *Limit) present(st *State, now Instant) {
 // are: nobody knows how far into its newest block that was.
 func (l *Limit) gather(st *State, from, now Instant) {
 	used := int64(0)
-	if l.Expiry(st) > from {
+	if l.expiry(st) > from {
 		used = min(l.blocksUsed(st, from)+1, l.most, int64(st.Log.Units())) // one may have begun to leave
 	}
 	st.T = 0
 	st.log().replace(int64(now)/l.block, uint64(used))
 }
 
-// Correct writes down what a state from the future means at now, before a take of a cost, whether
-// that is denied or only looks: else who asks again and again would never see it pass. A cost that
-// never fits changes nothing.
-func (l *Limit) Correct(st *State, now Instant, cost uint64) {
+// correct is [StoreLimit.Correct].
+func (l *Limit) correct(st *State, now Instant, cost uint64) {
 	if (cost <= uint64(l.most) || l.spec.Overdraw) && l.most > 0 && l.stale(st, now) {
 		l.present(st, now)
 	}

@@ -24,10 +24,8 @@ func (l *Limit) clock(now Instant) int64 {
 	return int64(now)
 }
 
-// TakeWord is Take on the packed state: it answers into d and returns the new
-// word, or one above 52 bits where the new state does not fit into a word. It is the hot
-// path of an in-memory store.
-func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
+// takeWord is [StoreLimit.TakeWord].
+func (l *Limit) takeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
 	if l.charge == 0 {
 		return l.takeUnpacked(word, now, cost, d)
 	}
@@ -69,9 +67,9 @@ func (l *Limit) TakeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 
 // takeUnpacked is TakeWord for what is not a bucket that holds as much.
 func (l *Limit) takeUnpacked(word uint64, now Instant, cost uint64, d *Decision) uint64 {
-	st := l.Unpack(word)
+	st := l.unpack(word)
 	*d = l.take(&st, now, cost)
-	return l.Pack(&st)
+	return l.pack(&st)
 }
 
 // room returns the whole units that fit beside what is used.

@@ -45,7 +45,7 @@ func TestCalendarWindows(t *testing.T) {
 		now, end := instant(t, test.now), instant(t, test.end)
 		var st stint.State
 		limit.Take(&st, now, 1)
-		if d := limit.Take(&st, now, 2); d.Allowed || now.Add(d.RetryAfter) != end || d.ResetAfter != d.RetryAfter || limit.Expiry(&st) != end {
+		if d := limit.Take(&st, now, 2); d.Allowed || now.Add(d.RetryAfter) != end || d.ResetAfter != d.RetryAfter || limit.ForStores().Expiry(&st) != end {
 			t.Errorf("%v in %q at %s: ends at %v, want %s", test.period, test.zone, test.now, now.Add(d.RetryAfter).Time(), test.end)
 		}
 		if d := limit.Take(&st, end-1, 2); d.Allowed {
@@ -71,8 +71,8 @@ func TestCalendarWindowsFollowEachOther(t *testing.T) {
 		for range 4 {
 			var st stint.State
 			reset := limit.Take(&st, now, 1).ResetAfter
-			if reset <= 0 || reset > 367*24*time.Hour || limit.Expiry(&st) != now.Add(reset) {
-				t.Fatalf("%v in %q at %v: ends after %v, expiry %v", limit.Spec().Calendar, zone, now.Time(), reset, limit.Expiry(&st).Time())
+			if reset <= 0 || reset > 367*24*time.Hour || limit.ForStores().Expiry(&st) != now.Add(reset) {
+				t.Fatalf("%v in %q at %v: ends after %v, expiry %v", limit.Spec().Calendar, zone, now.Time(), reset, limit.ForStores().Expiry(&st).Time())
 			}
 			// Other times of the window have the same end.
 			middle := now + stint.Instant(rand.Int64N(reset.Microseconds()))

@@ -75,9 +75,9 @@ func inRange(t *testing.T, limit *stint.Limit, st *stint.State, d stint.Decision
 	if d.Remaining < 0 || d.Remaining > d.Limit || d.ResetAfter < 0 || d.RetryAfter < 0 || d.Delay < 0 || d.Allowed == (d.RetryAfter > 0) {
 		t.Fatalf("%+v: %+v", limit.Spec(), d)
 	}
-	if limit.Packed() && st.Written == 0 {
-		word := limit.Pack(st)
-		if back := limit.Unpack(word); word>>52 != 0 || limit.Pack(&back) != word {
+	if limit.ForStores().Packed() && st.Written == 0 {
+		word := limit.ForStores().Pack(st)
+		if back := limit.ForStores().Unpack(word); word>>52 != 0 || limit.ForStores().Pack(&back) != word {
 			t.Fatalf("%+v: state %+v packed as %x", limit.Spec(), *st, word)
 		}
 	}

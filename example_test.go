@@ -72,23 +72,23 @@ func ExampleLimit_Refund() {
 }
 
 // A key keeps what it used when the numbers of its limit change.
-func ExampleLimit_Migrate() {
+func ExampleStoreLimit_Migrate() {
 	old := stint.MustLimit(stint.Spec{Requests: 10, Per: time.Minute})
 	raised := stint.MustLimit(stint.Spec{Requests: 1000, Per: time.Minute})
 	var state stint.State
 	old.Take(&state, noon, 10)
-	raised.Migrate(&state, old, noon)
+	raised.ForStores().Migrate(&state, old, noon)
 	fmt.Println(raised.Take(&state, noon, 1).Remaining)
 	// Output: 989
 }
 
-func ExampleLimit_TakeWord() {
+func ExampleStoreLimit_TakeWord() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Second})
 	var word uint64 // an untouched key
 	var d stint.Decision
-	word = limit.TakeWord(word, noon, 2, &d)
-	limit.TakeWord(word, noon, 1, &d)
-	fmt.Println(limit.Packed(), d.Allowed, d.RetryAfter)
+	word = limit.ForStores().TakeWord(word, noon, 2, &d)
+	limit.ForStores().TakeWord(word, noon, 1, &d)
+	fmt.Println(limit.ForStores().Packed(), d.Allowed, d.RetryAfter)
 	// Output: true false 500ms
 }
 

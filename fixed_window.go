@@ -199,16 +199,11 @@ func (l *Limit) countBits() int {
 	return 52 - bits.Len64(uint64(int64(MaxInstant)/l.per))
 }
 
-// Packed says whether nearly every state is one word of at most 52 bits, see Pack.
-func (l *Limit) Packed() bool { return l.packed }
-
 // wholeWord is the largest word that Pack returns of a state that fits into one.
 const wholeWord = 1<<52 - 1
 
-// Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an
-// untouched key. Of a state that carries the time of its last write it returns a larger
-// number, which says nothing else; so it does of a window that was moved to another time.
-func (l *Limit) Pack(st *State) uint64 {
+// pack is [StoreLimit.Pack].
+func (l *Limit) pack(st *State) uint64 {
 	if st.Written != 0 {
 		return wholeWord + 1
 	}
@@ -225,8 +220,8 @@ func (l *Limit) Pack(st *State) uint64 {
 	return uint64(st.T)
 }
 
-// Unpack returns the state that Pack wrote.
-func (l *Limit) Unpack(word uint64) State {
+// unpack is [StoreLimit.Unpack].
+func (l *Limit) unpack(word uint64) State {
 	if l.spec.Algorithm == FixedWindow {
 		if word == 0 {
 			return State{}

@@ -149,12 +149,12 @@ func FuzzTake(f *testing.F) {
 				d = limit.Refund(&st, now, cost, nil)
 			default:
 				packed, word := stint.Decision{}, uint64(0)
-				fits := limit.Packed() && !unpacked(limit, &st)
+				fits := limit.ForStores().Packed() && !unpacked(limit, &st)
 				if fits {
-					word = limit.TakeWord(limit.Pack(&st), now, cost, &packed)
+					word = limit.ForStores().TakeWord(limit.ForStores().Pack(&st), now, cost, &packed)
 				}
 				d = limit.Take(&st, now, cost)
-				if fits && (packed != d || word != limit.Pack(&st) || (word>>52 != 0) != unpacked(limit, &st)) {
+				if fits && (packed != d || word != limit.ForStores().Pack(&st) || (word>>52 != 0) != unpacked(limit, &st)) {
 					t.Fatalf("%+v at %d, cost %d:\n word %x %+v\nstate %+v %+v", limit.Spec(), now, cost, word, packed, st, d)
 				}
 			}

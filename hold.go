@@ -171,10 +171,8 @@ func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
 	}
 }
 
-// DebitCapped debits cost units without asking, like Force, but into a debt of no more than
-// Most units; the decision is Over where not all of them were. It is how a pool is
-// debited by those who pass inside limits of their own.
-func (l *Limit) DebitCapped(st *State, now Instant, cost uint64) Decision {
+// debitCapped is [StoreLimit.DebitCapped].
+func (l *Limit) debitCapped(st *State, now Instant, cost uint64) Decision {
 	if l.spec.Algorithm == Unlimited || l.most == 0 || cost == 0 {
 		return l.Test(st, now, 0)
 	}

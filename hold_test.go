@@ -204,7 +204,7 @@ func TestHold(t *testing.T) {
 	expect("not heard of", limit.Take(&st, at(3*time.Minute+stint.MaxReservation), 0), true, 0, 0)
 	expect("counts as settled", limit.Take(&st, at(3*time.Minute+stint.MaxReservation+time.Second), 0), true, 5, 0)
 	expect("and stays charged", limit.Refund(&st, at(3*time.Minute+stint.MaxReservation+time.Second), 8, &third), true, 5, 0)
-	if fresh := limit.Expiry(&st); fresh != at(3*time.Minute+stint.MaxReservation+1600*time.Millisecond) {
+	if fresh := limit.ForStores().Expiry(&st); fresh != at(3*time.Minute+stint.MaxReservation+1600*time.Millisecond) {
 		t.Errorf("full again at %v", fresh.Sub(zero))
 	}
 	expect("a forced take is none", limit.Force(&st, at(time.Hour), 10), true, 0, 0)
@@ -220,11 +220,11 @@ func TestHoldCarry(t *testing.T) {
 	limit := stint.MustLimit(plain)
 	var st stint.State
 	d := held.Take(&st, zero, 6)
-	limit.Migrate(&st, held, zero.Add(time.Minute))
+	limit.ForStores().Migrate(&st, held, zero.Add(time.Minute))
 	if left := limit.Test(&st, zero.Add(time.Minute), 0).Remaining; left != 2 {
 		t.Errorf("%d remaining, want 2", left)
 	}
-	held.Migrate(&st, limit, zero.Add(time.Minute))
+	held.ForStores().Migrate(&st, limit, zero.Add(time.Minute))
 	if left := held.Refund(&st, zero.Add(time.Minute), 6, &d).Remaining; left != 2 {
 		t.Errorf("%d remaining after a take of another limit came back, want 2", left)
 	}
@@ -250,7 +250,7 @@ func TestOwe(t *testing.T) {
 				remaining int64
 				cut       bool
 			}{{4, 6, false}, {8, 0, false}, {8, 0, false}, {1, 0, true}, {0, 0, false}} {
-				if d := limit.DebitCapped(&st, now, want.cost); !d.Allowed || d.Remaining != want.remaining || d.Over != want.cut {
+				if d := limit.ForStores().DebitCapped(&st, now, want.cost); !d.Allowed || d.Remaining != want.remaining || d.Over != want.cut {
 					t.Errorf("debit %d: %+v, want %+v", i, d, want)
 				}
 			}

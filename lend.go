@@ -27,9 +27,8 @@ import (
 // is over, and nothing is charged, is known from then on: the state stays that of the window
 // before, as after any look, and what was asked since does not die with it.
 
-// Leasable says whether units of the limit can be lent: of a token_bucket that refills
-// steadily and a fixed_window, if they are large enough and no denied take changes them.
-func (l *Limit) Leasable() bool {
+// leasable is [StoreLimit.Leasable].
+func (l *Limit) leasable() bool {
 	s := &l.spec
 	if s.Overdraw || s.Reserve || s.Step || s.CarryDebt || l.most < 2*LeasePart {
 		return false
@@ -82,12 +81,10 @@ func (l *Limit) Reset(st *State, now Instant) {
 	}
 }
 
-// Report tells a state what a node did with what it was lent, before anything else is
-// done to it. A state that the epoch does not know becomes one that may have been used.
-// It does nothing for limits that cannot be lent.
-func (l *Limit) Report(st *State, now Instant, a *Loan, e Epoch) {
+// reportLoan is [StoreLimit.Report].
+func (l *Limit) reportLoan(st *State, now Instant, a *Loan, e Epoch) {
 	a.Answer(e)
-	if !l.Leasable() {
+	if !l.leasable() {
 		return
 	}
 	l.enter(st, now, a, e)
@@ -141,9 +138,9 @@ func (l *Limit) suspect(st *State, now, began Instant) {
 	}
 }
 
-// Lend lends what the loan asks for, after the take that came with it was decided as d.
-func (l *Limit) Lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) {
-	if !l.Leasable() || a.Node == 0 || st.lending == nil {
+// lend is [StoreLimit.Lend].
+func (l *Limit) lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) {
+	if !l.leasable() || a.Node == 0 || st.lending == nil {
 		return
 	}
 	o := loan{node: a.Node}

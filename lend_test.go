@@ -141,14 +141,14 @@ func TestLendModel(t *testing.T) {
 					a = pick(r, asks...)
 				}
 				asks = append(asks, a)
-				limit.Report(&st, stint.Instant(now), &a, epoch)
+				limit.ForStores().Report(&st, stint.Instant(now), &a, epoch)
 				m.report(&a)
 				d = limit.Take(&st, stint.Instant(now), uint64(cost))
 				passed := m.whole() >= cost
 				if passed {
 					m.take(cost)
 				}
-				limit.Lend(&st, stint.Instant(now), &a, uint64(cost), &d)
+				limit.ForStores().Lend(&st, stint.Instant(now), &a, uint64(cost), &d)
 				grant, held := m.lend(now, &a, passed)
 				if d.Allowed != passed || int64(a.Grant) != grant || int64(a.Held) != held {
 					t.Fatalf("seed %d step %d: %+v %+v, the model grants %d and %v", seed, step, d, a, grant, passed)
@@ -170,9 +170,9 @@ func TestLendRetry(t *testing.T) {
 		now := zero
 		for node := range r.Uint64N(3) + 1 {
 			a := stint.Loan{Node: node + 1, Seq: 1, Want: uint32(r.IntN(30))}
-			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			limit.ForStores().Report(&st, now, &a, stint.Epoch{Began: zero})
 			d := limit.Take(&st, now, uint64(r.IntN(40)))
-			limit.Lend(&st, now, &a, 0, &d)
+			limit.ForStores().Lend(&st, now, &a, 0, &d)
 			now = now.Add(time.Duration(r.IntN(100)) * time.Millisecond)
 		}
 		cost := uint64(r.IntN(80) + 1)
@@ -228,10 +228,10 @@ func TestLendNeverMore(t *testing.T) {
 			a.Home = r.Uint32N(n.left + 1)
 			a.Kept = n.left - a.Home
 			n.seq, n.left = a.Seq, a.Kept
-			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			limit.ForStores().Report(&st, now, &a, stint.Epoch{Began: zero})
 			cost := r.Int64N(4)
 			d := limit.Take(&st, now, uint64(cost))
-			if limit.Lend(&st, now, &a, uint64(cost), &d); d.Allowed {
+			if limit.ForStores().Lend(&st, now, &a, uint64(cost), &d); d.Allowed {
 				pass(cost, now)
 			}
 			if r.IntN(5) > 0 { // else the answer is lost
@@ -267,7 +267,7 @@ func TestLendAfterLoss(t *testing.T) {
 		var st stint.State
 		now := began + stint.Instant(step.after.Microseconds())
 		a := stint.Loan{KeptAfterLoss: step.full}
-		step.limit.Report(&st, now, &a, epoch)
+		step.limit.ForStores().Report(&st, now, &a, epoch)
 		if d := step.limit.Take(&st, now, 0); d.Remaining != step.want || a.Began != began {
 			t.Errorf("%s: %+v, want %d remaining", step.name, d, step.want)
 		}
@@ -306,9 +306,9 @@ func TestLendWindow(t *testing.T) {
 	second := zero - zero%1_000_000
 	at := second.Add(700 * time.Millisecond)
 	ask := func(now stint.Instant, a stint.Loan, cost uint64) (stint.Decision, stint.Loan) {
-		limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+		limit.ForStores().Report(&st, now, &a, stint.Epoch{Began: zero})
 		d := limit.Take(&st, now, cost)
-		limit.Lend(&st, now, &a, cost, &d)
+		limit.ForStores().Lend(&st, now, &a, cost, &d)
 		return d, a
 	}
 	d, a := ask(at, stint.Loan{Node: 1, Seq: 1, Want: 50}, 10)
@@ -338,13 +338,13 @@ func TestLendWindowOver(t *testing.T) {
 			if node == 1 {
 				a.Want = 0
 			}
-			limit.Report(&st, now, &a, stint.Epoch{Began: zero})
+			limit.ForStores().Report(&st, now, &a, stint.Epoch{Began: zero})
 			d := limit.Take(&st, now, cost)
-			limit.Lend(&st, now, &a, cost, &d)
+			limit.ForStores().Lend(&st, now, &a, cost, &d)
 			return a
 		}
 		ask(next, 1, cost)
-		if at := limit.Expiry(&st); at != next.Add(2500*time.Millisecond) {
+		if at := limit.ForStores().Expiry(&st); at != next.Add(2500*time.Millisecond) {
 			t.Errorf("after %d: the state is forgotten %v after the window", cost, at.Sub(next))
 		}
 		limit.Refund(&st, next, 20, nil)
@@ -366,13 +366,13 @@ func TestLendWindowShorter(t *testing.T) {
 	at := start.Add(1500 * time.Millisecond)
 	var st stint.State
 	a := stint.Loan{Node: 1, Seq: 1, Want: 50}
-	hour.Report(&st, at, &a, stint.Epoch{Began: zero})
+	hour.ForStores().Report(&st, at, &a, stint.Epoch{Began: zero})
 	d := hour.Take(&st, at, 1)
-	hour.Lend(&st, at, &a, 1, &d)
-	second.Migrate(&st, hour, start)
+	hour.ForStores().Lend(&st, at, &a, 1, &d)
+	second.ForStores().Migrate(&st, hour, start)
 	second.Take(&st, at, 60)
 	back := stint.Loan{Node: 1, Seq: 2, Epoch: zero, Home: a.Grant}
-	second.Report(&st, at, &back, stint.Epoch{Began: zero})
+	second.ForStores().Report(&st, at, &back, stint.Epoch{Began: zero})
 	if d := second.Test(&st, at, 0); a.Grant != 12 || d.Remaining != 40 {
 		t.Errorf("12 lent, and 60 taken in the next window: %d lent, %d left", a.Grant, d.Remaining)
 	}
@@ -396,16 +396,16 @@ func TestLending(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			limit, epoch := stint.MustLimit(test.spec), stint.Epoch{Began: second - 1}
 			var st stint.State
-			if all := limit.Lending(&st, second); all.Epoch != 0 || all.Lent != nil {
+			if all := limit.ForStores().Lending(&st, second); all.Epoch != 0 || all.Lent != nil {
 				t.Errorf("nothing was lent: %+v", all)
 			}
 			for i, a := range []stint.Loan{{Node: 7, Seq: 1, Want: 10}, {Node: 8, Seq: 1, Want: 5}} {
 				now := second + stint.Instant(100*i)
-				limit.Report(&st, now, &a, epoch)
+				limit.ForStores().Report(&st, now, &a, epoch)
 				d := limit.Take(&st, now, 0)
-				limit.Lend(&st, now, &a, 0, &d)
+				limit.ForStores().Lend(&st, now, &a, 0, &d)
 			}
-			all := limit.Lending(&st, second.Add(test.later))
+			all := limit.ForStores().Lending(&st, second.Add(test.later))
 			if all.Epoch != epoch.Began || !slices.Equal(all.Lent, test.want) {
 				t.Errorf("%+v, want %+v", all, test.want)
 			}

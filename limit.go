@@ -266,12 +266,8 @@ func (l *Limit) Check() error {
 	return nil
 }
 
-// Overdraws says whether a denied take is debited all the same, see [Spec].
-func (l *Limit) Overdraws() bool { return l.spec.Overdraw }
-
-// Same says whether two limits count alike, so that a state written under one can
-// be read under the other as it stands.
-func (l *Limit) Same(other *Limit) bool {
+// same is [StoreLimit.Same].
+func (l *Limit) same(other *Limit) bool {
 	if l == other {
 		return true
 	}

@@ -230,8 +230,8 @@ type Lent struct {
 	At    Instant // when the node last told of it
 }
 
-// Lending returns what is lent of a state under the limit at now.
-func (l *Limit) Lending(st *State, now Instant) (all Lending) {
+// lendingOf is [StoreLimit.Lending].
+func (l *Limit) lendingOf(st *State, now Instant) (all Lending) {
 	if st.lending == nil {
 		return all
 	}
@@ -240,13 +240,12 @@ func (l *Limit) Lending(st *State, now Instant) (all Lending) {
 		o := &st.lending.list[i]
 		all.Lent = append(all.Lent, Lent{o.node, o.lent, o.at})
 	}
-	all.Lent = l.StillLent(all.Lent, now)
+	all.Lent = l.stillLent(all.Lent, now)
 	return all
 }
 
-// StillLent leaves out of a list what is nothing, was written off by now, or has died with
-// its window.
-func (l *Limit) StillLent(list []Lent, now Instant) []Lent {
+// stillLent is [StoreLimit.StillLent].
+func (l *Limit) stillLent(list []Lent, now Instant) []Lent {
 	return slices.DeleteFunc(list, func(o Lent) bool {
 		over := o.At.Add(lifeOfLoan)
 		if l.spec.Algorithm == FixedWindow && !l.spec.FromFirst {

@@ -85,7 +85,7 @@ func TestSaid(t *testing.T) {
 			default:
 				d = limit.Take(&st, now, cost)
 			}
-			said := limit.StateFromDecision(&d)
+			said := limit.ForStores().StateFromDecision(&d)
 			for _, later := range []stint.Instant{0, 1, 100_000, 1_000_000, 5_000_000} {
 				for _, cost := range []uint64{0, 1, 7, 20} {
 					if got, want := limit.Test(&said, now+later, cost), limit.Test(&st, now+later, cost); got != want {
@@ -114,7 +114,7 @@ func TestSummable(t *testing.T) {
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Reserve: true}, false},
 		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: time.Second}, false},
 	} {
-		if got := stint.MustLimit(test.spec).Mergeable(); got != test.want {
+		if got := stint.MustLimit(test.spec).ForStores().Mergeable(); got != test.want {
 			t.Errorf("%+v: %v", test.spec, got)
 		}
 	}

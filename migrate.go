@@ -12,9 +12,8 @@ import (
 // just taken from an untouched key (of a log: at its newest entry). Whole units count; a steady
 // bucket is exact, rounded up by at most a microsecond.
 
-// Reads says whether the limit reads states of the other as they stand: a window or log of the
-// same length, alignment and blocks, or a bucket that refills alike.
-func (l *Limit) Reads(other *Limit) bool {
+// reads is [StoreLimit.Reads].
+func (l *Limit) reads(other *Limit) bool {
 	a, b := &l.spec, &other.spec
 	switch {
 	case l == other:
@@ -28,14 +27,13 @@ func (l *Limit) Reads(other *Limit) bool {
 		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
 }
 
-// Migrate turns a state written under the limit old into one of l, with all that is used at now.
-// Another algorithm starts fresh, and so does a limit of 0 requests.
-func (l *Limit) Migrate(st *State, old *Limit, now Instant) {
+// migrate is [StoreLimit.Migrate].
+func (l *Limit) migrate(st *State, old *Limit, now Instant) {
 	switch {
-	case l.Same(old):
+	case l.same(old):
 	case l.spec.Algorithm != old.spec.Algorithm || old.most == 0 || l.most == 0:
 		*st = State{}
-	case l.Reads(old):
+	case l.reads(old):
 		old.present(st, now)
 		old.writeOff(st, now)
 		l.adopt(st, old, now)
@@ -57,7 +55,7 @@ func (l *Limit) adopt(st *State, old *Limit, now Instant) {
 	l.deferLess(st)
 	l.roll(st, now)
 	l.mark(st, now)
-	if !l.Leasable() {
+	if !l.leasable() {
 		st.lending = nil
 	}
 	if l.Untouched(st, now) {
@@ -74,7 +72,7 @@ func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 		used = old.used(st, now)
 	}
 	*st = State{}
-	if l.Leasable() {
+	if l.leasable() {
 		st.lending = was.lending
 	}
 	if used == 0 {
@@ -134,9 +132,8 @@ func mulDivUp(a, b, c int64) int64 {
 	return int64(min(q, most))
 }
 
-// WaitFor returns how long until cost units, at most Most, fit that do not at now, if a state of
-// old stays as it is meanwhile and is carried over then.
-func (l *Limit) WaitFor(st *State, old *Limit, now Instant, cost uint64) time.Duration {
+// waitFor is [StoreLimit.WaitFor].
+func (l *Limit) waitFor(st *State, old *Limit, now Instant, cost uint64) time.Duration {
 	deferred := old.deferred(st)
 	st = old.seen(st, now)
 	left := l.most - int64(cost)

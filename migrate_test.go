@@ -29,7 +29,7 @@ func TestCarryRaiseAndLower(t *testing.T) {
 			for few.Take(&st, now, 1).Allowed {
 				now += stint.Instant(rand.IntN(1000))
 			}
-			many.Migrate(&st, few, now)
+			many.ForStores().Migrate(&st, few, now)
 			if d := many.Take(&st, now, 1); !d.Allowed || d.Remaining != 1000-10-1 {
 				t.Errorf("%v raised while blocked: %+v", a, d)
 			}
@@ -37,7 +37,7 @@ func TestCarryRaiseAndLower(t *testing.T) {
 			for _, used := range []uint64{0, 1, 9, 10, 500, 1000} {
 				st = stint.State{}
 				many.Force(&st, now, used)
-				few.Migrate(&st, many, now)
+				few.ForStores().Migrate(&st, many, now)
 				passed := uint64(0)
 				for few.Take(&st, now, 1).Allowed {
 					passed++
@@ -57,11 +57,11 @@ func TestCarryFromAndToNothing(t *testing.T) {
 		none := stint.MustLimit(stint.Spec{Algorithm: a, Per: time.Minute})
 		var st stint.State
 		some.Take(&st, zero, 1)
-		none.Migrate(&st, some, zero)
+		none.ForStores().Migrate(&st, some, zero)
 		if d := none.Take(&st, zero, 1); d.Allowed || d.RetryAfter != stint.Never {
 			t.Errorf("%v lowered to nothing: %+v", a, d)
 		}
-		some.Migrate(&st, none, zero)
+		some.ForStores().Migrate(&st, none, zero)
 		if d := some.Take(&st, zero, uint64(some.Capacity())); !d.Allowed {
 			t.Errorf("%v raised from nothing: %+v", a, d)
 		}
@@ -95,7 +95,7 @@ func TestSame(t *testing.T) {
 		{stint.Spec{Requests: 1, Per: time.Second}, stint.Spec{Requests: 1, Per: time.Second, FromFirst: true}, false},
 	} {
 		a, b := stint.MustLimit(test.a), stint.MustLimit(test.b)
-		if a.Same(b) != test.want || b.Same(a) != test.want {
+		if a.ForStores().Same(b) != test.want || b.ForStores().Same(a) != test.want {
 			t.Errorf("%+v and %+v: want same=%v", test.a, test.b, test.want)
 		}
 	}

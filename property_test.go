@@ -196,8 +196,8 @@ func TestResetIsTrue(t *testing.T) {
 			if h.limit.Algorithm() == stint.FixedWindow && h.limit.Untouched(&st, try.at) {
 				continue // reports the end of a window in which nothing was taken
 			}
-			if d.ResetAfter > 0 && (h.limit.Expiry(&st) != end || h.limit.Untouched(&st, end-1)) {
-				t.Fatalf("%+v: reset in %v, but expiry at +%dµs", try, d.ResetAfter, h.limit.Expiry(&st)-zero)
+			if d.ResetAfter > 0 && (h.limit.ForStores().Expiry(&st) != end || h.limit.Untouched(&st, end-1)) {
+				t.Fatalf("%+v: reset in %v, but expiry at +%dµs", try, d.ResetAfter, h.limit.ForStores().Expiry(&st)-zero)
 			}
 			if !h.limit.Untouched(&st, end) {
 				t.Fatalf("%+v: not fresh after %v", try, d.ResetAfter)
@@ -223,20 +223,20 @@ func TestTestAndPackAgreeWithTake(t *testing.T) {
 			if tested.Allowed != d.Allowed || tested.Allowed && tested != peeked {
 				t.Fatalf("%+v:\ntest %+v\npeek %+v\ntake %+v", try, tested, peeked, d)
 			}
-			if !h.limit.Packed() {
+			if !h.limit.ForStores().Packed() {
 				continue
 			}
 			var packed stint.Decision
-			if word = h.limit.TakeWord(word, try.at, try.cost, &packed); packed != d {
+			if word = h.limit.ForStores().TakeWord(word, try.at, try.cost, &packed); packed != d {
 				t.Fatalf("%+v:\n word %+v\nstate %+v", try, packed, d)
 			}
 			if st.Written != 0 { // which does not fit into a word
-				if word>>52 == 0 || h.limit.Pack(&st) != word {
+				if word>>52 == 0 || h.limit.ForStores().Pack(&st) != word {
 					t.Fatalf("%+v: word %x, state %+v", try, word, st)
 				}
 				return
 			}
-			if unpacked := h.limit.Unpack(word); h.limit.Pack(&unpacked) != word || word>>52 != 0 || h.limit.Pack(&st) != word {
+			if unpacked := h.limit.ForStores().Unpack(word); h.limit.ForStores().Pack(&unpacked) != word || word>>52 != 0 || h.limit.ForStores().Pack(&st) != word {
 				t.Fatalf("%+v: word %x, unpacked %+v, state %+v", try, word, unpacked, st)
 			}
 		}

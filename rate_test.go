@@ -117,7 +117,7 @@ func TestZeroLimit(t *testing.T) {
 		"Test":     func() { zeroLimit.Test(&st, zero, 1) },
 		"Force":    func() { zeroLimit.Force(&st, zero, 1) },
 		"Refund":   func() { zeroLimit.Refund(&st, zero, 1, nil) },
-		"TakeWord": func() { zeroLimit.TakeWord(0, zero, 1, &d) },
+		"TakeWord": func() { zeroLimit.ForStores().TakeWord(0, zero, 1, &d) },
 	} {
 		said := func() (said any) {
 			defer func() { said = recover() }()

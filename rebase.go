@@ -1,19 +1,15 @@
 package stint
 
-// Used returns how many units of the limit count as taken at now, begun ones of a bucket
-// as whole: more than Most where there is debt.
-func (l *Limit) Used(st *State, now Instant) int64 {
+// usedAt is [StoreLimit.Used].
+func (l *Limit) usedAt(st *State, now Instant) int64 {
 	if l.spec.Algorithm == Unlimited || l.most == 0 {
 		return 0
 	}
 	return l.used(st, now)
 }
 
-// Rebase turns a state that is right at from, by one clock, into the same state at to, by
-// another one: what was so long ago by the first is as long ago by the second. Windows,
-// blocks and steps that begin at multiples of time begin where the second clock says, so
-// what was taken in the present one counts in the present one. What is lent is forgotten.
-func (l *Limit) Rebase(st *State, from, to Instant) {
+// rebase is [StoreLimit.Rebase].
+func (l *Limit) rebase(st *State, from, to Instant) {
 	st.lending = nil
 	if l.most > 0 {
 		l.shift(st, from, to)

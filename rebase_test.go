@@ -31,17 +31,17 @@ func TestMove(t *testing.T) {
 			}
 			now := begin.Add(300 * time.Millisecond)
 			there := now.Add(ahead)
-			want, used := limit.Test(&st, now, 0), limit.Used(&st, now)
-			limit.Rebase(&st, now, there)
+			want, used := limit.Test(&st, now, 0), limit.ForStores().Used(&st, now)
+			limit.ForStores().Rebase(&st, now, there)
 			got := limit.Test(&st, there, 0)
-			if got.Remaining != want.Remaining || limit.Used(&st, there) != used {
+			if got.Remaining != want.Remaining || limit.ForStores().Used(&st, there) != used {
 				t.Errorf("%s, %v ahead: %d remaining and %d used, was %d and %d",
-					name, ahead, got.Remaining, limit.Used(&st, there), want.Remaining, used)
+					name, ahead, got.Remaining, limit.ForStores().Used(&st, there), want.Remaining, used)
 			}
 			if name != "day" && got.ResetAfter != want.ResetAfter {
 				t.Errorf("%s, %v ahead: reset after %v, was %v", name, ahead, got.ResetAfter, want.ResetAfter)
 			}
-			fresh := limit.Expiry(&st)
+			fresh := limit.ForStores().Expiry(&st)
 			if d := limit.Take(&st, fresh, uint64(limit.Capacity())); !d.Allowed {
 				t.Errorf("%s, %v ahead: not untouched when it says so: %+v", name, ahead, d)
 			}
@@ -57,8 +57,8 @@ func TestMoveDebt(t *testing.T) {
 		var st stint.State
 		limit.Force(&st, begin, 18)
 		now := begin.Add(time.Duration(after) * time.Second)
-		limit.Rebase(&st, now, now.Add(time.Millisecond))
-		if got := limit.Used(&st, now.Add(time.Millisecond)); got != want {
+		limit.ForStores().Rebase(&st, now, now.Add(time.Millisecond))
+		if got := limit.ForStores().Used(&st, now.Add(time.Millisecond)); got != want {
 			t.Errorf("%d windows later %d are used, want %d", after, got, want)
 		}
 	}
@@ -78,7 +78,7 @@ func TestUsed(t *testing.T) {
 		limit := stint.MustLimit(test.spec)
 		var st stint.State
 		limit.Force(&st, now, 30)
-		if got := limit.Used(&st, now); got != test.want {
+		if got := limit.ForStores().Used(&st, now); got != test.want {
 			t.Errorf("%+v: %d used after 30, want %d", test.spec, got, test.want)
 		}
 	}

@@ -43,31 +43,31 @@ func TestRecordForgetsNothing(t *testing.T) {
 				r.Limit = l // it stands under no numbers
 			}
 			state, under := written(t, r), r.Limit
-			before, gone := under.Used(&r.State, try.at), under.Test(&r.State, try.at, 0).ResetAfter
+			before, gone := under.ForStores().Used(&r.State, try.at), under.Test(&r.State, try.at, 0).ResetAfter
 			if under.Spec().StartUsedUp && under.Untouched(&r.State, try.at) {
 				before = 0 // what it begins with was not taken
 			}
 			tested := r.Test(l, try.at, try.cost)
-			if got := written(t, r); !bytes.Equal(got, state) || r.Limit != under && !r.Limit.Same(under) {
+			if got := written(t, r); !bytes.Equal(got, state) || r.Limit != under && !r.Limit.ForStores().Same(under) {
 				t.Fatalf("at +%dµs a test of %+v changed the state", try.at-zero, l.Spec())
 			}
 			carried := clone(t, &r.State)
-			l.Migrate(carried, under, try.at)
+			l.ForStores().Migrate(carried, under, try.at)
 			d, want := r.Take(l, try.at, try.cost), l.Test(carried, try.at, 0)
 			if d.Allowed != tested.Allowed || d.Allowed && l.Spec().MaxWait == 0 && d.Remaining != max(0, want.Remaining-int64(try.cost)) {
 				t.Fatalf("at +%dµs of cost %d under %+v, with %d used of %+v: tested %+v, took %+v",
 					try.at-zero, try.cost, l.Spec(), before, under.Spec(), tested, d)
 			}
-			spec, after := l.Spec(), r.Limit.Used(&r.State, try.at)
+			spec, after := l.Spec(), r.Limit.ForStores().Used(&r.State, try.at)
 			changed := !bytes.Equal(written(t, r), state) || r.Limit != under
-			plain := !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !l.Same(under)
+			plain := !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !l.ForStores().Same(under)
 			switch {
-			case try.cost == 0 && changed && !l.Same(under):
+			case try.cost == 0 && changed && !l.ForStores().Same(under):
 				t.Fatalf("at +%dµs a look under %+v changed the state", try.at-zero, spec)
 			case d.Allowed && try.cost > 0 && after < l.Capacity()-want.Remaining+int64(try.cost) && !spec.StartUsedUp:
 				t.Fatalf("at +%dµs cost %d under %+v: %d used, before %d under %+v", try.at-zero, try.cost, spec, after, before, under.Spec())
 			case d.Allowed || !plain || !changed:
-			case d.RetryAfter == stint.Never, l.Reads(under), after != before, d.ResetAfter > gone, d.RetryAfter >= l.WaitFor(stateOf(t, state), under, try.at, try.cost):
+			case d.RetryAfter == stint.Never, l.ForStores().Reads(under), after != before, d.ResetAfter > gone, d.RetryAfter >= l.ForStores().WaitFor(stateOf(t, state), under, try.at, try.cost):
 				t.Fatalf("at +%dµs a denied take of %d under %+v wrote: %+v\n%d used, before %d, gone in %v", try.at-zero, try.cost, spec, d, after, before, gone)
 			}
 		}
@@ -111,7 +111,7 @@ func TestRecordRetry(t *testing.T) {
 				t.Fatalf("denied, and nothing to wait for: %+v", d)
 			case l.Spec().StartUsedUp: // it takes a key of which nothing is left for one that begins
 			case !d.Allowed && d.RetryAfter != stint.Never:
-				if !l.Spec().Overdraw && !l.Spec().CountDenied && tested != d {
+				if !l.ForStores().Overdraws() && !l.Spec().CountDenied && tested != d {
 					t.Fatalf("tested %+v, took %+v", tested, d)
 				}
 				at := try.at.Add(d.RetryAfter)

@@ -35,7 +35,7 @@ func TestRefundAtOnceUndoes(t *testing.T) {
 				continue
 			}
 			d := try.play(h.limit, undone)
-			if d.Allowed || h.limit.Spec().Overdraw {
+			if d.Allowed || h.limit.ForStores().Overdraws() {
 				h.limit.Refund(undone, try.at, try.cost, &d)
 			}
 			for _, later := range []stint.Instant{0, 1, stint.Instant(h.Int64N(2 * h.limit.Spec().Per.Microseconds()))} {
@@ -62,7 +62,7 @@ func TestRefundLater(t *testing.T) {
 		exact := h.limit.Algorithm() != stint.TokenBucket && h.limit.Algorithm() != stint.LeakyBucket
 		for i, try := range h.tries {
 			d := try.play(h.limit, &with)
-			took := d.Allowed || h.limit.Spec().Overdraw
+			took := d.Allowed || h.limit.ForStores().Overdraws()
 			if i == gone && took {
 				undo = &d
 			} else if took {

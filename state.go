@@ -18,7 +18,7 @@ import (
 //	                N: larger requests that it met since it was empty, 0 for none
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned
 //
-// Beside that it knows what is lent to nodes, see Limit.Lend.
+// Beside that it knows what is lent to nodes, see StoreLimit.Lend.
 //
 // A State belongs to one goroutine at a time.
 type State struct {
@@ -57,7 +57,7 @@ func (st *State) CopyTo(dst *State) {
 func (l *Limit) Take(st *State, now Instant, cost uint64) Decision {
 	if l.charge != 0 && st.Written == 0 && st.lending == nil && !l.spec.Reserve {
 		var d Decision
-		if word := l.TakeWord(uint64(st.T), now, cost, &d); word <= wholeWord {
+		if word := l.takeWord(uint64(st.T), now, cost, &d); word <= wholeWord {
 			st.T = int64(word)
 			return d
 		}
@@ -74,7 +74,7 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 	}
 	plain := l.timely(st, now)
 	if !plain {
-		l.Correct(st, now, cost)
+		l.correct(st, now, cost)
 	}
 	if st.Log != nil && st.Written == 0 && l.charge == 0 {
 		l.tidy(st, now)
@@ -182,12 +182,10 @@ func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Deci
 
 // Untouched says whether the state at now is that of an untouched key, so that a store
 // may forget it.
-func (l *Limit) Untouched(st *State, now Instant) bool { return l.Expiry(st) <= now }
+func (l *Limit) Untouched(st *State, now Instant) bool { return l.expiry(st) <= now }
 
-// Expiry returns the instant from which the state is that of an untouched key, of which
-// no node is known either, 0
-// for one that is untouched already.
-func (l *Limit) Expiry(st *State) Instant {
+// expiry is [StoreLimit.Expiry].
+func (l *Limit) expiry(st *State) Instant {
 	switch l.spec.Algorithm {
 	case TokenBucket, LeakyBucket:
 		if last := st.lending.last(); last > 0 {
@@ -292,7 +290,7 @@ func (l *Limit) report(st *State, now Instant) Decision {
 			d.Debt = max(0, used-l.most)
 		}
 	} else {
-		d.ResetAfter = span(max(0, int64(l.Expiry(st)-now)))
+		d.ResetAfter = span(max(0, int64(l.expiry(st)-now)))
 	}
 	return d
 }

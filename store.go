@@ -69,7 +69,7 @@ type Take struct {
 	// Borrows makes the next Borrows takes of the call, such as a pool and a cap, what
 	// this one may lean on. While this take fits its own limit it is charged there,
 	// and those it leans on are debited too, unasked, into a debt of at most their
-	// limit (see [Limit.DebitCapped]). Where it does not fit, its own key is left alone, and
+	// limit (see [StoreLimit.DebitCapped]). Where it does not fit, its own key is left alone, and
 	// it passes if all that it leans on have room, which are then charged; its
 	// decision is Over then. Where they have none either, it is denied, with the
 	// sooner RetryAfter of the two ways.

@@ -32,14 +32,14 @@ func TestTraces(t *testing.T) {
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d: %s", step.Line, wrong)
 				}
-				if !section.Limit.Packed() {
+				if !section.Limit.ForStores().Packed() {
 					continue
 				}
-				words[step.Key] = section.Limit.Pack(state)
+				words[step.Key] = section.Limit.ForStores().Pack(state)
 				if written != 0 { // which does not fit into a word
 					continue
 				}
-				if got := section.Limit.TakeWord(word, step.At, uint64(step.Cost), &d); got != words[step.Key] {
+				if got := section.Limit.ForStores().TakeWord(word, step.At, uint64(step.Cost), &d); got != words[step.Key] {
 					t.Fatalf("line %d: word %x, want %x", step.Line, got, words[step.Key])
 				}
 				if wrong := step.Check(d); wrong != "" {

@@ -55,7 +55,7 @@ func (v *Verdict) settle(charges func(*rule.Answers) bool) bool {
 		case r == nil || r.Answers == nil:
 		case !charges(r.Answers):
 			v.end(i, stint.Refund, d)
-		case r.Stored.Spec().Reserve:
+		case r.Stored.ForStores().Reserves():
 			v.end(i, stint.Settle, d)
 		}
 	})

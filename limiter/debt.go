@@ -16,7 +16,7 @@ func (v *Verdict) owing() (denies bool) {
 			continue
 		}
 		a := &v.Asked[n]
-		if a.Remaining > 0 || a.Limit <= 0 || a.Degraded || a.tallied || !t.Limit.Spec().Overdraw {
+		if a.Remaining > 0 || a.Limit <= 0 || a.Degraded || a.tallied || !t.Limit.ForStores().Overdraws() {
 			continue
 		}
 		a.Allowed, a.RetryAfter = false, a.ResetAfter
@@ -29,7 +29,7 @@ func (v *Verdict) owing() (denies bool) {
 // by itself, nor where it overdraws, which is charged all the same.
 func (v *Verdict) falls(i int) bool {
 	t := &v.call.Takes[i]
-	return !t.Independent && (v.taken[i] < 0 || !t.Limit.Spec().Overdraw)
+	return !t.Independent && (v.taken[i] < 0 || !t.Limit.ForStores().Overdraws())
 }
 
 // turnDown gives back what a call took that stands or falls together, because it

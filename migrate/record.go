@@ -8,8 +8,8 @@ import "stint"
 // numbers may be others by now.
 //
 // While a fleet reloads its rules node by node, two sets of numbers ask for one key. The new
-// ones read the state as it stands where they can (see [stint.Limit.Reads]); else they see what
-// [stint.Limit.Migrate] makes of it. So that nothing is forgotten meanwhile, the state stays as it
+// ones read the state as it stands where they can (see [stint.StoreLimit.Reads]); else they see what
+// [stint.StoreLimit.Migrate] makes of it. So that nothing is forgotten meanwhile, the state stays as it
 // was written, however often others look, until one of these writes it anew:
 //
 //   - A take that passes, and whatever is charged unasked (a forced take, a debt, a denied try
@@ -31,7 +31,7 @@ type Record struct {
 // under says whether the state stands under the numbers of l, and makes it so where there
 // is none.
 func (r *Record) under(l *stint.Limit) bool {
-	if r.Limit != l && (r.Limit == nil || blank(&r.State) && r.Limit.Expiry(&r.State) == 0 || r.Limit.Same(l)) {
+	if r.Limit != l && (r.Limit == nil || blank(&r.State) && r.Limit.ForStores().Expiry(&r.State) == 0 || r.Limit.ForStores().Same(l)) {
 		r.Limit = l
 	}
 	return r.Limit == l
@@ -52,7 +52,7 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	}
 	spec := l.Spec()
 	if l.Capacity() > 0 && (cost <= uint64(l.Capacity()) || spec.Overdraw) {
-		r.Limit.Correct(&r.State, now, 0)
+		r.Limit.ForStores().Correct(&r.State, now, 0)
 	}
 	t := r.tested(l, now, cost)
 	switch {
@@ -83,18 +83,18 @@ func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Dec
 	return r.Test(l, now, 0)
 }
 
-// DebitCapped is [stint.Limit.DebitCapped].
+// DebitCapped is [stint.StoreLimit.DebitCapped].
 func (r *Record) DebitCapped(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
-		return l.DebitCapped(&r.State, now, cost)
+		return l.ForStores().DebitCapped(&r.State, now, cost)
 	}
 	view := r.view(l, now)
-	if cost == 0 || l.Used(&view, now) >= 2*l.Capacity() { // there is no more to owe
+	if cost == 0 || l.ForStores().Used(&view, now) >= 2*l.Capacity() { // there is no more to owe
 		d := r.Test(l, now, 0)
 		d.Over = cost > 0 && l.Capacity() > 0
 		return d
 	}
-	d := l.DebitCapped(&view, now, cost)
+	d := l.ForStores().DebitCapped(&view, now, cost)
 	r.keep(l, view)
 	return d
 }
@@ -143,32 +143,32 @@ func (r *Record) Apply(op stint.Op, l *stint.Limit, now stint.Instant, cost uint
 	return r.Take(l, now, cost)
 }
 
-// Report is [stint.Limit.Report]. It does nothing where the old numbers or the new cannot be lent.
+// Report is [stint.StoreLimit.Report]. It does nothing where the old numbers or the new cannot be lent.
 func (r *Record) Report(l *stint.Limit, now stint.Instant, a *stint.Loan, e stint.Epoch) {
 	if r.under(l) {
-		l.Report(&r.State, now, a, e)
+		l.ForStores().Report(&r.State, now, a, e)
 		return
 	}
 	a.Answer(e)
-	if l.Leasable() {
-		r.Limit.Report(&r.State, now, a, e)
+	if l.ForStores().Leasable() {
+		r.Limit.ForStores().Report(&r.State, now, a, e)
 	}
 }
 
-// Lend is [stint.Limit.Lend]. What is lent is charged, and carries the state over; else only
+// Lend is [stint.StoreLimit.Lend]. What is lent is charged, and carries the state over; else only
 // the ask is written down.
 func (r *Record) Lend(l *stint.Limit, now stint.Instant, a *stint.Loan, cost uint64, d *stint.Decision) {
 	if r.under(l) {
-		l.Lend(&r.State, now, a, cost, d)
+		l.ForStores().Lend(&r.State, now, a, cost, d)
 		return
 	}
 	view := r.view(l, now)
 	t, n := view.T, view.N
-	l.Lend(&view, now, a, cost, d)
+	l.ForStores().Lend(&view, now, a, cost, d)
 	switch {
 	case view.T != t || view.N != n:
 		r.State, r.Limit = view, l
-	case l.Leasable():
+	case l.ForStores().Leasable():
 		r.State.CopyLoans(&view)
 	}
 }
@@ -184,7 +184,7 @@ func (r *Record) keep(l *stint.Limit, st stint.State) {
 // view returns the state carried over to l. The record keeps its own.
 func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 	r.State.CopyTo(&view)
-	l.Migrate(&view, r.Limit, now)
+	l.ForStores().Migrate(&view, r.Limit, now)
 	return view
 }
 
@@ -202,14 +202,14 @@ type tested struct {
 func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t tested) {
 	t.view = r.view(l, now)
 	t.d = l.Test(&t.view, now, cost)
-	if blank(&t.view) || l.Reads(r.Limit) || l.Capacity() == 0 {
+	if blank(&t.view) || l.ForStores().Reads(r.Limit) || l.Capacity() == 0 {
 		return t
 	}
 	spec := l.Spec()
 	gone, left := r.Limit.Test(&r.State, now, 0).ResetAfter, l.Test(&t.view, now, 0).ResetAfter
 	looks := t.d.Allowed || t.d.RetryAfter == stint.Never
 	if !looks {
-		wait := l.WaitFor(&r.State, r.Limit, now, cost)
+		wait := l.ForStores().WaitFor(&r.State, r.Limit, now, cost)
 		if t.writes = t.d.RetryAfter < wait && left <= gone; t.writes {
 			return t
 		}

@@ -200,7 +200,7 @@ func (s *states) decide(call *stint.Call, column int) {
 		case s.first[i] != i:
 			s.copyAnswer(call, i, column)
 		case s.costs[i] == 0: // only looked
-		case pass || denied || limit.Spec().Overdraw: // a limit may remember what was denied
+		case pass || denied || limit.ForStores().Overdraws(): // a limit may remember what was denied
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
 			s.reserve(k, i, column, &d)

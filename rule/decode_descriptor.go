@@ -168,7 +168,7 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {
 				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
-			} else if r.Given == "" && other.Given == "" && r.Limit.Same(other.Limit) && r.Answers.same(other.Answers) {
+			} else if r.Given == "" && other.Given == "" && r.Limit.ForStores().Same(other.Limit) && r.Answers.same(other.Answers) {
 				v.Fail(fmt.Sprintf("limit %d of %s says the same as limit %d", i+1, d.level, j+1), "keep one of the two")
 			}
 		}

@@ -66,7 +66,7 @@ func TestLocal(t *testing.T) {
 
 // alike compares all numbers of two limits, the least distances among them.
 func alike(a, b *stint.Limit) bool {
-	return a.Same(b) && a.Spec().MinInterval == b.Spec().MinInterval && a.Spec().MaxWait == b.Spec().MaxWait
+	return a.ForStores().Same(b) && a.Spec().MinInterval == b.Spec().MinInterval && a.Spec().MaxWait == b.Spec().MaxWait
 }
 
 // TestLocalNever: other policies have no share.

@@ -247,9 +247,9 @@ func (r *Rule) Mode() Coordination {
 	fits := r.Answers == nil
 	switch r.Coordination {
 	case Leased:
-		fits = fits && r.Stored.Leasable()
+		fits = fits && r.Stored.ForStores().Leasable()
 	case Eventual:
-		fits = fits && r.Stored.Mergeable()
+		fits = fits && r.Stored.ForStores().Mergeable()
 	case Gossip:
 		fits = r.Stored.Algorithm() != stint.Unlimited
 	}

@@ -246,5 +246,5 @@ func (s *Store) changed(call *stint.Call) {
 // gives says whether a take that is no question can change what somebody remembers.
 func gives(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
-	return !t.Live && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.Spec().Reserve && (t.Cost > 0 || t.Op == stint.Reset)
+	return !t.Live && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)
 }

@@ -51,7 +51,7 @@ type denial struct {
 
 // alike says whether two limits count alike and refuse alike.
 func alike(a, b *stint.Limit) bool {
-	return a == b || a.Same(b) && a.Spec().MinInterval == b.Spec().MinInterval
+	return a == b || a.ForStores().Same(b) && a.Spec().MinInterval == b.Spec().MinInterval
 }
 
 // steady says whether an answer tells the whole state of a key.

@@ -122,7 +122,7 @@ func look(t *stint.Take) {
 }
 
 // debited says whether a take is charged also where it is denied.
-func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.Spec().Overdraw }
+func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.ForStores().Overdraws() }
 
 // giveBack undoes what the local store was charged with a part of a call that is denied, or fails.
 func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {

@@ -47,7 +47,9 @@ func (w *work) owes(before int) bool {
 }
 
 // debt reports whether a take is charged even if the call is denied.
-func debt(t *stint.Take) bool { return t.Op == stint.Ask && t.Cost > 0 && t.Limit.Spec().Overdraw }
+func debt(t *stint.Take) bool {
+	return t.Op == stint.Ask && t.Cost > 0 && t.Limit.ForStores().Overdraws()
+}
 
 // fail gives back what earlier steps charged after the store of a step failed, and returns the error of
 // the call.

@@ -210,7 +210,7 @@ func (w *work) noteOne(server int, t *stint.Take, d *stint.Decision, passed bool
 	case passed && !d.Over: // what is over was charged elsewhere, or not in full
 		w.charged = append(w.charged, charge{server, *t, uint64(t.Cost), *d})
 	case !passed:
-		w.lasting = w.lasting || t.Limit.Spec().Overdraw
+		w.lasting = w.lasting || t.Limit.ForStores().Overdraws()
 	}
 }
 

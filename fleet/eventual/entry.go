@@ -67,7 +67,7 @@ func (e *entry) useLocked(limit *stint.Limit) {
 // turnLocked brings the state to the numbers of a take.
 func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
 	if e.limit != limit {
-		limit.Migrate(&e.state, e.limit, at)
+		limit.ForStores().Migrate(&e.state, e.limit, at)
 		e.useLocked(limit)
 	}
 }
@@ -92,7 +92,7 @@ func (e *entry) applyLocked(t *stint.Take, cost uint64, now stint.Instant, d *st
 	case stint.Refund:
 		before := e.state
 		*d = e.limit.Refund(&e.state, at, cost, t.Undo)
-		e.noteLocked(-e.limit.Freed(&before, &e.state, at), at)
+		e.noteLocked(-e.limit.ForStores().Freed(&before, &e.state, at), at)
 	}
 }
 
@@ -121,9 +121,9 @@ func (e *entry) noteLocked(units int64, at stint.Instant) {
 func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
 	at := e.timeLocked(now)
-	e.state = limit.StateFromDecision(d)
+	e.state = limit.ForStores().StateFromDecision(d)
 	if limit != e.limit {
-		e.limit.Migrate(&e.state, limit, at)
+		e.limit.ForStores().Migrate(&e.state, limit, at)
 	}
 	e.addLocked(e.late, e.lateAt)
 	e.addLocked(e.unsent, e.since)

@@ -133,7 +133,7 @@ func (n *Node) long(since int64, now stint.Instant) bool {
 // decidable says whether a node can answer a take by itself.
 func decidable(call *stint.Call, t *stint.Take) bool {
 	switch {
-	case t.Coordination != stint.Eventual || call.At != 0 || t.Borrows > 0 || t.Limit == nil || !t.Limit.Mergeable():
+	case t.Coordination != stint.Eventual || call.At != 0 || t.Borrows > 0 || t.Limit == nil || !t.Limit.ForStores().Mergeable():
 		return false
 	case t.Op == stint.Refund:
 		return t.Undo == nil || !t.Undo.Degraded

@@ -116,7 +116,7 @@ func (g *group) add(e *entry, t *stint.Take) bool {
 	if at < 0 {
 		at = len(g.parts)
 		g.parts = append(g.parts, part{entry: e, take: t})
-	} else if first := g.parts[at].take; first.Op != stint.Ask || t.Op != stint.Ask || !first.Limit.Same(t.Limit) {
+	} else if first := g.parts[at].take; first.Op != stint.Ask || t.Op != stint.Ask || !first.Limit.ForStores().Same(t.Limit) {
 		return false
 	}
 	g.parts[at].cost += uint64(t.Cost)

@@ -33,7 +33,7 @@ import (
 // # What is decided by the store
 //
 // Calls of which a take is not Eventual, leans on others, is settled or reset, or undoes a
-// Degraded one; limits that cannot be counted in parts (see [stint.Limit.Mergeable]); calls
+// Degraded one; limits that cannot be counted in parts (see [stint.StoreLimit.Mergeable]); calls
 // that say what time it is. As a whole, as in strict mode; this node hears of it with its
 // next message.
 //

@@ -60,7 +60,7 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), er
 		case was.Coordination != stint.Gossip:
 			var used stint.State
 			t.Limit.Force(&used, now, uint64(t.Limit.Capacity()))
-			next.read(t, t.Limit.Expiry(&used))
+			next.read(t, t.Limit.ForStores().Expiry(&used))
 		case old.until[was] > now:
 			next.read(t, old.until[was])
 		}
@@ -121,9 +121,9 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 // part returns how much of what is used of a key is to be answered for by this node, beyond
 // what the store knows.
 func (e *entry) part(peers []uint64, now stint.Instant) int64 {
-	used := min(e.limit.Used(&e.state, now), stint.MaxCost)
+	used := min(e.limit.ForStores().Used(&e.state, now), stint.MaxCost)
 	if e.base != nil {
-		used -= e.limit.Used(e.base, now)
+		used -= e.limit.ForStores().Used(e.base, now)
 	}
 	own := float64(net(e.own.taken, e.own.given))
 	all := own

@@ -90,11 +90,11 @@ func (e *entry) follow(l *stint.Limit, now stint.Instant) {
 	if l == e.limit {
 		return
 	}
-	if !l.Same(e.limit) {
+	if !l.ForStores().Same(e.limit) {
 		if e.base != nil {
-			l.Migrate(e.base, e.limit, now)
+			l.ForStores().Migrate(e.base, e.limit, now)
 		}
-		l.Migrate(&e.state, e.limit, now)
+		l.ForStores().Migrate(&e.state, e.limit, now)
 	}
 	e.use(l)
 }
@@ -135,7 +135,7 @@ func (e *entry) settle(now stint.Instant) {
 // roll notes what was not used in so many windows that are over.
 func (e *entry) roll(over int64, now stint.Instant) {
 	most := e.limit.Capacity()
-	used := e.limit.Used(&e.state, e.at)
+	used := e.limit.ForStores().Used(&e.state, e.at)
 	e.late = e.own.taken
 	if used < over*most { // more came back than was used
 		if taken := used + e.gives(e.quiet, e.at); taken > 0 {
@@ -165,7 +165,7 @@ func (e *entry) busy(now stint.Instant) busy {
 	case e.kind == bucket && e.state.T > int64(e.quiet):
 		return e.then(busy{e.quiet, e.state.T - int64(e.quiet), now})
 	case e.kind == window:
-		if taken := e.limit.Used(&e.state, now) + e.gives(e.quiet, now); taken > 0 {
+		if taken := e.limit.ForStores().Used(&e.state, now) + e.gives(e.quiet, now); taken > 0 {
 			return e.then(busy{e.quiet, taken, now})
 		}
 	}
@@ -179,7 +179,7 @@ func (e *entry) was(b busy, now stint.Instant) {
 	}
 	used := max(0, e.state.T-int64(now))
 	if e.kind == window {
-		used = e.limit.Used(&e.state, now)
+		used = e.limit.ForStores().Used(&e.state, now)
 	}
 	e.quiet = now
 	e.last = busy{b.since, max(0, b.taken-used), now}

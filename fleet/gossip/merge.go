@@ -20,15 +20,15 @@ func (n *Node) merge(it *item, now stint.Instant) {
 		e = n.heardOfLocked(sh, it.key, it.limit, now)
 	}
 	e.settle(now)
-	if !e.limit.Same(it.limit) {
-		e.limit.Migrate(&it.state, it.limit, now)
+	if !e.limit.ForStores().Same(it.limit) {
+		e.limit.ForStores().Migrate(&it.state, it.limit, now)
 	}
 	e.reach(it.from)
 	x := n.compare(e, it)
 	if !x.lacks {
 		return
 	}
-	used := e.limit.Used(&e.state, now)
+	used := e.limit.ForStores().Used(&e.state, now)
 	switch {
 	case x.surplus == 0 && e.base == nil && e.kind == other:
 		it.state.CopyTo(&e.state)
@@ -71,7 +71,7 @@ func (n *Node) merge(it *item, now stint.Instant) {
 //	the other: each of them counts what came back meanwhile, and it came back once
 func (e *entry) join(it *item, x *difference, now stint.Instant) {
 	more := net(x.taken, x.given)
-	before, there := e.limit.Used(&e.state, now), e.limit.Used(&it.state, now)
+	before, there := e.limit.ForStores().Used(&e.state, now), e.limit.ForStores().Used(&it.state, now)
 	state, here, stretch := stint.State{}, e.busy(now), busy{}
 	sum := more > 0 && x.surplus > 0 && here.taken > 0 && it.busy.taken > 0 && x.both < max(here.since, it.busy.since)
 	if sum {
@@ -87,17 +87,17 @@ func (e *entry) join(it *item, x *difference, now stint.Instant) {
 	case x.given > x.taken:
 		e.refund(x.given-x.taken, x.since, now)
 	}
-	if there > e.limit.Used(&e.state, now) {
+	if there > e.limit.ForStores().Used(&e.state, now) {
 		it.state.CopyTo(&e.state)
 		stretch = it.busy
 	}
-	if sum && e.limit.Used(&state, now) > e.limit.Used(&e.state, now) {
+	if sum && e.limit.ForStores().Used(&state, now) > e.limit.ForStores().Used(&e.state, now) {
 		state.CopyTo(&e.state)
 		stretch = busy{min(here.since, it.busy.since), here.taken + it.busy.taken, now}
 	}
 	e.was(stretch, now)
 	if e.kind != other { // what was not absorbed after all can be later
-		e.idle += int64(absorbed) - max(0, int64(more)-max(0, e.limit.Used(&e.state, now)-before))
+		e.idle += int64(absorbed) - max(0, int64(more)-max(0, e.limit.ForStores().Used(&e.state, now)-before))
 	}
 }
 

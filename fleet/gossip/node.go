@@ -179,7 +179,7 @@ func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 		}
 		return
 	}
-	before := t.Limit.Used(&e.state, now)
+	before := t.Limit.ForStores().Used(&e.state, now)
 	*d = apply(t, &e.state, now)
 	n.chargedLocked(sh, e, t, before, now)
 }
@@ -206,7 +206,7 @@ func (n *Node) chargedLocked(sh *shard, e *entry, t *stint.Take, before int64, n
 		sh.touchLocked(e)
 		return
 	}
-	if after := e.limit.Used(&e.state, now); after != before {
+	if after := e.limit.ForStores().Used(&e.state, now); after != before {
 		e.charge(before, after)
 		sh.touchLocked(e)
 	}
@@ -249,8 +249,8 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 		if e.dirty {
 			continue // nobody was told of it yet
 		}
-		rank := e.limit.Expiry(&e.state)
-		if rank > now && e.limit.Used(&e.state, now) >= e.limit.Capacity() {
+		rank := e.limit.ForStores().Expiry(&e.state)
+		if rank > now && e.limit.ForStores().Used(&e.state, now) >= e.limit.Capacity() {
 			rank += stint.MaxInstant
 		}
 		if worst == nil || rank < least {
@@ -338,7 +338,7 @@ func (n *Node) holdLocked(p *transaction.Part[name], h *place, now stint.Instant
 	}
 	n.prepare(e, t.Limit, now)
 	e.follows(t)
-	p.Record, h.entry, h.before = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.Used(&e.state, now)
+	p.Record, h.entry, h.before = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
 }
 
 // counters are what Stats shows.

@@ -199,7 +199,7 @@ func (n *Node) receiveEntries(r *reader, from uint64, now stint.Instant) {
 	for r.more() {
 		if it := r.item(now); r.err == nil {
 			n.meetAll(it.counts, now)
-			it.limit.Rebase(&it.state, sent, now)
+			it.limit.ForStores().Rebase(&it.state, sent, now)
 			n.merge(&it, now)
 		}
 	}

@@ -20,7 +20,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 		e.mu.Lock()
 		if t := e.take.Terms; t != nil {
 			to := next[nameOf(t)]
-			if to != nil && to.Coordination == stint.Leased && to.Stored().Same(e.limit.Load()) {
+			if to != nil && to.Coordination == stint.Leased && to.Stored().ForStores().Same(e.limit.Load()) {
 				e.take.Terms = to
 			} else {
 				e.dead = true

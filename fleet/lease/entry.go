@@ -65,7 +65,7 @@ func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
 
 // decide answers a take if it can be answered here, and returns the held that it took units from.
 func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, ok bool) {
-	if t.Limit != e.limit.Load() && !t.Limit.Same(e.limit.Load()) {
+	if t.Limit != e.limit.Load() && !t.Limit.ForStores().Same(e.limit.Load()) {
 		return nil, false
 	}
 	if h := e.held.Load(); h != nil && h.spend(t.Cost, now, d) {

@@ -82,7 +82,7 @@ type reserved struct {
 
 // leasable reports whether the take can be decided from lent units.
 func leasable(call *stint.Call, t *stint.Take) bool {
-	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live && t.Limit.Leasable()
+	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live && t.Limit.ForStores().Leasable()
 }
 
 // Begin answers a call from the units that the node holds, if they suffice; trip and wait are then nil.
@@ -168,7 +168,7 @@ func (n *Node) forward(call *stint.Call, now Moment) *Trip {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		trip.add(i, t, nil)
-		if t.Coordination == stint.Leased && t.Op != stint.Ask && t.Limit.Leasable() { // it may have more from now on
+		if t.Coordination == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // it may have more from now on
 			if e := n.keys.find(n.keys.print(t), t); e != nil {
 				e.quiet.Store(nil)
 			}
@@ -293,7 +293,7 @@ func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	if t.Cost == 0 || e.dead || e.flight != nil || !now.reached(e.strict) && e.held.Load() == nil {
 		return false
 	}
-	if limit := e.limit.Load(); limit != t.Limit && !limit.Same(t.Limit) {
+	if limit := e.limit.Load(); limit != t.Limit && !limit.ForStores().Same(t.Limit) {
 		e.limit.Store(t.Limit)
 		e.take.Limit = t.Limit
 	}

@@ -58,7 +58,7 @@ func (r *rule) emptyBefore(own *stint.Limit, now stint.Instant) stint.Instant {
 	}
 	var untouched stint.State
 	r.own.Force(&untouched, r.empty, uint64(r.own.Capacity()))
-	if !r.own.Same(own) && (own.Capacity() > r.own.Capacity() || !r.own.Untouched(&untouched, now)) {
+	if !r.own.ForStores().Same(own) && (own.Capacity() > r.own.Capacity() || !r.own.Untouched(&untouched, now)) {
 		return now
 	}
 	return r.empty
@@ -80,7 +80,7 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 		if r.own == nil {
 			delete(s.parts, key)
 		} else {
-			r.own.Migrate(&p.state, was.own, now)
+			r.own.ForStores().Migrate(&p.state, was.own, now)
 			over -= used(r.own, p, now)
 			r.own.Force(&p.state, now, uint64(max(0, r.own.Capacity()-was.own.Capacity())))
 			p.rule, p.until = r, 0

@@ -47,7 +47,7 @@ func (n *overwriting) tick() time.Duration {
 		delete(n.took, key)
 		n.put(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, func(answer *letter, _ time.Duration, err error) {
 			if err == nil {
-				n.states[key] = new(n.w.Limit.StateFromDecision(&answer.call.Results[0]))
+				n.states[key] = new(n.w.Limit.ForStores().StateFromDecision(&answer.call.Results[0]))
 			}
 		})
 	}

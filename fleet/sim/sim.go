@@ -156,9 +156,9 @@ func Exact(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, 
 	if loan == nil {
 		return limit.Take(st, now, cost)
 	}
-	limit.Report(st, now, loan, epoch)
+	limit.ForStores().Report(st, now, loan, epoch)
 	d := limit.Take(st, now, cost)
-	limit.Lend(st, now, loan, cost, &d)
+	limit.ForStores().Lend(st, now, loan, cost, &d)
 	return d
 }
 

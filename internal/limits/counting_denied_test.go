@@ -17,7 +17,7 @@ func TestCountingDenied(t *testing.T) {
 			t.Errorf("take %d leaves %d, want %d", i, d.Remaining, want)
 		}
 	}
-	if used := of.Used(&state, 1); used != 4 {
+	if used := of.ForStores().Used(&state, 1); used != 4 {
 		t.Errorf("%d are used", used)
 	}
 	for _, spec := range []stint.Spec{

@@ -7,7 +7,7 @@ import (
 	"stint"
 )
 
-// Divide divides a limit of which units can be lent (see stint.Limit.Leasable) between so many
+// Divide divides a limit of which units can be lent (see stint.StoreLimit.Leasable) between so many
 // processes, each of which has a share to itself, and a store that has the rest. In every
 // window all of them together let no more pass than the limit does, though they know nothing
 // of each other:

@@ -50,7 +50,7 @@ func (p *Part[K]) conclude(pass bool) {
 		p.Result.Over = pass
 	case p.Source:
 		p.chargeSource(pass)
-	case p.Take.Op == stint.Ask && (pass || !p.Fits || p.Limit.Overdraws()):
+	case p.Take.Op == stint.Ask && (pass || !p.Fits || p.Limit.ForStores().Overdraws()):
 		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Cost), true
 	case pass:
 		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)

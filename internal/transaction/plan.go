@@ -106,7 +106,7 @@ func (p *Part[K]) Charges() bool {
 		return true
 	}
 	l := p.Limit
-	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.Overdraws())
+	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.ForStores().Overdraws())
 }
 
 // Debits returns the most that a part may be charged, and whether it may be charged where that does
@@ -122,7 +122,7 @@ func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 			units += w.debts[i].cost
 		}
 	}
-	return units, p.Source || p.Take.Op == stint.Force || p.Limit.Overdraws()
+	return units, p.Source || p.Take.Op == stint.Force || p.Limit.ForStores().Overdraws()
 }
 
 // Collect makes parts of the takes of a group: AllOrNone, or the take of a number with those it
@@ -184,7 +184,7 @@ func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
 
 // MayJoin says whether two takes of the same key may stand in the same group.
 func MayJoin(a, b *stint.Take) bool {
-	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.Same(b.Limit)
+	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.ForStores().Same(b.Limit)
 }
 
 // CheckApart returns [stint.ErrMixedLimits] where an Independent take and those it leans on cannot

@@ -18,7 +18,7 @@ const UndoTimeout = time.Second
 // it was asked when it will.
 const tries = 3
 
-// Owe is the Op of a step that debits without a test, see [stint.Limit.DebitCapped]. No take has it.
+// Owe is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No take has it.
 const Owe = stint.Settle + 1
 
 // Phase is what steps are for.
@@ -221,7 +221,7 @@ func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 		case s.Passed && !r.Peeks: // a test would have found it
 			r.Lasting = true
 		case !s.Passed:
-			r.Lasting = r.Lasting || p.Limit.Overdraws()
+			r.Lasting = r.Lasting || p.Limit.ForStores().Overdraws()
 		}
 	}
 	return err
@@ -298,12 +298,12 @@ func (r *Run) denyTested(ctx context.Context) error {
 	tests := make([]stint.Decision, len(r.Parts))
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		switch overdraws := p.Limit.Overdraws(); {
+		switch overdraws := p.Limit.ForStores().Overdraws(); {
 		case p.Take.Op != stint.Ask:
 			steps = append(steps, r.own(i))
 		case p.Over: // it would have passed: its own state, unchanged
 			p.Result.Allowed, p.Result.RetryAfter = true, 0
-			if p.Limit.Spec().Reserve { // a denied test told a later reset
+			if p.Limit.ForStores().Reserves() { // a denied test told a later reset
 				steps = append(steps, Step{Part: i})
 			}
 		case !p.Fits && (overdraws || r.writes[i]), overdraws && !p.Source:
@@ -336,7 +336,7 @@ func (r *Run) denyPeeked(ctx context.Context, last bool) (done bool, err error) 
 		if p.Take.Op != stint.Ask || p.Over {
 			continue
 		}
-		if !p.Fits || !p.Source && p.Cost > 0 && p.Limit.Overdraws() {
+		if !p.Fits || !p.Source && p.Cost > 0 && p.Limit.ForStores().Overdraws() {
 			steps = append(steps, Step{Part: i, Cost: p.Units()})
 		}
 	}
@@ -386,7 +386,7 @@ func (r *Run) refuse() {
 func (r *Run) undo(ctx context.Context, all bool) error {
 	var back, kept []Step
 	for i := range r.Charged {
-		if c := &r.Charged[i]; all || !r.Parts[c.Part].Limit.Overdraws() {
+		if c := &r.Charged[i]; all || !r.Parts[c.Part].Limit.ForStores().Overdraws() {
 			back = append(back, Step{Part: c.Part, Op: stint.Refund, Cost: c.Cost, Undo: &c.Result})
 		} else {
 			kept = append(kept, *c)

@@ -56,7 +56,7 @@ func (s *servers) one(phase transaction.Phase, step *transaction.Step) stint.Dec
 	case phase == transaction.Test:
 		return limit.Test(st, noon, step.Cost)
 	case step.Op == transaction.Owe:
-		return limit.DebitCapped(st, noon, step.Cost)
+		return limit.ForStores().DebitCapped(st, noon, step.Cost)
 	case step.Op == stint.Force:
 		return limit.Force(st, noon, step.Cost)
 	case step.Op == stint.Refund:
@@ -79,7 +79,7 @@ func start(t *testing.T, peeks bool, takes ...stint.Take) *servers {
 // used returns how many units are charged of each part.
 func (s *servers) used() (used []int64) {
 	for i := range s.states {
-		used = append(used, s.run.Parts[i].Limit.Used(&s.states[i], noon))
+		used = append(used, s.run.Parts[i].Limit.ForStores().Used(&s.states[i], noon))
 	}
 	return used
 }

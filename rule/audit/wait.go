@@ -35,7 +35,7 @@ func sameNumbers(a, b *stint.Limit) bool {
 	s, t := a.Spec(), b.Spec()
 	s.CarryDebt, s.Reserve = t.CarryDebt, t.Reserve
 	l, err := stint.NewLimit(s)
-	return err == nil && l.Same(b)
+	return err == nil && l.ForStores().Same(b)
 }
 
 // atMost returns the text of a duration, rounded up: to milliseconds below a minute, else to

@@ -129,7 +129,7 @@ func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.De
 		s.refuse(key, limit)
 	}
 	now := s.now(0)
-	if limit.Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
+	if limit.ForStores().Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
 		return d
 	}
 	s.one(key, &query{limit: limit, cost: uint64(cost)}, &d)
@@ -199,7 +199,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		if now == 0 {
 			now = s.now(c.At)
 		}
-		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.ForStores().Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 		}
 	}
@@ -248,7 +248,7 @@ func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp, q.now = s.print(algorithm, key), s.now(q.at)
 	sh := s.shard(q.fp)
-	for q.limit.Packed() && q.loan == nil {
+	for q.limit.ForStores().Packed() && q.loan == nil {
 		switch s.narrow(sh, q, d) {
 		case decided:
 			return
@@ -298,11 +298,11 @@ func (q *query) apply(r *migrate.Record, at stint.Instant) stint.Decision {
 // stateMask where that does not fit into a word, and then the map has to decide.
 func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint64 {
 	if q.op == stint.Ask {
-		return q.limit.TakeWord(word, at, q.cost, d)
+		return q.limit.ForStores().TakeWord(word, at, q.cost, d)
 	}
-	r := migrate.Record{State: q.limit.Unpack(word), Limit: q.limit}
+	r := migrate.Record{State: q.limit.ForStores().Unpack(word), Limit: q.limit}
 	*d = q.apply(&r, at)
-	return q.limit.Pack(&r.State)
+	return q.limit.ForStores().Pack(&r.State)
 }
 
 // since returns when to decide for an unknown key at now, where states that had expired were
@@ -323,7 +323,7 @@ func late(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
 	if by <= 0 {
 		return
 	}
-	if !limit.Spec().Reserve {
+	if !limit.ForStores().Reserves() {
 		d.At = now
 	}
 	if !d.Allowed && d.RetryAfter != stint.Never {

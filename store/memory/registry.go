@@ -64,7 +64,7 @@ func (r *registry) add(key stint.Spec, limit *stint.Limit) uint64 {
 	return id
 }
 
-// numbers returns what stint.Limit.Same compares; packed limits have no calendar.
+// numbers returns what stint.StoreLimit.Same compares; packed limits have no calendar.
 func numbers(limit *stint.Limit) stint.Spec {
 	s := limit.Spec()
 	return stint.Spec{Algorithm: s.Algorithm, Requests: s.Requests, Per: s.Per, Burst: s.Burst, Step: s.Step}

@@ -53,8 +53,8 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 	missing := len(wanted)
 	for _, e := range entries {
 		limit := s.limits.of(e.word)
-		st := limit.Unpack(e.word & stateMask)
-		expiry := limit.Expiry(&st)
+		st := limit.ForStores().Unpack(e.word & stateMask)
+		expiry := limit.ForStores().Expiry(&st)
 		if expiry <= now {
 			born = since(now, born)
 			continue
@@ -239,7 +239,7 @@ func (s *Store) wasteful(t *table, now stint.Instant) bool {
 			continue
 		}
 		limit := s.limits.of(word &^ busy)
-		st := limit.Unpack(word & stateMask)
+		st := limit.ForStores().Unpack(word & stateMask)
 		if !limit.Untouched(&st, now) {
 			live++
 		}

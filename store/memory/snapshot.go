@@ -27,7 +27,7 @@ import (
 // same way. The others hold records, each after a byte that says what it is:
 //
 //	limit   the numbers of a limit, see appendSpec. Limits count from 0.
-//	word    a limit's number (uvarint), fingerprint (8 bytes), state as Limit.Pack writes it (uvarint)
+//	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
 //	end     how many states there are, and the store's born (uvarints); the last record
 //
@@ -211,7 +211,7 @@ func (e *encoder) end() error {
 // word writes a state of one word.
 func (e *encoder) word(one entry, limit *stint.Limit) {
 	packed := one.word & stateMask
-	st := limit.Unpack(packed)
+	st := limit.ForStores().Unpack(packed)
 	if e.begin(recordWord, one.fp, limit, &st) {
 		e.block = binary.AppendUvarint(e.block, packed)
 		e.done()

@@ -218,10 +218,10 @@ func (d *decoder) state(kind byte) error {
 	}
 	var st stint.State
 	if kind == recordWord {
-		if !limit.Packed() || word > stateMask {
+		if !limit.ForStores().Packed() || word > stateMask {
 			return damaged("a state that does not fit its limit")
 		}
-		st = limit.Unpack(word)
+		st = limit.ForStores().Unpack(word)
 	} else {
 		if word > uint64(len(d.left)) {
 			return damaged("a state that is cut")
@@ -276,8 +276,8 @@ func (d *decoder) uvarint() (uint64, bool) {
 // restore puts back the state of a key; false if the map holds the key already.
 func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stint.Instant) bool {
 	sh := s.shard(fp)
-	for limit.Packed() {
-		id, word := s.limits.id(limit), limit.Pack(st)
+	for limit.ForStores().Packed() {
+		id, word := s.limits.id(limit), limit.ForStores().Pack(st)
 		if id == 0 || word > stateMask {
 			break
 		}

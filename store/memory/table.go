@@ -33,7 +33,7 @@ type table struct {
 //
 //	bit 63      busy: a call of several takes holds the slot
 //	bits 52-62  the numbers under which the state was written, see registry
-//	bits 0-51   the state, as stint.Limit.Pack writes it; one that does not fit lives in the map
+//	bits 0-51   the state, as stint.StoreLimit.Pack writes it; one that does not fit lives in the map
 //
 // or untouched, moved or frozen.
 type slot struct {
@@ -80,10 +80,10 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 			continue
 		}
 		word := sl.word.Load()
-		if known := s.limits.of(word); known != limit && (known == nil || !known.Same(limit)) {
+		if known := s.limits.of(word); known != limit && (known == nil || !known.ForStores().Same(limit)) {
 			return false
 		}
-		state := limit.TakeWord(word&stateMask, now, cost, d)
+		state := limit.ForStores().TakeWord(word&stateMask, now, cost, d)
 		if state > stateMask || state < word&stateMask { // or it is later than now, see present
 			return false
 		}
@@ -105,7 +105,7 @@ func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 		return s.unusual(sh, t, sl, word, q, d)
 	}
 	s.present(q)
-	if known := s.limits.of(word); known != q.limit && !known.Same(q.limit) {
+	if known := s.limits.of(word); known != q.limit && !known.ForStores().Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}
 	state := q.applyWord(word&stateMask, q.now, d)
@@ -201,12 +201,12 @@ func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *s
 	if id == 0 {
 		return elsewhere // the map takes the state over
 	}
-	r := migrate.Record{State: old.Unpack(word & stateMask), Limit: old}
+	r := migrate.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}
 	*d = q.apply(&r, q.now)
 	if r.Limit == old {
 		id = word >> stateBits // it stays under the old ones
 	}
-	state := r.Limit.Pack(&r.State)
+	state := r.Limit.ForStores().Pack(&r.State)
 	if state > stateMask {
 		return elsewhere
 	}

@@ -148,17 +148,17 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	r := migrate.Record{Limit: p.Take.Limit}
 	if h.word != untouched {
 		r.Limit = s.limits.of(h.word)
-		r.State = r.Limit.Unpack(h.word & stateMask)
+		r.State = r.Limit.ForStores().Unpack(h.word & stateMask)
 	}
 	units, unasked := w.Debits(part)
 	if r.Limit.Algorithm() == stint.FixedWindow && r.State.T > int64(now) {
 		return true // it may be moved to now
 	}
-	if units == 0 || !unasked && r.Limit.Same(p.Take.Limit) {
+	if units == 0 || !unasked && r.Limit.ForStores().Same(p.Take.Limit) {
 		return false
 	}
 	r.Force(p.Take.Limit, since(now, h.sh.table.Load().born), units)
-	return r.Limit.Pack(&r.State) > stateMask
+	return r.Limit.ForStores().Pack(&r.State) > stateMask
 }
 
 // moveLocked moves the state of a part from the slot that is held to the map.
@@ -167,7 +167,7 @@ func (s *Store) moveLocked(h *place, p *transaction.Part[uint64], now stint.Inst
 	h.fresh = h.word == untouched
 	if !h.fresh {
 		h.cell.Limit = s.limits.of(h.word)
-		h.cell.State = h.cell.Limit.Unpack(h.word & stateMask)
+		h.cell.State = h.cell.Limit.ForStores().Unpack(h.word & stateMask)
 		s.keepLocked(h.sh, p.Name, h.cell, now)
 	}
 	h.slot.word.Store(moved)
@@ -181,7 +181,7 @@ func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	if limit.Algorithm() == stint.Unlimited {
 		return
 	}
-	if limit.Packed() && !h.lent {
+	if limit.ForStores().Packed() && !h.lent {
 		h.slot, _ = h.sh.table.Load().find(p.Name)
 		h.id = s.number(limit, h.slot)
 	}
@@ -296,7 +296,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 			p.At = since(now, h.sh.table.Load().born)
 		default:
 			known := s.limits.of(h.word)
-			p.Record = migrate.Record{State: known.Unpack(h.word & stateMask), Limit: known}
+			p.Record = migrate.Record{State: known.ForStores().Unpack(h.word & stateMask), Limit: known}
 		}
 		if p.Loan != nil {
 			p.Record.Report(p.Take.Limit, p.At, p.Loan, s.epoch)
@@ -325,7 +325,7 @@ func (h *place) written(r *migrate.Record, limit *stint.Limit) uint64 {
 		return h.word // nobody has looked
 	}
 	r.State.Written = 0 // else it would be in the map
-	state := r.Limit.Pack(&r.State)
+	state := r.Limit.ForStores().Pack(&r.State)
 	switch {
 	case r.Limit == limit && (state != 0 || h.word != untouched):
 		return h.id<<stateBits | state

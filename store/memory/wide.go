@@ -77,7 +77,7 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 			return nil
 		}
 		old := s.limits.of(word)
-		return &cell{Record: migrate.Record{State: old.Unpack(word & stateMask), Limit: old}}
+		return &cell{Record: migrate.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}}
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *Store) inMap(sh *shard, fp uint64) bool {
 func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 	_, there := sh.wide[fp]
 	// Where a log was emptied, its time may not run back behind what it forgot.
-	if c.Limit.Expiry(&c.State) == 0 && (c.State.T == 0 || c.State.Log == nil) {
+	if c.Limit.ForStores().Expiry(&c.State) == 0 && (c.State.T == 0 || c.State.Log == nil) {
 		if there {
 			s.dropLocked(sh, fp, c)
 		}
@@ -147,7 +147,7 @@ func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
 	all := (*buffer)[:0]
 	for fp, c := range sh.wide {
 		if fp != deciding {
-			all = append(all, entry{fp: fp, rank: rank(fp, c.Limit, &c.State, min(c.Limit.Expiry(&c.State), stint.MaxInstant), now)})
+			all = append(all, entry{fp: fp, rank: rank(fp, c.Limit, &c.State, min(c.Limit.ForStores().Expiry(&c.State), stint.MaxInstant), now)})
 		}
 	}
 	for _, e := range all[:s.forget(all, 1, len(all)/16)] {

@@ -71,7 +71,7 @@ func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (
 		return stint.Lending{}, connect.Explain("look at what is lent", err)
 	}
 	all := readLending(text)
-	all.Lent = t.Limit.StillLent(all.Lent, now)
+	all.Lent = t.Limit.ForStores().StillLent(all.Lent, now)
 	return all, nil
 }
 

@@ -65,7 +65,7 @@ func clocks(t *testing.T, o Options) {
 // and not a full use from each look.
 func clocksLook(t *testing.T, o Options) {
 	for _, limit := range variants(10) {
-		if limit.Spec().Calendar != stint.NoPeriod || limit.Spec().Reserve {
+		if limit.Spec().Calendar != stint.NoPeriod || limit.ForStores().Reserves() {
 			continue // longer than all others
 		}
 		spec := limit.Spec()

@@ -115,7 +115,7 @@ func count(limits []*stint.Limit, is func(*stint.Limit) bool) (n int) {
 // the call leave behind, a debt or an entry in a log, which may carry a state to other
 // numbers: a store that has to ask several servers which of them denies knows no other time.
 func forgiveWait(call stint.Call, got, want []stint.Decision) {
-	leaves := slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Limit.Spec().Overdraw || t.Limit.Spec().CountDenied })
+	leaves := slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Limit.ForStores().Overdraws() || t.Limit.Spec().CountDenied })
 	if !leaves || len(got) != len(want) {
 		return
 	}

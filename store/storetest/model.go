@@ -114,7 +114,7 @@ func (g *group) add(i int, take stint.Take, leaned bool) (*part, error) {
 		p = &part{Take: take, bucket: b, only: true}
 		g.known[b] = p
 		g.parts = append(g.parts, p)
-	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Borrows != take.Borrows || !p.Limit.Same(take.Limit) {
+	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Borrows != take.Borrows || !p.Limit.ForStores().Same(take.Limit) {
 		return nil, stint.ErrMixedLimits
 	}
 	g.of[i] = p
@@ -197,7 +197,7 @@ func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
 		p.do(r, now)
 	case p.held && tested.Allowed:
 		p.result = r.Test(p.Limit, now, 0)
-	case pass, p.Op == stint.Ask && (!tested.Allowed || p.Limit.Spec().Overdraw):
+	case pass, p.Op == stint.Ask && (!tested.Allowed || p.Limit.ForStores().Overdraws()):
 		p.do(r, now)
 	default:
 		p.result = r.Test(p.Limit, now, 0)
