@@ -16,7 +16,7 @@ const (
 	// Deny refuses it.
 	Deny
 
-	// Local decides by Take.Local in this process. Where that is nil it is Deny.
+	// Local decides by Handling.Local in this process. Where that is nil it is Deny.
 	Local
 
 	// Fail answers nothing: the call fails with the error of the store. It is no policy of a
@@ -42,7 +42,7 @@ func (e *CorruptState) Error() string {
 
 // callErrors are the errors about a call that no store can decide, however well it is, and
 // of a store that never decides any.
-var callErrors = [...]error{ErrNoStore, ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrLeans, ErrNoUndo, ErrTime}
+var callErrors = [...]error{ErrNoStore, ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrSource, ErrNoUndo, ErrTime}
 
 // WrongCall says whether an error of a store is about the call: nothing was charged,
 // no store would have decided it, and no failure policy answers for it.

@@ -15,7 +15,7 @@ func TestWrongCall(t *testing.T) {
 		{ErrNoLimit, true},
 		{ErrNoKey, true},
 		{ErrMixedLimits, true},
-		{ErrLeans, true},
+		{ErrSource, true},
 		{ErrNoUndo, true},
 		{ErrTime, true},
 		{fmt.Errorf("redis: %w", ErrNoKey), true},

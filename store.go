@@ -51,12 +51,6 @@ type Take struct {
 	Cost  uint32
 	Op    Op
 
-	// Place says where the key stands in a store of several servers or partitions:
-	// keys of the same place stand on the same one, where calls about them are decided
-	// at one moment. A key always comes with the same place; "" is the key itself.
-	// Other stores do not look at it.
-	Place Key
-
 	// Independent takes the limit out of the call's all-or-none: it is decided by itself,
 	// charged if it alone may pass, and denies nobody else. Limits in shadow mode
 	// are asked like this.
@@ -66,48 +60,22 @@ type Take struct {
 	// one gives back at the present time.
 	Undo *Decision
 
-	// Borrows makes the next Borrows takes of the call, such as a pool and a cap, what
-	// this one may lean on. While this take fits its own limit it is charged there,
-	// and those it leans on are debited too, unasked, into a debt of at most their
-	// limit (see [StoreLimit.DebitCapped]). Where it does not fit, its own key is left alone, and
-	// it passes if all that it leans on have room, which are then charged; its
-	// decision is Over then. Where they have none either, it is denied, with the
-	// sooner RetryAfter of the two ways.
+	// Borrows makes the next Borrows takes of the call its sources, such as a pool and a cap.
+	// While this take fits its own limit it is charged there, and its sources are debited too,
+	// unasked, into a debt of at most their limit (see [StoreLimit.DebitCapped]). Where it does
+	// not fit, its own key is left alone, and it passes if all its sources have room, which are
+	// then charged; its decision is Over then. Where they have none either, it is denied, with
+	// the sooner RetryAfter of the two ways.
 	//
-	// What is leaned on denies nobody by itself, and neither leans nor changes (Op is
-	// Ask, Borrows is 0); it is Independent if this take is. Its result is its own, Over where
-	// it was in too much debt to be debited in full: then it gives nothing back.
+	// A source denies nobody by itself, and neither borrows nor changes (Op is Ask, Borrows is
+	// 0); it is Independent if this take is. Its result is its own, Over where it was in too much
+	// debt to be debited in full: then it gives nothing back.
 	Borrows uint8
 
-	// Live says that what the take charges comes and goes with more than the takes of its
-	// key, such as the answers to requests or a gauge: its refusal holds for this moment
-	// only, and nobody may remember it. Stores that remember nothing do not look at it.
-	Live bool
-
-	// Coordination is how the nodes agree on the key: whoever stands between the caller
-	// and the store looks at it. KeptAfterLoss says that a Leased key starts unused after the
-	// store lost what it knew.
-	Coordination  Coordination
-	KeptAfterLoss bool
-
-	// AskPeers says that a Gossip take is decided after all other nodes were asked what they
-	// took of the key.
-	AskPeers bool
-
-	// Terms are what the takes of the rule have in common; nil: it is the take of no rule, or
-	// of one that has nothing to say there. Stores do not look at them.
-	Terms *Terms
-
-	// Loan is what this node has to tell about what it was lent, and gets in answer. The
-	// store reads it before it decides, and lends after that. Nil: nothing, which stores
-	// that cannot lend take any Loan for.
-	Loan *Loan
-
-	// OnFailure says what answers where the store cannot, and Local how much may pass
-	// in this process meanwhile if OnFailure is Local. Stores look at neither: a guard
-	// around them does, see package guard. What others lean on falls with its leader.
-	OnFailure Failure
-	Local     *Limit
+	// Handling is what only the layers between the caller and a store look at, and stores that
+	// have several servers or lend. Nil: a strict take of no rule, at the place of its key, that
+	// passes while the store is away.
+	Handling *Handling
 }
 
 // Call is what is decided as one: all takes that are not Independent pass, or none is
@@ -157,12 +125,12 @@ var (
 	ErrNoKey = errors.New("take without a key")
 
 	// ErrMixedLimits says that one key stands twice in a call under the same
-	// algorithm with different numbers, or is both asked and changed, or both leans
+	// algorithm with different numbers, or is both asked and changed, or both borrows
 	// and does not.
 	ErrMixedLimits = errors.New("same key twice in one call with different limits or operations")
 
-	// ErrLeans says that a take leans on what is not there or does more than ask.
-	ErrLeans = errors.New("take leans on what cannot be leaned on")
+	// ErrSource says that a take borrows from what is not there or does more than ask.
+	ErrSource = errors.New("take borrows from what cannot lend")
 
 	// ErrNoUndo says that a Settle does not say what it settles.
 	ErrNoUndo = errors.New("settle without the decision that is settled")
@@ -192,8 +160,8 @@ func (c *Call) Check() error {
 		if t.Op == Settle && t.Undo == nil {
 			return ErrNoUndo
 		}
-		if t.Borrows > 0 && !c.leans(i) {
-			return ErrLeans
+		if t.Borrows > 0 && !c.hasSources(i) {
+			return ErrSource
 		}
 	}
 	return nil
@@ -208,14 +176,14 @@ func (c *Call) SizeResults() {
 	c.Results = c.Results[:len(c.Takes)]
 }
 
-// leans says whether take number i leans on what can be leaned on.
-func (c *Call) leans(i int) bool {
+// hasSources says whether what take number i borrows from is there and can be borrowed from.
+func (c *Call) hasSources(i int) bool {
 	t := &c.Takes[i]
 	if t.Op != Ask || i+int(t.Borrows) >= len(c.Takes) {
 		return false
 	}
-	for _, on := range c.Takes[i+1 : i+1+int(t.Borrows)] {
-		if on.Op != Ask || on.Borrows > 0 || on.Independent != t.Independent {
+	for _, source := range c.Takes[i+1 : i+1+int(t.Borrows)] {
+		if source.Op != Ask || source.Borrows > 0 || source.Independent != t.Independent {
 			return false
 		}
 	}

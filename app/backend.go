@@ -81,7 +81,7 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Key) (away bool) {
 	status := s.guarded.Of(of.Number)
 	if s.backends.Idle(of, status.Spared) && status.Away {
-		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked, Place: place}}}
+		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked, Handling: &stint.Handling{Place: place}}}}
 		_ = s.guarded.Decide(ctx, &call) // the guard knows what came of it
 	}
 	return s.guarded.Of(of.Number).Away

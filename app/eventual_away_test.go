@@ -37,7 +37,7 @@ func TestEventualAway(t *testing.T) {
 				f, server := guarded(t, eventual.Options{})
 				ask := func() stint.Decision {
 					one := ownTake("a", thousandOnce, 1)
-					one.OnFailure, one.Local = test.policy, share
+					one.Handling = &stint.Handling{Terms: one.Terms(), OnFailure: test.policy, Local: share}
 					return f.Decide(t, 0, one)[0]
 				}
 				for range 10 {
@@ -88,7 +88,7 @@ func TestEventualUnknownWhileAway(t *testing.T) {
 		f, server := guarded(t, eventual.Options{})
 		server.Fail.Store(&errGone)
 		denied := ownTake("a", thousandOnce, 1)
-		denied.OnFailure = stint.Deny
+		denied.Handling = &stint.Handling{Terms: denied.Terms(), OnFailure: stint.Deny}
 		other := denied
 		other.Key = "b"
 		for range 10 {

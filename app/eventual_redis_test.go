@@ -22,7 +22,7 @@ func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *tes
 }
 
 func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
-	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Eventual}
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 }
 
 // thousandOnce passes 1,000 and hardly refills while a test runs.
@@ -146,10 +146,10 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	busy := places / 10
 	f := onRedis(t, 1, eventual.Options{})
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
-	terms := &stint.Terms{Rule: "user", Limit: limit, Keys: places}
+	terms := &stint.Terms{Rule: "user", Limit: limit, Keys: places, Coordination: stint.Eventual}
 	passed := make([]atomic.Int64, users)
 	ask := func(call *stint.Call, user int) {
-		call.Takes = append(call.Takes[:0], stint.Take{Key: userKey(user), Limit: limit, Cost: 1, Coordination: stint.Eventual, Terms: terms})
+		call.Takes = append(call.Takes[:0], stint.Take{Key: userKey(user), Limit: limit, Cost: 1, Handling: &stint.Handling{Terms: terms}})
 		if err := f.Nodes[0].Decide(context.Background(), call); err != nil {
 			t.Error(err)
 		} else if call.Results[0].Allowed {

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -60,7 +59,7 @@ func (s *stores) server(t *stint.Take) *server {
 	for i, one := range s.servers {
 		names[i] = one.name
 	}
-	return s.servers[servers.Pick(names, cmp.Or(t.Place, t.Key))]
+	return s.servers[servers.Pick(names, t.Place())]
 }
 
 // leaseRules are the numbers of each leased rule, of each server.

@@ -174,7 +174,7 @@ func farStint(b testing.TB, addr string, timeout time.Duration) func(key string)
 	guarded := guard.New(store, guard.Options{Timeout: timeout})
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	ask := func(key string) error {
-		call := &stint.Call{Takes: []stint.Take{{Key: stint.Key(key), Limit: limit, Cost: 1, OnFailure: stint.Allow}}}
+		call := &stint.Call{Takes: []stint.Take{{Key: stint.Key(key), Limit: limit, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Allow}}}}
 		if err := guarded.Decide(b.Context(), call); err != nil {
 			return err
 		}

@@ -357,7 +357,7 @@ func (away) Decide(_ context.Context, call *stint.Call) error {
 	call.Results = call.Results[:0]
 	for i := range call.Takes {
 		d := stint.Decision{Degraded: true, Limit: 1, RetryAfter: time.Second}
-		if call.Takes[i].OnFailure == stint.Allow {
+		if policy, _ := call.Takes[i].OnFailure(); policy == stint.Allow {
 			d = stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
 		}
 		call.Results = append(call.Results, d)

@@ -22,11 +22,12 @@ func (away) Decide(_ context.Context, call *stint.Call) error {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		d := stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
+		policy, local := t.OnFailure()
 		switch {
-		case t.OnFailure == stint.Deny, t.OnFailure == stint.Local && t.Local == nil:
+		case policy == stint.Deny, policy == stint.Local && local == nil:
 			d = stint.Decision{Degraded: true, Limit: t.Limit.Capacity(), RetryAfter: time.Second, ResetAfter: time.Second}
-		case t.OnFailure == stint.Local:
-			most := t.Local.Capacity()
+		case policy == stint.Local:
+			most := local.Capacity()
 			d = stint.Decision{Degraded: true, Limit: most, Remaining: most - 1, ResetAfter: time.Second}
 			if d.Allowed = t.Cost <= uint32(most); !d.Allowed {
 				d.RetryAfter = time.Second

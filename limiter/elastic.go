@@ -14,10 +14,11 @@ var closed = stint.MustLimit(stint.Spec{Requests: 0, Per: stint.MaxPer})
 // stretch adds the take of an elastic limit, whose key is in v.keys, and of what it
 // leans on: the pool or, with a gauge, nothing but the cap while the gauge is low.
 // Whatever the gauge says, the cap is debited.
-func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
+func (v *Verdict) stretch(i int, t stint.Take, how stint.Handling, entries []rule.Entry, load func(string) (float64, bool)) {
 	e := v.Asked[i].Rule.Elastic
 	own, on := t, t
-	on.Local = nil // while the store is away the own limit falls back, and leans on nothing
+	alone := how
+	alone.Local = nil // while the store is away the own limit falls back, and borrows from nothing
 	open := e.Pool != nil || low(e, load)
 	if t.Op == stint.Ask {
 		own.Borrows = 1
@@ -25,11 +26,11 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 			own.Borrows = 2
 		}
 	}
-	v.takeAt(i, own, entries)
+	v.takeAt(i, own, how, entries)
 	v.keys = append(v.keys, capSpace)
 	v.keys = v.Asked[i].Rule.AppendKeyed(v.keys, entries, v.secret)
 	on.Limit = e.Cap
-	v.leanAt(i, on, entries)
+	v.leanAt(i, on, alone, entries)
 	switch {
 	case t.Op != stint.Ask && t.Op != stint.Force:
 		// A key is given something back, or reset: the pool is everybody's.
@@ -37,32 +38,32 @@ func (v *Verdict) stretch(i int, t stint.Take, entries []rule.Entry, load func(s
 		v.keys = append(v.keys, ruleSpace)
 		var keyEnd int
 		v.keys, keyEnd = e.Pool.AppendPool(v.keys, v.secret)
-		on.Limit, on.Live = e.Pool.Stored, e.Pool.Answers != nil
-		v.lean(on)
+		on.Limit, alone.Live = e.Pool.Stored, e.Pool.Answers != nil
+		v.lean(on, alone)
 		v.ends[len(v.ends)-1].key = keyEnd
 	case !open && t.Op == stint.Ask:
 		v.keys = append(v.keys, closedSpace)
 		on.Limit = closed
-		v.lean(on)
+		v.lean(on, alone)
 	}
 }
 
 // lean adds a take that the one before leans on.
-func (v *Verdict) lean(t stint.Take) {
+func (v *Verdict) lean(t stint.Take, how stint.Handling) {
 	n := 0
 	for _, i := range v.taken {
 		if i < 0 {
 			n++
 		}
 	}
-	v.take(^n, t)
+	v.take(^n, t, how)
 }
 
 // leanAt is lean on what stands at the place of Asked number i.
-func (v *Verdict) leanAt(i int, t stint.Take, entries []rule.Entry) {
+func (v *Verdict) leanAt(i int, t stint.Take, how stint.Handling, entries []rule.Entry) {
 	key := len(v.keys)
 	v.keys = v.Asked[i].Rule.AppendPlace(v.keys, entries)
-	v.lean(t)
+	v.lean(t, how)
 	v.ends[len(v.ends)-1].key = key
 }
 

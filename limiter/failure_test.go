@@ -11,7 +11,10 @@ import (
 type recorder struct{ takes []stint.Take }
 
 func (r *recorder) Decide(_ context.Context, call *stint.Call) error {
-	r.takes = append(r.takes[:0], call.Takes...)
+	r.takes = r.takes[:0]
+	for i := range call.Takes {
+		r.takes = append(r.takes, call.Takes[i].Clone())
+	}
 	call.Results = call.Results[:0]
 	for range call.Takes {
 		call.Results = append(call.Results, stint.Decision{Allowed: true, Degraded: true, Limit: 3, Remaining: 2})
@@ -49,11 +52,12 @@ descriptors:
 		share  int64
 	}{{stint.Local, 5}, {stint.Local, 0}, {stint.Local, 0}, {stint.Local, 3}, {stint.Deny, 0}, {stint.Allow, 0}} {
 		share := int64(0)
-		if t := store.takes[i]; t.Local != nil {
-			share = t.Local.Capacity()
+		policy, local := store.takes[i].OnFailure()
+		if local != nil {
+			share = local.Capacity()
 		}
-		if store.takes[i].OnFailure != want.policy || share != want.share {
-			t.Errorf("take %d: %v with a share of %d, want %+v", i, store.takes[i].OnFailure, share, want)
+		if policy != want.policy || share != want.share {
+			t.Errorf("take %d: %v with a share of %d, want %+v", i, policy, share, want)
 		}
 	}
 	if a := v.Asked[1]; !v.Degraded || a.Over || a.Limit != 3 || a.Remaining != 2 {
@@ -70,7 +74,8 @@ descriptors:
 	}
 	req := describe(1)
 	req.Descriptors, req.OnFailure = []Descriptor{{Cost: 1}}, stint.Deny
-	if err := l.DecideInline(ctx, "a", rules.Rules()[0].Limit, req, &v); err != nil || store.takes[0].OnFailure != stint.Deny {
-		t.Errorf("%v, %v", store.takes[0].OnFailure, err)
+	err := l.DecideInline(ctx, "a", rules.Rules()[0].Limit, req, &v)
+	if policy, _ := store.takes[0].OnFailure(); err != nil || policy != stint.Deny {
+		t.Errorf("%v, %v", policy, err)
 	}
 }

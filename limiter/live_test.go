@@ -13,7 +13,7 @@ import (
 func TestLive(t *testing.T) {
 	live := func(v *Verdict) (all []bool) {
 		for i := range v.call.Takes {
-			all = append(all, v.call.Takes[i].Live)
+			all = append(all, v.call.Takes[i].Live())
 		}
 		return all
 	}

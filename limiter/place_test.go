@@ -17,7 +17,7 @@ type placing struct {
 
 func (p *placing) Decide(ctx context.Context, c *stint.Call) error {
 	for _, t := range c.Takes {
-		p.places[stint.Key([]byte(t.Key))] = stint.Key([]byte(t.Place))
+		p.places[stint.Key([]byte(t.Key))] = stint.Key([]byte(t.Place()))
 	}
 	return p.Store.Decide(ctx, c)
 }
@@ -53,7 +53,7 @@ descriptors:
 	for _, place := range store.places {
 		count[place]++
 	}
-	if len(store.places) != 5 || len(count) != 3 || count[""] != 1 {
+	if len(store.places) != 5 || len(count) != 3 || count["rrapi/team|1:b"] != 1 {
 		t.Errorf("five keys in three places, one of them by itself, want: %q", store.places)
 	}
 	places := maps.Clone(store.places)

@@ -67,8 +67,11 @@ type Verdict struct {
 	looks    bool // may be denied: Request.Debt
 }
 
-// end is where a key and the place behind it end.
-type end struct{ key, place int }
+// end is where the key of a take and the place behind it end, and how the take is handled.
+type end struct {
+	key, place int
+	how        stint.Handling
+}
 
 // Result is the answer for one descriptor.
 type Result struct {
@@ -225,17 +228,17 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		d := &req.Descriptors[a.Descriptor]
-		t := stint.Take{Cost: a.Cost, Op: req.Op, Independent: each}
+		t, how := stint.Take{Cost: a.Cost, Op: req.Op, Independent: each}, stint.Handling{OnFailure: req.OnFailure}
 		if d.Refund {
 			t.Op, t.Independent = stint.Refund, true
 		}
 		switch {
 		case a.Rule == nil:
-			t.Limit, t.OnFailure = d.Limit, req.OnFailure
+			t.Limit = d.Limit
 			if d.Tally != nil && domain != nil && !domain.Atomic() {
 				t.Limit, a.tallied = d.Tally, true
 			}
-			v.takeOwn(i, t, req.Domain, d)
+			v.takeOwn(i, t, how, req.Domain, d)
 		case a.Rule.Limit.Algorithm() != stint.Unlimited:
 			v.takeRule(i, t, d.Entries, l.load)
 		}
@@ -261,33 +264,33 @@ func (v *Verdict) Take(i int) *stint.Take {
 // takeRule adds the take of Asked number i, which is for a rule.
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	r := v.Asked[i].Rule
-	t.Limit, t.OnFailure, t.Local = r.Stored, r.OnStoreFailure, r.Local
+	t.Limit = r.Stored
+	how := stint.Handling{OnFailure: r.OnStoreFailure, Local: r.Local}
 	if r.Tally != nil {
 		t.Limit, v.Asked[i].tallied = r.Tally, true
 	}
 	t.Independent = t.Independent || r.Shadow || r.Quota
 	if n := v.Asked[i].matched; n > 0 {
 		v.keys = v.matched.AppendKeyed(append(v.keys, apiSpace), n-1, v.users)
-		v.take(i, t)
+		v.take(i, t, how)
 		return
 	}
 	v.keys = append(v.keys, ruleSpace)
 	v.keys = r.AppendKeyed(v.keys, entries, v.secret)
-	t.Live = r.Answers != nil || r.Elastic != nil
-	t.Coordination, t.KeptAfterLoss, t.Terms, t.AskPeers = r.Mode(), r.KeptAfterLoss, r.Terms, r.AskPeers
+	how.Terms, how.Live = r.Terms, r.Answers != nil || r.Elastic != nil
 	if r.Elastic == nil {
-		v.takeAt(i, t, entries)
+		v.takeAt(i, t, how, entries)
 		return
 	}
-	v.stretch(i, t, entries, load)
+	v.stretch(i, t, how, entries, load)
 }
 
 // takeOwn adds the take of Asked number i, which is for a limit that its descriptor
 // brings.
-func (v *Verdict) takeOwn(i int, t stint.Take, domain string, d *Descriptor) {
+func (v *Verdict) takeOwn(i int, t stint.Take, how stint.Handling, domain string, d *Descriptor) {
 	if t.Limit.Algorithm() != stint.Unlimited {
 		v.keys = AppendOwnKey(v.keys, domain, d)
-		v.take(i, t)
+		v.take(i, t, how)
 	}
 }
 
@@ -332,22 +335,22 @@ func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
 			continue
 		}
 		v.keys = append(append(v.keys, inlineSpace), key...)
-		v.take(len(v.Asked)-1, stint.Take{Limit: limit, Cost: req.Descriptors[i].Cost, Op: req.Op, OnFailure: req.OnFailure})
+		v.take(len(v.Asked)-1, stint.Take{Limit: limit, Cost: req.Descriptors[i].Cost, Op: req.Op}, stint.Handling{OnFailure: req.OnFailure})
 	}
 }
 
 // take adds the take of Asked number i, whose key ends where keys end now.
-func (v *Verdict) take(i int, t stint.Take) {
-	v.ends = append(v.ends, end{len(v.keys), len(v.keys)})
+func (v *Verdict) take(i int, t stint.Take, how stint.Handling) {
+	v.ends = append(v.ends, end{len(v.keys), len(v.keys), how})
 	v.taken = append(v.taken, i)
 	v.call.Takes = append(v.call.Takes, t)
 }
 
 // takeAt is take with the place that the rule says.
-func (v *Verdict) takeAt(i int, t stint.Take, entries []rule.Entry) {
+func (v *Verdict) takeAt(i int, t stint.Take, how stint.Handling, entries []rule.Entry) {
 	r, key := v.Asked[i].Rule, len(v.keys)
 	v.keys = r.AppendPlace(v.keys, entries)
-	v.take(i, t)
+	v.take(i, t, how)
 	v.ends[len(v.ends)-1].key = key
 }
 
@@ -357,13 +360,14 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		return nil
 	}
 	from := 0
-	for i, e := range v.ends {
+	for i := range v.ends {
 		// The keys stay in v.keys, which nobody changes before the store has returned;
 		// a store does not keep them.
-		t := &v.call.Takes[i]
+		e, t := &v.ends[i], &v.call.Takes[i]
+		t.Handling = &e.how
 		t.Key = stint.Key(unsafe.String(&v.keys[from], e.key-from))
 		if e.place > e.key {
-			t.Place = stint.Key(unsafe.String(&v.keys[e.key], e.place-e.key))
+			e.how.Place = stint.Key(unsafe.String(&v.keys[e.key], e.place-e.key))
 		}
 		from = e.place
 	}

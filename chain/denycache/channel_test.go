@@ -191,7 +191,7 @@ func TestTold(t *testing.T) {
 	t.Run("live takes tell nobody", func(t *testing.T) {
 		inFleet(t, 2, Options{}, func(_ *testing.T, f *fleet) {
 			f.full("a")
-			f.nodes[1].ask(stint.Take{Key: "a", Limit: one, Cost: 1, Op: stint.Refund, Live: true})
+			f.nodes[1].ask(stint.Take{Key: "a", Limit: one, Cost: 1, Op: stint.Refund, Handling: &stint.Handling{Live: true}})
 			synctest.Wait()
 			f.nodes[0].expect(0, false, take("a", one, 1))
 		})

@@ -75,7 +75,7 @@ type Options struct {
 //
 // # What is not
 //
-// Calls with Take.Live, Take.Coordination, Take.Borrows, Call.At or any operation but Ask; limits that a
+// Calls with Handling.Live, Terms.Coordination, Take.Borrows, Call.At or any operation but Ask; limits that a
 // refused take changes or that more than time moves: overdraw, count_denied, start: used_up,
 // count: responses (Spec.Hold), and leaky_bucket. All of these ask the store.
 //
@@ -200,7 +200,7 @@ func rememberable(call *stint.Call) bool {
 	asks := false
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if t.Op != stint.Ask || t.Borrows > 0 || t.Live || t.Coordination != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
+		if t.Op != stint.Ask || t.Borrows > 0 || t.Live() || t.Coordination() != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
 			return false
 		}
 		for j := range i {
@@ -246,5 +246,5 @@ func (s *Store) changed(call *stint.Call) {
 // gives says whether a take that is no question can change what somebody remembers.
 func gives(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
-	return !t.Live && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)
+	return !t.Live() && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)
 }

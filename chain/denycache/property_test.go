@@ -210,7 +210,7 @@ func (h *history) take(i int) stint.Take {
 	case 3, 4, 5:
 		t.Key, t.Independent = "apart", true
 	case 6:
-		t.Live = true
+		t.Handling = &stint.Handling{Live: true}
 	}
 	return t
 }

@@ -30,8 +30,8 @@ func Example() {
 	share := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
 	for range 3 {
 		call := stint.Call{Takes: []stint.Take{
-			{Key: "api/user=42", Limit: limit, Cost: 1, OnFailure: stint.Local, Local: share, Independent: true},
-			{Key: "login/user=42", Limit: limit, Cost: 1, OnFailure: stint.Deny, Independent: true},
+			{Key: "api/user=42", Limit: limit, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: share}, Independent: true},
+			{Key: "login/user=42", Limit: limit, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Deny}, Independent: true},
 		}}
 		if err := store.Decide(context.Background(), &call); err != nil {
 			fmt.Println(err)

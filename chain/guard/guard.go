@@ -36,7 +36,7 @@ type Options struct {
 	Timeout time.Duration
 
 	// Local decides takes whose policy is stint.Local while the store is away, by
-	// their Take.Local. It must be a store that cannot fail, in memory. Nil: such takes
+	// their Handling.Local. It must be a store that cannot fail, in memory. Nil: such takes
 	// are denied.
 	Local stint.Store
 
@@ -103,12 +103,12 @@ type Options struct {
 //
 // # What is answered then
 //
-// Each decision is Degraded and follows Take.OnFailure:
+// Each decision is Degraded and follows Handling.OnFailure:
 //
 //   - Allow lets the take pass, without numbers, like an unlimited limit.
 //   - Deny refuses it. Of takes that are decided as one it denies the call, and the
 //     others then take nothing.
-//   - Local asks Options.Local for Take.Local, all or none with the other such takes
+//   - Local asks Options.Local for Handling.Local, all or none with the other such takes
 //     of the call. The store is not told later.
 //
 // Of [stint.Fail] the call fails with the store's error, or ErrAway.

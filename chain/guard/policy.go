@@ -31,7 +31,10 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 
 // fails says whether a call fails where the store does.
 func fails(call *stint.Call) bool {
-	return slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.OnFailure == stint.Fail })
+	return slices.ContainsFunc(call.Takes, func(t stint.Take) bool {
+		policy, _ := t.OnFailure()
+		return policy == stint.Fail
+	})
 }
 
 // lacksPolicy says whether no policy answers for what a take does.
@@ -39,10 +42,11 @@ func lacksPolicy(t stint.Take) bool { return t.Op != stint.Ask && t.Op != stint.
 
 // policy returns what answers for a take.
 func (s *Store) policy(t *stint.Take) stint.Failure {
-	if t.OnFailure == stint.Local && (t.Local == nil || s.options.Local == nil) {
+	policy, local := t.OnFailure()
+	if policy == stint.Local && (local == nil || s.options.Local == nil) {
 		return stint.Deny
 	}
-	return t.OnFailure
+	return policy
 }
 
 // denies says whether a policy denies the takes that are decided as one.
@@ -95,5 +99,6 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 
 // shared is a take as the local store is asked it: under its share, leaning on nobody.
 func shared(t *stint.Take) stint.Take {
-	return stint.Take{Key: t.Key, Limit: t.Local, Cost: t.Cost, Op: t.Op, Independent: t.Independent, Undo: t.Undo}
+	_, local := t.OnFailure()
+	return stint.Take{Key: t.Key, Limit: local, Cost: t.Cost, Op: t.Op, Independent: t.Independent, Undo: t.Undo}
 }

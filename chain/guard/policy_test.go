@@ -25,11 +25,11 @@ var (
 func allow(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1} }
 
 func deny(key stint.Key) stint.Take {
-	return stint.Take{Key: key, Limit: ten, Cost: 1, OnFailure: stint.Deny}
+	return stint.Take{Key: key, Limit: ten, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Deny}}
 }
 
 func local(key stint.Key) stint.Take {
-	return stint.Take{Key: key, Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two}
+	return stint.Take{Key: key, Limit: ten, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: two}}
 }
 
 func costs(cost uint32, t stint.Take) stint.Take { t.Cost = cost; return t }
@@ -39,7 +39,7 @@ func apartly(t stint.Take) stint.Take { t.Independent = true; return t }
 func owing(t stint.Take) stint.Take { t.Limit = owes; return t }
 
 func owingLocal(key stint.Key) stint.Take {
-	return stint.Take{Key: key, Limit: owes, Cost: 1, OnFailure: stint.Local, Local: debt}
+	return stint.Take{Key: key, Limit: owes, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: debt}}
 }
 
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
@@ -71,7 +71,7 @@ func TestPolicies(t *testing.T) {
 		takes []stint.Take
 		want  []stint.Decision
 	}
-	leaning := stint.Take{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local, Local: two, Borrows: 2}
+	leaning := stint.Take{Key: "a", Limit: ten, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: two}, Borrows: 2}
 	for _, test := range []struct {
 		name  string
 		steps []step
@@ -81,7 +81,7 @@ func TestPolicies(t *testing.T) {
 			{[]stint.Take{deny("a")}, []stint.Decision{barred}},
 			{[]stint.Take{costs(0, deny("a"))}, []stint.Decision{looked}},
 			{[]stint.Take{forced(deny("a"))}, []stint.Decision{looked}},
-			{[]stint.Take{{Key: "a", Limit: free, Cost: 1, OnFailure: stint.Deny}}, []stint.Decision{passed}},
+			{[]stint.Take{{Key: "a", Limit: free, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Deny}}}, []stint.Decision{passed}},
 		}},
 		{"local", []step{
 			{[]stint.Take{local("a")}, []stint.Decision{left(1)}},
@@ -94,7 +94,7 @@ func TestPolicies(t *testing.T) {
 			{[]stint.Take{forced(costs(2, local("c")))}, []stint.Decision{left(0)}},
 			{[]stint.Take{local("c")}, []stint.Decision{spent(0)}},
 		}},
-		{"local without a share", []step{{[]stint.Take{{Key: "a", Limit: ten, Cost: 1, OnFailure: stint.Local}}, []stint.Decision{barred}}}},
+		{"local without a share", []step{{[]stint.Take{{Key: "a", Limit: ten, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local}}}, []stint.Decision{barred}}}},
 		{"deny wins", []step{
 			{[]stint.Take{allow("a"), local("b"), deny("c")}, []stint.Decision{passed, left(2), barred}},
 			{[]stint.Take{allow("a"), local("b"), costs(0, deny("c"))}, []stint.Decision{passed, left(1), looked}},
@@ -239,7 +239,7 @@ func TestSettleLocal(t *testing.T) {
 	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Reserve: true})
 	b := newBench(t, unhurried)
 	b.fake.be(refused)
-	ask := stint.Take{Key: "a", Limit: hold, Cost: 1, OnFailure: stint.Local, Local: hold}
+	ask := stint.Take{Key: "a", Limit: hold, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: hold}}
 	for i, op := range []stint.Op{stint.Settle, stint.Refund, stint.Settle} {
 		call := stint.Call{At: now, Takes: []stint.Take{ask}}
 		if err := b.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
@@ -336,7 +336,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				call := stint.Call{At: now, Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1, OnFailure: stint.Local, Local: hour}}}
+				call := stint.Call{At: now, Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: hour}}}}
 				for pb.Next() {
 					if err := bench.store.Decide(ctx, &call); err != nil {
 						b.Fatal(err)

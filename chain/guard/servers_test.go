@@ -60,7 +60,7 @@ func takes(keys ...stint.Key) (all []stint.Take) {
 	for _, key := range keys {
 		t := stint.Take{Key: key, Limit: hour, Cost: 1}
 		if key[len(key)-1] == '-' {
-			t.OnFailure = stint.Deny
+			t.Handling = &stint.Handling{OnFailure: stint.Deny}
 		}
 		all = append(all, t)
 	}

@@ -100,7 +100,7 @@ func TestUndecodableFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(garbled())
 	failing := allow("good")
-	failing.OnFailure = stint.Fail
+	failing.Handling = &stint.Handling{OnFailure: stint.Fail}
 	for _, takes := range [][]stint.Take{
 		{{Key: "bad", Limit: ten, Op: stint.Refund, Cost: 1}},
 		{failing, allow("bad")},

@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/chain/router"
+	"stint/internal/testkit"
 	"stint/store/memory"
 	"stint/store/storetest"
 )
@@ -24,7 +25,7 @@ func (m mixed) Decide(ctx context.Context, call *stint.Call) error {
 		h := fnv.New32a()
 		h.Write([]byte(call.Takes[i].Key))
 		if a := call.Takes[i].Limit; a != nil && (a.Algorithm() == stint.TokenBucket || a.Algorithm() == stint.FixedWindow) {
-			call.Takes[i].Coordination = stint.Coordination(h.Sum32() % 4)
+			testkit.Coordinate(&call.Takes[i], &stint.Terms{Coordination: stint.Coordination(h.Sum32() % 4)})
 		}
 	}
 	return m.Store.Decide(ctx, call)

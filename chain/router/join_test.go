@@ -69,7 +69,7 @@ func (s *three) left(t *testing.T, key stint.Key) (left [3]int64) {
 }
 
 func take(mode stint.Coordination, cost uint32) stint.Take {
-	return stint.Take{Key: "a", Limit: five, Cost: cost, Coordination: mode}
+	return stint.Take{Key: "a", Limit: five, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: mode}}}
 }
 
 func apart(t stint.Take) stint.Take {
@@ -115,9 +115,9 @@ func TestAllOrNone(t *testing.T) {
 // What is leaned on is decided where the take is that leans, by the store that asks.
 func TestLeans(t *testing.T) {
 	s := newThree()
-	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Coordination: stint.Eventual}
+	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 	pool := take(stint.Gossip, 2)
-	call := stint.Call{Takes: []stint.Take{own, pool, {Key: "b", Limit: five, Cost: 1, Coordination: stint.Gossip}}}
+	call := stint.Call{Takes: []stint.Take{own, pool, {Key: "b", Limit: five, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}}
 	if err := s.joined.Decide(context.Background(), &call); err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +161,8 @@ func TestErrors(t *testing.T) {
 		{"the last", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 2), apart(take(stint.Gossip, 2))}, false, [3]int64{5, 5, 5}},
 		{"the first", func(s *three) { s.gossip.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, false, [3]int64{5, 5, 5}},
 		{"and so does giving back", func(s *three) { s.asks.fail, s.gossip.fail = asked(stint.Ask), asked(stint.Refund) }, []stint.Take{take(stint.Strict, 1), take(stint.Gossip, 2)}, true, [3]int64{5, 5, 3}},
-		{"after what lasts", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), {Key: "a", Limit: five, Cost: 1, Op: stint.Force, Independent: true, Coordination: stint.Gossip}}, true, [3]int64{5, 5, 4}},
-		{"what comes at the end", func(s *three) { s.gossip.fail = asked(stint.Force) }, []stint.Take{take(stint.Strict, 1), {Key: "b", Limit: five, Cost: 1, Op: stint.Force, Coordination: stint.Gossip}}, true, [3]int64{4, 5, 5}},
+		{"after what lasts", func(s *three) { s.asks.fail = asked(stint.Ask) }, []stint.Take{take(stint.Strict, 1), {Key: "a", Limit: five, Cost: 1, Op: stint.Force, Independent: true, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}, true, [3]int64{5, 5, 4}},
+		{"what comes at the end", func(s *three) { s.gossip.fail = asked(stint.Force) }, []stint.Take{take(stint.Strict, 1), {Key: "b", Limit: five, Cost: 1, Op: stint.Force, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}, true, [3]int64{4, 5, 5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newThree()
@@ -218,9 +218,9 @@ func TestWrongCalls(t *testing.T) {
 		takes []stint.Take
 		want  error
 	}{
-		"no limit": {[]stint.Take{take(stint.Strict, 1), {Key: "a", Coordination: stint.Gossip}}, stint.ErrNoLimit},
-		"mixed":    {[]stint.Take{take(stint.Strict, 1), other, {Key: "a", Limit: five, Op: stint.Reset, Coordination: stint.Eventual}}, stint.ErrMixedLimits},
-		"two":      {[]stint.Take{take(stint.Strict, 1), {Key: "a", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 6, Per: time.Hour}), Coordination: stint.Gossip}}, stint.ErrMixedLimits},
+		"no limit": {[]stint.Take{take(stint.Strict, 1), {Key: "a", Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}, stint.ErrNoLimit},
+		"mixed":    {[]stint.Take{take(stint.Strict, 1), other, {Key: "a", Limit: five, Op: stint.Reset, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}}, stint.ErrMixedLimits},
+		"two":      {[]stint.Take{take(stint.Strict, 1), {Key: "a", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 6, Per: time.Hour}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}, stint.ErrMixedLimits},
 	} {
 		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, test.want) || !stint.WrongCall(err) {
 			t.Errorf("%s: %v", name, err)
@@ -250,7 +250,7 @@ func TestDegraded(t *testing.T) {
 // A call of one mode is handed on as it is. Modes without a store go to the one that asks.
 func TestStraight(t *testing.T) {
 	s := newThree()
-	call := stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Coordination: stint.Eventual}}}
+	call := stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}}}
 	ask := func() {
 		if err := s.joined.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)
@@ -265,7 +265,7 @@ func TestStraight(t *testing.T) {
 	}
 	alone := newShelf()
 	plain := router.New(router.Stores{Asks: alone})
-	call = stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Coordination: stint.Gossip}, {Key: "c", Limit: five, Coordination: stint.Strict}}}
+	call = stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}, {Key: "c", Limit: five, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Strict}}}}}
 	if err := plain.Decide(context.Background(), &call); err != nil || alone.calls != 1 || alone.takes != 3 {
 		t.Errorf("%v, %d calls of %d takes", err, alone.calls, alone.takes)
 	}
@@ -282,7 +282,7 @@ func ExampleNew() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
 	for range 3 {
 		call := stint.Call{Takes: []stint.Take{
-			{Key: "user=42", Limit: limit, Cost: 1, Coordination: stint.Eventual},
+			{Key: "user=42", Limit: limit, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}},
 			{Key: "all", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour}), Cost: 1},
 		}}
 		if err := store.Decide(context.Background(), &call); err != nil {

@@ -110,7 +110,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 // strict says whether every take of a call is.
 func strict(call *stint.Call) bool {
 	for i := range call.Takes {
-		if call.Takes[i].Coordination != stint.Strict {
+		if call.Takes[i].Coordination() != stint.Strict {
 			return false
 		}
 	}
@@ -138,10 +138,10 @@ func check(call *stint.Call) error {
 
 // step returns the step in which a take is decided that no other take borrows from.
 func (s *Store) step(t *stint.Take) uint8 {
-	if t.Borrows > 0 || int(t.Coordination) >= len(s.of) {
+	if t.Borrows > 0 || int(t.Coordination()) >= len(s.of) {
 		return asks
 	}
-	return s.of[t.Coordination]
+	return s.of[t.Coordination()]
 }
 
 // work is the state of one call for several stores while it is decided.
@@ -257,7 +257,7 @@ func (p *part) postpone() {
 }
 
 // bar is a take that is always denied. It makes a call fail as a whole; its key is never written.
-var bar = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1, OnFailure: stint.Deny}
+var bar = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1}
 
 // ask asks a store. If the call is already denied or cannot be decided, the store charges nothing.
 func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
@@ -307,9 +307,7 @@ func (p *part) bar() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
 			b := bar
-			if b.Place = t.Place; b.Place == "" {
-				b.Place = t.Key
-			}
+			b.Handling = &stint.Handling{Place: t.Place(), OnFailure: stint.Deny}
 			p.call.Takes = append(p.call.Takes, b)
 			return
 		}

@@ -44,12 +44,8 @@ func (s *Store) server(t *stint.Take) int {
 	if t.Limit.Algorithm() == stint.Unlimited {
 		return nowhere
 	}
-	place := t.Place
-	if place == "" {
-		place = t.Key
-	}
 	chosen, most := 0, uint64(0)
-	h := hash(string(place))
+	h := hash(string(t.Place()))
 	for i, seed := range s.seeds {
 		// Servers are sorted by name, so the first of equals is that of Pick.
 		if w := mix(h ^ seed); i == 0 || w > most {

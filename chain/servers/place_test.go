@@ -46,7 +46,7 @@ func TestPick(t *testing.T) {
 }
 
 // TestPlaces: places are what Pick says, in this release and every other, whatever the
-// order of the servers; and Take.Place stands for the key.
+// order of the servers; and Handling.Place stands for the key.
 func TestPlaces(t *testing.T) {
 	for place, name := range map[stint.Key]string{"stint": "a:6379", "api/user=42": "c:6379", "": "a:6379", "\xff": "c:6379"} {
 		for _, order := range [][]string{names, {names[2], names[0], names[1]}} {
@@ -71,7 +71,7 @@ func TestPlaces(t *testing.T) {
 			if i%2 == 0 {
 				place = "all"
 			}
-			call := stint.Call{At: noon, Takes: []stint.Take{{Key: key, Place: place, Limit: hour, Cost: 3}}}
+			call := stint.Call{At: noon, Takes: []stint.Take{{Key: key, Handling: &stint.Handling{Place: place}, Limit: hour, Cost: 3}}}
 			if err := s.Decide(t.Context(), &call); err != nil {
 				t.Fatal(err)
 			}

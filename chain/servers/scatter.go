@@ -224,7 +224,7 @@ func (w *work) giveBack(ctx context.Context) error {
 	if ctx.Err() != nil {
 		back := &work{store: w.store, call: &stint.Call{At: w.call.At}, charged: slices.Clone(w.charged)}
 		for i := range back.charged {
-			back.charged[i].take = clone(back.charged[i].take)
+			back.charged[i].take = back.charged[i].take.Clone()
 		}
 		w.store.behind.Go(func() {
 			defer cancel()

@@ -24,7 +24,7 @@ type Server struct {
 	Store stint.Store
 }
 
-// Store is a stint.Store that places each key on one of several servers, by Take.Place
+// Store is a stint.Store that places each key on one of several servers, by Handling.Place
 // or, where that is empty, by the key. It is safe for concurrent use. What it is given
 // for the servers it does not close.
 //

@@ -115,7 +115,7 @@ func TestSteps(t *testing.T) {
 		"one server": {func(b *bench) []stint.Take {
 			return []stint.Take{
 				{Key: b.keys[1], Limit: hour, Cost: 1},
-				{Key: "x", Place: b.keys[1], Limit: hour, Cost: 1, Independent: true},
+				{Key: "x", Handling: &stint.Handling{Place: b.keys[1]}, Limit: hour, Cost: 1, Independent: true},
 				{Key: "any", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 1},
 			}
 		}, [3]int{0, 1, 0}},
@@ -290,7 +290,7 @@ func TestErrors(t *testing.T) {
 			if test.forced {
 				call.Takes = append(call.Takes,
 					stint.Take{Key: b.keys[2], Limit: hour, Cost: 2, Op: stint.Force},
-					stint.Take{Key: "x", Place: b.keys[1], Limit: hour, Cost: 2, Op: stint.Force})
+					stint.Take{Key: "x", Handling: &stint.Handling{Place: b.keys[1]}, Limit: hour, Cost: 2, Op: stint.Force})
 			}
 			err := b.Decide(t.Context(), &call)
 			if !errors.Is(err, test.fails) || errors.Is(err, stint.ErrUnknown) != test.unknown || !strings.Contains(err.Error(), names[1]) {
@@ -304,12 +304,12 @@ func TestErrors(t *testing.T) {
 		b.servers[1].before = func(int, *stint.Call) error { return errGone }
 		b.servers[2].before = b.servers[1].before
 		take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 2, Independent: true}
-		pool := stint.Take{Key: "pool", Place: b.keys[0], Limit: hour, Cost: 12}
+		pool := stint.Take{Key: "pool", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 12}
 		call := stint.Call{At: noon, Takes: []stint.Take{
 			take, take,
 			{Key: b.keys[1], Limit: hour, Cost: 2, Independent: true},
 			{Key: b.keys[2], Limit: hour, Cost: 2, Independent: true},
-			{Key: "lean", Place: b.keys[0], Limit: hour, Cost: 2, Borrows: 1},
+			{Key: "lean", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 2, Borrows: 1},
 			pool,
 		}}
 		err := b.Decide(t.Context(), &call)
@@ -419,7 +419,7 @@ func TestWrongCall(t *testing.T) {
 // TestHotPath: a call of one server costs no memory.
 func TestHotPath(t *testing.T) {
 	s := over(t, func(int) stint.Store { return memory.New(memory.Options{Budget: 1 << 20}) })
-	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Place: "p", Limit: hour, Cost: 1}, {Key: "b", Place: "p", Limit: hour, Cost: 1}}}
+	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Handling: &stint.Handling{Place: "p"}, Limit: hour, Cost: 1}, {Key: "b", Handling: &stint.Handling{Place: "p"}, Limit: hour, Cost: 1}}}
 	if n := testing.AllocsPerRun(100, func() {
 		if err := s.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)

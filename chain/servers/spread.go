@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"stint"
@@ -63,9 +62,24 @@ func (s *spread) setPolicies() {
 		}
 		t := &s.work.call.Takes[i]
 		if last = i + int(t.Borrows); !known[n] {
-			known[n], s.takes[n].OnFailure, s.takes[n].Local = true, t.OnFailure, t.Local
+			policy, local := t.OnFailure()
+			known[n] = true
+			setPolicy(&s.takes[n], policy, local)
 		}
 	}
+}
+
+// setPolicy sets what answers for a take where the store cannot.
+func setPolicy(t *stint.Take, policy stint.Failure, local *stint.Limit) {
+	if p, l := t.OnFailure(); p == policy && l == local {
+		return
+	}
+	how := stint.Handling{OnFailure: policy, Local: local}
+	if t.Handling != nil {
+		how = *t.Handling
+		how.OnFailure, how.Local = policy, local
+	}
+	t.Handling = &how
 }
 
 // takesOf returns which takes of the call a part is about.
@@ -82,7 +96,7 @@ func (s *spread) takesOf(part int) (takes []int) {
 func (s *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{work: &work{store: s.store, call: &stint.Call{At: s.call.At}}, group: s.group, servers: s.servers}
 	for i := range s.takes {
-		later.takes = append(later.takes, clone(s.takes[i]))
+		later.takes = append(later.takes, s.takes[i].Clone())
 	}
 	return later, &s.store.behind
 }
@@ -153,7 +167,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 		return
 	}
 	if !s.group.Parts[step.Part].Asked { // nobody borrows from what is away
-		t.OnFailure = stint.Deny
+		setPolicy(&t, stint.Deny, nil)
 	}
 	if phase == transaction.Test {
 		transaction.Peek(&t)
@@ -163,7 +177,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 	for rest := step.Cost; ; rest -= uint64(t.Cost) {
 		t.Cost = uint32(min(rest, stint.MaxCost))
 		if step.Op == transaction.Owe {
-			asks.add(server, -1, stint.Take{Key: t.Key, Limit: none, Place: t.Place, Cost: t.Cost, Borrows: 1})
+			asks.add(server, -1, stint.Take{Key: t.Key, Limit: none, Cost: t.Cost, Borrows: 1, Handling: &stint.Handling{Place: t.Place()}})
 		}
 		asks.add(server, i, t)
 		if rest <= stint.MaxCost {
@@ -175,11 +189,5 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 // refund is a take that gives back what a decision charged.
 func refund(t stint.Take, cost uint64, by *stint.Decision) stint.Take {
 	t.Op, t.Cost, t.Undo, t.Independent, t.Borrows = stint.Refund, uint32(min(cost, stint.MaxCost)), by, true, 0
-	return t
-}
-
-// clone copies the bytes of a take's key.
-func clone(t stint.Take) stint.Take {
-	t.Key, t.Place = stint.Key(strings.Clone(string(t.Key))), stint.Key(strings.Clone(string(t.Place)))
 	return t
 }

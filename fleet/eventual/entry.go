@@ -49,8 +49,8 @@ func (e *entry) size() int64 { return int64(entryBytes + len(e.key) + len(e.plac
 
 func newEntry(fp uint64, t *stint.Take, h *home, p *pool) *entry {
 	e := &entry{
-		fp: fp, key: stint.Key(strings.Clone(string(t.Key))), place: stint.Key(strings.Clone(string(t.Place))),
-		terms: t.Terms, algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
+		fp: fp, key: stint.Key(strings.Clone(string(t.Key))), place: stint.Key(strings.Clone(string(t.Handling.Place))),
+		terms: t.Terms(), algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
 	}
 	e.useLocked(t.Limit)
 	return e

@@ -134,10 +134,10 @@ func TestReset(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})
-		terms := &stint.Terms{Rule: "user", Keys: 10}
+		terms := &stint.Terms{Rule: "user", Keys: 10, Coordination: stint.Eventual}
 		ask := func(key string, cost uint32) stint.Decision {
 			one := take(stint.Key(key), thousand, cost)
-			one.Terms = terms
+			one.Handling = &stint.Handling{Terms: terms}
 			return f.Decide(t, 0, one)[0]
 		}
 		ask("over", 1000)

@@ -111,11 +111,7 @@ func (n *Node) home(t *stint.Take) *home {
 	if known, ok := n.homes.Load(part); ok {
 		return known.(*home)
 	}
-	place := t.Place
-	if place == "" {
-		place = t.Key
-	}
-	made, _ := n.homes.LoadOrStore(part, &home{place: stint.Key(strings.Clone(string(place)))})
+	made, _ := n.homes.LoadOrStore(part, &home{place: stint.Key(strings.Clone(string(t.Place())))})
 	return made.(*home)
 }
 
@@ -133,7 +129,7 @@ func (n *Node) long(since int64, now stint.Instant) bool {
 // decidable says whether a node can answer a take by itself.
 func decidable(call *stint.Call, t *stint.Take) bool {
 	switch {
-	case t.Coordination != stint.Eventual || call.At != 0 || t.Borrows > 0 || t.Limit == nil || !t.Limit.ForStores().Mergeable():
+	case t.Coordination() != stint.Eventual || call.At != 0 || t.Borrows > 0 || t.Limit == nil || !t.Limit.ForStores().Mergeable():
 		return false
 	case t.Op == stint.Refund:
 		return t.Undo == nil || !t.Undo.Degraded

@@ -24,22 +24,22 @@ const steps = 64
 
 // pool returns where the entries of a take belong.
 func (n *Node) pool(t *stint.Take) *pool {
-	if t.Terms == nil || t.Terms.Keys == 0 {
+	if t.Terms() == nil || t.Terms().Keys == 0 {
 		return n.common
 	}
-	if known, ok := n.pools.Load(t.Terms); ok {
+	if known, ok := n.pools.Load(t.Terms()); ok {
 		return known.(*pool)
 	}
 	n.naming.Lock()
 	defer n.naming.Unlock()
-	name := [2]string{t.Terms.Domain, t.Terms.Rule}
+	name := [2]string{t.Terms().Domain, t.Terms().Rule}
 	p := n.names[name]
 	if p == nil {
 		p = new(pool)
 		n.names[name] = p
 	}
 	p.mu.Lock()
-	p.places = t.Terms.Keys
+	p.places = t.Terms().Keys
 	p.mu.Unlock()
 	n.pools.Range(func(old, of any) bool { // of rules that were replaced
 		if of == p {
@@ -47,7 +47,7 @@ func (n *Node) pool(t *stint.Take) *pool {
 		}
 		return true
 	})
-	n.pools.Store(t.Terms, p)
+	n.pools.Store(t.Terms(), p)
 	return p
 }
 

@@ -34,7 +34,7 @@ func startOn(t testing.TB, store stint.Store, n int, o eventual.Options) *testki
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
-	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Eventual}
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 }
 
 // pass lets time pass, in a bubble.

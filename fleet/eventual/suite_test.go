@@ -9,9 +9,13 @@ import (
 
 	"stint"
 	"stint/fleet/eventual"
+	"stint/internal/testkit"
 	"stint/store/memory"
 	"stint/store/storetest"
 )
+
+// terms are those of the takes that are decided here.
+var terms = &stint.Terms{Coordination: stint.Eventual}
 
 // marked has all takes decided here that can be.
 type marked struct{ stint.Store }
@@ -19,7 +23,7 @@ type marked struct{ stint.Store }
 // Decide is part of stint.Store.
 func (m marked) Decide(ctx context.Context, call *stint.Call) error {
 	for i := range call.Takes {
-		call.Takes[i].Coordination = stint.Eventual
+		testkit.Coordinate(&call.Takes[i], terms)
 	}
 	return m.Store.Decide(ctx, call)
 }
@@ -58,7 +62,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					call := stint.Call{Takes: make([]stint.Take, 1)}
 					for i := 0; pb.Next(); i++ {
-						call.Takes[0] = stint.Take{Key: keys[i%100], Limit: limit, Cost: max(1, cost), Coordination: stint.Eventual}
+						call.Takes[0] = stint.Take{Key: keys[i%100], Limit: limit, Cost: max(1, cost), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 						if err := test.store.Decide(b.Context(), &call); err != nil {
 							b.Fatal(err)
 						}

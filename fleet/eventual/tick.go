@@ -169,7 +169,7 @@ func (r *round) trip(at where) *Trip {
 	r.tried[h] = true
 	if r.now-stint.Instant(h.heard.Load()) >= hearEvery {
 		h.heard.Store(int64(r.now))
-		look := stint.Take{Key: stint.Key(r.node.name), Place: h.place, Limit: receipt, OnFailure: stint.Fail}
+		look := stint.Take{Key: stint.Key(r.node.name), Handling: &stint.Handling{Place: h.place, OnFailure: stint.Fail}, Limit: receipt}
 		r.trips = append(r.trips, &Trip{Call: &stint.Call{Takes: []stint.Take{look}}, kind: clockLook, home: h})
 	}
 	return trip

@@ -1,6 +1,7 @@
 package eventual
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -61,6 +62,9 @@ const (
 // push takes one unit of that push's receipt besides: of both only one passes.
 var receipt = stint.MustLimit(stint.Spec{Requests: receiptUnits, Per: 5 * time.Minute, FromFirst: true})
 
+// own is how a node's own messages are handled, of keys that stand where their key says.
+var own = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}, OnFailure: stint.Fail}
+
 // receiptUnits is more than a push ever has parts.
 const receiptUnits = 1 << 20
 
@@ -80,7 +84,10 @@ func (trip *Trip) seal(n *Node) {
 	}
 	for i := range trip.items {
 		it := &trip.items[i]
-		t := stint.Take{Key: it.entry.key, Place: it.entry.place, Limit: it.limit, Coordination: stint.Eventual, OnFailure: stint.Fail}
+		t := stint.Take{Key: it.entry.key, Limit: it.limit, Handling: own}
+		if it.entry.place != "" {
+			t.Handling = &stint.Handling{Terms: own.Terms, Place: it.entry.place, OnFailure: stint.Fail}
+		}
 		switch {
 		case it.units > 0:
 			t.Op, t.Cost = stint.Force, uint32(it.units)
@@ -93,14 +100,10 @@ func (trip *Trip) seal(n *Node) {
 
 // receipt returns the take that is charged together with a push, on the same server.
 func (n *Node) receipt(e *entry) stint.Take {
-	t := stint.Take{
-		Key: stint.Key(n.name + strconv.FormatUint(n.receipts.Add(1), 36)), Place: e.place,
-		Limit: receipt, Cost: receiptUnits, OnFailure: stint.Fail,
+	return stint.Take{
+		Key: stint.Key(n.name + strconv.FormatUint(n.receipts.Add(1), 36)), Limit: receipt, Cost: receiptUnits,
+		Handling: &stint.Handling{Place: cmp.Or(e.place, e.key), OnFailure: stint.Fail},
 	}
-	if t.Place == "" {
-		t.Place = e.key
-	}
-	return t
 }
 
 // End takes the store's answer to a trip, or the error instead of one, and says what is to be
@@ -187,7 +190,7 @@ func (n *Node) touched(call *stint.Call, err error) {
 		if !transaction.Decided(call, undecodable, i) {
 			continue
 		}
-		if t.Coordination != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
+		if t.Coordination() != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
 			continue
 		}
 		if e := n.keys.find(n.keys.print(t), t); e != nil {

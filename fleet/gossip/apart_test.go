@@ -97,7 +97,7 @@ func TestStoodStill(t *testing.T) {
 func TestAnswerThatWaited(t *testing.T) {
 	f := newFleet(t, 15, 2)
 	ask := func(key stint.Key) *gossip.Question {
-		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: bucket, Cost: 1, AskPeers: true}}}
+		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: bucket, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{AskPeers: true}}}}}
 		q, list := f.nodes[1].Ask(&call, f.clock(1))
 		f.post(1, list)
 		return q

@@ -34,7 +34,7 @@ func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
 	w.begin(ask, n.id)
 	w.number(q.nonce)
 	for i := range call.Takes {
-		if k := &call.Takes[i]; k.AskPeers && counts(k.Limit) {
+		if k := &call.Takes[i]; asksPeers(k) && counts(k.Limit) {
 			w.limit(k.Limit)
 			w.bytes(string(k.Key))
 		}
@@ -44,6 +44,9 @@ func (n *Node) Ask(call *stint.Call, now stint.Instant) (*Question, []Message) {
 	n.count.bytes.Add(uint64(len(t.peers) * len(w.b)))
 	return q, []Message{{Bytes: w.b, Bulk: len(w.b) > maxPacket}}
 }
+
+// asksPeers says whether a take is decided after all other nodes were asked.
+func asksPeers(t *stint.Take) bool { return t.Terms() != nil && t.Terms().AskPeers }
 
 // Answered ends a question, and says whether all have answered.
 func (n *Node) Answered(q *Question) bool {

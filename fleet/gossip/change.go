@@ -108,7 +108,7 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 			delete(sh.keys, id)
 			if units := e.part(peers, now); units > 0 && terms.Limit.Algorithm() == id.algorithm {
 				debits = append(debits, stint.Take{
-					Key: e.key, Place: e.place, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Independent: true, OnFailure: stint.Deny,
+					Key: e.key, Handling: &stint.Handling{Place: e.place, OnFailure: stint.Deny}, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Independent: true,
 				})
 			}
 		}
@@ -152,10 +152,10 @@ func (s *Store) arrive(ctx context.Context, call *stint.Call) {
 	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if until := rules.until[t.Terms]; t.Terms == nil || until <= now || !counts(t.Limit) || s.node.based(t) {
+		if until := rules.until[t.Terms()]; t.Terms() == nil || until <= now || !counts(t.Limit) || s.node.based(t) {
 			continue
 		}
-		look := stint.Call{Takes: []stint.Take{{Key: t.Key, Place: t.Place, Limit: t.Limit, OnFailure: stint.Deny}}}
+		look := stint.Call{Takes: []stint.Take{{Key: t.Key, Limit: t.Limit, Handling: &stint.Handling{Place: t.Place(), OnFailure: stint.Deny}}}}
 		if err := s.base.Decide(ctx, &look); err != nil || look.Results[0].Degraded {
 			continue
 		}

@@ -33,7 +33,7 @@ func TestLeave(t *testing.T) {
 			f := newFleet(t, 1, 3)
 			before, after := versions(stint.Gossip, stint.Strict)
 			for i, n := range f.nodes {
-				call := stint.Call{Takes: []stint.Take{{Key: "a", Place: "p", Limit: before.Limit, Cost: uint32(100 * (i + 1)), Coordination: stint.Gossip, Terms: before}}}
+				call := stint.Call{Takes: []stint.Take{{Key: "a", Handling: &stint.Handling{Terms: before, Place: "p"}, Limit: before.Limit, Cost: uint32(100 * (i + 1))}}}
 				if err := n.Decide(&call, f.now); err != nil || !call.Results[0].Allowed {
 					t.Fatal(call.Results, err)
 				}
@@ -46,7 +46,7 @@ func TestLeave(t *testing.T) {
 			}
 			for i, want := range test.want {
 				debits := f.nodes[i].Leave([]*stint.Terms{after}, f.now)
-				if len(debits) != 1 || debits[0].Key != "a" || debits[0].Place != "p" || debits[0].Op != stint.Force {
+				if len(debits) != 1 || debits[0].Key != "a" || debits[0].Place() != "p" || debits[0].Op != stint.Force {
 					t.Fatalf("node %d: %+v", i, debits)
 				}
 				if got := int64(debits[0].Cost); got < want || got > want+1 {
@@ -63,7 +63,7 @@ func TestLeave(t *testing.T) {
 // take takes so many units of a key under a version of a rule, and returns how many are left.
 func take(t *testing.T, s stint.Store, by *stint.Terms, cost uint32) int64 {
 	t.Helper()
-	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: by.Limit, Cost: cost, Coordination: by.Coordination, Terms: by}}}
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: by.Limit, Cost: cost, Handling: &stint.Handling{Terms: by}}}}
 	if err := s.Decide(t.Context(), &call); err != nil || !call.Results[0].Allowed {
 		t.Fatal(call.Results, err)
 	}

@@ -101,8 +101,13 @@ func (e *entry) follow(l *stint.Limit, now stint.Instant) {
 
 // follows notes which rule a take is of.
 func (e *entry) follows(t *stint.Take) {
-	if e.terms != t.Terms {
-		e.terms, e.place = t.Terms, stint.Key(strings.Clone(string(t.Place)))
+	terms := t.Terms()
+	if e.terms == terms {
+		return
+	}
+	e.terms, e.place = terms, ""
+	if terms != nil {
+		e.place = stint.Key(strings.Clone(string(t.Handling.Place)))
 	}
 }
 

@@ -149,8 +149,8 @@ func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 		*d = apply(t, &none, cmp.Or(at, now))
 		return
 	}
-	if t.Loan != nil {
-		t.Loan.Answer(stint.Epoch{})
+	if t.Loan() != nil {
+		t.Loan().Answer(stint.Epoch{})
 	}
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()

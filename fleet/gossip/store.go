@@ -50,7 +50,7 @@ type StoreOptions struct {
 	Options
 
 	// Around puts a store around the one that asks all peers before it decides (see
-	// [stint.Take].AskPeers), such as a guard with a deadline. Nil: none, so that a take waits
+	// [stint.Terms].AskPeers), such as a guard with a deadline. Nil: none, so that a take waits
 	// for as long as its caller's context lasts.
 	Around func(stint.Store) stint.Store
 
@@ -104,7 +104,7 @@ func New(peers Peers, o StoreOptions) *Store {
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	s.arrive(ctx, call)
 	for i := range call.Takes {
-		if call.Takes[i].AskPeers {
+		if asksPeers(&call.Takes[i]) {
 			return s.asking.Decide(ctx, call)
 		}
 	}

@@ -18,10 +18,12 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 	var leaving []*entry
 	for e := range n.keys.all {
 		e.mu.Lock()
-		if t := e.take.Terms; t != nil {
+		if t := e.take.Terms(); named(t) {
 			to := next[nameOf(t)]
 			if to != nil && to.Coordination == stint.Leased && to.Stored().ForStores().Same(e.limit.Load()) {
-				e.take.Terms = to
+				how := *e.take.Handling // messages under way keep the old one
+				how.Terms = to
+				e.take.Handling = &how
 			} else {
 				e.dead = true
 				n.keys.drop(e)

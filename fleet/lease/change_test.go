@@ -16,7 +16,7 @@ func terms(mode stint.Coordination, limit *stint.Limit) *stint.Terms {
 
 // under is a take under the terms of a rule.
 func under(t *stint.Terms, cost uint32) stint.Take {
-	return stint.Take{Key: "a", Limit: t.Limit, Cost: cost, Coordination: t.Coordination, Terms: t}
+	return stint.Take{Key: "a", Limit: t.Limit, Cost: cost, Handling: &stint.Handling{Terms: t}}
 }
 
 // A key whose rule is leased no longer, or under other numbers, is given home at once, and no

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,12 +44,10 @@ type entry struct {
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, key: stint.Key(strings.Clone(string(t.Key))), algorithm: t.Limit.Algorithm(), looked: now}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), looked: now}
 	e.limit.Store(t.Limit)
-	e.take = *t
-	e.take.Key = e.key
-	e.take.Place = stint.Key(strings.Clone(string(t.Place)))
-	e.take.Cost, e.take.Independent, e.take.Loan = 0, true, nil
+	e.key = e.take.Key
+	e.take.Cost, e.take.Independent = 0, true
 	return e
 }
 
@@ -126,7 +123,7 @@ func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now 
 	}
 	*a = stint.Loan{
 		Node: n.id, Seq: e.seq, Epoch: e.epoch, Kept: clip(float64(e.held.Load().report())), Home: e.home,
-		Want: clip(want), KeptAfterLoss: e.take.KeptAfterLoss,
+		Want: clip(want), KeptAfterLoss: e.take.Terms().KeptAfterLoss,
 	}
 }
 

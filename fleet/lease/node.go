@@ -68,9 +68,10 @@ type Trip struct {
 
 // ask is what the node reports to the store with one take of a trip.
 type ask struct {
-	loan  stint.Loan
-	entry *entry // nil for a key that is not busy
-	flies bool   // loan reports the node's units of the key
+	loan     stint.Loan
+	handling stint.Handling // that of the take, with the loan
+	entry    *entry         // nil for a key that is not busy
+	flies    bool           // loan reports the node's units of the key
 }
 
 // reserved is a take that was charged here, and stays charged if the store passes the other takes.
@@ -82,7 +83,7 @@ type reserved struct {
 
 // leasable reports whether the take can be decided from lent units.
 func leasable(call *stint.Call, t *stint.Take) bool {
-	return t.Coordination == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live && t.Limit.ForStores().Leasable()
+	return t.Coordination() == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live() && t.Limit.ForStores().Leasable()
 }
 
 // Begin answers a call from the units that the node holds, if they suffice; trip and wait are then nil.
@@ -120,7 +121,7 @@ func (n *Node) busy(call *stint.Call) *entry {
 		return nil
 	}
 	t := &call.Takes[0]
-	if t.Coordination != stint.Leased || t.Op != stint.Ask || t.Borrows != 0 || t.Live || t.Limit == nil {
+	if t.Coordination() != stint.Leased || t.Op != stint.Ask || t.Borrows != 0 || t.Live() || t.Limit == nil {
 		return nil
 	}
 	return n.keys.find(n.keys.print(t), t)
@@ -168,7 +169,7 @@ func (n *Node) forward(call *stint.Call, now Moment) *Trip {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		trip.add(i, t, nil)
-		if t.Coordination == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // it may have more from now on
+		if t.Coordination() == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // it may have more from now on
 			if e := n.keys.find(n.keys.print(t), t); e != nil {
 				e.quiet.Store(nil)
 			}
@@ -272,17 +273,24 @@ func (n *Node) fly(trip *Trip, now Moment) {
 	n.count.asks.Add(1)
 	for i := range trip.asks {
 		a, t := &trip.asks[i], &trip.Call.Takes[i]
-		if t.Coordination != stint.Leased {
+		if t.Coordination() != stint.Leased {
 			continue
 		}
-		n.tally(t.Terms).asks.Add(1)
-		a.loan.KeptAfterLoss = t.KeptAfterLoss
+		n.tally(t.Terms()).asks.Add(1)
+		a.loan.KeptAfterLoss = t.Terms().KeptAfterLoss
 		if a.entry != nil {
 			a.entry.missed.Add(uint64(t.Cost))
 			a.flies = n.report(a.entry, &a.loan, t, now)
 		}
-		t.Loan = &a.loan
+		a.attach(t)
 	}
+}
+
+// attach gives a take the loan. The take must be leased, so it has a Handling.
+func (a *ask) attach(t *stint.Take) {
+	a.handling = *t.Handling
+	a.handling.Loan = &a.loan
+	t.Handling = &a.handling
 }
 
 // report writes into a take's loan which units of the key the node has. It does nothing if such a report
@@ -346,7 +354,7 @@ func (n *Node) land(a *ask, t *stint.Take, begun, now Moment, results []stint.De
 		if answered {
 			n.count.lent.Add(uint64(a.loan.Grant))
 			n.count.home.Add(uint64(a.loan.Home))
-			of := n.tally(t.Terms)
+			of := n.tally(t.Terms())
 			of.lent.Add(uint64(a.loan.Grant))
 			of.home.Add(uint64(a.loan.Home))
 			e.landLocked(&a.loan, &results[i], n.ahead, now)
@@ -381,14 +389,14 @@ func (n *Node) Tick(now Moment) []*Trip {
 		trip := n.trip(nil, now)
 		trip.add(0, &look, nil)
 		trip.asks[0].loan = stint.Loan{}
-		trip.Call.Takes[0].Loan = &trip.asks[0].loan
+		trip.asks[0].attach(&trip.Call.Takes[0])
 		trips = append(trips, trip)
 	}
 	return trips
 }
 
 // look is a take that changes nothing.
-var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Coordination: stint.Leased}
+var look = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 
 // Release returns the messages that return all units, for a node that stops.
 func (n *Node) Release(now Moment) []*Trip { return n.round(now, true) }
@@ -422,8 +430,9 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Trip {
 	for _, trip := range trips {
 		n.count.messages.Add(1)
 		for i := range trip.asks {
-			trip.Call.Takes[i].Loan = &trip.asks[i].loan
-			n.tally(trip.Call.Takes[i].Terms).messages.Add(1)
+			t := &trip.Call.Takes[i]
+			trip.asks[i].attach(t)
+			n.tally(t.Terms()).messages.Add(1)
 		}
 	}
 	return trips

@@ -23,7 +23,10 @@ type name struct{ domain, rule string }
 
 func nameOf(t *stint.Terms) name { return name{t.Domain, t.Rule} }
 
-// tally returns the counters of a rule by its terms. Nobody reads those of nil terms.
+// named says whether terms are those of a rule that goes on under its name in the next version.
+func named(t *stint.Terms) bool { return t != nil && t.Rule != "" }
+
+// tally returns the counters of a rule by its terms. Nobody reads those of terms without a name.
 func (n *Node) tally(t *stint.Terms) *counters {
 	if c, ok := n.rules.Load(t); ok {
 		return c.(*counters)
@@ -36,7 +39,7 @@ func (n *Node) tally(t *stint.Terms) *counters {
 func (n *Node) keepTallies(all []*stint.Terms) {
 	old := map[name]*counters{}
 	n.rules.Range(func(t, c any) bool {
-		if t := t.(*stint.Terms); t != nil {
+		if t := t.(*stint.Terms); named(t) {
 			old[nameOf(t)] = c.(*counters)
 		}
 		return true
@@ -67,7 +70,7 @@ func (n *Node) Rules() []RuleStats {
 		return by[nameOf(t)]
 	}
 	n.rules.Range(func(key, value any) bool {
-		if t, c := key.(*stint.Terms), value.(*counters); t != nil {
+		if t, c := key.(*stint.Terms), value.(*counters); named(t) {
 			r := of(t)
 			r.Asks += c.asks.Load()
 			r.Told += c.messages.Load()
@@ -78,7 +81,7 @@ func (n *Node) Rules() []RuleStats {
 	})
 	for e := range n.keys.all {
 		e.mu.Lock()
-		if t := e.take.Terms; t != nil {
+		if t := e.take.Terms(); named(t) {
 			r, left := of(t), e.held.Load().now()
 			r.Held += left
 			if e.unused > 0 {

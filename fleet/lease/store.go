@@ -118,7 +118,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 // leases reports whether any take is of a leased rule.
 func leases(call *stint.Call) bool {
 	for i := range call.Takes {
-		if call.Takes[i].Coordination == stint.Leased {
+		if call.Takes[i].Coordination() == stint.Leased {
 			return true
 		}
 	}

@@ -26,7 +26,7 @@ func start(t *testing.T, n int) *testkit.Fleet[*lease.Store] {
 }
 
 func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
-	return stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased}
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 }
 
 // Eight nodes with eight callers each let pass exactly what the limit says, to the last
@@ -305,7 +305,7 @@ func ExampleStore() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour})
 	passed := 0
 	for range 1000 {
-		call := stint.Call{Takes: []stint.Take{{Key: "api/user=42", Limit: limit, Cost: 1, Coordination: stint.Leased}}}
+		call := stint.Call{Takes: []stint.Take{{Key: "api/user=42", Limit: limit, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}}}
 		if err := node.Decide(ctx, &call); err == nil && call.Results[0].Allowed {
 			passed++
 		}

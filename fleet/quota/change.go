@@ -87,8 +87,7 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 		}
 		if over > 0 {
 			charges = append(charges, stint.Take{
-				Key: key, Place: p.place, Limit: r.store, Cost: uint32(over), Op: stint.Force, Independent: true,
-				OnFailure: stint.Deny, Terms: r.terms, Coordination: r.terms.Coordination, KeptAfterLoss: r.terms.KeptAfterLoss,
+				Key: key, Handling: &stint.Handling{Terms: r.terms, Place: p.place, OnFailure: stint.Deny}, Limit: r.store, Cost: uint32(over), Op: stint.Force, Independent: true,
 			})
 		}
 	}

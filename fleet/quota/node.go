@@ -67,10 +67,11 @@ type Trip struct {
 	// Call is to be decided by the store.
 	Call stint.Call
 
-	whole *stint.Call // what the node was asked; nil: nobody asked
-	of    []int       // which take of the whole each take of Call is
-	rules []*rule     // of each take of Call; nil: it is not divided
-	own   []int       // the takes of the whole that were charged here
+	whole    *stint.Call      // what the node was asked; nil: nobody asked
+	of       []int            // which take of the whole each take of Call is
+	handling []stint.Handling // of takes of Call that are asked otherwise than they came
+	rules    []*rule          // of each take of Call; nil: it is not divided
+	own      []int            // the takes of the whole that were charged here
 }
 
 // Own says whether take number i of what the node was asked was charged to its own part.
@@ -81,17 +82,17 @@ func (n *Node) shard(key stint.Key) *shard { return &n.shards[n.seed.Sum(0, stri
 
 // rule returns what is in force for a take's rule, nil for one that was never divided.
 func (n *Node) rule(t *stint.Take, now stint.Instant) *rule {
-	if t.Terms == nil {
+	if t.Terms() == nil {
 		return nil
 	}
 	known := n.rules.Load()
-	if r := known.terms[t.Terms]; r != nil || t.Terms.Own == nil {
+	if r := known.terms[t.Terms()]; r != nil || t.Terms().Own == nil {
 		return r
 	}
-	if r := known.named[name{t.Terms.Domain, t.Terms.Rule}]; r != nil {
+	if r := known.named[name{t.Terms().Domain, t.Terms().Rule}]; r != nil {
 		return r
 	}
-	return n.meet(t.Terms, now)
+	return n.meet(t.Terms(), now)
 }
 
 // meet comes to know a rule. A take that is under way for longer than its rule is in force
@@ -164,10 +165,13 @@ func (r *rule) decides(call *stint.Call, i int) bool {
 func (trip *Trip) add(i int, t *stint.Take, r *rule) {
 	asked := *t
 	if r != nil {
-		asked.Limit, asked.Coordination, asked.KeptAfterLoss = r.store, r.terms.Coordination, r.terms.KeptAfterLoss
-	}
-	if r != nil && r.own != nil {
-		asked.OnFailure, asked.Local = stint.Deny, nil
+		how := *t.Handling
+		how.Terms = r.terms
+		if r.own != nil {
+			how.OnFailure, how.Local = stint.Deny, nil
+		}
+		trip.handling = append(trip.handling, how) // one that moves for more leaves its old place as it was
+		asked.Limit, asked.Handling = r.store, &trip.handling[len(trip.handling)-1]
 	}
 	trip.Call.Takes = append(trip.Call.Takes, asked)
 	trip.of = append(trip.of, i)
@@ -178,9 +182,10 @@ func (trip *Trip) add(i int, t *stint.Take, r *rule) {
 func (n *Node) done(trip *Trip) {
 	clear(trip.Call.Takes) // the keys are the caller's
 	clear(trip.rules)
+	clear(trip.handling)
 	*trip = Trip{
 		Call: stint.Call{Takes: trip.Call.Takes[:0], Results: trip.Call.Results[:0]},
-		of:   trip.of[:0], rules: trip.rules[:0], own: trip.own[:0],
+		of:   trip.of[:0], handling: trip.handling[:0], rules: trip.rules[:0], own: trip.own[:0],
 	}
 	n.trips.Put(trip)
 }

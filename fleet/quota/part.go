@@ -53,7 +53,7 @@ func (s *shard) addLocked(p *part, t *stint.Take, most int, now stint.Instant) {
 			s.empty = now
 		}
 	}
-	p.place = stint.Key(strings.Clone(string(t.Place)))
+	p.place = stint.Key(strings.Clone(string(t.Handling.Place)))
 	s.parts[stint.Key(strings.Clone(string(t.Key)))] = p
 }
 

@@ -63,7 +63,7 @@ func (f *fixture) take(terms *stint.Terms, key stint.Key, cost uint32) stint.Dec
 }
 
 func ask(terms *stint.Terms, key stint.Key, cost uint32) stint.Take {
-	return stint.Take{Key: key, Limit: terms.Limit, Cost: cost, Terms: terms, Coordination: terms.Coordination, OnFailure: stint.Local, Local: terms.Own}
+	return stint.Take{Key: key, Limit: terms.Limit, Cost: cost, Handling: &stint.Handling{Terms: terms, OnFailure: stint.Local, Local: terms.Own}}
 }
 
 func (f *fixture) decide(takes ...stint.Take) []stint.Decision {

@@ -18,7 +18,7 @@ func TestStaleTime(t *testing.T) {
 	testkit.StaleTime(t, func(clock func() stint.Instant) stint.Store {
 		still := memory.New(memory.Options{Clock: func() stint.Instant { return began }}) // the rest does not come back
 		return quota.New(still, quota.Options{Clock: clock})
-	}, stint.Take{Key: "a", Limit: whole, Cost: 1, Terms: terms})
+	}, stint.Take{Key: "a", Limit: whole, Cost: 1, Handling: &stint.Handling{Terms: terms}})
 }
 
 // A part that is forgotten as it is full again was not yet full when a caller read the clock who comes
@@ -29,7 +29,7 @@ func TestStaleSweep(t *testing.T) {
 	terms.Own, terms.Rest = limits.Divide(whole, stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000}), 1)
 	node := quota.NewNode(quota.Options{})
 	passes := func(after time.Duration, cost uint32) bool {
-		call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: whole, Cost: cost, Terms: terms}}}
+		call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: whole, Cost: cost, Handling: &stint.Handling{Terms: terms}}}}
 		return node.Begin(&call, began.Add(after)) == nil
 	}
 	passes(0, 1) // it is known now, and fills

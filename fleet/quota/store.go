@@ -83,7 +83,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 // divided says whether the limit of any take is.
 func divided(call *stint.Call) bool {
 	for i := range call.Takes {
-		if t := call.Takes[i].Terms; t != nil && t.Own != nil {
+		if t := call.Takes[i].Terms(); t != nil && t.Own != nil {
 			return true
 		}
 	}

@@ -70,8 +70,8 @@ func (n *leased) send(trip *lease.Trip, q *request) {
 	n.put(&trip.Call, func(answer *letter, decided time.Duration, err error) {
 		if err == nil {
 			for i := range answer.loans {
-				if t := &trip.Call.Takes[i]; t.Loan != nil {
-					*t.Loan = answer.loans[i]
+				if t := &trip.Call.Takes[i]; t.Loan() != nil {
+					*t.Loan() = answer.loans[i]
 				}
 			}
 			trip.Call.Results = append(trip.Call.Results[:0], answer.call.Results...)

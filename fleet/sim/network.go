@@ -22,23 +22,30 @@ func write(call *stint.Call, known stint.Instant) *letter {
 	l := &letter{known: known, loans: make([]stint.Loan, len(call.Takes))}
 	l.call.Takes = slices.Clone(call.Takes)
 	for i := range l.call.Takes {
-		if t := &l.call.Takes[i]; t.Loan != nil {
-			l.loans[i] = *t.Loan
-			t.Loan = &l.loans[i]
+		if a := l.call.Takes[i].Loan(); a != nil {
+			l.loans[i] = *a
 		}
 	}
+	l.attach()
 	return l
+}
+
+// attach gives the takes the letter's own loans.
+func (l *letter) attach() {
+	for i := range l.call.Takes {
+		if t := &l.call.Takes[i]; t.Loan() != nil {
+			how := *t.Handling
+			how.Loan = &l.loans[i]
+			t.Handling = &how
+		}
+	}
 }
 
 // copied returns a copy that the store may answer into.
 func (l *letter) copied() *letter {
 	c := &letter{known: l.known, loans: slices.Clone(l.loans)}
 	c.call.Takes = slices.Clone(l.call.Takes)
-	for i := range c.call.Takes {
-		if t := &c.call.Takes[i]; t.Loan != nil {
-			t.Loan = &c.loans[i]
-		}
-	}
+	c.attach()
 	return c
 }
 

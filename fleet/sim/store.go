@@ -59,12 +59,12 @@ func (s *store) decide(l *letter, now time.Duration) {
 		at = l.call.At
 	}
 	undecodable := s.undecodable(l, now)
-	if len(undecodable) > 0 && l.call.Takes[0].OnFailure == stint.Fail {
+	if policy, _ := l.call.Takes[0].OnFailure(); policy == stint.Fail && len(undecodable) > 0 {
 		l.undecodable = undecodable
 		return
 	}
 	for i := range l.call.Takes {
-		if loan := l.call.Takes[i].Loan; loan != nil {
+		if loan := l.call.Takes[i].Loan(); loan != nil {
 			s.enter(l, loan, at)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *store) decide(l *letter, now time.Duration) {
 		}
 		st := s.state(t.Key)
 		if !pass && !t.Independent && l.call.Results[i].Allowed {
-			look := stint.Take{Limit: t.Limit, Loan: t.Loan}
+			look := stint.Take{Limit: t.Limit, Handling: t.Handling}
 			l.call.Results[i] = s.apply(&look, st, at)
 			continue
 		}
@@ -103,7 +103,7 @@ func (s *store) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.De
 	case stint.Refund:
 		return t.Limit.Refund(st, at, uint64(t.Cost), t.Undo)
 	}
-	return s.ledger(t.Limit, st, at, uint64(t.Cost), t.Loan, s.epoch)
+	return s.ledger(t.Limit, st, at, uint64(t.Cost), t.Loan(), s.epoch)
 }
 
 // test answers a take and changes nothing.
@@ -111,8 +111,8 @@ func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 	var st stint.State
 	s.state(t.Key).CopyTo(&st)
 	look := *t
-	if t.Loan != nil {
-		look.Loan = new(*t.Loan)
+	if a := t.Loan(); a != nil {
+		look.Handling = &stint.Handling{Loan: new(*a)}
 	}
 	return s.apply(&look, &st, at)
 }

@@ -59,6 +59,7 @@ type world struct {
 	admitted []passage
 	took     []time.Duration // how long each answer did
 	terms    *stint.Terms
+	handling *stint.Handling // of every take
 	failed   int
 	local    int
 	own      int
@@ -94,6 +95,14 @@ type request struct {
 func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newStore(o), probes: map[*probe]bool{}}
 	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
+	switch o.Mode {
+	case Leased:
+		w.handling = &stint.Handling{Terms: w.terms}
+	case Eventual:
+		w.handling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}
+	case Asking:
+		w.handling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip, AskPeers: true}}
+	}
 	if o.Share != nil {
 		w.terms.Own, w.terms.Rest = limits.Divide(o.Limit, o.Share, uint32(o.Nodes))
 	}
@@ -205,16 +214,7 @@ func (w *world) ask(t Take) {
 
 // take is what somebody asks of a key.
 func (w *world) take(key int, cost uint32) stint.Take {
-	t := stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost}
-	switch w.Mode {
-	case Leased:
-		t.Coordination, t.Terms = stint.Leased, w.terms
-	case Eventual:
-		t.Coordination = stint.Eventual
-	case Asking:
-		t.Coordination, t.AskPeers = stint.Gossip, true
-	}
-	return t
+	return stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost, Handling: w.handling}
 }
 
 func keyOf(n int) stint.Key { return stint.Key(fmt.Sprint("key", n)) }

@@ -115,7 +115,7 @@ func randomTakes(r *rand.Rand) (list []stint.Take) {
 			key = "bad" + key
 		}
 		t := stint.Take{
-			Key: key, Limit: limits[n%len(limits)], Cost: r.Uint32N(5), Independent: r.IntN(3) == 0, Coordination: stint.Coordination(n % 4),
+			Key: key, Limit: limits[n%len(limits)], Cost: r.Uint32N(5), Independent: r.IntN(3) == 0, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Coordination(n % 4)}},
 		}
 		switch again := used[key]; {
 		case again && (t.Independent || !slices.ContainsFunc(list, func(o stint.Take) bool { return o.Key == key && !o.Independent && o.Op == stint.Ask })):
@@ -187,7 +187,7 @@ func showCall(call *stint.Call) string {
 	var s strings.Builder
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		fmt.Fprintf(&s, "%d: op %d %s cost %d, leans %d, apart %v, %v; ", i, t.Op, t.Key, t.Cost, t.Borrows, t.Independent, t.Coordination)
+		fmt.Fprintf(&s, "%d: op %d %s cost %d, leans %d, apart %v, %v; ", i, t.Op, t.Key, t.Cost, t.Borrows, t.Independent, t.Coordination())
 	}
 	return s.String()
 }

@@ -62,7 +62,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
 		one := inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i))
-		if t := v.Take(i); t != nil && t.Coordination == stint.Leased && a.options.Leases != nil {
+		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			one.Leases = a.options.Leases(r.Context(), t, v.Asked[i].At)
 		}
 		answer.Limits = append(answer.Limits, one)

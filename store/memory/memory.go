@@ -199,7 +199,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		if now == 0 {
 			now = s.now(c.At)
 		}
-		if t.Op != stint.Ask || t.Loan != nil || !t.Limit.ForStores().Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 		}
 	}
@@ -274,10 +274,10 @@ func (s *Store) shard(fp uint64) *shard { return &s.shards[fp>>s.shift] }
 
 // loan returns what a take has to tell about what a node was lent, nil for nothing.
 func (s *Store) loan(t *stint.Take) *stint.Loan {
-	if t.Loan == nil || t.Loan.Node != 0 && t.Op == stint.Ask {
-		return t.Loan
+	if t.Loan() == nil || t.Loan().Node != 0 && t.Op == stint.Ask {
+		return t.Loan()
 	}
-	t.Loan.Answer(s.epoch)
+	t.Loan().Answer(s.epoch)
 	return nil
 }
 

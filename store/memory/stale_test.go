@@ -19,8 +19,8 @@ func TestStaleTime(t *testing.T) {
 		"bucket":                   {{Key: "a", Limit: bucket, Cost: 1}},
 		"queue":                    {{Key: "a", Limit: queue, Cost: 1}},
 		"bucket that is overdrawn": {{Key: "a", Limit: overdrawn, Cost: 1}},
-		"bucket in the map":        {{Key: "a", Limit: bucket, Cost: 1, Loan: new(stint.Loan{Node: 1})}},
-		"two keys, one in the map": {{Key: "a", Limit: bucket, Cost: 1, Loan: new(stint.Loan{Node: 1})}, {Key: "b", Limit: bucket, Cost: 1}},
+		"bucket in the map":        {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}},
+		"two keys, one in the map": {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}, {Key: "b", Limit: bucket, Cost: 1}},
 		"apart":                    {{Key: "a", Limit: bucket, Cost: 1, Independent: true}, {Key: "b", Limit: bucket, Cost: 1, Independent: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Loan == nil {
+		if t.Loan() == nil {
 			continue
 		}
 		if n := w.Of(i); n >= 0 {

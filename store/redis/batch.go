@@ -138,10 +138,10 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 	for i, n := range b.plan.Takes() {
 		b.of[i] = g.first + n
 		p := &b.parts[g.first+n]
-		if t := &c.Takes[i]; t.Loan != nil && p.loan == nil && p.name != "" {
-			p.loan, p.epoch = t.Loan, s.where[p.partition]+epochKey
+		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
+			p.loan, p.epoch = t.Loan(), s.where[p.partition]+epochKey
 			p.known = stint.Instant(s.epochs[p.partition].Load())
-			p.cold = t.Loan.Node == 0 && t.Loan.Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
+			p.cold = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
 		}
 	}
 }
@@ -163,13 +163,10 @@ func (s *Store) name(t *stint.Take) (name string, partition int) {
 
 // partition returns the partition of a take's key.
 func (s *Store) partition(t *stint.Take) int {
-	switch {
-	case s.tags == nil:
+	if s.tags == nil {
 		return 0
-	case t.Place != "":
-		return connect.PartitionOf(string(t.Place), len(s.tags))
 	}
-	return connect.PartitionOf(string(t.Key), len(s.tags))
+	return connect.PartitionOf(string(t.Place()), len(s.tags))
 }
 
 // where returns the partition of the groups that are to be written.

@@ -46,19 +46,19 @@ func (s *Store) watch(ctx context.Context, partition int) (lost bool, err error)
 }
 
 // watching is a take of a key of which nothing is ever lent.
-var watching = stint.Take{Key: "?probe", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second}), Coordination: stint.Leased}
+var watching = stint.Take{Key: "?probe", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 
 // beginEpoch has the server of a partition begin an epoch where it has none, and returns it.
 func (s *Store) beginEpoch(ctx context.Context, partition int) (stint.Instant, error) {
 	t, loan := watching, stint.Loan{}
-	t.Loan, t.Place = &loan, s.placeOf(partition)
+	t.Handling = &stint.Handling{Terms: watching.Handling.Terms, Place: s.placeOf(partition), Loan: &loan}
 	if err := s.Decide(ctx, &stint.Call{Takes: []stint.Take{t}}); err != nil {
 		return 0, err
 	}
 	return loan.Began, nil
 }
 
-// placeOf returns a Take.Place of a partition; "" on one server.
+// placeOf returns a Handling.Place of a partition; "" on one server.
 func (s *Store) placeOf(partition int) stint.Key {
 	if s.tags == nil {
 		return ""

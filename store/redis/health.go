@@ -33,7 +33,7 @@ func (s *Store) Probe(ctx context.Context) error { return failed(s.Look(ctx, tru
 func (s *Store) probe(ctx context.Context, place stint.Key) error {
 	takes := slices.Clone(probes)
 	for i := range takes {
-		takes[i].Place = place
+		takes[i].Handling = &stint.Handling{Place: place}
 	}
 	err := s.Decide(ctx, &stint.Call{Takes: takes})
 	if _, ok := errors.AsType[*stint.CorruptState](err); ok {

@@ -24,7 +24,7 @@ func lend(t testing.TB, s stint.Store, key stint.Key, a stint.Loan) (stint.Decis
 // lendAt is lend at a time, 0 for that of the server.
 func lendAt(t testing.TB, s stint.Store, at stint.Instant, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
 	t.Helper()
-	call := stint.Call{At: at, Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Coordination: stint.Leased, Loan: &a}}}
+	call := stint.Call{At: at, Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}, Loan: &a}}}}
 	if err := s.Decide(context.Background(), &call); err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,11 @@ func TestEpochs(t *testing.T) {
 			}
 			var next stint.Loan
 			testkit.Until(t, "the server answers", func() bool {
-				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Loan: &stint.Loan{KeptAfterLoss: test.full}}}}
+				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: &stint.Loan{KeptAfterLoss: test.full}}}}}
 				if err := asked.Decide(context.Background(), &call); err != nil {
 					return false
 				}
-				d, next = call.Results[0], *call.Takes[0].Loan
+				d, next = call.Results[0], *call.Takes[0].Loan()
 				return true
 			})
 			if lost := next.Began != first.Began && !test.stranger; lost != test.wantLost || d.Allowed != test.wantPassed {
@@ -122,11 +122,11 @@ func TestCold(t *testing.T) {
 			test.do()
 		}
 		before := calls("evalsha")
-		call := stint.Call{Takes: []stint.Take{{Key: test.key, Limit: lent, Cost: 1, Loan: &stint.Loan{}}}}
+		call := stint.Call{Takes: []stint.Take{{Key: test.key, Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: &stint.Loan{}}}}}
 		if err := s.Decide(t.Context(), &call); err != nil {
 			t.Fatal(err)
 		}
-		if began := call.Takes[0].Loan.Began; call.Results[0].Allowed == test.lost || (began != first.Began) != test.lost {
+		if began := call.Takes[0].Loan().Began; call.Results[0].Allowed == test.lost || (began != first.Began) != test.lost {
 			t.Errorf("%s: %+v in epoch %d after %d", test.name, call.Results[0], began, first.Began)
 		}
 		if n := calls("evalsha") - before; n != test.scripts {
@@ -181,7 +181,7 @@ func TestLendOnCluster(t *testing.T) {
 			return &stint.Loan{Node: 7, Seq: uint64(i) + 2, Want: 10, Kept: test.kept[n], Epoch: began[key]}
 		}
 		a, b := ask(0, "a"), ask(1, "b")
-		call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Loan: a}, {Key: "b", Limit: lent, Cost: test.cost, Loan: b}}}
+		call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: a}}, {Key: "b", Limit: lent, Cost: test.cost, Handling: &stint.Handling{Loan: b}}}}
 		if err := s.Decide(context.Background(), &call); err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ type Options struct {
 //
 // # On a Cluster
 //
-// Keys are divided into partitions (Options.Partitions) by Take.Place, or where that is
+// Keys are divided into partitions (Options.Partitions) by Handling.Place, or where that is
 // empty by their text, and a partition lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys lie in one is
 // decided as on a single server. Others take two round trips, to all partitions at once:
 // the first tests and charges nothing, the second charges each partition all or none. If

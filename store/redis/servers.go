@@ -22,7 +22,7 @@ type Server struct {
 	// Name is HOST:PORT in a Cluster, "" of the only server.
 	Name string
 
-	// Place is a Take.Place whose keys lie there; "" where any does.
+	// Place is a Handling.Place whose keys lie there; "" where any does.
 	Place stint.Key
 
 	// Err is why it did not answer, or cannot decide; nil: it did.
@@ -95,7 +95,7 @@ func (s *Store) Look(ctx context.Context, decide bool) []Server {
 				one.Err = s.probe(ctx, one.Place)
 			}
 			if one.Err == nil {
-				one.Lost, one.Err = s.watch(ctx, s.partition(&stint.Take{Place: one.Place}))
+				one.Lost, one.Err = s.watch(ctx, s.partition(&stint.Take{Handling: &stint.Handling{Place: one.Place}}))
 			}
 		})
 	}

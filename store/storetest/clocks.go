@@ -131,12 +131,12 @@ func clocksLend(t *testing.T, o Options) {
 			s := start(t, o)
 			ahead := noon.Add(24 * time.Hour)
 			loan := stint.Loan{Node: 7, Seq: 1, Want: 40}
-			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 1, Loan: &loan})
+			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 1, Handling: &stint.Handling{Loan: &loan}})
 			if loan.Grant == 0 {
 				t.Fatalf("nothing was lent: %+v", loan)
 			}
 			again := stint.Loan{Node: 7, Seq: 2, Want: 40, Epoch: loan.Began, Kept: loan.Grant}
-			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 400, Loan: &again})
+			s.decide(ahead, stint.Take{Key: "a", Limit: limit, Cost: 400, Handling: &stint.Handling{Loan: &again}})
 			if !again.Recall {
 				t.Fatalf("nothing was recalled: %+v", again)
 			}
@@ -148,7 +148,7 @@ func clocksLend(t *testing.T, o Options) {
 				t.Errorf("denied at the time told: %+v", d)
 			}
 			other := stint.Loan{Node: 8, Seq: 1, Want: 40}
-			s.decide(noon.Add(time.Minute), stint.Take{Key: "a", Limit: limit, Cost: 1, Loan: &other})
+			s.decide(noon.Add(time.Minute), stint.Take{Key: "a", Limit: limit, Cost: 1, Handling: &stint.Handling{Loan: &other}})
 			if other.Grant == 0 || other.Recall {
 				t.Errorf("nothing is lent any more: %+v", other)
 			}

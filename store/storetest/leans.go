@@ -256,10 +256,10 @@ func leansErrors(t *testing.T, o Options) {
 		takes []stint.Take
 		want  error
 	}{
-		"nothing":           {[]stint.Take{leader}, stint.ErrLeans},
-		"a forced take":     {[]stint.Take{leader, forced}, stint.ErrLeans},
-		"one that is apart": {[]stint.Take{leader, apart}, stint.ErrLeans},
-		"a chain":           {[]stint.Take{leader, chain, take("c")}, stint.ErrLeans},
+		"nothing":           {[]stint.Take{leader}, stint.ErrSource},
+		"a forced take":     {[]stint.Take{leader, forced}, stint.ErrSource},
+		"one that is apart": {[]stint.Take{leader, apart}, stint.ErrSource},
+		"a chain":           {[]stint.Take{leader, chain, take("c")}, stint.ErrSource},
 		"itself":            {[]stint.Take{leader, take("a")}, stint.ErrMixedLimits},
 		"and not":           {[]stint.Take{leader, take("b"), take("a")}, stint.ErrMixedLimits},
 		"settles nothing":   {[]stint.Take{unsettled}, stint.ErrNoUndo},

@@ -10,6 +10,9 @@ import (
 	"stint/migrate"
 )
 
+// leased are the terms of a rule whose units are lent.
+var leased = &stint.Terms{Coordination: stint.Leased}
+
 // loans: a store lends as a state does whose limit is told the same, whatever nodes report,
 // repeat and leave out, alone and in calls of several takes; and what is lent is respected
 // by takes that know nothing of it. So it is while some nodes have other numbers.
@@ -71,7 +74,7 @@ func asks(t *testing.T, o Options) {
 				key := stint.Key(fmt.Sprint(name(limit), ": ", test.name, " with ", len(company)))
 				ask := func(at stint.Instant, node uint64, cost, want uint32) *stint.Loan {
 					a := &stint.Loan{Node: node, Seq: 1, Want: want}
-					take := stint.Take{Key: key, Limit: limit, Cost: cost, Coordination: stint.Leased, Loan: a}
+					take := stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: leased, Loan: a}}
 					s.decide(at, append([]stint.Take{take}, company...)...)
 					return a
 				}
@@ -130,7 +133,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		}
 		a := b.ask()
 		told := a
-		take.Loan, take.Coordination = &told, stint.Leased
+		take.Handling = &stint.Handling{Terms: leased, Loan: &told}
 		takes := []stint.Take{take}
 		if r.IntN(3) == 0 {
 			takes = append(takes, stint.Take{Key: "idle", Limit: idle, Cost: 1})

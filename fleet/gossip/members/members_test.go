@@ -120,10 +120,10 @@ func TestFleet(t *testing.T) {
 	}
 	t.Run("asking", func(t *testing.T) {
 		c.take(t, stint.Take{Key: "asked", Limit: day, Cost: 60})
-		if d := a.take(t, stint.Take{Key: "asked", Limit: day, Cost: 30, AskPeers: true}); !d.Allowed || d.Remaining != 10 {
+		if d := a.take(t, stint.Take{Key: "asked", Limit: day, Cost: 30, Handling: &stint.Handling{Terms: &stint.Terms{AskPeers: true}}}); !d.Allowed || d.Remaining != 10 {
 			t.Errorf("%+v", d)
 		}
-		if d := b.take(t, stint.Take{Key: "asked", Limit: day, Cost: 30, AskPeers: true}); d.Allowed {
+		if d := b.take(t, stint.Take{Key: "asked", Limit: day, Cost: 30, Handling: &stint.Handling{Terms: &stint.Terms{AskPeers: true}}}); d.Allowed {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -139,7 +139,7 @@ func (all nodes) asks(t testing.TB) {
 	before := all.stats()
 	begun := time.Now()
 	for i := range times {
-		all[i%len(all)].take(t, stint.Take{Key: "asked", Limit: day, Cost: 1, AskPeers: true})
+		all[i%len(all)].take(t, stint.Take{Key: "asked", Limit: day, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{AskPeers: true}}})
 	}
 	took := time.Since(begun) / times
 	after := all.stats()
