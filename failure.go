@@ -40,17 +40,15 @@ func (e *CorruptState) Error() string {
 	return fmt.Sprintf("the states of takes %d cannot be read", e.Takes)
 }
 
-// callErrors are the errors about a call that no store can decide, however well it is, and
-// of a store that never decides any.
-var callErrors = [...]error{ErrNoStore, ErrNoLimit, ErrNoKey, ErrMixedLimits, ErrSource, ErrNoUndo, ErrTime}
+// ErrWrongCall is what an error of a store is (see errors.Is) that is about the call, or says that
+// the store never decides any: nothing was charged, no store would have decided it, and no failure
+// policy answers for it.
+var ErrWrongCall = errors.New("wrong call")
 
-// WrongCall says whether an error of a store is about the call: nothing was charged,
-// no store would have decided it, and no failure policy answers for it.
-func WrongCall(err error) bool {
-	for _, wrong := range callErrors {
-		if errors.Is(err, wrong) {
-			return true
-		}
-	}
-	return false
-}
+// wrongCall is the text of an error that is ErrWrongCall.
+type wrongCall struct{ text string }
+
+func (e *wrongCall) Error() string { return e.text }
+
+// Is makes errors.Is find ErrWrongCall.
+func (e *wrongCall) Is(target error) bool { return target == ErrWrongCall }

@@ -2,6 +2,7 @@ package stint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -24,8 +25,8 @@ func TestWrongCall(t *testing.T) {
 		{context.DeadlineExceeded, false},
 		{context.Canceled, false},
 	} {
-		if got := WrongCall(c.err); got != c.want {
-			t.Errorf("WrongCall(%v) is %v", c.err, got)
+		if got := errors.Is(c.err, ErrWrongCall); got != c.want {
+			t.Errorf("errors.Is(%v, ErrWrongCall) is %v", c.err, got)
 		}
 	}
 }

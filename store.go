@@ -114,29 +114,29 @@ type Store interface {
 // Errors that stores return, wrapped with what was being done.
 var (
 	// ErrNoStore says that the store is the zero value of its type, which keeps nothing.
-	ErrNoStore = errors.New("store that was not made by New")
+	ErrNoStore error = &wrongCall{"store that was not made by New"}
 
 	// ErrNoLimit says that a take carries no limit, or the zero Limit, which NewLimit did
 	// not make.
-	ErrNoLimit = errors.New("take without a limit")
+	ErrNoLimit error = &wrongCall{"take without a limit"}
 
 	// ErrNoKey says that a take carries an empty key, which would put strangers
 	// into one bucket.
-	ErrNoKey = errors.New("take without a key")
+	ErrNoKey error = &wrongCall{"take without a key"}
 
 	// ErrMixedLimits says that one key stands twice in a call under the same
 	// algorithm with different numbers, or is both asked and changed, or both borrows
 	// and does not.
-	ErrMixedLimits = errors.New("same key twice in one call with different limits or operations")
+	ErrMixedLimits error = &wrongCall{"same key twice in one call with different limits or operations"}
 
 	// ErrSource says that a take borrows from what is not there or does more than ask.
-	ErrSource = errors.New("take borrows from what cannot lend")
+	ErrSource error = &wrongCall{"take borrows from what cannot lend"}
 
 	// ErrNoUndo says that a Settle does not say what it settles.
-	ErrNoUndo = errors.New("settle without the decision that is settled")
+	ErrNoUndo error = &wrongCall{"settle without the decision that is settled"}
 
 	// ErrTime says that the time of a call is before 1970 or after MaxInstant.
-	ErrTime = errors.New("time of the call out of range")
+	ErrTime error = &wrongCall{"time of the call out of range"}
 
 	// ErrUnknown says that a call may or may not have been charged, because its
 	// answer was lost. It is never retried.

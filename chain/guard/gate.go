@@ -106,7 +106,7 @@ func (g *gate) leave(f *flight, err error) {
 	case undecodable(err) != nil: // the store is there
 		g.breaker.good(f)
 		g.breaker.unreadable(err)
-	case stint.WrongCall(err) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // as it is
+	case errors.Is(err, stint.ErrWrongCall) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // as it is
 		g.breaker.neither(f)
 	default:
 		now := time.Now()

@@ -82,7 +82,7 @@ type Options struct {
 // The guard sees by its own timer that it stood still: calls under way get that time back,
 // and a call that ends late because of it does not count as a failure of the store.
 //
-// An error that is about the call itself (see [stint.WrongCall]), or that comes after the
+// An error that is about the call itself (see [stint.ErrWrongCall]), or that comes after the
 // caller's own context ended (which it wraps then), is returned and says nothing of the store. A
 // call is never asked twice: where its answer was lost it may have been charged.
 //
@@ -232,7 +232,7 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 
 // conclude answers a call to so many servers when the store has said err.
 func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err error) error {
-	if err == nil || stint.WrongCall(err) {
+	if err == nil || errors.Is(err, stint.ErrWrongCall) {
 		return err
 	}
 	if gone := ctx.Err(); gone != nil {

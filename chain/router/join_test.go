@@ -222,7 +222,7 @@ func TestWrongCalls(t *testing.T) {
 		"mixed":    {[]stint.Take{take(stint.Strict, 1), other, {Key: "a", Limit: five, Op: stint.Reset, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}}, stint.ErrMixedLimits},
 		"two":      {[]stint.Take{take(stint.Strict, 1), {Key: "a", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 6, Per: time.Hour}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}}, stint.ErrMixedLimits},
 	} {
-		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, test.want) || !stint.WrongCall(err) {
+		if err := s.joined.Decide(context.Background(), &stint.Call{Takes: test.takes}); !errors.Is(err, test.want) || !errors.Is(err, stint.ErrWrongCall) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ package servers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func unlimited(t *stint.Take, at stint.Instant) stint.Decision {
 // said is what a server said, with its name. What is wrong with the call is no
 // server's matter.
 func (s *Store) said(server int, err error) error {
-	if err == nil || stint.WrongCall(err) {
+	if err == nil || errors.Is(err, stint.ErrWrongCall) {
 		return err
 	}
 	return fmt.Errorf("servers: server %s: %w", s.servers[server].Name, err)

@@ -407,7 +407,7 @@ func TestWrongCall(t *testing.T) {
 	other.Key, reset.Op = b.keys[1], stint.Reset
 	for _, takes := range [][]stint.Take{{other, take, reset}, {other, {Limit: hour}}} {
 		call := stint.Call{At: noon, Takes: takes}
-		if err := b.Decide(t.Context(), &call); !stint.WrongCall(err) || strings.Contains(err.Error(), "server") {
+		if err := b.Decide(t.Context(), &call); !errors.Is(err, stint.ErrWrongCall) || strings.Contains(err.Error(), "server") {
 			t.Error(err)
 		}
 	}

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -246,7 +247,7 @@ func (h *Handler) ask(c *Call) error {
 // failed returns the error for a request that the store could not decide. What went
 // wrong inside is not for the caller.
 func (h *Handler) failed(ctx context.Context, err error) error {
-	if stint.WrongCall(err) {
+	if errors.Is(err, stint.ErrWrongCall) {
 		h.stats.service.Add(1)
 		return &Error{Code: invalidArgument, Message: "descriptors of the same entries bring different limits of the same period: send several requests", Err: err}
 	}

@@ -23,7 +23,7 @@ func TestZeroStore(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, stint.ErrNoStore)
 		}
 	}
-	if !stint.WrongCall(stint.ErrNoStore) {
+	if !errors.Is(stint.ErrNoStore, stint.ErrWrongCall) {
 		t.Error("a failure policy would answer for it")
 	}
 	s.Sweep()
