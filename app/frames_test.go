@@ -16,7 +16,7 @@ import (
 // How many functions of ours a strict take may pass from the socket to where it is decided: the
 // client library of Redis, or memory.
 const (
-	framesRedis  = 16
+	framesRedis  = 14
 	framesMemory = 8
 )
 

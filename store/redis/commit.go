@@ -393,7 +393,9 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	case kind == byPing:
 		err = execPing(ctx, client, group)
 	case kind == byQuick && isFew(group):
-		err = execFew(ctx, client, group[0].batch, f.renew)
+		b := group[0].batch
+		script, keys, words := b.few(f.renew)
+		err = b.readFew(script.Exec(ctx, client, keys, words))
 	case kind == byQuick:
 		err = execQuick(ctx, client, group, f.renew)
 	default:

@@ -143,17 +143,21 @@ func isFew(group []*waiter) bool {
 	return true
 }
 
-// execFew has the takes of a lone batch decided.
-func execFew(ctx context.Context, client rueidis.Client, b *batch, renew bool) error {
-	keys := make([]string, len(b.parts))
+// few returns the script that decides the takes of a lone batch, and what it is called with.
+func (b *batch) few(renew bool) (script *rueidis.Lua, keys, words []string) {
+	keys = make([]string, len(b.parts))
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
 	}
-	script, words := fewScript, b.wordsOfFew
 	if len(b.parts) == 1 {
-		script, words = oneScript, b.wordsOfOne
+		return oneScript, keys, b.wordsOfOne(renew)
 	}
-	numbers, err := readNumbers(script.Exec(ctx, client, keys, words(renew)), 1+len(keys))
+	return fewScript, keys, b.wordsOfFew(renew)
+}
+
+// readFew reads the answer of that script.
+func (b *batch) readFew(answer rueidis.RedisResult) error {
+	numbers, err := readNumbers(answer, 1+len(b.parts))
 	if err != nil {
 		return err
 	}

@@ -245,10 +245,15 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		now = c.At
 	}
 	var err error
-	if s.tags == nil || len(b.parts) == 0 || b.meets(b.parts) {
-		err = s.together(ctx, b, now)
-	} else {
+	switch {
+	case s.tags != nil && len(b.parts) > 0 && !b.meets(b.parts):
 		err = s.each(ctx, b, now)
+	case !s.isQuick(b):
+		err = s.repeat(ctx, b, now)
+	default: // as together does; most calls come by here
+		if _, err = s.exchange(ctx, b, byQuick); err == nil && !s.readQuick(b) {
+			err = s.repeat(ctx, b, now)
+		}
 	}
 	if err != nil {
 		return err
@@ -292,16 +297,20 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	return nil
 }
 
-// together has the groups of a batch decided that lie in one partition. Those whose
-// calendar windows turn out not to hold the server's time are asked once more, with those
-// that do, and so are those whose states need another script: nothing of them was changed.
+// together has the groups of a batch decided that lie in one partition.
 func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
-	if !s.general && b.isQuick() {
-		b.sizeQuick()
+	if s.isQuick(b) {
 		if _, err := s.exchange(ctx, b, byQuick); err != nil || s.readQuick(b) {
 			return err
 		}
 	}
+	return s.repeat(ctx, b, now)
+}
+
+// repeat has groups decided by decide.lua. Those whose calendar windows turn out not to hold the
+// server's time are asked once more, with those that do, and so are those whose states need
+// another script: nothing of them was changed.
+func (s *Store) repeat(ctx context.Context, b *batch, now stint.Instant) error {
 	for range 3 {
 		if !b.write(now) {
 			return nil
@@ -330,11 +339,15 @@ func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err err
 	return b.read(p.reply)
 }
 
-// sizeQuick notes how much the batch adds to a group that quick.lua decides.
-func (b *batch) sizeQuick() {
+// isQuick says whether quick.lua may decide a batch, and notes how much that adds to a group.
+func (s *Store) isQuick(b *batch) bool {
+	if s.general || !b.isQuick() {
+		return false
+	}
 	for i := range b.parts {
 		b.size += len(b.parts[i].name) + partBytes
 	}
+	return true
 }
 
 // readQuick reads what quick.lua said of a batch, and says whether nothing is left to be asked.
