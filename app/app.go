@@ -18,6 +18,7 @@ import (
 	"stint/load"
 	"stint/rule"
 	"stint/rule/catalog/book"
+	"stint/rule/rulefile"
 	"stint/server/rls"
 	"stint/server/rls/transport"
 	"stint/telemetry"
@@ -41,7 +42,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	gauges    load.Gauges
 	rules     ruleset
-	keys      *rule.KeySets
+	keys      *rulefile.KeySets
 	listeners []*listener           // in the order in which they open
 	certs     map[string]*web.Certs // by listener; none: it is not encrypted
 	gates     gates
@@ -118,7 +119,7 @@ func New(config Config) (*App, error) {
 		DenyUnmatched: config.deniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
 	})
 	a.rls = rls.New(a.limiter, config.RLS.options(config.EnvoyEnv))
-	a.keys = rule.NewKeySets(rule.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
+	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.agree(table)()
 	a.reloaded(table)

@@ -7,13 +7,14 @@ import (
 
 	"stint/internal/config"
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 )
 
 // ParseConfig reads a config file: YAML, one object of settings and their values.
 // Unknown and double words are refused with their line and a hint. name is that of
 // the file, for errors and for the folder that paths in it are relative to.
 func ParseConfig(name string, data []byte) ([]Given, error) {
-	doc := strictyaml.Parse(data)
+	doc := parser.Parse(data)
 	p := configParser{name: name}
 	words := strictyaml.Words{}
 	settings := new(Config).Settings() // of a Config that nobody uses: it tries values

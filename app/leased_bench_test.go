@@ -17,6 +17,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 	"stint/store/redis"
 )
@@ -91,7 +92,7 @@ type turns struct {
 }
 
 func newTurns(b *testing.B, store stint.Store, mode string) *turns {
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: api
 coordination: ` + mode + `
 descriptors:

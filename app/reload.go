@@ -14,6 +14,7 @@ import (
 	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/rulefile"
 )
 
 // ruleset is the table in force and what became of the last try to replace it.
@@ -33,7 +34,7 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := rule.LoadAs(rule.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
+	table, err := rulefile.LoadAs(rulefile.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
 	if err != nil {
 		return nil, err
 	}

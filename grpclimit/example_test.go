@@ -18,7 +18,7 @@ import (
 	"stint"
 	"stint/grpclimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -65,7 +65,7 @@ func ExampleLimit() {
 
 // A call is a POST to its full name, and its metadata are the headers.
 func ExampleNew() {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: path

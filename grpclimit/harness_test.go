@@ -24,7 +24,7 @@ import (
 	"stint"
 	"stint/grpclimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -62,7 +62,7 @@ func limit(t testing.TB, s stint.Spec) *stint.Limit {
 // rules limits by domain api of a file.
 func rules(t testing.TB, store stint.Store, file string, o grpclimit.Options) *grpclimit.Server {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(file)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"stint/grpclimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // counting is a limit of five answers in 15 minutes for each address.
@@ -37,7 +38,7 @@ http:
 // counted are limits by a file, and their limiter.
 func counted(t testing.TB, store stint.Store, file string, o grpclimit.Options) (*grpclimit.Server, *limiter.Limiter) {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(file)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"stint/httplimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // signer signs tokens by hand.
@@ -116,7 +116,7 @@ func TestKeySets(t *testing.T) {
 		_, _ = w.Write([]byte(ours.set()))
 	}))
 	defer issuer.Close()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(keysAt(issuer.URL))})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(keysAt(issuer.URL))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestKeySets(t *testing.T) {
 		t.Errorf("%d passed before the keys are fetched, want the 3 of a stranger", got)
 	}
 	fetched := make(chan error, 1)
-	keys := rule.NewKeySets(rule.KeySetOptions{Report: func(_ string, err error) { fetched <- err }})
+	keys := rulefile.NewKeySets(rulefile.KeySetOptions{Report: func(_ string, err error) { fetched <- err }})
 	defer keys.Close()
 	keys.Use(table)
 	if err := <-fetched; err != nil {

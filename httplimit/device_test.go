@@ -14,6 +14,7 @@ import (
 	"stint/httplimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // deviceRules let a device pass five times in an hour, and those of an address that
@@ -40,7 +41,7 @@ func loadFiles(t *testing.T, files map[string]string) *rule.Table {
 			t.Fatal(err)
 		}
 	}
-	table, err := rule.Load(filepath.Join(dir, "rules.yaml"))
+	table, err := rulefile.Load(filepath.Join(dir, "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

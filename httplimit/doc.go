@@ -36,7 +36,7 @@
 //
 // Rules that know devices by a cookie (device: {cookie: ...}) have it set here, on the
 // answers to requests that pass. Those that verify tokens by keys from an address
-// need somebody who fetches them: rule.NewKeySets does, from its Use to its Close.
+// need somebody who fetches them: rulefile.NewKeySets does, from its Use to its Close.
 //
 // A request without the attribute that a rule asks for (no such header, no
 // address) is never put into a bucket that all such requests share: the rule is

@@ -11,6 +11,7 @@ import (
 	"stint/httplimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -66,10 +67,10 @@ func ExampleLimit_options() {
 	// 200 remaining: 0 hello
 }
 
-// The limits of a rule file. In a service the file is read by rule.Load, and put in
+// The limits of a rule file. In a service the file is read by rulefile.Load, and put in
 // force again by the limiter's Swap when it changes.
 func ExampleNew() {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: remote_address

@@ -14,6 +14,7 @@ import (
 	"stint/httplimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -35,7 +36,7 @@ func byRules(t testing.TB, store stint.Store, file string, o httplimit.Options) 
 
 func newLimiter(t testing.TB, store stint.Store, file string) *limiter.Limiter {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(file)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}

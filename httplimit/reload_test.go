@@ -8,13 +8,14 @@ import (
 	"stint/httplimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // tables returns two tables that deny everything, each under a key of its own.
 func tables(t *testing.T) (old, fresh *rule.Table) {
 	t.Helper()
 	parse := func(key string) *rule.Table {
-		table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: fmt.Appendf(nil, `
+		table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: fmt.Appendf(nil, `
 domain: api
 descriptors:
   - key: %s

@@ -10,6 +10,7 @@ import (
 	"stint/httplimit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // Routes of one user are apart, users are apart, and a request without the
@@ -117,7 +118,7 @@ http:
 
 // Where no rule can apply, requests pass without a trace.
 func TestNothingToAsk(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(
 		"domain: api\ndescriptors:\n  - key: remote_address\n    rate_limit: {requests: 0, per: 1m}\n")})
 	if err != nil {
 		t.Fatal(err)

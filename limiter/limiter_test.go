@@ -10,6 +10,7 @@ import (
 	"stint/internal/limits"
 	"stint/internal/testkit"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -20,7 +21,7 @@ var (
 
 func table(t testing.TB, yaml string) *rule.Table {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(yaml)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(yaml)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +369,7 @@ func BenchmarkDecide(b *testing.B) {
 // A limit that counts as that of envoyproxy/ratelimit charges what it denies, and a look is
 // over where more than the limit is used: for who asks whether looks are, and not for others.
 func TestTally(t *testing.T) {
-	file := rule.Source{Name: "rules.yaml", Envoy: true, Data: []byte(`
+	file := rulefile.Source{Name: "rules.yaml", Envoy: true, Data: []byte(`
 domain: api
 descriptors:
   - key: user
@@ -376,7 +377,7 @@ descriptors:
   - key: none
     rate_limit: {unit: hour, requests_per_unit: 0}
 `)}
-	table, err := rule.Parse(file)
+	table, err := rulefile.Parse(file)
 	testkit.Must(t, err)
 	l := New(memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }}), table, Options{})
 	half := 30 * time.Minute

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // unpackedLog returns the real log times times, each a year after the one before.
@@ -59,7 +59,7 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	table, err := rule.Parse(rule.Source{Name: "bench.yaml", Data: []byte(benchRules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "bench.yaml", Data: []byte(benchRules)})
 	if err != nil {
 		b.Fatal(err)
 	}

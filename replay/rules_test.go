@@ -12,15 +12,16 @@ import (
 	"stint"
 	"stint/replay/accesslog"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 func parseRules(t testing.TB, text string) *rule.Table {
 	t.Helper()
-	var sources []rule.Source
+	var sources []rulefile.Source
 	for i, part := range strings.Split(text, "\n---\n") {
-		sources = append(sources, rule.Source{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(part)})
+		sources = append(sources, rulefile.Source{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(part)})
 	}
-	table, err := rule.Parse(sources...)
+	table, err := rulefile.Parse(sources...)
 	if err != nil {
 		t.Fatal(err)
 	}

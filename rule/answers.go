@@ -1,29 +1,63 @@
 package rule
 
+import (
+	"fmt"
+	"strings"
+)
+
 // The statuses of HTTP that an answer may have.
 const (
-	leastStatus = 100
-	mostStatus  = 599
+	LeastStatus = 100
+	MostStatus  = 599
 )
 
 // Answers says which answers a limit with `count: responses` charges. What passes is
 // reserved when the request comes, and charged or given back when its answer is
 // known.
 type Answers struct {
-	statuses [(mostStatus-leastStatus)/64 + 1]uint64 // a bit for each, from leastStatus on
+	statuses [(MostStatus-LeastStatus)/64 + 1]uint64 // a bit for each, from LeastStatus on
+}
+
+// Add makes the answers with a status from first to last charged, which lie between
+// LeastStatus and MostStatus.
+func (a *Answers) Add(first, last int) {
+	for i := first - LeastStatus; i <= last-LeastStatus; i++ {
+		a.statuses[i/64] |= 1 << (i % 64)
+	}
 }
 
 // Charges says whether an answer of that status is charged. Numbers that are no
 // status of HTTP are not.
 func (a *Answers) Charges(status int) bool {
-	i := status - leastStatus
-	return i >= 0 && status <= mostStatus && a.statuses[i/64]>>(i%64)&1 != 0
+	i := status - LeastStatus
+	return i >= 0 && status <= MostStatus && a.statuses[i/64]>>(i%64)&1 != 0
 }
 
-// same says whether two limits charge the same answers, or both all requests.
-func (a *Answers) same(other *Answers) bool {
+// Same says whether two limits charge the same answers, or both all requests.
+func (a *Answers) Same(other *Answers) bool {
 	if a == nil || other == nil {
 		return a == other
 	}
 	return *a == *other
+}
+
+// String returns the statuses as a rule file may write them.
+func (a *Answers) String() string {
+	var words []string
+	for from := LeastStatus; from <= MostStatus; from++ {
+		if !a.Charges(from) {
+			continue
+		}
+		to := from
+		for a.Charges(to + 1) {
+			to++
+		}
+		word := fmt.Sprint(from)
+		if to > from {
+			word = fmt.Sprintf("%d-%d", from, to)
+		}
+		words = append(words, word)
+		from = to
+	}
+	return strings.Join(words, " ")
 }

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // bearer returns a token that key has signed, written out by hand.
@@ -56,7 +56,7 @@ func TestBearerClaim(t *testing.T) {
 	write(keys, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	write(rules, []byte("domain: api\nhttp: {rate_limits: [{actions: [{first_of: [\n"+
 		"  {bearer_claim: {keys: keys.pem, audience: api, descriptor_key: user}}, {remote_address: {}}]}]}]}\n"))
-	table, err := rule.Load(rules)
+	table, err := rulefile.Load(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestBearerClaim(t *testing.T) {
 	}
 
 	write(keys, []byte("secret"))
-	if _, err := rule.Load(rules); err == nil || !strings.Contains(err.Error(), "rules.yaml:3: keys: keys.pem: no public key in PEM form") {
+	if _, err := rulefile.Load(rules); err == nil || !strings.Contains(err.Error(), "rules.yaml:3: keys: keys.pem: no public key in PEM form") {
 		t.Errorf("%v, want the file without a key refused", err)
 	}
 }

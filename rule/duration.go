@@ -18,6 +18,9 @@ type Unit struct {
 	Calendar stint.Period // none for units shorter than a day
 }
 
+// Units returns the words that a rule file may use.
+func Units() []Unit { return units }
+
 var units = []Unit{
 	{"second", time.Second, stint.NoPeriod},
 	{"minute", time.Minute, stint.NoPeriod},

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -47,4 +48,18 @@ func (r *Rule) AppendPool(dst []byte, secret *KeySecret) (both []byte, keyEnd in
 		dst = AppendEntry(dst, l.Key, l.Value)
 	}
 	return dst, keyEnd
+}
+
+// String returns what the limit leans on in one line.
+func (e *Elastic) String() string {
+	s := e.Cap.Spec()
+	where := fmt.Sprintf("load %s below %v", e.Gauge, e.Below)
+	if e.Pool != nil {
+		where = e.Pool.Name
+	}
+	text := fmt.Sprintf("%s up to %d", where, s.Requests)
+	if s.Burst > 0 {
+		text += fmt.Sprintf(" burst %d", s.Burst)
+	}
+	return text
 }

@@ -19,24 +19,23 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Error returns the place and the problem, and the hint on a line of its own.
 func (e *Error) Error() string {
-	text := e.place() + ": " + e.Problem
+	text := Place(e.File, e.Line) + ": " + e.Problem
 	if e.Hint != "" {
 		text += "\n  hint: " + e.Hint
 	}
 	return text
 }
 
-func (e *Error) place() string { return place(e.File, e.Line) }
-
-func place(file string, line int) string {
+// Place returns a line of a file as messages name it; line 0 is the file as a whole.
+func Place(file string, line int) string {
 	if line == 0 {
 		return file
 	}
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// Errors is every fault that was found, in the order of files and lines. [Parse]
-// and [Load] return one whenever they return an error, so that a
+// Errors is every fault that was found, in the order of files and lines. Package
+// rulefile returns one whenever it returns an error, so that a
 // program can show each fault in its own way:
 //
 //	var faults *rule.Errors
@@ -69,8 +68,8 @@ func (e *Errors) Unwrap() []error {
 	return errs
 }
 
-// orNil returns nil for no fault, else the faults as an error.
-func (e *Errors) orNil() error {
+// OrNil returns nil for no fault, else the faults as an error.
+func (e *Errors) OrNil() error {
 	if len(e.List) == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // Groups are one descriptor each, down to the first that the request does not name.
@@ -57,7 +58,7 @@ http:
 		"{levels: [{path: {}}]}":       "write groups: and the actions that tell them",
 		"{groups: [{path: {}}, path]}": "an action that is no object",
 	} {
-		_, err := rule.Parse(rule.Source{Name: "f", Data: []byte("domain: d\nhttp: {rate_limits: [" + file + "]}\n")})
+		_, err := rulefile.Parse(rulefile.Source{Name: "f", Data: []byte("domain: d\nhttp: {rate_limits: [" + file + "]}\n")})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)
 		}

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ const (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `=`, `\=`, `~`, `\~`, `#`, `\#`, `@`, `\@`, `|`, `\|`)
 
-// identify sets what the keys of the rule begin with. index is its position among
+// identify sets what AppendKey and AppendPlace read. index is its position among
 // the limits of its node. The numbers of the limit take no part, so that a key
 // keeps its state when they change; a limit with a name of its own keeps it when
 // others are put before it.
@@ -42,8 +43,11 @@ func (r *Rule) identify(index int) {
 			b.WriteByte('=')
 		}
 		b.WriteString(escapes.Replace(l.Value))
-		if l.Value == "" || l.Wildcard && !l.Shared {
+		if l.Varies() {
 			r.varies = append(r.varies, i)
+		}
+		if slices.Contains(r.ShardBy, l.Key) {
+			r.placed = append(r.placed, i)
 		}
 	}
 	switch {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // A program that reads rules itself says who fetches the key sets that they name.
 func ExampleKeySets() {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
 http:
   rate_limits:
@@ -22,7 +22,7 @@ http:
 		fmt.Println(err)
 		return
 	}
-	keys := rule.NewKeySets(rule.KeySetOptions{Report: func(address string, err error) {
+	keys := rulefile.NewKeySets(rulefile.KeySetOptions{Report: func(address string, err error) {
 		if err != nil {
 			fmt.Println("tokens of", address, "are not known yet:", err)
 		}
@@ -46,7 +46,7 @@ func TestCookiesOfOneName(t *testing.T) {
 		"secret_file: two":                  "d.yaml:5: the cookie stint_device has its secrets in one and in two",
 		"secret_file: three":                "three: cannot read it",
 	} {
-		_, err := rule.Parse(rule.Source{Name: "d.yaml", Data: []byte(strings.Replace(file, "ANOTHER", another, 1)), Folder: dir})
+		_, err := rulefile.Parse(rulefile.Source{Name: "d.yaml", Data: []byte(strings.Replace(file, "ANOTHER", another, 1)), Folder: dir})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", another, err, want)
 		}

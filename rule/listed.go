@@ -2,9 +2,9 @@ package rule
 
 import (
 	"fmt"
+	"net/netip"
 
 	"stint/rule/action"
-	"stint/rule/list"
 )
 
 // Listed is one element of `exempt` or `deny` of a domain: a list of addresses or
@@ -25,10 +25,30 @@ type Listed struct {
 	File string
 	Line int
 
-	header   string         // compared with values; "" is none
-	key      string         // of the entries that are compared; "" is none
-	set      list.Set       // of values, or of networks for the values of key
-	networks *list.Networks // set, where that is compared with the client's address
+	// Header is the header whose values are looked up, and Key the key of the entries whose
+	// values are. The client's address is looked up where both are "".
+	Header, Key string
+
+	// Set is what values are looked up in, and Networks what the client's address is; nil
+	// where another is looked up.
+	Set      Set
+	Networks Networks
+}
+
+// Set is the elements of a list. Package list has those that files hold.
+type Set interface {
+	// Len returns how many elements there are.
+	Len() int
+	// Elements returns them, sorted.
+	Elements() []string
+	// Has says whether the text is in the list.
+	Has(text string) bool
+}
+
+// Networks are networks and single addresses.
+type Networks interface {
+	// Holds says whether an address lies in one of them.
+	Holds(addr netip.Addr) bool
 }
 
 // Lists returns the elements of `exempt`, then those of `deny`, which come into
@@ -36,15 +56,15 @@ type Listed struct {
 func (d *Domain) Lists() []*Listed { return d.lists }
 
 // Elements returns what is in the list, sorted.
-func (l *Listed) Elements() []string { return l.set.Elements() }
+func (l *Listed) Elements() []string { return l.Set.Elements() }
 
 // What returns what is looked up in the list: the client's address, a header or a key.
 func (l *Listed) What() string {
 	switch {
-	case l.header != "":
-		return "header " + l.header
-	case l.key != "":
-		return "key " + l.key
+	case l.Header != "":
+		return "header " + l.Header
+	case l.Key != "":
+		return "key " + l.Key
 	}
 	return "client's address"
 }
@@ -53,10 +73,10 @@ func (l *Listed) What() string {
 // header any value counts. It is false for a list of values of descriptors.
 func (l *Listed) HoldsRequest(a Attributes) bool {
 	switch {
-	case l.networks != nil:
-		return l.networks.Holds(a.RemoteAddress())
-	case l.header != "":
-		return action.AnyValue(a, l.header, l.set.Has)
+	case l.Networks != nil:
+		return l.Networks.Holds(a.RemoteAddress())
+	case l.Header != "":
+		return action.AnyValue(a, l.Header, l.Set.Has)
 	}
 	return false
 }
@@ -64,11 +84,11 @@ func (l *Listed) HoldsRequest(a Attributes) bool {
 // HoldsEntries says whether an entry of a descriptor has the key and a value of the
 // list. It is false for a list of addresses and for one of a header.
 func (l *Listed) HoldsEntries(entries []Entry) bool {
-	if l.key == "" {
+	if l.Key == "" {
 		return false
 	}
 	for i := range entries {
-		if entries[i].Key == l.key && l.set.Has(entries[i].Value) {
+		if entries[i].Key == l.Key && l.Set.Has(entries[i].Value) {
 			return true
 		}
 	}
@@ -81,5 +101,5 @@ func (l *Listed) summary() string {
 	if l.Exempt {
 		word = "exempt"
 	}
-	return fmt.Sprintf("%s %s: %s in %d", word, l.Name, l.What(), l.set.Len())
+	return fmt.Sprintf("%s %s: %s in %d", word, l.Name, l.What(), l.Set.Len())
 }

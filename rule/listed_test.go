@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // What the lists of testdata/good/lists.yaml hold, by name.
@@ -64,7 +65,7 @@ func TestListFiles(t *testing.T) {
 	}
 	write(filepath.Join(dir, "rules.yaml"), "domain: api\ndeny:\n  - {cidrs: {file: blocked.txt}}\n  - {key: ip, cidrs: {file: blocked.txt}}\n")
 	write(blocked, "192.0.2.0/24\n")
-	first, err := rule.Load(dir)
+	first, err := rulefile.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +78,13 @@ func TestListFiles(t *testing.T) {
 	}
 
 	write(blocked, "192.0.2.0/24\n198.51.100.0/24\n")
-	second, err := rule.Load(dir)
+	second, err := rulefile.Load(dir)
 	if err != nil || second.Hash() == first.Hash() {
 		t.Errorf("hash %s after %s, %v", second.Hash(), first.Hash(), err)
 	}
 
 	write(blocked, "192.0.2.0/24\n\n198.51.100.0/42\n")
-	_, err = rule.Load(dir)
+	_, err = rulefile.Load(dir)
 	want := blocked + ":3: \"198.51.100.0/42\" is no network and no address\n  hint: write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
@@ -91,7 +92,7 @@ func TestListFiles(t *testing.T) {
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	_, err = rule.Load(dir)
+	_, err = rulefile.Load(dir)
 	var fault *rule.Error
 	if !errors.As(err, &fault) || fault.File != blocked || !strings.Contains(fault.Hint, "rules.yaml:3") {
 		t.Errorf("%v, want the missing file and who names it", err)

@@ -1,6 +1,8 @@
 package rule
 
-import "stint/internal/text"
+import (
+	"stint/internal/text"
+)
 
 // level is the nodes below a node, by key.
 type level map[string]*candidates
@@ -116,4 +118,29 @@ func (c *candidates) match(value string) *Node {
 type wildcard struct {
 	text.Glob
 	node *Node
+}
+
+// put adds a node to its level. It returns the one that stands there already.
+func (l level) put(n *Node) *Node {
+	at := n.Path[len(n.Path)-1]
+	c := l[at.Key]
+	if c == nil {
+		c = &candidates{exact: map[string]*Node{}}
+		l[at.Key] = c
+	}
+	if at.Value == "" {
+		if c.any != nil {
+			return c.any
+		}
+		c.any = n
+		return nil
+	}
+	if first := c.exact[at.Value]; first != nil {
+		return first
+	}
+	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
+	if at.Wildcard {
+		c.wild = append(c.wild, wildcard{text.NewGlob(at.Value), n})
+	}
+	return nil
 }

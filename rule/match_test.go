@@ -2,20 +2,33 @@ package rule_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // parse compiles one file that must be good.
 func parse(t testing.TB, yaml string) *rule.Table {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "test.yaml", Data: []byte(yaml)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "test.yaml", Data: []byte(yaml)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return table
+}
+
+// source reads a file as if it stood in the present folder.
+func source(t testing.TB, name string) rulefile.Source {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rulefile.Source{Name: filepath.Base(name), Data: data}
 }
 
 // entries reads "key=value/key=value".

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 const secretHash = "9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab"
@@ -38,7 +39,7 @@ http:
 // TestAppendKeyed: hashes of secrets stand in keys under the namespace secret, wherever they
 // come from, and all other values as they are.
 func TestAppendKeyed(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "a.yaml", Data: []byte(secretRules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(secretRules)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,17 @@
-package rule
+package rule_test
 
 import (
 	"strings"
 	"testing"
+
+	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // All limits that are placed by the same values meet, whatever else is in their keys;
 // others, and limits that say nothing, do not.
 func TestAppendPlace(t *testing.T) {
-	table, err := Parse(Source{Name: "rules.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: user
@@ -24,7 +27,7 @@ descriptors:
 		t.Fatal(err)
 	}
 	place := func(r int, user, path string) string {
-		return string(table.Rules()[r].AppendPlace(nil, []Entry{{Key: "user", Value: user}, {Key: "path", Value: path}}))
+		return string(table.Rules()[r].AppendPlace(nil, []rule.Entry{{Key: "user", Value: user}, {Key: "path", Value: path}}))
 	}
 	alice := place(0, "alice", "")
 	if alice == "" || alice != place(1, "alice", "/a") || alice != place(1, "alice", "/b") {

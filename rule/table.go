@@ -1,9 +1,7 @@
 package rule
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
+	"math"
 
 	"stint"
 	"stint/rule/action"
@@ -51,23 +49,12 @@ func (t *Table) Hash() string { return t.hash }
 // that they can be watched. The slice must not be changed.
 func (t *Table) Files() []string { return t.files }
 
-// hashOf returns the hash of the sources' bytes in their order.
-func hashOf(sources []Source) string {
-	h := sha256.New()
-	for _, s := range sources {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s.Data))))
-		h.Write(s.Data)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
 // Domain is the rules of one domain: a tree of descriptors, and the actions that
 // turn a plain HTTP request into descriptors. It is immutable.
 type Domain struct {
 	name   string
 	atomic bool
 	file   string
-	line   int
 	root   level
 	keys   keyPaths
 	http   []HTTPLimit
@@ -77,9 +64,6 @@ type Domain struct {
 	secrets []string // descriptor keys that http makes of secrets
 
 	readsPath bool // one of http does
-
-	named map[string]bool // its rules, for files that add to it
-	count int             // of its nodes, for the same
 }
 
 // Name returns the name of the domain.
@@ -213,6 +197,17 @@ type Level struct {
 	ValueToMetric bool
 }
 
+// String returns the level as names of rules show it.
+func (l Level) String() string {
+	if l.Value == "" {
+		return l.Key
+	}
+	return l.Key + "=" + l.Value
+}
+
+// Varies says whether each value that the level matches has a counter of its own.
+func (l Level) Varies() bool { return l.Value == "" || l.Wildcard && !l.Shared }
+
 // Failure says what answers when the store cannot.
 type Failure = stint.Failure
 
@@ -275,6 +270,9 @@ var presetNames = [...]string{"ietf", "legacy", "draft03", "none"}
 // String returns the word of the rule file.
 func (p Preset) String() string { return presetNames[p] }
 
+// PresetNames returns the words of the rule file, in the order of the presets.
+func PresetNames() []string { return presetNames[:] }
+
 // ParsePreset returns the preset of that name.
 func ParsePreset(name string) (Preset, bool) {
 	for i, n := range presetNames {
@@ -290,3 +288,8 @@ type Ratio uint32
 
 // Whole is 100 %.
 const Whole Ratio = 1_000_000
+
+// Of returns the part r of n, rounded down, at most what fits.
+func (r Ratio) Of(n uint32) uint32 {
+	return uint32(min(uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
+}

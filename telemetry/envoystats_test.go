@@ -12,6 +12,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -44,7 +45,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(envoyRules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(envoyRules)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestReloaded(t *testing.T) {
 	d.ask("d", "user=x", 1)
 	d.ask("d", "two=x", 1)
 	d.ReloadFailed()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 10}\n")})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte("domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 10}\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestNoAllocations(t *testing.T) {
 // Names hold values of requests where rules ask for that: all of them, or those of a level,
 // and only so many; what comes then counts for the rule.
 func TestDetails(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: d
 descriptors:
   - key: all

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // What several stores lent is shown together.
@@ -43,7 +43,7 @@ func TestLeaseRules(t *testing.T) {
 			{Domain: "api", Rule: "api/path"},
 		}
 	})
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 10, per: 1h}\n")})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 10, per: 1h}\n")})
 	if err != nil {
 		t.Fatal(err)
 	}

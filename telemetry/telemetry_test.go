@@ -17,6 +17,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -34,11 +35,11 @@ descriptors:
 
 func parse(t testing.TB, files ...string) *rule.Table {
 	t.Helper()
-	var sources []rule.Source
+	var sources []rulefile.Source
 	for i, text := range files {
-		sources = append(sources, rule.Source{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(text)})
+		sources = append(sources, rulefile.Source{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(text)})
 	}
-	table, err := rule.Parse(sources...)
+	table, err := rulefile.Parse(sources...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ exempt: [{key: user, values: [ops], name: operators}]
 deny: [{key: user, values: [eve]}]
 descriptors: [{key: user, rate_limit: {requests: 1, per: 1s}}]
 `
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(text)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

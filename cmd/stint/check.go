@@ -15,6 +15,7 @@ import (
 	"stint/app"
 	"stint/internal/system"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 const checkText = `Checks files and folders of rules, all together as the service would load them, and
@@ -158,7 +159,7 @@ func (o *checkOptions) load(names []string) (*rule.Table, error) {
 // found is what the arguments of check name.
 type found struct {
 	rules  []string // files and folders
-	tests  []rule.Source
+	tests  []rulefile.Source
 	finder system.FileFinder // of tests
 }
 
@@ -205,7 +206,7 @@ func (f *found) addTests(path string) error {
 		if err != nil {
 			return &refusal{fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions"}
 		}
-		f.tests = append(f.tests, rule.Source{Name: name, Data: data})
+		f.tests = append(f.tests, rulefile.Source{Name: name, Data: data})
 	}
 	return nil
 }

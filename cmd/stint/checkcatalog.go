@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/rule/audit"
 	"stint/rule/catalog/book"
 )
@@ -32,7 +32,7 @@ func isCatalog(name string) bool {
 	if err != nil || !strings.Contains(string(data), "configs") {
 		return false
 	}
-	doc := strictyaml.Parse(data)
+	doc := parser.Parse(data)
 	if doc.Empty() || !doc.Root().IsObject() {
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"stint/app"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -53,7 +54,7 @@ func TestExampleConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := rule.Load(config.Rules...)
+	table, err := rulefile.Load(config.Rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestRecipeOfChange(t *testing.T) {
 	file, _, _ = strings.Cut("domain: api-plan\n"+file, "```")
 	tables := [2]*rule.Table{}
 	for i, text := range []string{file, strings.Replace(file, "10000", "20000", 1)} {
-		if tables[i], err = rule.Parse(rule.Source{Name: "recipe", Data: []byte(text)}); err != nil {
+		if tables[i], err = rulefile.Parse(rulefile.Source{Name: "recipe", Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"stint"
 	"stint/replay"
-	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 const replayText = `Shows what a limit, or a file of rules, would have done to the requests of an access
@@ -160,7 +160,7 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 func (o *replayOptions) what() (replay.Options, error) {
 	options := replay.Options{Reorder: o.reorder}
 	if len(o.rules) > 0 {
-		table, err := rule.Load(o.rules...)
+		table, err := rulefile.Load(o.rules...)
 		options.Rules = table
 		return options, err
 	}

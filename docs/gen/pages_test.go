@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"stint/app"
-	"stint/rule"
 	"stint/rule/catalog/book"
+	"stint/rule/rulefile"
 	"stint/rule/ruletest"
 )
 
@@ -93,11 +93,11 @@ func TestYAML(t *testing.T) {
 
 // readYAML reads a file as what its words say it is.
 func readYAML(name, text string) error {
-	file := rule.Source{Name: name, Data: []byte(text)}
+	file := rulefile.Source{Name: name, Data: []byte(text)}
 	var err error
 	switch lines := "\n" + text; {
 	case strings.Contains(lines, "\ndomain:"):
-		_, err = rule.Parse(file)
+		_, err = rulefile.Parse(file)
 	case strings.Contains(lines, "\ntests:"):
 		_, err = ruletest.Parse(file)
 	case strings.Contains(lines, "\nconfigs:"):
@@ -147,7 +147,7 @@ func TestRuleWords(t *testing.T) {
 		{"route", "domain: a\nhttp: {rate_limits: [{actions: [{route: {qqqq: 1}}]}]}"},
 	} {
 		t.Run(place.name, func(t *testing.T) {
-			_, err := rule.Parse(rule.Source{Name: "file", Data: []byte(place.file)})
+			_, err := rulefile.Parse(rulefile.Source{Name: "file", Data: []byte(place.file)})
 			_, known, found := strings.Cut(fmt.Sprint(err), "known here are ")
 			if !found {
 				t.Fatalf("the parser names no words: %v", err)

@@ -12,7 +12,7 @@ import (
 
 	"stint/httplimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -24,7 +24,7 @@ func main() {
 }
 
 func run(out io.Writer, rules string) error {
-	table, err := rule.Load(rules)
+	table, err := rulefile.Load(rules)
 	if err != nil {
 		return err
 	}

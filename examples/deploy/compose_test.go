@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/internal/testkit"
 	"stint/internal/testkit/loadclient"
 	"stint/internal/testkit/programs"
@@ -34,7 +35,7 @@ func readCompose(t *testing.T, name string) []service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := strictyaml.Parse(data)
+	doc := parser.Parse(data)
 	var services []service
 	for _, top := range doc.Root().Fields() {
 		if top.Name != "services" {

@@ -17,7 +17,7 @@ import (
 
 	"stint/httplimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -87,7 +87,7 @@ func newSite(folder string) (http.Handler, error) {
 	if err := os.WriteFile(filepath.Join(folder, "device.secret"), []byte(line), 0o600); err != nil {
 		return nil, err
 	}
-	table, err := rule.Parse(rule.Source{Name: "rules", Data: []byte(rules), Folder: folder})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules", Data: []byte(rules), Folder: folder})
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/rulefile"
 )
 
 // No client passes the limit of its address by what it makes up: a new key or cookie for each
@@ -85,7 +85,7 @@ func TestCheckOfRules(t *testing.T) {
 		if err := os.WriteFile(file, []byte(test.rules), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		table, err := rule.Load(file)
+		table, err := rulefile.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ import (
 
 	"stint/httplimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -78,7 +78,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 
 // limited returns the handler behind the rules of a folder.
 func limited(folder string) (http.Handler, error) {
-	table, err := rule.Load(filepath.Join(folder, "rules.yaml"))
+	table, err := rulefile.Load(filepath.Join(folder, "rules.yaml"))
 	if err != nil {
 		return nil, err
 	}

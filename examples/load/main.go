@@ -13,6 +13,7 @@ import (
 	"stint/limiter"
 	"stint/load"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -26,7 +27,7 @@ func main() {
 // run asks for 150 batch jobs at several loads. The limit is 10 a minute, and up to 100
 // while the load is below 70 %.
 func run(ctx context.Context, out io.Writer, store stint.Store, rules string) error {
-	table, err := rule.Load(rules)
+	table, err := rulefile.Load(rules)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"stint"
 	"stint/httplimit"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -50,7 +50,7 @@ func passwords(of map[string]string) func(user, password string) bool {
 
 // handler returns the site, with its login limited by a rule file.
 func (s *site) handler(store stint.Store, rules string) (http.Handler, error) {
-	table, err := rule.Load(rules)
+	table, err := rulefile.Load(rules)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 )
 
 // config is what the tests read.
@@ -71,7 +72,7 @@ func TestRead(t *testing.T) {
 		{"free: {a: [1, 1.5, true, ~, text, 2026-01-01]}", config{Free: map[string]any{"a": []any{1, 1.5, true, nil, "text", "2026-01-01"}}}},
 	} {
 		var got config
-		doc := strictyaml.Parse([]byte(tt.text))
+		doc := parser.Parse([]byte(tt.text))
 		known := read(doc.Root(), &got)
 		if f := faults(doc); f != "" || !known || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%q: %+v, want %+v\n%s", tt.text, got, tt.want, f)
@@ -107,7 +108,7 @@ func TestFaults(t *testing.T) {
 		{"inner: &i {namee: 1}\nfree: *i", `1: unknown word "namee" in a config; did you mean "name"?`},
 		{"name: *none", "1: *none refers to nothing; mark what it stands for with &none, above this line; a value that begins with a star needs quotes"},
 	} {
-		doc := strictyaml.Parse([]byte(tt.text))
+		doc := parser.Parse([]byte(tt.text))
 		read(doc.Root(), new(config))
 		if got := faults(doc); got != tt.want && !(tt.want == "" && got != "") {
 			t.Errorf("%q:\n%s\nwant\n%s", tt.text, got, tt.want)
@@ -122,7 +123,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	for i := 1; i < 12; i++ {
 		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
-	doc := strictyaml.Parse([]byte(b.String()))
+	doc := parser.Parse([]byte(b.String()))
 	doc.Root().Any()
 	if got := faults(doc); !strings.Contains(got, "aliases (*name) repeat more than") || strings.Contains(got, "\n") {
 		t.Error(got)
@@ -161,7 +162,7 @@ func TestLoose(t *testing.T) {
 		{"name: a\n---\nname: b", config{Name: "a"}, "2: a second document in one file is not read"},
 	} {
 		var got config
-		doc := strictyaml.ParseLoose([]byte(tt.text), "spare")
+		doc := parser.ParseLoose([]byte(tt.text), "spare")
 		known := read(doc.Root(), &got)
 		f, notes := faults(doc), ""
 		for _, n := range doc.Notes() {
@@ -172,7 +173,7 @@ func TestLoose(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`on: "yes"`, "on: 1", "on: !!str yes", "size: x", "other: 1", strings.Repeat("[", 1100)} {
-		doc := strictyaml.ParseLoose([]byte(text), "spare")
+		doc := parser.ParseLoose([]byte(text), "spare")
 		read(doc.Root(), new(config))
 		doc.Root().Any()
 		if faults(doc) == "" {
@@ -198,7 +199,7 @@ func TestOctals(t *testing.T) {
 		"inner: &a {size: 010}\nfree: 010": "1: size: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",
 		"ports: [&a 010, *a]":              "1: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",
 	} {
-		doc := strictyaml.Parse([]byte(text))
+		doc := parser.Parse([]byte(text))
 		var c config
 		read(doc.Root(), &c)
 		var lines []string

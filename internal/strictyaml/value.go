@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"stint/internal/text"
 )
 
@@ -16,7 +14,7 @@ import (
 // it is something else, and return what is nearest to nothing.
 type Value struct {
 	doc   *Document
-	node  *yaml.Node
+	node  *Node
 	word  string // whose value it is, "" for an element of a list
 	depth int
 	alias bool // reached through an alias
@@ -45,28 +43,28 @@ func (v Value) prefix() string {
 }
 
 // IsNull says whether nothing is written there.
-func (v Value) IsNull() bool { return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!null" }
+func (v Value) IsNull() bool { return v.node.Kind == Scalar && v.node.Tag == "!!null" }
 
 // IsList says whether the value is a list.
-func (v Value) IsList() bool { return v.node.Kind == yaml.SequenceNode }
+func (v Value) IsList() bool { return v.node.Kind == Sequence }
 
 // IsObject says whether the value is an object: words and their values.
-func (v Value) IsObject() bool { return v.node.Kind == yaml.MappingNode }
+func (v Value) IsObject() bool { return v.node.Kind == Mapping }
 
 // IsInt says whether the value is a whole number without quotes.
-func (v Value) IsInt() bool { return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int" }
+func (v Value) IsInt() bool { return v.node.Kind == Scalar && v.node.Tag == "!!int" }
 
 // Text returns a single value as it is written; numbers and booleans need no
 // quotes. Nothing written is "".
 func (v Value) Text() string {
-	if v.node.Kind != yaml.ScalarNode {
+	if v.node.Kind != Scalar {
 		v.expected("a text", "write one value")
 		return ""
 	}
 	if v.IsNull() && !v.doc.loose {
 		return ""
 	}
-	return v.node.Value // of nothing at all ""
+	return v.node.Text // of nothing at all ""
 }
 
 // NonEmpty is Text where that must say something.
@@ -86,7 +84,7 @@ func (v Value) Bool() bool {
 		}
 	}
 	var b bool
-	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" || v.node.Decode(&b) != nil {
+	if v.node.Kind != Scalar || v.node.Tag != "!!bool" || v.node.Native.Decode(&b) != nil {
 		v.expected("true or false", "write true or false, without quotes")
 	}
 	return b
@@ -95,20 +93,20 @@ func (v Value) Bool() bool {
 // looseBool reads the words for true and false of YAML 1.1, and nothing as false.
 func (v Value) looseBool() (b, ok bool) {
 	if v.IsNull() {
-		v.doc.note(v.Line(), v.prefix()+"nothing stands for false", "write true or false")
+		v.doc.Note(v.Line(), v.prefix()+"nothing stands for false", "write true or false")
 		return false, true
 	}
-	if v.node.Kind != yaml.ScalarNode || v.node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.TaggedStyle) != 0 {
+	if v.node.Kind != Scalar || !v.node.Plain {
 		return false, false
 	}
-	switch v.node.Value {
+	switch v.node.Text {
 	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
 		b = true
 	case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
 	default:
 		return false, false
 	}
-	v.doc.note(v.Line(), fmt.Sprintf("%s%s stands for %v", v.prefix(), v.node.Value, b), "write true or false")
+	v.doc.Note(v.Line(), fmt.Sprintf("%s%s stands for %v", v.prefix(), v.node.Text, b), "write true or false")
 	return b, true
 }
 
@@ -123,12 +121,12 @@ func (v Value) uint(least, most uint64) (n uint64, ok bool) {
 		v.expected("a whole number", "write digits only, without quotes, fraction or unit")
 		return 0, false
 	}
-	n, err := strconv.ParseUint(strings.TrimPrefix(v.node.Value, "+"), 0, 64)
+	n, err := strconv.ParseUint(strings.TrimPrefix(v.node.Text, "+"), 0, 64)
 	switch {
-	case strings.HasPrefix(v.node.Value, "-"):
-		v.Fail(v.prefix()+v.node.Value+" is negative", fmt.Sprintf("write a number from %d to %d", least, most))
-	case err != nil && v.node.Decode(&n) != nil, n > most:
-		v.Fail(v.prefix()+v.node.Value+" is too large", fmt.Sprintf("write a number from %d to %d", least, most))
+	case strings.HasPrefix(v.node.Text, "-"):
+		v.Fail(v.prefix()+v.node.Text+" is negative", fmt.Sprintf("write a number from %d to %d", least, most))
+	case err != nil && v.node.Native.Decode(&n) != nil, n > most:
+		v.Fail(v.prefix()+v.node.Text+" is too large", fmt.Sprintf("write a number from %d to %d", least, most))
 	default:
 		v.noteOctal(n)
 		return n, true
@@ -138,10 +136,10 @@ func (v Value) uint(least, most uint64) (n uint64, ok bool) {
 
 // noteOctal notes a number that YAML reads by base eight and people by base ten: 010 is eight.
 func (v Value) noteOctal(n uint64) {
-	digits := strings.ReplaceAll(strings.TrimPrefix(v.node.Value, "+"), "_", "")
+	digits := strings.ReplaceAll(strings.TrimPrefix(v.node.Text, "+"), "_", "")
 	if decimal, err := strconv.ParseUint(digits, 10, 64); err == nil && decimal != n && digits[0] == '0' {
 		v.doc.octals = append(v.doc.octals, Fault{
-			Line: v.node.Line, Problem: fmt.Sprintf("%s%s is %d: YAML reads a number that begins with 0 by base eight", v.prefix(), v.node.Value, n),
+			Line: v.node.Line, Problem: fmt.Sprintf("%s%s is %d: YAML reads a number that begins with 0 by base eight", v.prefix(), v.node.Text, n),
 			Hint: fmt.Sprintf("write %d, or %d if eight is meant as the base", decimal, n),
 		})
 	}
@@ -150,7 +148,7 @@ func (v Value) noteOctal(n uint64) {
 // isDigits says whether the value is a whole number that is too large for YAML's
 // integers, which makes it a fraction.
 func isDigits(v Value) bool {
-	return v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!float" && strings.Trim(v.node.Value, "0123456789_") == ""
+	return v.node.Kind == Scalar && v.node.Tag == "!!float" && strings.Trim(v.node.Text, "0123456789_") == ""
 }
 
 // Uint32 is Uint for numbers below 2^32.
@@ -217,6 +215,8 @@ func (v Value) elements() []Value {
 // and map[string]any.
 func (v Value) Any() any {
 	switch {
+	case v.IsNull():
+		return nil
 	case v.IsList():
 		list := []any{}
 		for _, e := range v.elements() {
@@ -231,23 +231,23 @@ func (v Value) Any() any {
 		return object
 	}
 	var plain any
-	if err := v.node.Decode(&plain); err != nil {
-		v.Fail("unreadable value "+text.Quote(v.node.Value), "put it in quotes")
+	if err := v.node.Native.Decode(&plain); err != nil {
+		v.Fail("unreadable value "+text.Quote(v.node.Text), "put it in quotes")
 	}
 	if f, ok := plain.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		v.Fail("expected a number, found "+v.node.Value, "put it in quotes, or write a finite number")
+		v.Fail("expected a number, found "+v.node.Text, "put it in quotes, or write a finite number")
 		return nil
 	}
 	switch plain.(type) {
 	case nil, bool, int, int64, uint64, float64, string:
 		return plain
 	}
-	return v.node.Value // dates and other tags, as they are written
+	return v.node.Text // dates and other tags, as they are written
 }
 
 // child follows a node of v, through an alias if it is one. It reports false where
 // the file is too deep or its aliases are too many.
-func (v Value) child(n *yaml.Node) (Value, bool) {
+func (v Value) child(n *Node) (Value, bool) {
 	c := Value{doc: v.doc, node: n, depth: v.depth + 1, alias: v.alias}.resolved()
 	if c.alias {
 		v.doc.aliased++
@@ -276,8 +276,8 @@ func (doc *Document) depth() int {
 }
 
 func (v Value) resolved() Value {
-	for v.node.Kind == yaml.AliasNode {
-		v.node, v.alias = v.node.Alias, true
+	for v.node.Kind == Alias {
+		v.node, v.alias = v.node.Target, true
 	}
 	return v
 }
@@ -292,15 +292,15 @@ func (v Value) kind() string {
 	case v.IsNull():
 		return "nothing"
 	}
-	switch v.node.ShortTag() {
+	switch v.node.Tag {
 	case "!!str":
-		return "the text " + text.Quote(v.node.Value)
+		return "the text " + text.Quote(v.node.Text)
 	case "!!bool":
-		return "the boolean " + v.node.Value
+		return "the boolean " + v.node.Text
 	case "!!int", "!!float":
-		return "the number " + text.Quote(v.node.Value)
+		return "the number " + text.Quote(v.node.Text)
 	}
-	return text.Quote(v.node.Value)
+	return text.Quote(v.node.Text)
 }
 
 // Field is one word of an object and its value.
@@ -324,14 +324,14 @@ func (v Value) Fields() []Field {
 	var own, merged []Field
 	at := map[string]int{} // line by word
 	twice := func(name, value Value) {
-		word := name.node.Value
+		word := name.node.Text
 		problem := fmt.Sprintf("%s stands twice, first in line %d", text.Quote(word), at[word])
 		if !v.doc.loose {
 			name.Fail(problem, "keep one of the two")
 			return
 		}
 		i := slices.IndexFunc(own, func(f Field) bool { return f.Name == word })
-		v.doc.note(name.Line(), problem+"; "+own[i].replace(value), "keep one of the two")
+		v.doc.Note(name.Line(), problem+"; "+own[i].replace(value), "keep one of the two")
 	}
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		name, ok1 := v.child(v.node.Content[i])
@@ -339,18 +339,18 @@ func (v Value) Fields() []Field {
 		switch {
 		case !ok1 || !ok2:
 			return nil
-		case name.node.ShortTag() == "!!merge":
+		case name.node.Tag == "!!merge":
 			for _, m := range value.OneOrList() {
 				merged = append(merged, m.Fields()...)
 			}
-		case name.node.Kind != yaml.ScalarNode:
+		case name.node.Kind != Scalar:
 			name.expected("a word", "write `word: value`")
-		case at[name.node.Value] > 0:
+		case at[name.node.Text] > 0:
 			twice(name, value)
 		default:
-			at[name.node.Value] = name.Line()
-			value.word = name.node.Value
-			own = append(own, Field{name.node.Value, name.Line(), value})
+			at[name.node.Text] = name.Line()
+			value.word = name.node.Text
+			own = append(own, Field{name.node.Text, name.Line(), value})
 		}
 	}
 	for _, f := range merged {
@@ -393,7 +393,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 			continue
 		}
 		if v.doc.idle[f.Name] {
-			v.doc.note(f.Line, fmt.Sprintf("%s means nothing in %s", text.Quote(f.Name), what), "leave it out, or put it where it belongs")
+			v.doc.Note(f.Line, fmt.Sprintf("%s means nothing in %s", text.Quote(f.Name), what), "leave it out, or put it where it belongs")
 			continue
 		}
 		all = false

@@ -10,6 +10,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -46,7 +47,7 @@ func decide(t *testing.T, l *limiter.Limiter, keys ...string) *limiter.Verdict {
 
 func newLimiter(t *testing.T) *limiter.Limiter {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(file)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}

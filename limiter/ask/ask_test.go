@@ -11,6 +11,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -53,7 +54,7 @@ http:
 
 func table(t *testing.T, text string) *rule.Table {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(text)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/rule/token"
 )
 
 // Entry is one (key, value) of a descriptor.
@@ -34,16 +33,38 @@ type Attributes interface {
 // List is the actions of one descriptor. It is immutable.
 type List struct{ actions []action }
 
-// Open returns what is in the file that a value names. It reports false where that
-// cannot be read, after it told the user.
-type Open func(file strictyaml.Value) (data []byte, ok bool)
+// Outside is where Read gets what is not in the rule file itself. Where its methods return
+// nothing they have reported why to the document of the value.
+type Outside interface {
+	// Open returns the bytes of the file that a value names.
+	Open(file strictyaml.Value) (data []byte, ok bool)
+
+	// Verifier returns what verifies the bearer tokens of these terms, by the keys in the file
+	// or at the address that a value names; nil where there is none.
+	Verifier(keys strictyaml.Value, t TokenTerms) Verifier
+}
+
+// TokenTerms say which bearer tokens are accepted.
+type TokenTerms struct {
+	// Issuer and Audience are what the token's iss must be and its aud must hold; "": any.
+	Issuer, Audience string
+	// PlainHTTP: the keys may be fetched from an address without TLS.
+	PlainHTTP bool
+}
+
+// Verifier verifies bearer tokens. It is called by many goroutines at once.
+type Verifier interface {
+	// Claim returns a claim of a token as text; false where the token is not verified, or
+	// has no such claim.
+	Claim(token, name string) (claim string, ok bool)
+}
 
 // action adds one entry to a descriptor.
 type action struct {
-	open  Open // while it is read
-	paths Paths
-	name  string // as the file writes it, for messages
-	key   string // of the entry
+	outside Outside // while it is read
+	paths   Paths
+	name    string // as the file writes it, for messages
+	key     string // of the entry
 	// value reads the entry's value; false where the request has nothing to say.
 	value func(a Attributes) (string, bool)
 	// ofPath reads it where it depends on the path, from one reading of that; value is nil
@@ -52,8 +73,8 @@ type action struct {
 	// first are actions of which the first with a value makes the entry; value and ofPath
 	// are nil then.
 	first []action
-	// address is where the keys of bearer_claim come from, nil for a file's.
-	address *token.Address
+	// verifier is that of bearer_claim, nil for others.
+	verifier Verifier
 	// device is the cookie of a device, nil for others.
 	device *deviceCookie
 	// What Parts tells beside: all values that there may be, nil where any text may;
@@ -122,15 +143,15 @@ func (l *List) Keys() [][]string {
 	return keys
 }
 
-// Addresses appends to dst where the key sets of the actions are fetched from.
-func (l *List) Addresses(dst []*token.Address) []*token.Address { return addresses(dst, l.actions) }
+// Verifiers appends to dst what verifies the bearer tokens of the actions.
+func (l *List) Verifiers(dst []Verifier) []Verifier { return verifiers(dst, l.actions) }
 
-func addresses(dst []*token.Address, actions []action) []*token.Address {
+func verifiers(dst []Verifier, actions []action) []Verifier {
 	for i := range actions {
-		if a := actions[i].address; a != nil {
-			dst = append(dst, a)
+		if v := actions[i].verifier; v != nil {
+			dst = append(dst, v)
 		}
-		dst = addresses(dst, actions[i].first)
+		dst = verifiers(dst, actions[i].first)
 	}
 	return dst
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/rule/action"
 )
 
@@ -59,8 +59,8 @@ var (
 // read compiles a list of actions in YAML.
 func read(t *testing.T, yaml string) *action.List {
 	t.Helper()
-	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-	list := action.Read(doc.Root(), action.Paths{}, nil)
+	doc := parser.Parse([]byte("[" + yaml + "]"))
+	list := action.Read(doc.Root(), action.Paths{}, outside{})
 	for _, f := range doc.Faults() {
 		t.Fatalf("%s: %+v", yaml, f)
 	}
@@ -221,8 +221,8 @@ func TestImpossibleNames(t *testing.T) {
 		`{cookie: {name: "a=b", descriptor_key: u}}`:                                            `name: "a=b" is no name of a cookie`,
 		`{cookie: {name: "__Host-session.id", descriptor_key: u}}`:                              "",
 	} {
-		doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-		action.Read(doc.Root(), action.Paths{}, nil)
+		doc := parser.Parse([]byte("[" + yaml + "]"))
+		action.Read(doc.Root(), action.Paths{}, outside{})
 		got := ""
 		for _, f := range doc.Faults() {
 			if got += f.Problem; f.Hint == "" {

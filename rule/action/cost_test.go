@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/rule/action"
 )
 
@@ -32,7 +32,7 @@ var (
 )
 
 func readCost(text string) (*action.Cost, string) {
-	doc := strictyaml.Parse([]byte(text))
+	doc := parser.Parse([]byte(text))
 	c := action.ReadCost(doc.Root(), action.Paths{})
 	var faults []string
 	for _, f := range doc.Faults() {

@@ -140,7 +140,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 	case secrets.NonEmpty() == "":
 		return
 	}
-	data, ok := a.open(*secrets)
+	data, ok := a.outside.Open(*secrets)
 	if !ok {
 		return
 	}

@@ -3,24 +3,45 @@ package action_test
 import (
 	"crypto/x509"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/rule/action"
 )
 
 var secret = []byte(strings.Repeat("s", 40))
 
-// open gives every file's content as one secret.
-func open(strictyaml.Value) ([]byte, bool) { return secret, true }
+// outside gives the content of every file but one as one secret, and verifiers that remember
+// what they were made for.
+type outside struct{}
+
+func (outside) Open(v strictyaml.Value) ([]byte, bool) {
+	if v.Text() == "short" {
+		return []byte("short"), true
+	}
+	return secret, true
+}
+
+func (outside) Verifier(keys strictyaml.Value, t action.TokenTerms) action.Verifier {
+	return verifier{keys.Text(), t}
+}
+
+type verifier struct {
+	keys  string
+	terms action.TokenTerms
+}
+
+func (verifier) Claim(token, name string) (string, bool) { return name, token == "good" }
 
 // device reads an action whose secret file holds one secret.
 func deviceAction(t *testing.T, yaml string) *action.List {
 	t.Helper()
-	doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-	list := action.Read(doc.Root(), action.Paths{}, open)
+	doc := parser.Parse([]byte("[" + yaml + "]"))
+	list := action.Read(doc.Root(), action.Paths{}, outside{})
 	for _, f := range doc.Faults() {
 		t.Fatalf("%s: %+v", yaml, f)
 	}
@@ -129,28 +150,17 @@ func TestBadDevice(t *testing.T) {
 		`{device: {cookie: {secret: s}}}`:                   `unknown word "secret"`,
 		`{device: {cookie: {secret_file: short}}}`:          "secret_file: short: line 1 has 5 bytes, and a secret at least 32",
 		`{device: {cookie: {secret_file: f, name: "a b"}}}`: `name: "a b" is no name of a cookie`,
-		`{device: {cookie: {secret_file: f, name: __Host-d, secure: false}}}`:        "browsers drop __Host-d where secure is false",
-		`{device: {cookie: {secret_file: f, max_age: 500d}}}`:                        "max_age: 500d",
-		`{device: {cookie: {secret_file: f, max_age: 1s}}}`:                          "max_age: 1s",
-		`{device: {cookie: {secret_file: f, max_age: 365}}}`:                         `max_age: "365" is a number without a unit`,
-		`{device: {certificate: {part: common_name}}}`:                               `unknown word "part"`,
-		`{first_of: [{device: {header: h}}, {device: {certificate: {}}}]}`:           "two actions of first_of have the key device",
-		`{bearer_claim: {keys: "http://login.example.com/k"}}`:                       "keys: http://login.example.com/k: the keys would come in the clear",
-		`{bearer_claim: {keys: "https://ann:pw@login.example.com/k"}}`:               "keys: https://login.example.com/k: it holds a user or a password",
-		`{bearer_claim: {keys: "ftp://login.example.com/k", allow_http: true}}`:      "the keys would come in the clear",
-		`{bearer_claim: {keys: "http://login.example.com/k", allow_http: maybe}}`:    "expected true or false",
-		`{bearer_claim: {keys: set.json}}`:                                           "keys: set.json: no public key",
-		`{first_of: [{bearer_claim: {keys: "https://"}}, {device: {header: h}}]}`:    "it has no host",
-		`{bearer_claim: {keys: "https://login.example.com/%zz", issuer: i}}`:         "it cannot be read",
-		`{bearer_claim: {keys: "https://login.example.com/k", skip_if_absent: "x"}}`: "expected true or false",
+		`{device: {cookie: {secret_file: f, name: __Host-d, secure: false}}}`: "browsers drop __Host-d where secure is false",
+		`{device: {cookie: {secret_file: f, max_age: 500d}}}`:                 "max_age: 500d",
+		`{device: {cookie: {secret_file: f, max_age: 1s}}}`:                   "max_age: 1s",
+		`{device: {cookie: {secret_file: f, max_age: 365}}}`:                  `max_age: "365" is a number without a unit`,
+		`{bearer_claim: {keys: k, allow_http: maybe}}`:                        "expected true or false",
+		`{bearer_claim: {keys: k, skip_if_absent: "x"}}`:                      "expected true or false",
+		`{device: {certificate: {part: common_name}}}`:                        `unknown word "part"`,
+		`{first_of: [{device: {header: h}}, {device: {certificate: {}}}]}`:    "two actions of first_of have the key device",
 	} {
-		doc := strictyaml.Parse([]byte("[" + yaml + "]"))
-		action.Read(doc.Root(), action.Paths{}, func(v strictyaml.Value) ([]byte, bool) {
-			if v.Text() == "short" {
-				return []byte("short"), true
-			}
-			return secret, true
-		})
+		doc := parser.Parse([]byte("[" + yaml + "]"))
+		action.Read(doc.Root(), action.Paths{}, outside{})
 		found := false
 		for _, f := range doc.Faults() {
 			found = found || strings.Contains(f.Problem, want)
@@ -164,14 +174,15 @@ func TestBadDevice(t *testing.T) {
 	}
 }
 
-// The addresses of key sets are found wherever an action stands.
-func TestAddresses(t *testing.T) {
-	list := read(t, `{bearer_claim: {keys: "https://a/k"}}, {first_of: [{bearer_claim: {keys: "https://b/k"}}, {path: {}}]}, {method: {}}`)
-	var all []string
-	for _, a := range list.Addresses(nil) {
-		all = append(all, a.String())
+// The verifiers of tokens are found wherever an action stands, each made for what its action
+// says.
+func TestVerifiers(t *testing.T) {
+	list := deviceAction(t, `{bearer_claim: {keys: "https://a/k", issuer: i, audience: u}}, {first_of: [{bearer_claim: {keys: "http://b/k", allow_http: true}}, {path: {}}]}, {method: {}}`)
+	want := []action.Verifier{
+		verifier{"https://a/k", action.TokenTerms{Issuer: "i", Audience: "u"}},
+		verifier{"http://b/k", action.TokenTerms{PlainHTTP: true}},
 	}
-	if got := strings.Join(all, " "); got != "https://a/k https://b/k" {
-		t.Error(got)
+	if got := list.Verifiers(nil); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-
-	"stint/rule/token"
 )
 
 // Connection is what Attributes may know besides: Host, the name that the client
@@ -119,7 +117,7 @@ func basicUser(a Attributes) (user string, ok bool) {
 }
 
 // bearerClaim says a claim of the first bearer token that is verified.
-func bearerClaim(v *token.Verifier, name string) func(Attributes) (string, bool) {
+func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
 	const scheme = "Bearer "
 	return func(a Attributes) (claim string, ok bool) {
 		tries := 0

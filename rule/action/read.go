@@ -36,12 +36,12 @@ func init() { // here, because the hints of the readers speak of all actions
 // Known says whether there is an action of that name.
 func Known(name string) bool { return actions[name] != nil }
 
-// Read compiles a list of actions, for paths that are read in some way; open reads
-// the files that they name. What is wrong with the list is reported to its document.
-func Read(v strictyaml.Value, paths Paths, open Open) *List {
+// Read compiles a list of actions, for paths that are read in some way. What is
+// wrong with the list is reported to its document.
+func Read(v strictyaml.Value, paths Paths, outside Outside) *List {
 	l := new(List)
 	for _, element := range v.List() {
-		if a, ok := readAction(element, paths, open); ok {
+		if a, ok := readAction(element, paths, outside); ok {
 			l.actions = append(l.actions, a)
 		}
 	}
@@ -52,7 +52,7 @@ func Read(v strictyaml.Value, paths Paths, open Open) *List {
 }
 
 // readAction compiles one action: an object whose only word is its name.
-func readAction(v strictyaml.Value, paths Paths, open Open) (action, bool) {
+func readAction(v strictyaml.Value, paths Paths, outside Outside) (action, bool) {
 	if !v.IsObject() {
 		hint := "write {NAME: {}}, such as {remote_address: {}}"
 		if _, ok := actions[v.Text()]; ok {
@@ -67,7 +67,7 @@ func readAction(v strictyaml.Value, paths Paths, open Open) (action, bool) {
 	for name, read := range actions {
 		words[name] = func(v strictyaml.Value) {
 			count++
-			a = action{name: name, key: name, paths: paths, open: open}
+			a = action{name: name, key: name, paths: paths, outside: outside}
 			read(v, &a)
 		}
 	}
@@ -75,7 +75,7 @@ func readAction(v strictyaml.Value, paths Paths, open Open) (action, bool) {
 	if count > 1 {
 		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
 	}
-	a.open = nil // it would keep the whole file
+	a.outside = nil // it would keep the whole file
 	return a, a.value != nil || a.ofPath != nil || a.first != nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/rule/token"
 )
 
 func readCookie(v strictyaml.Value, a *action) {
@@ -73,15 +72,15 @@ func readCertificate(v strictyaml.Value, a *action) {
 }
 
 func readBearerClaim(v strictyaml.Value, a *action) {
-	claim, plain := "sub", false
-	var config token.Config
+	claim := "sub"
+	var terms TokenTerms
 	var keys *strictyaml.Value
 	a.object(v, strictyaml.Words{
 		"claim":          func(v strictyaml.Value) { claim = v.NonEmpty() },
 		"keys":           func(v strictyaml.Value) { keys = &v },
-		"allow_http":     func(v strictyaml.Value) { plain = v.Bool() },
-		"issuer":         func(v strictyaml.Value) { config.Issuer = v.NonEmpty() },
-		"audience":       func(v strictyaml.Value) { config.Audience = v.NonEmpty() },
+		"allow_http":     func(v strictyaml.Value) { terms.PlainHTTP = v.Bool() },
+		"issuer":         func(v strictyaml.Value) { terms.Issuer = v.NonEmpty() },
+		"audience":       func(v strictyaml.Value) { terms.Audience = v.NonEmpty() },
 		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
 	if keys == nil {
@@ -91,43 +90,9 @@ func readBearerClaim(v strictyaml.Value, a *action) {
 	if keys.NonEmpty() == "" {
 		return
 	}
-	if config.Source = readKeys(*keys, plain, a); config.Source != nil {
-		a.value = bearerClaim(token.New(config), claim)
+	if a.verifier = a.outside.Verifier(*keys, terms); a.verifier != nil {
+		a.value = bearerClaim(a.verifier, claim)
 	}
-}
-
-// readKeys returns the keys that are in a file, or will be fetched from an address;
-// nil where it told the user why not.
-func readKeys(v strictyaml.Value, plain bool, a *action) token.Source {
-	if token.IsAddress(v.Text()) {
-		address, err := token.NewAddress(v.Text(), plain)
-		if err != nil {
-			v.Fail(fmt.Sprintf("keys: %s: %v", withoutUser(v.Text()), err),
-				"write the address of a key set (JWKS) with https://, and without a user; with `allow_http: true` plain http:// does, where nobody can put in keys of their own on the way")
-			return nil
-		}
-		a.address = address
-		return address
-	}
-	data, ok := a.open(v)
-	if !ok {
-		return nil
-	}
-	keys, err := token.ParseKeys(data)
-	if err != nil {
-		v.Fail(fmt.Sprintf("keys: %s: %v", v.Text(), err), "write public keys in PEM form there, or a key set (JWKS): RSA from 2048 bits, ECDSA or Ed25519")
-		return nil
-	}
-	return keys
-}
-
-// withoutUser returns an address without the user and the password that it may hold.
-func withoutUser(address string) string {
-	scheme, rest, _ := strings.Cut(address, "://")
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		rest = rest[i+1:]
-	}
-	return scheme + "://" + rest
 }
 
 // readFirstOf reads the actions of which the first that has something to say makes
@@ -138,7 +103,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 		return
 	}
 	for _, element := range v.List() {
-		one, ok := readAction(element, a.paths, a.open)
+		one, ok := readAction(element, a.paths, a.outside)
 		if !ok {
 			continue
 		}

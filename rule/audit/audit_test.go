@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/rulefile"
 )
 
 // found returns the ids that are found in a rule file, each with its line.
 func found(t *testing.T, text string) []string {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "t.yaml", Data: []byte(text)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "t.yaml", Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestTable(t *testing.T) {
 
 // What is found in one of several files of a domain is found there.
 func TestMergedFiles(t *testing.T) {
-	var sources []rule.Source
+	var sources []rulefile.Source
 	for name, text := range map[string]string{
 		"a.yaml": "domain: d\nhttp: {rate_limits: [{actions: [{path: {}}]}, {actions: [{remote_address: {}}]}]}\ndescriptors:\n" +
 			"  - {key: path, value: /a*, rate_limit: {requests: 9, per: 1s}}\n  - {key: remote_address, rate_limit: {requests: 9, per: 1s}}\n",
@@ -150,10 +150,10 @@ func TestMergedFiles(t *testing.T) {
 			"  - {key: tail, value: \"*z\"}\n",
 		"d.yaml": "domain: e\ndescriptors:\n  - {key: no, rate_limit: {requests: 0, per: 1s}}\n",
 	} {
-		sources = append(sources, rule.Source{Name: name, Data: []byte(text), Merge: true})
+		sources = append(sources, rulefile.Source{Name: name, Data: []byte(text), Merge: true})
 	}
-	slices.SortFunc(sources, func(a, b rule.Source) int { return strings.Compare(a.Name, b.Name) })
-	table, err := rule.Parse(sources...)
+	slices.SortFunc(sources, func(a, b rulefile.Source) int { return strings.Compare(a.Name, b.Name) })
+	table, err := rulefile.Parse(sources...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestExamples(t *testing.T) {
 		if strings.HasSuffix(name, "_test.yaml") || !strings.Contains("\n"+string(data), "\ndomain:") {
 			continue
 		}
-		table, err := rule.Load(name)
+		table, err := rulefile.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestExamples(t *testing.T) {
 
 // What is accepted with a warning: the golden file holds every finding.
 func TestWarnings(t *testing.T) {
-	table, err := rule.Load("../testdata/good/warnings.yaml")
+	table, err := rulefile.Load("../testdata/good/warnings.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func FuzzTable(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := rule.Parse(rule.Source{Name: "f", Data: data})
+		table, err := rulefile.Parse(rulefile.Source{Name: "f", Data: data})
 		if err != nil {
 			return
 		}

@@ -11,11 +11,12 @@ import (
 	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/rulefile"
 )
 
 func parse(t *testing.T, name, text string) *rule.Table {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: name, Data: []byte(text)})
+	table, err := rulefile.Parse(rulefile.Source{Name: name, Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err, text)
 	}
@@ -239,11 +240,11 @@ func TestCompareSame(t *testing.T) {
 			if strings.HasSuffix(name, "_test.yaml") {
 				continue
 			}
-			a, err := rule.Load(name)
+			a, err := rulefile.Load(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := rule.Load(name)
+			b, err := rulefile.Load(name)
 			if err != nil {
 				t.Fatal(err)
 			}

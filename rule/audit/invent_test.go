@@ -11,6 +11,7 @@ import (
 	"stint"
 	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/rulefile"
 )
 
 // What a client makes up takes the place of another identity in many ways.
@@ -100,7 +101,7 @@ func TestClaimedKeyByPlay(t *testing.T) {
 	escapes := 0
 	for i := range n {
 		text := randomRules(random)
-		table, err := rule.Parse(rule.Source{Name: "t.yaml", Data: []byte(text)})
+		table, err := rulefile.Parse(rulefile.Source{Name: "t.yaml", Data: []byte(text)})
 		if err != nil {
 			continue // such as one rule twice
 		}

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 )
 
 // read compiles a denial, and shows its faults.
 func read(text string) (*Denial, string) {
-	doc := strictyaml.Parse([]byte(text))
+	doc := parser.Parse([]byte(text))
 	d := Read(doc.Root())
 	var faults []string
 	for _, f := range doc.Faults() {

@@ -20,7 +20,9 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // Test is one rule test. It begins with fresh state at Start, which is
@@ -74,13 +76,13 @@ var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // Parse reads files of rule tests. On any fault it returns a [*rule.Errors] with
 // every fault of every file.
-func Parse(sources ...rule.Source) ([]*Test, error) {
+func Parse(sources ...rulefile.Source) ([]*Test, error) {
 	var tests []*Test
 	var errs rule.Errors
 	for _, src := range sources {
-		doc := strictyaml.Parse(src.Data)
+		doc := parser.Parse(src.Data)
 		if len(doc.Faults()) == 0 {
-			p := parser{file: src.Name, doc: doc}
+			p := caseReader{file: src.Name, doc: doc}
 			tests = append(tests, p.tests()...)
 			doc.RefuseOctals()
 		}
@@ -94,8 +96,8 @@ func Parse(sources ...rule.Source) ([]*Test, error) {
 	return tests, nil
 }
 
-// parser reads one file of rule tests.
-type parser struct {
+// caseReader reads one file of rule tests.
+type caseReader struct {
 	file string
 	doc  *strictyaml.Document
 }
@@ -103,7 +105,7 @@ type parser struct {
 // ofRules are words that a file of rules begins with.
 var ofRules = []string{"domain", "descriptors", "http", "exempt", "deny", "atomic", "key", "rate_limit"}
 
-func (p *parser) tests() []*Test {
+func (p *caseReader) tests() []*Test {
 	var tests []*Test
 	list := true
 	known := p.doc.Root().Object("a file of rule tests", strictyaml.Words{"tests": func(v strictyaml.Value) {
@@ -123,7 +125,7 @@ func (p *parser) tests() []*Test {
 	return tests
 }
 
-func (p *parser) test(v strictyaml.Value) *Test {
+func (p *caseReader) test(v strictyaml.Value) *Test {
 	t := &Test{Start: zero, File: p.file, Line: v.Line()}
 	known := v.Object("a test", strictyaml.Words{
 		"name":   func(v strictyaml.Value) { t.Name = v.Text() },
@@ -159,7 +161,7 @@ func readInstant(v strictyaml.Value) stint.Instant {
 	return zero
 }
 
-func (p *parser) step(v strictyaml.Value) Step {
+func (p *caseReader) step(v strictyaml.Value) Step {
 	s := Step{File: p.file, Line: v.Line(), Times: 1}
 	said := map[string]bool{}
 	words := strictyaml.Words{

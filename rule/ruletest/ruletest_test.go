@@ -12,17 +12,18 @@ import (
 	"stint"
 	"stint/internal/testkit"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/rule/ruletest"
 )
 
 // source reads a file as if it stood in the present folder.
-func source(t testing.TB, name string) rule.Source {
+func source(t testing.TB, name string) rulefile.Source {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rule.Source{Name: filepath.Base(name), Data: data}
+	return rulefile.Source{Name: filepath.Base(name), Data: data}
 }
 
 func show(list []rule.Descriptor) string {
@@ -109,7 +110,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tests, err := ruletest.Parse(rule.Source{Name: "fuzz", Data: data})
+		tests, err := ruletest.Parse(rulefile.Source{Name: "fuzz", Data: data})
 		if err != nil {
 			var faults *rule.Errors
 			if !errors.As(err, &faults) || len(faults.List) == 0 {

@@ -56,6 +56,12 @@ func New(c Config) *Verifier {
 	return &Verifier{parser: jwt.NewParser(options...), source: c.Source}
 }
 
+// Address returns where the keys are fetched from; nil for those of a file.
+func (v *Verifier) Address() *Address {
+	address, _ := v.source.(*Address)
+	return address
+}
+
 // Claim returns a claim of a token as text. It reports false where the token is not
 // verified, and where the claim is missing, empty, or neither text nor number.
 func (v *Verifier) Claim(token, name string) (string, bool) {

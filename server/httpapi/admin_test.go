@@ -18,6 +18,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -84,7 +85,7 @@ func TestInspectAndReset(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(`
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: user
@@ -92,7 +93,7 @@ descriptors:
   - key: log
     rate_limit: {algorithm: sliding_log, requests: 5, per: 1h, count_denied: true}
     shadow_mode: true
-`)}, rule.Source{Name: "b.yaml", Data: []byte(`
+`)}, rulefile.Source{Name: "b.yaml", Data: []byte(`
 domain: b
 atomic: false
 descriptors:

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -55,7 +55,7 @@ var proxyPeer = netip.MustParseAddr("127.0.0.1")
 // newAuthForTest returns the endpoints by authRules over a store.
 func newAuthForTest(t testing.TB, o AuthOptions) *Traffic {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "web.yaml", Data: []byte(authRules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "web.yaml", Data: []byte(authRules)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestAuthGone(t *testing.T) {
 // Where the store cannot decide, the policy of the rule answers, as a refusal with the
 // status of the call where it denies.
 func TestAuthStoreAway(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "web.yaml", Data: []byte(authRules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "web.yaml", Data: []byte(authRules)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -40,7 +40,7 @@ func TestHealthcheck(t *testing.T) {
 
 // A line for each limit, as people who come from envoyproxy/ratelimit know it.
 func TestConfig(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(`domain: d
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`domain: d
 descriptors:
   - key: user
     rate_limit: {unit: minute, requests_per_unit: 20}

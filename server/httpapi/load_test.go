@@ -8,7 +8,7 @@ import (
 
 	"stint/limiter"
 	"stint/load"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -27,7 +27,7 @@ descriptors:
 // listener.
 func newElastic(t *testing.T, rules string, gauges *load.Gauges) (traffic, admin func(method, path, body string) (int, string)) {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(rules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(rules)})
 	if err != nil {
 		t.Fatal(err)
 	}

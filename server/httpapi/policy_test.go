@@ -7,7 +7,7 @@ import (
 
 	"stint"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -48,7 +48,7 @@ func single(text string) string { return `{"limits":[` + text + idle + `],"unmat
 // and reserves nothing, and says what they lean on; forgetting it forgets what it was
 // lent, and nothing of the pool.
 func TestInspectPolicies(t *testing.T) {
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(policies)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(policies)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"stint"
 	"stint/limiter"
-	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -44,7 +44,7 @@ var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 // newLimiter returns a limiter by rules over a store in memory, and its clock.
 func newLimiter(t testing.TB) (*limiter.Limiter, *atomic.Int64) {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "api.yaml", Data: []byte(rules)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(rules)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -162,16 +163,16 @@ func (d *desk) check(t *testing.T, line string, ask asker) (resp *pb.RateLimitRe
 
 func newCaseDesk(t *testing.T, files []string, o Options) *desk {
 	t.Helper()
-	var sources []rule.Source
+	var sources []rulefile.Source
 	for i, text := range files {
 		if text != "" {
-			sources = append(sources, rule.Source{Name: fmt.Sprintf("file%d.yaml", i), Data: []byte(text)})
+			sources = append(sources, rulefile.Source{Name: fmt.Sprintf("file%d.yaml", i), Data: []byte(text)})
 		}
 	}
 	var table *rule.Table
 	if len(sources) > 0 {
 		var err error
-		if table, err = rule.Parse(sources...); err != nil {
+		if table, err = rulefile.Parse(sources...); err != nil {
 			t.Fatal(err)
 		}
 	}

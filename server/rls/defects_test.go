@@ -21,6 +21,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // Where envoyproxy/ratelimit is defective, ours is right. The numbers are those of its
@@ -190,7 +191,7 @@ func TestDefectD10RaisedLimit(t *testing.T) {
 	d := deskOf(t, Options{}, plain)
 	d.expect(t, "api hits=3: a=1", "OK: OK 3/HOUR left=0 reset=1770")
 	d.expect(t, "api: a=1", "OVER: OVER 3/HOUR left=0 reset=1770")
-	more, err := rule.Parse(rule.Source{Name: "x", Data: []byte(strings.ReplaceAll(plain, "unit: 3", "unit: 700"))})
+	more, err := rulefile.Parse(rulefile.Source{Name: "x", Data: []byte(strings.ReplaceAll(plain, "unit: 3", "unit: 700"))})
 	if err != nil {
 		t.Fatal(err)
 	}

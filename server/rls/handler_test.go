@@ -17,6 +17,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
 
@@ -32,7 +33,7 @@ type desk struct {
 
 func newDesk(t testing.TB, files string, o Options) *desk {
 	t.Helper()
-	table, err := rule.Parse(rule.Source{Name: "rules.yaml", Data: []byte(files)})
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(files)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/internal/strictyaml/parser"
 	"stint/internal/text"
 	"stint/rule/catalog"
 )
@@ -38,7 +39,7 @@ func readConfigs(c *collector, r io.Reader) error {
 		c.fail(0, fmt.Sprintf("larger than %d MiB", maxConfigs>>20), "write so many rules as .csv or .jsonl")
 		return nil
 	}
-	doc := strictyaml.Parse(data)
+	doc := parser.Parse(data)
 	var found []config
 	if len(doc.Faults()) == 0 {
 		doc.Root().Object("a file of ratelimiter4j", strictyaml.Words{

@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"stint/internal/strictyaml"
 	"stint/internal/text"
+	"stint/rule"
 	"stint/rule/action"
 	"stint/rule/hint"
 	"stint/rule/list"
@@ -20,22 +21,22 @@ func (f *fileCompiler) lists(v strictyaml.Value, exempt bool) {
 		v.Fail(v.Word()+" is empty", "add an element such as {cidrs: [192.0.2.0/24]}, or leave it out")
 	}
 	for i, element := range v.List() {
-		f.listed(element, &Listed{
-			Name: fmt.Sprintf("%s/%s#%d", f.domain.name, v.Word(), i+1), Exempt: exempt,
-			Status: http.StatusForbidden, File: f.domain.file, Line: element.Line(),
+		f.listed(element, &rule.Listed{
+			Name: fmt.Sprintf("%s/%s#%d", f.domain.Name, v.Word(), i+1), Exempt: exempt,
+			Status: http.StatusForbidden, File: f.domain.File, Line: element.Line(),
 		})
 	}
 }
 
 // listed compiles one element of lists.
-func (f *fileCompiler) listed(v strictyaml.Value, l *Listed) {
+func (f *fileCompiler) listed(v strictyaml.Value, l *rule.Listed) {
 	var cidrs, values *strictyaml.Value
 	words := strictyaml.Words{
 		"name":   func(v strictyaml.Value) { l.Name = v.NonEmpty() },
 		"cidrs":  func(v strictyaml.Value) { cidrs = &v },
 		"values": func(v strictyaml.Value) { values = &v },
-		"header": func(v strictyaml.Value) { l.header = action.HeaderName(v) },
-		"key":    func(v strictyaml.Value) { l.key = v.NonEmpty() },
+		"header": func(v strictyaml.Value) { l.Header = action.HeaderName(v) },
+		"key":    func(v strictyaml.Value) { l.Key = v.NonEmpty() },
 	}
 	what := "an element of exempt"
 	if !l.Exempt {
@@ -50,27 +51,28 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *Listed) {
 		return
 	}
 	f.oneLine(v.Line(), "the name of a list", l.Name)
-	f.oneLine(v.Line(), "the key of a list", l.key)
+	f.oneLine(v.Line(), "the key of a list", l.Key)
 	switch {
 	case (cidrs == nil) == (values == nil):
 		v.Fail(what+" needs one list", "give it cidrs:, networks and addresses, or values: with header: or key:")
-	case l.header != "" && l.key != "":
+	case l.Header != "" && l.Key != "":
 		v.Fail("header beside key", "keep one of the two, and give the other an element of its own")
-	case values != nil && l.header == "" && l.key == "":
+	case values != nil && l.Header == "" && l.Key == "":
 		v.Fail("values of nothing", "add header:, or key: for the values of a descriptor's entries; addresses stand under cidrs:")
-	case cidrs != nil && l.header != "":
+	case cidrs != nil && l.Header != "":
 		v.Fail("cidrs of a header", "leave header out: the client's address is found behind trusted proxies without it")
 	case cidrs != nil:
 		networks := new(list.Networks)
-		if l.set = networks; l.key == "" {
-			l.networks = networks
+		if l.Set = networks; l.Key == "" {
+			l.Networks = networks
 		}
-		f.fill(*cidrs, l.set)
+		f.fill(*cidrs, networks)
 	default:
-		l.set = make(list.Texts)
-		f.fill(*values, l.set)
+		texts := make(list.Texts)
+		l.Set = texts
+		f.fill(*values, texts)
 	}
-	f.domain.lists = append(f.domain.lists, l)
+	f.domain.Lists = append(f.domain.Lists, l)
 }
 
 func listHint(word string) string {
@@ -119,12 +121,12 @@ func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
 
 // fillFrom reads a list from a file.
 func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
-	data, ok := f.open(v)
+	data, ok := f.Open(v)
 	if !ok {
 		return
 	}
 	for _, fault := range list.Read(data, set) {
-		f.errors = append(f.errors, &Error{File: f.path(v), Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
+		f.errors = append(f.errors, &rule.Error{File: f.path(v), Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
 	}
 }
 
@@ -136,8 +138,8 @@ func (f *fileCompiler) path(v strictyaml.Value) string {
 	return filepath.Join(f.folder, v.Text())
 }
 
-// open reads the file that a value names, and makes it a part of the rules.
-func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
+// Open is part of action.Outside: it reads the file that a value names, and makes it a part of the rules.
+func (f *fileCompiler) Open(v strictyaml.Value) ([]byte, bool) {
 	if f.folder == "" {
 		v.Fail(fmt.Sprintf("%s names a file, where rules are read without their folder", v.Word()), "load the rules from their folder, or leave it out")
 		return nil, false
@@ -145,9 +147,9 @@ func (f *fileCompiler) open(v strictyaml.Value) ([]byte, bool) {
 	name := f.path(v)
 	data, err := os.ReadFile(name)
 	if err != nil {
-		f.errors = append(f.errors, &Error{
+		f.errors = append(f.errors, &rule.Error{
 			File: name, Problem: "cannot read it: " + text.Cause(err),
-			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", place(f.domain.file, v.Line())),
+			Hint: fmt.Sprintf("it is named in %s; a name is relative to the folder of the rule file", rule.Place(f.domain.File, v.Line())),
 			Err:  err,
 		})
 		return nil, false

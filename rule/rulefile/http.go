@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/rule"
 	"stint/rule/action"
 	"stint/rule/hint"
 )
@@ -14,7 +15,7 @@ import (
 func (f *fileCompiler) http(v strictyaml.Value) {
 	var limits []strictyaml.Value
 	words := strictyaml.Words{
-		"path":        func(v strictyaml.Value) { f.domain.paths = action.ReadPaths(v) },
+		"path":        func(v strictyaml.Value) { f.domain.Paths = action.ReadPaths(v) },
 		"rate_limits": func(v strictyaml.Value) { limits = v.List() },
 	}
 	v.Object("http", words, func(word string) string {
@@ -37,8 +38,8 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 func (f *fileCompiler) checkCookies() {
 	files := map[string]string{} // by name
 	var cookies []action.Cookie
-	for i := range f.domain.http {
-		h := &f.domain.http[i]
+	for i := range f.domain.HTTP {
+		h := &f.domain.HTTP[i]
 		cookies = h.Actions.Cookies(cookies[:0])
 		for _, c := range cookies {
 			if first, ok := files[c.Name]; ok && first != c.File {
@@ -51,18 +52,18 @@ func (f *fileCompiler) checkCookies() {
 }
 
 func (f *fileCompiler) httpLimit(v strictyaml.Value) {
-	h := HTTPLimit{Actions: new(action.List), Line: v.Line()}
+	h := rule.HTTPLimit{Actions: new(action.List), Line: v.Line()}
 	said, costs := 0, 0
 	actions := func(groups bool) func(strictyaml.Value) {
 		return func(v strictyaml.Value) {
 			said++
-			h.Actions, h.Groups = action.Read(v, f.domain.paths, f.open), groups
+			h.Actions, h.Groups = action.Read(v, f.domain.Paths, f), groups
 		}
 	}
 	known := v.Object("an element of http.rate_limits", strictyaml.Words{
 		"actions":     actions(false),
 		"groups":      actions(true),
-		"cost":        func(v strictyaml.Value) { costs++; h.Cost = action.ReadCost(v, f.domain.paths) },
+		"cost":        func(v strictyaml.Value) { costs++; h.Cost = action.ReadCost(v, f.domain.Paths) },
 		"hits_addend": func(v strictyaml.Value) { costs++; h.Cost = action.ReadHitsAddend(v) },
 	}, httpLimitHint)
 	if costs > 1 {
@@ -78,12 +79,10 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 		f.oneLine(h.Line, "the key of an action", part.Key)
 		f.oneLine(h.Line, "a value of an action", strings.Join(part.Values, ""))
 	}
-	h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
-	f.domain.readsPath = f.domain.readsPath || h.readsPath
 	if text, err := json.Marshal(v.Any()); err == nil { // only what JSON does not know, such as .inf, is left out
 		h.Text = string(text)
 	}
-	f.domain.http = append(f.domain.http, h)
+	f.domain.HTTP = append(f.domain.HTTP, h)
 }
 
 func httpLimitHint(word string) string {

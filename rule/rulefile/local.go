@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
@@ -7,16 +7,17 @@ import (
 
 	"stint"
 	"stint/internal/limits"
+	"stint/rule"
 )
 
 // agree works out the terms of a rule that has a name. A leased rule with a share divides its
 // limit.
-func (l *limit) agree(r *Rule) {
+func (l *limit) agree(r *rule.Rule) {
 	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, Keys: int(l.cache)}
 	if l.elastic != nil {
-		r.Terms.Coordination = Strict // what it leans on comes later
+		r.Terms.Coordination = rule.Strict // what it leans on comes later
 	}
-	if r.Terms.Coordination != Leased || r.Local == nil {
+	if r.Terms.Coordination != rule.Leased || r.Local == nil {
 		return
 	}
 	own, rest := limits.Divide(r.Stored, r.Local, r.Nodes)
@@ -31,7 +32,7 @@ func (l *limit) agree(r *Rule) {
 // of the rate and of what may be taken at once, divided by the nodes and rounded down.
 // It is nil where the policy is another, and where less than one request is left.
 func (l *limit) localLimit() *stint.Limit {
-	if l.failure != Local || l.limit.Algorithm() == stint.Unlimited {
+	if l.failure != rule.Local || l.limit.Algorithm() == stint.Unlimited {
 		return nil
 	}
 	spec := l.limit.Spec()
@@ -66,7 +67,7 @@ func (l *limit) part(n int64) int64 {
 		return 0
 	}
 	part := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(l.share)))
-	return part.Div(part, big.NewInt(int64(Whole)*int64(l.nodes))).Int64()
+	return part.Div(part, big.NewInt(int64(rule.Whole)*int64(l.nodes))).Int64()
 }
 
 // slower returns the share of a steady rate, exact to the microsecond that one
@@ -76,7 +77,7 @@ func (l *limit) slower(requests uint32, per time.Duration) (uint32, time.Duratio
 	if divisor.Sign() == 0 || l.nodes == 0 {
 		return 0, per
 	}
-	apart := new(big.Int).Mul(big.NewInt(per.Microseconds()), big.NewInt(int64(Whole)*int64(l.nodes)))
+	apart := new(big.Int).Mul(big.NewInt(per.Microseconds()), big.NewInt(int64(rule.Whole)*int64(l.nodes)))
 	apart.Add(apart, divisor)
 	apart.Div(apart.Sub(apart, big.NewInt(1)), divisor) // rounded up
 	if !apart.IsInt64() || apart.Int64() > stint.MaxPer.Microseconds() {

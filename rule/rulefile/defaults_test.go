@@ -1,15 +1,16 @@
-package rule_test
+package rulefile_test
 
 import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // What a mode needs may stand beside domain: for all limits of the file, where only some say
 // the mode.
 func TestDefaultsOfModes(t *testing.T) {
-	table, err := rule.Parse(source(t, "testdata/good/defaults.yaml"))
+	table, err := rulefile.Parse(source(t, "../testdata/good/defaults.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
 	"testing"
 
 	"stint"
+	"stint/rule"
 )
 
 // TestLocal: what may pass in one process while the store is away is the share of the
@@ -81,7 +82,7 @@ descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 100, on_
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := table.Rules()[0]; r.OnStoreFailure != Deny || r.Local != nil {
+	if r := table.Rules()[0]; r.OnStoreFailure != rule.Deny || r.Local != nil {
 		t.Errorf("%v with a share of %v", r.OnStoreFailure, r.Local)
 	}
 }

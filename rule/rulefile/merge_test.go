@@ -1,12 +1,14 @@
-package rule
+package rulefile
 
 import (
 	"strings"
 	"testing"
+
+	"stint/rule"
 )
 
 // merged parses files that may add to each other's domains.
-func merged(texts ...string) (*Table, error) {
+func merged(texts ...string) (*rule.Table, error) {
 	names := []string{"a.yaml", "b.yaml", "c.yaml"}
 	var sources []Source
 	for i, text := range texts {
@@ -33,17 +35,17 @@ func TestMerge(t *testing.T) {
 		t.Errorf("atomic %v, begun in %s", d.Atomic(), d.File())
 	}
 	for _, test := range []struct {
-		entry    Entry
+		entry    rule.Entry
 		requests uint32
 		file     string
-		failure  Failure
+		failure  rule.Failure
 	}{
-		{Entry{Key: "user", Value: "x"}, 1, "a.yaml", Allow},
-		{Entry{Key: "path", Value: "/abc"}, 2, "a.yaml", Allow},
-		{Entry{Key: "path", Value: "/x"}, 3, "b.yaml", Deny},
-		{Entry{Key: "path", Value: "/ab"}, 4, "b.yaml", Deny},
+		{rule.Entry{Key: "user", Value: "x"}, 1, "a.yaml", rule.Allow},
+		{rule.Entry{Key: "path", Value: "/abc"}, 2, "a.yaml", rule.Allow},
+		{rule.Entry{Key: "path", Value: "/x"}, 3, "b.yaml", rule.Deny},
+		{rule.Entry{Key: "path", Value: "/ab"}, 4, "b.yaml", rule.Deny},
 	} {
-		rules := d.Match([]Entry{test.entry})
+		rules := d.Match([]rule.Entry{test.entry})
 		if len(rules) != 1 || rules[0].Limit.Spec().Requests != test.requests || rules[0].File != test.file || rules[0].OnStoreFailure != test.failure {
 			t.Errorf("%v: %v, want %d requests of %s", test.entry, rules, test.requests, test.file)
 		}

@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/rule"
 )
 
 // readCount reads what a limit counts.
@@ -13,7 +14,7 @@ func (l *limit) readCount(v strictyaml.Value) {
 	i, ok := v.OneOf("requests", "responses")
 	l.wrong = l.wrong || !ok
 	if i == 1 {
-		l.answers = new(Answers)
+		l.answers = new(rule.Answers)
 	}
 }
 
@@ -61,7 +62,7 @@ func (l *limit) readStatus(v strictyaml.Value) {
 	from, to, ok := parseStatuses(v.Text())
 	if !ok {
 		l.fail(v, fmt.Sprintf("statuses: %q is no status of HTTP", v.Text()),
-			fmt.Sprintf("write a number from %d to %d, a class such as 5xx, or a range such as 400-403", leastStatus, mostStatus))
+			fmt.Sprintf("write a number from %d to %d, a class such as 5xx, or a range such as 400-403", rule.LeastStatus, rule.MostStatus))
 		return
 	}
 	for status := from; status <= to; status++ {
@@ -70,9 +71,7 @@ func (l *limit) readStatus(v strictyaml.Value) {
 			return
 		}
 	}
-	for i := from - leastStatus; i <= to-leastStatus; i++ {
-		l.answers.statuses[i/64] |= 1 << (i % 64)
-	}
+	l.answers.Add(from, to)
 }
 
 // parseStatuses returns the first and the last status that a text names.
@@ -97,26 +96,5 @@ func parseStatus(text string) (int, bool) {
 		}
 		n = n*10 + int(c-'0')
 	}
-	return n, len(text) == 3 && n >= leastStatus && n <= mostStatus
-}
-
-// String returns the statuses as a rule file may write them.
-func (a *Answers) String() string {
-	var words []string
-	for from := leastStatus; from <= mostStatus; from++ {
-		if !a.Charges(from) {
-			continue
-		}
-		to := from
-		for a.Charges(to + 1) {
-			to++
-		}
-		word := fmt.Sprint(from)
-		if to > from {
-			word = fmt.Sprintf("%d-%d", from, to)
-		}
-		words = append(words, word)
-		from = to
-	}
-	return strings.Join(words, " ")
+	return n, len(text) == 3 && n >= rule.LeastStatus && n <= rule.MostStatus
 }

@@ -1,13 +1,15 @@
-package rule_test
+package rulefile_test
 
 import (
 	"errors"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"stint/internal/testkit"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // seeds adds all files of a pattern to a fuzz target.
@@ -36,9 +38,9 @@ func checkFaults(t *testing.T, err error) {
 // No bytes make the decoder panic, and what it accepts is a sound table: each rule
 // is found by a descriptor of its own and has keys of its own.
 func FuzzParse(f *testing.F) {
-	seeds(f, "testdata/good/*.yaml", "testdata/bad/*.yaml")
+	seeds(f, "../testdata/good/*.yaml", "../testdata/bad/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := rule.Parse(rule.Source{Name: "fuzz", Data: data})
+		table, err := rulefile.Parse(rulefile.Source{Name: "fuzz", Data: data})
 		if err != nil {
 			checkFaults(t, err)
 			return
@@ -63,14 +65,23 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s is not found by %v", r.Name, e)
 			}
 		}
-		again, err := rule.Parse(rule.Source{Name: "fuzz", Data: data})
+		again, err := rulefile.Parse(rulefile.Source{Name: "fuzz", Data: data})
 		if err != nil || again.String() != table.String() || again.Hash() != table.Hash() {
 			t.Errorf("the second reading differs: %v\n%v\n%v", err, table, again)
 		}
 		for _, d := range table.Domains() {
-			if described, err := d.Describe(nil, &request{method: "GET", path: "/a/../b"}); err != nil && len(described) > 0 {
+			if described, err := d.Describe(nil, plainRequest{}); err != nil && len(described) > 0 {
 				t.Errorf("%v beside %v", described, err)
 			}
 		}
 	})
 }
+
+// plainRequest is a request that says nothing but its path.
+type plainRequest struct{}
+
+func (plainRequest) Method() string               { return "GET" }
+func (plainRequest) Path() string                 { return "/a/../b" }
+func (plainRequest) Query(string) (string, bool)  { return "", false }
+func (plainRequest) Header(string) (string, bool) { return "", false }
+func (plainRequest) RemoteAddress() netip.Addr    { return netip.Addr{} }

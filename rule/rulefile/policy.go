@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
+	"stint/rule"
 )
 
 // policy is what a rule says beside counting, and what a domain says for all its
 // rules.
 type policy struct {
-	failure     Failure
-	share       Ratio
+	failure     rule.Failure
+	share       rule.Ratio
 	nodes       uint32
 	saysShare   bool // here or in the defaults, rightly or not
 	saysNodes   bool
@@ -21,7 +22,7 @@ type policy struct {
 	shareSaid   *strictyaml.Value
 	nodesSaid   *strictyaml.Value
 
-	coordination Coordination
+	coordination rule.Coordination
 	startsFull   bool // after a loss
 	cache        uint32
 	coordinated  *strictyaml.Value
@@ -38,10 +39,10 @@ func (p *policy) words(words strictyaml.Words) {
 	words["on_store_failure"] = func(v strictyaml.Value) {
 		p.failureSaid = &v
 		if i, ok := v.OneOf("allow", "deny", "local"); ok {
-			p.failure = Failure(i)
+			p.failure = rule.Failure(i)
 		}
 	}
-	words["local_share"] = func(v strictyaml.Value) { p.shareSaid, p.saysShare, p.share = &v, true, ratio(v, Whole) }
+	words["local_share"] = func(v strictyaml.Value) { p.shareSaid, p.saysShare, p.share = &v, true, ratio(v, rule.Whole) }
 	words["nodes"] = func(v strictyaml.Value) {
 		p.nodesSaid, p.saysNodes = &v, true
 		p.nodes = v.Count32("0 nodes share nothing", "write how many nodes there may be at most")
@@ -52,7 +53,7 @@ func (p *policy) words(words strictyaml.Words) {
 			return
 		}
 		i, _ := v.OneOf("strict", "leased", "eventual", "gossip")
-		p.coordinated, p.coordination = &v, Coordination(i)
+		p.coordinated, p.coordination = &v, rule.Coordination(i)
 	}
 	words["gossip"] = func(v strictyaml.Value) {
 		i, _ := v.OneOf("tell", "ask")
@@ -78,20 +79,20 @@ func (p *policy) inherit() policy {
 
 // fits reports words of a rule that its mode has no use for. At the file they are defaults.
 func (p *policy) fits() {
-	if p.coordination != Leased && p.afterLoss != nil {
+	if p.coordination != rule.Leased && p.afterLoss != nil {
 		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
 	}
-	if p.coordination != Eventual && p.cacheSaid != nil {
+	if p.coordination != rule.Eventual && p.cacheSaid != nil {
 		p.cacheSaid.Fail("cache stands without coordination: eventual", "add coordination: eventual, or leave it out")
 	}
-	if p.coordination != Gossip && p.asksSaid != nil {
+	if p.coordination != rule.Gossip && p.asksSaid != nil {
 		p.asksSaid.Fail("gossip stands without coordination: gossip", "add coordination: gossip, or leave it out")
 	}
 	switch {
-	case p.failure == Local:
+	case p.failure == rule.Local:
 	case p.shareSaid != nil:
 		p.shareSaid.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
-	case p.nodesSaid != nil && p.coordination < Eventual: // whose bound is said by nodes
+	case p.nodesSaid != nil && p.coordination < rule.Eventual: // whose bound is said by nodes
 		p.nodesSaid.Fail("nodes stands without on_store_failure: local", "add on_store_failure: local, or coordination: eventual or gossip, or leave it out")
 	}
 }
@@ -99,8 +100,8 @@ func (p *policy) fits() {
 // serve notes which words of a file a rule takes that does not say them itself.
 func (p *policy) serve(l *limit) {
 	takes := map[string]bool{
-		"coordination": !l.unlimited, "gossip": l.coordination == Gossip, "cache": l.coordination == Eventual, "after_loss": l.coordination == Leased,
-		"on_store_failure": !l.unlimited, "local_share": l.failure == Local, "nodes": l.failure == Local || l.coordination >= Eventual,
+		"coordination": !l.unlimited, "gossip": l.coordination == rule.Gossip, "cache": l.coordination == rule.Eventual, "after_loss": l.coordination == rule.Leased,
+		"on_store_failure": !l.unlimited, "local_share": l.failure == rule.Local, "nodes": l.failure == rule.Local || l.coordination >= rule.Eventual,
 	}
 	for word := range takes {
 		_, own := l.said[word]
@@ -121,20 +122,20 @@ func (f *fileCompiler) idle() {
 
 // check reports a policy that does not say enough.
 func (p *policy) check() {
-	if p.failure == Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes) {
+	if p.failure == rule.Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes) {
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}
 }
 
 // ratio reads a part of a whole, such as 10% or 0.5%, up to most.
-func ratio(v strictyaml.Value, most Ratio) Ratio {
+func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio {
 	number, percent := strings.CutSuffix(v.Text(), "%")
 	f, err := strconv.ParseFloat(number, 64)
-	millionths := math.Round(f * float64(Whole) / 100)
+	millionths := math.Round(f * float64(rule.Whole) / 100)
 	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(most)) {
 		v.Fail(fmt.Sprintf("%s: %q is no part of a whole", v.Word(), v.Text()),
-			fmt.Sprintf("write a percentage above 0%% and up to %d%%, such as 10%%", most/(Whole/100)))
+			fmt.Sprintf("write a percentage above 0%% and up to %d%%, such as 10%%", most/(rule.Whole/100)))
 		return 0
 	}
-	return Ratio(millionths)
+	return rule.Ratio(millionths)
 }

@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml"
-	"stint/internal/text"
+	"stint/rule"
 	"stint/rule/hint"
 )
 
 // descriptor is one element of `descriptors` as it is written.
 type descriptor struct {
 	at             strictyaml.Value
-	level          Level
+	level          rule.Level
 	limits         *strictyaml.Value
 	children       *strictyaml.Value
 	shadow, quota  bool
@@ -22,27 +22,22 @@ type descriptor struct {
 	metadata       map[string]any
 }
 
-// level compiles a list of descriptors that stand below path into nodes, which it
-// returns, nil where there are none.
-func (f *fileCompiler) level(v strictyaml.Value, path []Level, nodes level) level {
+// level compiles a list of descriptors that stand below a node, nil for the outermost.
+func (f *fileCompiler) level(v strictyaml.Value, below *rule.Node) {
 	for _, element := range v.List() {
-		f.descriptor(element, path, nodes)
+		f.descriptor(element, below)
 	}
-	if len(nodes) == 0 {
-		return nil
-	}
-	return nodes
 }
 
-// descriptor compiles one descriptor into the nodes of its level.
-func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level) {
+// descriptor compiles one descriptor into a node below another.
+func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 	d := descriptor{at: v}
 	known := v.Object("a descriptor", d.words(), hint.Descriptor)
 	if d.level.Key == "" {
 		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")
 		}
-		nodes = level{} // what stands below it is read for its faults alone
+		below = &rule.Node{Path: pathOf(below)} // a node of no domain: what stands below it is read for its faults alone
 	}
 	d.level.Wildcard = strings.Contains(d.level.Value, "*")
 	switch {
@@ -52,12 +47,10 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 	default:
 		v.Fail(fmt.Sprintf("share_threshold on %s, whose value has no *", d.level), "it makes all values that match a pattern share one counter; give a value such as \"a*\"")
 	}
-	f.nodes++
-	n := &Node{Path: append(slices.Clone(path), d.level), File: f.domain.file, Line: v.Line(), order: f.nodes}
-	if first := nodes.put(n); first != nil {
+	n := &rule.Node{Path: append(slices.Clone(pathOf(below)), d.level), File: f.domain.File, Line: v.Line()}
+	if first := f.domain.Put(n, below); first != nil {
 		v.Fail(fmt.Sprintf("descriptor %s stands twice, first in %s", d.level, f.where(first)), "put what both say into one; rate_limit may be a list of several limits")
 	}
-	f.domain.keys.add(n.Path)
 	f.oneLine(v.Line(), "the key of a descriptor", d.level.Key)
 	f.oneLine(v.Line(), "the value of a descriptor", d.level.Value)
 	if d.limits != nil {
@@ -66,16 +59,24 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, path []Level, nodes level)
 		f.warn("mode-without-limit", v.Line(), "", fmt.Sprintf("shadow_mode or quota_mode on %s, which has no rate_limit", d.level), "it concerns the limits of this descriptor alone, not those below it")
 	}
 	if d.children != nil {
-		n.children = f.level(*d.children, n.Path, level{})
+		f.level(*d.children, n)
 	}
 }
 
+// pathOf returns the way to a node, nil for the root.
+func pathOf(n *rule.Node) []rule.Level {
+	if n == nil {
+		return nil
+	}
+	return n.Path
+}
+
 // where says where a node stands, with its file if that is another one.
-func (f *fileCompiler) where(n *Node) string {
-	if n.File == f.domain.file {
+func (f *fileCompiler) where(n *rule.Node) string {
+	if n.File == f.domain.File {
 		return fmt.Sprintf("line %d", n.Line)
 	}
-	return place(n.File, n.Line)
+	return rule.Place(n.File, n.Line)
 }
 
 func (d *descriptor) words() strictyaml.Words {
@@ -99,31 +100,6 @@ func (d *descriptor) words() strictyaml.Words {
 	}
 }
 
-// put adds a node to its level. It returns the one that stands there already.
-func (l level) put(n *Node) *Node {
-	at := n.Path[len(n.Path)-1]
-	c := l[at.Key]
-	if c == nil {
-		c = &candidates{exact: map[string]*Node{}}
-		l[at.Key] = c
-	}
-	if at.Value == "" {
-		if c.any != nil {
-			return c.any
-		}
-		c.any = n
-		return nil
-	}
-	if first := c.exact[at.Value]; first != nil {
-		return first
-	}
-	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
-	if at.Wildcard {
-		c.wild = append(c.wild, wildcard{text.NewGlob(at.Value), n})
-	}
-	return nil
-}
-
 // oneLine warns of a text with a line break, where one is hardly meant.
 func (f *fileCompiler) oneLine(line int, what, text string) {
 	if strings.ContainsAny(text, "\r\n") {
@@ -132,7 +108,7 @@ func (f *fileCompiler) oneLine(line int, what, text string) {
 }
 
 // limits compiles the rate_limit of a descriptor, one limit or a list.
-func (f *fileCompiler) limits(d *descriptor, n *Node) {
+func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 	list := d.limits.OneOrList()
 	if len(list) == 0 {
 		if d.limits.IsList() {
@@ -149,18 +125,18 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 	for i, v := range list {
 		l := limit{
 			at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit(),
-			loose: f.doc.Loose(), tallies: f.doc.Loose() && !f.domain.atomic,
+			loose: f.doc.Loose(), tallies: f.doc.Loose() && !f.domain.Atomic,
 		}
 		if !l.read() {
 			f.refused = true
 			continue
 		}
-		r := &Rule{
-			Given: l.name, Domain: f.domain.name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
+		r := &rule.Rule{
+			Given: l.name, Domain: f.domain.Name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
-			Coordination: l.coordination, KeptAfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == Gossip,
-			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.file, Line: v.Line(),
+			Coordination: l.coordination, KeptAfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == rule.Gossip,
+			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.File, Line: v.Line(),
 		}
 		f.defaults.serve(&l)
 		f.oneLine(r.Line, "the name of a limit", l.name)
@@ -168,12 +144,11 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {
 				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
-			} else if r.Given == "" && other.Given == "" && r.Limit.ForStores().Same(other.Limit) && r.Answers.same(other.Answers) {
+			} else if r.Given == "" && other.Given == "" && r.Limit.ForStores().Same(other.Limit) && r.Answers.Same(other.Answers) {
 				v.Fail(fmt.Sprintf("limit %d of %s says the same as limit %d", i+1, d.level, j+1), "keep one of the two")
 			}
 		}
 		r.Name = f.name(r, i, len(list))
-		r.identify(i)
 		l.agree(r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)
@@ -191,8 +166,8 @@ func (f *fileCompiler) limits(d *descriptor, n *Node) {
 
 // name returns what users call the index-th of count limits of a node: the name it
 // is given, else the way to it. No two rules of a domain have the same.
-func (f *fileCompiler) name(r *Rule, index, count int) string {
-	parts := []string{f.domain.name}
+func (f *fileCompiler) name(r *rule.Rule, index, count int) string {
+	parts := []string{f.domain.Name}
 	for _, l := range r.Path {
 		parts = append(parts, l.String())
 	}
@@ -203,26 +178,18 @@ func (f *fileCompiler) name(r *Rule, index, count int) string {
 	name := path
 	if r.Given != "" {
 		name = r.Given
-		if f.names[name] {
+		if f.domain.names[name] {
 			f.warn("double-name", r.Line, path, fmt.Sprintf("the name %q is given to another rule already; this one is shown with its path", name),
 				"give each rule a name of its own, unless one `replaces` is to drop them all")
 			name += " (" + path + ")"
 		}
 	}
 	unique := name
-	for i := 2; f.names[unique]; i++ {
+	for i := 2; f.domain.names[unique]; i++ {
 		unique = fmt.Sprintf("%s (%d)", name, i)
 	}
-	f.names[unique] = true
+	f.domain.names[unique] = true
 	return unique
-}
-
-// String returns the level as names of rules show it.
-func (l Level) String() string {
-	if l.Value == "" {
-		return l.Key
-	}
-	return l.Key + "=" + l.Value
 }
 
 // sortedKeys returns the keys of a map in order.

@@ -1,8 +1,10 @@
-package rule
+package rulefile
 
 import (
 	"net/http"
 
+	"stint/rule"
+	"stint/rule/action"
 	"stint/rule/token"
 )
 
@@ -37,16 +39,23 @@ func NewKeySets(o KeySetOptions) *KeySets {
 // Use fetches the key sets of t, and ends with those that only the table before
 // named. Say it before t is put in force: what was fetched for the table before is
 // known to t at once.
-func (k *KeySets) Use(t *Table) { k.fetcher.Use(t.addresses()) }
+func (k *KeySets) Use(t *rule.Table) { k.fetcher.Use(addresses(t)) }
 
 // Close ends all fetches and returns once nothing runs any more. Tables keep the keys
 // that they have; Use does nothing after it.
 func (k *KeySets) Close() { k.fetcher.Close() }
 
-func (t *Table) addresses() (all []*token.Address) {
-	for _, d := range t.domains {
-		for i := range d.http {
-			all = d.http[i].Actions.Addresses(all)
+// addresses returns where the key sets of a table are fetched from.
+func addresses(t *rule.Table) (all []*token.Address) {
+	var verifiers []action.Verifier
+	for _, d := range t.Domains() {
+		for _, h := range d.HTTP() {
+			verifiers = h.Actions.Verifiers(verifiers)
+		}
+	}
+	for _, v := range verifiers {
+		if v, ok := v.(*token.Verifier); ok && v.Address() != nil {
+			all = append(all, v.Address())
 		}
 	}
 	return all

@@ -1,8 +1,9 @@
-package rule
+package rulefile
 
 import (
 	"stint"
 	"stint/internal/limits"
+	"stint/rule"
 )
 
 // envoyWords are the words of envoyproxy/ratelimit. It looks for them in one list, wherever
@@ -15,7 +16,7 @@ var envoyWords = []string{
 // tally returns what the store is asked for a limit that counts as envoyproxy/ratelimit
 // does, see [Rule.Tally]; nil where the limit says something that only Stint knows.
 func (l *limit) tally() *stint.Limit {
-	if !l.tallies || l.elastic != nil || l.answers != nil || l.soft > 0 || l.coordination != Strict {
+	if !l.tallies || l.elastic != nil || l.answers != nil || l.soft > 0 || l.coordination != rule.Strict {
 		return nil
 	}
 	if _, said := l.said["overdraw"]; said {

@@ -1,6 +1,9 @@
-package rule
+package rulefile
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +11,7 @@ import (
 
 	"stint/internal/system"
 	"stint/internal/text"
+	"stint/rule"
 )
 
 // Source is one rule file: its name, for messages, and its bytes.
@@ -25,20 +29,20 @@ type Source struct {
 
 	// Envoy reads the file as envoyproxy/ratelimit does: what that program accepts is
 	// accepted, with a warning where this one would refuse it, and limits count as there;
-	// see [Rule.Tally].
+	// see [rule.Rule.Tally].
 	Envoy bool
 }
 
 // Parse compiles rule files to a table. On any fault it returns no table and an
-// [*Errors] with every fault of every file. Nothing but the bytes is read, unless a
+// [*rule.Errors] with every fault of every file. Nothing but the bytes is read, unless a
 // source has a Folder.
-func Parse(sources ...Source) (*Table, error) {
+func Parse(sources ...Source) (*rule.Table, error) {
 	c := newCompiler()
 	for _, src := range sources {
 		c.file(src)
 	}
 	c.errors.Files = c.names()
-	if err := c.errors.orNil(); err != nil {
+	if err := c.errors.OrNil(); err != nil {
 		return nil, err
 	}
 	return c.finish(hashOf(slices.Concat(sources, c.files))), nil
@@ -49,7 +53,7 @@ func Parse(sources ...Source) (*Table, error) {
 // tests (*_test.yaml) and names that begin with a dot. Links are followed, and what
 // is reached twice is read once, so a mounted Kubernetes volume can be named as it
 // stands.
-func Load(paths ...string) (*Table, error) { return LoadAs(Reading{}, paths...) }
+func Load(paths ...string) (*rule.Table, error) { return LoadAs(Reading{}, paths...) }
 
 // Reading says how files are read.
 type Reading struct {
@@ -58,11 +62,11 @@ type Reading struct {
 }
 
 // LoadAs is Load for files that are read otherwise than by default.
-func LoadAs(how Reading, paths ...string) (*Table, error) {
+func LoadAs(how Reading, paths ...string) (*rule.Table, error) {
 	var sources []Source
-	var faults Errors
+	var faults rule.Errors
 	fail := func(path, problem, hint string, err error) {
-		faults.List = append(faults.List, &Error{File: path, Problem: problem, Hint: hint, Err: err})
+		faults.List = append(faults.List, &rule.Error{File: path, Problem: problem, Hint: hint, Err: err})
 	}
 	finder := system.FileFinder{Keep: isRuleFile}
 	for _, path := range paths {
@@ -82,7 +86,7 @@ func LoadAs(how Reading, paths ...string) (*Table, error) {
 			sources = append(sources, Source{Name: file, Data: data, Folder: filepath.Dir(file), Merge: how.Merge, Envoy: how.Envoy})
 		}
 	}
-	if err := faults.orNil(); err != nil {
+	if err := faults.OrNil(); err != nil {
 		return nil, err
 	}
 	return Parse(sources...)
@@ -91,4 +95,14 @@ func LoadAs(how Reading, paths ...string) (*Table, error) {
 func isRuleFile(path string) bool {
 	ext := filepath.Ext(path)
 	return (ext == ".yaml" || ext == ".yml") && !strings.HasSuffix(strings.TrimSuffix(path, ext), "_test")
+}
+
+// hashOf returns the hash of the sources' bytes in their order.
+func hashOf(sources []Source) string {
+	h := sha256.New()
+	for _, s := range sources {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s.Data))))
+		h.Write(s.Data)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }

@@ -1,4 +1,4 @@
-package rule_test
+package rulefile_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // write makes a file, and the folders above it.
@@ -66,7 +67,7 @@ func TestLoad(t *testing.T) {
 		{[]string{filepath.Join(dir, "elsewhere"), filepath.Join(rules, "sub/c.yaml")}, "d c"},
 		{[]string{filepath.Join(rules, ".hidden.yaml")}, "hidden"}, // named, so read
 	} {
-		table, err := rule.Load(tt.paths...)
+		table, err := rulefile.Load(tt.paths...)
 		if err != nil {
 			t.Errorf("%v: %v", tt.paths, err)
 			continue
@@ -85,7 +86,7 @@ func TestLoadKubernetesVolume(t *testing.T) {
 	link(t, "..2026_01_01", filepath.Join(dir, "..data"))
 	link(t, "..data/rules.yaml", filepath.Join(dir, "rules.yaml"))
 	for _, want := range []string{"old", "new"} {
-		table, err := rule.Load(dir)
+		table, err := rulefile.Load(dir)
 		if err != nil || loaded(table) != want {
 			t.Errorf("%v, %v, want %s", table, err, want)
 		}
@@ -117,7 +118,7 @@ func TestLoadRefuses(t *testing.T) {
 		for _, p := range tt.paths {
 			paths = append(paths, filepath.Join(dir, p))
 		}
-		table, err := rule.Load(paths...)
+		table, err := rulefile.Load(paths...)
 		if err == nil || table != nil {
 			t.Errorf("%v: accepted", tt.paths)
 			continue

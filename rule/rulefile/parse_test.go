@@ -1,4 +1,4 @@
-package rule_test
+package rulefile_test
 
 import (
 	"errors"
@@ -10,23 +10,24 @@ import (
 
 	"stint/internal/testkit"
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // source reads a file as if it stood in the present folder.
-func source(t testing.TB, name string) rule.Source {
+func source(t testing.TB, name string) rulefile.Source {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rule.Source{Name: filepath.Base(name), Data: data}
+	return rulefile.Source{Name: filepath.Base(name), Data: data}
 }
 
 // One file for each fault says exactly what is wrong, where, and what to do.
 func TestBadFiles(t *testing.T) {
-	for _, name := range testkit.GoldenInputs(t, "testdata/bad/*.yaml") {
+	for _, name := range testkit.GoldenInputs(t, "../testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
-			table, err := rule.Parse(source(t, name))
+			table, err := rulefile.Parse(source(t, name))
 			if err == nil || table != nil {
 				t.Fatalf("accepted:\n%v", table)
 			}
@@ -46,9 +47,9 @@ func TestBadFiles(t *testing.T) {
 
 // What is accepted is shown as it was understood, with its warnings.
 func TestGoodFiles(t *testing.T) {
-	for _, name := range testkit.GoldenInputs(t, "testdata/good/*.yaml") {
+	for _, name := range testkit.GoldenInputs(t, "../testdata/good/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
-			table, err := rule.Parse(source(t, name))
+			table, err := rulefile.Parse(source(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,9 +101,9 @@ func checkTable(t *testing.T, table *rule.Table) {
 // Bytes are all that a table depends on: it has a hash of them, whatever the files
 // are called, and the domains stand in the order of the files.
 func TestParseSeveralFiles(t *testing.T) {
-	a := rule.Source{Name: "a.yaml", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
-	b := rule.Source{Name: "b.yaml", Data: []byte("domain: b\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
-	table, err := rule.Parse(a, b)
+	a := rulefile.Source{Name: "a.yaml", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
+	b := rulefile.Source{Name: "b.yaml", Data: []byte("domain: b\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
+	table, err := rulefile.Parse(a, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +115,12 @@ func TestParseSeveralFiles(t *testing.T) {
 	}
 	checkTable(t, table)
 
-	renamed, _ := rule.Parse(rule.Source{Name: "x", Data: a.Data}, b)
-	turned, _ := rule.Parse(b, a)
+	renamed, _ := rulefile.Parse(rulefile.Source{Name: "x", Data: a.Data}, b)
+	turned, _ := rulefile.Parse(b, a)
 	if table.Hash() != renamed.Hash() || table.Hash() == turned.Hash() || len(table.Hash()) != 12 {
 		t.Errorf("hashes %s %s %s", table.Hash(), renamed.Hash(), turned.Hash())
 	}
-	if empty, err := rule.Parse(); err != nil || len(empty.Rules()) != 0 || empty.Domain("a") != nil {
+	if empty, err := rulefile.Parse(); err != nil || len(empty.Rules()) != 0 || empty.Domain("a") != nil {
 		t.Errorf("no files: %v, %v", empty, err)
 	}
 }
@@ -127,11 +128,11 @@ func TestParseSeveralFiles(t *testing.T) {
 // A domain in two files is refused with both places, and all faults of all files
 // are reported, in their order.
 func TestParseReportsAllFiles(t *testing.T) {
-	_, err := rule.Parse(
-		rule.Source{Name: "a.yaml", Data: []byte("# first\ndomain: a\nwrong: 1\n")},
-		rule.Source{Name: "b.yaml", Data: []byte("domain: b\n")},
-		rule.Source{Name: "c.yaml", Data: []byte("domain: a\n")},
-		rule.Source{Name: "d.yaml", Data: []byte("domain: b\n\n")},
+	_, err := rulefile.Parse(
+		rulefile.Source{Name: "a.yaml", Data: []byte("# first\ndomain: a\nwrong: 1\n")},
+		rulefile.Source{Name: "b.yaml", Data: []byte("domain: b\n")},
+		rulefile.Source{Name: "c.yaml", Data: []byte("domain: a\n")},
+		rulefile.Source{Name: "d.yaml", Data: []byte("domain: b\n\n")},
 	)
 	want := `a.yaml:3: unknown word "wrong" in the file
   hint: known here are after_loss, atomic, cache, coordination, deny, descriptors, domain, exempt, gossip, http, local_share, nodes, on_store_failure
@@ -151,7 +152,7 @@ d.yaml:1: domain "b" stands in two files; the other is b.yaml:1
 // Envoy's own words and ours compile to the same limit.
 func TestPairsOfWords(t *testing.T) {
 	parse := func(limit string) *rule.Rule {
-		table, err := rule.Parse(rule.Source{Name: "a", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {" + limit + "}}]")})
+		table, err := rulefile.Parse(rulefile.Source{Name: "a", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {" + limit + "}}]")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,8 @@
-package rule
+package rulefile
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones work without those of the system
@@ -11,6 +10,7 @@ import (
 	"stint"
 	"stint/internal/strictyaml"
 	"stint/internal/text"
+	"stint/rule"
 	"stint/rule/denial"
 	"stint/rule/hint"
 )
@@ -29,11 +29,11 @@ type limit struct {
 	unlimited bool
 	name      string
 	replaces  []string
-	headers   []Preset
-	soft      Ratio
+	headers   []rule.Preset
+	soft      rule.Ratio
 	shardBy   []string
 	denial    *denial.Denial
-	answers   *Answers
+	answers   *rule.Answers
 	elastic   *elastic
 
 	limit   *stint.Limit
@@ -68,7 +68,7 @@ func (l *limit) read() bool {
 	if l.wrong || !known {
 		return false
 	}
-	l.spec.CarryDebt = l.coordination >= Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
+	l.spec.CarryDebt = l.coordination >= rule.Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
 		l.spec.Calendar == stint.NoPeriod && l.elastic == nil && l.answers == nil
 	l.spec.RoundRate = true // stint check tells of it
 	made, err := stint.NewLimit(l.spec)
@@ -84,7 +84,7 @@ func (l *limit) read() bool {
 func (l *limit) soften() bool {
 	at := l.said["soft"]
 	spec := l.limit.Spec()
-	spec.Requests, spec.Burst = (Whole + l.soft).of(spec.Requests), (Whole + l.soft).of(spec.Burst)
+	spec.Requests, spec.Burst = (rule.Whole + l.soft).Of(spec.Requests), (rule.Whole + l.soft).Of(spec.Burst)
 	stored, err := stint.NewLimit(spec)
 	if err != nil {
 		at.Fail(fmt.Sprintf("soft: the larger limit is refused: %v", err), "lower the percentage or the limit")
@@ -92,11 +92,6 @@ func (l *limit) soften() bool {
 	}
 	l.stored = stored
 	return true
-}
-
-// of returns the part r of n, rounded down, at most what fits.
-func (r Ratio) of(n uint32) uint32 {
-	return uint32(min(uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
 }
 
 // words reads each word, and remembers what was said and where.
@@ -125,7 +120,7 @@ func (l *limit) words() strictyaml.Words {
 		"count":             l.readCount,
 		"statuses":          func(strictyaml.Value) {}, // once count is known
 		"elastic":           l.readElastic,
-		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*Whole) },
+		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
 	}
 	l.policy.words(words)
@@ -159,7 +154,7 @@ func (l *limit) number(n *uint32) func(strictyaml.Value) {
 func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 	return func(v strictyaml.Value) {
 		written := v.Text()
-		parsed, err := ParseDuration(written)
+		parsed, err := rule.ParseDuration(written)
 		*d = parsed
 		if err == nil {
 			return
@@ -199,14 +194,14 @@ func renamed(v strictyaml.Value, names map[string]string) bool {
 
 func (l *limit) readUnit(v strictyaml.Value) {
 	text := v.Text()
-	if u, ok := ParseUnit(text); ok {
+	if u, ok := rule.ParseUnit(text); ok {
 		l.unit, l.calendar = u.Name, u.Calendar
 		return
 	}
 	hint := "write second, minute, hour, day, week, month or year; any other length goes with the word per, such as per: 15m"
 	if near := unitNamed(text); near != nil {
 		hint = fmt.Sprintf("did you mean %q?", near.Name)
-	} else if d, err := ParseDuration(text); err == nil && d > 0 {
+	} else if d, err := rule.ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
 	if l.loose { // where it stands beside unlimited it means nothing
@@ -217,18 +212,17 @@ func (l *limit) readUnit(v strictyaml.Value) {
 }
 
 // unitNamed returns the unit that people mean by text: minutes, sec, h.
-func unitNamed(text string) *Unit {
+func unitNamed(text string) *rule.Unit {
 	text = strings.ToLower(text)
 	short := map[string]string{
 		"s": "second", "sec": "second", "m": "minute", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
 		"w": "week", "mon": "month", "y": "year", "yr": "year", "daily": "day",
 	}
 	singular := strings.TrimSuffix(text, "s")
-	for i := range units {
-		name := units[i].Name
-		if text == name || singular == name || short[text] == name || singular != "" && short[singular] == name ||
-			strings.TrimSuffix(text, "ly") == name {
-			return &units[i]
+	for _, u := range rule.Units() {
+		if text == u.Name || singular == u.Name || short[text] == u.Name || singular != "" && short[singular] == u.Name ||
+			strings.TrimSuffix(text, "ly") == u.Name {
+			return &u
 		}
 	}
 	return nil
@@ -286,18 +280,18 @@ func (l *limit) readReplaces(v strictyaml.Value) {
 }
 
 func (l *limit) readHeaders(v strictyaml.Value) {
-	l.headers = []Preset{}
+	l.headers = []rule.Preset{}
 	for _, element := range v.OneOrList() {
-		i, ok := element.OneOf(presetNames[:]...)
+		i, ok := element.OneOf(rule.PresetNames()...)
 		if !ok {
 			continue
 		}
 		for _, p := range l.headers {
-			if p == Preset(i) || p == None || Preset(i) == None {
-				element.Fail(fmt.Sprintf("headers: %s beside %s", Preset(i), p), "name each preset once; none stands alone")
+			if p == rule.Preset(i) || p == rule.None || rule.Preset(i) == rule.None {
+				element.Fail(fmt.Sprintf("headers: %s beside %s", rule.Preset(i), p), "name each preset once; none stands alone")
 			}
 		}
-		l.headers = append(l.headers, Preset(i))
+		l.headers = append(l.headers, rule.Preset(i))
 	}
 	if len(l.headers) == 0 {
 		l.headers = nil

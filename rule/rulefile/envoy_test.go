@@ -1,4 +1,4 @@
-package rule_test
+package rulefile_test
 
 import (
 	"fmt"
@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"stint/rule"
+	"stint/rule/rulefile"
 )
 
 // parseAs parses one file, as envoyproxy/ratelimit reads it or as Stint does.
 func parseAs(envoy bool, text string) (*rule.Table, error) {
-	return rule.Parse(rule.Source{Name: "a.yaml", Data: []byte(text), Envoy: envoy})
+	return rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(text), Envoy: envoy})
 }
 
 // What envoyproxy/ratelimit accepts is read with a warning where that is asked for, means

@@ -1,4 +1,4 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/rule"
 )
 
 // The second half of reading a rate_limit: what its words mean together.
@@ -50,7 +51,7 @@ func (l *limit) readPeriod(known bool) {
 	case !saysPer && !saysUnit && known:
 		l.fail(l.at, "a rate_limit without a period", "add unit: minute, or per: with any length, such as per: 15m")
 	case saysUnit:
-		if u, ok := ParseUnit(l.unit); ok {
+		if u, ok := rule.ParseUnit(l.unit); ok {
 			l.spec.Per = u.Per
 		}
 	}

@@ -1,23 +1,25 @@
-package rule
+package rulefile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"stint"
 	"stint/internal/strictyaml"
+	"stint/rule"
 )
 
 // mostUpto is the most that `upto` may say.
-const mostUpto = 100 * Whole
+const mostUpto = 100 * rule.Whole
 
 // elastic is the word `elastic` as it is written. What it names is looked up once
 // all rules of the domain are read.
 type elastic struct {
 	at   strictyaml.Value
 	from *strictyaml.Value
-	upto Ratio
-	made Elastic
+	upto rule.Ratio
+	made rule.Elastic
 }
 
 // readElastic reads the words of `elastic`.
@@ -27,7 +29,7 @@ func (l *limit) readElastic(v strictyaml.Value) {
 	words := strictyaml.Words{
 		"from":  func(v strictyaml.Value) { e.from = &v },
 		"upto":  func(v strictyaml.Value) { e.upto = ratio(v, mostUpto) },
-		"below": func(v strictyaml.Value) { e.made.Below = ratio(v, Whole) },
+		"below": func(v strictyaml.Value) { e.made.Below = ratio(v, rule.Whole) },
 		"gauge": func(v strictyaml.Value) { e.made.Gauge = v.NonEmpty() },
 	}
 	for word, read := range words {
@@ -45,7 +47,7 @@ func (l *limit) readElastic(v strictyaml.Value) {
 	case e.from.NonEmpty() == "":
 	case !saysUpto:
 		v.Fail("elastic without upto", "add upto: and how far a key may go at most, such as upto: 300%")
-	case e.upto > 0 && e.upto <= Whole:
+	case e.upto > 0 && e.upto <= rule.Whole:
 		upto.Fail(fmt.Sprintf("upto: %s is not more than the limit itself", upto.Text()), "write more than 100%; with 300% a limit of 100 goes up to 300")
 	case e.upto > 0 && e.readGauge(said):
 		l.elastic = e
@@ -109,7 +111,7 @@ func (l *limit) stretch() bool {
 		}
 	}
 	spec := l.limit.Spec()
-	spec.Requests, spec.Burst = l.elastic.upto.of(spec.Requests), l.elastic.upto.of(spec.Burst)
+	spec.Requests, spec.Burst = l.elastic.upto.Of(spec.Requests), l.elastic.upto.Of(spec.Burst)
 	most, err := stint.NewLimit(spec)
 	if err != nil {
 		l.elastic.at.Fail(fmt.Sprintf("upto: the larger limit is refused: %v", err), "lower the percentage or the limit")
@@ -121,7 +123,7 @@ func (l *limit) stretch() bool {
 
 // borrower is a rule with `elastic`.
 type borrower struct {
-	*Rule
+	*rule.Rule
 	elastic *elastic
 }
 
@@ -138,7 +140,7 @@ func (f *fileCompiler) lend() {
 			b.elastic.from.Fail("from: load means a gauge, and a rule has that name as well", "give the rule another name")
 		case b.elastic.fromLoad():
 			if b.Elastic.Gauge == "" {
-				b.Elastic.Gauge = f.domain.name
+				b.Elastic.Gauge = f.domain.Name
 			}
 		case len(pools) == 0:
 			f.noPool(b, name)
@@ -155,8 +157,8 @@ func (f *fileCompiler) lend() {
 }
 
 // named returns the rules that a name means: as users see it, or as it is given.
-func (f *fileCompiler) named(name string) []*Rule {
-	var rules []*Rule
+func (f *fileCompiler) named(name string) []*rule.Rule {
+	var rules []*rule.Rule
 	for _, r := range f.rules {
 		if r.Name == name || r.Given == name {
 			rules = append(rules, r)
@@ -186,11 +188,11 @@ func (f *fileCompiler) noPool(b borrower, name string) {
 			hint += ", ..."
 		}
 	}
-	b.elastic.from.Fail(fmt.Sprintf("from: no rule of domain %s is named %q", f.domain.name, name), hint)
+	b.elastic.from.Fail(fmt.Sprintf("from: no rule of domain %s is named %q", f.domain.Name, name), hint)
 }
 
 // checkPool refuses rules that have no room which could be lent.
-func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
+func (f *fileCompiler) checkPool(b borrower, pool *rule.Rule) {
 	why, hint := "", "name a plain limit of a rate that everybody shares"
 	switch s := pool.Limit.Spec(); {
 	case f.isElastic(pool):
@@ -205,17 +207,17 @@ func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
 		why = "counts what it denies, so asking it would use it up"
 	case pool.Shadow || pool.Quota:
 		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
-	case len(pool.varies) > 0:
-		l := pool.Path[pool.varies[0]]
+	case slices.ContainsFunc(pool.Path, rule.Level.Varies):
+		l := pool.Path[slices.IndexFunc(pool.Path, rule.Level.Varies)]
 		why = fmt.Sprintf("has a bucket for each value of %s, and lends only from one that everybody shares", l.Key)
 		hint = fmt.Sprintf("give it a value, such as {key: %s, value: all}; requests with that descriptor use up what is lent", l.Key)
 		if l.Wildcard {
 			hint = fmt.Sprintf("add share_threshold: true to the descriptor %s, or give it a value without *", l)
 		}
-	case pool.scattered():
+	case scattered(pool):
 		why = "is placed by the values that a pattern matches, so each may count on another server"
 		hint = "leave out shard_by: the rule has one bucket"
-	case pool.Mode() >= Eventual:
+	case pool.Mode() >= rule.Eventual:
 		why = fmt.Sprintf("is decided by each node itself (coordination: %s), and elastic limits ask the store", pool.Mode())
 		hint = "write coordination: strict or leased in the rule that lends"
 	default:
@@ -224,25 +226,11 @@ func (f *fileCompiler) checkPool(b borrower, pool *Rule) {
 	b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), hint)
 }
 
-func (f *fileCompiler) isElastic(r *Rule) bool {
+func (f *fileCompiler) isElastic(r *rule.Rule) bool {
 	for _, b := range f.borrowers {
 		if b.Rule == r {
 			return true
 		}
 	}
 	return false
-}
-
-// String returns what the limit leans on in one line.
-func (e *Elastic) String() string {
-	s := e.Cap.Spec()
-	where := fmt.Sprintf("load %s below %v", e.Gauge, e.Below)
-	if e.Pool != nil {
-		where = e.Pool.Name
-	}
-	text := fmt.Sprintf("%s up to %d", where, s.Requests)
-	if s.Burst > 0 {
-		text += fmt.Sprintf(" burst %d", s.Burst)
-	}
-	return text
 }

@@ -1,0 +1,101 @@
+package rule
+
+import (
+	"stint/rule/action"
+)
+
+// Draft is a domain that is being read. Package rulefile fills drafts, and NewTable makes
+// domains of them. It is not safe for concurrent use.
+type Draft struct {
+	Name   string
+	Atomic bool // see Domain.Atomic
+
+	// File and Line are where the domain begins.
+	File string
+	Line int
+
+	Paths action.Paths
+	HTTP  []HTTPLimit
+	Lists []*Listed // exempt before deny
+
+	tree *tree
+}
+
+// tree is the nodes of a domain.
+type tree struct {
+	root  level
+	keys  keyPaths
+	count int
+}
+
+// NewDraft returns the draft of a domain without nodes, which begins in a file.
+func NewDraft(file string) *Draft {
+	return &Draft{File: file, Atomic: true, tree: &tree{root: level{}, keys: keyPaths{}}}
+}
+
+// Join makes Put add nodes to those of first, a draft of the same domain.
+func (d *Draft) Join(first *Draft) { d.tree = first.tree }
+
+// Put adds a node below another, or outermost where below is nil. Where the way to the node
+// leads to another node already it adds nothing and returns that one.
+func (d *Draft) Put(n, below *Node) (first *Node) {
+	d.tree.count++
+	n.order = d.tree.count
+	d.tree.keys.add(n.Path)
+	if below == nil {
+		return d.tree.root.put(n)
+	}
+	if below.children == nil {
+		below.children = level{}
+	}
+	return below.children.put(n)
+}
+
+// Contents is what a table is made of. Domains and Rules are in the order of their files and
+// lines; the rules are those of the nodes.
+type Contents struct {
+	Domains  []*Draft
+	Rules    []*Rule
+	Warnings []Warning
+	Files    []string // see Table.Files
+	Hash     string   // see Table.Hash
+}
+
+// NewTable makes a table. Nothing of its contents may be changed afterwards.
+func NewTable(c Contents) *Table {
+	t := &Table{byName: map[string]*Domain{}, rules: c.Rules, warnings: c.Warnings, files: c.Files, hash: c.Hash}
+	for _, draft := range c.Domains {
+		d := draft.domain()
+		t.domains = append(t.domains, d)
+		t.byName[d.name] = d
+	}
+	t.markSecrets()
+	for i, r := range t.rules {
+		r.Index = i
+	}
+	return t
+}
+
+func (d *Draft) domain() *Domain {
+	made := &Domain{
+		name: d.Name, atomic: d.Atomic, file: d.File, root: d.tree.root, keys: d.tree.keys,
+		http: d.HTTP, paths: d.Paths, lists: d.Lists,
+	}
+	for i := range made.http {
+		h := &made.http[i]
+		h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
+		made.readsPath = made.readsPath || h.readsPath
+	}
+	made.root.identify()
+	return made
+}
+
+// identify identifies the rules of the nodes and of all below them.
+func (l level) identify() {
+	for _, n := range l.nodes() {
+		for i, r := range n.Rules {
+			r.identify(i)
+		}
+		n.children.identify()
+	}
+}

@@ -1,0 +1,52 @@
+package rulefile
+
+import (
+	"fmt"
+	"strings"
+
+	"stint/internal/strictyaml"
+	"stint/rule/action"
+	"stint/rule/token"
+)
+
+// Verifier is part of action.Outside.
+func (f *fileCompiler) Verifier(v strictyaml.Value, terms action.TokenTerms) action.Verifier {
+	source := f.keys(v, terms.PlainHTTP)
+	if source == nil {
+		return nil
+	}
+	return token.New(token.Config{Source: source, Issuer: terms.Issuer, Audience: terms.Audience})
+}
+
+// keys returns the keys that are in a file, or will be fetched from an address; nil where it
+// reported why not.
+func (f *fileCompiler) keys(v strictyaml.Value, plain bool) token.Source {
+	if token.IsAddress(v.Text()) {
+		address, err := token.NewAddress(v.Text(), plain)
+		if err != nil {
+			v.Fail(fmt.Sprintf("keys: %s: %v", withoutUser(v.Text()), err),
+				"write the address of a key set (JWKS) with https://, and without a user; with `allow_http: true` plain http:// does, where nobody can put in keys of their own on the way")
+			return nil
+		}
+		return address
+	}
+	data, ok := f.Open(v)
+	if !ok {
+		return nil
+	}
+	keys, err := token.ParseKeys(data)
+	if err != nil {
+		v.Fail(fmt.Sprintf("keys: %s: %v", v.Text(), err), "write public keys in PEM form there, or a key set (JWKS): RSA from 2048 bits, ECDSA or Ed25519")
+		return nil
+	}
+	return keys
+}
+
+// withoutUser returns an address without the user and the password that it may hold.
+func withoutUser(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
