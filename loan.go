@@ -217,12 +217,6 @@ func (st *State) Lent(now Instant) (units int64, nodes int) {
 	return units, nodes
 }
 
-// Lending is what a store has lent of a key, for people who look.
-type Lending struct {
-	Epoch Instant // in which it is known, 0 if nothing ever was lent
-	Lent  []Lent  // by age
-}
-
 // Lent is what one node was lent of a key and may not have spent.
 type Lent struct {
 	Node  uint64 // 0: whoever was lent something in an epoch that was lost
@@ -231,17 +225,15 @@ type Lent struct {
 }
 
 // lendingOf is [StoreLimit.Lending].
-func (l *Limit) lendingOf(st *State, now Instant) (all Lending) {
+func (l *Limit) lendingOf(st *State, now Instant) (epoch Instant, lent []Lent) {
 	if st.lending == nil {
-		return all
+		return 0, nil
 	}
-	all.Epoch = st.lending.epoch
 	for i := range st.lending.list {
 		o := &st.lending.list[i]
-		all.Lent = append(all.Lent, Lent{o.node, o.lent, o.at})
+		lent = append(lent, Lent{o.node, o.lent, o.at})
 	}
-	all.Lent = l.stillLent(all.Lent, now)
-	return all
+	return st.lending.epoch, l.stillLent(lent, now)
 }
 
 // stillLent is [StoreLimit.StillLent].

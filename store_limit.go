@@ -128,8 +128,9 @@ func (l *StoreLimit) Lend(st *State, now Instant, a *Loan, cost uint64, d *Decis
 	(*Limit)(l).lend(st, now, a, cost, d)
 }
 
-// Lending returns what is lent of a state under the limit at now.
-func (l *StoreLimit) Lending(st *State, now Instant) Lending {
+// Lending returns what is lent of a state under the limit at now, the oldest first, and in which
+// epoch it was lent; 0 if nothing ever was.
+func (l *StoreLimit) Lending(st *State, now Instant) (epoch Instant, lent []Lent) {
 	return (*Limit)(l).lendingOf(st, now)
 }
 

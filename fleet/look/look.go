@@ -11,8 +11,8 @@ import (
 
 // Store is what knows what was lent of a key.
 type Store interface {
-	// Lending returns what is lent of a take's key at a time.
-	Lending(ctx context.Context, t *stint.Take, now stint.Instant) (stint.Lending, error)
+	// Lending returns what is lent of a take's key at a time, and in which epoch it was lent.
+	Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error)
 }
 
 // Here is what this process has of a key.
@@ -80,15 +80,15 @@ func At(ctx context.Context, s Store, t *stint.Take, now stint.Instant, here Her
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	lending, err := s.Lending(ctx, t, now)
+	epoch, lent, err := s.Lending(ctx, t, now)
 	if err != nil {
 		h.StoreError = err.Error()
 		return h
 	}
-	if lending.Epoch > 0 {
-		h.EpochMS = lending.Epoch.Time().UnixMilli()
+	if epoch > 0 {
+		h.EpochMS = epoch.Time().UnixMilli()
 	}
-	for _, o := range lending.Lent {
+	for _, o := range lent {
 		h.Lent += o.Units
 		h.Nodes = append(h.Nodes, Node{name(o.Node), o.Units, max(0, now.Sub(o.At)).Milliseconds(), o.Node == here.Node})
 	}

@@ -13,13 +13,14 @@ import (
 
 // lender is a store that knows what it lent, or why it does not.
 type lender struct {
-	lent stint.Lending
-	err  error
+	epoch stint.Instant
+	lent  []stint.Lent
+	err   error
 }
 
 // Lending is part of look.Store.
-func (l *lender) Lending(context.Context, *stint.Take, stint.Instant) (stint.Lending, error) {
-	return l.lent, l.err
+func (l *lender) Lending(context.Context, *stint.Take, stint.Instant) (stint.Instant, []stint.Lent, error) {
+	return l.epoch, l.lent, l.err
 }
 
 func TestAt(t *testing.T) {
@@ -34,9 +35,9 @@ func TestAt(t *testing.T) {
 		{"nothing", lender{}, look.Here{Node: 255}, `{"lent":0,"nodes":[],"here":{"node":"ff","units":0}}`},
 		{
 			"two nodes and a lost epoch",
-			lender{lent: stint.Lending{Epoch: now - 5_000_000, Lent: []stint.Lent{
+			lender{epoch: now - 5_000_000, lent: []stint.Lent{
 				{Units: 20, At: now - 2_000_000}, {Node: 16, Units: 7, At: now - 61_000}, {Node: 255, Units: 5, At: now + 1_000},
-			}}},
+			}},
 			look.Here{Node: 255, Units: 3, Own: part, Left: 4},
 			`{"epoch_ms":1772366395000,"lent":32,"nodes":[{"node":"lost","units":20,"age_ms":2000,"here":false},` +
 				`{"node":"10","units":7,"age_ms":61,"here":false},{"node":"ff","units":5,"age_ms":0,"here":true}],` +

@@ -17,6 +17,8 @@ var rules = []struct {
 	{"import direction", importDirection},
 	{"root is pure", rootIsPure},
 	{"one home", oneHome},
+	{"light links", lightLinks},
+	{"front room", frontRoom},
 	{"budgets", budgets},
 	{"documented", documented},
 	{"owned todos", ownedTodos},
@@ -87,6 +89,15 @@ func (s src) fs() fstest.MapFS {
 
 // lines is n lines of Go that mean nothing.
 func lines(n int) string { return strings.Repeat("_ = 0\n", n) }
+
+// exported is a declaration n times, each with a name of its own.
+func exported(declaration string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, declaration, fmt.Sprintf("Name%d", i))
+	}
+	return b.String()
+}
 
 // brokenRules are small trees; rule is the one that each breaks, "" for none.
 var brokenRules = []struct {
@@ -210,6 +221,29 @@ var brokenRules = []struct {
 			"docs/dependencies.md": "| `example.com/x` | `rule`, `app` | reads | write it |\n",
 			"rule/a.go":            "package rule\nimport _ \"example.com/xy\"",
 		},
+	},
+	{
+		"a light program links a library", "light links", "rule/a.go:3: imports example.com/x, and programs of the library link it: httplimit -> limiter -> rule",
+		src{
+			"go.mod":               "require example.com/x v1.0.0\n",
+			"docs/dependencies.md": "| `example.com/x` | `rule`, `app` | reads | write it |\n",
+			"rule/a.go":            "package rule\nimport _ \"example.com/x\"",
+			"limiter/a.go":         "package limiter\nimport _ \"stint/rule\"",
+			"httplimit/a.go":       "package httplimit\nimport _ \"stint/limiter\"",
+			"app/a.go":             "package app\nimport _ \"example.com/x\"",
+		},
+	},
+	{
+		"a full front room", "front room", "29 exported types and functions",
+		src{"a.go": "package stint\n" + exported("// %[1]s is a type.\ntype %[1]s int\n", 29)},
+	},
+	{
+		"a limit that does too much", "front room", "15 exported methods of Limit",
+		src{"a.go": "package stint\n// Limit is a type.\ntype Limit int\n" + exported("// %[1]s does nothing.\nfunc (l *Limit) %[1]s() {}\n", 15)},
+	},
+	{
+		"a take that carries too much", "front room", "9 fields of Take",
+		src{"a.go": "package stint\n// Take is a type.\ntype Take struct {\n" + exported("%[1]s int // is a field\n", 9) + "}\n"},
 	},
 	{
 		"too many dependencies", "one home", "go.mod: 21 direct dependencies",

@@ -55,40 +55,39 @@ func (s *Store) Part(t *stint.Take) int {
 	return s.partition(t)
 }
 
-// Lending returns what is lent of a take's key at now, for people who look: it reads the
-// state as it stands and changes nothing.
-func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (stint.Lending, error) {
+// Lending returns what is lent of a take's key at now, the oldest first, and in which epoch it was
+// lent; 0 if nothing ever was. It reads the state as it stands and changes nothing.
+func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
-		return stint.Lending{}, connect.Explain("connect", err)
+		return 0, nil, connect.Explain("connect", err)
 	}
 	name, _ := s.name(t)
 	text, err := client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
-		return stint.Lending{}, nil
+		return 0, nil, nil
 	}
 	if err != nil {
-		return stint.Lending{}, connect.Explain("look at what is lent", err)
+		return 0, nil, connect.Explain("look at what is lent", err)
 	}
-	all := readLending(text)
-	all.Lent = t.Limit.ForStores().StillLent(all.Lent, now)
-	return all, nil
+	epoch, lent = readLending(text)
+	return epoch, t.Limit.ForStores().StillLent(lent, now), nil
 }
 
 // readLending reads what stands behind the tilde of a state, see lua/lend.lua.
-func readLending(state string) (all stint.Lending) {
+func readLending(state string) (epoch stint.Instant, lent []stint.Lent) {
 	_, text, _ := strings.Cut(state, "~")
 	words := strings.NewReader(text)
 	var called int64
-	if n, _ := fmt.Fscan(words, &all.Epoch, &called); n < 2 {
-		return all // nothing is lent
+	if n, _ := fmt.Fscan(words, &epoch, &called); n < 2 {
+		return epoch, nil // nothing is lent
 	}
 	for {
 		var one stint.Lent
 		var seq, grant int64
 		if n, _ := fmt.Fscan(words, &one.Node, &seq, &one.Units, &grant, &one.At); n < 5 {
-			return all
+			return epoch, lent
 		}
-		all.Lent = append(all.Lent, one)
+		lent = append(lent, one)
 	}
 }

@@ -201,29 +201,29 @@ func TestLending(t *testing.T) {
 		s := openIn(t, testkit.StartRedis(t), "lending")
 		take := &stint.Take{Key: key, Limit: lent}
 		now := stint.At(time.Now())
-		if all, err := s.Lending(t.Context(), take, now); err != nil || all.Epoch != 0 || len(all.Lent) > 0 {
-			t.Errorf("nothing was lent: %+v, %v", all, err)
+		if epoch, all, err := s.Lending(t.Context(), take, now); err != nil || epoch != 0 || len(all) > 0 {
+			t.Errorf("nothing was lent: %v %+v, %v", epoch, all, err)
 		}
 		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: lent, Cost: 1}}}
 		if err := s.Decide(t.Context(), &call); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := s.Lending(t.Context(), take, now); err != nil || len(all.Lent) > 0 {
+		if _, all, err := s.Lending(t.Context(), take, now); err != nil || len(all) > 0 {
 			t.Errorf("something was taken, and nothing lent: %+v, %v", all, err)
 		}
 		_, first := lend(t, s, key, stint.Loan{Node: 7, Seq: 1, Want: 10})
 		lend(t, s, key, stint.Loan{Node: 1<<53 - 1, Seq: 1, Want: 5})
 		for range 2 {
-			all, err := s.Lending(t.Context(), take, now)
-			if err != nil || all.Epoch != first.Began || len(all.Lent) != 2 {
+			epoch, all, err := s.Lending(t.Context(), take, now)
+			if err != nil || epoch != first.Began || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
 			}
-			a, b := all.Lent[0], all.Lent[1]
+			a, b := all[0], all[1]
 			if a.Node != 7 || a.Units != 10 || b.Node != 1<<53-1 || b.Units != 5 || a.At > b.At || a.At.Sub(now).Abs() > time.Minute {
 				t.Errorf("%+v", all)
 			}
 		}
-		if all, _ := s.Lending(t.Context(), take, now.Add(time.Minute)); len(all.Lent) > 0 {
+		if _, all, _ := s.Lending(t.Context(), take, now.Add(time.Minute)); len(all) > 0 {
 			t.Errorf("a minute later %+v", all)
 		}
 	}

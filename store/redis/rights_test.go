@@ -129,7 +129,7 @@ func everything(t *testing.T, s *redis.Store) {
 	for _, limit := range forms {
 		take(t, s, "a", limit, 1)
 	}
-	_, lending := s.Lending(t.Context(), &stint.Take{Key: "a", Limit: forms[0]}, 0)
+	_, _, lending := s.Lending(t.Context(), &stint.Take{Key: "a", Limit: forms[0]}, 0)
 	kept, first, secret := s.KeepSecret(t.Context(), "fingerprint")
 	_, warnings := s.Warnings(t.Context())
 	if err := errors.Join(s.Ping(t.Context()), s.Probe(t.Context()), lending, secret, warnings); err != nil || kept != "fingerprint" || !first {
