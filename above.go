@@ -42,7 +42,7 @@ import (
 // pass before. A state that moved back each time would forget its debt.
 const skew = Instant(5 * time.Second / time.Microsecond)
 
-// deferred says whether what exceeds Requests counts in later windows.
+// deferred reports whether what exceeds Requests counts in later windows.
 func (l *Limit) deferred(st *State) bool {
 	return st.Written != 0 && l.charge == 0 && (l.spec.Algorithm == FixedWindow || !st.Log.empty())
 }
@@ -93,7 +93,7 @@ func (l *Limit) length() int64 {
 	return l.per
 }
 
-// overfull says whether more is used of a bucket than it holds.
+// overfull reports whether more is used of a bucket than it holds.
 func (l *Limit) overfull(st *State, now Instant) bool {
 	return l.charge > 0 && st.T > l.clock(st.holdTime(now))+l.full
 }
@@ -104,7 +104,7 @@ func (l *Limit) timely(st *State, now Instant) bool {
 	return l.charge == 0 && st.Written == 0 && st.lending == nil && st.T <= int64(now) && (st.Log == nil || st.Log.tail.at*l.tick <= int64(now))
 }
 
-// stale says whether the state does not count at now as it stands.
+// stale reports whether the state does not count at now as it stands.
 func (l *Limit) stale(st *State, now Instant) bool {
 	switch {
 	case st.lending.ahead(now):

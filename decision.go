@@ -17,7 +17,7 @@ const (
 // Decision is the answer to one take. The zero Decision is a refusal that can be
 // retried at once; a store always fills in more.
 type Decision struct {
-	// Allowed says whether the take may pass. A peek is always allowed.
+	// Allowed reports whether the take may pass. A peek is always allowed.
 	Allowed bool
 
 	// Degraded says that the limit could not be asked and a failure policy answered.
@@ -89,7 +89,7 @@ func Combine(results []Decision) (Decision, int) {
 	return d, chosen
 }
 
-// speaksBefore says whether d rather than other is the result to report.
+// speaksBefore reports whether d rather than other is the result to report.
 func (d *Decision) speaksBefore(other *Decision) bool {
 	switch {
 	case d.Allowed != other.Allowed:

@@ -89,7 +89,7 @@ func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
 	return start, end
 }
 
-// floats says whether a window that starts at start is none of the limit's own: it was moved to
+// floats reports whether a window that starts at start is none of the limit's own: it was moved to
 // another time, see State.Written, and the next one begins a whole length later.
 func (l *Limit) floats(start int64) bool {
 	if l.spec.Calendar != NoPeriod {
@@ -128,7 +128,7 @@ func (l *Limit) windowUsed(st *State, now int64) int64 {
 	return 0
 }
 
-// carries says whether what exceeds the window counts in those that follow.
+// carries reports whether what exceeds the window counts in those that follow.
 func (l *Limit) carries(st *State) bool { return l.spec.CarryDebt || st.Written != 0 }
 
 func (l *Limit) windowAdd(st *State, now, cost int64) {

@@ -163,7 +163,7 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// unpacked says whether a state does not fit into a word: it carries the time of its last write, or
+// unpacked reports whether a state does not fit into a word: it carries the time of its last write, or
 // its window was moved to a time that is none of the limit's own.
 func unpacked(limit *stint.Limit, st *stint.State) bool {
 	moved := limit.Algorithm() == stint.FixedWindow && st.N > 0 && st.T%limit.Spec().Per.Microseconds() != 0

@@ -33,7 +33,7 @@ func (i Instant) Add(d time.Duration) Instant {
 // Sub returns how long i comes after j; it saturates instead of overflowing.
 func (i Instant) Sub(j Instant) time.Duration { return span(int64(i) - int64(j)) }
 
-// Future says whether i is so much later than now that a clock which has shown it ran ahead: no
+// Future reports whether i is so much later than now that a clock which has shown it ran ahead: no
 // two clocks that are right lie five seconds apart.
 func (i Instant) Future(now Instant) bool { return i > now+skew }
 

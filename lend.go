@@ -174,7 +174,7 @@ func (l *Limit) lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) 
 	}
 }
 
-// short says whether there is less than may be lent, of a bucket that soon has enough for
+// short reports whether there is less than may be lent, of a bucket that soon has enough for
 // each node. Then nodes ask now and then, and share what has come in meanwhile; if they
 // asked for each unit, nobody would get two at a time.
 func (l *Limit) short(st *State, now Instant, room int64) bool {

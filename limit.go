@@ -253,7 +253,7 @@ func (l *Limit) Rate() float64 {
 	return float64(l.spec.Requests) / span(l.length()).Seconds()
 }
 
-// evenly says whether the limit is a bucket that is refilled, or flows out, steadily.
+// evenly reports whether the limit is a bucket that is refilled, or flows out, steadily.
 func (l *Limit) evenly() bool {
 	return l.smooth || l.spec.Algorithm == LeakyBucket
 }

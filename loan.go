@@ -129,7 +129,7 @@ func (o *loans) last() Instant {
 	return o.list[len(o.list)-1].until()
 }
 
-// ahead says whether a loan was made by a clock that ran ahead.
+// ahead reports whether a loan was made by a clock that ran ahead.
 func (o *loans) ahead(now Instant) bool {
 	return o != nil && (o.called.Future(now) || o.last().Future(now.Add(lifeOfLoan)))
 }

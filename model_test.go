@@ -12,12 +12,12 @@ import (
 // formulas for retry, remaining and reset; those are found by trying, see
 // reference. Time must not run backwards.
 type model interface {
-	// fits says whether cost > 0 units pass at now; without distance, the least
+	// fits reports whether cost > 0 units pass at now; without distance, the least
 	// distance between two takes is left out of it.
 	fits(now, cost int64, distance bool) bool
 	// take charges cost units at now and returns the delay.
 	take(now, cost int64) int64
-	// untouched says whether the key is as if never touched at now.
+	// untouched reports whether the key is as if never touched at now.
 	untouched(now int64) bool
 }
 

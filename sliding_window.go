@@ -215,7 +215,7 @@ func (l *Limit) kept() int64 {
 	return int64(l.spec.Blocks) + 1
 }
 
-// unseen says whether block i is the first in which anything is taken, as far as the
+// unseen reports whether block i is the first in which anything is taken, as far as the
 // state knows. Before the first window of 1970 there is none to be full.
 func (l *Limit) unseen(st *State, i int64) bool {
 	return l.spec.StartUsedUp && i >= int64(l.spec.Blocks) && (st.Log.empty() || st.Log.tail.at+l.kept() <= i)
@@ -251,7 +251,7 @@ func (l *Limit) writeBefore(st *State, i int64) {
 	})
 }
 
-// opens says whether a denied take is to begin a key's window, of a limit with StartUsedUp: no later
+// opens reports whether a denied take is to begin a key's window, of a limit with StartUsedUp: no later
 // first take of that cost could pass, as each would find the window before it full.
 func (l *Limit) opens(st *State, now Instant, cost uint64) bool {
 	if cost > uint64(l.most) {

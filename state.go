@@ -180,7 +180,7 @@ func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Deci
 	return l.Test(st, now, 0)
 }
 
-// Untouched says whether the state at now is that of an untouched key, so that a store
+// Untouched reports whether the state at now is that of an untouched key, so that a store
 // may forget it.
 func (l *Limit) Untouched(st *State, now Instant) bool { return l.expiry(st) <= now }
 
@@ -235,7 +235,7 @@ func (l *Limit) none(now Instant, cost uint64) Decision {
 // units bounds a cost so that no sum of it with a state overflows.
 func units(cost uint64) int64 { return int64(min(cost, 1<<47)) }
 
-// fits says whether cost units could be taken at now of a state that seen returned.
+// fits reports whether cost units could be taken at now of a state that seen returned.
 func (l *Limit) fits(st *State, now Instant, cost uint64) bool {
 	if cost == 0 {
 		return true

@@ -176,7 +176,7 @@ func (c *Call) SizeResults() {
 	c.Results = c.Results[:len(c.Takes)]
 }
 
-// hasSources says whether what take number i borrows from is there and can be borrowed from.
+// hasSources reports whether what take number i borrows from is there and can be borrowed from.
 func (c *Call) hasSources(i int) bool {
 	t := &c.Takes[i]
 	if t.Op != Ask || i+int(t.Borrows) >= len(c.Takes) {

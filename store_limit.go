@@ -12,7 +12,7 @@ type StoreLimit Limit
 // ForStores returns the limit with the methods that stores need.
 func (l *Limit) ForStores() *StoreLimit { return (*StoreLimit)(l) }
 
-// Same says whether two limits count alike, so that a state written under one can
+// Same reports whether two limits count alike, so that a state written under one can
 // be read under the other as it stands.
 func (l *StoreLimit) Same(other *Limit) bool {
 	return (*Limit)(l).same(other)
@@ -44,19 +44,19 @@ func (l *StoreLimit) DebitCapped(st *State, now Instant, cost uint64) Decision {
 	return (*Limit)(l).debitCapped(st, now, cost)
 }
 
-// Overdraws says whether a denied take is debited all the same, see [Spec].
+// Overdraws reports whether a denied take is debited all the same, see [Spec].
 func (l *StoreLimit) Overdraws() bool {
 	return l.spec.Overdraw
 }
 
-// Reserves says whether what is taken stays reserved until it is settled, see [Spec].
+// Reserves reports whether what is taken stays reserved until it is settled, see [Spec].
 func (l *StoreLimit) Reserves() bool {
 	return l.spec.Reserve
 }
 
 // A state as one word
 
-// Packed says whether nearly every state is one word of at most 52 bits, see Pack.
+// Packed reports whether nearly every state is one word of at most 52 bits, see Pack.
 func (l *StoreLimit) Packed() bool {
 	return l.packed
 }
@@ -82,7 +82,7 @@ func (l *StoreLimit) TakeWord(word uint64, now Instant, cost uint64, d *Decision
 
 // Other numbers, and other clocks
 
-// Reads says whether the limit reads states of the other as they stand: a window or log of the
+// Reads reports whether the limit reads states of the other as they stand: a window or log of the
 // same length, alignment and blocks, or a bucket that refills alike.
 func (l *StoreLimit) Reads(other *Limit) bool {
 	return (*Limit)(l).reads(other)
@@ -110,7 +110,7 @@ func (l *StoreLimit) Rebase(st *State, from, to Instant) {
 
 // Units that are lent to nodes
 
-// Leasable says whether units of the limit can be lent: of a token_bucket that refills
+// Leasable reports whether units of the limit can be lent: of a token_bucket that refills
 // steadily and a fixed_window, if they are large enough and no denied take changes them.
 func (l *StoreLimit) Leasable() bool {
 	return (*Limit)(l).leasable()
@@ -142,7 +142,7 @@ func (l *StoreLimit) StillLent(list []Lent, now Instant) []Lent {
 
 // Nodes that decide by themselves
 
-// Mergeable says whether nodes can decide the limit by themselves and add up later what they
+// Mergeable reports whether nodes can decide the limit by themselves and add up later what they
 // took: a token_bucket that refills steadily, and a fixed_window at multiples of its length,
 // if no denied take changes them. A window that carries its debt (see Spec.CarryDebt) then
 // lets pass too much once, and one that does not may each time.

@@ -11,29 +11,29 @@ const (
 	MostStatus  = 599
 )
 
-// Answers says which answers a limit with `count: responses` charges. What passes is
-// reserved when the request comes, and charged or given back when its answer is
-// known.
+// Answers is the set of HTTP statuses that a limit with `count: responses` charges. The request
+// reserves its units when it comes; once its status is known they are charged or given back.
 type Answers struct {
 	statuses [(MostStatus-LeastStatus)/64 + 1]uint64 // a bit for each, from LeastStatus on
 }
 
-// Add makes the answers with a status from first to last charged, which lie between
-// LeastStatus and MostStatus.
+// Add adds the statuses from first to last to the set. Both lie between LeastStatus and
+// MostStatus.
 func (a *Answers) Add(first, last int) {
 	for i := first - LeastStatus; i <= last-LeastStatus; i++ {
 		a.statuses[i/64] |= 1 << (i % 64)
 	}
 }
 
-// Charges says whether an answer of that status is charged. Numbers that are no
-// status of HTTP are not.
+// Charges reports whether an answer with that status is charged. Numbers outside LeastStatus to
+// MostStatus never are.
 func (a *Answers) Charges(status int) bool {
 	i := status - LeastStatus
 	return i >= 0 && status <= MostStatus && a.statuses[i/64]>>(i%64)&1 != 0
 }
 
-// Same says whether two limits charge the same answers, or both all requests.
+// Same reports whether two limits charge the same answers; nil is a limit that charges every
+// request.
 func (a *Answers) Same(other *Answers) bool {
 	if a == nil || other == nil {
 		return a == other

@@ -24,7 +24,7 @@ func TestAnswersCharge(t *testing.T) {
 	}
 }
 
-// The numbers of what is lent, and who lends.
+// An elastic limit has the cap of its file, and the pool or the gauge that its file names.
 func TestElastic(t *testing.T) {
 	table := parse(t, `
 domain: d

@@ -36,8 +36,8 @@ func bearer(t *testing.T, key *ecdsa.PrivateKey, claims string) string {
 	return text + "." + encode(signature[:])
 }
 
-// A user is the claim of a token that the keys beside the rules have signed. Any
-// other token is none, and its sender one of the strangers of an address.
+// A user is the claim of a token that one of the rule file's keys signed. A client with any other
+// token is counted by its address.
 func TestBearerClaim(t *testing.T) {
 	dir := t.TempDir()
 	ours, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -4,8 +4,8 @@ import (
 	"stint/rule/action"
 )
 
-// Draft is a domain that is being read. Package rulefile fills drafts, and NewTable makes
-// domains of them. It is not safe for concurrent use.
+// Draft is a domain that package rulefile is still reading. NewTable makes a Domain of it. It is
+// not safe for concurrent use.
 type Draft struct {
 	Name   string
 	Atomic bool // see Domain.Atomic
@@ -36,8 +36,8 @@ func NewDraft(file string) *Draft {
 // Join makes Put add nodes to those of first, a draft of the same domain.
 func (d *Draft) Join(first *Draft) { d.tree = first.tree }
 
-// Put adds a node below another, or outermost where below is nil. Where the way to the node
-// leads to another node already it adds nothing and returns that one.
+// Put adds a node below another node; nil adds it at the top. If a node with the same path
+// exists, Put adds nothing and returns that node.
 func (d *Draft) Put(n, below *Node) (first *Node) {
 	d.tree.count++
 	n.order = d.tree.count
@@ -51,8 +51,8 @@ func (d *Draft) Put(n, below *Node) (first *Node) {
 	return below.children.put(n)
 }
 
-// Contents is what a table is made of. Domains and Rules are in the order of their files and
-// lines; the rules are those of the nodes.
+// Contents is everything a table consists of. Domains and Rules are in the order of their files
+// and lines. Rules lists the rules of all nodes.
 type Contents struct {
 	Domains  []*Draft
 	Rules    []*Rule
@@ -61,7 +61,7 @@ type Contents struct {
 	Hash     string   // see Table.Hash
 }
 
-// NewTable makes a table. Nothing of its contents may be changed afterwards.
+// NewTable returns a table. The caller must not change the contents afterwards.
 func NewTable(c Contents) *Table {
 	t := &Table{byName: map[string]*Domain{}, rules: c.Rules, warnings: c.Warnings, files: c.Files, hash: c.Hash}
 	for _, draft := range c.Domains {
@@ -90,7 +90,7 @@ func (d *Draft) domain() *Domain {
 	return made
 }
 
-// identify identifies the rules of the nodes and of all below them.
+// identify sets the keys of all rules at these nodes and below.
 func (l level) identify() {
 	for _, n := range l.nodes() {
 		for i, r := range n.Rules {

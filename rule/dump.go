@@ -9,8 +9,8 @@ import (
 	"stint/internal/limits"
 )
 
-// String returns the whole table as text, each domain with its tree and its
-// actions. Two tables with the same text decide alike. It is for people and tests.
+// String returns the whole table as text: each domain with its nodes and its actions. Two tables
+// with the same text decide alike. It is meant for people and tests.
 func (t *Table) String() string {
 	var b strings.Builder
 	for _, d := range t.domains {
@@ -80,7 +80,7 @@ func (l level) dump(b *strings.Builder, indent string) {
 	}
 }
 
-// Summary returns what the rule says in one line, for people and tests.
+// Summary returns the rule in one line, for people and tests.
 func (r *Rule) Summary() string {
 	words := []string{limits.Format(r.Limit)}
 	add := func(on bool, format string, args ...any) {
@@ -105,5 +105,5 @@ func (r *Rule) Summary() string {
 	return strings.Join(words, ", ")
 }
 
-// String returns the part as a percentage.
+// String returns the ratio as a percentage.
 func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)*100/float64(Whole)) }

@@ -10,15 +10,15 @@ import (
 
 const day = 24 * time.Hour
 
-// Unit is a word for a period. Month and year are of 30 and 365 days, as Envoy's
-// service counts them; with a time zone a unit follows the calendar.
+// Unit is the name of a period. A month has 30 days and a year 365, as in Envoy's service; with a
+// time zone they follow the calendar.
 type Unit struct {
 	Name     string
 	Per      time.Duration
 	Calendar stint.Period // none for units shorter than a day
 }
 
-// Units returns the words that a rule file may use.
+// Units returns the units that a rule file may name.
 func Units() []Unit { return units }
 
 var units = []Unit{
@@ -31,7 +31,7 @@ var units = []Unit{
 	{"year", 365 * day, stint.Year},
 }
 
-// ParseUnit returns the unit of a name, in capitals or not.
+// ParseUnit returns the unit with that name; case does not matter.
 func ParseUnit(name string) (Unit, bool) {
 	for _, u := range units {
 		if strings.EqualFold(name, u.Name) {
@@ -41,6 +41,6 @@ func ParseUnit(name string) (Unit, bool) {
 	return Unit{}, false
 }
 
-// ParseDuration reads a length of time as Go writes it, such as 1h30m or 250ms, and
-// also in days (d, 24 hours) and weeks (w). It is not negative.
+// ParseDuration reads a duration in Go's form, such as 1h30m or 250ms, and also days (d, 24
+// hours) and weeks (w). Negative durations are an error.
 func ParseDuration(written string) (time.Duration, error) { return text.ParseDuration(written) }

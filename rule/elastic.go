@@ -8,25 +8,23 @@ import (
 	"stint"
 )
 
-// Elastic is what lets a key pass its own limit while there is room elsewhere: in a
-// pool, or at a load below some level.
+// Elastic lets a key exceed its own limit while there is room elsewhere: in the limit of another
+// rule (the pool), or while a gauge is below a level.
 type Elastic struct {
-	// Pool is the rule of the same domain that lends its room; nil where a gauge is asked.
-	// No value on the way to it is open, so it has one bucket, which its own requests use
-	// up as well.
+	// Pool is the rule of the same domain whose free units may be borrowed; nil where a gauge
+	// decides. It has exactly one bucket, which the pool's own requests use as well.
 	Pool *Rule
 
-	// Gauge is the name of the load that is looked at, and Below the level from which
-	// nothing more is lent.
+	// Gauge is the name of the gauge; at Below or above it no more units may be borrowed.
 	Gauge string
 	Below Ratio
 
-	// Cap bounds what a key takes with all that it is lent: the limit with requests
-	// and burst so many times as large as `upto` says.
+	// Cap bounds what one key may take, borrowed units included: the limit with requests and
+	// burst multiplied by the factor in `upto`.
 	Cap *stint.Limit
 }
 
-// Gauges returns the names of the gauges that rules of the table ask, sorted.
+// Gauges returns the names of all gauges that the rules of the table read, sorted.
 func (t *Table) Gauges() []string {
 	names := map[string]struct{}{}
 	for _, r := range t.rules {
@@ -37,9 +35,9 @@ func (t *Table) Gauges() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// AppendPool appends to dst the key and the place of the one bucket that the rule has, for
-// a rule that lends: those of [Rule.AppendKeyed] and [Rule.AppendPlace] for any request that it
-// matches. keyEnd is where the key ends in the result.
+// AppendPool appends to dst the key and then the place of the single bucket of a pool. Both equal
+// what [Rule.AppendKeyed] and [Rule.AppendPlace] append for any request that the rule matches.
+// keyEnd is the length of the result up to the end of the key.
 func (r *Rule) AppendPool(dst []byte, secret *KeySecret) (both []byte, keyEnd int) {
 	dst = r.AppendKeyed(dst, nil, secret)
 	keyEnd = len(dst)
@@ -50,7 +48,7 @@ func (r *Rule) AppendPool(dst []byte, secret *KeySecret) (both []byte, keyEnd in
 	return dst, keyEnd
 }
 
-// String returns what the limit leans on in one line.
+// String returns the pool or gauge and the cap in one line.
 func (e *Elastic) String() string {
 	s := e.Cap.Spec()
 	where := fmt.Sprintf("load %s below %v", e.Gauge, e.Below)

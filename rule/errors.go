@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Error is one fault of a rule file: where it is, what is wrong, what to do.
+// Error is one fault of a rule file: the place, the problem and what to do.
 type Error struct {
 	File    string
-	Line    int // 0 where the fault is in no line
+	Line    int // 0 if the fault is in no particular line
 	Problem string
 	Hint    string
-	Err     error // what the system said where a file cannot be read; else nil
+	Err     error // the system's error if a file cannot be read, else nil
 }
 
-// Unwrap returns what the system said.
+// Unwrap returns the system's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error returns the place and the problem, and the hint on a line of its own.
+// Error returns the place and the problem, and on a second line the hint.
 func (e *Error) Error() string {
 	text := Place(e.File, e.Line) + ": " + e.Problem
 	if e.Hint != "" {
@@ -26,7 +26,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Place returns a line of a file as messages name it; line 0 is the file as a whole.
+// Place returns FILE:LINE for messages, or FILE alone for line 0.
 func Place(file string, line int) string {
 	if line == 0 {
 		return file
@@ -34,9 +34,8 @@ func Place(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// Errors is every fault that was found, in the order of files and lines. Package
-// rulefile returns one whenever it returns an error, so that a
-// program can show each fault in its own way:
+// Errors is all faults of a set of rule files, ordered by file and line. Every error of package
+// rulefile is one, so a program can show each fault in its own way:
 //
 //	var faults *rule.Errors
 //	if errors.As(err, &faults) {
@@ -45,12 +44,12 @@ func Place(file string, line int) string {
 type Errors struct {
 	List []*Error
 
-	// Files are those of lists and keys that were read beside the rule files: what is
-	// wrong may be in one of them.
+	// Files are the files of lists and keys that were read besides the rule files. A fault may be
+	// in one of them, so a program that watches files watches these too.
 	Files []string
 }
 
-// Error returns all faults, one after the other.
+// Error returns all faults, one per line.
 func (e *Errors) Error() string {
 	lines := make([]string, len(e.List))
 	for i, one := range e.List {
@@ -59,7 +58,7 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the faults for errors.As.
+// Unwrap returns the faults, for errors.As.
 func (e *Errors) Unwrap() []error {
 	errs := make([]error, len(e.List))
 	for i, one := range e.List {
@@ -68,7 +67,7 @@ func (e *Errors) Unwrap() []error {
 	return errs
 }
 
-// OrNil returns nil for no fault, else the faults as an error.
+// OrNil returns nil if there is no fault, else e.
 func (e *Errors) OrNil() error {
 	if len(e.List) == 0 {
 		return nil
@@ -76,10 +75,10 @@ func (e *Errors) OrNil() error {
 	return e
 }
 
-// Warning is something that a rule file may say but probably does not mean, or that
-// costs more than one would think, found while it was read. Package rule/audit finds more.
+// Warning is something in a rule file that is allowed but probably not meant, or that is
+// expensive. The reader found it; package rule/audit finds more.
 type Warning struct {
-	ID   string // what kind of warning, the same in all versions
+	ID   string // the kind of warning; stable between versions
 	File string
 	Line int
 	Rule string // name of the rule, "" where it concerns none
@@ -87,12 +86,11 @@ type Warning struct {
 	Hint string
 }
 
-// String returns the place and the text, and the hint on a line of its own.
+// String returns the place and the text, and on a second line the hint.
 func (w Warning) String() string {
 	e := Error{File: w.File, Line: w.Line, Problem: w.Text, Hint: w.Hint}
 	return e.Error()
 }
 
-// Warnings returns what is accepted but should be looked at, in the order of the
-// files.
+// Warnings returns the warnings of the table, ordered by file and line.
 func (t *Table) Warnings() []Warning { return t.warnings }

@@ -8,7 +8,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// Groups are one descriptor each, down to the first that the request does not name.
+// Each group is a descriptor of its own. A group that the request does not name ends the list.
 func TestGroups(t *testing.T) {
 	table := parse(t, `
 domain: d

@@ -6,72 +6,69 @@ import (
 	"stint/rule/action"
 )
 
-// Attributes is what the actions of a domain read of an HTTP request: Method; Path
-// as it was sent, without the query; Query and Header, the first value of that name
-// and whether there is one; and RemoteAddress, the client's after trusted proxies,
-// or the invalid address where it is not known.
+// Attributes is the part of an HTTP request that actions read. Path is as the client sent it,
+// without the query. Query and Header return the first value of that name, and whether there is
+// one. RemoteAddress is the client's address behind trusted proxies, or the invalid address if it
+// is not known.
 type Attributes = action.Attributes
 
-// Connection is what Attributes may know besides: Host, the name that the client
-// asked for, with its port if it has one; Values, all values of a header in their
-// order; PeerCertificate, the client's certificate if the server has verified it,
-// else nil; and TrustedPeer, whether a trusted proxy brought the request.
+// Connection is optional for Attributes. Host is the name that the client asked for, with its
+// port if it has one. Values returns all values of a header in order. PeerCertificate is the
+// client's certificate if the server verified it, else nil. TrustedPeer reports whether a trusted
+// proxy forwarded the request.
 type Connection = action.Connection
 
-// Responder is what Attributes may be besides: a request whose answer can carry the
-// cookies of devices.
+// Responder is optional for Attributes: the answer to the request can set the cookies of devices.
 type Responder = action.Responder
 
-// Sizer is what Attributes may know besides: the size of the body, for `cost:
-// {body: SIZE}`.
+// Sizer is optional for Attributes: it returns the size of the body, for `cost: {body: SIZE}`.
 type Sizer = action.Sizer
 
-// Parameters is what Attributes may know besides: all values of a query parameter,
-// for `cost: {query: NAME}`.
+// Parameters is optional for Attributes: it returns all values of a query parameter, for `cost:
+// {query: NAME}`.
 type Parameters = action.Parameters
 
-// CostError is what Describe returns for a request that names a cost which is none.
+// CostError is the error of Describe for a request whose cost is not a valid number.
 type CostError = action.CostError
 
-// PathError is what Describe returns for a request whose path may be too many others.
+// PathError is the error of Describe for a request whose path servers may read in too many ways.
 type PathError = action.PathError
 
-// HTTPLimit is one element of http.rate_limits. It must not be changed.
+// HTTPLimit is one element of http.rate_limits. Callers must not change it.
 type HTTPLimit struct {
-	// Actions make the descriptor. With Groups they make one for each group that a
-	// request is in, from the outermost in.
+	// Actions make the descriptor. If Groups is set they make one descriptor for each group that
+	// the request is in, the outermost group first.
 	Actions *action.List
 	Groups  bool
 
-	// Cost is what a request costs; nil is one unit.
+	// Cost is the cost of a request; nil is one unit.
 	Cost *action.Cost
 
-	// Line is where it stands in the file of the domain, and Text what stands there, as
-	// JSON: who compares two files sees every word.
+	// Line is the element's line in the file of the domain. Text is the element as JSON, so that
+	// two files can be compared word by word.
 	Line int
 	Text string
 
-	// readsPath: the descriptors depend on how the path is read.
+	// readsPath is set if the descriptors depend on how the path is read.
 	readsPath bool
 }
 
-// HTTP returns the elements of http.rate_limits. The slice must not be changed.
+// HTTP returns the elements of http.rate_limits. Callers must not change the slice.
 func (d *Domain) HTTP() []HTTPLimit { return d.http }
 
-// Paths says how the paths of requests are read.
+// Paths returns how paths of requests are read.
 func (d *Domain) Paths() action.Paths { return d.paths }
 
-// Describe appends to dst the descriptors of a request, one for each element of
-// http.rate_limits whose actions all have something to say, and for groups one for
-// each of them down to the first that has nothing. An attribute that is missing never
-// becomes an empty value, so strangers do not share a bucket. Where servers may take a
-// path for others there are descriptors for each of these as well.
+// Describe appends to dst the descriptors of a request: one for each element of http.rate_limits
+// whose actions all find a value. An element with groups gives one for each group, up to the
+// first group without a value. A missing attribute never becomes an empty value, so unknown
+// clients do not share a bucket. If servers may read the path in several ways, there are
+// descriptors for each way.
 //
-// The error is a [*CostError] or a [*PathError]: the request names a cost that is none,
-// or a path that may be too many others. Such a request is a mistake of whoever sent it,
-// and none of its descriptors counts.
+// The error is a [*CostError] or a [*PathError]: the client sent a bad cost or an ambiguous path.
+// Then dst is returned as it was.
 //
-// The memory of dst, up to its capacity and with that of the entries, is reused.
+// Describe reuses the memory of dst up to its capacity, including the entries there.
 func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
 	before := len(dst)
 	first, others, err := d.readPath(a)
@@ -97,7 +94,7 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) 
 	return dst, nil
 }
 
-// readPath returns the readings of the path, where anything depends on them.
+// readPath returns the ways in which servers may read the path, if any descriptor depends on it.
 func (d *Domain) readPath(a Attributes) (first string, others []string, err error) {
 	if !d.readsPath {
 		return "", nil, nil
@@ -113,7 +110,7 @@ func (d *Domain) readPath(a Attributes) (first string, others []string, err erro
 	return all[0], all[1:], nil
 }
 
-// describe appends the descriptors of one element, by one reading of the path.
+// describe appends the descriptors of one element, for one way to read the path.
 func (h *HTTPLimit) describe(dst []Descriptor, a Attributes, path string) ([]Descriptor, error) {
 	n := len(dst)
 	dst = grown(dst)
@@ -135,8 +132,8 @@ func (h *HTTPLimit) describe(dst []Descriptor, a Attributes, path string) ([]Des
 	return dst, nil
 }
 
-// withoutDoubles leaves out those of the descriptors from m on that stand from n on
-// already, and gives these the larger cost.
+// withoutDoubles removes descriptors from position m on that equal one at n to m-1. The one that
+// stays gets the larger cost of the two.
 func withoutDoubles(dst []Descriptor, n, m int) []Descriptor {
 	for j := m; j < len(dst); {
 		k := slices.IndexFunc(dst[n:m], func(first Descriptor) bool { return slices.Equal(first.Entries, dst[j].Entries) })
@@ -146,13 +143,13 @@ func withoutDoubles(dst []Descriptor, n, m int) []Descriptor {
 		}
 		dst[n+k].Cost = max(dst[n+k].Cost, dst[j].Cost)
 		last := len(dst) - 1
-		dst[j], dst[last] = dst[last], dst[j] // with its memory
+		dst[j], dst[last] = dst[last], dst[j] // keeps the memory of the removed one
 		dst = dst[:last]
 	}
 	return dst
 }
 
-// grown returns dst with one more descriptor, whose entries are memory to reuse.
+// grown returns dst with one more descriptor, whose old entries are reused as memory.
 func grown(dst []Descriptor) []Descriptor {
 	if len(dst) < cap(dst) {
 		return dst[:len(dst)+1]
@@ -160,8 +157,7 @@ func grown(dst []Descriptor) []Descriptor {
 	return append(dst, Descriptor{})
 }
 
-// nested makes of the last descriptor one for each beginning of its entries, the
-// shortest first.
+// nested replaces the last descriptor by one for each prefix of its entries, the shortest first.
 func nested(dst []Descriptor) []Descriptor {
 	first := len(dst) - 1
 	all := dst[first].Entries

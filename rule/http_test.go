@@ -11,7 +11,7 @@ import (
 	"stint/rule"
 )
 
-// request is an HTTP request as the actions see it. Headers have lower-case names.
+// request is an HTTP request as actions see it. Header names are in lower case.
 type request struct {
 	method, path string
 	query        map[string]string
@@ -129,7 +129,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// One client has one address, however it is spelt; none is no descriptor.
+// One client has one address, however it is written. No address gives no descriptor.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct{ address, remote, masked string }{
 		{"192.0.2.1", "192.0.2.1", "192.0.2.0/24"},
@@ -152,8 +152,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// One user has 4 GETs and 2 POSTs a minute apart, whichever user they look at, and a
-// second user is apart from the first.
+// One user may send 4 GETs and 2 POSTs a minute, over all routes of a pattern together. A second
+// user has buckets of its own.
 func TestRoutesAreBuckets(t *testing.T) {
 	data, err := os.ReadFile("testdata/good/http.yaml")
 	if err != nil {
@@ -200,7 +200,7 @@ func TestRoutesAreBuckets(t *testing.T) {
 	}
 }
 
-// Describe reuses what it is given, and leaves no entry of the request before.
+// Describe reuses its argument and leaves no entry of the previous request.
 func TestDescribeReusesMemory(t *testing.T) {
 	d := parse(t, `
 domain: d
@@ -228,8 +228,8 @@ http:
 	}
 }
 
-// Every descriptor has the cost of its element, and a cost that is none refuses the
-// request: dst is as it was.
+// Every descriptor has the cost of its element. A bad cost refuses the request and leaves dst as
+// it was.
 func TestDescribeCosts(t *testing.T) {
 	d := parse(t, `
 domain: d

@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// A key of the rule api/user for the value 42 reads
+// The key of rule api/user for the value 42 is
 //
 //	r api/user | 2:42      (without the blanks)
 //
-// The identity of the rule comes first: its domain and the way to its node, with
-// the characters that have a meaning here escaped, and the name or the number of
-// the limit where the node has several. An unescaped bar ends it. Then follow the
-// values that the file leaves open, each after its length. So no two pairs of rule
-// and values give the same bytes, whatever the values hold.
+// First comes the identity of the rule: its domain and the path of its node, with special
+// characters escaped, and the limit's name or number if the node has several limits. An unescaped
+// bar ends the identity. Then come the values that the rule leaves open, each after its length.
+// So two different pairs of rule and values never give the same bytes.
 
 const (
-	// longValue is the length from which a value stands in keys as its SHA-256.
+	// longValue is the length in bytes from which a value is replaced by its SHA-256.
 	longValue = 256
 	// longIdentity is the same for the identity of a rule.
 	longIdentity = 512
@@ -26,10 +25,9 @@ const (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `=`, `\=`, `~`, `\~`, `#`, `\#`, `@`, `\@`, `|`, `\|`)
 
-// identify sets what AppendKey and AppendPlace read. index is its position among
-// the limits of its node. The numbers of the limit take no part, so that a key
-// keeps its state when they change; a limit with a name of its own keeps it when
-// others are put before it.
+// identify sets the fields that AppendKey and AppendPlace read. index is the position among the
+// limits of the node. The numbers of a limit are not part of the key, so a key keeps its state
+// when they change. A limit with a name keeps its state when other limits are added before it.
 func (r *Rule) identify(index int) {
 	var b strings.Builder
 	b.WriteString(escapes.Replace(r.Domain))
@@ -63,12 +61,11 @@ func (r *Rule) identify(index int) {
 	}
 }
 
-// AppendKey appends to dst the bytes of the key under which a store counts the rule
-// for entries that it matched. They differ for any two different pairs of rule and
-// values (values that share a counter, see [Level], are the same), they do not
-// depend on the numbers of the limit, and they are the same after a reload and on
-// every node. All begin with r or h; values of more than 256 bytes stand in them as
-// their SHA-256, so no key is longer than 512 bytes and 261 for each entry.
+// AppendKey appends to dst the key under which a store counts the rule for these entries. The
+// rule must match them. Different pairs of rule and values have different keys, except values
+// that share a counter (see [Level]). The key does not depend on the numbers of the limit, and is
+// the same after a reload and on every node. It begins with r or h. A value of more than 256
+// bytes is replaced by its SHA-256, so a key has at most 512 bytes and 261 for each entry.
 func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
 	return r.AppendKeyed(dst, entries, nil)
 }
@@ -83,8 +80,8 @@ func appendValue(dst []byte, value string) []byte {
 	return append(dst, value...)
 }
 
-// AppendEntry appends to dst the bytes of an entry as they stand in keys: no two
-// lists of entries give the same.
+// AppendEntry appends to dst an entry in the form that keys use: two different lists of entries
+// never give the same bytes.
 func AppendEntry(dst []byte, key, value string) []byte {
 	return appendValue(appendValue(dst, key), value)
 }

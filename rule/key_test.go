@@ -62,7 +62,7 @@ func TestKeysSurviveReloads(t *testing.T) {
 	}
 }
 
-// Long values and long names give short keys, still different ones.
+// Long values and long names give short keys that still differ.
 func TestLongKeys(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d := parse(t, "domain: a\ndescriptors: [{key: k, descriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]}, {key: "+
@@ -88,7 +88,7 @@ func TestLongKeys(t *testing.T) {
 	}
 }
 
-// keyRules are rules whose names and values are as confusing as may be.
+// keyRules are rules whose names and values are easy to confuse.
 const keyRules = `
 domain: "a"
 descriptors:
@@ -105,8 +105,7 @@ descriptors:
   - {key: a, value: "c*", share_threshold: true, rate_limit: {per: 1s, requests: 1}, descriptors: [{key: a, rate_limit: {per: 1s, requests: 1}}]}
 `
 
-// Two different pairs of rule and values never give the same key, whatever the
-// values hold.
+// Two different pairs of rule and values never have the same key.
 func FuzzAppendKey(f *testing.F) {
 	tables := []*rule.Table{parse(f, keyRules), parse(f, strings.Replace(keyRules, `domain: "a"`, `domain: "a/a"`, 1))}
 	f.Add("x", "y", "x", "z")

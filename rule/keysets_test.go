@@ -10,7 +10,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// A program that reads rules itself says who fetches the key sets that they name.
+// A program that reads rules itself creates the KeySets that fetches their key sets.
 func ExampleKeySets() {
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
@@ -27,11 +27,12 @@ http:
 			fmt.Println("tokens of", address, "are not known yet:", err)
 		}
 	}})
-	defer keys.Close() // ends what it fetches in the background
-	keys.Use(table)    // before the table is put in force, now and at each reload
+	defer keys.Close() // stops fetching in the background
+	keys.Use(table)    // call it before the table is used, now and at each reload
 }
 
-// Two cookies of one name would replace each other for ever, if their secrets differ.
+// Two device cookies with one name and different secrets are refused: each would overwrite the
+// other in every answer.
 func TestCookiesOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {

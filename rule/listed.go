@@ -7,58 +7,57 @@ import (
 	"stint/rule/action"
 )
 
-// Listed is one element of `exempt` or `deny` of a domain: a list of addresses or
-// values, and what becomes of a request that is in it. It is immutable.
+// Listed is one element of `exempt` or `deny` of a domain: a list of addresses or values, and
+// what happens to a request that is in it. It is immutable.
 type Listed struct {
-	// Name is what answers and logs call it: the name that the file gives it, else
-	// domain/exempt or domain/deny with its number, such as api/deny#1.
+	// Name is the name in answers and logs: the one in the file, else domain/exempt or
+	// domain/deny with its number, such as api/deny#1.
 	Name string
 
-	// Exempt: the request passes, and nothing is counted. Else it is denied.
+	// Exempt: the request passes and nothing is counted. Otherwise it is denied.
 	Exempt bool
 
-	// Status is that of the answer to a plain HTTP request which is denied: 403, or
-	// 429 where the file says so.
+	// Status is the status of the answer to a denied HTTP request: 403, or 429 if the file says
+	// so.
 	Status int
 
-	// File and Line are where the element stands.
+	// File and Line are the place of the element.
 	File string
 	Line int
 
-	// Header is the header whose values are looked up, and Key the key of the entries whose
-	// values are. The client's address is looked up where both are "".
+	// Header is the header whose values are looked up; Key is the descriptor key whose values are
+	// looked up. If both are "", the client's address is.
 	Header, Key string
 
-	// Set is what values are looked up in, and Networks what the client's address is; nil
-	// where another is looked up.
+	// Set holds the values. Networks is set if the client's address is looked up, else nil.
 	Set      Set
 	Networks Networks
 }
 
-// Set is the elements of a list. Package list has those that files hold.
+// Set is the elements of a list. Package list implements it.
 type Set interface {
 	// Len returns how many elements there are.
 	Len() int
-	// Elements returns them, sorted.
+	// Elements returns the elements, sorted.
 	Elements() []string
-	// Has says whether the text is in the list.
+	// Has reports whether the text is in the list.
 	Has(text string) bool
 }
 
-// Networks are networks and single addresses.
+// Networks is a set of networks and single addresses.
 type Networks interface {
-	// Holds says whether an address lies in one of them.
+	// Holds reports whether an address is in one of the networks.
 	Holds(addr netip.Addr) bool
 }
 
-// Lists returns the elements of `exempt`, then those of `deny`, which come into
-// play in this order. The slice must not be changed.
+// Lists returns the elements of `exempt`, then those of `deny`. They are checked in this order.
+// Callers must not change the slice.
 func (d *Domain) Lists() []*Listed { return d.lists }
 
-// Elements returns what is in the list, sorted.
+// Elements returns the elements of the list, sorted.
 func (l *Listed) Elements() []string { return l.Set.Elements() }
 
-// What returns what is looked up in the list: the client's address, a header or a key.
+// What returns what the list is compared with: the client's address, a header or a key.
 func (l *Listed) What() string {
 	switch {
 	case l.Header != "":
@@ -69,8 +68,8 @@ func (l *Listed) What() string {
 	return "client's address"
 }
 
-// HoldsRequest says whether the client's address, or a header, is in the list. Of a
-// header any value counts. It is false for a list of values of descriptors.
+// HoldsRequest reports whether the client's address, or any value of the header, is in the list.
+// It is false for a list of descriptor values.
 func (l *Listed) HoldsRequest(a Attributes) bool {
 	switch {
 	case l.Networks != nil:
@@ -81,8 +80,8 @@ func (l *Listed) HoldsRequest(a Attributes) bool {
 	return false
 }
 
-// HoldsEntries says whether an entry of a descriptor has the key and a value of the
-// list. It is false for a list of addresses and for one of a header.
+// HoldsEntries reports whether an entry with the list's key has a value in the list. It is false
+// for a list of addresses or header values.
 func (l *Listed) HoldsEntries(entries []Entry) bool {
 	if l.Key == "" {
 		return false
@@ -95,7 +94,7 @@ func (l *Listed) HoldsEntries(entries []Entry) bool {
 	return false
 }
 
-// summary returns what the element says in one line.
+// summary returns the element in one line.
 func (l *Listed) summary() string {
 	word := fmt.Sprintf("deny with %d", l.Status)
 	if l.Exempt {

@@ -13,7 +13,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// What the lists of testdata/good/lists.yaml hold, by name.
+// TestLists looks requests up in the lists of testdata/good/lists.yaml.
 func TestLists(t *testing.T) {
 	lists := parse(t, string(source(t, "testdata/good/lists.yaml").Data)).Domain("lists").Lists()
 	held := func(r *request, entries []rule.Entry) (names []string) {
@@ -54,7 +54,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Lists stand in files beside the rules, and are part of the table's hash.
+// Lists may be in files next to the rules, and are part of the table's hash.
 func TestListFiles(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "blocked.txt")

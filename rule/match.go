@@ -4,46 +4,45 @@ import (
 	"stint/internal/text"
 )
 
-// level is the nodes below a node, by key.
+// level is the children of a node, by key.
 type level map[string]*candidates
 
-// candidates are the nodes of one level that have the same key.
+// candidates are the nodes of one level with the same key.
 type candidates struct {
 	exact map[string]*Node
-	wild  []wildcard // in the order of the file
+	wild  []wildcard // in file order
 	any   *Node      // the node without a value
 }
 
-// Node is one descriptor of a rule file. It must not be changed.
+// Node is one descriptor of a rule file. Callers must not change it.
 type Node struct {
-	// Path is the way to it from the root of its domain; its own level is the last.
+	// Path is the path from the root of the domain; the last element is the node itself.
 	Path []Level
 
-	// Rules are its limits. One without rules and children matches and never limits: an
-	// entry of an allow list.
+	// Rules are the limits of the node. A node without rules and children matches and never
+	// limits: an entry of an allow list.
 	Rules []*Rule
 
-	// File and Line are where it stands.
+	// File and Line are the place of the descriptor.
 	File string
 	Line int
 
 	children level
-	order    int // among the nodes of the domain
+	order    int // position among the nodes of the domain
 }
 
-// Below returns the nodes one level deeper, in the order of the file.
+// Below returns the child nodes in file order.
 func (n *Node) Below() []*Node { return n.children.nodes() }
 
-// Nodes returns the outermost nodes of the domain, in the order of the file.
+// Nodes returns the top-level nodes of the domain in file order.
 func (d *Domain) Nodes() []*Node { return d.root.nodes() }
 
-// Match returns the rules of the node that the entries lead to, nil if there is
-// none. At each level an exact value comes first, then the patterns in the order of
-// the file, then the node without a value; there is no way back. Only the node of
-// the last entry counts, so a descriptor that is deeper or shallower than the rule
-// is not limited by it.
+// Match returns the rules of the node that the entries match, nil if there is none. At each level
+// an exact value is preferred, then the patterns in file order, then the node without a value.
+// Match does not backtrack. Only the node of the last entry counts: a rule with more or fewer
+// entries does not apply.
 //
-// The slice must not be changed. Nothing is allocated.
+// Callers must not change the slice. Match allocates nothing.
 func (d *Domain) Match(entries []Entry) []*Rule {
 	if n := d.Find(entries); n != nil {
 		return n.Rules
@@ -51,15 +50,15 @@ func (d *Domain) Match(entries []Entry) []*Rule {
 	return nil
 }
 
-// Exempts says whether the entries lead to a node without limits and without others below it:
-// an entry of an allow list.
+// Exempts reports whether the entries match a node without limits and without children: an entry
+// of an allow list.
 func (d *Domain) Exempts(entries []Entry) bool {
 	n := d.Find(entries)
 	return n != nil && len(n.Rules) == 0 && len(n.children) == 0
 }
 
-// Knows returns how many of the entries, from the first on, have keys that descriptors of the
-// domain have in this order, whatever their values. Nothing is allocated.
+// Knows returns how many of the entries, counted from the first, have keys that some descriptor
+// of the domain has in this order, whatever the values. It allocates nothing.
 func (d *Domain) Knows(entries []Entry) int {
 	below := d.keys
 	for i := range entries {
@@ -72,10 +71,10 @@ func (d *Domain) Knows(entries []Entry) int {
 	return len(entries)
 }
 
-// keyPaths are the keys of descriptors, each with those of the descriptors below it.
+// keyPaths maps each descriptor key to the keys below it.
 type keyPaths map[string]keyPaths
 
-// add adds the keys on the way to a node.
+// add adds the keys of a path.
 func (k keyPaths) add(path []Level) {
 	for i := range path {
 		if k[path[i].Key] == nil {
@@ -85,7 +84,7 @@ func (k keyPaths) add(path []Level) {
 	}
 }
 
-// Find returns the node that the entries lead to, nil if there is none; see Match.
+// Find returns the node that the entries match, nil if there is none; see Match.
 func (d *Domain) Find(entries []Entry) *Node {
 	var n *Node
 	children := d.root
@@ -114,13 +113,13 @@ func (c *candidates) match(value string) *Node {
 	return c.any
 }
 
-// wildcard is a node whose value holds stars.
+// wildcard is a node whose value contains stars.
 type wildcard struct {
 	text.Glob
 	node *Node
 }
 
-// put adds a node to its level. It returns the one that stands there already.
+// put adds a node to its level, or returns the node that is there already.
 func (l level) put(n *Node) *Node {
 	at := n.Path[len(n.Path)-1]
 	c := l[at.Key]
@@ -138,7 +137,7 @@ func (l level) put(n *Node) *Node {
 	if first := c.exact[at.Value]; first != nil {
 		return first
 	}
-	c.exact[at.Value] = n // a pattern matches its own text first, as in Envoy's service
+	c.exact[at.Value] = n // a pattern first matches its own text, as in Envoy's service
 	if at.Wildcard {
 		c.wild = append(c.wild, wildcard{text.NewGlob(at.Value), n})
 	}

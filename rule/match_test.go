@@ -11,7 +11,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// parse compiles one file that must be good.
+// parse reads a rule file that must be valid.
 func parse(t testing.TB, yaml string) *rule.Table {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "test.yaml", Data: []byte(yaml)})
@@ -21,7 +21,7 @@ func parse(t testing.TB, yaml string) *rule.Table {
 	return table
 }
 
-// source reads a file as if it stood in the present folder.
+// source returns a file under its base name.
 func source(t testing.TB, name string) rulefile.Source {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -31,7 +31,7 @@ func source(t testing.TB, name string) rulefile.Source {
 	return rulefile.Source{Name: filepath.Base(name), Data: data}
 }
 
-// entries reads "key=value/key=value".
+// entries parses "key=value/key=value".
 func entries(text string) []rule.Entry {
 	var list []rule.Entry
 	for part := range strings.SplitSeq(text, "/") {
@@ -71,7 +71,7 @@ descriptors:
       - {unit: day, requests_per_unit: 9, name: two-day}
 `
 
-// The tree is walked as envoyproxy/ratelimit does, but for its defects.
+// Match finds what envoyproxy/ratelimit finds, without its defects.
 func TestMatch(t *testing.T) {
 	d := parse(t, matchFile).Domain("d")
 	for _, tt := range []struct{ descriptor, want, why string }{
@@ -133,7 +133,7 @@ func names(rules []*rule.Rule) string {
 	return strings.Join(all, " ")
 }
 
-// bigTable has n rules, half below a user and half by name.
+// bigTable returns a domain with n rules, half below a user and half by name.
 func bigTable(t testing.TB, n int) *rule.Domain {
 	t.Helper()
 	var b strings.Builder
@@ -167,7 +167,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// One descriptor of two entries in a table of 10,000 rules, each time another.
+// BenchmarkMatch matches a descriptor of two entries in 10,000 rules, a different one each time.
 func BenchmarkMatch(b *testing.B) {
 	d := bigTable(b, 10_000)
 	var asked [1024][]rule.Entry

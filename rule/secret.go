@@ -9,26 +9,25 @@ import (
 	"sync"
 )
 
-// KeySecret keys the values of api_key and cookie in keys. These are SHA-256 hashes of
-// secrets, and whoever reads a store could try out what they are hashes of; under a
-// KeySecret a key holds their HMAC-SHA-256 instead, which nobody can try out who does not
-// have the secret. Rules and lists go on holding the SHA-256: they are matched before.
+// KeySecret protects the values of api_key and cookie in keys. Rules and lists hold the SHA-256
+// of such a value, and somebody who can read the store could guess values and compare. With a
+// KeySecret keys hold the HMAC-SHA-256 of that hash instead, which nobody can compute without the
+// secret.
 //
-// All nodes that share counts need the same one. It is safe for concurrent use.
+// All nodes that share counts need the same secret. It is safe for concurrent use.
 type KeySecret struct {
 	print string
 	macs  sync.Pool // *mac
 }
 
-// mac is one computation under a KeySecret.
+// mac is the memory for one computation.
 type mac struct {
 	hash hash.Hash
 	text [longValue]byte
 	sum  [sha256.Size]byte
 }
 
-// NewKeySecret returns the KeySecret of these bytes, of which there should be at least 16
-// that nobody can guess.
+// NewKeySecret returns the KeySecret of these bytes: at least 16 that nobody can guess.
 func NewKeySecret(secret []byte) *KeySecret {
 	secret = slices.Clone(secret)
 	s := &KeySecret{}
@@ -37,11 +36,11 @@ func NewKeySecret(secret []byte) *KeySecret {
 	return s
 }
 
-// Fingerprint returns 32 hexadecimal digits by which nodes see that they have the same
-// secret. It does not tell the secret and may be kept in a store.
+// Fingerprint returns 32 hexadecimal digits by which nodes check that they have the same secret.
+// They do not reveal the secret and may be kept in a store.
 func (s *KeySecret) Fingerprint() string { return s.print }
 
-// Append appends to dst what stands in keys for a value that is the hash of a secret.
+// Append appends to dst the protected form of a value that is the hash of a secret.
 func (s *KeySecret) Append(dst []byte, value string) []byte {
 	m := s.macs.Get().(*mac)
 	defer s.macs.Put(m)
@@ -57,10 +56,10 @@ func (s *KeySecret) Append(dst []byte, value string) []byte {
 	return append(append(dst, '*'), m.hash.Sum(m.sum[:0])...)
 }
 
-// AppendKeyed is [Rule.AppendKey] for a store whose keys hold no hashes of secrets: values
-// of descriptor keys that an api_key or a cookie of the domain's http section makes stand in
-// it under secret, whoever brings them. Where the rule itself names such a value its whole
-// identity does. A nil secret leaves all as they are.
+// AppendKeyed is [Rule.AppendKey] with hashes of secrets protected by a KeySecret: the values of
+// descriptor keys that an api_key or cookie action of the domain produces, also if a client of
+// another protocol sends them. If the rule itself names such a value, its whole identity is
+// protected. A nil secret protects nothing.
 func (r *Rule) AppendKeyed(dst []byte, entries []Entry, secret *KeySecret) []byte {
 	if secret != nil && r.reveals {
 		dst = secret.Append(append(dst, 'h'), r.identity)
@@ -77,16 +76,16 @@ func (r *Rule) AppendKeyed(dst []byte, entries []Entry, secret *KeySecret) []byt
 	return dst
 }
 
-// HoldsSecrets says whether values of this descriptor key are hashes of secrets, which an
-// api_key or a cookie of the domain's http section makes. A nil domain has none.
+// HoldsSecrets reports whether values of this descriptor key are hashes of secrets, produced by
+// an api_key or cookie action. It is false for a nil domain.
 func (d *Domain) HoldsSecrets(key string) bool { return d != nil && slices.Contains(d.secrets, key) }
 
-// HoldsSecrets says whether any domain has values that are hashes of secrets.
+// HoldsSecrets reports whether any domain has values that are hashes of secrets.
 func (t *Table) HoldsSecrets() bool {
 	return slices.ContainsFunc(t.domains, func(d *Domain) bool { return len(d.secrets) > 0 })
 }
 
-// markSecrets notes which values in keys are hashes of secrets, when all files are read.
+// markSecrets sets which values of keys are hashes of secrets. It needs all files of a domain.
 func (t *Table) markSecrets() {
 	for _, d := range t.domains {
 		for i := range d.http {

@@ -36,8 +36,8 @@ http:
     - actions: [{cookie: {name: plan, descriptor_key: plan, hashed: false}}]
 `
 
-// TestAppendKeyed: hashes of secrets stand in keys under the namespace secret, wherever they
-// come from, and all other values as they are.
+// Hashes of secrets are protected in keys, whatever produced them. All other values are as they
+// were.
 func TestAppendKeyed(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(secretRules)})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestAppendKeyed(t *testing.T) {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("the key of a client")))
 	for _, test := range []struct {
 		entries []rule.Entry
-		keyed   int // of the values
+		keyed   int // how many of the values are protected
 	}{
 		{[]rule.Entry{{Key: "key", Value: hash}}, 1},
 		{[]rule.Entry{{Key: "key", Value: hash}, {Key: "path", Value: "/orders"}}, 1},

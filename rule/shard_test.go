@@ -8,8 +8,8 @@ import (
 	"stint/rule/rulefile"
 )
 
-// All limits that are placed by the same values meet, whatever else is in their keys;
-// others, and limits that say nothing, do not.
+// Keys with the same `shard_by` values have the same place, whatever else is in them. Other keys
+// do not.
 func TestAppendPlace(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: api

@@ -11,16 +11,15 @@ import (
 // Entry is one (key, value) of a descriptor.
 type Entry = action.Entry
 
-// Descriptor is the ordered list of entries that describes a request, as Envoy
-// means it, and what the request costs the limits that match it: one unit where
-// nothing is said.
+// Descriptor is the ordered list of entries that describes a request, as in Envoy. Cost is what
+// the request costs each limit that matches.
 type Descriptor struct {
 	Entries []Entry
 	Cost    uint32
 }
 
-// Table is all rules of all domains, compiled. It is immutable and safe for
-// concurrent use. The zero Table has no domain and so limits nothing.
+// Table is the rules of all domains. It is immutable and safe for concurrent use. The zero Table
+// has no domain and limits nothing.
 type Table struct {
 	domains  []*Domain
 	byName   map[string]*Domain
@@ -30,27 +29,25 @@ type Table struct {
 	hash     string
 }
 
-// Domain returns the domain of that name, nil if there is none.
+// Domain returns the domain with that name, nil if there is none.
 func (t *Table) Domain(name string) *Domain { return t.byName[name] }
 
-// Domains returns all domains in the order of their files. The slice must not be
-// changed.
+// Domains returns all domains in file order. Callers must not change the slice.
 func (t *Table) Domains() []*Domain { return t.domains }
 
-// Rules returns all rules, in the order of their files and lines. The slice must
-// not be changed.
+// Rules returns all rules ordered by file and line. Callers must not change the slice.
 func (t *Table) Rules() []*Rule { return t.rules }
 
-// Hash returns a short hash of what was read, by which a fleet tells whether all
-// its nodes have the same rules. It does not depend on the names of the files.
+// Hash returns a short hash of the files' contents. Nodes compare it to see whether they have the
+// same rules. It does not depend on file names.
 func (t *Table) Hash() string { return t.hash }
 
-// Files returns the files of lists and keys that were read beside the rule files, so
-// that they can be watched. The slice must not be changed.
+// Files returns the files of lists and keys that were read besides the rule files, for programs
+// that watch files. Callers must not change the slice.
 func (t *Table) Files() []string { return t.files }
 
-// Domain is the rules of one domain: a tree of descriptors, and the actions that
-// turn a plain HTTP request into descriptors. It is immutable.
+// Domain is the rules of one domain: a tree of descriptors, and the actions that make descriptors
+// of an HTTP request. It is immutable.
 type Domain struct {
 	name   string
 	atomic bool
@@ -61,41 +58,40 @@ type Domain struct {
 	paths  action.Paths
 	lists  []*Listed
 
-	secrets []string // descriptor keys that http makes of secrets
+	secrets []string // descriptor keys whose values are hashes of secrets
 
-	readsPath bool // one of http does
+	readsPath bool // a descriptor depends on how the path is read
 }
 
 // Name returns the name of the domain.
 func (d *Domain) Name() string { return d.name }
 
-// File is the file in which the domain stands.
+// File returns the file in which the domain begins.
 func (d *Domain) File() string { return d.file }
 
-// Atomic says whether all limits of one call are decided as one, all or none. It
-// is true unless the file says `atomic: false`.
+// Atomic reports whether all limits of one call are decided together, all or none. It is true
+// unless the file says `atomic: false`.
 func (d *Domain) Atomic() bool { return d.atomic }
 
-// HasHTTP says whether the domain says how a plain HTTP request becomes descriptors.
+// HasHTTP reports whether the domain has an http section, which describes HTTP requests.
 func (d *Domain) HasHTTP() bool { return len(d.http) > 0 }
 
 // Rule is one limit on one node of a domain, with its policy. It is immutable.
 type Rule struct {
-	// What AppendKey reads stands together: what keys begin with, and the levels whose
-	// values are part of them.
+	// The fields that AppendKey reads are next to each other in memory: the beginning of keys,
+	// and the levels whose values are part of keys.
 	identity string
 	varies   []int
-	secrets  []int // of these, hashes of secrets
-	reveals  bool  // the identity holds a hash of a secret
-	placed   []int // the same for AppendPlace
+	secrets  []int // levels whose values are hashes of secrets
+	reveals  bool  // the identity contains a hash of a secret
+	placed   []int // levels that AppendPlace appends
 
-	// Name is what users see: the name that the file gives it, else
-	// domain/key[=value]/..., with #1, #2 and so on where a node has several limits.
-	// It is unique within its domain.
+	// Name is what users see: the name in the file, else domain/key[=value]/..., with #1, #2 and
+	// so on if a node has several limits. It is unique within its domain.
 	Name string
 
-	// Given is the name as the file gives it, "" where it gives none. Replaces
-	// speaks of these, and several rules may bear the same.
+	// Given is the name in the file, "" if there is none. Replaces refers to these names; several
+	// rules may have the same.
 	Given string
 
 	// Domain is the name of the domain.
@@ -104,100 +100,94 @@ type Rule struct {
 	// Path is the way to the node, from the root of the domain.
 	Path []Level
 
-	// Limit says how much may pass, as the outside sees it; an Unlimited one for
-	// `unlimited: true`.
+	// Limit is the limit that users see; an Unlimited one for `unlimited: true`.
 	Limit *stint.Limit
 
-	// Stored is what the store is asked: Limit, or, where Soft is set, the same with
-	// requests and burst larger by that part, rounded down.
+	// Stored is the limit that the store is asked. It equals Limit; if Soft is set, requests and
+	// burst are larger by that ratio, rounded down.
 	Stored *stint.Limit
 	Soft   Ratio
 
-	// Tally is set where the limit counts as envoyproxy/ratelimit does: what is denied is
-	// charged too, and what is asked for is over where more than Limit is used with it, so
-	// also a look that finds more used. It is what the store is asked, in place of Stored:
-	// it holds one unit more and debits all, so that what it has left tells which it is.
+	// Tally is set if the limit counts as envoyproxy/ratelimit does: denied requests are charged
+	// too, and a request is over if more than Limit is used including it. The store is asked
+	// Tally in place of Stored: it has one unit more and debits every request, so its remaining
+	// units tell which requests are over.
 	Tally *stint.Limit
 
-	// Answers is set for `count: responses` and says which answers are charged; nil:
-	// every request is, at once.
+	// Answers is set for `count: responses` and holds the statuses that are charged; nil: every
+	// request is charged at once.
 	Answers *Answers
 
-	// Elastic lets a key pass the limit while there is room elsewhere; nil: none does.
+	// Elastic lets a key exceed the limit while there is room elsewhere; nil: never.
 	Elastic *Elastic
 
-	// Denial is the answer to what the limit denies; nil: the ordinary one.
+	// Denial is the answer to a denied request; nil: the ordinary one.
 	Denial *denial.Denial
 
-	// Unit is the word that the file uses for the period, such as "minute"; "" where
-	// it gives a length.
+	// Unit is the file's word for the period, such as "minute"; "" if the file gives a length.
 	Unit string
 
-	// Shadow: count, but deny nobody. Quota: deny only together with all other quota
-	// limits of the call. Both are Envoy's.
+	// Shadow: count, but never deny. Quota: deny only if all quota limits of the call deny. Both
+	// are Envoy's.
 	Shadow, Quota bool
 
-	// Replaces names the limits that are dropped from a call which this one matches.
+	// Replaces names limits that do not apply to a call which this limit matches.
 	Replaces []string
 
-	// OnStoreFailure answers when the store cannot.
+	// OnStoreFailure decides requests while the store fails.
 	OnStoreFailure Failure
-	// LocalShare and Nodes are set where OnStoreFailure is Local: the part of the
-	// rate and burst that may pass while the store is away, divided by Nodes, the
-	// most nodes there may be.
+	// LocalShare and Nodes are set if OnStoreFailure is Local: the share of rate and burst that
+	// may pass while the store fails, and the greatest number of nodes, which divide it.
 	LocalShare Ratio
 	Nodes      uint32
-	// Local is that share as a limit of its own; nil where it is less than one request
-	// and so denies everything. A leased rule gives it to each process at all times.
+	// Local is that share of one node as a limit; nil if it is less than one request, which
+	// denies everything. With coordination: leased each process always has it.
 	Local *stint.Limit
 
-	// Terms are what all takes of the rule have in common; nil in a catalog.
+	// Terms are shared by all takes of the rule; nil in a catalog.
 	Terms *stint.Terms
 
-	// ShardBy are the keys of the entries that place the rule's buckets in a store of
-	// several servers, see AppendPlace; nil: the whole key does.
+	// ShardBy are the keys of the entries that choose the server of a bucket, see AppendPlace;
+	// nil: the whole key chooses.
 	ShardBy []string
 
-	// Coordination is how the nodes agree. KeptAfterLoss says that a key of a leased rule
-	// starts unused, not used up, when the store lost what it knew.
+	// Coordination is how nodes agree. KeptAfterLoss: when the store lost its data, a key of a
+	// leased rule starts unused rather than used up.
 	Coordination  Coordination
 	KeptAfterLoss bool
-	// AskPeers says that all nodes are asked before a gossip rule decides.
+	// AskPeers: a gossip rule asks all nodes before it decides.
 	AskPeers bool
 
-	// Headers are the presets of the answer's headers; nil where the rule is silent.
+	// Headers are the header presets of the answer; nil: the service's default.
 	Headers []Preset
 
-	// DetailedMetric and Metadata are Envoy's: whether metrics should carry the
-	// values of the request, and what the answer's dynamic metadata should carry.
-	// Metadata must not be changed.
+	// DetailedMetric and Metadata are Envoy's: whether metrics carry the values of the request,
+	// and the dynamic metadata of the answer. Callers must not change Metadata.
 	DetailedMetric bool
 	Metadata       map[string]any
 
-	// File and Line are where the rule stands.
+	// File and Line are the place of the limit.
 	File string
 	Line int
 
-	// Index is the position in [Table.Rules]; -1 for a rule that stands in a catalog.
+	// Index is the position in [Table.Rules]; -1 for a rule of a catalog.
 	Index int
 }
 
-// Level is one step on the way to a node.
+// Level is one element of the path to a node.
 type Level struct {
-	// Key is compared as it stands.
+	// Key is compared literally.
 	Key string
-	// Value is matched as it stands, or as a pattern where Wildcard is set; "" is
-	// any value.
+	// Value is compared literally, or as a pattern if Wildcard is set; "" matches any value.
 	Value    string
 	Wildcard bool
-	// Shared: all values that match the pattern share one counter (Envoy's
-	// share_threshold).
+	// Shared: all values that match the pattern share one counter (Envoy's share_threshold).
 	Shared bool
-	// ValueToMetric is Envoy's: metrics should carry the value of this level.
+	// ValueToMetric is Envoy's: metrics carry the value of this level.
 	ValueToMetric bool
 }
 
-// String returns the level as names of rules show it.
+// String returns the level as it stands in names of rules.
 func (l Level) String() string {
 	if l.Value == "" {
 		return l.Key
@@ -205,10 +195,10 @@ func (l Level) String() string {
 	return l.Key + "=" + l.Value
 }
 
-// Varies says whether each value that the level matches has a counter of its own.
+// Varies reports whether each value that matches the level has its own counter.
 func (l Level) Varies() bool { return l.Value == "" || l.Wildcard && !l.Shared }
 
-// Failure says what answers when the store cannot.
+// Failure is the policy for requests while the store fails.
 type Failure = stint.Failure
 
 // The failure policies.
@@ -228,16 +218,16 @@ type Coordination = stint.Coordination
 const (
 	// Strict asks the store for every take.
 	Strict = stint.Strict
-	// Leased lets each node decide busy keys from what the store lends it.
+	// Leased lets each node decide busy keys from units that the store lent it.
 	Leased = stint.Leased
-	// Eventual lets each node decide by itself, and tells the store afterwards.
+	// Eventual lets each node decide by itself and report to the store afterwards.
 	Eventual = stint.Eventual
-	// Gossip lets each node decide by itself, and has nodes tell each other.
+	// Gossip lets each node decide by itself and report to the other nodes.
 	Gossip = stint.Gossip
 )
 
-// Mode returns the coordination that is in force: strict where the limit does not go with
-// what the rule asks for.
+// Mode returns the coordination in force: the one in the file, or Strict if it does not work with
+// this limit.
 func (r *Rule) Mode() Coordination {
 	fits := r.Answers == nil
 	switch r.Coordination {
@@ -257,7 +247,7 @@ func (r *Rule) Mode() Coordination {
 // Preset is a family of response headers.
 type Preset uint8
 
-// The presets; docs/http.md says what each sends.
+// The presets; docs/http.md lists the headers of each.
 const (
 	IETF    Preset = iota // RateLimit, RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers
 	Legacy                // X-RateLimit-Limit, -Remaining, -Reset, -Retry-After
@@ -267,13 +257,13 @@ const (
 
 var presetNames = [...]string{"ietf", "legacy", "draft03", "none"}
 
-// String returns the word of the rule file.
+// String returns the name in rule files.
 func (p Preset) String() string { return presetNames[p] }
 
-// PresetNames returns the words of the rule file, in the order of the presets.
+// PresetNames returns the names in rule files, in the order of the constants.
 func PresetNames() []string { return presetNames[:] }
 
-// ParsePreset returns the preset of that name.
+// ParsePreset returns the preset with that name.
 func ParsePreset(name string) (Preset, bool) {
 	for i, n := range presetNames {
 		if n == name {
@@ -283,13 +273,13 @@ func ParsePreset(name string) (Preset, bool) {
 	return 0, false
 }
 
-// Ratio is a part of a whole in millionths: 10 % is 100,000.
+// Ratio is a fraction in millionths: 10 % is 100,000.
 type Ratio uint32
 
 // Whole is 100 %.
 const Whole Ratio = 1_000_000
 
-// Of returns the part r of n, rounded down, at most what fits.
+// Of returns r times n, rounded down, at most math.MaxUint32.
 func (r Ratio) Of(n uint32) uint32 {
 	return uint32(min(uint64(n)*uint64(r)/uint64(Whole), math.MaxUint32))
 }

@@ -106,7 +106,7 @@ func (l *List) Describe(entries []Entry, a Attributes, path string) ([]Entry, bo
 	return entries, len(entries) > before
 }
 
-// ReadsPath says whether a descriptor depends on how the path is read.
+// ReadsPath reports whether a descriptor depends on how the path is read.
 func (l *List) ReadsPath() bool { return slices.ContainsFunc(l.actions, action.readsPath) }
 
 func (a action) readsPath() bool {

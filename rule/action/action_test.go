@@ -141,7 +141,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// repeats says whether a header has several values.
+// repeats reports whether a header has several values.
 func repeats(h http.Header) bool {
 	for _, values := range h {
 		if len(values) > 1 {

@@ -66,7 +66,7 @@ func (c *Cost) Of(a Attributes, path string) (uint32, error) {
 	return c.of(a)
 }
 
-// ReadsPath says whether the cost depends on how the path is read.
+// ReadsPath reports whether the cost depends on how the path is read.
 func (c *Cost) ReadsPath() bool { return c != nil && c.ofPath != nil }
 
 // String returns what the cost depends on, for people and tests.

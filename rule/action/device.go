@@ -39,7 +39,7 @@ type deviceCookie struct {
 	plain  bool   // sent over http as well
 }
 
-// value says the device whose cookie we have signed. Who has none gets one once a
+// value returns the device whose cookie we have signed. Who has none gets one once a
 // request passes, and is nobody until it comes back with it: else throwing it away
 // would be a new bucket for each request.
 func (d *deviceCookie) value(a Attributes) (id string, ok bool) {
@@ -67,7 +67,7 @@ func (d *deviceCookie) cookie(value string) *http.Cookie {
 	}
 }
 
-// deviceHeader says the device that a trusted proxy names. A header that is there
+// deviceHeader returns the device that a trusted proxy names. A header that is there
 // twice is none: one of the two may be the client's own.
 func deviceHeader(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {

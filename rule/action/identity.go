@@ -32,7 +32,7 @@ func AnyValue(a Attributes, name string, use func(value string) bool) bool {
 	return ok && use(value)
 }
 
-// hashed says the SHA-256 of what read says, in hexadecimal: a secret that never
+// hashed returns the SHA-256 of what read says, in hexadecimal: a secret that never
 // stands in keys, logs or metrics.
 func hashed(read func(Attributes) (string, bool)) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
@@ -49,7 +49,7 @@ func fingerprint[T string | []byte](secret T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// cookie says the value of the first cookie of that name that is not empty.
+// cookie returns the value of the first cookie of that name that is not empty.
 func cookie(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (found string, ok bool) {
 		cookies(a, name, func(value string) bool {
@@ -82,7 +82,7 @@ func unquoted(value string) string {
 	return value
 }
 
-// host says the name that the client asked for, in its one spelling: in lower case,
+// host returns the name that the client asked for, in its one spelling: in lower case,
 // without a port and without a dot at its end.
 func host(a Attributes) (string, bool) {
 	var name string
@@ -100,7 +100,7 @@ func host(a Attributes) (string, bool) {
 	return name, name != ""
 }
 
-// basicUser says the user name of HTTP's basic authentication. Nobody has checked
+// basicUser returns the user name of HTTP's basic authentication. Nobody has checked
 // the password here.
 func basicUser(a Attributes) (user string, ok bool) {
 	const scheme = "Basic "
@@ -116,7 +116,7 @@ func basicUser(a Attributes) (user string, ok bool) {
 	return user, ok
 }
 
-// bearerClaim says a claim of the first bearer token that is verified.
+// bearerClaim returns a claim of the first bearer token that is verified.
 func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
 	const scheme = "Bearer "
 	return func(a Attributes) (claim string, ok bool) {
@@ -136,7 +136,7 @@ func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
 // maxTokens is how many tokens of one request are verified, because it is costly.
 const maxTokens = 2
 
-// apiKey says the key that stands in a header or, failing that, in a parameter of
+// apiKey returns the key that stands in a header or, failing that, in a parameter of
 // the query; "" for a place that is not looked at.
 func apiKey(inHeader, inQuery string) func(Attributes) (string, bool) {
 	fromHeader, fromQuery := header(inHeader), query(inQuery)

@@ -7,7 +7,7 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// matched says a fixed value where the headers match, or where they do not.
+// matched returns a fixed value where the headers match, or where they do not.
 func matched(matchers []matcher, expect bool, value string) func(Attributes, string) (string, bool) {
 	return func(a Attributes, path string) (string, bool) {
 		for i := range matchers {

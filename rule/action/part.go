@@ -103,7 +103,7 @@ func (a *action) part() Part {
 	return p
 }
 
-// May says whether the part may say that value, and if not, why.
+// May reports whether the part may say that value, and if not, why.
 func (p *Part) May(value string) (why string, ok bool) {
 	switch p.Name {
 	case "remote_address":
@@ -136,7 +136,7 @@ var methods = []string{
 	http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// mayAddress says whether remote_address may say a value: an address, or a network
+// mayAddress reports whether remote_address may say a value: an address, or a network
 // of IPv6.
 func mayAddress(value string) (string, bool) {
 	if addr, err := netip.ParseAddr(value); err == nil {

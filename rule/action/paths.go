@@ -79,7 +79,7 @@ func (p Paths) ReadAll(path string) ([]string, error) {
 	return all, nil
 }
 
-// Unclear says whether ReadAll may return more than one path.
+// Unclear reports whether ReadAll may return more than one path.
 func (p Paths) Unclear(path string) bool { return !p.once && urlpath.Unclear(path) }
 
 // PathError says that servers may take the path of a request for too many others. Nobody
@@ -93,7 +93,7 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("path %q: servers may read it in more than %d ways", e.Path, urlpath.MostReadings)
 }
 
-// path says the path in its one spelling.
+// path returns the path in its one spelling.
 func path(_ Attributes, path string) (string, bool) { return path, true }
 
 // readPatterns compiles patterns for readings of a path; at says where one of them stands.

@@ -33,7 +33,7 @@ func init() { // here, because the hints of the readers speak of all actions
 	}
 }
 
-// Known says whether there is an action of that name.
+// Known reports whether there is an action of that name.
 func Known(name string) bool { return actions[name] != nil }
 
 // Read compiles a list of actions, for paths that are read in some way. What is

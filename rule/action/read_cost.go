@@ -78,7 +78,7 @@ func readFixed(v strictyaml.Value) *Cost {
 	return &Cost{text: fmt.Sprint(n), prices: []Price{{"every request", n}}, of: fixed(n)}
 }
 
-// isZero says whether a 0 is written there, rather than what cannot be read.
+// isZero reports whether a 0 is written there, rather than what cannot be read.
 func isZero(v strictyaml.Value) bool {
 	if !v.IsInt() {
 		return false

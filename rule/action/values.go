@@ -7,10 +7,10 @@ func constant(value string) func(Attributes) (string, bool) {
 	return func(Attributes) (string, bool) { return value, true }
 }
 
-// method says the method as it was sent: methods differ by case.
+// method returns the method as it was sent: methods differ by case.
 func method(a Attributes) (string, bool) { return a.Method(), a.Method() != "" }
 
-// header says the first value of a header that is not empty.
+// header returns the first value of a header that is not empty.
 func header(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Header(name)
@@ -21,7 +21,7 @@ func header(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// laterValue says the first value that is not empty of a header whose first one is.
+// laterValue returns the first value that is not empty of a header whose first one is.
 func laterValue(a Attributes, name string) (found string, ok bool) {
 	ok = AnyValue(a, name, func(value string) bool {
 		found = value
@@ -30,7 +30,7 @@ func laterValue(a Attributes, name string) (found string, ok bool) {
 	return found, ok
 }
 
-// query says the value of a query parameter that is there and not empty.
+// query returns the value of a query parameter that is there and not empty.
 func query(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Query(name)
@@ -38,7 +38,7 @@ func query(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// network says the client's network, as CIDR where it is more than one address or
+// network returns the client's network, as CIDR where it is more than one address or
 // always is set.
 func network(v4, v6 int, always bool) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {

@@ -101,11 +101,11 @@ func choices(p *action.Part) []action.Part {
 	return all
 }
 
-// invented says whether a client may leave out the value of a part, and otherwise makes
+// invented reports whether a client may leave out the value of a part, and otherwise makes
 // it up.
 func invented(p *action.Part) bool { return endless(p) && !p.Always }
 
-// endless says whether a client has a new value of the part for each request.
+// endless reports whether a client has a new value of the part for each request.
 func endless(p *action.Part) bool { return p.From > action.FromProof && p.Values == nil }
 
 // values returns one value of the part for each way in which the rules treat those that a
@@ -177,7 +177,7 @@ func (a *attack) at(f form) bound {
 	return together
 }
 
-// denies says whether a rule denies requests by itself, and no client can have it replaced
+// denies reports whether a rule denies requests by itself, and no client can have it replaced
 // by a rule that holds nobody.
 func (s *section) denies(r *rule.Rule, asked []*rule.Rule) bool {
 	if r.Shadow || r.Quota || r.Limit.Algorithm() == stint.Unlimited || slices.Contains(asked, r) {
@@ -196,7 +196,7 @@ func (s *section) denies(r *rule.Rule, asked []*rule.Rule) bool {
 	return true
 }
 
-// madeUp says whether a client has a new bucket of the node for each request.
+// madeUp reports whether a client has a new bucket of the node for each request.
 func madeUp(n *rule.Node, ways []*way) bool {
 	return slices.ContainsFunc(ways, func(w *way) bool {
 		return slices.ContainsFunc(w.open(n), func(p *action.Part) bool { return endless(p) })

@@ -137,7 +137,7 @@ func direction(x, y float64) Effect {
 	return Other
 }
 
-// anew says whether the counts of a key are lost, and if not, how long they deny it.
+// anew reports whether the counts of a key are lost, and if not, how long they deny it.
 func (d *difference) anew(entries []rule.Entry) {
 	if d.was.Limit.Algorithm() == stint.Unlimited || d.is.Limit.Algorithm() == stint.Unlimited {
 		return

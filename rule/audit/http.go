@@ -49,7 +49,7 @@ func waysOf(h *rule.HTTPLimit) []way {
 	return ways
 }
 
-// always says whether every request has a descriptor of this form.
+// always reports whether every request has a descriptor of this form.
 func (w *way) always() bool {
 	return !slices.ContainsFunc(w.parts, func(p action.Part) bool { return !p.Always })
 }
@@ -165,7 +165,7 @@ func (a *auditor) http() {
 	a.plain(s)
 }
 
-// blocked says whether a node, or one on the way to it, has a value that no action
+// blocked reports whether a node, or one on the way to it, has a value that no action
 // says, or is never matched.
 func (s *section) blocked(d *rule.Domain, n *rule.Node) bool {
 	for depth := range n.Path {
@@ -257,7 +257,7 @@ func (a *auditor) groups(s *section) {
 	}
 }
 
-// asked says whether for each of the inner descriptors there is an outer one at the
+// asked reports whether for each of the inner descriptors there is an outer one at the
 // same cost, with the same beginning.
 func asked(inner, outer []*way, depth int) bool {
 	for _, w := range inner {

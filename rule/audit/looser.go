@@ -28,7 +28,7 @@ func (a *auditor) neverDenies(loose, tight *rule.Rule) {
 		"make it tighter than the other, or leave it out")
 }
 
-// within says whether all that passes tight passes loose too, where every take of
+// within reports whether all that passes tight passes loose too, where every take of
 // loose is one of tight in the same bucket or in a wider one. It says so only of what
 // it is sure of.
 func (a *auditor) within(tight, loose *rule.Rule) bool {
@@ -54,7 +54,7 @@ func sameAnswers(a, b *rule.Rule) bool {
 	return *a.Answers == *b.Answers
 }
 
-// passes says whether all that a limit admits another admits as well.
+// passes reports whether all that a limit admits another admits as well.
 func passes(tight, loose stint.Spec) bool {
 	if loose.CountDenied || loose.MinInterval > 0 || loose.StartUsedUp {
 		return false // it denies for other reasons

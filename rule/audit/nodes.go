@@ -100,7 +100,7 @@ func (a *auditor) fallbacks(level []*rule.Node, several map[string][]*rule.Node)
 // what a configuration says: rules choose among its values.
 var selectors = []string{"generic_key", "header_match", "query_match", "path", ":path", "uri", "url", "request_path", "request_uri", "route", "method", ":method", "host"}
 
-// selects says whether rules choose among the values of a key on purpose: those that the
+// selects reports whether rules choose among the values of a key on purpose: those that the
 // http section itself has, and what a request asks for.
 func (a *auditor) selects(key string) bool {
 	described := false
@@ -121,7 +121,7 @@ func (a *auditor) selects(key string) bool {
 	return described || slices.Contains(selectors, strings.ToLower(key))
 }
 
-// hides says whether others of the level, those of several values under the key of n in their
+// hides reports whether others of the level, those of several values under the key of n in their
 // order, would match some of what n does.
 func hides(n *rule.Node, wide []*rule.Node) bool {
 	at, place := own(n), slices.Index(wide, n)
@@ -150,7 +150,7 @@ func nameOf(n *rule.Node) string {
 	return ""
 }
 
-// wider says whether m would match what n does, if n were not there.
+// wider reports whether m would match what n does, if n were not there.
 func wider(m, n *rule.Node) bool {
 	of, at := own(m), own(n)
 	switch {
@@ -162,7 +162,7 @@ func wider(m, n *rule.Node) bool {
 	return of.Wildcard && matches(of.Value, witness(at))
 }
 
-// matches says whether a pattern matches a value.
+// matches reports whether a pattern matches a value.
 func matches(pattern, value string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1

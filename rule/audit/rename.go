@@ -130,21 +130,21 @@ func (k *renamedKey) goes(change *Change) {
 	}
 }
 
-// renamed says whether two rules stand in domains of different names.
+// renamed reports whether two rules stand in domains of different names.
 func (d *difference) renamed() bool { return d.was.Domain != d.is.Domain }
 
-// sameName says whether two rules are called the same within their domains.
+// sameName reports whether two rules are called the same within their domains.
 func sameName(a, b *rule.Rule) bool {
 	return a.Given == b.Given && (a.Given != "" || strings.TrimPrefix(a.Name, a.Domain) == strings.TrimPrefix(b.Name, b.Domain))
 }
 
-// samePlace says whether two rules have the same keys within their domains, as far as their
+// samePlace reports whether two rules have the same keys within their domains, as far as their
 // names tell.
 func samePlace(a, b *rule.Rule) bool {
 	return a.Domain != b.Domain && sameName(a, b) && samePath(a, b)
 }
 
-// samePath says whether the way to two rules is the same in their keys.
+// samePath reports whether the way to two rules is the same in their keys.
 func samePath(a, b *rule.Rule) bool {
 	return slices.EqualFunc(a.Path, b.Path, func(x, y rule.Level) bool {
 		return x.Key == y.Key && x.Value == y.Value && x.Wildcard == y.Wildcard && x.Shared == y.Shared

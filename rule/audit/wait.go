@@ -29,7 +29,7 @@ func waitText(wait time.Duration) string {
 	return fmt.Sprintf("a key that is used up waits at most %s, unless stint reset frees it", atMost(wait))
 }
 
-// sameNumbers says whether two limits differ in nothing but how they treat debts and
+// sameNumbers reports whether two limits differ in nothing but how they treat debts and
 // reservations.
 func sameNumbers(a, b *stint.Limit) bool {
 	s, t := a.Spec(), b.Spec()

@@ -78,7 +78,7 @@ func whyNumbers(rates, once float64) string {
 	return whyCounted
 }
 
-// sameLimit says whether the limits of two rules are the same in other words: buckets that
+// sameLimit reports whether the limits of two rules are the same in other words: buckets that
 // fill steadily, with the same time for one request and the same burst.
 func sameLimit(was, is *rule.Rule) bool {
 	if was.Elastic != nil || is.Elastic != nil || was.Soft != is.Soft {

@@ -181,7 +181,7 @@ func (c *Catalog) commit(d *draft, by change) {
 	}
 }
 
-// wasteful says whether more memory serves no rule than serves one.
+// wasteful reports whether more memory serves no rule than serves one.
 func (d *draft) wasteful() bool {
 	const least = 1 << 20 // bytes that are not worth the work
 	return d.garbage > least && d.garbage > d.pool.written-d.garbage || len(d.terms) > 10_000 && len(d.terms) > 2*d.count
@@ -262,7 +262,7 @@ func (c *Catalog) Hash() string {
 	return v.sum.hash(v.count)
 }
 
-// Has says whether a domain has any rule.
+// Has reports whether a domain has any rule.
 func (c *Catalog) Has(domain string) bool {
 	_, ok := c.current.Load().domains[domain]
 	return ok

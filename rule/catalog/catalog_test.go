@@ -64,7 +64,7 @@ func TestMatchIsServeMux(t *testing.T) {
 	}
 }
 
-// registers says whether net/http takes a pattern beside those that it has.
+// registers reports whether net/http takes a pattern beside those that it has.
 func registers(mux *http.ServeMux, url string) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	mux.Handle(url, http.NotFoundHandler())
@@ -201,7 +201,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// busy says whether something is being cleared away.
+// busy reports whether something is being cleared away.
 func (c *Catalog) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -63,7 +63,7 @@ func rankOf(uid, user, plan string) int {
 	return 0
 }
 
-// covers says whether a url matches a request, by a regular expression.
+// covers reports whether a url matches a request, by a regular expression.
 func covers(url, method, path string) bool {
 	own, pattern, has := strings.Cut(url, " ")
 	if !has {

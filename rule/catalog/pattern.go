@@ -40,7 +40,7 @@ type segment struct {
 	raw  int // where the text is in the url; -1 where it is spelled differently there
 }
 
-// isEnd says whether it is {$}.
+// isEnd reports whether it is {$}.
 func (s *segment) isEnd() bool { return s.kind == literal && s.text == "" }
 
 // pattern is a url, taken apart. It is good for one after the other, and keeps its
@@ -120,7 +120,7 @@ func (p *pattern) unslash() {
 	}
 }
 
-// ended says whether nothing can follow.
+// ended reports whether nothing can follow.
 func (p *pattern) ended() bool {
 	return p.end == rest || len(p.segments) > 0 && p.segments[len(p.segments)-1].isEnd()
 }
@@ -229,7 +229,7 @@ func (p *pattern) compile(regex string) error {
 	return nil
 }
 
-// digits says whether a class is asked without a regular expression.
+// digits reports whether a class is asked without a regular expression.
 func digits(regex string) bool { return regex == `[0-9]+` || regex == `\d+` }
 
 func notInToken(c rune) bool {

@@ -63,7 +63,7 @@ func (n *node) number() uint32 { return binary.NativeEndian.Uint32(n.text[:]) }
 
 func (n *node) setNumber(i uint32) { binary.NativeEndian.PutUint32(n.text[:], i) }
 
-// empty says whether no pattern goes through a node.
+// empty reports whether no pattern goes through a node.
 func (n *node) empty() bool {
 	return n.literals == 0 && n.single == 0 && n.classes == 0 && n.ends == 0
 }
@@ -89,7 +89,7 @@ type other struct {
 	next uint32 // of the same node, or the next free one
 }
 
-// empty says whether a leaf has no rule.
+// empty reports whether a leaf has no rule.
 func (l *leaf) empty() bool { return l.all == 0 && l.each == 0 && l.users == 0 && l.plans == 0 }
 
 // record is a rule. Two are a line of a cache.
@@ -236,7 +236,7 @@ func (v *version) owner(leaf uint32, w who, name string) uint32 {
 	}
 }
 
-// nameIs says whether a rule is for the user or plan of that name.
+// nameIs reports whether a rule is for the user or plan of that name.
 func (v *version) nameIs(r *record, name string) bool {
 	_, own := whose(v.uid(r))
 	return own == name

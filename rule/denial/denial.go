@@ -62,7 +62,7 @@ type executor interface {
 	Execute(w io.Writer, data any) error
 }
 
-// HasBody says whether the denial has a body of its own.
+// HasBody reports whether the denial has a body of its own.
 func (d *Denial) HasBody() bool { return d.body != nil }
 
 // AppendBody appends the body with these numbers, and nothing where the denial has

@@ -28,7 +28,7 @@ type Set interface {
 	// Elements returns the elements, sorted.
 	Elements() []string
 
-	// Has says whether the text is in the list.
+	// Has reports whether the text is in the list.
 	Has(text string) bool
 }
 
@@ -126,13 +126,13 @@ func (n *Networks) Elements() []string {
 	return all
 }
 
-// Holds says whether an address lies in one of the networks. The invalid address
+// Holds reports whether an address lies in one of the networks. The invalid address
 // lies in none.
 func (n *Networks) Holds(addr netip.Addr) bool {
 	return addr.IsValid() && n.table.Contains(addr.Unmap().WithZone(""))
 }
 
-// Has says whether a text is an address in one of the networks, or a network that
+// Has reports whether a text is an address in one of the networks, or a network that
 // lies whole in one of them.
 func (n *Networks) Has(text string) bool {
 	if strings.IndexByte(text, '/') < 0 {
@@ -164,5 +164,5 @@ func (t Texts) Len() int { return len(t) }
 // Elements returns the texts, sorted.
 func (t Texts) Elements() []string { return slices.Sorted(maps.Keys(t)) }
 
-// Has says whether the text is in the list.
+// Has reports whether the text is in the list.
 func (t Texts) Has(text string) bool { _, ok := t[text]; return ok }

@@ -9,7 +9,7 @@ import (
 	"stint/rule"
 )
 
-// readCount reads what a limit counts.
+// readCount reads `count`: requests or responses.
 func (l *limit) readCount(v strictyaml.Value) {
 	i, ok := v.OneOf("requests", "responses")
 	l.wrong = l.wrong || !ok
@@ -18,8 +18,7 @@ func (l *limit) readCount(v strictyaml.Value) {
 	}
 }
 
-// readStatuses reads which answers count, such as [401, 5xx, 400-403], once count is
-// known.
+// readStatuses reads `statuses`, such as [401, 5xx, 400-403]. It runs after readCount.
 func (l *limit) readStatuses() {
 	count, counts := l.said["count"]
 	v, says := l.said["statuses"]
@@ -34,7 +33,7 @@ func (l *limit) readStatuses() {
 		return
 	}
 	l.readResponses(count)
-	l.spec.Reserve = l.spec.Algorithm == stint.TokenBucket // the others can undo any take
+	l.spec.Reserve = l.spec.Algorithm == stint.TokenBucket // other algorithms can undo any take
 	elements := v.OneOrList()
 	for _, element := range elements {
 		l.readStatus(element)
@@ -44,7 +43,7 @@ func (l *limit) readStatuses() {
 	}
 }
 
-// readResponses refuses what cannot wait for an answer.
+// readResponses refuses settings that do not work with `count: responses`.
 func (l *limit) readResponses(count strictyaml.Value) {
 	if l.spec.Algorithm == stint.LeakyBucket {
 		l.fail(count, "count: responses of a leaky_bucket", "a place in a queue is used when the request is let go, whatever its answer; choose another algorithm")
@@ -57,7 +56,7 @@ func (l *limit) readResponses(count strictyaml.Value) {
 	}
 }
 
-// readStatus adds one status, or a range of them, to those that count.
+// readStatus adds one status or one range of statuses.
 func (l *limit) readStatus(v strictyaml.Value) {
 	from, to, ok := parseStatuses(v.Text())
 	if !ok {
@@ -74,7 +73,7 @@ func (l *limit) readStatus(v strictyaml.Value) {
 	l.answers.Add(from, to)
 }
 
-// parseStatuses returns the first and the last status that a text names.
+// parseStatuses returns the first and the last status of a text such as 401, 4xx or 400-403.
 func parseStatuses(text string) (from, to int, ok bool) {
 	if class, rest := text[:min(len(text), 1)], text[min(len(text), 1):]; strings.EqualFold(rest, "xx") {
 		from, ok = parseStatus(class + "00")

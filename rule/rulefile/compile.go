@@ -10,29 +10,29 @@ import (
 	"stint/rule/hint"
 )
 
-// compiler turns rule files into a table, and collects all that is wrong with them.
+// compiler makes one table of several rule files and collects their faults.
 type compiler struct {
 	contents rule.Contents
-	begun    map[string]*domain // by name
-	files    []Source           // of lists, as they were read
+	begun    map[string]*domain // by domain name
+	files    []Source           // files of lists and keys, as they were read
 	errors   rule.Errors
 }
 
-// domain is a domain that a file has begun, and that others may add to.
+// domain is a domain that one file began and other files may extend.
 type domain struct {
 	*rule.Draft
-	names map[string]bool // of its rules, as users see them
+	names map[string]bool // names of its rules that users see
 }
 
 func newCompiler() *compiler { return &compiler{begun: map[string]*domain{}} }
 
-// finish returns the table, for files without faults.
+// finish returns the table. It must not be called if there are faults.
 func (c *compiler) finish(hash string) *rule.Table {
 	c.contents.Hash, c.contents.Files = hash, c.names()
 	return rule.NewTable(c.contents)
 }
 
-// names returns the files that the rules name, each once.
+// names returns the names of the files of lists and keys, each once.
 func (c *compiler) names() []string {
 	var names []string
 	for _, f := range c.files {
@@ -43,25 +43,25 @@ func (c *compiler) names() []string {
 	return names
 }
 
-// fileCompiler compiles one file, which is one domain.
+// fileCompiler reads one file, which is one domain or a part of one.
 type fileCompiler struct {
 	doc       *strictyaml.Document
 	domain    *domain
 	defaults  policy
 	rules     []*rule.Rule
 	borrowers []borrower
-	refused   bool // a rule, which may be one that others name
+	refused   bool // a rule had a fault; other rules may refer to it
 	compiler  *compiler
 	merge     bool
-	atomic    *strictyaml.Value // as the file says it
-	first     *domain           // what the file adds to; nil: it begins its domain
+	atomic    *strictyaml.Value // the word in the file, nil if it is absent
+	first     *domain           // the domain that this file extends; nil: it begins one
 	warnings  []rule.Warning
-	folder    string        // of the files that the rules name
-	files     []Source      // of lists, as they were read
-	errors    []*rule.Error // in those
+	folder    string        // where files of lists and keys are
+	files     []Source      // files of lists and keys, as they were read
+	errors    []*rule.Error // faults in those files
 }
 
-// parse reads a file as its source says.
+// parse parses the YAML of a file, strictly or as Envoy's service does.
 func parse(src Source) *strictyaml.Document {
 	if src.Envoy {
 		return parser.ParseLoose(src.Data, envoyWords...)
@@ -69,7 +69,7 @@ func parse(src Source) *strictyaml.Document {
 	return parser.Parse(src.Data)
 }
 
-// file compiles one file into the table.
+// file reads one file and adds its domain to the table.
 func (c *compiler) file(src Source) {
 	f := &fileCompiler{
 		doc:      parse(src),
@@ -92,7 +92,7 @@ func (c *compiler) file(src Source) {
 	c.files = append(c.files, f.files...)
 	if len(f.doc.Faults()) > 0 || len(f.errors) > 0 {
 		if f.domain.Name != "" && c.begun[f.domain.Name] == nil {
-			c.begun[f.domain.Name] = f.domain // so that its double is found as well
+			c.begun[f.domain.Name] = f.domain // so that a second file with this domain is reported too
 		}
 		return
 	}
@@ -111,8 +111,8 @@ func (c *compiler) file(src Source) {
 	c.contents.Warnings = append(c.contents.Warnings, f.warnings...)
 }
 
-// join lets the file add to a domain that an earlier file has begun, if it may. What
-// concerns the whole domain stands in that one.
+// join makes the file extend a domain that an earlier file began, if that is allowed. The words
+// in whole concern the whole domain and are allowed only in the first file.
 func (f *fileCompiler) join(whole ...*strictyaml.Value) {
 	first := f.compiler.begun[f.domain.Name]
 	if !f.merge || first == nil {
@@ -133,7 +133,7 @@ func (f *fileCompiler) join(whole ...*strictyaml.Value) {
 	}
 }
 
-// top reads the outermost words. The defaults may stand below what they are for.
+// top reads the top-level words. Defaults may come after the limits that they apply to.
 func (f *fileCompiler) top() {
 	var domain, descriptors, http, exempt, deny *strictyaml.Value
 	keep := func(at **strictyaml.Value) func(strictyaml.Value) {
@@ -177,7 +177,7 @@ func (f *fileCompiler) top() {
 	}
 }
 
-// warn notes something about a line that is accepted.
+// warn adds a warning about a line.
 func (f *fileCompiler) warn(id string, line int, name, text, hint string) {
 	f.warnings = append(f.warnings, rule.Warning{ID: id, File: f.domain.File, Line: line, Rule: name, Text: text, Hint: hint})
 }

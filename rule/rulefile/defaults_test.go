@@ -7,8 +7,8 @@ import (
 	"stint/rule/rulefile"
 )
 
-// What a mode needs may stand beside domain: for all limits of the file, where only some say
-// the mode.
+// Defaults for a mode may stand next to `domain`, for all limits of the file, even if only some
+// limits use the mode.
 func TestDefaultsOfModes(t *testing.T) {
 	table, err := rulefile.Parse(source(t, "../testdata/good/defaults.yaml"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"stint/rule/hint"
 )
 
-// descriptor is one element of `descriptors` as it is written.
+// descriptor is one element of `descriptors`, as read.
 type descriptor struct {
 	at             strictyaml.Value
 	level          rule.Level
@@ -22,14 +22,14 @@ type descriptor struct {
 	metadata       map[string]any
 }
 
-// level compiles a list of descriptors that stand below a node, nil for the outermost.
+// level reads a list of descriptors below a node; nil is the top.
 func (f *fileCompiler) level(v strictyaml.Value, below *rule.Node) {
 	for _, element := range v.List() {
 		f.descriptor(element, below)
 	}
 }
 
-// descriptor compiles one descriptor into a node below another.
+// descriptor reads one descriptor and adds its node below another.
 func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 	d := descriptor{at: v}
 	known := v.Object("a descriptor", d.words(), hint.Descriptor)
@@ -37,7 +37,7 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")
 		}
-		below = &rule.Node{Path: pathOf(below)} // a node of no domain: what stands below it is read for its faults alone
+		below = &rule.Node{Path: pathOf(below)} // a detached node: its children are read only to report their faults
 	}
 	d.level.Wildcard = strings.Contains(d.level.Value, "*")
 	switch {
@@ -63,7 +63,7 @@ func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 	}
 }
 
-// pathOf returns the way to a node, nil for the root.
+// pathOf returns the path of a node, nil for the top.
 func pathOf(n *rule.Node) []rule.Level {
 	if n == nil {
 		return nil
@@ -71,7 +71,7 @@ func pathOf(n *rule.Node) []rule.Level {
 	return n.Path
 }
 
-// where says where a node stands, with its file if that is another one.
+// where returns the line of a node, with the file if it is another one.
 func (f *fileCompiler) where(n *rule.Node) string {
 	if n.File == f.domain.File {
 		return fmt.Sprintf("line %d", n.Line)
@@ -100,14 +100,14 @@ func (d *descriptor) words() strictyaml.Words {
 	}
 }
 
-// oneLine warns of a text with a line break, where one is hardly meant.
+// oneLine warns about a line break in a text, which is hardly ever meant.
 func (f *fileCompiler) oneLine(line int, what, text string) {
 	if strings.ContainsAny(text, "\r\n") {
 		f.warn("line-break", line, "", fmt.Sprintf("%s has a line break: %q", what, text), "write it in one line, without the | or > that YAML takes for a text of several lines")
 	}
 }
 
-// limits compiles the rate_limit of a descriptor, one limit or a list.
+// limits reads the rate_limit of a descriptor: one limit or a list of them.
 func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 	list := d.limits.OneOrList()
 	if len(list) == 0 {
@@ -164,8 +164,8 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 	}
 }
 
-// name returns what users call the index-th of count limits of a node: the name it
-// is given, else the way to it. No two rules of a domain have the same.
+// name returns the name that users see for limit number index of count limits of a node: the name
+// in the file, else the path. It is unique within the domain.
 func (f *fileCompiler) name(r *rule.Rule, index, count int) string {
 	parts := []string{f.domain.Name}
 	for _, l := range r.Path {

@@ -10,11 +10,11 @@ import (
 	"stint/rule"
 )
 
-// mostUpto is the most that `upto` may say.
+// mostUpto is the greatest value of `upto`.
 const mostUpto = 100 * rule.Whole
 
-// elastic is the word `elastic` as it is written. What it names is looked up once
-// all rules of the domain are read.
+// elastic is the word `elastic`, as read. Its pool is looked up after all rules of the domain are
+// read.
 type elastic struct {
 	at   strictyaml.Value
 	from *strictyaml.Value
@@ -22,7 +22,7 @@ type elastic struct {
 	made rule.Elastic
 }
 
-// readElastic reads the words of `elastic`.
+// readElastic reads the words inside `elastic`.
 func (l *limit) readElastic(v strictyaml.Value) {
 	e := &elastic{at: v}
 	said := map[string]strictyaml.Value{}
@@ -70,7 +70,7 @@ func elasticHint(word string) string {
 	return ""
 }
 
-// readGauge reads what belongs to `from: load` alone.
+// readGauge reads the words that belong to `from: load`.
 func (e *elastic) readGauge(said map[string]strictyaml.Value) bool {
 	if e.fromLoad() {
 		if e.made.Below > 0 {
@@ -90,11 +90,11 @@ func (e *elastic) readGauge(said map[string]strictyaml.Value) bool {
 	return true
 }
 
-// fromLoad says whether a gauge is asked, rather than a rule.
+// fromLoad reports whether a gauge decides, rather than a pool.
 func (e *elastic) fromLoad() bool { return e.from.Text() == "load" }
 
-// stretch makes the limit that bounds all that a key takes, and refuses what does
-// not go together with a limit that gives way.
+// stretch makes the cap of an elastic limit, and refuses settings that do not work with
+// `elastic`.
 func (l *limit) stretch() bool {
 	for _, word := range []struct {
 		name, why string
@@ -127,7 +127,7 @@ type borrower struct {
 	elastic *elastic
 }
 
-// lend finds what the elastic rules of the domain lean on.
+// lend looks up the pool or gauge of each elastic rule of the domain.
 func (f *fileCompiler) lend() {
 	for _, b := range f.borrowers {
 		b.Elastic = &b.elastic.made
@@ -150,13 +150,13 @@ func (f *fileCompiler) lend() {
 			b.elastic.from.Fail(fmt.Sprintf("the limit %q leans on itself", name), "name another rule of this domain, whose room may be lent")
 		default:
 			b.Elastic.Pool = pools[0]
-			pools[0].Tally = nil // what it lends, only Stint counts
+			pools[0].Tally = nil // Envoy's way of counting cannot lend
 			f.checkPool(b, pools[0])
 		}
 	}
 }
 
-// named returns the rules that a name means: as users see it, or as it is given.
+// named returns the rules with that name, either the one users see or the one in the file.
 func (f *fileCompiler) named(name string) []*rule.Rule {
 	var rules []*rule.Rule
 	for _, r := range f.rules {
@@ -167,8 +167,7 @@ func (f *fileCompiler) named(name string) []*rule.Rule {
 	return rules
 }
 
-// noPool reports a name that no rule has, unless it may be that of one that is
-// refused.
+// noPool reports that no rule has the name. It says nothing if a rule with a fault might have it.
 func (f *fileCompiler) noPool(b borrower, name string) {
 	if f.refused {
 		return
@@ -191,7 +190,7 @@ func (f *fileCompiler) noPool(b borrower, name string) {
 	b.elastic.from.Fail(fmt.Sprintf("from: no rule of domain %s is named %q", f.domain.Name, name), hint)
 }
 
-// checkPool refuses rules that have no room which could be lent.
+// checkPool refuses a pool that cannot lend.
 func (f *fileCompiler) checkPool(b borrower, pool *rule.Rule) {
 	why, hint := "", "name a plain limit of a rate that everybody shares"
 	switch s := pool.Limit.Spec(); {

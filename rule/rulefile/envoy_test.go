@@ -9,13 +9,13 @@ import (
 	"stint/rule/rulefile"
 )
 
-// parseAs parses one file, as envoyproxy/ratelimit reads it or as Stint does.
+// parseAs reads a file as envoyproxy/ratelimit does, or as Stint does.
 func parseAs(envoy bool, text string) (*rule.Table, error) {
 	return rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(text), Envoy: envoy})
 }
 
-// What envoyproxy/ratelimit accepts is read with a warning where that is asked for, means
-// there what it means here, and is refused where it is not.
+// A file that envoyproxy/ratelimit accepts is accepted with warnings in Envoy mode and means the
+// same as there. In the ordinary mode it is refused.
 func TestEnvoyLetsPass(t *testing.T) {
 	const user = "domain: d\ndescriptors:\n- key: user\n"
 	const five = "  rate_limit: {unit: day, requests_per_unit: 5}\n"
@@ -64,7 +64,7 @@ func TestEnvoyLetsPass(t *testing.T) {
 	}
 }
 
-// An empty rate_limit limits nothing there, and is refused in an ordinary file.
+// In Envoy mode an empty rate_limit limits nothing. In an ordinary file it is refused.
 func TestEnvoyEmptyLimit(t *testing.T) {
 	const text = "domain: d\ndescriptors:\n- key: user\n  rate_limit:\n"
 	if _, err := parseAs(false, text); err == nil || !strings.Contains(err.Error(), "rate_limit on user is empty") {
@@ -79,7 +79,7 @@ func TestEnvoyEmptyLimit(t *testing.T) {
 	}
 }
 
-// What envoyproxy/ratelimit refuses is refused, however loosely a file is read.
+// Envoy mode refuses what envoyproxy/ratelimit refuses.
 func TestEnvoyRefuses(t *testing.T) {
 	const user = "domain: d\ndescriptors:\n- key: user\n"
 	for text, want := range map[string]string{
@@ -100,7 +100,7 @@ func TestEnvoyRefuses(t *testing.T) {
 	}
 }
 
-// Descriptors may nest deeper than the bits of a word, and each value has its bucket still.
+// Descriptors may nest deeper than 64 levels, and each value still has its own bucket.
 func TestEnvoyNesting(t *testing.T) {
 	const deep = 100
 	text, indent, entries := "domain: d\n", "", []rule.Entry{}
@@ -133,8 +133,8 @@ func TestEnvoyNesting(t *testing.T) {
 	}
 }
 
-// Which limits count as those of envoyproxy/ratelimit do: not those that say what only Stint
-// knows, nor those of a domain that is atomic.
+// A limit counts as in envoyproxy/ratelimit unless it uses a word that only Stint has, or its
+// domain is atomic.
 func TestEnvoyTally(t *testing.T) {
 	for text, want := range map[string]bool{
 		"unit: day, requests_per_unit: 5":                                    true,

@@ -12,7 +12,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// seeds adds all files of a pattern to a fuzz target.
+// seeds adds all files that match a pattern to a fuzz target.
 func seeds(f *testing.F, patterns ...string) {
 	for _, pattern := range patterns {
 		for _, name := range testkit.GoldenInputs(f, filepath.FromSlash(pattern)) {
@@ -21,7 +21,7 @@ func seeds(f *testing.F, patterns ...string) {
 	}
 }
 
-// checkFaults checks that an error says of each fault what a user needs.
+// checkFaults checks that each fault has a line, a problem and a hint.
 func checkFaults(t *testing.T, err error) {
 	t.Helper()
 	var faults *rule.Errors
@@ -35,8 +35,8 @@ func checkFaults(t *testing.T, err error) {
 	}
 }
 
-// No bytes make the decoder panic, and what it accepts is a sound table: each rule
-// is found by a descriptor of its own and has keys of its own.
+// No input makes the reader panic. An accepted input gives a sound table: each rule is found by a
+// descriptor of its own and has its own keys.
 func FuzzParse(f *testing.F) {
 	seeds(f, "../testdata/good/*.yaml", "../testdata/bad/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -77,7 +77,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// plainRequest is a request that says nothing but its path.
+// plainRequest is a request with nothing but a method and a path.
 type plainRequest struct{}
 
 func (plainRequest) Method() string               { return "GET" }

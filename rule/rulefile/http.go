@@ -11,7 +11,7 @@ import (
 	"stint/rule/hint"
 )
 
-// http compiles the http section: how a plain request becomes descriptors.
+// http reads the http section: how an HTTP request becomes descriptors.
 func (f *fileCompiler) http(v strictyaml.Value) {
 	var limits []strictyaml.Value
 	words := strictyaml.Words{
@@ -27,16 +27,16 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 		}
 		return hint.Elsewhere(word)
 	})
-	for _, element := range limits { // which know how paths are read by now
+	for _, element := range limits { // `path` is read by now
 		f.httpLimit(element)
 	}
 	f.checkCookies()
 }
 
-// checkCookies reports cookies of one name with different secrets: each would replace
+// checkCookies reports device cookies with one name and different secrets: each would overwrite
 // the other.
 func (f *fileCompiler) checkCookies() {
-	files := map[string]string{} // by name
+	files := map[string]string{} // by cookie name
 	var cookies []action.Cookie
 	for i := range f.domain.HTTP {
 		h := &f.domain.HTTP[i]
@@ -79,7 +79,7 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 		f.oneLine(h.Line, "the key of an action", part.Key)
 		f.oneLine(h.Line, "a value of an action", strings.Join(part.Values, ""))
 	}
-	if text, err := json.Marshal(v.Any()); err == nil { // only what JSON does not know, such as .inf, is left out
+	if text, err := json.Marshal(v.Any()); err == nil { // fails only for values that JSON does not have, such as .inf
 		h.Text = string(text)
 	}
 	f.domain.HTTP = append(f.domain.HTTP, h)

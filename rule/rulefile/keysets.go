@@ -8,26 +8,23 @@ import (
 	"stint/rule/token"
 )
 
-// KeySets keeps the key sets (JWKS) that tables name by their address: it fetches
-// them in the background, at once, every 15 minutes, and when a token bears the id of
-// a key that is not known, then at most once a minute. An address that is down keeps
-// the keys that came from it last. No request ever waits for a fetch: until the first
-// one succeeds, and without a KeySets at all, no token of that address is an
-// identity.
+// KeySets fetches the key sets (JWKS) that tables name by address. It fetches in the background:
+// at once, every 15 minutes, and when a token has an unknown key id, but then at most once a
+// minute. If an address fails, its last keys stay in use. Requests never wait for a fetch: until
+// the first fetch succeeds, and without a KeySets, no token of that address is accepted.
 //
-// It is safe for concurrent use. Close ends it.
+// It is safe for concurrent use. Close stops it.
 type KeySets struct{ fetcher *token.Fetcher }
 
-// KeySetOptions say how key sets are fetched. The zero value is good for most.
+// KeySetOptions configures how key sets are fetched. The zero value suits most programs.
 type KeySetOptions struct {
-	// Transport carries the requests. Nil: one that verifies servers by the authorities
-	// of the system, and goes through the proxy that the environment names. Each fetch
-	// ends within 10 s, however slow the transport.
+	// Transport sends the requests. Nil: one that verifies servers by the system's authorities
+	// and uses the proxy of the environment. Each fetch ends within 10 s, however slow the
+	// transport is.
 	Transport http.RoundTripper
 
-	// Report is told of each fetch: nil where it succeeded, else why it failed, or
-	// which keys of it were passed over because they are broken. It must not block.
-	// Nil: nobody is told.
+	// Report is called after each fetch: with nil if it succeeded, else with the reason, or with
+	// the keys that were skipped because they are broken. It must not block. Nil: no reports.
 	Report func(address string, err error)
 }
 
@@ -36,16 +33,15 @@ func NewKeySets(o KeySetOptions) *KeySets {
 	return &KeySets{token.NewFetcher(token.FetchOptions(o))}
 }
 
-// Use fetches the key sets of t, and ends with those that only the table before
-// named. Say it before t is put in force: what was fetched for the table before is
-// known to t at once.
+// Use fetches the key sets of t from now on and stops fetching those that only the previous table
+// named. Call it before t is used: keys that are known already are available to t at once.
 func (k *KeySets) Use(t *rule.Table) { k.fetcher.Use(addresses(t)) }
 
-// Close ends all fetches and returns once nothing runs any more. Tables keep the keys
-// that they have; Use does nothing after it.
+// Close stops all fetches and returns when they have ended. Tables keep the keys that they have.
+// Use does nothing after Close.
 func (k *KeySets) Close() { k.fetcher.Close() }
 
-// addresses returns where the key sets of a table are fetched from.
+// addresses returns the addresses of the key sets of a table.
 func addresses(t *rule.Table) (all []*token.Address) {
 	var verifiers []action.Verifier
 	for _, d := range t.Domains() {

@@ -15,15 +15,15 @@ import (
 	"stint/rule/hint"
 )
 
-// limit is one rate_limit as it is written, and what becomes of it.
+// limit is one rate_limit as it is read, and the limits made from it.
 type limit struct {
 	policy
 	at        strictyaml.Value
-	said      map[string]strictyaml.Value // what is written, by word
-	wrong     bool                        // a fault that makes the numbers meaningless
-	unknown   bool                        // the algorithm is none of ours
+	said      map[string]strictyaml.Value // the words in the file
+	wrong     bool                        // a fault makes the numbers meaningless
+	unknown   bool                        // the algorithm is not known
 	spec      stint.Spec
-	calendar  stint.Period // of the unit
+	calendar  stint.Period // calendar period of the unit
 	unit      string
 	zone      *time.Location
 	unlimited bool
@@ -37,16 +37,16 @@ type limit struct {
 	elastic   *elastic
 
 	limit   *stint.Limit
-	stored  *stint.Limit // with the part that soft adds
-	ignored string       // a warning
-	letPass [][2]string  // more of them, each with its hint
+	stored  *stint.Limit // limit enlarged by soft
+	ignored string       // text of a warning
+	letPass [][2]string  // texts of warnings, each with its hint
 
-	noUnit  func() // reports a unit that is none, if it counts
+	noUnit  func() // reports an unknown unit, if the unit is used
 	loose   bool   // the file is read as envoyproxy/ratelimit does
-	tallies bool   // and the limits of its domain count as there
+	tallies bool   // and the limits of the domain count as they do there
 }
 
-// read compiles the limit. It reports false where there is a fault.
+// read reads the limit. It returns false if there is a fault.
 func (l *limit) read() bool {
 	known := l.at.Object("a rate_limit", l.words(), hint.Limit)
 	l.check()
@@ -70,7 +70,7 @@ func (l *limit) read() bool {
 	}
 	l.spec.CarryDebt = l.coordination >= rule.Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
 		l.spec.Calendar == stint.NoPeriod && l.elastic == nil && l.answers == nil
-	l.spec.RoundRate = true // stint check tells of it
+	l.spec.RoundRate = true // stint check warns about rounding
 	made, err := stint.NewLimit(l.spec)
 	if err != nil {
 		l.explain(err)
@@ -80,7 +80,7 @@ func (l *limit) read() bool {
 	return (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften())
 }
 
-// soften makes the limit that the store holds larger by the soft part.
+// soften makes the larger limit of a rule with `soft`.
 func (l *limit) soften() bool {
 	at := l.said["soft"]
 	spec := l.limit.Spec()
@@ -94,7 +94,7 @@ func (l *limit) soften() bool {
 	return true
 }
 
-// words reads each word, and remembers what was said and where.
+// words returns a reader for each word, which also remembers the place of the word.
 func (l *limit) words() strictyaml.Words {
 	words := strictyaml.Words{
 		"unit":              l.readUnit,
@@ -118,7 +118,7 @@ func (l *limit) words() strictyaml.Words {
 		"headers":           l.readHeaders,
 		"denial":            func(v strictyaml.Value) { l.denial = denial.Read(v) },
 		"count":             l.readCount,
-		"statuses":          func(strictyaml.Value) {}, // once count is known
+		"statuses":          func(strictyaml.Value) {}, // read after count
 		"elastic":           l.readElastic,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
@@ -141,7 +141,7 @@ func (l *limit) fail(v strictyaml.Value, problem, hint string) {
 func (l *limit) number(n *uint32) func(strictyaml.Value) {
 	return func(v strictyaml.Value) {
 		if l.loose && v.IsNull() {
-			*n = 0 // as where it is not there
+			*n = 0 // null counts as absent
 			return
 		}
 		*n = v.Uint32()
@@ -183,7 +183,7 @@ func (l *limit) readStart(v strictyaml.Value) {
 	l.choice(v, &l.spec.StartUsedUp, "unused", "used_up")
 }
 
-// renamed refuses a word that was called otherwise in earlier releases.
+// renamed refuses a value that earlier releases called by another name.
 func renamed(v strictyaml.Value, names map[string]string) bool {
 	name, old := names[v.Text()]
 	if old {
@@ -204,14 +204,14 @@ func (l *limit) readUnit(v strictyaml.Value) {
 	} else if d, err := rule.ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
-	if l.loose { // where it stands beside unlimited it means nothing
+	if l.loose { // beside `unlimited` the unit means nothing
 		l.noUnit = func() { l.fail(v, fmt.Sprintf("unknown unit %q", text), hint) }
 		return
 	}
 	l.fail(v, fmt.Sprintf("unknown unit %q", text), hint)
 }
 
-// unitNamed returns the unit that people mean by text: minutes, sec, h.
+// unitNamed returns the unit that a text such as minutes, sec or h means.
 func unitNamed(text string) *rule.Unit {
 	text = strings.ToLower(text)
 	short := map[string]string{
@@ -301,7 +301,7 @@ func (l *limit) readHeaders(v strictyaml.Value) {
 	}
 }
 
-// explain reports why the numbers make no limit, at the word that is to blame.
+// explain reports why the numbers make no limit, at the word with the wrong number.
 func (l *limit) explain(err error) {
 	var spec *stint.SpecError
 	if !errors.As(err, &spec) {

@@ -15,7 +15,7 @@ import (
 	"stint/rule/list"
 )
 
-// lists compiles `exempt` or `deny`: lists of requests that no limit is asked for.
+// lists reads `exempt` or `deny`: lists of requests that are never or always denied.
 func (f *fileCompiler) lists(v strictyaml.Value, exempt bool) {
 	if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
 		v.Fail(v.Word()+" is empty", "add an element such as {cidrs: [192.0.2.0/24]}, or leave it out")
@@ -28,7 +28,7 @@ func (f *fileCompiler) lists(v strictyaml.Value, exempt bool) {
 	}
 }
 
-// listed compiles one element of lists.
+// listed reads one element of `exempt` or `deny`.
 func (f *fileCompiler) listed(v strictyaml.Value, l *rule.Listed) {
 	var cidrs, values *strictyaml.Value
 	words := strictyaml.Words{
@@ -93,7 +93,7 @@ func listHint(word string) string {
 	return hint.Elsewhere(word)
 }
 
-// fill reads a list that stands here, or in a file.
+// fill reads a list from the rule file, or from the file that it names.
 func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
 	if !v.IsObject() {
 		for _, element := range v.List() {
@@ -119,7 +119,7 @@ func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
 	f.fillFrom(*file, set)
 }
 
-// fillFrom reads a list from a file.
+// fillFrom reads a list from a file of its own.
 func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
 	data, ok := f.Open(v)
 	if !ok {
@@ -130,7 +130,7 @@ func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
 	}
 }
 
-// path returns where the file is that a value names.
+// path returns the path of the file that a value names.
 func (f *fileCompiler) path(v strictyaml.Value) string {
 	if name := v.Text(); filepath.IsAbs(name) {
 		return name
@@ -138,7 +138,8 @@ func (f *fileCompiler) path(v strictyaml.Value) string {
 	return filepath.Join(f.folder, v.Text())
 }
 
-// Open is part of action.Outside: it reads the file that a value names, and makes it a part of the rules.
+// Open reads the file that a value names and makes it part of the table's hash. It implements
+// action.Outside.
 func (f *fileCompiler) Open(v strictyaml.Value) ([]byte, bool) {
 	if f.folder == "" {
 		v.Fail(fmt.Sprintf("%s names a file, where rules are read without their folder", v.Word()), "load the rules from their folder, or leave it out")

@@ -10,12 +10,12 @@ import (
 	"stint/rule"
 )
 
-// agree works out the terms of a rule that has a name. A leased rule with a share divides its
-// limit.
+// agree sets the terms of a rule. A leased rule with `local_share` divides its limit between the
+// processes and the store.
 func (l *limit) agree(r *rule.Rule) {
 	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, Keys: int(l.cache)}
 	if l.elastic != nil {
-		r.Terms.Coordination = rule.Strict // what it leans on comes later
+		r.Terms.Coordination = rule.Strict // the pool is not known yet
 	}
 	if r.Terms.Coordination != rule.Leased || r.Local == nil {
 		return
@@ -28,16 +28,16 @@ func (l *limit) agree(r *rule.Rule) {
 	r.Local, r.Terms.Own, r.Terms.Rest = own, own, rest
 }
 
-// localLimit returns what may pass in one process while the store is away: the share
-// of the rate and of what may be taken at once, divided by the nodes and rounded down.
-// It is nil where the policy is another, and where less than one request is left.
+// localLimit returns the limit of one process while the store fails: local_share of rate and
+// burst, divided by the number of nodes and rounded down. It returns nil for other policies, and
+// if less than one request is left.
 func (l *limit) localLimit() *stint.Limit {
 	if l.failure != rule.Local || l.limit.Algorithm() == stint.Unlimited {
 		return nil
 	}
 	spec := l.limit.Spec()
-	spec.CarryDebt = false   // nobody has a debt there
-	spec.StartUsedUp = false // the share is all that one who starts anew gets
+	spec.CarryDebt = false   // such a process has no debts
+	spec.StartUsedUp = false // a process that starts has its whole share
 	atOnce := l.part(l.limit.Capacity())
 	switch {
 	case spec.Algorithm == stint.TokenBucket && !spec.Step, spec.Algorithm == stint.LeakyBucket:
@@ -56,12 +56,12 @@ func (l *limit) localLimit() *stint.Limit {
 	}
 	local, err := stint.NewLimit(spec)
 	if err != nil {
-		return nil // so slow that it would take half a century to fill
+		return nil // slower than the slowest limit that there is
 	}
 	return local
 }
 
-// part returns the share of n that one node has, rounded down.
+// part returns one node's share of n, rounded down.
 func (l *limit) part(n int64) int64 {
 	if l.nodes == 0 {
 		return 0
@@ -70,8 +70,8 @@ func (l *limit) part(n int64) int64 {
 	return part.Div(part, big.NewInt(int64(rule.Whole)*int64(l.nodes))).Int64()
 }
 
-// slower returns the share of a steady rate, exact to the microsecond that one
-// request is apart from the next; 0 requests where that is longer than any period.
+// slower returns one node's share of a steady rate, exact to the microsecond between two
+// requests. It returns 0 requests if that is longer than any period.
 func (l *limit) slower(requests uint32, per time.Duration) (uint32, time.Duration) {
 	divisor := new(big.Int).Mul(big.NewInt(int64(requests)), big.NewInt(int64(l.share)))
 	if divisor.Sign() == 0 || l.nodes == 0 {
@@ -84,6 +84,6 @@ func (l *limit) slower(requests uint32, per time.Duration) (uint32, time.Duratio
 		return 0, per
 	}
 	each := time.Duration(apart.Int64()) * time.Microsecond
-	n := (stint.MinPer + each - 1) / each // periods have a least length
+	n := (stint.MinPer + each - 1) / each // the shortest period is MinPer
 	return uint32(n), n * each
 }

@@ -8,13 +8,12 @@ import (
 	"stint/rule"
 )
 
-// TestLocal: what may pass in one process while the store is away is the share of the
-// rate and of what may be taken at once, divided by the nodes and rounded down.
+// The local limit is the share of rate and burst, divided by the nodes and rounded down.
 func TestLocal(t *testing.T) {
 	for _, test := range []struct {
 		numbers, share string
 		nodes          int
-		want           *stint.Spec // nil: nothing
+		want           *stint.Spec // nil: no local limit
 	}{
 		{"{unit: minute, requests_per_unit: 600}", "10%", 3, &stint.Spec{Requests: 20, Per: 60e9}},
 		{"{unit: minute, requests_per_unit: 59}", "10%", 3, &stint.Spec{Requests: 1, Per: 60e9}},
@@ -28,7 +27,7 @@ func TestLocal(t *testing.T) {
 		{"{per: 1m, requests: 100, algorithm: sliding_log, min_interval: 1s}", "50%", 5, &stint.Spec{
 			Algorithm: stint.SlidingLog, Requests: 10, Per: 60e9, MinInterval: 1e9,
 		}},
-		// A steady rate is kept to the microsecond, however slow.
+		// The share of a steady rate is exact to the microsecond, however slow it is.
 		{"{per: 1m, requests: 10, algorithm: token_bucket, burst: 100}", "10%", 4, &stint.Spec{
 			Algorithm: stint.TokenBucket, Requests: 1, Per: 240e9, Burst: 2,
 		}},
@@ -65,12 +64,12 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// alike compares all numbers of two limits, the least distances among them.
+// alike compares all numbers of two limits, including those that Same ignores.
 func alike(a, b *stint.Limit) bool {
 	return a.ForStores().Same(b) && a.Spec().MinInterval == b.Spec().MinInterval && a.Spec().MaxWait == b.Spec().MaxWait
 }
 
-// TestLocalNever: other policies have no share.
+// Limits with other policies have no local limit.
 func TestLocalNever(t *testing.T) {
 	table, err := Parse(Source{Name: "rules.yaml", Data: []byte(`
 domain: api

@@ -7,7 +7,7 @@ import (
 	"stint/rule"
 )
 
-// merged parses files that may add to each other's domains.
+// merged reads files that may extend each other's domains.
 func merged(texts ...string) (*rule.Table, error) {
 	names := []string{"a.yaml", "b.yaml", "c.yaml"}
 	var sources []Source
@@ -17,8 +17,8 @@ func merged(texts ...string) (*rule.Table, error) {
 	return Parse(sources...)
 }
 
-// Files that hold descriptors of one domain are one domain, which matches as if all stood
-// in one file, in their order.
+// Several files with one domain match as if everything stood in one file, in the order of the
+// files.
 func TestMerge(t *testing.T) {
 	const first = "domain: d\natomic: false\ndescriptors:\n  - {key: user, rate_limit: {requests: 1, per: 1s}}\n  - {key: path, value: /a*, rate_limit: {requests: 2, per: 1s, name: pages}}\n"
 	const second = "domain: d\non_store_failure: deny\ndescriptors:\n  - {key: path, value: /*, rate_limit: {requests: 3, per: 1s, name: pages}}\n  - {key: path, value: /ab, rate_limit: {requests: 4, per: 1s}}\n"
@@ -59,7 +59,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// What may not stand in two files is refused with its place.
+// Words that may stand only in the first file of a domain are refused elsewhere.
 func TestMergeRefuses(t *testing.T) {
 	const first = "domain: d\ndescriptors:\n  - {key: user, rate_limit: {requests: 1, per: 1s}}\n"
 	for _, test := range []struct{ name, second, want string }{

@@ -10,16 +10,16 @@ import (
 	"stint/rule"
 )
 
-// The second half of reading a rate_limit: what its words mean together.
+// This file checks what the words of a rate_limit mean together.
 
-// readUnlimited makes the limit of a rule that says `unlimited: true`.
+// readUnlimited makes the limit of a rule with `unlimited: true`.
 func (l *limit) readUnlimited() bool {
 	ok := true
 	for _, word := range sortedKeys(l.said) {
 		switch word {
 		case "unlimited", "name", "replaces", "headers", "on_store_failure", "local_share", "nodes", "coordination", "after_loss", "cache", "gossip":
 		case "requests_per_unit":
-			// Envoy's service reads over it, so files in use may hold it.
+			// Envoy's service ignores it, so existing files may have it.
 			l.ignored = "requests_per_unit beside unlimited: true means nothing"
 		case "unit":
 			if l.loose {
@@ -37,8 +37,8 @@ func (l *limit) readUnlimited() bool {
 	return ok
 }
 
-// readPeriod joins unit, per and time_zone. known: every word of the limit is
-// known, so one that is not there is missing.
+// readPeriod combines unit, per and time_zone. known: all words of the limit are known, so a
+// missing word is not a misspelt one.
 func (l *limit) readPeriod(known bool) {
 	per, saysPer := l.said["per"]
 	unit, saysUnit := l.said["unit"]
@@ -66,7 +66,7 @@ func (l *limit) readPeriod(known bool) {
 	l.spec.Calendar, l.spec.Zone, l.spec.Per = l.calendar, l.zone, 0
 }
 
-// readRequests joins the two words for the number of requests.
+// readRequests combines the two words for the number of requests.
 func (l *limit) readRequests(known bool) {
 	ours, saysOurs := l.said["requests"]
 	envoys, saysEnvoys := l.said["requests_per_unit"]
@@ -84,7 +84,7 @@ func (l *limit) readRequests(known bool) {
 	}
 }
 
-// wordsOf says which algorithms know a word.
+// wordsOf lists the algorithms that a word belongs to.
 var wordsOf = map[string][]stint.Algorithm{
 	"burst":        {stint.TokenBucket, stint.LeakyBucket},
 	"refill":       {stint.TokenBucket},
@@ -98,8 +98,8 @@ var wordsOf = map[string][]stint.Algorithm{
 	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 }
 
-// readBelonging reports words that mean nothing to the algorithm, also where they
-// only say its default, and a bucket without room.
+// readBelonging reports words that do not belong to the algorithm, even with their default value,
+// and a bucket of size 0.
 func (l *limit) readBelonging() {
 	if burst, ok := l.said["burst"]; ok && l.spec.Algorithm == stint.TokenBucket && burst.IsInt() && l.spec.Burst == 0 {
 		l.fail(burst, "burst: a token_bucket of capacity 0 lets nothing pass", "write 1 or more; where burst is left out it is the number of requests")
@@ -130,7 +130,7 @@ func oneOf(list []stint.Algorithm) string {
 	return strings.Join(words, " or ")
 }
 
-// later returns the one of two values that stands below the other.
+// later returns the value that stands further down in the file.
 func later(a, b strictyaml.Value) strictyaml.Value {
 	if a.Line() > b.Line() {
 		return a

@@ -13,7 +13,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// source reads a file as if it stood in the present folder.
+// source returns a file under its base name.
 func source(t testing.TB, name string) rulefile.Source {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -23,7 +23,7 @@ func source(t testing.TB, name string) rulefile.Source {
 	return rulefile.Source{Name: filepath.Base(name), Data: data}
 }
 
-// One file for each fault says exactly what is wrong, where, and what to do.
+// For each fault there is a file and the message that it must give.
 func TestBadFiles(t *testing.T) {
 	for _, name := range testkit.GoldenInputs(t, "../testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// What is accepted is shown as it was understood, with its warnings.
+// For each valid file the table and its warnings are as recorded.
 func TestGoodFiles(t *testing.T) {
 	for _, name := range testkit.GoldenInputs(t, "../testdata/good/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
-// checkTable checks what holds of every table.
+// checkTable checks properties of every table.
 func checkTable(t *testing.T, table *rule.Table) {
 	t.Helper()
 	keys := map[string]string{}
@@ -98,8 +98,8 @@ func checkTable(t *testing.T, table *rule.Table) {
 	}
 }
 
-// Bytes are all that a table depends on: it has a hash of them, whatever the files
-// are called, and the domains stand in the order of the files.
+// A table depends on the bytes of its files only: its hash does not change with file names, and
+// domains are in file order.
 func TestParseSeveralFiles(t *testing.T) {
 	a := rulefile.Source{Name: "a.yaml", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
 	b := rulefile.Source{Name: "b.yaml", Data: []byte("domain: b\ndescriptors: [{key: k, rate_limit: {per: 1s, requests: 1}}]\n")}
@@ -125,8 +125,8 @@ func TestParseSeveralFiles(t *testing.T) {
 	}
 }
 
-// A domain in two files is refused with both places, and all faults of all files
-// are reported, in their order.
+// A domain in two files is refused with both places. All faults of all files are reported in
+// order.
 func TestParseReportsAllFiles(t *testing.T) {
 	_, err := rulefile.Parse(
 		rulefile.Source{Name: "a.yaml", Data: []byte("# first\ndomain: a\nwrong: 1\n")},
@@ -149,7 +149,7 @@ d.yaml:1: domain "b" stands in two files; the other is b.yaml:1
 	}
 }
 
-// Envoy's own words and ours compile to the same limit.
+// Envoy's words and Stint's words give the same limit.
 func TestPairsOfWords(t *testing.T) {
 	parse := func(limit string) *rule.Rule {
 		table, err := rulefile.Parse(rulefile.Source{Name: "a", Data: []byte("domain: a\ndescriptors: [{key: k, rate_limit: {" + limit + "}}]")})

@@ -10,31 +10,30 @@ import (
 	"stint/rule"
 )
 
-// policy is what a rule says beside counting, and what a domain says for all its
-// rules.
+// policy is the words about failure and coordination, of a limit or as defaults of a file.
 type policy struct {
 	failure     rule.Failure
 	share       rule.Ratio
 	nodes       uint32
-	saysShare   bool // here or in the defaults, rightly or not
+	saysShare   bool // here or in the defaults, valid or not
 	saysNodes   bool
 	failureSaid *strictyaml.Value
 	shareSaid   *strictyaml.Value
 	nodesSaid   *strictyaml.Value
 
 	coordination rule.Coordination
-	startsFull   bool // after a loss
+	startsFull   bool // after_loss: kept
 	cache        uint32
 	coordinated  *strictyaml.Value
 	afterLoss    *strictyaml.Value
 	cacheSaid    *strictyaml.Value
-	asks         bool // the other nodes before each decision
+	asks         bool // gossip: ask
 	asksSaid     *strictyaml.Value
 
-	taken map[string]bool // words of a file that a rule takes from it
+	taken map[string]bool // words of the file that some limit inherits
 }
 
-// words adds the words of a policy to those of the object it stands in.
+// words adds the readers of a policy's words.
 func (p *policy) words(words strictyaml.Words) {
 	words["on_store_failure"] = func(v strictyaml.Value) {
 		p.failureSaid = &v
@@ -72,12 +71,13 @@ func (p *policy) words(words strictyaml.Words) {
 	}
 }
 
-// inherit returns the policy that a rule has before it says anything itself.
+// inherit returns the policy that a limit has before its own words are read.
 func (p *policy) inherit() policy {
 	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache, asks: p.asks}
 }
 
-// fits reports words of a rule that its mode has no use for. At the file they are defaults.
+// fits reports words of a limit that do not belong to its mode. In a file's defaults they are
+// allowed.
 func (p *policy) fits() {
 	if p.coordination != rule.Leased && p.afterLoss != nil {
 		p.afterLoss.Fail("after_loss stands without coordination: leased", "add coordination: leased, or leave it out")
@@ -92,12 +92,12 @@ func (p *policy) fits() {
 	case p.failure == rule.Local:
 	case p.shareSaid != nil:
 		p.shareSaid.Fail("local_share and nodes stand without on_store_failure: local", "add on_store_failure: local, or leave them out")
-	case p.nodesSaid != nil && p.coordination < rule.Eventual: // whose bound is said by nodes
+	case p.nodesSaid != nil && p.coordination < rule.Eventual: // the bound of these modes depends on nodes
 		p.nodesSaid.Fail("nodes stands without on_store_failure: local", "add on_store_failure: local, or coordination: eventual or gossip, or leave it out")
 	}
 }
 
-// serve notes which words of a file a rule takes that does not say them itself.
+// serve records which defaults of the file a limit inherits.
 func (p *policy) serve(l *limit) {
 	takes := map[string]bool{
 		"coordination": !l.unlimited, "gossip": l.coordination == rule.Gossip, "cache": l.coordination == rule.Eventual, "after_loss": l.coordination == rule.Leased,
@@ -109,7 +109,7 @@ func (p *policy) serve(l *limit) {
 	}
 }
 
-// idle warns of words of the file that none of its rules takes.
+// idle warns about defaults that no limit of the file inherits.
 func (f *fileCompiler) idle() {
 	p := &f.defaults
 	for _, v := range []*strictyaml.Value{p.coordinated, p.asksSaid, p.cacheSaid, p.afterLoss, p.failureSaid, p.shareSaid, p.nodesSaid} {
@@ -120,14 +120,14 @@ func (f *fileCompiler) idle() {
 	}
 }
 
-// check reports a policy that does not say enough.
+// check reports `on_store_failure: local` without its numbers.
 func (p *policy) check() {
 	if p.failure == rule.Local && p.failureSaid != nil && !(p.saysShare && p.saysNodes) {
 		p.failureSaid.Fail("on_store_failure: local does not say how much may pass", "add local_share (such as 10%) and nodes, the most nodes there may be")
 	}
 }
 
-// ratio reads a part of a whole, such as 10% or 0.5%, up to most.
+// ratio reads a percentage such as 10% or 0.5%, at most `most`.
 func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio {
 	number, percent := strings.CutSuffix(v.Text(), "%")
 	f, err := strconv.ParseFloat(number, 64)

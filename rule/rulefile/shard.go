@@ -9,8 +9,7 @@ import (
 	"stint/rule"
 )
 
-// readShardBy reads by what the keys of a limit are placed, such as user or
-// [user, api].
+// readShardBy reads `shard_by`: user or [user, api].
 func (l *limit) readShardBy(v strictyaml.Value) {
 	for _, element := range v.OneOrList() {
 		l.shardBy = append(l.shardBy, element.Text())
@@ -20,7 +19,7 @@ func (l *limit) readShardBy(v strictyaml.Value) {
 	}
 }
 
-// placeBy sets by which entries the keys of the rule are placed.
+// placeBy sets the keys of the entries that choose the place of the rule's buckets.
 func (l *limit) placeBy(r *rule.Rule) {
 	keys := make([]string, len(r.Path))
 	for i, level := range r.Path {
@@ -34,7 +33,7 @@ func (l *limit) placeBy(r *rule.Rule) {
 	r.ShardBy = l.shardBy
 }
 
-// scattered says whether values that share a bucket may be placed apart.
+// scattered reports whether values with a common bucket may have different places.
 func scattered(r *rule.Rule) bool {
 	return slices.ContainsFunc(r.Path, func(l rule.Level) bool {
 		return l.Wildcard && l.Shared && slices.Contains(r.ShardBy, l.Key)

@@ -14,28 +14,28 @@ import (
 	"stint/rule"
 )
 
-// Source is one rule file: its name, for messages, and its bytes.
+// Source is one rule file: its name, for messages, and its content.
 type Source struct {
 	Name string
 	Data []byte
 
-	// Folder is where files are looked for that the rules name, lists and keys. "":
-	// rules that name files are refused.
+	// Folder is where the files of lists and keys are that the rules name. "": such rules are
+	// refused.
 	Folder string
 
-	// Merge lets the file add descriptors to a domain that an earlier one has begun.
-	// Otherwise a domain stands in one file.
+	// Merge lets the file extend a domain that an earlier file began. Otherwise each domain must
+	// be in one file.
 	Merge bool
 
-	// Envoy reads the file as envoyproxy/ratelimit does: what that program accepts is
-	// accepted, with a warning where this one would refuse it, and limits count as there;
-	// see [rule.Rule.Tally].
+	// Envoy reads the file as envoyproxy/ratelimit does: it accepts what that program accepts,
+	// with a warning where Stint would refuse it, and its limits count as they do there; see
+	// [rule.Rule.Tally].
 	Envoy bool
 }
 
-// Parse compiles rule files to a table. On any fault it returns no table and an
-// [*rule.Errors] with every fault of every file. Nothing but the bytes is read, unless a
-// source has a Folder.
+// Parse makes a table of rule files. If there is any fault it returns no table and a
+// [*rule.Errors] with every fault of every file. It reads no other files unless a source has a
+// Folder.
 func Parse(sources ...Source) (*rule.Table, error) {
 	c := newCompiler()
 	for _, src := range sources {
@@ -48,20 +48,18 @@ func Parse(sources ...Source) (*rule.Table, error) {
 	return c.finish(hashOf(slices.Concat(sources, c.files))), nil
 }
 
-// Load reads files and folders and parses them as [Parse] does. Of a folder it
-// takes every *.yaml and *.yml below it, in the order of their names, but for rule
-// tests (*_test.yaml) and names that begin with a dot. Links are followed, and what
-// is reached twice is read once, so a mounted Kubernetes volume can be named as it
-// stands.
+// Load reads files and folders as [Parse] does. Of a folder it takes every *.yaml and *.yml file
+// below it, ordered by name, but no rule tests (*_test.yaml) and no names that begin with a dot.
+// It follows links and reads each file once, so a mounted Kubernetes volume works.
 func Load(paths ...string) (*rule.Table, error) { return LoadAs(Reading{}, paths...) }
 
-// Reading says how files are read.
+// Reading holds options for LoadAs.
 type Reading struct {
 	Merge bool // see Source.Merge
 	Envoy bool // see Source.Envoy
 }
 
-// LoadAs is Load for files that are read otherwise than by default.
+// LoadAs is Load with options.
 func LoadAs(how Reading, paths ...string) (*rule.Table, error) {
 	var sources []Source
 	var faults rule.Errors
@@ -97,7 +95,7 @@ func isRuleFile(path string) bool {
 	return (ext == ".yaml" || ext == ".yml") && !strings.HasSuffix(strings.TrimSuffix(path, ext), "_test")
 }
 
-// hashOf returns the hash of the sources' bytes in their order.
+// hashOf returns the hash of the contents of the sources, in order.
 func hashOf(sources []Source) string {
 	h := sha256.New()
 	for _, s := range sources {

@@ -10,7 +10,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// write makes a file, and the folders above it.
+// write creates a file and its folders.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -28,7 +28,7 @@ func link(t *testing.T, to, name string) {
 	}
 }
 
-// loaded lists the domains of a table.
+// loaded returns the names of a table's domains.
 func loaded(table *rule.Table) string {
 	var all []string
 	for _, d := range table.Domains() {
@@ -65,7 +65,7 @@ func TestLoad(t *testing.T) {
 		{[]string{filepath.Join(rules, "b.yaml"), rules}, "b a d c"},
 		{[]string{rules, filepath.Join(rules, "b.yaml"), rules}, "a b d c"},
 		{[]string{filepath.Join(dir, "elsewhere"), filepath.Join(rules, "sub/c.yaml")}, "d c"},
-		{[]string{filepath.Join(rules, ".hidden.yaml")}, "hidden"}, // named, so read
+		{[]string{filepath.Join(rules, ".hidden.yaml")}, "hidden"}, // named explicitly, so it is read
 	} {
 		table, err := rulefile.Load(tt.paths...)
 		if err != nil {
@@ -78,7 +78,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A volume of Kubernetes holds each file three times over; it is read once.
+// A Kubernetes volume shows each file three times; Load reads it once.
 func TestLoadKubernetesVolume(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "..2026_01_01/rules.yaml"), "domain: old\n")

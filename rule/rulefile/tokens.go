@@ -9,7 +9,7 @@ import (
 	"stint/rule/token"
 )
 
-// Verifier is part of action.Outside.
+// Verifier implements action.Outside.
 func (f *fileCompiler) Verifier(v strictyaml.Value, terms action.TokenTerms) action.Verifier {
 	source := f.keys(v, terms.PlainHTTP)
 	if source == nil {
@@ -18,8 +18,8 @@ func (f *fileCompiler) Verifier(v strictyaml.Value, terms action.TokenTerms) act
 	return token.New(token.Config{Source: source, Issuer: terms.Issuer, Audience: terms.Audience})
 }
 
-// keys returns the keys that are in a file, or will be fetched from an address; nil where it
-// reported why not.
+// keys returns the keys in a file, or those that will be fetched from an address. It returns nil
+// after it reported a fault.
 func (f *fileCompiler) keys(v strictyaml.Value, plain bool) token.Source {
 	if token.IsAddress(v.Text()) {
 		address, err := token.NewAddress(v.Text(), plain)
@@ -42,7 +42,7 @@ func (f *fileCompiler) keys(v strictyaml.Value, plain bool) token.Source {
 	return keys
 }
 
-// withoutUser returns an address without the user and the password that it may hold.
+// withoutUser returns an address without its user name and password.
 func withoutUser(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {

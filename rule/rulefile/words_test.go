@@ -8,8 +8,8 @@ import (
 	"stint/rule/hint"
 )
 
-// Every word that a descriptor or a limit knows has a place, so that a hint can name
-// it, and no hint for a word of other tools hides one of ours.
+// Every word of a descriptor or a limit has a place that hints can name, and no hint for a
+// foreign word hides one of Stint's words.
 func TestEveryWordHasAPlace(t *testing.T) {
 	l := limit{said: map[string]strictyaml.Value{}}
 	for where, words := range map[string]strictyaml.Words{"descriptor": new(descriptor).words(), "limit": l.words()} {

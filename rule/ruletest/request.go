@@ -73,7 +73,7 @@ func (r *Request) Values(name string) []string {
 // PeerCertificate returns nil: tests give none.
 func (r *Request) PeerCertificate() *x509.Certificate { return nil }
 
-// TrustedPeer says whether a trusted proxy brought the request, as the test says.
+// TrustedPeer reports whether a trusted proxy brought the request, as the test says.
 func (r *Request) TrustedPeer() bool { return r.trusted }
 
 // BodySize returns how long the body is: empty where the test gives no length.

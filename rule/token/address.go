@@ -17,7 +17,7 @@ type Address struct {
 	remote atomic.Pointer[remote]
 }
 
-// IsAddress says whether text is meant as the address of a key set, rather than as
+// IsAddress reports whether text is meant as the address of a key set, rather than as
 // the name of a file.
 func IsAddress(text string) bool { return strings.Contains(text, "://") }
 
@@ -40,7 +40,7 @@ func NewAddress(text string, plain bool) (*Address, error) {
 	return &Address{url: u.String()}, nil
 }
 
-// fetchable says whether keys from there can be believed.
+// fetchable reports whether keys from there can be believed.
 func fetchable(u *url.URL, plain bool) bool {
 	switch u.Scheme {
 	case "https":

@@ -13,7 +13,7 @@ const (
 	nestedCost  = 100
 )
 
-// modest says whether decoding a token takes little memory, before its signature is
+// modest reports whether decoding a token takes little memory, before its signature is
 // looked at: a stranger can send a token of thousands of empty arrays, which take thirty
 // times its size. What anybody issues has far fewer values.
 func modest(token string) bool {

@@ -62,7 +62,7 @@ func (b *Book) unusable(err error) error {
 // Catalog returns the rules in force.
 func (b *Book) Catalog() *catalog.Catalog { return b.catalog }
 
-// OnDisk says whether the rules are kept in a store on disk, and so can be changed one
+// OnDisk reports whether the rules are kept in a store on disk, and so can be changed one
 // by one.
 func (b *Book) OnDisk() bool { return b.disk != nil }
 

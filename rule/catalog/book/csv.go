@@ -136,7 +136,7 @@ func (t *table) record(line int, record []string) error {
 	return t.rule(line, r)
 }
 
-// count says whether a record has as many values as it must.
+// count reports whether a record has as many values as it must.
 func (t *table) count(line int, record []string) bool {
 	if len(record) >= t.least && len(record) <= len(t.columns) {
 		return true
@@ -162,7 +162,7 @@ func columnList(columns []int) string {
 	return strings.Join(known, ",")
 }
 
-// header says whether the first record names the columns. It does where two of its
+// header reports whether the first record names the columns. It does where two of its
 // values are such names; no rule looks like that.
 func (t *table) header(line int, record []string) bool {
 	known := 0

@@ -82,7 +82,7 @@ func (s *Disk) full(err error) *DiskError {
 	return nil
 }
 
-// isOne says whether the system said one of codes. bbolt hands on some of its errors as
+// isOne reports whether the system said one of codes. bbolt hands on some of its errors as
 // their text alone.
 func isOne(err error, codes ...syscall.Errno) bool {
 	return slices.ContainsFunc(codes, func(code syscall.Errno) bool {

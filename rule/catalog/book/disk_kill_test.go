@@ -125,7 +125,7 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 	return cmd, bufio.NewScanner(out), said
 }
 
-// same says whether the file holds what the model does, and nothing else.
+// same reports whether the file holds what the model does, and nothing else.
 func same(t *testing.T, path string, m model) bool {
 	t.Helper()
 	s, err := OpenDisk(path)

@@ -223,7 +223,7 @@ func (s *lineScanner) escaped(from int) (string, bool) {
 	return "", false
 }
 
-// is says whether c stands next, and takes it if so.
+// is reports whether c stands next, and takes it if so.
 func (s *lineScanner) is(c byte) bool {
 	if s.space(); s.pos == len(s.text) || s.text[s.pos] != c {
 		return false

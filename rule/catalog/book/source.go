@@ -166,7 +166,7 @@ func (c *collector) open(name string) bool {
 	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
 }
 
-// changed says whether somebody has written to a file meanwhile. Nil: it cannot be told.
+// changed reports whether somebody has written to a file meanwhile. Nil: it cannot be told.
 func changed(before, after fs.FileInfo) bool {
 	return before != nil && after != nil && (before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()))
 }
@@ -243,7 +243,7 @@ func (c *collector) note(fault *rule.Error) {
 	c.faults.List = append(c.faults.List, fault)
 }
 
-// enough says whether there are so many faults that nobody reads on.
+// enough reports whether there are so many faults that nobody reads on.
 func (c *collector) enough() bool { return len(c.faults.List)+c.more > maxCounted }
 
 // count says how many faults there are beside those that are listed.
