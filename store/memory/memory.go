@@ -182,7 +182,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		}
 		ctx = context.Background() // what is begun is brought to its end
 	}
-	now := stint.Instant(0) // not known yet
+	now := stint.Instant(0) // not known yet, or older than what was decided last
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
 		if !t.Independent && joined > 1 {
@@ -192,7 +192,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			if err := s.together(ctx, c, i); err != nil {
 				return err
 			}
-			ctx = context.Background()
+			ctx, now = context.Background(), 0
 			i += int(t.Borrows)
 			continue
 		}
@@ -201,6 +201,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		}
 		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
+			now = 0
 		}
 	}
 	return nil

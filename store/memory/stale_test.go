@@ -42,3 +42,29 @@ func TestStaleLook(t *testing.T) {
 		t.Errorf("something came back: %+v", d)
 	}
 }
+
+// What one call takes of a key step by step is decided in that order: by no time before that of the
+// takes before, as they would be dearer.
+func TestTimesOfOneCall(t *testing.T) {
+	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2})
+	roomy := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 9, Per: time.Hour, Burst: 9})
+	apart := stint.Take{Key: "a", Limit: bucket, Cost: 1, Independent: true}
+	for name, takes := range map[string][]stint.Take{
+		"alone": {apart, apart},
+		"one of them by a source": {
+			{Key: "b", Limit: roomy, Cost: 1, Independent: true},
+			{Key: "c", Limit: roomy, Cost: 1, Independent: true, Borrows: 1},
+			apart, apart,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+			s := New(Options{Clock: func() stint.Instant { now++; return now }})
+			for i, d := range testkit.Decide(t, s, takes...) {
+				if !d.Allowed {
+					t.Errorf("take %d of an unused key that holds both: %+v", i, d)
+				}
+			}
+		})
+	}
+}
