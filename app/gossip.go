@@ -116,7 +116,7 @@ func (a *App) startGossip(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	if !a.stores.gossip.Whole(ctx) {
+	if !a.stores.gossip.WaitSynced(ctx) {
 		a.log.Warn("gossip: no other node has sent its counts yet; limits begin unused here")
 	}
 	return nil
@@ -126,7 +126,7 @@ func (a *App) startGossip(ctx context.Context) error {
 func (s *stores) gossipStats() telemetry.GossipStats {
 	n := s.gossip.Stats()
 	g := telemetry.GossipStats{
-		Keys: n.Keys, Peers: n.Peers, Sent: n.Sent, SentBytes: n.Bytes, Pairs: n.Pairs, Received: n.Received, ReceivedBytes: n.Heard,
+		Keys: n.Keys, Peers: n.Peers, Sent: n.Sent, SentBytes: n.Bytes, Pairs: n.Pairs, Received: n.Received, ReceivedBytes: n.ReceivedBytes,
 		Repairs: n.Repairs, Damaged: n.Damaged, Foreign: n.Foreign, Evicted: n.Evicted, Asked: n.Asked,
 	}
 	if s.members != nil {

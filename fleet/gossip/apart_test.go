@@ -96,9 +96,9 @@ func TestStoodStill(t *testing.T) {
 // back since. Who asks after that is answered.
 func TestAnswerThatWaited(t *testing.T) {
 	f := newFleet(t, 15, 2)
-	ask := func(key stint.Key) *gossip.Question {
+	ask := func(key stint.Key) *gossip.Query {
 		call := stint.Call{Takes: []stint.Take{{Key: key, Limit: bucket, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{AskPeers: true}}}}}
-		q, list := f.nodes[1].Ask(&call, f.clock(1))
+		q, list := f.nodes[1].StartQuery(&call, f.clock(1))
 		f.post(1, list)
 		return q
 	}
@@ -113,7 +113,7 @@ func TestAnswerThatWaited(t *testing.T) {
 	if left := f.left(1, "a", bucket); left != 200 {
 		t.Errorf("%d of 200 are left by an answer of 20 seconds ago", left)
 	}
-	if f.nodes[1].Answered(before) || !f.nodes[1].Answered(after) {
+	if f.nodes[1].EndQuery(before) || !f.nodes[1].EndQuery(after) {
 		t.Error("who asked before is answered, or who asked after is not")
 	}
 	f.run(2 * time.Second)

@@ -127,13 +127,13 @@ func TestNewcomer(t *testing.T) {
 		f.flood(2*time.Second, time.Millisecond, []int{0, 1, 2}, "a", limit)
 	}
 	gone := f.nodes[0].ID()
-	f.nodes[1].Part(gone)
-	f.nodes[2].Part(gone)
+	f.nodes[1].RemovePeer(gone)
+	f.nodes[2].RemovePeer(gone)
 	f.nodes = append(f.nodes[1:3:3], nil)[:2]
 	f.clocks = f.clocks[:2]
 	f.add(gossip.NewNode(gossip.Options{Seed: 77}))
 	f.run(500 * time.Millisecond)
-	if !f.nodes[2].Whole() {
+	if !f.nodes[2].Synced() {
 		t.Error("the new node was not told")
 	}
 	if left := f.left(2, "a", day); left != 0 {
@@ -210,8 +210,8 @@ func TestDamaged(t *testing.T) {
 
 func FuzzReceive(f *testing.F) {
 	a, b := gossip.NewNode(gossip.Options{Seed: 1}), gossip.NewNode(gossip.Options{Seed: 2})
-	a.Meet(2)
-	b.Meet(1)
+	a.AddPeer(2)
+	b.AddPeer(1)
 	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: window, Cost: 1}, {Key: "b", Limit: bucket, Cost: 2}}}
 	if err := a.Decide(&call, began); err != nil {
 		f.Fatal(err)
@@ -225,12 +225,12 @@ func FuzzReceive(f *testing.F) {
 	for _, m := range a.Tick(began) {
 		f.Add(m.Bytes)
 	}
-	if q, list := a.Ask(&call, began); q != nil {
+	if q, list := a.StartQuery(&call, began); q != nil {
 		f.Add(list[0].Bytes)
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		n := gossip.NewNode(gossip.Options{Seed: 3})
-		n.Meet(1)
+		n.AddPeer(1)
 		n.Tick(began)
 		n.Receive(message, began)
 		call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: window, Cost: 1}, {Key: "b", Limit: bucket, Cost: 2}}}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // A rule may change from and to gossip while takes of it come in. Nobody has a second burst
@@ -22,40 +23,40 @@ import (
 // others is not known.
 
 // ruled are the rules in force, and what is to be read of the store.
-type ruled struct {
-	named map[rulename]*stint.Terms
-	until map[*stint.Terms]stint.Instant // of rules that are gossip since lately
-	last  stint.Instant                  // of these
+type ruleSet struct {
+	byName map[ruleName]*stint.Terms
+	until  map[*stint.Terms]stint.Instant // of rules that are gossip since lately
+	last   stint.Instant                  // of these
 }
 
 // read has the store read about the keys of a rule until then.
-func (r *ruled) read(t *stint.Terms, until stint.Instant) {
+func (r *ruleSet) read(t *stint.Terms, until stint.Instant) {
 	r.until[t], r.last = until, max(r.last, until)
 }
 
 // rulename names a rule, from one version of it to the next.
-type rulename struct{ domain, rule string }
+type ruleName struct{ domain, rule string }
 
 // ErrNotTold says that the store could not be told what was used of keys that it decides
 // from now on.
-var ErrNotTold = errors.New("gossip: the store does not answer")
+var ErrNotDebited = errors.New("gossip: the store does not answer")
 
 // Change puts other rules in force, before any take comes with them: all there are, in their
 // present form. It tells the store what was used under rules that are gossip no more, within
 // the time of ctx; an error says that so much may pass once more. Takes wait until done is
 // called, which must be.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), err error) {
-	s.gate.Lock() // waits for the takes that are under way
-	done = s.gate.Unlock
+	s.rulesMu.Lock() // waits for the takes that are under way
+	done = s.rulesMu.Unlock
 	now := s.clock.Now()
-	old, next := s.rules.Load(), &ruled{named: make(map[rulename]*stint.Terms, len(all)), until: map[*stint.Terms]stint.Instant{}}
+	old, next := s.rules.Load(), &ruleSet{byName: make(map[ruleName]*stint.Terms, len(all)), until: map[*stint.Terms]stint.Instant{}}
 	for _, t := range all {
-		id := rulename{t.Domain, t.Rule}
-		next.named[id] = t
+		id := ruleName{t.Domain, t.Rule}
+		next.byName[id] = t
 		if old == nil || s.base == nil || t.Coordination != stint.Gossip || t.Limit == nil {
 			continue
 		}
-		switch was := old.named[id]; {
+		switch was := old.byName[id]; {
 		case was == nil:
 		case was.Coordination != stint.Gossip:
 			var used stint.State
@@ -73,9 +74,9 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), er
 	for some := range slices.Chunk(s.node.Leave(all, now), maxDebits) {
 		call := stint.Call{Takes: some}
 		if err := s.base.Decide(ctx, &call); err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrNotTold, err))
+			errs = append(errs, fmt.Errorf("%w: %w", ErrNotDebited, err))
 		} else if slices.ContainsFunc(call.Results, func(d stint.Decision) bool { return d.Degraded }) {
-			errs = append(errs, ErrNotTold)
+			errs = append(errs, ErrNotDebited)
 		}
 	}
 	return done, errors.Join(errs...)
@@ -87,9 +88,9 @@ const maxDebits = 64
 // Leave forgets the keys of rules that are gossip no more, of all there are in their present
 // form, and returns what the store that decides them from now on is to be debited with.
 func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take) {
-	next := make(map[rulename]*stint.Terms, len(all))
+	next := make(map[ruleName]*stint.Terms, len(all))
 	for _, t := range all {
-		next[rulename{t.Domain, t.Rule}] = t
+		next[ruleName{t.Domain, t.Rule}] = t
 	}
 	n.session.mu.Lock()
 	peers := slices.Clone(n.session.peers)
@@ -101,12 +102,12 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 			if e.terms == nil {
 				continue
 			}
-			terms := next[rulename{e.terms.Domain, e.terms.Rule}]
+			terms := next[ruleName{e.terms.Domain, e.terms.Rule}]
 			if terms == nil || terms.Coordination == stint.Gossip {
 				continue
 			}
 			delete(sh.keys, id)
-			if units := e.part(peers, now); units > 0 && terms.Limit.Algorithm() == id.algorithm {
+			if units := e.ownUse(peers, now); units > 0 && terms.Limit.Algorithm() == id.algorithm {
 				debits = append(debits, stint.Take{
 					Key: e.key, Handling: &stint.Handling{Place: e.place, OnFailure: stint.Deny}, Limit: terms.Limit, Cost: uint32(units), Op: stint.Force, Independent: true,
 				})
@@ -120,16 +121,16 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 
 // part returns how much of what is used of a key is to be answered for by this node, beyond
 // what the store knows.
-func (e *entry) part(peers []uint64, now stint.Instant) int64 {
+func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	used := min(e.limit.ForStores().Used(&e.state, now), stint.MaxCost)
 	if e.base != nil {
 		used -= e.limit.ForStores().Used(e.base, now)
 	}
-	own := float64(net(e.own.taken, e.own.given))
+	own := float64(wire.Net(e.own.Taken, e.own.Given))
 	all := own
-	for i := range e.heard {
-		if _, live := slices.BinarySearch(peers, e.heard[i].origin); live {
-			all += float64(net(e.heard[i].taken, e.heard[i].given))
+	for i := range e.counters {
+		if _, live := slices.BinarySearch(peers, e.counters[i].origin); live {
+			all += float64(wire.Net(e.counters[i].Taken, e.counters[i].Given))
 		}
 	}
 	if own == 0 || used <= 0 {
@@ -140,19 +141,19 @@ func (e *entry) part(peers []uint64, now stint.Instant) int64 {
 
 // arrive reads the store about keys of rules that are gossip since lately, and that were not
 // asked for since. Where the store does not answer they begin anew.
-func (s *Store) arrive(ctx context.Context, call *stint.Call) {
+func (s *Store) readBase(ctx context.Context, call *stint.Call) {
 	rules := s.rules.Load()
 	if rules == nil || rules.last == 0 {
 		return
 	}
 	now := s.clock.Now()
 	if now >= rules.last { // nothing is to be read any more
-		s.rules.CompareAndSwap(rules, &ruled{named: rules.named})
+		s.rules.CompareAndSwap(rules, &ruleSet{byName: rules.byName})
 		return
 	}
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if until := rules.until[t.Terms()]; t.Terms() == nil || until <= now || !counts(t.Limit) || s.node.based(t) {
+		if until := rules.until[t.Terms()]; t.Terms() == nil || until <= now || !wire.Countable(t.Limit) || s.node.wasRead(t) {
 			continue
 		}
 		look := stint.Call{Takes: []stint.Take{{Key: t.Key, Limit: t.Limit, Handling: &stint.Handling{Place: t.Place(), OnFailure: stint.Deny}}}}
@@ -160,12 +161,12 @@ func (s *Store) arrive(ctx context.Context, call *stint.Call) {
 			continue
 		}
 		d := &look.Results[0]
-		s.node.use(t, t.Limit.Capacity()-d.Remaining+d.Debt, s.clock.Now())
+		s.node.addRead(t, t.Limit.Capacity()-d.Remaining+d.Debt, s.clock.Now())
 	}
 }
 
 // based says whether a take's key was read from the store.
-func (n *Node) based(t *stint.Take) bool {
+func (n *Node) wasRead(t *stint.Take) bool {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -174,7 +175,7 @@ func (n *Node) based(t *stint.Take) bool {
 }
 
 // use counts units of a take's key as used, which no node took by gossip: once.
-func (n *Node) use(t *stint.Take, units int64, now stint.Instant) {
+func (n *Node) addRead(t *stint.Take, units int64, now stint.Instant) {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -187,7 +188,7 @@ func (n *Node) use(t *stint.Take, units int64, now stint.Instant) {
 		return
 	}
 	n.prepare(e, t.Limit, now)
-	e.base, e.based = new(stint.State), now
+	e.base, e.baseAt = new(stint.State), now
 	if units > 0 {
 		e.limit.Force(e.base, now, uint64(units))
 		e.force(uint64(units), now)

@@ -41,7 +41,7 @@ func TestLeave(t *testing.T) {
 			f.run(time.Second)
 			if test.gone {
 				for _, n := range f.nodes[:2] {
-					n.Part(f.nodes[2].ID())
+					n.RemovePeer(f.nodes[2].ID())
 				}
 			}
 			for i, want := range test.want {
@@ -156,7 +156,7 @@ func TestChangeAway(t *testing.T) {
 	}
 	take(t, s, told, 10)
 	done, err := s.Change(t.Context(), []*stint.Terms{strict})
-	if !errors.Is(err, gossip.ErrNotTold) {
+	if !errors.Is(err, gossip.ErrNotDebited) {
 		t.Errorf("error %v", err)
 	}
 	decided := make(chan int64)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // entry is what a node knows of a key: its state as all that was taken here, and all that
@@ -22,39 +23,29 @@ type entry struct {
 	place stint.Key    // of its key
 	base  *stint.State // as the store of another mode has it, which is in state too; nil: not asked
 
-	from  stint.Instant // since when all is known that was taken, of the counts that are here
-	quiet stint.Instant // when it was as untouched last
-	last  busy          // the time before that
-	based stint.Instant // when base was read
+	since    stint.Instant // since when all is known that was taken, of the counts that are here
+	rested   stint.Instant // when it was as untouched last
+	lastBusy busy          // the time before that
+	baseAt   stint.Instant // when base was read
 
-	at    stint.Instant // up to which the next two are right
-	idle  int64         // units that could have been taken in all that time, and were not
-	begun float64       // of the next such unit
-	spare int64         // of these, those of the window before the present one
+	at       stint.Instant // up to which the next two are right
+	idle     int64         // units that could have been taken in all that time, and were not
+	fraction float64       // of the next such unit
+	spare    int64         // of these, those of the window before the present one
 
-	own   count
-	told  uint64 // of own.taken
-	late  uint64 // of own.taken, what was taken in windows that are over
-	dirty bool   // own changed since it was told
-	heard []heard
-}
-
-// count is how much one node took of a key. Both numbers only grow while born is the same;
-// a larger born is a later count, which begins at nothing.
-type count struct {
-	born   uint64 // number of the message that could tell of it first
-	number uint64 // of the message that told of it last
-	taken  uint64
-	given  uint64 // back, of taken
-	reset  bool   // it began when somebody reset the key
+	own      wire.Count
+	reported uint64 // of own.taken
+	late     uint64 // of own.taken, what was taken in windows that are over
+	dirty    bool   // own changed since it was told
+	counters []counter
 }
 
 // heard is the count of another node.
-type heard struct {
+type counter struct {
 	origin uint64
 	idle   int64         // entry.idle when it was last told
 	at     stint.Instant // when that was
-	count
+	wire.Count
 }
 
 // kind is how it is known what could have been taken of a limit and was not.
@@ -67,13 +58,13 @@ const (
 )
 
 func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
-	e := &entry{key: key, at: now, from: now, quiet: now}
-	e.use(limit)
+	e := &entry{key: key, at: now, since: now, rested: now}
+	e.setLimit(limit)
 	return e
 }
 
 // use sets the limit of an entry.
-func (e *entry) use(l *stint.Limit) {
+func (e *entry) setLimit(l *stint.Limit) {
 	s := l.Spec()
 	e.limit, e.kind, e.plain = l, other, !s.CountDenied && !s.Overdraw
 	switch {
@@ -86,7 +77,7 @@ func (e *entry) use(l *stint.Limit) {
 }
 
 // follow makes the state one of a limit whose numbers may have changed.
-func (e *entry) follow(l *stint.Limit, now stint.Instant) {
+func (e *entry) changeLimit(l *stint.Limit, now stint.Instant) {
 	if l == e.limit {
 		return
 	}
@@ -96,11 +87,11 @@ func (e *entry) follow(l *stint.Limit, now stint.Instant) {
 		}
 		l.ForStores().Migrate(&e.state, e.limit, now)
 	}
-	e.use(l)
+	e.setLimit(l)
 }
 
 // follows notes which rule a take is of.
-func (e *entry) follows(t *stint.Take) {
+func (e *entry) setTerms(t *stint.Take) {
 	terms := t.Terms()
 	if e.terms == terms {
 		return
@@ -112,22 +103,22 @@ func (e *entry) follows(t *stint.Take) {
 }
 
 // settle brings idleness up to now.
-func (e *entry) settle(now stint.Instant) {
+func (e *entry) advance(now stint.Instant) {
 	if now <= e.at {
 		return
 	}
 	switch e.kind {
 	case bucket:
 		if from := max(stint.Instant(e.state.T), e.at); now > from {
-			e.begun += float64(now-from) * e.rate
-			whole := math.Floor(e.begun)
-			e.idle, e.begun = e.idle+int64(whole), e.begun-whole
+			e.fraction += float64(now-from) * e.rate
+			whole := math.Floor(e.fraction)
+			e.idle, e.fraction = e.idle+int64(whole), e.fraction-whole
 		}
 		if e.state.T <= int64(now) {
-			if e.state.T > int64(e.quiet) {
-				e.last = e.then(busy{e.quiet, e.state.T - int64(e.quiet), stint.Instant(e.state.T)})
+			if e.state.T > int64(e.rested) {
+				e.lastBusy = e.mergeBusy(busy{e.rested, e.state.T - int64(e.rested), stint.Instant(e.state.T)})
 			}
-			e.quiet = now
+			e.rested = now
 		}
 	case window:
 		if over := int64(now)/e.per - int64(e.at)/e.per; over > 0 {
@@ -141,12 +132,12 @@ func (e *entry) settle(now stint.Instant) {
 func (e *entry) roll(over int64, now stint.Instant) {
 	most := e.limit.Capacity()
 	used := e.limit.ForStores().Used(&e.state, e.at)
-	e.late = e.own.taken
+	e.late = e.own.Taken
 	if used < over*most { // more came back than was used
-		if taken := used + e.gives(e.quiet, e.at); taken > 0 {
-			e.last = e.then(busy{e.quiet, taken, e.at})
+		if taken := used + e.refilled(e.rested, e.at); taken > 0 {
+			e.lastBusy = e.mergeBusy(busy{e.rested, taken, e.at})
 		}
-		e.quiet = now
+		e.rested = now
 	}
 	e.idle += max(0, over*most-used)
 	if e.limit.Spec().CarryDebt || over == 1 {
@@ -167,18 +158,18 @@ type busy struct {
 // busy returns the last such stretch, which may not be over.
 func (e *entry) busy(now stint.Instant) busy {
 	switch {
-	case e.kind == bucket && e.state.T > int64(e.quiet):
-		return e.then(busy{e.quiet, e.state.T - int64(e.quiet), now})
+	case e.kind == bucket && e.state.T > int64(e.rested):
+		return e.mergeBusy(busy{e.rested, e.state.T - int64(e.rested), now})
 	case e.kind == window:
-		if taken := e.limit.ForStores().Used(&e.state, now) + e.gives(e.quiet, now); taken > 0 {
-			return e.then(busy{e.quiet, taken, now})
+		if taken := e.limit.ForStores().Used(&e.state, now) + e.refilled(e.rested, now); taken > 0 {
+			return e.mergeBusy(busy{e.rested, taken, now})
 		}
 	}
-	return e.last
+	return e.lastBusy
 }
 
 // was makes a stretch the last one; none leaves it as it is.
-func (e *entry) was(b busy, now stint.Instant) {
+func (e *entry) setBusy(b busy, now stint.Instant) {
 	if b.taken == 0 || e.kind == other {
 		return
 	}
@@ -186,26 +177,26 @@ func (e *entry) was(b busy, now stint.Instant) {
 	if e.kind == window {
 		used = e.limit.ForStores().Used(&e.state, now)
 	}
-	e.quiet = now
-	e.last = busy{b.since, max(0, b.taken-used), now}
+	e.rested = now
+	e.lastBusy = busy{b.since, max(0, b.taken-used), now}
 }
 
 // then returns a stretch together with the one before it, if that went on until then, or was
 // over but shortly before and as much was taken in it as makes it worth while.
-func (e *entry) then(next busy) busy {
-	last := e.last
-	gives := e.gives(last.since, next.since)
+func (e *entry) mergeBusy(next busy) busy {
+	last := e.lastBusy
+	gives := e.refilled(last.since, next.since)
 	if e.kind == bucket {
 		gives = int64(next.since - last.since)
 	}
-	if next.since == last.until || next.since.Sub(last.until) <= restful && last.taken > 0 && 3*last.taken >= gives {
+	if next.since == last.until || next.since.Sub(last.until) <= restAfter && last.taken > 0 && 3*last.taken >= gives {
 		return busy{last.since, last.taken + next.taken, next.until}
 	}
 	return next
 }
 
 // gives returns how many units come back from one time to another.
-func (e *entry) gives(from, to stint.Instant) int64 {
+func (e *entry) refilled(from, to stint.Instant) int64 {
 	switch {
 	case from >= to:
 	case e.kind == bucket:
@@ -217,16 +208,16 @@ func (e *entry) gives(from, to stint.Instant) int64 {
 }
 
 // reach makes what is known go back to a time, from which until now nothing was.
-func (e *entry) reach(from stint.Instant) {
-	if from >= e.from {
+func (e *entry) extend(from stint.Instant) {
+	if from >= e.since {
 		return
 	}
-	more := e.gives(from, e.from)
+	more := e.refilled(from, e.since)
 	e.idle += more
-	for i := range e.heard {
-		e.heard[i].idle += more
+	for i := range e.counters {
+		e.counters[i].idle += more
 	}
-	e.from = from
+	e.since = from
 }
 
 // absorb returns how many of n units that were taken some time ago cost nothing any more:
@@ -259,10 +250,10 @@ func (e *entry) refund(n uint64, since int64, now stint.Instant) {
 
 // begin sees to it that there is a count of this node's own: another one than before the
 // key was as untouched for long, as others may have forgotten that.
-func (e *entry) begin(next uint64, now stint.Instant) {
-	if e.own.born == 0 || !e.dirty && e.own.taken > 0 && e.limit.Untouched(&e.state, now.Add(-margin)) {
-		e.own = count{born: next}
-		e.told, e.late = 0, 0
+func (e *entry) startCount(next uint64, now stint.Instant) {
+	if e.own.Born == 0 || !e.dirty && e.own.Taken > 0 && e.limit.Untouched(&e.state, now.Add(-margin)) {
+		e.own = wire.Count{Born: next}
+		e.reported, e.late = 0, 0
 	}
 }
 
@@ -270,9 +261,9 @@ func (e *entry) begin(next uint64, now stint.Instant) {
 func (e *entry) charge(before, after int64) {
 	switch {
 	case after > before:
-		e.own.taken += uint64(after - before)
+		e.own.Taken += uint64(after - before)
 	case after < before:
-		e.own.given = min(e.own.taken, e.own.given+uint64(before-after))
+		e.own.Given = min(e.own.Taken, e.own.Given+uint64(before-after))
 	}
 }
 
@@ -282,46 +273,27 @@ func (e *entry) clear(next uint64) {
 	if e.base != nil {
 		*e.base = stint.State{}
 	}
-	e.own = count{born: max(next, e.own.born+1), reset: true}
-	e.told, e.late = 0, 0
+	e.own = wire.Count{Born: max(next, e.own.Born+1), Reset: true}
+	e.reported, e.late = 0, 0
 }
 
 // of returns the count of a node, nil if nothing is known of it.
-func (e *entry) of(origin uint64) *heard {
-	for i := range e.heard {
-		if e.heard[i].origin == origin {
-			return &e.heard[i]
+func (e *entry) findCounter(origin uint64) *counter {
+	for i := range e.counters {
+		if e.counters[i].origin == origin {
+			return &e.counters[i]
 		}
 	}
 	return nil
 }
 
 // hear returns the count of a node to write to, of which is heard now.
-func (e *entry) hear(origin uint64, now stint.Instant) *heard {
-	h := e.of(origin)
+func (e *entry) counterOf(origin uint64, now stint.Instant) *counter {
+	h := e.findCounter(origin)
 	if h == nil {
-		e.heard = append(slices.Grow(e.heard, 1), heard{origin: origin, idle: e.idle})
-		h = &e.heard[len(e.heard)-1]
+		e.counters = append(slices.Grow(e.counters, 1), counter{origin: origin, idle: e.idle})
+		h = &e.counters[len(e.counters)-1]
 	}
 	h.at = now
 	return h
 }
-
-// newer says whether c knows more than old.
-func (c *count) newer(old *count) bool {
-	return c.born > old.born || c.born == old.born && (c.taken > old.taken || c.given > old.given)
-}
-
-// beyond returns how many units more than old it counts, and how many more given back.
-func (c *count) beyond(old *count) (taken, given uint64) {
-	switch {
-	case c.born > old.born:
-		return c.taken, c.given
-	case c.born == old.born:
-		return c.taken - min(c.taken, old.taken), c.given - min(c.given, old.given)
-	}
-	return 0, 0
-}
-
-// net returns what is left of units of which some were given back.
-func net(taken, given uint64) uint64 { return min(taken-min(taken, given), math.MaxInt64) }

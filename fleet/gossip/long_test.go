@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // many are so many keys that what is known of them is no one message.
@@ -63,19 +64,19 @@ func TestLongAnswer(t *testing.T) {
 			f.meet(old, fresh)
 			for _, question := range f.list[fresh].Tick(f.now) {
 				parts := f.list[old].Receive(question.Bytes, f.now)
-				if len(parts) < 3 || !parts[0].Bulk || len(parts[0].Bytes) > maxBulk+1024 {
+				if len(parts) < 3 || !parts[0].Bulk || len(parts[0].Bytes) > wire.MaxBulk+1024 {
 					t.Fatalf("an answer of %d parts, the first of %d bytes", len(parts), len(parts[0].Bytes))
 				}
 				for _, m := range row.order(parts) {
 					f.list[fresh].Receive(m.Bytes, f.now)
 				}
 			}
-			if f.list[fresh].Whole() != row.whole || row.whole && f.wrong(fresh, day) > 0 {
-				t.Errorf("whole %v, %d keys are not known", f.list[fresh].Whole(), f.wrong(fresh, day))
+			if f.list[fresh].Synced() != row.whole || row.whole && f.wrong(fresh, day) > 0 {
+				t.Errorf("whole %v, %d keys are not known", f.list[fresh].Synced(), f.wrong(fresh, day))
 			}
 			f.run(20)
-			if !f.list[fresh].Whole() || f.wrong(fresh, day) > 0 {
-				t.Errorf("after 20 intervals: whole %v, %d keys are not known", f.list[fresh].Whole(), f.wrong(fresh, day))
+			if !f.list[fresh].Synced() || f.wrong(fresh, day) > 0 {
+				t.Errorf("after 20 intervals: whole %v, %d keys are not known", f.list[fresh].Synced(), f.wrong(fresh, day))
 			}
 		})
 	}
@@ -95,12 +96,12 @@ func TestLongNews(t *testing.T) {
 			t.Fatalf("%d messages", len(list))
 		}
 		f.send(0, slices.Delete(list, lost, lost+1))
-		before := f.list[1].Stats().Heard
+		before := f.list[1].Stats().ReceivedBytes
 		f.run(20)
 		if wrong := f.wrong(1, day); wrong > 0 {
 			t.Errorf("message %d was lost: %d keys are not known", lost, wrong)
 		}
-		if again := f.list[1].Stats().Heard - before; again < maxBulk/2 {
+		if again := f.list[1].Stats().ReceivedBytes - before; again < wire.MaxBulk/2 {
 			t.Errorf("message %d was lost: %d bytes were told again", lost, again)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // nodesOf are some that have met, and a clock.
@@ -25,8 +26,8 @@ func newNodes(t testing.TB, n int) *nodesOf {
 }
 
 func (f *nodesOf) meet(a, b int) {
-	f.list[a].Meet(f.list[b].id)
-	f.list[b].Meet(f.list[a].id)
+	f.list[a].AddPeer(f.list[b].id)
+	f.list[b].AddPeer(f.list[a].id)
 }
 
 // send brings messages of a node to those they are for, and the answers back.
@@ -105,7 +106,7 @@ func TestSlowAnswers(t *testing.T) {
 		run := func(from, to int) {
 			for i := from; i < to; i++ {
 				for _, m := range f.list[young].Tick(f.now) {
-					if m.Bytes[1] == want {
+					if m.Bytes[1] == wire.KindRepair {
 						questions++
 					}
 					arrives[i+late] = append(arrives[i+late], f.list[old].Receive(m.Bytes, f.now)...)
@@ -120,8 +121,8 @@ func TestSlowAnswers(t *testing.T) {
 			}
 		}
 		run(0, 300)
-		if left := f.take(young, l, 0).Remaining; !f.list[young].Whole() || left != 70 || questions > 15 {
-			t.Errorf("answers after %d intervals: a newcomer asked %d times, knows all: %v, of %d left", late, questions, f.list[young].Whole(), left)
+		if left := f.take(young, l, 0).Remaining; !f.list[young].Synced() || left != 70 || questions > 15 {
+			t.Errorf("answers after %d intervals: a newcomer asked %d times, knows all: %v, of %d left", late, questions, f.list[young].Synced(), left)
 		}
 		f.cut, questions = true, 0
 		f.take(old, l, 30)
@@ -129,7 +130,7 @@ func TestSlowAnswers(t *testing.T) {
 		f.cut = false
 		run(450, 700)
 		origin := f.list[young].session.origins[f.list[old].id]
-		if left := f.take(young, l, 0).Remaining; origin.most > origin.number || left != 40 || questions > 15 {
+		if left := f.take(young, l, 0).Remaining; origin.highest > origin.upTo || left != 40 || questions > 15 {
 			t.Errorf("answers after %d intervals: asked %d times what was lost, %d left, and %+v", late, questions, left, origin)
 		}
 	}
@@ -146,12 +147,12 @@ func TestLateAnswerOfWhoLeft(t *testing.T) {
 		}
 		f.now = f.now.Add(DefaultInterval)
 	}
-	f.list[1].Part(f.list[0].id)
+	f.list[1].RemovePeer(f.list[0].id)
 	for _, m := range answers {
 		f.list[1].Receive(m.Bytes, f.now)
 	}
-	if k := &f.list[1].session; len(k.late)+len(k.wants) != 0 {
-		t.Errorf("kept %v and %v", k.late, k.wants)
+	if k := &f.list[1].session; len(k.slow)+len(k.repairs) != 0 {
+		t.Errorf("kept %v and %v", k.slow, k.repairs)
 	}
 }
 
@@ -193,11 +194,11 @@ func TestHistoryIsNoNews(t *testing.T) {
 func TestNewsOfNothing(t *testing.T) {
 	f := newNodes(t, 1)
 	none := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 0, Per: 10 * time.Second})
-	var w writer
-	w.begin(told, 77)
-	w.number(1)
-	w.news(&news{limit: none, key: "k", count: count{born: 1, number: 1, taken: 1}, n: 1})
-	f.list[0].Receive(w.b, f.now)
+	var w wire.Writer
+	w.Begin(wire.KindReport, 77)
+	w.Number(1)
+	w.Delta(&wire.Delta{Limit: none, Key: "k", Count: wire.Count{Born: 1, Number: 1, Taken: 1}, Added: 1})
+	f.list[0].Receive(w.Data, f.now)
 	f.run(200)
 	if st := f.list[0].Stats(); st.Damaged != 1 || st.Keys != 0 {
 		t.Errorf("%+v", st)
@@ -211,7 +212,7 @@ func TestIdleSlowly(t *testing.T) {
 	for _, step := range []time.Duration{10 * time.Minute, 6400 * time.Millisecond, 100 * time.Millisecond} {
 		e := newEntry("k", l, from)
 		for d := step; d <= 10*time.Minute; d += step {
-			e.settle(from.Add(d))
+			e.advance(from.Add(d))
 		}
 		if e.idle < 49 || e.idle > 50 {
 			t.Errorf("in steps of %v %d units, want 50", step, e.idle)
@@ -231,7 +232,7 @@ func TestForeign(t *testing.T) {
 		{"of this release", func(b []byte) []byte { return b }, 0, 0, 0},
 		{"of an earlier release", func(b []byte) []byte { b[0]--; return b }, 3, 0, 1},
 		{"of a later one", func(b []byte) []byte { b[0]++; return b }, 3, 0, 1},
-		{"of a kind that a later one has", func(b []byte) []byte { b[0], b[1] = 1, answer+1; return b }, 3, 0, 1},
+		{"of a kind that a later one has", func(b []byte) []byte { b[0], b[1] = 1, wire.KindReply+1; return b }, 3, 0, 1},
 		{"of somebody who is no peer", func(b []byte) []byte { b[0]++; b[2]++; return b }, 3, 0, 0},
 		{"cut short", func(b []byte) []byte { return b[:11] }, 0, 3, 0},
 	} {
@@ -240,7 +241,7 @@ func TestForeign(t *testing.T) {
 		var told []uint64
 		f.list[0].foreign = func(peer uint64) { told = append(told, peer) }
 		list := f.list[1].Tick(f.now)
-		question := list[slices.IndexFunc(list, func(m Message) bool { return m.Bytes[1] == want })].Bytes
+		question := list[slices.IndexFunc(list, func(m Message) bool { return m.Bytes[1] == wire.KindRepair })].Bytes
 		for range 3 {
 			out := f.list[0].Receive(test.change(slices.Clone(question)), f.now)
 			if (len(out) > 0) != (test.foreign+test.damage == 0) {
@@ -256,10 +257,10 @@ func TestForeign(t *testing.T) {
 	f.meet(0, 1)
 	times := 0
 	f.list[0].foreign = func(uint64) { times++ }
-	later := func() { f.list[0].Receive([]byte{9, beat, byte(f.list[1].id), 0, 0, 0, 0, 0, 0, 0}, f.now) }
+	later := func() { f.list[0].Receive([]byte{9, wire.KindBeat, byte(f.list[1].id), 0, 0, 0, 0, 0, 0, 0}, f.now) }
 	later()
-	f.list[0].Part(f.list[1].id)
-	f.list[0].Meet(f.list[1].id)
+	f.list[0].RemovePeer(f.list[1].id)
+	f.list[0].AddPeer(f.list[1].id)
 	later()
 	if times != 2 {
 		t.Errorf("told %d times of who came twice", times)

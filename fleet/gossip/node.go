@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 	"stint/internal/system"
 	"stint/internal/transaction"
 	"stint/migrate"
@@ -46,13 +47,13 @@ const shards = 64
 type Node struct {
 	id       uint64
 	interval time.Duration
-	most     int // keys in a shard
+	maxKeys  int // keys in a shard
 	seed     system.Seed
 	number   atomic.Uint64 // of the last message that told something
 	shard    [shards]shard
 	work     sync.Pool
 	session  session
-	count    counters
+	count    statistics
 	foreign  func(peer uint64) // is told once of each peer of another release; nil: nobody
 }
 
@@ -75,7 +76,7 @@ func nameOf(t *stint.Take) name { return name{t.Key, t.Limit.Algorithm()} }
 // NewNode returns a node that knows nothing, nobody among it.
 func NewNode(o Options) *Node {
 	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: system.NewSeed()}
-	n.most = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
+	n.maxKeys = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
 	if n.id == 0 {
 		n.id = rand.Uint64() | 1
 	} else {
@@ -111,7 +112,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 		}
 	}
 	if joined > 1 {
-		if err := n.together(call, transaction.AllOrNone, now); err != nil {
+		if err := n.decideGroup(call, transaction.AllOrNone, now); err != nil {
 			return err
 		}
 	}
@@ -120,19 +121,16 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 		switch {
 		case !t.Independent && joined > 1:
 		case t.Borrows > 0: // apart, with what it leans on
-			if err := n.together(call, i, now); err != nil {
+			if err := n.decideGroup(call, i, now); err != nil {
 				return err
 			}
 			i += int(t.Borrows)
 		default:
-			n.one(t, call.At, now, &call.Results[i])
+			n.decideOne(t, call.At, now, &call.Results[i])
 		}
 	}
 	return nil
 }
-
-// counts says whether anything of a limit has to be remembered.
-func counts(l *stint.Limit) bool { return l.Algorithm() != stint.Unlimited && l.Capacity() > 0 }
 
 // timeLocked returns when to decide a take of a call that says when, or else came at now.
 func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
@@ -143,7 +141,7 @@ func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 }
 
 // one decides a take by itself.
-func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
+func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {
 		*d = apply(t, &none, cmp.Or(at, now))
@@ -156,7 +154,7 @@ func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now = sh.timeLocked(at, now)
-	if !counts(t.Limit) {
+	if !wire.Countable(t.Limit) {
 		delete(sh.keys, nameOf(t)) // nothing is carried over
 		*d = apply(t, &none, now)
 		return
@@ -171,10 +169,10 @@ func (n *Node) one(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 		e = n.addLocked(sh, t, now)
 	}
 	n.prepare(e, t.Limit, now)
-	e.follows(t)
+	e.setTerms(t)
 	if t.Op == stint.Ask && e.plain {
 		if *d = t.Limit.Take(&e.state, now, uint64(t.Cost)); d.Allowed && t.Cost > 0 {
-			e.own.taken += uint64(t.Cost)
+			e.own.Taken += uint64(t.Cost)
 			sh.touchLocked(e)
 		}
 		return
@@ -194,9 +192,9 @@ func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
 
 // prepare makes an entry ready to decide by a limit.
 func (n *Node) prepare(e *entry, l *stint.Limit, now stint.Instant) {
-	e.follow(l, now)
-	e.settle(now)
-	e.begin(n.number.Load()+1, now)
+	e.changeLimit(l, now)
+	e.advance(now)
+	e.startCount(n.number.Load()+1, now)
 }
 
 // chargedLocked counts what a take changed.
@@ -233,7 +231,7 @@ func (n *Node) addLocked(sh *shard, t *stint.Take, now stint.Instant) *entry {
 }
 
 func (n *Node) putLocked(sh *shard, e *entry, now stint.Instant) *entry {
-	if len(sh.keys) >= n.most {
+	if len(sh.keys) >= n.maxKeys {
 		n.evictLocked(sh, now)
 	}
 	sh.keys[name{e.key, e.limit.Algorithm()}] = e
@@ -269,29 +267,29 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 // work is a group of takes that stand or fall together.
 type work struct {
 	transaction.Plan[name]
-	held   []place
+	places []place
 	locked []int
 }
 
 // place is what a part of a group is decided on.
 type place struct {
-	shard  int
-	entry  *entry
-	before int64
+	shard      int
+	entry      *entry
+	usedBefore int64
 }
 
 // together decides a group of takes, all or none, with the shards of all its keys locked.
-func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
+func (n *Node) decideGroup(call *stint.Call, group int, now stint.Instant) error {
 	w := n.work.Get().(*work)
 	defer n.work.Put(w)
 	if err := w.Collect(call, group); err != nil {
 		return err
 	}
-	w.held, w.locked = w.held[:0], w.locked[:0]
+	w.places, w.locked = w.places[:0], w.locked[:0]
 	for i := range w.Parts {
 		t := w.Parts[i].Take
 		at := n.at(t.Limit.Algorithm(), t.Key)
-		w.held = append(w.held, place{shard: at})
+		w.places = append(w.places, place{shard: at})
 		w.locked = append(w.locked, at)
 	}
 	slices.Sort(w.locked)
@@ -300,66 +298,66 @@ func (n *Node) together(call *stint.Call, group int, now stint.Instant) error {
 		n.shard[i].mu.Lock()
 	}
 	for i := range w.Parts {
-		n.holdLocked(&w.Parts[i], &w.held[i], n.shard[w.held[i].shard].timeLocked(call.At, now))
+		n.loadLocked(&w.Parts[i], &w.places[i], n.shard[w.places[i].shard].timeLocked(call.At, now))
 	}
 	pass := w.Decide()
 	for i := range w.Parts {
-		h := &w.held[i]
+		h := &w.places[i]
 		if h.entry == nil {
 			continue
 		}
 		h.entry.state = w.Parts[i].Record.State
 		if pass || w.Parts[i].Take.Op != stint.Reset {
-			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.before, w.Parts[i].At)
+			n.chargedLocked(&n.shard[h.shard], h.entry, w.Parts[i].Take, h.usedBefore, w.Parts[i].At)
 		}
 	}
 	for _, i := range w.locked {
 		n.shard[i].mu.Unlock()
 	}
 	w.Answer(call)
-	clear(w.held)
+	clear(w.places)
 	return nil
 }
 
 // holdLocked gives a part the state of its key, one that nobody keeps where it is not
 // changed.
-func (n *Node) holdLocked(p *transaction.Part[name], h *place, now stint.Instant) {
+func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant) {
 	t, sh := p.Take, &n.shard[h.shard]
 	p.At = now
-	if !counts(t.Limit) {
+	if !wire.Countable(t.Limit) {
 		delete(sh.keys, nameOf(t))
 	}
 	e := sh.keys[nameOf(t)]
-	if e == nil && counts(t.Limit) && (p.Charges() || t.Op == stint.Reset) {
+	if e == nil && wire.Countable(t.Limit) && (p.Charges() || t.Op == stint.Reset) {
 		e = n.addLocked(sh, t, now)
 	}
 	if e == nil {
 		return
 	}
 	n.prepare(e, t.Limit, now)
-	e.follows(t)
-	p.Record, h.entry, h.before = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
+	e.setTerms(t)
+	p.Record, h.entry, h.usedBefore = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
 }
 
 // counters are what Stats shows.
-type counters struct {
+type statistics struct {
 	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, foreign, asked atomic.Uint64
 }
 
 // Stats are the numbers of a Node.
 type Stats struct {
-	Keys     int64  // of which it knows something
-	Peers    int64  // that it tells what it took
-	Sent     uint64 // messages, one for each peer it went to
-	Bytes    uint64 // of these
-	Pairs    uint64 // changed counts that were told, whoever they went to
-	Received uint64 // messages
-	Heard    uint64 // bytes of these
-	Repairs  uint64 // times that it asked for what it had missed
-	Damaged  uint64 // messages that it could not read
-	Foreign  uint64 // messages in the format of another release
-	Evicted  uint64 // keys that were forgotten because there were too many
-	Asked    uint64 // questions about one key to one peer
+	Keys          int64  // of which it knows something
+	Peers         int64  // that it tells what it took
+	Sent          uint64 // messages, one for each peer it went to
+	Bytes         uint64 // of these
+	Pairs         uint64 // changed counts that were told, whoever they went to
+	Received      uint64 // messages
+	ReceivedBytes uint64 // bytes of these
+	Repairs       uint64 // times that it asked for what it had missed
+	Damaged       uint64 // messages that it could not read
+	Foreign       uint64 // messages in the format of another release
+	Evicted       uint64 // keys that were forgotten because there were too many
+	Asked         uint64 // questions about one key to one peer
 }
 
 // Stats returns the present numbers.
@@ -367,7 +365,7 @@ func (n *Node) Stats() Stats {
 	c := &n.count
 	st := Stats{
 		Sent: c.sent.Load(), Bytes: c.bytes.Load(), Pairs: c.pairs.Load(), Received: c.received.Load(),
-		Heard: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(), Foreign: c.foreign.Load(),
+		ReceivedBytes: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(), Foreign: c.foreign.Load(),
 		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.session.live()),
 	}
 	for i := range n.shard {

@@ -61,8 +61,8 @@ func newFleet(t testing.TB, seed uint64, size int) *fleet {
 // add adds a node that all others meet.
 func (f *fleet) add(n *gossip.Node) {
 	for _, other := range f.nodes {
-		other.Meet(n.ID())
-		n.Meet(other.ID())
+		other.AddPeer(n.ID())
+		n.AddPeer(other.ID())
 	}
 	f.nodes = append(f.nodes, n)
 	f.clocks = append(f.clocks, 0)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // Receive takes a message of another node, and returns what to answer. One that comes twice,
@@ -12,42 +13,42 @@ import (
 func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	n.count.received.Add(1)
 	n.count.receivedBytes.Add(uint64(len(message)))
-	r := newReader(message)
-	head := r.cut(2)
-	from := r.eight()
+	r := wire.NewReader(message)
+	head := r.Cut(2)
+	from := r.Fixed64()
 	if from == n.id {
 		return nil
 	}
 	var out []Message
-	switch kind := kindOf(head); {
-	case r.err != nil:
+	switch kind := wire.KindOf(head); {
+	case r.Err != nil:
 	case kind == 0:
 		n.receiveForeign(from)
 		return nil
 	default:
 		out = n.receiveKind(kind, r, from, now)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		n.count.damaged.Add(1)
 	}
 	return out
 }
 
 // receiveKind takes a message of a kind.
-func (n *Node) receiveKind(kind byte, r *reader, from uint64, now stint.Instant) (out []Message) {
+func (n *Node) receiveKind(kind byte, r *wire.Reader, from uint64, now stint.Instant) (out []Message) {
 	switch kind {
-	case told:
-		n.receiveNews(r, from, now)
-	case beat:
+	case wire.KindReport:
+		n.receiveReport(r, from, now)
+	case wire.KindBeat:
 		n.receiveBeat(r, from, now)
-	case want:
-		out = n.answerWant(r, from, now)
-	case entries:
+	case wire.KindRepair:
+		out = n.answerRepair(r, from, now)
+	case wire.KindEntries:
 		n.receiveEntries(r, from, now)
-	case ask:
-		out = n.answerAsk(r, from, now)
-	case answer:
-		n.receiveAnswer(r, from, now)
+	case wire.KindQuery:
+		out = n.answerQuery(r, from, now)
+	case wire.KindReply:
+		n.receiveReply(r, from, now)
 	}
 	return out
 }
@@ -69,40 +70,40 @@ func (n *Node) receiveForeign(from uint64) {
 }
 
 // received is what was heard of a node before the message that is being read.
-type received struct {
-	number uint64
+type progress struct {
+	upTo   uint64
 	recent bool // none of its messages was missing a short time ago
-	late   bool // this node stood still until a moment ago, and so did what comes now
+	stale  bool // this node stood still until a moment ago, and so did what comes now
 }
 
 // before returns what was heard of a node until now.
-func (n *Node) before(from uint64, now stint.Instant) received {
+func (n *Node) before(from uint64, now stint.Instant) progress {
 	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	t.wakeLocked(now, n.interval)
-	return received{
-		o.number, o.whole != 0 && now.Sub(o.whole) <= lateAfter*n.interval, t.woke != 0 && now.Sub(t.woke) <= missesFor*n.interval,
+	t.detectPauseLocked(now, n.interval)
+	return progress{
+		o.upTo, o.complete != 0 && now.Sub(o.complete) <= staleAfter*n.interval, t.resumed != 0 && now.Sub(t.resumed) <= repairAfter*n.interval,
 	}
 }
 
-func (n *Node) receiveNews(r *reader, from uint64, now stint.Instant) {
-	number := r.number()
+func (n *Node) receiveReport(r *wire.Reader, from uint64, now stint.Instant) {
+	number := r.Number()
 	if number == 0 {
-		r.fail()
+		r.Fail()
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	before := n.before(from, now)
-	missed := before.late
-	for r.more() {
-		if k := r.news(number); r.err == nil && !before.late && !n.receive(&k, from, before, now) {
+	missed := before.stale
+	for r.More() {
+		if k := r.Delta(number); r.Err == nil && !before.stale && !n.receive(&k, from, before, now) {
 			missed = true
 		}
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return // the rest of it is missed when the next one comes
 	}
 	t := &n.session
@@ -110,62 +111,62 @@ func (n *Node) receiveNews(r *reader, from uint64, now stint.Instant) {
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
 	if missed { // it is as if this message was not heard
-		o.most, o.spoke = max(o.most, number), now
+		o.highest, o.seen = max(o.highest, number), now
 		return
 	}
-	o.noteLocked(number, now)
+	o.receivedLocked(number, now)
 }
 
-func (n *Node) receiveBeat(r *reader, from uint64, now stint.Instant) {
-	number := r.number()
-	if r.err != nil {
+func (n *Node) receiveBeat(r *wire.Reader, from uint64, now stint.Instant) {
+	number := r.Number()
+	if r.Err != nil {
 		return
 	}
-	late := n.before(from, now).late
+	late := n.before(from, now).stale
 	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	if o.most, o.spoke = max(o.most, number), now; !late {
-		o.seenLocked(now)
+	if o.highest, o.seen = max(o.highest, number), now; !late {
+		o.checkCompleteLocked(now)
 	}
 }
 
 // receive debits what another node took lately. It returns false where that cannot be told,
 // because what it took before is not known.
-func (n *Node) receive(k *news, from uint64, before received, now stint.Instant) bool {
-	sh := n.shardOf(k.limit.Algorithm(), k.key)
+func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.Instant) bool {
+	sh := n.shardOf(k.Limit.Algorithm(), k.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now = sh.latest.Of(now)
-	e := sh.keys[name{k.key, k.limit.Algorithm()}]
-	old, since := count{}, int64(0)
+	e := sh.keys[name{k.Key, k.Limit.Algorithm()}]
+	old, since := wire.Count{}, int64(0)
 	if e != nil {
-		e.settle(now)
+		e.advance(now)
 		since = e.idle
-		if h := e.of(from); h != nil {
-			old, since = h.count, h.idle
+		if h := e.findCounter(from); h != nil {
+			old, since = h.Count, h.idle
 		}
 	}
-	if !k.newer(&old) {
+	if !k.Newer(&old) {
 		return true
 	}
 	switch {
-	case k.born == old.born && old.taken >= k.taken-k.n:
-	case k.born > old.born && k.n == k.taken:
-	case before.recent && (k.born == old.born || k.born > before.number):
+	case k.Born == old.Born && old.Taken >= k.Taken-k.Added:
+	case k.Born > old.Born && k.Added == k.Taken:
+	case before.recent && (k.Born == old.Born || k.Born > before.upTo):
 	default:
 		return false
 	}
 	if e == nil {
-		e = n.heardOfLocked(sh, k.key, k.limit, now)
+		e = n.addRemoteLocked(sh, k.Key, k.Limit, now)
 	}
-	if k.reset && k.born > old.born {
+	if k.Reset && k.Born > old.Born {
 		e.state = stint.State{}
 	}
-	taken, given := k.beyond(&old)
-	if e.kind == window && k.late > k.taken-taken { // of windows that are over
-		late := min(taken, k.late-(k.taken-taken))
+	taken, given := k.Beyond(&old)
+	if e.kind == window && k.Late > k.Taken-taken { // of windows that are over
+		late := min(taken, k.Late-(k.Taken-taken))
 		free := min(late, uint64(e.spare))
 		e.spare -= int64(free)
 		taken -= free
@@ -175,70 +176,70 @@ func (n *Node) receive(k *news, from uint64, before received, now stint.Instant)
 	} else {
 		e.refund(given-taken, since, now)
 	}
-	h := e.hear(from, now)
-	h.count, h.idle = k.count, e.idle
+	h := e.counterOf(from, now)
+	h.Count, h.idle = k.Count, e.idle
 	return true
 }
 
 // heardOfLocked adds an entry for a key that another node told of.
-func (n *Node) heardOfLocked(sh *shard, key stint.Key, l *stint.Limit, now stint.Instant) *entry {
+func (n *Node) addRemoteLocked(sh *shard, key stint.Key, l *stint.Limit, now stint.Instant) *entry {
 	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, now), now)
 }
 
 // receiveEntries takes a part of an answer about what was missed.
-func (n *Node) receiveEntries(r *reader, from uint64, now stint.Instant) {
-	if n.before(from, now).late {
+func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
+	if n.before(from, now).stale {
 		return
 	}
-	nonce, part, total := r.number(), r.number(), r.number()
-	sent := stint.Instant(min(r.number(), uint64(stint.MaxInstant)))
-	var covers []known
+	nonce, part, total := r.Number(), r.Number(), r.Number()
+	sent := stint.Instant(min(r.Number(), uint64(stint.MaxInstant)))
+	var covers []wire.Progress
 	if total > 0 {
-		covers = r.known()
+		covers = r.Progress()
 	}
-	for r.more() {
-		if it := r.item(now); r.err == nil {
-			n.meetAll(it.counts, now)
-			it.limit.ForStores().Rebase(&it.state, sent, now)
+	for r.More() {
+		if it := r.Entry(now); r.Err == nil {
+			n.noteOrigins(it.Counts, now)
+			it.Limit.ForStores().Rebase(&it.State, sent, now)
 			n.merge(&it, now)
 		}
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := t.wants[from]
+	w := t.repairs[from]
 	if w == nil || w.nonce != nonce {
-		t.lateLocked(from, nonce)
+		t.lateReplyLocked(from, nonce)
 		return
 	}
 	w.parts[part], w.round = true, t.round
 	if total > 0 {
-		w.total, w.upTo = total, covers
+		w.total, w.covers = total, covers
 	}
 	if w.total == 0 || uint64(len(w.parts)) < w.total {
 		return
 	}
-	delete(t.wants, from)
-	t.late[from] = late{nonce: nonce}
-	t.whole = t.whole || w.all
-	for _, k := range w.upTo {
-		if k.origin == n.id {
+	delete(t.repairs, from)
+	t.slow[from] = slowPeer{nonce: nonce}
+	t.synced = t.synced || w.all
+	for _, k := range w.covers {
+		if k.Origin == n.id {
 			continue
 		}
-		at := now.Add(-k.ago)
-		t.originLocked(k.origin, at).raiseLocked(k.number, at)
+		at := now.Add(-k.Ago)
+		t.originLocked(k.Origin, at).completeLocked(k.Number, at)
 	}
 }
 
 // meetAll remembers that there are, or were, nodes of which counts are kept.
-func (n *Node) meetAll(counts []whose, now stint.Instant) {
+func (n *Node) noteOrigins(counts []wire.OriginCount, now stint.Instant) {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
 	for i := range counts {
-		if id := counts[i].origin; id != n.id {
+		if id := counts[i].Origin; id != n.id {
 			n.session.originLocked(id, now)
 		}
 	}

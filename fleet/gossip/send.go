@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 )
 
 // Message is what a node wants to be brought to others.
@@ -26,22 +27,22 @@ func (n *Node) Tick(now stint.Instant) []Message {
 	out := n.send(now)
 	t := &n.session
 	t.mu.Lock()
-	t.wakeLocked(now, n.interval)
+	t.detectPauseLocked(now, n.interval)
 	t.round, t.ticked = t.round+1, now
 	round := t.round
 	switch {
 	case len(out) > 0:
-		t.said = round
-	case round-t.said >= beatsEvery:
-		var w writer
-		w.begin(beat, n.id)
-		w.number(n.number.Load())
-		out, t.said = append(out, Message{Bytes: w.b}), round
+		t.sentRound = round
+	case round-t.sentRound >= beatEvery:
+		var w wire.Writer
+		w.Begin(wire.KindBeat, n.id)
+		w.Number(n.number.Load())
+		out, t.sentRound = append(out, Message{Bytes: w.Data}), round
 	}
-	out = append(out, n.questionsLocked(now)...)
+	out = append(out, n.repairsLocked(now)...)
 	alive := make(map[uint64]bool, len(t.origins))
 	for id, o := range t.origins {
-		if now.Sub(o.spoke) > goneAfter {
+		if now.Sub(o.seen) > goneAfter {
 			delete(t.origins, id)
 		} else {
 			alive[id] = true
@@ -76,11 +77,11 @@ func (n *Node) countSent(m *Message) {
 
 // send returns messages with all counts that changed.
 func (n *Node) send(now stint.Instant) (out []Message) {
-	var w writer
-	pairs, most := 0, maxPacket
+	var w wire.Writer
+	pairs, most := 0, wire.MaxPacket
 	end := func() {
 		if pairs > 0 {
-			out = append(out, Message{Bytes: w.b, Bulk: len(w.b) > maxPacket, Pairs: pairs})
+			out = append(out, Message{Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket, Pairs: pairs})
 		}
 		pairs = 0
 	}
@@ -91,22 +92,22 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 		sh.dirty = nil
 		slices.SortFunc(list, byKey)
 		if len(list) > 64 { // many small packets cost more than a long message
-			most = maxBulk
+			most = wire.MaxBulk
 		}
 		for _, e := range list {
-			if pairs > 0 && len(w.b)+len(e.key)+128 > most {
+			if pairs > 0 && len(w.Data)+len(e.key)+128 > most {
 				end()
 			}
 			if pairs == 0 {
-				w.begin(told, n.id)
-				w.number(n.number.Add(1))
+				w.Begin(wire.KindReport, n.id)
+				w.Number(n.number.Add(1))
 			}
-			e.settle(now)
+			e.advance(now)
 			e.dirty = false
-			e.own.number = n.number.Load()
-			e.own.born = min(e.own.born, e.own.number)
-			w.news(&news{limit: e.limit, key: e.key, count: e.own, n: e.own.taken - e.told, late: e.late})
-			e.told = e.own.taken
+			e.own.Number = n.number.Load()
+			e.own.Born = min(e.own.Born, e.own.Number)
+			w.Delta(&wire.Delta{Limit: e.limit, Key: e.key, Count: e.own, Added: e.own.Taken - e.reported, Late: e.late})
+			e.reported = e.own.Taken
 			pairs++
 		}
 		sh.mu.Unlock()
@@ -117,17 +118,17 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 
 // questionsLocked returns questions about what was missed: of who sent it, and now and then
 // of anybody about everything.
-func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
+func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	t := &n.session
-	t.giveUpLocked()
+	t.expireRepairsLocked()
 	for _, peer := range t.peers {
 		o := t.origins[peer]
-		if o == nil || o.most <= o.number {
+		if o == nil || o.highest <= o.upTo {
 			continue
 		}
-		if o.missing++; o.missing > missesFor && t.wants[peer] == nil && (t.whole || o.whole != 0) {
+		if o.missing++; o.missing > repairAfter && t.repairs[peer] == nil && (t.synced || o.complete != 0) {
 			n.count.repairs.Add(1)
-			out = append(out, n.wantLocked(peer, false, []known{{origin: peer, number: o.number}}))
+			out = append(out, n.requestLocked(peer, false, []wire.Progress{{Origin: peer, Number: o.upTo}}))
 		}
 	}
 	if len(t.peers) == 0 {
@@ -135,17 +136,17 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 	}
 	// A new node asks several, one after the other: not all may know it yet.
 	asking, may := 0, 1
-	if !t.whole {
-		may = firstAsked
+	if !t.synced {
+		may = firstRepairs
 	}
 	for _, p := range t.peers {
-		if t.wants[p] != nil && t.wants[p].all {
+		if t.repairs[p] != nil && t.repairs[p].all {
 			asking++
 		}
 	}
 	peer := t.peers[t.rand.IntN(len(t.peers))]
-	if asking < may && t.wants[peer] == nil && (!t.whole || t.round%compareEach == n.id%compareEach) {
-		out = append(out, n.wantLocked(peer, true, n.vectorLocked(now)))
+	if asking < may && t.repairs[peer] == nil && (!t.synced || t.round%compareEvery == n.id%compareEvery) {
+		out = append(out, n.requestLocked(peer, true, n.vectorLocked(now)))
 	}
 	return out
 }
@@ -153,14 +154,14 @@ func (n *Node) questionsLocked(now stint.Instant) (out []Message) {
 // giveUpLocked forgets questions that were not answered in time. Whose answer comes after that
 // has twice the time for the next one: asked again and again by who does not wait for what it
 // says, it would never be done. What was lost is asked for again as soon as ever.
-func (t *session) giveUpLocked() {
-	for peer, w := range t.wants {
-		lasts := uint64(wantLasts)
-		if !t.whole && len(w.parts) == 0 {
-			lasts = missesFor
+func (t *session) expireRepairsLocked() {
+	for peer, w := range t.repairs {
+		lasts := uint64(repairTimeout)
+		if !t.synced && len(w.parts) == 0 {
+			lasts = repairAfter
 		}
-		if t.round-w.round > lasts<<min(t.late[peer].times, mostDoubled) {
-			delete(t.wants, peer)
+		if t.round-w.round > lasts<<min(t.slow[peer].times, maxDoublings) {
+			delete(t.repairs, peer)
 		}
 	}
 }
@@ -168,36 +169,28 @@ func (t *session) giveUpLocked() {
 // lateLocked notes that part of an answer came for which nobody waits: too late, if it is none
 // to a question before the last that this peer answered, or to somebody else. Who left is asked
 // no more.
-func (t *session) lateLocked(peer, nonce uint64) {
+func (t *session) lateReplyLocked(peer, nonce uint64) {
 	if _, there := slices.BinarySearch(t.peers, peer); !there {
 		return
 	}
-	l := t.late[peer]
-	if age := t.nonce - nonce; age < lateAge && age < t.nonce-l.nonce {
-		t.late[peer] = late{nonce, l.times + 1}
+	l := t.slow[peer]
+	if age := t.nonce - nonce; age < maxReplyAge && age < t.nonce-l.nonce {
+		t.slow[peer] = slowPeer{nonce, l.times + 1}
 	}
 }
 
 // wantLocked returns a question to a peer: of all that changed since the numbers that were
 // heard, of those origins or, with all, of any.
-func (n *Node) wantLocked(peer uint64, all bool, list []known) Message {
+func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Message {
 	t := &n.session
 	t.nonce++
-	t.wants[peer] = &wanted{nonce: t.nonce, round: t.round, all: all, parts: make(map[uint64]bool)}
-	var w writer
-	w.begin(want, n.id)
-	w.number(t.nonce)
-	w.flag(all)
-	w.known(list)
-	return Message{To: peer, Bytes: w.b, Bulk: len(w.b) > maxPacket}
-}
-
-func (w *writer) flag(set bool) {
-	b := byte(0)
-	if set {
-		b = 1
-	}
-	w.b = append(w.b, b)
+	t.repairs[peer] = &repair{nonce: t.nonce, round: t.round, all: all, parts: make(map[uint64]bool)}
+	var w wire.Writer
+	w.Begin(wire.KindRepair, n.id)
+	w.Number(t.nonce)
+	w.Flag(all)
+	w.Progress(list)
+	return Message{To: peer, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket}
 }
 
 // sweep forgets keys of a part that are as untouched, and the counts of nodes that are gone.
@@ -206,48 +199,48 @@ func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for at, e := range sh.keys {
-		e.settle(now)
+		e.advance(now)
 		if !e.dirty && e.limit.Untouched(&e.state, now.Add(-margin*3/2)) {
 			delete(sh.keys, at)
 			continue
 		}
-		e.heard = slices.DeleteFunc(e.heard, func(h heard) bool { return !alive[h.origin] })
+		e.counters = slices.DeleteFunc(e.counters, func(h counter) bool { return !alive[h.origin] })
 	}
 }
 
 // answerWant returns what somebody missed, in parts.
-func (n *Node) answerWant(r *reader, from uint64, now stint.Instant) []Message {
-	nonce, all := r.number(), false
-	if b := r.cut(1); b != nil {
+func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Message {
+	nonce, all := r.Number(), false
+	if b := r.Cut(1); b != nil {
 		all = b[0] == 1
 	}
-	list := r.known()
-	if r.err != nil {
+	list := r.Progress()
+	if r.Err != nil {
 		return nil
 	}
 	since := make(map[uint64]uint64, len(list))
 	for _, k := range list {
-		since[k.origin] = k.number
+		since[k.Origin] = k.Number
 	}
 	t := &n.session
 	t.mu.Lock()
 	covers := n.vectorLocked(now)
 	alive := make(map[uint64]bool, len(covers))
 	for _, k := range covers {
-		alive[k.origin] = true
+		alive[k.Origin] = true
 	}
 	// Of whom something was missing ever since, nobody learns here what he took.
-	covers = slices.DeleteFunc(covers, func(k known) bool { return k.origin != n.id && t.origins[k.origin].whole == 0 })
+	covers = slices.DeleteFunc(covers, func(k wire.Progress) bool { return k.Origin != n.id && t.origins[k.Origin].complete == 0 })
 	t.mu.Unlock()
 	if !all {
-		covers = slices.DeleteFunc(covers, func(k known) bool { _, asked := since[k.origin]; return !asked })
+		covers = slices.DeleteFunc(covers, func(k wire.Progress) bool { _, asked := since[k.Origin]; return !asked })
 	}
 	p := &parts{from: n.id, to: from, nonce: nonce, now: now}
 	for i := range n.shard {
 		n.shard[i].mu.Lock()
 		for _, e := range sorted(n.shard[i].keys) {
-			e.settle(now)
-			if e.missed(n.id, since, all) {
+			e.advance(now)
+			if e.changedSince(n.id, since, all) {
 				p.add(e.item(n.id, alive, now))
 			}
 		}
@@ -271,30 +264,31 @@ func byKey(a, b *entry) int {
 
 // missed says whether somebody who heard messages up to these numbers does not know all of
 // an entry. Of others he asks nothing, or, with all, knows nothing.
-func (e *entry) missed(self uint64, since map[uint64]uint64, all bool) bool {
+func (e *entry) changedSince(self uint64, since map[uint64]uint64, all bool) bool {
 	newer := func(origin, number uint64) bool {
 		heard, asked := since[origin]
 		return (asked || all) && number > heard
 	}
-	if e.own.taken > 0 && newer(self, e.own.number) || all && e.dirty {
+	if e.own.Taken > 0 && newer(self, e.own.Number) || all && e.dirty {
 		return true
 	}
-	return slices.ContainsFunc(e.heard, func(h heard) bool { return newer(h.origin, h.number) })
+	return slices.ContainsFunc(e.counters, func(h counter) bool { return newer(h.origin, h.Number) })
 }
 
 // item returns all that is known of an entry.
-func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *item {
-	it := &item{limit: e.limit, key: e.key, from: e.from, busy: e.busy(now)}
-	e.state.CopyTo(&it.state)
+func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *wire.Entry {
+	b := e.busy(now)
+	it := &wire.Entry{Limit: e.limit, Key: e.key, Since: e.since, Busy: wire.Busy{Since: b.since, Taken: b.taken}}
+	e.state.CopyTo(&it.State)
 	if e.kind == window { // so far from the end of its window that it comes to lie in no other on its way
-		it.busy.since -= max(0, it.busy.since%stint.Instant(e.per)-stint.Instant(e.per*3/4))
+		it.Busy.Since -= max(0, it.Busy.Since%stint.Instant(e.per)-stint.Instant(e.per*3/4))
 	}
-	if e.own.taken > 0 || e.own.reset {
-		it.counts = append(it.counts, whose{origin: self, count: e.own})
+	if e.own.Taken > 0 || e.own.Reset {
+		it.Counts = append(it.Counts, wire.OriginCount{Origin: self, Count: e.own})
 	}
-	for i := range e.heard {
-		if h := &e.heard[i]; alive[h.origin] {
-			it.counts = append(it.counts, whose{h.origin, h.at, h.count})
+	for i := range e.counters {
+		if h := &e.counters[i]; alive[h.origin] {
+			it.Counts = append(it.Counts, wire.OriginCount{Origin: h.origin, At: h.at, Count: h.Count})
 		}
 	}
 	return it
@@ -304,31 +298,31 @@ func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *ite
 type parts struct {
 	from, to, nonce uint64
 	now             stint.Instant
-	body            writer
+	body            wire.Writer
 	out             []Message
 }
 
-func (p *parts) add(it *item) {
-	p.body.item(it, p.now)
-	if len(p.body.b) > maxBulk {
+func (p *parts) add(it *wire.Entry) {
+	p.body.Entry(it, p.now)
+	if len(p.body.Data) > wire.MaxBulk {
 		p.cut(0, nil)
 	}
 }
 
 // cut ends a part. The last one says how many there are, and what all of them cover.
-func (p *parts) cut(total uint64, covers []known) {
-	var w writer
-	w.begin(entries, p.from)
-	w.number(p.nonce)
-	w.number(uint64(len(p.out)))
-	w.number(total)
-	w.number(uint64(p.now))
+func (p *parts) cut(total uint64, covers []wire.Progress) {
+	var w wire.Writer
+	w.Begin(wire.KindEntries, p.from)
+	w.Number(p.nonce)
+	w.Number(uint64(len(p.out)))
+	w.Number(total)
+	w.Number(uint64(p.now))
 	if total > 0 {
-		w.known(covers)
+		w.Progress(covers)
 	}
-	w.b = append(w.b, p.body.b...)
-	p.out = append(p.out, Message{To: p.to, Bytes: w.b, Bulk: len(w.b) > maxPacket})
-	p.body = writer{}
+	w.Data = append(w.Data, p.body.Data...)
+	p.out = append(p.out, Message{To: p.to, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket})
+	p.body = wire.Writer{}
 }
 
-func (p *parts) end(covers []known) { p.cut(uint64(len(p.out)+1), covers) }
+func (p *parts) end(covers []wire.Progress) { p.cut(uint64(len(p.out)+1), covers) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/fleet/gossip/wire"
 	"stint/internal/system"
 )
 
@@ -38,9 +39,9 @@ type Receiver interface {
 	// ID returns the node's number.
 	ID() uint64
 	// Meet says that another node can be reached.
-	Meet(peer uint64)
+	AddPeer(peer uint64)
 	// Part says that one can be reached no more.
-	Part(peer uint64)
+	RemovePeer(peer uint64)
 	// Receive takes a message. It returns soon, and the bytes are the caller's again.
 	Receive(message []byte)
 }
@@ -71,14 +72,14 @@ type StoreOptions struct {
 // What is kept lives in memory, and in the memory of the other nodes: one that starts anew
 // is told by them. When all stop at once everything is forgotten.
 type Store struct {
-	node   *Node
-	peers  Peers
-	asking stint.Store
-	base   stint.Store
-	clock  system.Clock
-	wants  chan []byte
-	rules  atomic.Pointer[ruled]
-	gate   sync.RWMutex // held to change the rules
+	node    *Node
+	peers   Peers
+	asking  stint.Store
+	base    stint.Store
+	clock   system.Clock
+	wants   chan []byte
+	rules   atomic.Pointer[ruleSet]
+	rulesMu sync.RWMutex // held to change the rules
 }
 
 var (
@@ -102,7 +103,7 @@ func New(peers Peers, o StoreOptions) *Store {
 
 // Decide answers the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
-	s.arrive(ctx, call)
+	s.readBase(ctx, call)
 	for i := range call.Takes {
 		if asksPeers(&call.Takes[i]) {
 			return s.asking.Decide(ctx, call)
@@ -113,8 +114,8 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 
 // decide answers a call from what is known, unless the rules are being changed: then it waits.
 func (s *Store) decide(call *stint.Call) error {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.rulesMu.RLock()
+	defer s.rulesMu.RUnlock()
 	return s.node.Decide(call, s.clock.Now())
 }
 
@@ -122,22 +123,22 @@ func (s *Store) decide(call *stint.Call) error {
 type asking struct{ *Store }
 
 // errSilent says that a peer did not answer.
-var errSilent = errors.New("gossip: not all peers answered")
+var errNoReply = errors.New("gossip: not all peers answered")
 
 // Decide answers the call once all peers have said what they took.
 func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	q, list := a.node.Ask(call, a.clock.Now())
+	q, list := a.node.StartQuery(call, a.clock.Now())
 	if q != nil {
 		a.send(list)
 		select {
 		case <-q.Done():
 		case <-ctx.Done():
 		}
-		if !a.node.Answered(q) {
-			return fmt.Errorf("%w: %w", errSilent, ctx.Err())
+		if !a.node.EndQuery(q) {
+			return fmt.Errorf("%w: %w", errNoReply, ctx.Err())
 		}
 	}
 	return a.decide(call)
@@ -153,12 +154,12 @@ func (s *Store) Start() error {
 
 // Whole waits, between Start and Run, until one of the peers has told all it knows, if there
 // is any, or until ctx is done.
-func (s *Store) Whole(ctx context.Context) bool {
+func (s *Store) WaitSynced(ctx context.Context) bool {
 	const looks = 5 * time.Millisecond
 	look := time.NewTicker(looks)
 	defer look.Stop()
 	for wait := time.Duration(0); ; wait -= looks {
-		if s.node.Whole() {
+		if s.node.Synced() {
 			return true
 		}
 		if wait <= 0 { // it asks, and asks others
@@ -181,7 +182,7 @@ func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Interval())
 	defer tick.Stop()
 	if s.peers == nil {
-		s.alone(ctx, tick)
+		s.runAlone(ctx, tick)
 		return
 	}
 	looking := make(chan struct{})
@@ -207,7 +208,7 @@ func (s *Store) Run(ctx context.Context) {
 }
 
 // alone forgets keys as they become as untouched.
-func (s *Store) alone(ctx context.Context, tick *time.Ticker) {
+func (s *Store) runAlone(ctx context.Context, tick *time.Ticker) {
 	for {
 		select {
 		case <-tick.C:
@@ -232,15 +233,15 @@ func (s *Store) send(list []Message) {
 func (s *Store) ID() uint64 { return s.node.ID() }
 
 // Meet says that another node can be reached.
-func (s *Store) Meet(peer uint64) { s.node.Meet(peer) }
+func (s *Store) AddPeer(peer uint64) { s.node.AddPeer(peer) }
 
 // Part says that another node cannot be reached any more.
-func (s *Store) Part(peer uint64) { s.node.Part(peer) }
+func (s *Store) RemovePeer(peer uint64) { s.node.RemovePeer(peer) }
 
 // Receive takes a message of a peer. One that asks for much is answered by Run; if there are
 // too many of these they are lost, and come again.
 func (s *Store) Receive(message []byte) {
-	if len(message) > 1 && message[1] == want {
+	if len(message) > 1 && message[1] == wire.KindRepair {
 		select {
 		case s.wants <- append([]byte(nil), message...):
 		default:

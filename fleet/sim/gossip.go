@@ -23,7 +23,7 @@ type gossiping struct {
 // question is a request that waits until all others have said what they took.
 type question struct {
 	q  *request
-	of *gossip.Question
+	of *gossip.Query
 }
 
 // probe is a key that goes with another one. At each tick after which there is something to
@@ -42,9 +42,9 @@ func newGossiping(p *place) *gossiping {
 	n := &gossiping{place: p, probes: map[stint.Key]*probe{}, heard: map[*probe]int{}}
 	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.born) + 1, Interval: p.w.Interval})
 	for _, other := range p.w.others(p) {
-		other.node.Part(n.node.ID() - 1) // who was here before
-		other.node.Meet(n.node.ID())
-		n.node.Meet(other.node.ID())
+		other.node.RemovePeer(n.node.ID() - 1) // who was here before
+		other.node.AddPeer(n.node.ID())
+		n.node.AddPeer(other.node.ID())
 	}
 	return n
 }
@@ -71,7 +71,7 @@ func (n *gossiping) decide(q *request) {
 		n.conclude(q)
 		return
 	}
-	of, messages := n.node.Ask(&q.call, n.clock())
+	of, messages := n.node.StartQuery(&q.call, n.clock())
 	if of == nil {
 		n.conclude(q)
 		return
@@ -84,7 +84,7 @@ func (n *gossiping) decide(q *request) {
 			return
 		}
 		n.questions = slices.Delete(n.questions, at, at+1)
-		n.node.Answered(of)
+		n.node.EndQuery(of)
 		n.w.fail(q)
 	})
 }
@@ -96,7 +96,7 @@ func (n *gossiping) answered() {
 	for _, one := range list {
 		select {
 		case <-one.of.Done():
-			n.node.Answered(one.of)
+			n.node.EndQuery(one.of)
 			n.conclude(one.q)
 		default:
 			n.questions = append(n.questions, one)
@@ -124,7 +124,7 @@ func (n *gossiping) conclude(q *request) {
 		if !p.open {
 			p.open, p.first = true, append(p.first, n.w.now)
 		}
-		if n.born == 0 || n.node.Whole() {
+		if n.born == 0 || n.node.Synced() {
 			n.w.stale = max(n.w.stale, n.stale(key))
 		}
 	}

@@ -36,7 +36,7 @@ var decoders = map[string]string{
 	"server/ruleapi/list.go":             measured,
 	"rule/catalog/book/csv.go":           measured, // imports
 	"rule/catalog/book/jsonl.go":         measured,
-	"fleet/gossip/wire.go":               measured,
+	"fleet/gossip/wire/reader.go":        measured,
 	"internal/web/query.go":              measured,
 	"rule/token/token.go":                measured,
 	"rule/action/device_cookie.go":       "takes cookies of one length only",

@@ -59,6 +59,16 @@ var layers = []layer{
 		"the simulator drives the nodes that it judges, and is their store itself",
 	},
 	{
+		[]string{"fleet/gossip"},
+		[]string{".", "migrate", "fleet/gossip/wire", "internal/..."},
+		"a node reads and writes messages in the one format that all nodes share",
+	},
+	{
+		[]string{"fleet/gossip/wire"},
+		[]string{".", "internal/..."},
+		"the format of messages says nothing about what a node does with them",
+	},
+	{
 		[]string{"fleet/gossip/members"},
 		[]string{".", "fleet/gossip", "internal/..."},
 		"what carries messages knows whose they are, and not what they mean",

@@ -31,9 +31,9 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node joined", "node", n.Address())
 	for _, other := range dead {
-		d.to.Part(other)
+		d.to.RemovePeer(other)
 	}
-	d.to.Meet(id)
+	d.to.AddPeer(id)
 }
 
 // NotifyLeave says that a node cannot be reached any more, or left.
@@ -46,7 +46,7 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	delete(d.here, id)
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node is gone", "node", n.Address())
-	d.to.Part(id)
+	d.to.RemovePeer(id)
 }
 
 // NotifyUpdate says that a node told something new of itself, which none does.

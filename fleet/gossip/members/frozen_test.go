@@ -15,10 +15,10 @@ import (
 // nobody is a node that hears nothing.
 type nobody struct{}
 
-func (nobody) ID() uint64     { return 1 }
-func (nobody) Meet(uint64)    {}
-func (nobody) Part(uint64)    {}
-func (nobody) Receive([]byte) {}
+func (nobody) ID() uint64        { return 1 }
+func (nobody) AddPeer(uint64)    {}
+func (nobody) RemovePeer(uint64) {}
+func (nobody) Receive([]byte)    {}
 
 // listen returns a port of this machine at which silence answers connections.
 func listen(t *testing.T, silence func(net.Conn)) *net.TCPAddr {

@@ -167,7 +167,7 @@ func TestFleet(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		until(t, "a peer", func() bool { return d.Stats().Peers > 0 })
-		if !d.Whole(ctx) {
+		if !d.WaitSynced(ctx) {
 			t.Fatal("the new node was not told")
 		}
 		if left := d.left(t, "x"); left != 70 {
