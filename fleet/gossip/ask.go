@@ -7,7 +7,7 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// Question is a take's question to all peers what they took of its keys.
+// Query is a take's question to all peers what they took of its keys.
 type Query struct {
 	nonce   uint64
 	waiting []uint64 // peers that have not answered
@@ -18,7 +18,7 @@ type Query struct {
 // Done returns a channel that is closed when all have answered.
 func (q *Query) Done() <-chan struct{} { return q.done }
 
-// Ask begins a question about the keys of a call whose limits are asked about. It returns
+// StartQuery begins a question about the keys of a call whose limits are asked about. It returns
 // nil where there is nobody to ask. Whoever asks ends it with Answered.
 func (n *Node) StartQuery(call *stint.Call, now stint.Instant) (*Query, []Message) {
 	t := &n.session
@@ -49,7 +49,7 @@ func (n *Node) StartQuery(call *stint.Call, now stint.Instant) (*Query, []Messag
 // asksPeers says whether a take is decided after all other nodes were asked.
 func asksPeers(t *stint.Take) bool { return t.Terms() != nil && t.Terms().AskPeers }
 
-// Answered ends a question, and says whether all have answered.
+// EndQuery ends a question, and says whether all have answered.
 func (n *Node) EndQuery(q *Query) bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *Node) EndQuery(q *Query) bool {
 	return len(q.waiting) == 0
 }
 
-// partLocked notes that a peer will not answer: it is gone, and what it took is known as far
+// removeLocked notes that a peer will not answer: it is gone, and what it took is known as far
 // as it told.
 func (q *Query) removeLocked(peer uint64) {
 	i := slices.Index(q.waiting, peer)
@@ -70,7 +70,7 @@ func (q *Query) removeLocked(peer uint64) {
 	}
 }
 
-// answerAsk answers what this node took of some keys.
+// answerQuery answers what this node took of some keys.
 func (n *Node) answerQuery(r *wire.Reader, from uint64, now stint.Instant) []Message {
 	nonce := r.Number()
 	var w wire.Writer
@@ -107,7 +107,7 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 	return k, true
 }
 
-// receiveAnswer takes an answer. Its counts are news, but no message of those that are
+// receiveReply takes an answer. Its counts are news, but no message of those that are
 // numbered. Of a peer whose earlier messages are missing it is none, until those are there; nor
 // is one that waited while this node stood still: what it tells is not of now, and is asked for.
 func (n *Node) receiveReply(r *wire.Reader, from uint64, now stint.Instant) {
@@ -130,7 +130,7 @@ func (n *Node) receiveReply(r *wire.Reader, from uint64, now stint.Instant) {
 	}
 }
 
-// askedSince says whether a question was asked since this node stood still last.
+// queriedSinceResume says whether a question was asked since this node stood still last.
 func (n *Node) queriedSinceResume(nonce uint64) bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // While some nodes have the new rules and others the old ones, what those take that have the
 // others is not known.
 
-// ruled are the rules in force, and what is to be read of the store.
+// ruleSet are the rules in force, and what is to be read of the store.
 type ruleSet struct {
 	byName map[ruleName]*stint.Terms
 	until  map[*stint.Terms]stint.Instant // of rules that are gossip since lately
@@ -34,10 +34,10 @@ func (r *ruleSet) read(t *stint.Terms, until stint.Instant) {
 	r.until[t], r.last = until, max(r.last, until)
 }
 
-// rulename names a rule, from one version of it to the next.
+// ruleName names a rule, from one version of it to the next.
 type ruleName struct{ domain, rule string }
 
-// ErrNotTold says that the store could not be told what was used of keys that it decides
+// ErrNotDebited says that the store could not be told what was used of keys that it decides
 // from now on.
 var ErrNotDebited = errors.New("gossip: the store does not answer")
 
@@ -119,7 +119,7 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 	return debits
 }
 
-// part returns how much of what is used of a key is to be answered for by this node, beyond
+// ownUse returns how much of what is used of a key is to be answered for by this node, beyond
 // what the store knows.
 func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	used := min(e.limit.ForStores().Used(&e.state, now), stint.MaxCost)
@@ -139,7 +139,7 @@ func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	return min(used, int64(float64(used)*own/all)+1)
 }
 
-// arrive reads the store about keys of rules that are gossip since lately, and that were not
+// readBase reads the store about keys of rules that are gossip since lately, and that were not
 // asked for since. Where the store does not answer they begin anew.
 func (s *Store) readBase(ctx context.Context, call *stint.Call) {
 	rules := s.rules.Load()
@@ -165,7 +165,7 @@ func (s *Store) readBase(ctx context.Context, call *stint.Call) {
 	}
 }
 
-// based says whether a take's key was read from the store.
+// wasRead says whether a take's key was read from the store.
 func (n *Node) wasRead(t *stint.Take) bool {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
@@ -174,7 +174,7 @@ func (n *Node) wasRead(t *stint.Take) bool {
 	return e != nil && e.base != nil
 }
 
-// use counts units of a take's key as used, which no node took by gossip: once.
+// addRead counts units of a take's key as used, which no node took by gossip: once.
 func (n *Node) addRead(t *stint.Take, units int64, now stint.Instant) {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()

@@ -40,7 +40,7 @@ type entry struct {
 	counters []counter
 }
 
-// heard is the count of another node.
+// counter is the count of another node.
 type counter struct {
 	origin uint64
 	idle   int64         // entry.idle when it was last told
@@ -63,7 +63,7 @@ func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
 	return e
 }
 
-// use sets the limit of an entry.
+// setLimit sets the limit of an entry.
 func (e *entry) setLimit(l *stint.Limit) {
 	s := l.Spec()
 	e.limit, e.kind, e.plain = l, other, !s.CountDenied && !s.Overdraw
@@ -76,7 +76,7 @@ func (e *entry) setLimit(l *stint.Limit) {
 	}
 }
 
-// follow makes the state one of a limit whose numbers may have changed.
+// changeLimit makes the state one of a limit whose numbers may have changed.
 func (e *entry) changeLimit(l *stint.Limit, now stint.Instant) {
 	if l == e.limit {
 		return
@@ -90,7 +90,7 @@ func (e *entry) changeLimit(l *stint.Limit, now stint.Instant) {
 	e.setLimit(l)
 }
 
-// follows notes which rule a take is of.
+// setTerms notes which rule a take is of.
 func (e *entry) setTerms(t *stint.Take) {
 	terms := t.Terms()
 	if e.terms == terms {
@@ -102,7 +102,7 @@ func (e *entry) setTerms(t *stint.Take) {
 	}
 }
 
-// settle brings idleness up to now.
+// advance brings idleness up to now.
 func (e *entry) advance(now stint.Instant) {
 	if now <= e.at {
 		return
@@ -168,7 +168,7 @@ func (e *entry) busy(now stint.Instant) busy {
 	return e.lastBusy
 }
 
-// was makes a stretch the last one; none leaves it as it is.
+// setBusy makes a stretch the last one; none leaves it as it is.
 func (e *entry) setBusy(b busy, now stint.Instant) {
 	if b.taken == 0 || e.kind == other {
 		return
@@ -181,7 +181,7 @@ func (e *entry) setBusy(b busy, now stint.Instant) {
 	e.lastBusy = busy{b.since, max(0, b.taken-used), now}
 }
 
-// then returns a stretch together with the one before it, if that went on until then, or was
+// mergeBusy returns a stretch together with the one before it, if that went on until then, or was
 // over but shortly before and as much was taken in it as makes it worth while.
 func (e *entry) mergeBusy(next busy) busy {
 	last := e.lastBusy
@@ -195,7 +195,7 @@ func (e *entry) mergeBusy(next busy) busy {
 	return next
 }
 
-// gives returns how many units come back from one time to another.
+// refilled returns how many units come back from one time to another.
 func (e *entry) refilled(from, to stint.Instant) int64 {
 	switch {
 	case from >= to:
@@ -207,7 +207,7 @@ func (e *entry) refilled(from, to stint.Instant) int64 {
 	return 0
 }
 
-// reach makes what is known go back to a time, from which until now nothing was.
+// extend makes what is known go back to a time, from which until now nothing was.
 func (e *entry) extend(from stint.Instant) {
 	if from >= e.since {
 		return
@@ -248,7 +248,7 @@ func (e *entry) refund(n uint64, since int64, now stint.Instant) {
 	}
 }
 
-// begin sees to it that there is a count of this node's own: another one than before the
+// startCount sees to it that there is a count of this node's own: another one than before the
 // key was as untouched for long, as others may have forgotten that.
 func (e *entry) startCount(next uint64, now stint.Instant) {
 	if e.own.Born == 0 || !e.dirty && e.own.Taken > 0 && e.limit.Untouched(&e.state, now.Add(-margin)) {
@@ -277,7 +277,7 @@ func (e *entry) clear(next uint64) {
 	e.reported, e.late = 0, 0
 }
 
-// of returns the count of a node, nil if nothing is known of it.
+// findCounter returns the count of a node, nil if nothing is known of it.
 func (e *entry) findCounter(origin uint64) *counter {
 	for i := range e.counters {
 		if e.counters[i].origin == origin {
@@ -287,7 +287,7 @@ func (e *entry) findCounter(origin uint64) *counter {
 	return nil
 }
 
-// hear returns the count of a node to write to, of which is heard now.
+// counterOf returns the count of a node to write to, of which is heard now.
 func (e *entry) counterOf(origin uint64, now stint.Instant) *counter {
 	h := e.findCounter(origin)
 	if h == nil {

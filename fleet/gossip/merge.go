@@ -60,7 +60,7 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	}
 }
 
-// join makes the state one of all that two nodes know, of which each knows some that the
+// combine makes the state one of all that two nodes know, of which each knows some that the
 // other one does not. What was taken when is known of neither, but it is at least
 //
 //	what is used here, and what the other one took of which nothing is known here, but for
@@ -102,7 +102,7 @@ func (e *entry) combine(it *wire.Entry, x *difference, now stint.Instant) {
 	}
 }
 
-// sum makes a state that of two stretches, of which each counts as coming back what came back
+// addStretches makes a state that of two stretches, of which each counts as coming back what came back
 // once.
 func (e *entry) addStretches(st *stint.State, a, b busy, now stint.Instant) {
 	since := min(a.since, b.since)

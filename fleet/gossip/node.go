@@ -140,7 +140,7 @@ func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 	return sh.latest.Of(now)
 }
 
-// one decides a take by itself.
+// decideOne decides a take by itself.
 func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {
@@ -278,7 +278,7 @@ type place struct {
 	usedBefore int64
 }
 
-// together decides a group of takes, all or none, with the shards of all its keys locked.
+// decideGroup decides a group of takes, all or none, with the shards of all its keys locked.
 func (n *Node) decideGroup(call *stint.Call, group int, now stint.Instant) error {
 	w := n.work.Get().(*work)
 	defer n.work.Put(w)
@@ -319,7 +319,7 @@ func (n *Node) decideGroup(call *stint.Call, group int, now stint.Instant) error
 	return nil
 }
 
-// holdLocked gives a part the state of its key, one that nobody keeps where it is not
+// loadLocked gives a part the state of its key, one that nobody keeps where it is not
 // changed.
 func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant) {
 	t, sh := p.Take, &n.shard[h.shard]
@@ -339,7 +339,7 @@ func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant
 	p.Record, h.entry, h.usedBefore = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
 }
 
-// counters are what Stats shows.
+// statistics are what Stats shows.
 type statistics struct {
 	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, foreign, asked atomic.Uint64
 }

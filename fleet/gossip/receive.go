@@ -69,7 +69,7 @@ func (n *Node) receiveForeign(from uint64) {
 	}
 }
 
-// received is what was heard of a node before the message that is being read.
+// progress is what was heard of a node before the message that is being read.
 type progress struct {
 	upTo   uint64
 	recent bool // none of its messages was missing a short time ago
@@ -181,7 +181,7 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 	return true
 }
 
-// heardOfLocked adds an entry for a key that another node told of.
+// addRemoteLocked adds an entry for a key that another node told of.
 func (n *Node) addRemoteLocked(sh *shard, key stint.Key, l *stint.Limit, now stint.Instant) *entry {
 	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, now), now)
 }
@@ -234,7 +234,7 @@ func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
 	}
 }
 
-// meetAll remembers that there are, or were, nodes of which counts are kept.
+// noteOrigins remembers that there are, or were, nodes of which counts are kept.
 func (n *Node) noteOrigins(counts []wire.OriginCount, now stint.Instant) {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()

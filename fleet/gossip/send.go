@@ -116,7 +116,7 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 	return out
 }
 
-// questionsLocked returns questions about what was missed: of who sent it, and now and then
+// repairsLocked returns questions about what was missed: of who sent it, and now and then
 // of anybody about everything.
 func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	t := &n.session
@@ -151,7 +151,7 @@ func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	return out
 }
 
-// giveUpLocked forgets questions that were not answered in time. Whose answer comes after that
+// expireRepairsLocked forgets questions that were not answered in time. Whose answer comes after that
 // has twice the time for the next one: asked again and again by who does not wait for what it
 // says, it would never be done. What was lost is asked for again as soon as ever.
 func (t *session) expireRepairsLocked() {
@@ -166,7 +166,7 @@ func (t *session) expireRepairsLocked() {
 	}
 }
 
-// lateLocked notes that part of an answer came for which nobody waits: too late, if it is none
+// lateReplyLocked notes that part of an answer came for which nobody waits: too late, if it is none
 // to a question before the last that this peer answered, or to somebody else. Who left is asked
 // no more.
 func (t *session) lateReplyLocked(peer, nonce uint64) {
@@ -179,7 +179,7 @@ func (t *session) lateReplyLocked(peer, nonce uint64) {
 	}
 }
 
-// wantLocked returns a question to a peer: of all that changed since the numbers that were
+// requestLocked returns a question to a peer: of all that changed since the numbers that were
 // heard, of those origins or, with all, of any.
 func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Message {
 	t := &n.session
@@ -208,7 +208,7 @@ func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
 	}
 }
 
-// answerWant returns what somebody missed, in parts.
+// answerRepair returns what somebody missed, in parts.
 func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Message {
 	nonce, all := r.Number(), false
 	if b := r.Cut(1); b != nil {
@@ -262,7 +262,7 @@ func byKey(a, b *entry) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.limit.Algorithm(), b.limit.Algorithm()))
 }
 
-// missed says whether somebody who heard messages up to these numbers does not know all of
+// changedSince says whether somebody who heard messages up to these numbers does not know all of
 // an entry. Of others he asks nothing, or, with all, knows nothing.
 func (e *entry) changedSince(self uint64, since map[uint64]uint64, all bool) bool {
 	newer := func(origin, number uint64) bool {

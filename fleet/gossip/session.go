@@ -56,7 +56,7 @@ type origin struct {
 	seen     stint.Instant // when any message of it came last
 }
 
-// wanted is a question that was put to a peer.
+// repair is a question that was put to a peer.
 type repair struct {
 	nonce  uint64
 	round  uint64
@@ -66,7 +66,7 @@ type repair struct {
 	covers []wire.Progress // what the answer covers
 }
 
-// late is a peer whose answers came after they were given up.
+// slowPeer is a peer whose answers came after they were given up.
 type slowPeer struct {
 	nonce uint64 // the last question that it answered, however late
 	times int    // how many answers came too late, since one came in time
@@ -89,7 +89,7 @@ func (t *session) live() int {
 	return len(t.peers)
 }
 
-// Meet says that another node can be reached. It is told all from now on.
+// AddPeer says that another node can be reached. It is told all from now on.
 func (n *Node) AddPeer(peer uint64) {
 	t := &n.session
 	t.mu.Lock()
@@ -99,7 +99,7 @@ func (n *Node) AddPeer(peer uint64) {
 	}
 }
 
-// Part says that another node cannot be reached any more. What it took is not forgotten.
+// RemovePeer says that another node cannot be reached any more. What it took is not forgotten.
 func (n *Node) RemovePeer(peer uint64) {
 	t := &n.session
 	t.mu.Lock()
@@ -115,14 +115,14 @@ func (n *Node) RemovePeer(peer uint64) {
 	}
 }
 
-// Whole says whether somebody told this node all it knew, or nobody is there who could.
+// Synced says whether somebody told this node all it knew, or nobody is there who could.
 func (n *Node) Synced() bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
 	return n.session.synced || len(n.session.peers) == 0
 }
 
-// wakeLocked notes whether this node stood still. News that waited for it are not of now, and
+// detectPauseLocked notes whether this node stood still. News that waited for it are not of now, and
 // do not say of when: what they tell is asked for. One that knows nothing yet takes all.
 func (t *session) detectPauseLocked(now stint.Instant, interval time.Duration) {
 	if t.synced && now.Sub(t.ticked) > max(staleAfter*interval, time.Second) {
@@ -140,7 +140,7 @@ func (t *session) originLocked(id uint64, now stint.Instant) *origin {
 	return o
 }
 
-// noteLocked notes that a message was heard.
+// receivedLocked notes that a message was heard.
 func (o *origin) receivedLocked(number uint64, now stint.Instant) {
 	o.highest, o.seen = max(o.highest, number), now
 	switch {
@@ -153,7 +153,7 @@ func (o *origin) receivedLocked(number uint64, now stint.Instant) {
 	o.checkCompleteLocked(now)
 }
 
-// raiseLocked notes that all up to a number is known, and was all there was at a time.
+// completeLocked notes that all up to a number is known, and was all there was at a time.
 func (o *origin) completeLocked(number uint64, at stint.Instant) {
 	if number > o.upTo {
 		o.advanceLocked(number - o.upTo)
@@ -173,7 +173,7 @@ func (o *origin) advanceLocked(by uint64) {
 	o.beyond = next >> 1
 }
 
-// seenLocked notes whether anything was missing at a time.
+// checkCompleteLocked notes whether anything was missing at a time.
 func (o *origin) checkCompleteLocked(at stint.Instant) {
 	if o.highest <= o.upTo {
 		o.complete, o.missing = max(o.complete, at), 0

@@ -38,9 +38,9 @@ type Peers interface {
 type Receiver interface {
 	// ID returns the node's number.
 	ID() uint64
-	// Meet says that another node can be reached.
+	// AddPeer says that another node can be reached.
 	AddPeer(peer uint64)
-	// Part says that one can be reached no more.
+	// RemovePeer says that one can be reached no more.
 	RemovePeer(peer uint64)
 	// Receive takes a message. It returns soon, and the bytes are the caller's again.
 	Receive(message []byte)
@@ -122,7 +122,7 @@ func (s *Store) decide(call *stint.Call) error {
 // asking is a store that asks all peers first.
 type asking struct{ *Store }
 
-// errSilent says that a peer did not answer.
+// errNoReply says that a peer did not answer.
 var errNoReply = errors.New("gossip: not all peers answered")
 
 // Decide answers the call once all peers have said what they took.
@@ -152,7 +152,7 @@ func (s *Store) Start() error {
 	return s.peers.Open(s)
 }
 
-// Whole waits, between Start and Run, until one of the peers has told all it knows, if there
+// WaitSynced waits, between Start and Run, until one of the peers has told all it knows, if there
 // is any, or until ctx is done.
 func (s *Store) WaitSynced(ctx context.Context) bool {
 	const looks = 5 * time.Millisecond
@@ -207,7 +207,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// alone forgets keys as they become as untouched.
+// runAlone forgets keys as they become as untouched.
 func (s *Store) runAlone(ctx context.Context, tick *time.Ticker) {
 	for {
 		select {
@@ -232,10 +232,10 @@ func (s *Store) send(list []Message) {
 // ID returns the node's number, another one after each start.
 func (s *Store) ID() uint64 { return s.node.ID() }
 
-// Meet says that another node can be reached.
+// AddPeer says that another node can be reached.
 func (s *Store) AddPeer(peer uint64) { s.node.AddPeer(peer) }
 
-// Part says that another node cannot be reached any more.
+// RemovePeer says that another node cannot be reached any more.
 func (s *Store) RemovePeer(peer uint64) { s.node.RemovePeer(peer) }
 
 // Receive takes a message of a peer. One that asks for much is answered by Run; if there are
