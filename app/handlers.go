@@ -44,7 +44,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 		Log:     a.log,
 	}
 	if len(a.stores.servers) > 0 {
-		options.Leases = a.holders
+		options.Leases = a.leases
 	}
 	return newHTTPServer(httpapi.NewAdmin(a.limiter, options), limits, log)
 }

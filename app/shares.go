@@ -6,8 +6,8 @@ import (
 
 	"stint"
 	"stint/chain/servers"
-	"stint/fleet/look"
 	"stint/rule"
+	"stint/server/httpapi"
 	"stint/telemetry"
 )
 
@@ -43,14 +43,14 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	}
 }
 
-// holders says who holds what of a take's key.
-func (a *App) holders(ctx context.Context, t *stint.Take, now stint.Instant) any {
+// leases returns the store that lends a take's key, and what this process has of it.
+func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
 	s := a.stores.server(t)
-	here := look.Here{Node: s.leases.Node(), Units: s.leases.Held(t)}
+	here := httpapi.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
 	if part, divided := s.shares.Part(t); divided {
-		here.Own, here.Left = part.Limit, part.Remaining
+		here.Share, here.ShareRemaining = part.Limit, part.Remaining
 	}
-	return look.At(ctx, s.shared, t, now, here)
+	return s.shared, here
 }
 
 // server returns the server on which a take's key lies.

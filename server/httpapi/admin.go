@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
@@ -79,9 +78,9 @@ type AdminOptions struct {
 	// paths as they were sent.
 	Rules http.Handler
 
-	// Leases says who holds what of a take's key that is lent, at a time by the clock that
-	// decided; nil: nothing is lent.
-	Leases func(context.Context, *stint.Take, stint.Instant) any
+	// Leases returns the store that lends a take's key to nodes, and what this process has of
+	// it; nil: no store lends anything.
+	Leases func(*stint.Take) (LeaseStore, LocalLease)
 
 	// Pprof switches on /debug/pprof, which always asks for the token: whoever reaches it
 	// can slow the process down. Without a Token nobody reaches it.

@@ -27,13 +27,13 @@ type inspected struct {
 	Shadow     bool        `json:"shadow"`
 	Config     limitAnswer `json:"config"`
 	policyAnswer
-	Lent         *lentAnswer `json:"lent,omitempty"`
-	Leases       any         `json:"leases,omitempty"`
-	Limit        *int64      `json:"limit"`
-	Used         *int64      `json:"used"`
-	Remaining    *int64      `json:"remaining"`
-	ResetAfterMS int64       `json:"reset_after_ms"`
-	Degraded     bool        `json:"degraded"`
+	Lent         *lentAnswer   `json:"lent,omitempty"`
+	Leases       *leasesAnswer `json:"leases,omitempty"`
+	Limit        *int64        `json:"limit"`
+	Used         *int64        `json:"used"`
+	Remaining    *int64        `json:"remaining"`
+	ResetAfterMS int64         `json:"reset_after_ms"`
+	Degraded     bool          `json:"degraded"`
 }
 
 // resetAnswer is the answer to POST /v1/reset.
@@ -63,7 +63,8 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	for i := range v.Asked {
 		one := inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i))
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
-			one.Leases = a.options.Leases(r.Context(), t, v.Asked[i].At)
+			store, here := a.options.Leases(t)
+			one.Leases = leasesOf(r.Context(), store, t, v.Asked[i].At, here)
 		}
 		answer.Limits = append(answer.Limits, one)
 	}

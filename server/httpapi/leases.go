@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"stint"
+)
+
+// LeaseStore lends units of keys to nodes.
+type LeaseStore interface {
+	// Lending returns what the store has lent of a take's key at a time, and the time since
+	// which it lost nothing.
+	Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error)
+}
+
+// LocalLease is what this process has of a leased key.
+type LocalLease struct {
+	Node  uint64 // number of this process in the store
+	Units int64  // lent to it and not spent
+
+	// Share is the part of the limit that this process decides alone, and ShareRemaining what
+	// can be taken of it now. Nil: the limit has no shares.
+	Share          *stint.Limit
+	ShareRemaining int64
+}
+
+// leasesAnswer lists which nodes hold units of a key.
+type leasesAnswer struct {
+	// EpochMS is the time since which the store lost nothing, in milliseconds of Unix time; 0
+	// if it has lent nothing of the key yet.
+	EpochMS int64 `json:"epoch_ms,omitempty"`
+
+	// Lent is the sum over Nodes: units that the store believes unspent. The node that reported
+	// last comes last.
+	Lent  int64       `json:"lent"`
+	Nodes []leaseNode `json:"nodes"`
+
+	// Here is this process and what it can still spend.
+	Here leaseHere `json:"here"`
+
+	// Own is the share of this process; nil if the limit has none.
+	Own *leaseShare `json:"own,omitempty"`
+
+	// StoreError is why the store did not answer.
+	StoreError string `json:"store_error,omitempty"`
+}
+
+// leaseNode is what the store lent to one process.
+type leaseNode struct {
+	// Node is the number of the process in hexadecimal digits; "lost" for all processes of an
+	// epoch that the store lost.
+	Node  string `json:"node"`
+	Units int64  `json:"units"`
+	AgeMS int64  `json:"age_ms"` // since its last report
+	Here  bool   `json:"here"`   // it is this process
+}
+
+type leaseHere struct {
+	Node  string `json:"node"`
+	Units int64  `json:"units"`
+}
+
+type leaseShare struct {
+	Limit     int64 `json:"limit"`
+	Remaining int64 `json:"remaining"`
+}
+
+// leaseTimeout bounds the call of the store. A person who inspects a key can repeat the request.
+const leaseTimeout = time.Second
+
+// leasesOf lists which nodes hold units of a take's key at a time by the store's clock.
+func leasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instant, here LocalLease) *leasesAnswer {
+	a := &leasesAnswer{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}}
+	if here.Share != nil {
+		a.Own = &leaseShare{here.Share.Capacity(), here.ShareRemaining}
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	defer cancel()
+	epoch, lent, err := s.Lending(ctx, t, now)
+	if err != nil {
+		a.StoreError = err.Error()
+		return a
+	}
+	if epoch > 0 {
+		a.EpochMS = epoch.Time().UnixMilli()
+	}
+	for _, l := range lent {
+		a.Lent += l.Units
+		a.Nodes = append(a.Nodes, leaseNode{nodeName(l.Node), l.Units, max(0, now.Sub(l.At)).Milliseconds(), l.Node == here.Node})
+	}
+	return a
+}
+
+// nodeName returns the number of a node in hexadecimal digits, and "lost" for 0, which stands for
+// all nodes of a lost epoch.
+func nodeName(node uint64) string {
+	if node == 0 {
+		return "lost"
+	}
+	return strconv.FormatUint(node, 16)
+}
