@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"stint"
+	"stint/replay/accesslog"
 	"stint/rule/rulefile"
 )
 
@@ -76,7 +77,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				report, err := Run(context.Background(), bench.opts, []Input{Reader("log", bytes.NewReader(log))})
+				report, err := Run(context.Background(), bench.opts, []accesslog.Input{accesslog.Reader("log", bytes.NewReader(log))})
 				if err != nil {
 					b.Fatal(err)
 				}

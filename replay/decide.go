@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/internal/web"
 	"stint/replay/accesslog"
 )
@@ -20,7 +21,7 @@ type limitDecider struct {
 	broken []string // why an algorithm is not compared
 
 	tally     *tally
-	names     *names
+	names     *text.Interner
 	key       []byte
 	keyed     bool // the limit counts by something
 	shelf     shelf
@@ -29,7 +30,7 @@ type limitDecider struct {
 }
 
 func newLimitDecider(opts *Options) *limitDecider {
-	d := &limitDecider{limit: opts.Limit, names: newNames(), keyed: len(opts.Limit.By) > 0}
+	d := &limitDecider{limit: opts.Limit, names: text.NewInterner(), keyed: len(opts.Limit.By) > 0}
 	compared := opts.Algorithms
 	if compared == nil {
 		compared = Algorithms
@@ -85,7 +86,7 @@ func (d *limitDecider) prepare(r *accesslog.Record) (uint32, error) {
 	if !d.appendKey(r) {
 		return noClient, nil
 	}
-	id := d.names.id(d.key)
+	id := d.names.Number(d.key)
 	d.tally.known(id)
 	if d.keyed && int(id) == d.shelf.keys {
 		d.shelf.add()
@@ -142,7 +143,7 @@ func appendClient(b []byte, r *accesslog.Record) []byte {
 
 // keyText is a key as people read it.
 func (d *limitDecider) keyText(id uint32) string {
-	text := d.names.texts[id]
+	text := d.names.Texts[id]
 	return printable(text[:len(text)-4*max(0, len(d.limit.By)-1)], maxKey)
 }
 

@@ -2,8 +2,8 @@
 // requests of an access log.
 //
 //	limit, err := replay.ParseLimit("100/min by ip", stint.FixedWindow, 0)
-//	input, err := replay.File("access.log.gz")
-//	report, err := replay.Run(ctx, replay.Options{Limit: limit, Reorder: replay.DefaultReorder}, []replay.Input{input})
+//	input, err := accesslog.File("access.log.gz")
+//	report, err := replay.Run(ctx, replay.Options{Limit: limit, Reorder: replay.DefaultReorder}, []accesslog.Input{input})
 //	err = report.WriteText(os.Stdout)
 //
 // # What is read

@@ -19,6 +19,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/replay/accesslog"
 )
 
 // The replay is held to a second reckoning, which shares nothing with it: a regular
@@ -303,11 +304,11 @@ func checkExact(t *testing.T, report *Report, want []reckoned, main int) {
 
 func replayFile(t testing.TB, name string, opts Options) *Report {
 	t.Helper()
-	in, err := File(name)
+	in, err := accesslog.File(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Run(context.Background(), opts, []Input{in})
+	report, err := Run(context.Background(), opts, []accesslog.Input{in})
 	if err != nil {
 		t.Fatal(err)
 	}

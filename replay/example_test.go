@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/replay"
+	"stint/replay/accesslog"
 )
 
 func ExampleRun() {
@@ -21,7 +22,7 @@ func ExampleRun() {
 		return
 	}
 	options := replay.Options{Limit: limit, Reorder: replay.DefaultReorder}
-	report, err := replay.Run(context.Background(), options, []replay.Input{replay.Reader("access.log", log)})
+	report, err := replay.Run(context.Background(), options, []accesslog.Input{accesslog.Reader("access.log", log)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/replay/accesslog"
 )
 
 // browse opens a page in Chromium and returns what it became, and what it wrote to
@@ -35,7 +36,7 @@ func TestPage(t *testing.T) {
 	}
 	log.WriteString(evil + "\n")
 	report, err := Run(context.Background(), Options{Limit: testLimit(t, "5/min by path+ip"), Reorder: DefaultReorder},
-		[]Input{Reader(evil, strings.NewReader(log.String()))})
+		[]accesslog.Input{accesslog.Reader(evil, strings.NewReader(log.String()))})
 	if err != nil {
 		t.Fatal(err)
 	}

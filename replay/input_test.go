@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"stint"
+	"stint/replay/accesslog"
 )
 
 func pack(text string) string {
@@ -26,58 +27,6 @@ func pack(text string) string {
 		panic(err)
 	}
 	return b.String()
-}
-
-func TestLines(t *testing.T) {
-	long := strings.Repeat("x", maxLine)
-	for _, test := range []struct {
-		name, data string
-		want       []string
-		damaged    bool
-	}{
-		{"none", "", nil, false},
-		{"one", "a\n", []string{"a"}, false},
-		{"without an end", "a\nb", []string{"a", "b"}, false},
-		{"empty ones", "\n\na\n\n", []string{"", "", "a", ""}, false},
-		{"carriage returns", "a\r\n\r\nb\r\n\r", []string{"a", "", "b", ""}, false},
-		{"longer than a block", long[:blockSize+7] + "\nb\n", []string{long[:blockSize+7], "b"}, false},
-		{"as long as can be", long + "\nb\n", []string{long, "b"}, false},
-		{"too long", long + long + "xyz\nb\n", []string{long, "b"}, false},
-		{"too long at the end", "a\n" + long + long + "xyz", []string{"a", long}, false},
-		{"packed", pack("a\nb\n"), []string{"a", "b"}, false},
-		{"packed in two parts", pack("a\nb") + pack("c\n"), []string{"a", "bc"}, false},
-		{"packed, cut off", pack("a\nb\n" + strings.Repeat("z\n", 9))[:14], nil, true},
-		{"packed, garbage behind", pack("a\n") + "garbage", []string{"a"}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			l, err := open(Reader("test", iotest.HalfReader(strings.NewReader(test.data))), nil, func(int) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for {
-				line, more := l.next()
-				if !more {
-					break
-				}
-				got = append(got, string(line))
-			}
-			if test.damaged != damaged(l.end) || !test.damaged && !errors.Is(l.end, io.EOF) {
-				t.Errorf("ended with %v", l.end)
-			}
-			if test.want == nil && test.damaged {
-				return // as much as could be unpacked
-			}
-			if len(got) != len(test.want) {
-				t.Fatalf("%d lines, want %d: %.100q", len(got), len(test.want), got)
-			}
-			for i := range got {
-				if got[i] != test.want[i] {
-					t.Errorf("line %d: %d bytes, want %d", i, len(got[i]), len(test.want[i]))
-				}
-			}
-		})
-	}
 }
 
 func testLimit(t testing.TB, text string) *Limit {
@@ -95,7 +44,7 @@ const testLine = `192.0.2.%d - - [17/May/2015:10:05:%02d +0000] "GET /a HTTP/1.1
 // tells how far it is.
 func TestSeveralInputs(t *testing.T) {
 	dir := t.TempDir()
-	var inputs []Input
+	var inputs []accesslog.Input
 	total := int64(0)
 	for i, data := range []string{
 		"\xef\xbb\xbf" + fmt.Sprintf(testLine, 1, 1) + "\n" + fmt.Sprintf(testLine, 1, 9),
@@ -105,7 +54,7 @@ func TestSeveralInputs(t *testing.T) {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		in, err := File(name)
+		in, err := accesslog.File(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,25 +89,25 @@ func TestInputErrors(t *testing.T) {
 	broken := errors.New("disk on fire")
 	for _, test := range []struct {
 		name, problem string
-		input         func() (Input, error)
+		input         func() (accesslog.Input, error)
 	}{
-		{"missing", "nowhere.log: no such file or directory", func() (Input, error) { return File("nowhere.log") }},
-		{"folder", dir + ": is a folder", func() (Input, error) { return File(dir) }},
-		{"zstd", zstd + ": is packed with zstd", func() (Input, error) { return File(zstd) }},
-		{"cannot open", "x: cannot be opened: disk on fire", func() (Input, error) {
-			return Input{Name: "x", Open: func() (io.ReadCloser, error) { return nil, broken }}, nil
+		{"missing", "nowhere.log: no such file or directory", func() (accesslog.Input, error) { return accesslog.File("nowhere.log") }},
+		{"folder", dir + ": is a folder", func() (accesslog.Input, error) { return accesslog.File(dir) }},
+		{"zstd", zstd + ": is packed with zstd", func() (accesslog.Input, error) { return accesslog.File(zstd) }},
+		{"cannot open", "x: cannot be opened: disk on fire", func() (accesslog.Input, error) {
+			return accesslog.Input{Name: "x", Open: func() (io.ReadCloser, error) { return nil, broken }}, nil
 		}},
-		{"cannot read", "x: cannot be read: disk on fire", func() (Input, error) { return Reader("x", iotest.ErrReader(broken)), nil }},
-		{"cannot read on", "x: cannot be read: disk on fire", func() (Input, error) {
-			return Reader("x", io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(broken))), nil
+		{"cannot read", "x: cannot be read: disk on fire", func() (accesslog.Input, error) { return accesslog.Reader("x", iotest.ErrReader(broken)), nil }},
+		{"cannot read on", "x: cannot be read: disk on fire", func() (accesslog.Input, error) {
+			return accesslog.Reader("x", io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(broken))), nil
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in, err := test.input()
 			if err == nil {
-				_, err = Run(context.Background(), Options{Limit: testLimit(t, "1/s")}, []Input{in})
+				_, err = Run(context.Background(), Options{Limit: testLimit(t, "1/s")}, []accesslog.Input{in})
 			}
-			var input *InputError
+			var input *accesslog.InputError
 			if !errors.As(err, &input) || err.Error() != test.problem || input.Hint == "" {
 				t.Errorf("%v, want %s, with a hint", err, test.problem)
 			}
@@ -174,7 +123,7 @@ func TestDamagedGzip(t *testing.T) {
 	}
 	packed := pack(log.String())
 	report, err := Run(context.Background(), Options{Limit: testLimit(t, "1/s")},
-		[]Input{Reader("a.gz", strings.NewReader(packed[:len(packed)/2])), Reader("b", strings.NewReader(fmt.Sprintf(testLine, 1, 1)))})
+		[]accesslog.Input{accesslog.Reader("a.gz", strings.NewReader(packed[:len(packed)/2])), accesslog.Reader("b", strings.NewReader(fmt.Sprintf(testLine, 1, 1)))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +139,7 @@ func TestRunStops(t *testing.T) {
 		if read > 100_000 {
 			cancel()
 		}
-	}}, []Input{Reader("endless", endless)})
+	}}, []accesslog.Input{accesslog.Reader("endless", endless)})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}

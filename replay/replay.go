@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -71,7 +70,7 @@ type decider interface {
 // Run reads the inputs, one after the other, and decides their lines. It stops when
 // ctx is done. Input that cannot be read is an error; a line that cannot, and packed
 // data that ends early, are counted or noted in the report.
-func Run(ctx context.Context, opts Options, inputs []Input) (*Report, error) {
+func Run(ctx context.Context, opts Options, inputs []accesslog.Input) (*Report, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
@@ -81,7 +80,7 @@ func Run(ctx context.Context, opts Options, inputs []Input) (*Report, error) {
 	}
 	run := &run{decider: d, report: &Report{}, progress: opts.Progress}
 	run.parser.Parts = d.needs()
-	run.queue = newQueue(opts.Reorder.Microseconds(), d.decide)
+	run.queue = accesslog.NewQueue(opts.Reorder.Microseconds(), d.decide)
 	for _, in := range inputs {
 		if in.Size <= 0 {
 			run.total = 0
@@ -94,10 +93,10 @@ func Run(ctx context.Context, opts Options, inputs []Input) (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := run.queue.flush(); err != nil {
+	if err := run.queue.Flush(); err != nil {
 		return nil, err
 	}
-	run.report.Late = run.queue.late
+	run.report.Late = run.queue.Late()
 	run.report.Formats = run.formats.counts()
 	d.report(run.report)
 	run.report.finish(&opts)
@@ -115,7 +114,7 @@ func newDecider(opts *Options) (decider, error) {
 type run struct {
 	decider  decider
 	parser   accesslog.Parser
-	queue    *queue
+	queue    *accesslog.Queue
 	report   *Report
 	formats  formatCounter
 	buf      []byte
@@ -128,8 +127,8 @@ type run struct {
 const maxSamples = 3
 
 // input reads one input.
-func (r *run) input(ctx context.Context, in Input) error {
-	l, err := open(in, r.buf, func(n int) error {
+func (r *run) input(ctx context.Context, in accesslog.Input) error {
+	l, err := accesslog.Open(in, r.buf, func(n int) error {
 		r.count(n)
 		return ctx.Err()
 	})
@@ -139,9 +138,9 @@ func (r *run) input(ctx context.Context, in Input) error {
 	case err != nil:
 		return err
 	}
-	defer l.file.Close()
+	defer l.Close()
 	for n := int64(1); ; n++ {
-		line, more := l.next()
+		line, more := l.Next()
 		if !more {
 			break
 		}
@@ -152,17 +151,15 @@ func (r *run) input(ctx context.Context, in Input) error {
 			return err
 		}
 	}
-	r.buf = l.buf
+	r.buf = l.Buffer()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(l.end, io.EOF):
-		return nil
-	case damaged(l.end):
-		r.report.note("%s ends in damaged gzip data (%v); what could be unpacked before is counted.", in.Name, l.end)
+	case l.Damaged():
+		r.report.note("%s ends in damaged gzip data (%v); what could be unpacked before is counted.", in.Name, l.Cause())
 		return nil
 	}
-	return readError(in.Name, l.end)
+	return l.Err()
 }
 
 // line parses a line and puts it in its place.
@@ -188,7 +185,7 @@ func (r *run) line(line []byte, name string, number int64) error {
 	if err != nil {
 		return err
 	}
-	return r.queue.put(rec.At, ref)
+	return r.queue.Put(rec.At, ref)
 }
 
 func (r *run) count(n int) {

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/limiter"
 	"stint/replay/accesslog"
 	"stint/rule"
 )
+
+var _ rule.Attributes = (*accesslog.Request)(nil)
 
 // rulesDecider decides by a table of rules, on the same path as the service: what
 // the domain makes of the request goes through the limiter.
@@ -25,10 +28,10 @@ type rulesDecider struct {
 	counts   []RuleCount // by rule.Index
 
 	tally     *tally
-	clients   *names
+	clients   *text.Interner
 	name      []byte
-	waiting   []logLine // lines that wait for their turn
-	free      []uint32  // places in waiting
+	waiting   []accesslog.Request // lines that wait for their turn
+	free      []uint32            // places in waiting
 	unmatched int64
 	remarks
 
@@ -43,7 +46,7 @@ type rulesDecider struct {
 const ruleColumn = 0
 
 func newRulesDecider(opts *Options) (*rulesDecider, error) {
-	d := &rulesDecider{table: opts.Rules, compared: opts.Algorithms, clients: newNames()}
+	d := &rulesDecider{table: opts.Rules, compared: opts.Algorithms, clients: text.NewInterner()}
 	if d.compared == nil {
 		d.compared = Algorithms
 	}
@@ -53,7 +56,7 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 		}
 	}
 	if len(d.domains) == 0 {
-		return nil, &InputError{
+		return nil, &accesslog.InputError{
 			Name: "rules", Problem: "no domain says how an HTTP request becomes descriptors",
 			Hint: "add http: {rate_limits: [{actions: [{remote_address: {}}]}]} beside domain:, or replay a single limit",
 		}
@@ -123,16 +126,16 @@ func (d *rulesDecider) needs() accesslog.Parts { return accesslog.Headers }
 // prepare keeps what the line supplies to rules.
 func (d *rulesDecider) prepare(r *accesslog.Record) (uint32, error) {
 	d.name = appendClient(d.name[:0], r)
-	client := d.clients.id(d.name)
+	client := d.clients.Number(d.name)
 	d.tally.known(client)
 	var ref uint32
 	if n := len(d.free); n > 0 {
 		ref, d.free = d.free[n-1], d.free[:n-1]
 	} else {
 		ref = uint32(len(d.waiting))
-		d.waiting = append(d.waiting, logLine{})
+		d.waiting = append(d.waiting, accesslog.Request{})
 	}
-	d.waiting[ref] = newLogLine(r, client)
+	d.waiting[ref] = accesslog.NewRequest(r, client)
 	return ref, nil
 }
 
@@ -153,18 +156,18 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	if d.lent && d.outcome.denied>>ruleColumn&1 == 0 {
 		d.over++
 	}
-	d.tally.note(at, line.client, &d.outcome)
-	*line = logLine{}
+	d.tally.note(at, line.Client, &d.outcome)
+	*line = accesslog.Request{}
 	d.free = append(d.free, ref)
 	return nil
 }
 
 // domain decides a line by one domain, and says whether that knows such requests.
-func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *logLine) (bool, error) {
+func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *accesslog.Request) (bool, error) {
 	if err := d.describe(domain, line); err != nil {
 		return true, d.misstated(err)
 	}
-	d.request.At, d.request.Answers = at, line.status != 0
+	d.request.At, d.request.Answers = at, line.Status != 0
 	if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
 		return false, err
 	}
@@ -189,7 +192,7 @@ func (d *rulesDecider) misstated(err error) error {
 func (d *rulesDecider) everywhere() uint8 { return 1<<(len(d.compared)+1) - 1 }
 
 // describe turns the line into the request for a domain.
-func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) error {
+func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) error {
 	var err error
 	if d.descriptors, err = domain.Describe(d.descriptors[:0], line); err != nil {
 		return err
@@ -204,7 +207,7 @@ func (d *rulesDecider) describe(domain *rule.Domain, line *logLine) error {
 
 // conclude adds the verdict to the outcome of the line and to the counts of rules,
 // and settles it by the answer that the line tells of.
-func (d *rulesDecider) conclude(at stint.Instant, line *logLine) error {
+func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error {
 	o, v := &d.outcome, &d.verdict
 	d.count(line)
 	if v.Listed != nil && !v.Allowed {
@@ -213,7 +216,7 @@ func (d *rulesDecider) conclude(at stint.Instant, line *logLine) error {
 	if len(v.Asked) == 0 {
 		return nil
 	}
-	statuses := [maxColumns]int{ruleColumn: int(line.status)}
+	statuses := [maxColumns]int{ruleColumn: int(line.Status)}
 	if !v.Allowed {
 		o.denied |= 1 << ruleColumn
 		statuses[ruleColumn] = refusal(v.Rule)
@@ -221,14 +224,14 @@ func (d *rulesDecider) conclude(at stint.Instant, line *logLine) error {
 	d.lent = d.lent || v.Over
 	o.delay[ruleColumn] = max(o.delay[ruleColumn], v.Delay)
 	for column := 1; column <= len(d.compared); column++ {
-		statuses[column] = int(line.status)
+		statuses[column] = int(line.Status)
 		if r := d.denies(v.Asked, column); r != nil {
 			o.denied |= 1 << column
 			statuses[column] = refusal(r)
 		}
 		o.delay[column] = max(o.delay[column], d.states.delay[column])
 	}
-	if line.status != 0 {
+	if line.Status != 0 {
 		d.states.settle(at, &statuses)
 	}
 	if !v.Reserved() {
@@ -246,7 +249,7 @@ func refusal(r *rule.Rule) int {
 }
 
 // count counts how the rules answered.
-func (d *rulesDecider) count(line *logLine) {
+func (d *rulesDecider) count(line *accesslog.Request) {
 	silent := false
 	for i := range d.verdict.Asked {
 		a := &d.verdict.Asked[i]
@@ -262,7 +265,7 @@ func (d *rulesDecider) count(line *logLine) {
 		if a.Over {
 			d.overOf[a.Rule.Index]++
 		}
-		silent = silent || a.Rule.Answers != nil && line.status == 0
+		silent = silent || a.Rule.Answers != nil && line.Status == 0
 	}
 	if silent {
 		d.silent++
@@ -301,7 +304,7 @@ func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
 
 func (d *rulesDecider) report(r *Report) {
 	d.tally.finish()
-	d.tally.report(r, func(id uint32) string { return printable(d.clients.texts[id], maxKey) })
+	d.tally.report(r, func(id uint32) string { return printable(d.clients.Texts[id], maxKey) })
 	r.Rules, r.Unmatched, r.ClientKind = d.counts, d.unmatched, fieldNouns[ByIP][1]
 	if r.Rules == nil {
 		r.Rules = []RuleCount{}

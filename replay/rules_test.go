@@ -98,7 +98,7 @@ http:
 	for i, end := range []string{`?cost=2 HTTP/1.1" 200`, ` HTTP/1.1" 401`, `?cost=2`, `?cost=0 HTTP/1.1" 401`, `?cost=-1 HTTP/1.1" 200`, ` HTTP/1.1" 200`, `?cost=1&cost=2 HTTP/1.1" 200`, `?cost=3 HTTP/1.1" 200`} {
 		fmt.Fprintf(&log, "192.0.2.1 - - [17/May/2015:10:05:%02d +0000] \"GET /%s 5\n", i, end)
 	}
-	report, err := Run(context.Background(), Options{Rules: table}, []Input{Reader("log", strings.NewReader(log.String()))})
+	report, err := Run(context.Background(), Options{Rules: table}, []accesslog.Input{accesslog.Reader("log", strings.NewReader(log.String()))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ http:
 func TestRulesWithoutHTTP(t *testing.T) {
 	table := parseRules(t, "domain: a\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 1}\n")
 	_, err := Run(context.Background(), Options{Rules: table}, nil)
-	var input *InputError
+	var input *accesslog.InputError
 	if !errors.As(err, &input) || input.Hint == "" {
 		t.Errorf("%v, want an error with a hint", err)
 	}
@@ -167,7 +167,7 @@ func TestLogLine(t *testing.T) {
 	if !ok {
 		t.Fatal("cannot be parsed")
 	}
-	l := newLogLine(r, 3)
+	l := accesslog.NewRequest(r, 3)
 	if l.Method() != "GET" || l.Path() != "/a%20b" || l.RemoteAddress() != netip.MustParseAddr("192.0.2.7") {
 		t.Errorf("%s %s %s", l.Method(), l.Path(), l.RemoteAddress())
 	}
@@ -202,7 +202,7 @@ http: {rate_limits: [{actions: [{path: {}}]}]}
 `)
 	const line = "192.0.2.1 - - [17/May/2015:10:05:0%d +0000] \"GET %s HTTP/1.1\" 200 5\n"
 	log := fmt.Sprintf(line, 1, "/a;b%2F..//c%252F.%2e/d;e") + fmt.Sprintf(line, 2, "/a;b")
-	report, err := Run(context.Background(), Options{Rules: table}, []Input{Reader("log", strings.NewReader(log))})
+	report, err := Run(context.Background(), Options{Rules: table}, []accesslog.Input{accesslog.Reader("log", strings.NewReader(log))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"stint/replay/accesslog"
 	"stint/rule"
 	"stint/store/memory"
-	"stint/store/storetest"
+	"stint/store/storetest/model"
 )
 
 // noLeaky ends the names of tables that no leaky_bucket can stand in.
@@ -197,7 +197,7 @@ type served struct {
 	over    int64
 }
 
-func (s *served) log(t *testing.T, table *rule.Table, lines []logLine, times []stint.Instant) {
+func (s *served) log(t *testing.T, table *rule.Table, lines []accesslog.Request, times []stint.Instant) {
 	t.Helper()
 	s.begin(table)
 	for i := range lines {
@@ -216,11 +216,11 @@ func (s *served) begin(table *rule.Table) {
 }
 
 // line decides a line and tells the limiter of its answer, and says whether it passes.
-func (s *served) line(t *testing.T, table *rule.Table, line *logLine, at stint.Instant) bool {
+func (s *served) line(t *testing.T, table *rule.Table, line *accesslog.Request, at stint.Instant) bool {
 	t.Helper()
 	passes, matched, bad, over := true, false, false, false
 	for _, domain := range table.Domains() {
-		req := limiter.Request{Domain: domain.Name(), At: at, Attributes: line, Answers: line.status > 0}
+		req := limiter.Request{Domain: domain.Name(), At: at, Attributes: line, Answers: line.Status > 0}
 		described, err := domain.Describe(nil, line)
 		if err != nil {
 			passes, matched, bad = false, true, true
@@ -229,7 +229,7 @@ func (s *served) line(t *testing.T, table *rule.Table, line *logLine, at stint.I
 		for _, d := range described {
 			req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: d.Entries, Cost: d.Cost})
 		}
-		v := s.decide(t, &req, int(line.status))
+		v := s.decide(t, &req, int(line.Status))
 		passes = passes && v.Allowed
 		matched = matched || len(v.Asked) > 0
 		over = over || v.Over
@@ -341,7 +341,7 @@ func TestRulesLineByLine(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ours, plain := new(served), &served{store: new(storetest.Model)}
+				ours, plain := new(served), &served{store: new(model.Store)}
 				ours.begin(table)
 				plain.begin(table)
 				at := stint.At(time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC))
@@ -406,7 +406,7 @@ func beginning(t *testing.T, name string) string {
 }
 
 // randomLine makes up a line of a few clients, of which some are busy.
-func randomLine(t *testing.T, random *rand.Rand) logLine {
+func randomLine(t *testing.T, random *rand.Rand) accesslog.Request {
 	t.Helper()
 	queries := []string{"", "", "", "?commentlimit=0", "?commentlimit=7", "?flav=1", "?flav=1&flav=2", "?flav=atom", "?commentlimit=-1"}
 	text := fmt.Sprintf(`192.0.2.%d - - [17/May/2015:10:05:03 +0000] "%s /%c%s HTTP/1.1" %s 5 "-" "agent/%d"`,
@@ -417,40 +417,40 @@ func randomLine(t *testing.T, random *rand.Rand) logLine {
 	if !ok {
 		t.Fatalf("cannot be parsed: %s", text)
 	}
-	return newLogLine(r, 0)
+	return accesslog.NewRequest(r, 0)
 }
 
 // sortedLines returns what the lines of a log supply to rules, in order of time.
-func sortedLines(t *testing.T, name string) (lines []logLine, times []stint.Instant) {
+func sortedLines(t *testing.T, name string) (lines []accesslog.Request, times []stint.Instant) {
 	t.Helper()
-	in, err := File(name)
+	in, err := accesslog.File(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := open(in, nil, func(int) error { return nil })
+	l, err := accesslog.Open(in, nil, func(int) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.file.Close()
-	var waiting []logLine
-	q := newQueue(DefaultReorder.Microseconds(), func(at stint.Instant, ref uint32) error {
+	defer l.Close()
+	var waiting []accesslog.Request
+	q := accesslog.NewQueue(DefaultReorder.Microseconds(), func(at stint.Instant, ref uint32) error {
 		lines, times = append(lines, waiting[ref]), append(times, at)
 		return nil
 	})
 	p := accesslog.Parser{Parts: accesslog.Headers}
 	for {
-		line, more := l.next()
+		line, more := l.Next()
 		if !more {
 			break
 		}
 		if r, ok := p.Parse(line); ok {
-			waiting = append(waiting, newLogLine(r, 0))
-			if err := q.put(r.At, uint32(len(waiting)-1)); err != nil {
+			waiting = append(waiting, accesslog.NewRequest(r, 0))
+			if err := q.Put(r.At, uint32(len(waiting)-1)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := q.flush(); err != nil {
+	if err := q.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	return lines, times

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"stint/replay/accesslog"
 )
 
 // TestShelfForgets replays a stream of ever new clients: only those of the last
@@ -13,7 +15,7 @@ func TestShelfForgets(t *testing.T) {
 	opts := Options{Limit: testLimit(t, "5/min by ip"), Reorder: 0}
 	d := newLimitDecider(&opts)
 	run := &run{decider: d, report: &Report{}}
-	run.queue = newQueue(0, d.decide)
+	run.queue = accesslog.NewQueue(0, d.decide)
 	const perSecond = 20
 	most := 0
 	for i := range 100_000 {
@@ -61,7 +63,7 @@ func TestShelfForgetsNothingThatMatters(t *testing.T) {
 		}
 		var reports [2]*Report
 		for i, log := range []*bytes.Buffer{&alone, &busy} {
-			reports[i], err = Run(context.Background(), Options{Limit: limit, Reorder: DefaultReorder}, []Input{Reader("log", bytes.NewReader(log.Bytes()))})
+			reports[i], err = Run(context.Background(), Options{Limit: limit, Reorder: DefaultReorder}, []accesslog.Input{accesslog.Reader("log", bytes.NewReader(log.Bytes()))})
 			if err != nil {
 				t.Fatal(err)
 			}

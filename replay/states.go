@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -16,7 +17,7 @@ import (
 // after a call concerns the first column alone; for the others it keeps what they
 // reserved until settle is called. It belongs to one goroutine.
 type states struct {
-	names *names
+	names *text.Interner
 	kinds map[*stint.Limit]*kind
 	of    []*kind // of each key
 	shelf shelf
@@ -56,7 +57,7 @@ type reservation struct {
 var _ stint.Store = (*states)(nil)
 
 func newStates(columns int) *states {
-	return &states{names: newNames(), kinds: map[*stint.Limit]*kind{}, shelf: shelf{columns: columns}}
+	return &states{names: text.NewInterner(), kinds: map[*stint.Limit]*kind{}, shelf: shelf{columns: columns}}
 }
 
 var errOps = errors.New("replay: its store answers asks, or settles and gives back, and nothing else")
@@ -154,7 +155,7 @@ func (s *states) gather(takes []stint.Take) error {
 
 // id returns the number of the key of a take, with room for its states.
 func (s *states) id(t *stint.Take) uint32 {
-	id := s.names.lookup(string(t.Key))
+	id := s.names.NumberOf(string(t.Key))
 	if int(id) == len(s.of) {
 		k := s.kinds[t.Limit]
 		if k == nil { // no limit of a rule: the limiter's own

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/store/storetest"
+	"stint/store/storetest/model"
 )
 
 // columnsAsModel puts random calls to the store of a replay, and to a store that is
@@ -19,7 +19,7 @@ type columnsAsModel struct {
 	*testing.T
 	*rand.Rand
 	states *states
-	models []storetest.Model
+	models []model.Store
 	keys   []stint.Key
 	kinds  []*kind // of each key
 	at     stint.Instant
@@ -37,7 +37,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 5, count: responses, statuses: [401]}
 `).Rules()[0].Answers
 	for round := range 60 {
-		c := &columnsAsModel{T: t, Rand: r, states: newStates(columns), models: make([]storetest.Model, columns), at: 1_800_000_000_000_000}
+		c := &columnsAsModel{T: t, Rand: r, states: newStates(columns), models: make([]model.Store, columns), at: 1_800_000_000_000_000}
 		for i := range 6 {
 			k := &kind{}
 			if i%3 == 1 {

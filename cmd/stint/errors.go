@@ -11,6 +11,7 @@ import (
 	"stint/app"
 	"stint/internal/strictyaml"
 	"stint/replay"
+	"stint/replay/accesslog"
 	"stint/rule"
 )
 
@@ -64,7 +65,7 @@ func printFaults(w io.Writer, err error) {
 		printFault(w, e.Error(), e.Hint)
 	case *stint.SpecError:
 		printFault(w, e.Error(), e.Hint)
-	case *replay.InputError:
+	case *accesslog.InputError:
 		printFault(w, e.Error(), e.Hint)
 	case *replay.UnreadableError:
 		printFault(w, e.Error(), e.Hint)

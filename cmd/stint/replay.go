@@ -15,6 +15,7 @@ import (
 
 	"stint"
 	"stint/replay"
+	"stint/replay/accesslog"
 	"stint/rule/rulefile"
 )
 
@@ -173,8 +174,8 @@ func (o *replayOptions) what() (replay.Options, error) {
 }
 
 // openInputs finds the logs; "-" is standard input.
-func openInputs(s streams, names []string) ([]replay.Input, error) {
-	var inputs []replay.Input
+func openInputs(s streams, names []string) ([]accesslog.Input, error) {
+	var inputs []accesslog.Input
 	var errs []error
 	stdin := false
 	for _, name := range names {
@@ -184,10 +185,10 @@ func openInputs(s streams, names []string) ([]replay.Input, error) {
 			}
 			stdin = true
 			open := func() (io.ReadCloser, error) { return io.NopCloser(s.in), nil }
-			inputs = append(inputs, replay.Input{Name: "standard input", Open: open})
+			inputs = append(inputs, accesslog.Input{Name: "standard input", Open: open})
 			continue
 		}
-		in, err := replay.File(name)
+		in, err := accesslog.File(name)
 		errs = append(errs, err)
 		inputs = append(inputs, in)
 	}

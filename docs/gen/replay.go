@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/replay"
+	"stint/replay/accesslog"
 )
 
 // replayReport returns what `stint replay --limit "20/min by ip"` says of the sample
@@ -16,12 +17,12 @@ func replayReport(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	input, err := replay.File(filepath.Join(root, "examples", "logs", "shop.log"))
+	input, err := accesslog.File(filepath.Join(root, "examples", "logs", "shop.log"))
 	if err != nil {
 		return "", err
 	}
 	options := replay.Options{Limit: limit, Reorder: replay.DefaultReorder}
-	report, err := replay.Run(context.Background(), options, []replay.Input{input})
+	report, err := replay.Run(context.Background(), options, []accesslog.Input{input})
 	if err != nil {
 		return "", err
 	}

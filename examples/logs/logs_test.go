@@ -13,6 +13,7 @@ import (
 	"stint"
 	"stint/internal/testkit"
 	"stint/replay"
+	"stint/replay/accesslog"
 )
 
 // sampleLog is half an hour of a small shop, made up: people who load a page with its
@@ -104,11 +105,11 @@ func TestSampleLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	input, err := replay.File("shop.log")
+	input, err := accesslog.File("shop.log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := replay.Run(t.Context(), replay.Options{Limit: limit, Reorder: replay.DefaultReorder}, []replay.Input{input})
+	report, err := replay.Run(t.Context(), replay.Options{Limit: limit, Reorder: replay.DefaultReorder}, []accesslog.Input{input})
 	if err != nil {
 		t.Fatal(err)
 	}

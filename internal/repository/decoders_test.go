@@ -49,7 +49,7 @@ var decoders = map[string]string{
 	"rule/catalog/book/disk_encode.go":   "a file that this program wrote",
 	"rule/rulefile/http.go":              "files of the operator",
 	"rule/denial/template.go":            "files of the operator",
-	"replay/input.go":                    "files of the operator",
+	"replay/accesslog/input.go":          "files of the operator",
 	"store/memory/file.go":               "a file that this program wrote",
 	"store/memory/snapshot_load.go":      "a file that this program wrote",
 	"store/redis/connect/url.go":         "a setting",

@@ -75,8 +75,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "chain/*", "fleet/*"},
-		[]string{".", "migrate", "store/redis/connect", "internal/..."},
+		[]string{".", "migrate", "store/redis/connect", "store/storetest/model", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
+	},
+	{
+		[]string{"store/storetest/*"},
+		[]string{".", "migrate"},
+		"the model of a store depends on no store and no test",
 	},
 	{
 		[]string{"store/redis/connect"},
@@ -154,18 +159,23 @@ var layers = []layer{
 		"what carries a protocol knows bytes and connections, and not what they mean",
 	},
 	{
+		[]string{"server/httpapi/*"},
+		[]string{".", "rule", "internal/..."},
+		"what a body says is read without knowing what it is asked for",
+	},
+	{
 		[]string{"server/ruleapi"},
 		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
 		"rules are shown and changed without knowing how they are asked",
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "rule/denial", "limiter", "limiter/*", "load", "internal/..."},
+		[]string{".", "rule", "rule/denial", "server/httpapi/inline", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{
 		[]string{"replay/accesslog"},
-		[]string{"."},
+		[]string{".", "internal/..."},
 		"a line of a log is read without knowing what it is for",
 	},
 	{
@@ -190,14 +200,14 @@ var layers = []layer{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "pace", "pace/*", "app", "internal/...",
+			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",
 	},
 }
 
 // forTests is what the tests of any package may import beside its layer.
-var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/storetest", "internal/..."}
+var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/storetest", "store/storetest/*", "internal/..."}
 
 // importDirection reports imports that point upwards or sideways, and packages
 // whose place nobody has decided.

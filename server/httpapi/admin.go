@@ -13,6 +13,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
+	"stint/server/httpapi/inline"
 )
 
 // Status is what the process says of itself, for /readyz and /v1/limits.
@@ -103,7 +104,7 @@ type admin struct {
 	token   [sha256.Size]byte
 	hosts   map[string]bool // names that are answered without a token
 	refused logging.MisuseLog
-	known   limitCache
+	known   inline.Cache
 	methods map[string][]string // by path
 }
 
@@ -119,7 +120,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
-	a.known.init()
+	a.known.Init()
 	a.hosts = map[string]bool{}
 	for _, name := range options.Hosts {
 		a.hosts[hostName(name)] = true

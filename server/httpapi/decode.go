@@ -8,6 +8,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
+	"stint/server/httpapi/inline"
 )
 
 // The fields of a check request. See jsonbody.Scanner.
@@ -58,7 +59,7 @@ const (
 
 // decode reads body, which it changes, into q. Limits found in requests are looked
 // up in limits.
-func (q *question) decode(body []byte, limits *limitCache) *jsonbody.Fault {
+func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
 	q.key, q.limit, q.silent, q.entries = "", nil, q.silent[:0], q.entries[:0]
 	if len(body) > smallBody {
@@ -75,7 +76,7 @@ func (q *question) decode(body []byte, limits *limitCache) *jsonbody.Fault {
 		case hasKey:
 			q.key, f = s.TextUpTo(limiter.MaxValue)
 		case hasLimit:
-			q.limit, f = limits.read(&s)
+			q.limit, f = limits.Read(&s)
 		case hasCost:
 			cost, f = s.Whole(costHint)
 		}

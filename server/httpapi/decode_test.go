@@ -19,6 +19,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
+	"stint/server/httpapi/inline"
 )
 
 // asked is a question without its memory.
@@ -45,7 +46,7 @@ type askedDescriptor struct {
 }
 
 // decodeForTest decodes a copy of body.
-func decodeForTest(q *question, limits *limitCache, body string) (asked, *jsonbody.Fault) {
+func decodeForTest(q *question, limits *inline.Cache, body string) (asked, *jsonbody.Fault) {
 	f := q.decode([]byte(body), limits)
 	if f != nil {
 		return asked{}, f
@@ -60,9 +61,9 @@ func decodeForTest(q *question, limits *limitCache, body string) (asked, *jsonbo
 	return got, nil
 }
 
-func newLimitCache() *limitCache {
-	c := new(limitCache)
-	c.init()
+func newLimitCache() *inline.Cache {
+	c := new(inline.Cache)
+	c.Init()
 	return c
 }
 
@@ -169,7 +170,7 @@ func TestDecode(t *testing.T) {
 
 const (
 	byRules = `{"domain":"a","descriptors":[{"entries":[{"key":"k","value":"v"}],"cost":%s}]}`
-	inline  = `{"key":"k","limit":%s}`
+	byLimit = `{"key":"k","limit":%s}`
 )
 
 // badBodies are bodies that are refused, with the whole message.
@@ -242,29 +243,29 @@ var badBodies = []struct{ name, body, want string }{
 	{"empty key beside a limit", `{"key":"","limit":{"requests":1,"per":"1s"}}`, `key: empty; say whose bucket it is, such as user:42; an empty key would be shared by strangers`},
 	{"no limit", `{"key":"k"}`, `limit: missing; give one such as {"requests": 5, "per": "1s"}, or ask by domain and descriptors`},
 	{"limit as text", `{"key":"k","limit":"5/s"}`, `limit: a string where an object belongs; give an object, or leave it out where it may be left out`},
-	{"empty limit", fmt.Sprintf(inline, `{}`), `limit.requests: missing; say how many may pass in the period; 0 denies all`},
-	{"no period", fmt.Sprintf(inline, `{"requests":5}`), `limit.per: missing; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
-	{"unknown word", fmt.Sprintf(inline, `{"rate":5}`), `limit: unknown field "rate"; known here are ` + strings.Join(limitFields, ", ")},
-	{"an object in a limit", fmt.Sprintf(inline, `{"requests":{}}`), `limit.requests: an object where a number belongs; give a number, or leave it out where it may be left out`},
-	{"unknown algorithm", fmt.Sprintf(inline, `{"algorithm":"gcra"}`), `limit.algorithm: unknown algorithm "gcra"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
-	{"unlimited as algorithm", fmt.Sprintf(inline, `{"algorithm":"unlimited"}`), `limit.algorithm: unknown algorithm "unlimited"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
-	{"burst 0", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","burst":0}`), `limit.burst: 0 lets nothing through, ever; give at least 1, or leave it out for as many as requests`},
-	{"burst of a window", fmt.Sprintf(inline, `{"requests":5,"per":"1s","burst":0}`), `limit.burst: not a word of fixed_window; it belongs to token_bucket and leaky_bucket; leave it out or change the algorithm`},
-	{"two words for requests", fmt.Sprintf(inline, `{"requests":5,"requests_per_unit":5,"per":"1s"}`), `limit.requests_per_unit: is another word for requests, which is given too; give one of them`},
-	{"too many for a bucket", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests_per_unit":4294967295,"unit":"second"}`), `limit.requests_per_unit: 4294967295 per 1s is more than 10^6 per second; lower the rate, or use fixed_window or sliding_window, which have no such bound`},
-	{"two words for the period", fmt.Sprintf(inline, `{"requests":5,"unit":"day","per":"1s"}`), `limit.unit: is another word for per, which is given too; give one of them`},
-	{"unknown unit", fmt.Sprintf(inline, `{"requests":5,"unit":"fortnight"}`), `limit.unit: unknown unit "fortnight"; use second, minute, hour, day, week, month or year, or give per`},
-	{"a period without a unit", fmt.Sprintf(inline, `{"requests":5,"per":"60"}`), `limit.per: "60": a number without a unit; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
-	{"a period of nothing", fmt.Sprintf(inline, `{"requests":5,"per":"0s"}`), `limit.per: "0s" is not above zero; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
-	{"a short period", fmt.Sprintf(inline, `{"requests":5,"per":"1ms"}`), `limit.per: 1ms is outside 10ms to 366d; give a period such as 1s, 15m or 1d`},
-	{"no blocks", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":0}`), `limit.blocks: 0 blocks; leave it out for 1`},
-	{"unknown start", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","start":"full"}`), `limit.start: "full" is not known here; give unused or used_up`},
-	{"start of a bucket", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","start":"unused"}`), `limit.start: not a word of token_bucket; it belongs to sliding_window; leave it out or change the algorithm`},
-	{"huge blocks", fmt.Sprintf(inline, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":4294967295}`), `limit.blocks: 2147483647 is outside 1 to 4096; 10 to 60 blocks are enough for most`},
-	{"another refill", fmt.Sprintf(inline, `{"algorithm":"token_bucket","requests":5,"per":"1s","refill":"slow"}`), `limit.refill: "slow" is not known here; give steady or step`},
-	{"unlimited with more", fmt.Sprintf(inline, `{"unlimited":true,"per":"1s"}`), `limit.unlimited: stands with other words; give it alone, or leave it out`},
-	{"a zone without a calendar", fmt.Sprintf(inline, `{"requests":5,"per":"1d","time_zone":"UTC"}`), `limit.time_zone: stands without a period of the calendar; use it with unit: day, week, month or year`},
-	{"unknown zone", fmt.Sprintf(inline, `{"requests":5,"unit":"day","time_zone":"../etc/passwd"}`), `limit.time_zone: unknown time zone "../etc/passwd"; use a name of the IANA database, such as Europe/Madrid or UTC`},
+	{"empty limit", fmt.Sprintf(byLimit, `{}`), `limit.requests: missing; say how many may pass in the period; 0 denies all`},
+	{"no period", fmt.Sprintf(byLimit, `{"requests":5}`), `limit.per: missing; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
+	{"unknown word", fmt.Sprintf(byLimit, `{"rate":5}`), `limit: unknown field "rate"; known here are ` + strings.Join(inline.Words, ", ")},
+	{"an object in a limit", fmt.Sprintf(byLimit, `{"requests":{}}`), `limit.requests: an object where a number belongs; give a number, or leave it out where it may be left out`},
+	{"unknown algorithm", fmt.Sprintf(byLimit, `{"algorithm":"gcra"}`), `limit.algorithm: unknown algorithm "gcra"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
+	{"unlimited as algorithm", fmt.Sprintf(byLimit, `{"algorithm":"unlimited"}`), `limit.algorithm: unknown algorithm "unlimited"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
+	{"burst 0", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests":5,"per":"1s","burst":0}`), `limit.burst: 0 lets nothing through, ever; give at least 1, or leave it out for as many as requests`},
+	{"burst of a window", fmt.Sprintf(byLimit, `{"requests":5,"per":"1s","burst":0}`), `limit.burst: not a word of fixed_window; it belongs to token_bucket and leaky_bucket; leave it out or change the algorithm`},
+	{"two words for requests", fmt.Sprintf(byLimit, `{"requests":5,"requests_per_unit":5,"per":"1s"}`), `limit.requests_per_unit: is another word for requests, which is given too; give one of them`},
+	{"too many for a bucket", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests_per_unit":4294967295,"unit":"second"}`), `limit.requests_per_unit: 4294967295 per 1s is more than 10^6 per second; lower the rate, or use fixed_window or sliding_window, which have no such bound`},
+	{"two words for the period", fmt.Sprintf(byLimit, `{"requests":5,"unit":"day","per":"1s"}`), `limit.unit: is another word for per, which is given too; give one of them`},
+	{"unknown unit", fmt.Sprintf(byLimit, `{"requests":5,"unit":"fortnight"}`), `limit.unit: unknown unit "fortnight"; use second, minute, hour, day, week, month or year, or give per`},
+	{"a period without a unit", fmt.Sprintf(byLimit, `{"requests":5,"per":"60"}`), `limit.per: "60": a number without a unit; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
+	{"a period of nothing", fmt.Sprintf(byLimit, `{"requests":5,"per":"0s"}`), `limit.per: "0s" is not above zero; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
+	{"a short period", fmt.Sprintf(byLimit, `{"requests":5,"per":"1ms"}`), `limit.per: 1ms is outside 10ms to 366d; give a period such as 1s, 15m or 1d`},
+	{"no blocks", fmt.Sprintf(byLimit, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":0}`), `limit.blocks: 0 blocks; leave it out for 1`},
+	{"unknown start", fmt.Sprintf(byLimit, `{"algorithm":"sliding_window","requests":5,"per":"1s","start":"full"}`), `limit.start: "full" is not known here; give unused or used_up`},
+	{"start of a bucket", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests":5,"per":"1s","start":"unused"}`), `limit.start: not a word of token_bucket; it belongs to sliding_window; leave it out or change the algorithm`},
+	{"huge blocks", fmt.Sprintf(byLimit, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":4294967295}`), `limit.blocks: 2147483647 is outside 1 to 4096; 10 to 60 blocks are enough for most`},
+	{"another refill", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests":5,"per":"1s","refill":"slow"}`), `limit.refill: "slow" is not known here; give steady or step`},
+	{"unlimited with more", fmt.Sprintf(byLimit, `{"unlimited":true,"per":"1s"}`), `limit.unlimited: stands with other words; give it alone, or leave it out`},
+	{"a zone without a calendar", fmt.Sprintf(byLimit, `{"requests":5,"per":"1d","time_zone":"UTC"}`), `limit.time_zone: stands without a period of the calendar; use it with unit: day, week, month or year`},
+	{"unknown zone", fmt.Sprintf(byLimit, `{"requests":5,"unit":"day","time_zone":"../etc/passwd"}`), `limit.time_zone: unknown time zone "../etc/passwd"; use a name of the IANA database, such as Europe/Madrid or UTC`},
 }
 
 func badCost(shown string) string {
@@ -413,7 +414,7 @@ func bookInline(b bookCheck, cost uint32) (asked, error) {
 	if b.Key == nil || *b.Key == "" || len(*b.Key) > limiter.MaxValue || b.Limit == nil {
 		return asked{}, fmt.Errorf("incomplete")
 	}
-	limit, f := readLimit(&jsonbody.Scanner{Data: bytes.Clone(*b.Limit)})
+	limit, f := inline.ReadLimit(&jsonbody.Scanner{Data: bytes.Clone(*b.Limit)})
 	if f != nil {
 		return asked{}, fmt.Errorf("%s", f.Message())
 	}

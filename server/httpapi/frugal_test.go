@@ -11,6 +11,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/load"
+	"stint/server/httpapi/inline"
 )
 
 // posted is a request with a body that does not say how long it is.
@@ -51,8 +52,8 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"cost":1.`, "0", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, []byte(`{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":9,"refill":"step"},"cost":3}`))
 		testkit.Frugal(t, seeds, func(input []byte) {
-			var limits limitCache
-			limits.init()
+			var limits inline.Cache
+			limits.Init()
 			if body, err := jsonbody.Read(nil, posted(input), MaxBody); err == nil {
 				if f := new(question).decode(body, &limits); f != nil {
 					f.Append(nil)
@@ -105,8 +106,8 @@ func TestTooMuch(t *testing.T) {
 		{"a word", `{"key":"k","limit":{"algorithm":"` + long(101) + `"`, "limit.algorithm: 101 bytes are too long; send at most 100"},
 		{"a number", `{"domain":"d","cost":1` + strings.Repeat("0", 400) + `}`, "cost: a number of 401 characters; write at most 400"},
 	} {
-		var limits limitCache
-		limits.init()
+		var limits inline.Cache
+		limits.Init()
 		f := new(question).decode([]byte(test.body), &limits)
 		if got := ""; f != nil || test.want != "" {
 			if f != nil {
@@ -121,8 +122,8 @@ func TestTooMuch(t *testing.T) {
 
 // Memory of a large request does not wait for the next one.
 func TestPoolsKeepNothingLarge(t *testing.T) {
-	var limits limitCache
-	limits.init()
+	var limits inline.Cache
+	limits.Init()
 	body := func(descriptors, entries int) []byte {
 		one := `{"entries":[` + strings.Repeat(`{"key":"k","value":""},`, entries-1) + `{"key":"k","value":""}]}`
 		return []byte(`{"domain":"d","descriptors":[` + strings.Repeat(one+",", descriptors-1) + one + `]}`)

@@ -13,6 +13,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/load"
+	"stint/server/httpapi/inline"
 )
 
 // loadsAnswer is the answer to GET /v1/load.
@@ -126,7 +127,7 @@ func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 		case hasLoad:
 			value, f = readNumber(&s)
 		case hasTTL:
-			ttl, _, f = readDuration(&s, ttlHint)
+			ttl, _, f = inline.ReadDuration(&s, ttlHint)
 		}
 		return f
 	})

@@ -11,6 +11,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/limiter"
+	"stint/server/httpapi/inline"
 )
 
 // MaxBody is the most bytes of a request's body where nothing else is configured.
@@ -83,7 +84,7 @@ type Traffic struct {
 	healthy   func() bool  // of HealthPath
 	pages     pages        // what is there to read
 	maxBody   int
-	limits    limitCache
+	limits    inline.Cache
 	questions sync.Pool // of *work
 	exchanges sync.Pool // of *exchange, see carrier.go
 }
@@ -100,7 +101,7 @@ func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}
-	t.limits.init()
+	t.limits.Init()
 	t.questions.New = func() any { return new(work) }
 	t.exchanges.New = func() any { return new(exchange) }
 	return t

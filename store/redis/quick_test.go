@@ -13,7 +13,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/store/storetest"
+	"stint/store/storetest/model"
 )
 
 // quickCall makes up a call of steady buckets, most of which one.lua, few.lua and quick.lua
@@ -48,7 +48,7 @@ func TestQuickDifferential(t *testing.T) {
 		histories = 10
 	}
 	for range histories {
-		s, model := open(t, server), new(storetest.Model)
+		s, model := open(t, server), new(model.Store)
 		var limits []*stint.Limit
 		for range 1 + r.IntN(3) {
 			spec := stint.Spec{
@@ -198,7 +198,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 // TestRenumbered: takes of one key that are apart, under limits of other numbers, are
 // decided one after another.
 func TestRenumbered(t *testing.T) {
-	s, model := open(t, testkit.StartRedis(t)), new(storetest.Model)
+	s, model := open(t, testkit.StartRedis(t)), new(model.Store)
 	six := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Per: time.Hour, Burst: 5})
 	two := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: 10 * time.Millisecond, Burst: 1})
 	call := stint.Call{At: stint.At(time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC)), Takes: []stint.Take{

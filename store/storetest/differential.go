@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // differential puts the same random histories to the store and to the Model: every
@@ -37,7 +38,7 @@ func differential(t *testing.T, o Options) {
 		if len(h.limits) == 0 {
 			continue
 		}
-		store, model := start(t, o), tester{t, new(Model)}
+		store, model := start(t, o), tester{t, new(model.Store)}
 		var calls []stint.Call
 		for range 100 {
 			calls = append(calls, h.next(o.Backwards))
@@ -68,7 +69,7 @@ func compare(store, model tester, call stint.Call, o Options) ([]stint.Decision,
 // differs puts calls to a new store and a new Model, and returns how they differ; "" if they do not.
 func differs(t *testing.T, o Options, calls []stint.Call) string {
 	var text strings.Builder
-	store, model := start(t, o), tester{t, new(Model)}
+	store, model := start(t, o), tester{t, new(model.Store)}
 	for _, call := range calls {
 		fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, describe(call))
 		if _, problem := compare(store, model, call, o); problem != "" {

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // edges: costs and times at their edges, limits that hold nothing or nearly
@@ -108,7 +109,7 @@ func expiry(t *testing.T, o Options) {
 // stint.Limit.Carry has it; another algorithm is another bucket.
 func carried(t *testing.T, o Options) {
 	for i := range variants(1) {
-		s, want := start(t, o), tester{t, new(Model)}
+		s, want := start(t, o), tester{t, new(model.Store)}
 		for _, numbers := range [][2]uint32{{10, 1000}, {1000, 10}, {10, 7}, {7, 10}, {10, 1}} {
 			old, next := variants(numbers[0])[i], variants(numbers[1])[i]
 			for _, used := range []uint32{0, 1, numbers[0] / 2, numbers[0]} {

@@ -8,6 +8,12 @@ import (
 	"stint"
 )
 
+// bucket names a state: a key under another algorithm has another state.
+type bucket struct {
+	key       stint.Key
+	algorithm stint.Algorithm
+}
+
 // history makes up calls.
 type history struct {
 	*rand.Rand

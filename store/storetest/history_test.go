@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // TestHistoriesMix: what has once told stores and Model apart comes together in one history: changed
@@ -43,7 +44,7 @@ func mix(t *testing.T, h *history) map[string]bool {
 		"half a limit": false, "all of a limit": false, "more than a limit": false, "given back under other numbers": false, "leans": false,
 	}
 	note := func(what string, there bool) { has[what] = has[what] || there }
-	model, known, last := tester{t, new(Model)}, map[bucket]*stint.Limit{}, h.at
+	model, known, last := tester{t, new(model.Store)}, map[bucket]*stint.Limit{}, h.at
 	for range 100 {
 		call := h.next(true)
 		moved := call.At.Sub(last)

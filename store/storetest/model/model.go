@@ -1,4 +1,5 @@
-package storetest
+// Package model is the store that is obviously right. Tests compare other stores with it.
+package model
 
 import (
 	"context"
@@ -10,22 +11,20 @@ import (
 	"stint/migrate"
 )
 
-// Model is the store that is obviously right: one lock around a map of states that
-// it never drops. It is what other stores are compared with; it is slow and grows
-// without bound. The zero Model is empty and ready to use.
+// Store is the model: one lock around a map of states that it never drops. It is slow and grows
+// without bound. The zero Store is empty and ready to use.
 //
-// Where stint.Store leaves a choice it does as all stores should: a state is carried
-// over to other numbers as migrate.Record has it; in a call that is
-// denied, limits that overdraw debit their takes all the same, those that count
-// denied tries count what they denied themselves, and forced takes, refunds and
-// resets are not done. What is leaned on is first asked by all who do not fit their
-// own limits, then debited by those who do.
-type Model struct {
+// Where the contract of stint.Store leaves a choice, the model does what all stores should do. A
+// state is kept under other numbers as migrate.Record describes. In a call that is denied, limits
+// that overdraw still debit their takes, those that count denied takes count those that they denied
+// themselves, and forced takes, refunds and resets are not carried out. A pool is first asked by
+// all takes that do not fit their own limits, and then debited by those that fit.
+type Store struct {
 	mu   sync.Mutex
 	held map[bucket]*migrate.Record
 }
 
-var _ stint.Store = (*Model)(nil)
+var _ stint.Store = (*Store)(nil)
 
 // bucket names a state: the same key under another algorithm is another one.
 type bucket struct {
@@ -48,7 +47,7 @@ type part struct {
 }
 
 // Decide answers the call.
-func (m *Model) Decide(_ context.Context, call *stint.Call) error {
+func (m *Store) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func (g *group) add(i int, take stint.Take, leaned bool) (*part, error) {
 }
 
 // together does all parts or none.
-func (m *Model) together(parts []*part, now stint.Instant) {
+func (m *Store) together(parts []*part, now stint.Instant) {
 	pass := true
 	for _, p := range parts {
 		if p.Op == stint.Ask && !p.held {
@@ -185,7 +184,7 @@ func (p *part) sooner() {
 }
 
 // conclude charges a part if the call passes, and answers.
-func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
+func (m *Store) conclude(p *part, pass bool, now stint.Instant) {
 	r, tested := m.record(p), p.result
 	switch {
 	case tested.Over:
@@ -208,7 +207,7 @@ func (m *Model) conclude(p *part, pass bool, now stint.Instant) {
 }
 
 // record returns what is known of the part's bucket.
-func (m *Model) record(p *part) *migrate.Record {
+func (m *Store) record(p *part) *migrate.Record {
 	if m.held == nil {
 		m.held = map[bucket]*migrate.Record{}
 	}

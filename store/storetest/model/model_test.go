@@ -1,16 +1,17 @@
-package storetest_test
+package model_test
 
 import (
 	"testing"
 
 	"stint"
 	"stint/store/storetest"
+	"stint/store/storetest/model"
 )
 
 // TestModel: the store that others are compared with passes itself.
 func TestModel(t *testing.T) {
 	storetest.Run(t, storetest.Options{
-		New:       func(testing.TB) stint.Store { return new(storetest.Model) },
+		New:       func(testing.TB) stint.Store { return new(model.Store) },
 		Backwards: true,
 	})
 }

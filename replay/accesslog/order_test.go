@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestQueue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			q := newQueue(test.window, func(at stint.Instant, ref uint32) error {
+			q := NewQueue(test.window, func(at stint.Instant, ref uint32) error {
 				if at%s == 0 {
 					got = append(got, fmt.Sprintf("%c%d", 'a'+ref, at/s))
 				} else {
@@ -41,15 +41,15 @@ func TestQueue(t *testing.T) {
 				return nil
 			})
 			for i, at := range test.times {
-				if err := q.put(stint.Instant(at), uint32(i)); err != nil {
+				if err := q.Put(stint.Instant(at), uint32(i)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := q.flush(); err != nil {
+			if err := q.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			if line := strings.Join(got, " "); line != test.want || q.late != test.late {
-				t.Errorf("decided %s, %d late; want %s, %d", line, q.late, test.want, test.late)
+			if line := strings.Join(got, " "); line != test.want || q.Late() != test.late {
+				t.Errorf("decided %s, %d late; want %s, %d", line, q.Late(), test.want, test.late)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestQueueRandom(t *testing.T) {
 		spread := 1 + random.Int64N(4000)
 		var want, got []waiting
 		late := int64(0)
-		q := newQueue(window, func(at stint.Instant, ref uint32) error {
+		q := NewQueue(window, func(at stint.Instant, ref uint32) error {
 			got = append(got, waiting{at: at, seq: ref})
 			return nil
 		})
@@ -82,16 +82,16 @@ func TestQueueRandom(t *testing.T) {
 				late++
 			}
 			want = append(want, waiting{at: stint.Instant(seen), seq: i})
-			if err := q.put(stint.Instant(at), i); err != nil {
+			if err := q.Put(stint.Instant(at), i); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := q.flush(); err != nil {
+		if err := q.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		slices.SortFunc(want, earlier)
-		if !slices.Equal(got, want) || q.late != late {
-			t.Fatalf("window %d, spread %d: %d late, want %d, or another order", window, spread, q.late, late)
+		if !slices.Equal(got, want) || q.Late() != late {
+			t.Fatalf("window %d, spread %d: %d late, want %d, or another order", window, spread, q.Late(), late)
 		}
 	}
 }

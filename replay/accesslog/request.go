@@ -1,27 +1,22 @@
-package replay
+package accesslog
 
 import (
 	"net/netip"
 	"strings"
 
 	"stint/internal/web"
-	"stint/replay/accesslog"
-	"stint/rule"
 )
 
-// logLine is what a line supplies to the actions of a domain. It outlives the line,
-// because lines wait for their turn.
-type logLine struct {
+// Request is the request of a log line, as rules read it. It does not share memory with the line.
+type Request struct {
 	text   string // the parts, one behind the other
 	ends   [6]uint32
-	status uint16 // of the answer; 0: unknown
 	addr   netip.Addr
-	client uint32
+	Status uint16 // of the answer; 0: unknown
+	Client uint32 // number that the caller gave the client
 }
 
-var _ rule.Attributes = (*logLine)(nil)
-
-// The parts of logLine.text.
+// The parts of Request.text.
 const (
 	partMethod = iota
 	partPath
@@ -31,8 +26,9 @@ const (
 	partServer
 )
 
-func newLogLine(r *accesslog.Record, client uint32) logLine {
-	l := logLine{addr: r.Address(), client: client, status: uint16(r.Status)}
+// NewRequest copies what a record holds of its request.
+func NewRequest(r *Record, client uint32) Request {
+	l := Request{addr: r.Address(), Client: client, Status: uint16(r.Status)}
 	parts := [...][]byte{r.Method, r.Path, r.Query, r.Agent, r.Referer, r.Server}
 	total := 0
 	for i, p := range parts {
@@ -48,7 +44,7 @@ func newLogLine(r *accesslog.Record, client uint32) logLine {
 	return l
 }
 
-func (l *logLine) part(i int) string {
+func (l *Request) part(i int) string {
 	from := uint32(0)
 	if i > 0 {
 		from = l.ends[i-1]
@@ -57,16 +53,16 @@ func (l *logLine) part(i int) string {
 }
 
 // Method returns the method of the request.
-func (l *logLine) Method() string { return l.part(partMethod) }
+func (l *Request) Method() string { return l.part(partMethod) }
 
 // Path returns the path of the request without the query.
-func (l *logLine) Path() string { return l.part(partPath) }
+func (l *Request) Path() string { return l.part(partPath) }
 
 // RemoteAddress returns the client's address, invalid for a name.
-func (l *logLine) RemoteAddress() netip.Addr { return l.addr }
+func (l *Request) RemoteAddress() netip.Addr { return l.addr }
 
 // Header returns a header, of those that a log line may have.
-func (l *logLine) Header(name string) (string, bool) {
+func (l *Request) Header(name string) (string, bool) {
 	value := ""
 	switch {
 	case strings.EqualFold(name, "User-Agent"):
@@ -80,7 +76,7 @@ func (l *logLine) Header(name string) (string, bool) {
 }
 
 // Query returns the first value of a query parameter.
-func (l *logLine) Query(name string) (string, bool) { return web.QueryValue(l.part(partQuery), name) }
+func (l *Request) Query(name string) (string, bool) { return web.QueryValue(l.part(partQuery), name) }
 
 // QueryValues returns all values of a query parameter.
-func (l *logLine) QueryValues(name string) []string { return web.QueryValues(l.part(partQuery), name) }
+func (l *Request) QueryValues(name string) []string { return web.QueryValues(l.part(partQuery), name) }

@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"stint"
 )
 
-// queue puts lines in order of time, then of arrival, within a window.
+// Queue puts lines in order of time, then of arrival, within a window.
 //
 // With newest the latest time of all lines so far, the window is [newest-window,
 // newest]. A line before it is late and is moved to its edge. What lies before the
@@ -16,7 +16,7 @@ import (
 // The window is cut into slices, kept in a ring. A slice is sorted and passed on as
 // a whole once the edge has left it behind: a line costs an append, and a sort of
 // its neighbours only where they came out of order.
-type queue struct {
+type Queue struct {
 	decide func(at stint.Instant, ref uint32) error
 	window int64 // microseconds
 	width  int64 // of a slice
@@ -36,16 +36,18 @@ type waiting struct {
 // slicesPerWindow makes a slice of the default window about a second long.
 const slicesPerWindow = 128
 
-func newQueue(window int64, decide func(stint.Instant, uint32) error) *queue {
+// NewQueue returns a queue with a window in microseconds. It calls decide for each line in order;
+// ref is the number that Put was given. An error of decide ends Put and Flush.
+func NewQueue(window int64, decide func(stint.Instant, uint32) error) *Queue {
 	width := max(1, window/slicesPerWindow)
-	return &queue{
+	return &Queue{
 		decide: decide, window: window, width: width, newest: -1,
 		ring: make([][]waiting, window/width+2),
 	}
 }
 
-// put adds a line and passes on what is now surely in order.
-func (q *queue) put(at stint.Instant, ref uint32) error {
+// Put adds a line, and passes on all lines that no later line can come before.
+func (q *Queue) Put(at stint.Instant, ref uint32) error {
 	t := int64(at)
 	if t > q.newest {
 		if q.newest < 0 {
@@ -66,10 +68,10 @@ func (q *queue) put(at stint.Instant, ref uint32) error {
 }
 
 // slice returns the number of the slice that holds t.
-func (q *queue) slice(t int64) int64 { return max(0, t) / q.width }
+func (q *Queue) slice(t int64) int64 { return max(0, t) / q.width }
 
 // passOn decides the lines of all slices before end, at most once around the ring.
-func (q *queue) passOn(end int64) error {
+func (q *Queue) passOn(end int64) error {
 	for n := q.first; n < min(end, q.first+int64(len(q.ring))); n++ {
 		s := &q.ring[n%int64(len(q.ring))]
 		if !slices.IsSortedFunc(*s, earlier) {
@@ -86,7 +88,11 @@ func (q *queue) passOn(end int64) error {
 	return nil
 }
 
-func (q *queue) flush() error { return q.passOn(q.first + int64(len(q.ring))) }
+// Late returns how many lines were older than the window.
+func (q *Queue) Late() int64 { return q.late }
+
+// Flush passes on all lines that are left.
+func (q *Queue) Flush() error { return q.passOn(q.first + int64(len(q.ring))) }
 
 // earlier orders by time, then by arrival.
 func earlier(a, b waiting) int {

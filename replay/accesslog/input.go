@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"bufio"
@@ -60,8 +60,8 @@ func Reader(name string, r io.Reader) Input {
 }
 
 const (
-	blockSize = 256 << 10 // read at once
-	maxLine   = 4 << 20   // of a longer line, so much is read
+	blockSize = 256 << 10 // bytes read at once
+	maxLine   = 4 << 20   // bytes of a line; the rest of a longer one is skipped
 )
 
 // packed names formats that are not unpacked here, by their magic bytes.
@@ -72,8 +72,9 @@ var packed = []struct{ magic, name, tool string }{
 	{"PK\x03\x04", "zip", "unzip -p"},
 }
 
-// lines reads an input line by line.
-type lines struct {
+// Lines reads an input line by line. It is not safe for concurrent use.
+type Lines struct {
+	name string
 	src  io.Reader
 	file io.ReadCloser
 	buf  []byte // what was read is buf[from:to]
@@ -83,15 +84,16 @@ type lines struct {
 	end  error // what ended the reading
 }
 
-// open starts to read the input. read is told of bytes as they come, before they
-// are unpacked, and ends the reading by an error. buf is memory to be used, or nil.
-func open(in Input, buf []byte, read func(int) error) (*lines, error) {
+// Open starts to read an input. It calls read with the number of bytes that came, before they
+// are unpacked; an error of read ends the reading. buf is memory to use, or nil. The error is an
+// [*InputError].
+func Open(in Input, buf []byte, read func(int) error) (*Lines, error) {
 	f, err := in.Open()
 	if err != nil {
 		return nil, &InputError{Name: in.Name, Problem: "cannot be opened: " + err.Error(), Hint: "check that it exists and may be read", Err: err}
 	}
 	raw := bufio.NewReaderSize(&countingReader{f, read}, blockSize)
-	l := &lines{src: raw, file: f, buf: buf}
+	l := &Lines{name: in.Name, src: raw, file: f, buf: buf}
 	if len(l.buf) < blockSize {
 		l.buf = make([]byte, blockSize)
 	}
@@ -122,17 +124,35 @@ func readError(name string, err error) error {
 	return &InputError{Name: name, Problem: "cannot be read: " + err.Error(), Hint: "check the disk, or the program that writes into the pipe", Err: err}
 }
 
-// damaged says whether the reading ended in data that gzip cannot make sense of,
-// as a log does that is still being written.
-func damaged(err error) bool {
+// Close closes the input.
+func (l *Lines) Close() { l.file.Close() }
+
+// Buffer returns the memory that Open was given or made, to be used for the next input.
+func (l *Lines) Buffer() []byte { return l.buf }
+
+// Err returns why Next returned false: nil at the end of the input, else an [*InputError].
+func (l *Lines) Err() error {
+	if errors.Is(l.end, io.EOF) {
+		return nil
+	}
+	return readError(l.name, l.end)
+}
+
+// Cause returns the error that ended the reading, io.EOF at the end of the input.
+func (l *Lines) Cause() error { return l.end }
+
+// Damaged reports whether the input ended in damaged gzip data, as a log does that is still being
+// written.
+func (l *Lines) Damaged() bool {
+	err := l.end
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) ||
 		errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
 
-// next returns the next line without its end, and false after the last one: then
-// end says why. The line is valid until the next call.
-func (l *lines) next() ([]byte, bool) {
+// Next returns the next line without its line end, and false after the last one; see Err. The
+// line is valid until the next call.
+func (l *Lines) Next() ([]byte, bool) {
 	scanned := l.from
 	for {
 		if i := bytes.IndexByte(l.buf[scanned:l.to], '\n'); i >= 0 {
@@ -163,7 +183,7 @@ func (l *lines) next() ([]byte, bool) {
 }
 
 // fill reads more behind what is there, and returns by how much that has moved.
-func (l *lines) fill() int {
+func (l *Lines) fill() int {
 	moved := l.from
 	if l.from > 0 {
 		copy(l.buf, l.buf[l.from:l.to])

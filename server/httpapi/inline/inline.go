@@ -1,4 +1,6 @@
-package httpapi
+// Package inline reads limits that stand in requests rather than in rules, and keeps those that
+// were read last.
+package inline
 
 import (
 	"errors"
@@ -13,9 +15,9 @@ import (
 	"stint/rule"
 )
 
-// The words of a limit in a request: those of rate_limit in a rule file that say
-// how much may pass.
-var limitFields = []string{
+// Words are the words of a limit in a request: those of rate_limit in a rule file that say how
+// much may pass.
+var Words = []string{
 	"algorithm", "requests", "per", "burst", "refill", "align", "blocks", "min_interval",
 	"count_denied", "max_wait", "overdraw", "unit", "requests_per_unit", "unlimited",
 	"time_zone", "start",
@@ -55,11 +57,11 @@ type written struct {
 	unlimited bool
 }
 
-// readLimit reads the object of a limit.
-func readLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
+// ReadLimit reads the object of a limit.
+func ReadLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	start := s.Pos
 	var w written
-	seen, f := s.Object(limitFields, func(field int) *jsonbody.Fault { return w.read(s, 1<<field) })
+	seen, f := s.Object(Words, func(field int) *jsonbody.Fault { return w.read(s, 1<<field) })
 	if f == nil {
 		f = w.check(seen)
 	}
@@ -237,15 +239,15 @@ func either(s *jsonbody.Scanner, no, yes string) (bool, *jsonbody.Fault) {
 // readSpan reads a duration above zero.
 func readSpan(s *jsonbody.Scanner) (time.Duration, *jsonbody.Fault) {
 	start := s.Pos
-	d, written, f := readDuration(s, spanHint)
+	d, written, f := ReadDuration(s, spanHint)
 	if f == nil && d <= 0 {
 		return 0, jsonbody.BadAt(start, text.Quote(written)+" is not above zero", spanHint)
 	}
 	return d, f
 }
 
-// readDuration reads a duration of any sign, and returns how it was written too.
-func readDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written string, f *jsonbody.Fault) {
+// ReadDuration reads a duration of any sign, and returns its text too.
+func ReadDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written string, f *jsonbody.Fault) {
 	start := s.Pos
 	if written, f = s.TextUpTo(maxWord); f != nil {
 		return 0, written, f
@@ -257,10 +259,10 @@ func readDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written st
 	return d, written, nil
 }
 
-// limitCache keeps the limits that requests brought, by their bytes: whoever asks
-// with a limit asks with the same few again and again. It holds a fixed number, so
-// strangers cannot fill the memory; two that fall together take turns.
-type limitCache struct {
+// Cache keeps limits of requests by their bytes, because clients send the same few again and
+// again. It holds a fixed number, so strangers cannot fill the memory. Call Init before Read. It is
+// safe for concurrent use.
+type Cache struct {
 	seed  maphash.Seed
 	slots [256]atomic.Pointer[knownLimit]
 }
@@ -273,16 +275,17 @@ type knownLimit struct {
 // maxKnown is the longest text of a limit that is kept.
 const maxKnown = 512
 
-func (c *limitCache) init() { c.seed = maphash.MakeSeed() }
+// Init makes the cache ready.
+func (c *Cache) Init() { c.seed = maphash.MakeSeed() }
 
-// read reads the object of a limit, or steps over it if it is known.
-func (c *limitCache) read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
+// Read reads the object of a limit, or skips it if the cache has it.
+func (c *Cache) Read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	if s.Space() != '{' {
 		return nil, s.Mismatch("an object")
 	}
 	text := flat(s)
 	if text == nil {
-		return readLimit(s)
+		return ReadLimit(s)
 	}
 	slot := &c.slots[maphash.Bytes(c.seed, text)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.text == string(text) {
@@ -290,7 +293,7 @@ func (c *limitCache) read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 		return known.limit, nil
 	}
 	kept := string(text) // before reading changes the bytes
-	limit, f := readLimit(s)
+	limit, f := ReadLimit(s)
 	if f == nil {
 		slot.Store(&knownLimit{kept, limit})
 	}
