@@ -11,42 +11,42 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// A rule may change from and to gossip while takes of it come in. Nobody has a second burst
-// by that:
+// A rule may change to gossip or away from it while its keys are in use. No key gets a second
+// burst by that:
 //
-//	it is gossip no more   each node debits the store with its part of what is used: as much
-//	                       of that as it took of what all took that can be reached
-//	it is gossip now       who first asks for a key of it here reads the store, and what is used
-//	                       there counts as used here, for as long as that may be anything
+//	  away from gossip   each node debits the store with its part of the use: the part that it took
+//	                     of what all reachable nodes took
+//	  to gossip          the first take of a key on a node reads the store, and the use there counts
+//	                     here, for as long as it can matter
 //
-// While some nodes have the new rules and others the old ones, what those take that have the
-// others is not known.
+// While some nodes have the new rules and some the old, neither see what the others take.
 
-// ruleSet are the rules in force, and what is to be read of the store.
+// ruleSet holds the rules in force, and until when to read the store for those that changed to
+// gossip.
 type ruleSet struct {
 	byName map[ruleName]*stint.Terms
-	until  map[*stint.Terms]stint.Instant // of rules that are gossip since lately
-	last   stint.Instant                  // of these
+	until  map[*stint.Terms]stint.Instant // of rules that changed to gossip
+	last   stint.Instant                  // the latest of until
 }
 
-// read has the store read about the keys of a rule until then.
+// read makes takes of a rule read the store until a time.
 func (r *ruleSet) read(t *stint.Terms, until stint.Instant) {
 	r.until[t], r.last = until, max(r.last, until)
 }
 
-// ruleName names a rule, from one version of it to the next.
+// ruleName identifies a rule across its versions.
 type ruleName struct{ domain, rule string }
 
-// ErrNotDebited says that the store could not be told what was used of keys that it decides
-// from now on.
+// ErrNotDebited is returned by Change if the store could not be debited with the use of keys that
+// it decides from now on.
 var ErrNotDebited = errors.New("gossip: the store does not answer")
 
-// Change puts other rules in force, before any take comes with them: all there are, in their
-// present form. It tells the store what was used under rules that are gossip no more, within
-// the time of ctx; an error says that so much may pass once more. Takes wait until done is
-// called, which must be.
+// Change puts rules in force: all rules, before the first take under them. It debits the store
+// with what was used under rules that are no longer gossip, within the time of ctx. An error
+// means that this use may be admitted once more. Takes wait until the caller calls done, which it
+// must.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), err error) {
-	s.rulesMu.Lock() // waits for the takes that are under way
+	s.rulesMu.Lock() // waits for takes in progress
 	done = s.rulesMu.Unlock
 	now := s.clock.Now()
 	old, next := s.rules.Load(), &ruleSet{byName: make(map[ruleName]*stint.Terms, len(all)), until: map[*stint.Terms]stint.Instant{}}
@@ -82,11 +82,11 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func(), er
 	return done, errors.Join(errs...)
 }
 
-// maxDebits is how many keys are in a message.
+// maxDebits is the number of keys in one call of the store.
 const maxDebits = 64
 
-// Leave forgets the keys of rules that are gossip no more, of all there are in their present
-// form, and returns what the store that decides them from now on is to be debited with.
+// Leave removes the keys of rules that are no longer gossip, and returns the debits for the store
+// that decides them from now on. It is given all rules.
 func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take) {
 	next := make(map[ruleName]*stint.Terms, len(all))
 	for _, t := range all {
@@ -119,8 +119,8 @@ func (n *Node) Leave(all []*stint.Terms, now stint.Instant) (debits []stint.Take
 	return debits
 }
 
-// ownUse returns how much of what is used of a key is to be answered for by this node, beyond
-// what the store knows.
+// ownUse returns the part of the use of a key that this node must debit the store with. What the
+// store already counts is not in it.
 func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	used := min(e.limit.ForStores().Used(&e.state, now), stint.MaxCost)
 	if e.base != nil {
@@ -139,15 +139,15 @@ func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	return min(used, int64(float64(used)*own/all)+1)
 }
 
-// readBase reads the store about keys of rules that are gossip since lately, and that were not
-// asked for since. Where the store does not answer they begin anew.
+// readBase reads the store for keys of rules that changed to gossip, at the first take of each.
+// If the store does not answer, the key begins unused.
 func (s *Store) readBase(ctx context.Context, call *stint.Call) {
 	rules := s.rules.Load()
 	if rules == nil || rules.last == 0 {
 		return
 	}
 	now := s.clock.Now()
-	if now >= rules.last { // nothing is to be read any more
+	if now >= rules.last { // no rule needs the store any more
 		s.rules.CompareAndSwap(rules, &ruleSet{byName: rules.byName})
 		return
 	}
@@ -165,7 +165,7 @@ func (s *Store) readBase(ctx context.Context, call *stint.Call) {
 	}
 }
 
-// wasRead says whether a take's key was read from the store.
+// wasRead reports whether the use of a take's key was read from the store.
 func (n *Node) wasRead(t *stint.Take) bool {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()
@@ -174,7 +174,8 @@ func (n *Node) wasRead(t *stint.Take) bool {
 	return e != nil && e.base != nil
 }
 
-// addRead counts units of a take's key as used, which no node took by gossip: once.
+// addRead charges the units of a key that the store counts. The second call for a key does
+// nothing.
 func (n *Node) addRead(t *stint.Take, units int64, now stint.Instant) {
 	sh := n.shardOf(t.Limit.Algorithm(), t.Key)
 	sh.mu.Lock()

@@ -1,55 +1,56 @@
-// Package gossip lets the nodes of a fleet decide limits without any store: each decides
-// from what it took itself and from what the others told it, and tells them what it took.
+// Package gossip lets the nodes of a fleet decide limits without a store. Each node decides from
+// its own counts and those that other nodes report, and reports its own to them.
 //
-// A [Node] is what one process knows: it never blocks, starts nothing, and has no clock and
-// no network, so that package fleet/sim can put fleets of them through bad weather. A
-// [Store] is a Node with a clock and with [Peers], which carry its messages.
+// A [Node] holds the counts of one process. It never blocks, starts no goroutine, and has no
+// clock and no network, so that package fleet/sim can test fleets of them under message loss,
+// delays and partitions. A [Store] is a Node with a clock, and with [Peers] that carry its
+// messages.
 //
-// # What is told
+// # Messages
 //
-// Of each key a node counts how many units it took, in one number that only grows. Every
-// interval it tells all peers the numbers that changed since. Who hears a number debits what
-// it grew by since he heard it last. So a message that comes twice or too late changes
-// nothing, and one that is lost is made up for by the next.
+// For each key a node counts the units that it took, in a number that only grows. Once every
+// interval it sends the changed numbers to all peers. The receiver debits the difference to the
+// last number that it received. Therefore a duplicate or late message has no effect, and the next
+// message makes up for a lost one.
 //
-//	told     counts that changed, numbered message after message
-//	missed   a gap in the numbers is asked for after three intervals, of who sent them
-//	compared now and then two nodes compare what they know, also of nodes that died
-//	joined   a new node is told all by one of the others: its states, and the counts in them
-//	waited   a node that stood still asks for what came meanwhile, as it is no news any more
+//	report   the counts that changed; reports are numbered
+//	repair   after three intervals with a gap in the numbers the receiver asks the sender
+//	compare  now and then two nodes compare all their counts, those of dead nodes too
+//	join     a new node gets the states and counts of all keys from another node
+//	pause    a node that stood still asks again for what arrived meanwhile, because it is old
 //
-// A count belongs to one life of a key: who takes of a key that was as untouched for a while
-// begins another one, with a higher number, so that others may have forgotten the first.
+// A count belongs to one life of a key. When a key was untouched for a while, the next take
+// starts a new count with a higher number, because other nodes may have removed the old one.
 //
-// # What passes too much
+// # How much may pass above the limit
 //
-// While a node has not heard of it, it gives out what others took at the same time. What
-// that is too much is a debt, without a cap, on all nodes: it is worked off by the rate
-// before anything passes again, so it happens once for a burst and not once in each window.
-// With N nodes, S until what one took is known to all, and an excess (units a second that are
-// asked for above the rate)
+// A node may give out units that other nodes took a moment ago, until it receives their reports.
+// The excess is a debt on all nodes, without a cap. The rate pays it off before anything passes
+// again, so it happens once for a burst and not in each window. With N nodes, S the time until
+// all nodes know a take, and excess the units per second requested above the rate:
 //
 //	E <= min((N-1)*(burst + rate*S), excess*S)
 //
-// and where the fleet is cut into k parts for a time T, (k-1)*(burst + rate*T). When the
-// parts find each other again each learns how much the others took, and not when. It takes
-// for used what must be: all that was taken since they knew the same, but for what the key
-// could have borne in that time, as it was idle here; and what both took in their last
-// stretch of use, but for what came back in it. That is all there is where a part never had
-// a rest, and where all began after one. What came before a rest in the middle may be
-// forgotten. What was not used is never taken for used.
+// If the fleet is cut into k parts for a time T: (k-1)*(burst + rate*T). When the parts can reach
+// each other again, each learns how much the others took, but not when. It counts as used
+//
+//   - all that was taken since the parts had the same counts, less what the key was idle here
+//   - what both parts took in their last stretch of use, less what came back in that time
+//
+// This is all of the use if a part never had a rest, or if all use began after one. Use before a
+// rest in the middle may be lost. Units that nobody used never count as used.
 //
 // # Time
 //
-// No two nodes need to agree on what time it is: messages say how long ago. Only windows
-// begin by each node's own clock, at multiples of their length: units count in the window in
-// which a node hears of them, or the one before if they belonged there for who took them. So
-// clocks that differ make windows begin apart, and at most two limits more pass by that, once.
+// No two nodes need to agree on the time: messages contain how long ago something was. Only
+// windows begin by each node's own clock, at multiples of their length. Units count in the window
+// in which a node receives the report, or in the one before if the sender took them there. If
+// clocks differ, windows begin at different times, and at most two more limits pass by that, once.
 //
-// # What it does not know
+// # Limits of this mode
 //
-// Limits that carry no debt, which is all but token_bucket (steady), leaky_bucket and
-// fixed_window at multiples of its length, hold what is too much against a key for one
-// period, and forget it then: E may come again in each. Reservations (Spec.Hold) are counted
-// by others as taken, and given back when they hear of that.
+// Only token_bucket (steady), leaky_bucket and fixed_window at multiples of its length carry a
+// debt. The others hold an excess against a key for one period and then forget it, so E may come
+// again in each period. Other nodes count reservations (Spec.Reserve) as taken, and give them back
+// when their report says so.
 package gossip

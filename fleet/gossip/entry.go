@@ -9,52 +9,52 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// entry is what a node knows of a key: its state as all that was taken here, and all that
-// was heard of, leaves it; and how much of that is whose.
+// entry is what a node knows of a key: its state after all takes of this node and all reports of
+// others, and how much of that each node took.
 type entry struct {
 	key   stint.Key
 	limit *stint.Limit
 	kind  kind
-	plain bool    // no denied take changes anything
-	rate  float64 // units that come back in a microsecond, of a bucket
+	plain bool    // denied takes change nothing
+	rate  float64 // of a bucket, in units per microsecond
 	per   int64   // length of a window in microseconds
 	state stint.State
-	terms *stint.Terms // of the last take here; nil: there was none
-	place stint.Key    // of its key
-	base  *stint.State // as the store of another mode has it, which is in state too; nil: not asked
+	terms *stint.Terms // of the last take on this node; nil: none
+	place stint.Key    // of the key
+	base  *stint.State // use that the store of another mode counts, which state includes; nil: not read
 
-	since    stint.Instant // since when all is known that was taken, of the counts that are here
-	rested   stint.Instant // when it was as untouched last
-	lastBusy busy          // the time before that
+	since    stint.Instant // the counts here include all takes since then
+	rested   stint.Instant // the last time at which the key was untouched
+	lastBusy busy          // the last stretch of use before rested
 	baseAt   stint.Instant // when base was read
 
-	at       stint.Instant // up to which the next two are right
-	idle     int64         // units that could have been taken in all that time, and were not
-	fraction float64       // of the next such unit
-	spare    int64         // of these, those of the window before the present one
+	at       stint.Instant // time of the last update of the fields below
+	idle     int64         // units that came back until then and that nobody needed
+	fraction float64       // of the next idle unit
+	spare    int64         // idle units of the previous window
 
 	own      wire.Count
-	reported uint64 // of own.taken
-	late     uint64 // of own.taken, what was taken in windows that are over
-	dirty    bool   // own changed since it was told
+	reported uint64 // units of own.Taken in the last report
+	late     uint64 // units of own.Taken that were taken in windows that have ended
+	dirty    bool   // own changed since the last report
 	counters []counter
 }
 
 // counter is the count of another node.
 type counter struct {
 	origin uint64
-	idle   int64         // entry.idle when it was last told
-	at     stint.Instant // when that was
+	idle   int64         // entry.idle at the last report of that node
+	at     stint.Instant // time of that report
 	wire.Count
 }
 
-// kind is how it is known what could have been taken of a limit and was not.
+// kind is how idle units of a limit are counted.
 type kind uint8
 
 const (
-	other  kind = iota // it is not
-	bucket             // it fills up steadily
-	window             // they begin at multiples of their length
+	other  kind = iota // they are not
+	bucket             // units come back at a steady rate
+	window             // units come back at multiples of the window's length
 )
 
 func newEntry(key stint.Key, limit *stint.Limit, now stint.Instant) *entry {
@@ -76,7 +76,7 @@ func (e *entry) setLimit(l *stint.Limit) {
 	}
 }
 
-// changeLimit makes the state one of a limit whose numbers may have changed.
+// changeLimit moves the state to a limit with other numbers.
 func (e *entry) changeLimit(l *stint.Limit, now stint.Instant) {
 	if l == e.limit {
 		return
@@ -90,7 +90,7 @@ func (e *entry) changeLimit(l *stint.Limit, now stint.Instant) {
 	e.setLimit(l)
 }
 
-// setTerms notes which rule a take is of.
+// setTerms stores the rule of a take.
 func (e *entry) setTerms(t *stint.Take) {
 	terms := t.Terms()
 	if e.terms == terms {
@@ -102,7 +102,7 @@ func (e *entry) setTerms(t *stint.Take) {
 	}
 }
 
-// advance brings idleness up to now.
+// advance counts idle units up to now.
 func (e *entry) advance(now stint.Instant) {
 	if now <= e.at {
 		return
@@ -128,12 +128,12 @@ func (e *entry) advance(now stint.Instant) {
 	e.at = now
 }
 
-// roll notes what was not used in so many windows that are over.
+// roll counts the idle units of windows that have ended; over is how many these are.
 func (e *entry) roll(over int64, now stint.Instant) {
 	most := e.limit.Capacity()
 	used := e.limit.ForStores().Used(&e.state, e.at)
 	e.late = e.own.Taken
-	if used < over*most { // more came back than was used
+	if used < over*most { // more units came back than were used
 		if taken := used + e.refilled(e.rested, e.at); taken > 0 {
 			e.lastBusy = e.mergeBusy(busy{e.rested, taken, e.at})
 		}
@@ -148,14 +148,14 @@ func (e *entry) roll(over int64, now stint.Instant) {
 	e.spare = min(most, max(0, most-used))
 }
 
-// busy is a stretch of time in which a key was used.
+// busy is a stretch of time in which a key was in use.
 type busy struct {
 	since stint.Instant
-	taken int64 // in it: units, or of a bucket the microseconds in which they come back
+	taken int64 // units; of a bucket the microseconds in which these come back
 	until stint.Instant
 }
 
-// busy returns the last such stretch, which may not be over.
+// busy returns the last stretch of use, which may still go on.
 func (e *entry) busy(now stint.Instant) busy {
 	switch {
 	case e.kind == bucket && e.state.T > int64(e.rested):
@@ -168,7 +168,7 @@ func (e *entry) busy(now stint.Instant) busy {
 	return e.lastBusy
 }
 
-// setBusy makes a stretch the last one; none leaves it as it is.
+// setBusy stores a stretch as the last one. A stretch without use changes nothing.
 func (e *entry) setBusy(b busy, now stint.Instant) {
 	if b.taken == 0 || e.kind == other {
 		return
@@ -181,8 +181,8 @@ func (e *entry) setBusy(b busy, now stint.Instant) {
 	e.lastBusy = busy{b.since, max(0, b.taken-used), now}
 }
 
-// mergeBusy returns a stretch together with the one before it, if that went on until then, or was
-// over but shortly before and as much was taken in it as makes it worth while.
+// mergeBusy joins a stretch with the one before it if that lasted until it began. It also joins
+// them if the rest between them was short and at least a third of the time before was in use.
 func (e *entry) mergeBusy(next busy) busy {
 	last := e.lastBusy
 	gives := e.refilled(last.since, next.since)
@@ -195,7 +195,7 @@ func (e *entry) mergeBusy(next busy) busy {
 	return next
 }
 
-// refilled returns how many units come back from one time to another.
+// refilled returns how many units come back between two times.
 func (e *entry) refilled(from, to stint.Instant) int64 {
 	switch {
 	case from >= to:
@@ -207,7 +207,8 @@ func (e *entry) refilled(from, to stint.Instant) int64 {
 	return 0
 }
 
-// extend makes what is known go back to a time, from which until now nothing was.
+// extend lets the known time begin earlier. Nothing was taken between from and the time at which
+// it began before.
 func (e *entry) extend(from stint.Instant) {
 	if from >= e.since {
 		return
@@ -220,25 +221,25 @@ func (e *entry) extend(from stint.Instant) {
 	e.since = from
 }
 
-// absorb returns how many of n units that were taken some time ago cost nothing any more:
-// the key was idle since, and what comes back then was not used twice.
+// absorb returns how many of n units, taken since the idle count was since, had come back by now:
+// the key was idle, and idle units are used once only.
 func (e *entry) absorb(n uint64, since int64) uint64 {
 	if e.kind == other {
-		return n - min(n, uint64(e.limit.Capacity())) // nothing is owed for longer than a period
+		return n - min(n, uint64(e.limit.Capacity())) // no debt outlasts a period
 	}
 	a := min(n, uint64(max(0, e.idle-since)))
 	e.idle -= int64(a)
 	return a
 }
 
-// force debits units that others took.
+// force debits units that other nodes took.
 func (e *entry) force(n uint64, now stint.Instant) {
 	if n > 0 {
 		e.limit.Force(&e.state, now, n)
 	}
 }
 
-// refund gives back units that others gave back, but for those that came back by time.
+// refund gives back units that other nodes gave back, except those that had come back by time.
 func (e *entry) refund(n uint64, since int64, now stint.Instant) {
 	if e.kind == bucket {
 		n -= min(n, uint64(max(0, e.idle-since)))
@@ -248,8 +249,8 @@ func (e *entry) refund(n uint64, since int64, now stint.Instant) {
 	}
 }
 
-// startCount sees to it that there is a count of this node's own: another one than before the
-// key was as untouched for long, as others may have forgotten that.
+// startCount starts a count of this node if there is none. It also starts a new one after the key
+// was untouched for margin, because other nodes may have removed the old one.
 func (e *entry) startCount(next uint64, now stint.Instant) {
 	if e.own.Born == 0 || !e.dirty && e.own.Taken > 0 && e.limit.Untouched(&e.state, now.Add(-margin)) {
 		e.own = wire.Count{Born: next}
@@ -257,7 +258,7 @@ func (e *entry) startCount(next uint64, now stint.Instant) {
 	}
 }
 
-// charge counts what a take here changed.
+// charge adds the change of use by a take on this node to its count.
 func (e *entry) charge(before, after int64) {
 	switch {
 	case after > before:
@@ -267,7 +268,7 @@ func (e *entry) charge(before, after int64) {
 	}
 }
 
-// clear begins a count that says that the key was reset.
+// clear resets the key and starts a count that carries the reset to other nodes.
 func (e *entry) clear(next uint64) {
 	e.state = stint.State{}
 	if e.base != nil {
@@ -277,7 +278,7 @@ func (e *entry) clear(next uint64) {
 	e.reported, e.late = 0, 0
 }
 
-// findCounter returns the count of a node, nil if nothing is known of it.
+// findCounter returns the count of a node, nil if there is none.
 func (e *entry) findCounter(origin uint64) *counter {
 	for i := range e.counters {
 		if e.counters[i].origin == origin {
@@ -287,7 +288,8 @@ func (e *entry) findCounter(origin uint64) *counter {
 	return nil
 }
 
-// counterOf returns the count of a node to write to, of which is heard now.
+// counterOf returns the count of a node, creating it, and sets the time of its last report to
+// now.
 func (e *entry) counterOf(origin uint64, now stint.Instant) *counter {
 	h := e.findCounter(origin)
 	if h == nil {

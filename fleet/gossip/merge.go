@@ -7,7 +7,7 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// merge makes what another node knows of a key a part of what is known here.
+// merge adds what another node knows of a key to what this node knows.
 func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	sh := n.shardOf(it.Limit.Algorithm(), it.Key)
 	sh.mu.Lock()
@@ -51,7 +51,7 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 		if h != nil && !c.Newer(&h.Count) && (c.Number <= h.Number || c.Born != h.Born) {
 			continue
 		}
-		at := e.idle - e.refilled(c.At, now) // it was right then, and may lack something since
+		at := e.idle - e.refilled(c.At, now) // right at that time; may be too low by now
 		if h != nil {
 			at = max(at, h.idle)
 		}
@@ -60,16 +60,13 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	}
 }
 
-// combine makes the state one of all that two nodes know, of which each knows some that the
-// other one does not. What was taken when is known of neither, but it is at least
+// combine sets the state from what two nodes know, when each knows takes that the other does not.
+// Neither knows the time of each take. The use is at least the largest of
 //
-//	what is used here, and what the other one took of which nothing is known here, but for
-//	what could have been taken here since and was not
-//
-//	what is used there
-//
-//	what was taken since either was as untouched last, here and there, if neither knew of
-//	the other: each of them counts what came back meanwhile, and it came back once
+//   - the use here, plus what the other node knows and this one does not, less what was idle here
+//   - the use there
+//   - the sum of the last stretches of use here and there, less what came back in that time, if
+//     neither node knew of the other's takes; both counted what came back, and it came back once
 func (e *entry) combine(it *wire.Entry, x *difference, now stint.Instant) {
 	more := wire.Net(x.taken, x.given)
 	before, there := e.limit.ForStores().Used(&e.state, now), e.limit.ForStores().Used(&it.State, now)
@@ -97,12 +94,12 @@ func (e *entry) combine(it *wire.Entry, x *difference, now stint.Instant) {
 		stretch = busy{min(here.since, theirs.since), here.taken + theirs.taken, now}
 	}
 	e.setBusy(stretch, now)
-	if e.kind != other { // what was not absorbed after all can be later
+	if e.kind != other { // idle units that were not needed after all remain
 		e.idle += int64(absorbed) - max(0, int64(more)-max(0, e.limit.ForStores().Used(&e.state, now)-before))
 	}
 }
 
-// addStretches makes a state that of two stretches, of which each counts as coming back what came back
+// addStretches sets a state to the use of two stretches together, and lets units come back only
 // once.
 func (e *entry) addStretches(st *stint.State, a, b busy, now stint.Instant) {
 	since := min(a.since, b.since)
@@ -113,42 +110,42 @@ func (e *entry) addStretches(st *stint.State, a, b busy, now stint.Instant) {
 	}
 }
 
-// difference is what two nodes know of a key: one lacks something, or has a surplus.
+// difference is how the counts of two nodes for a key differ.
 type difference struct {
 	lacks        bool
-	taken, given uint64 // what is lacking
-	since        int64  // idleness when that was complete
-	unknown      bool   // some of it is of a node of which nothing was heard
-	reset        bool   // some of it came after a reset
+	taken, given uint64 // units that the other node knows and this one does not
+	since        int64  // idle count when this node last knew all of them
+	unknown      bool   // some are of a node that this one never received a report from
+	reset        bool   // some were taken after a reset
 	surplus      uint64
 
-	agreed stint.Instant // before this was taken all that both know of
+	agreed stint.Instant // both nodes know all takes before this time
 }
 
-// compare says what is known of an entry here and by another node.
+// compare compares the counts of an entry here and on another node.
 func (n *Node) compare(e *entry, it *wire.Entry) (x difference) {
 	x.since, x.agreed = math.MaxInt64, e.baseAt
 	seen := make(map[uint64]bool, len(it.Counts))
 	for i := range it.Counts {
 		c := &it.Counts[i]
 		seen[c.Origin] = true
-		mine, since, told := wire.Count{}, int64(0), c.At
+		mine, since, reported := wire.Count{}, int64(0), c.At
 		if c.Origin == n.id {
 			mine = e.own
 		} else if h := e.findCounter(c.Origin); h != nil {
-			mine, since, told = h.Count, h.idle, h.at
+			mine, since, reported = h.Count, h.idle, h.at
 			if mine.Newer(&c.Count) {
-				told = c.At
+				reported = c.At
 			} else if mine == c.Count {
-				told = max(told, c.At)
+				reported = max(reported, c.At)
 			}
 		}
 		if mine.Taken > 0 {
-			x.agreed = max(x.agreed, told.Add(staleAfter*n.interval))
+			x.agreed = max(x.agreed, reported.Add(staleAfter*n.interval))
 		}
 		switch {
-		case c.Origin == n.id && c.Born != mine.Born: // of an earlier time, over by now
-			// The present one is not known there.
+		case c.Origin == n.id && c.Born != mine.Born: // from an earlier count of this node, which has ended
+			// The other node does not know the current count.
 			x.surplus += wire.Net(mine.Taken, mine.Given)
 		case c.Newer(&mine):
 			taken, given := c.Beyond(&mine)
@@ -171,7 +168,7 @@ func (n *Node) compare(e *entry, it *wire.Entry) (x difference) {
 	return x
 }
 
-// bornSince says whether a count began after all that was heard of its node.
+// bornSince reports whether a count began after the last report received from its node.
 func (n *Node) bornSince(c *wire.OriginCount) bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"stint/migrate"
 )
 
-// Where Options are silent.
+// Defaults of Options.
 const (
 	DefaultInterval = 100 * time.Millisecond
 	DefaultKeys     = 1 << 20
@@ -24,48 +24,47 @@ const (
 
 // Options are the optional parts of a Node. The zero value is ready to use.
 type Options struct {
-	// Interval is how often nodes tell each other what they took; 0 means
-	// DefaultInterval. Longer costs fewer messages, and lets more pass too much.
+	// Interval is the time between two reports to the other nodes; 0 means DefaultInterval. A
+	// longer one costs fewer messages and admits more above the limit.
 	Interval time.Duration
 
-	// Keys is of how many keys a node keeps what it knows; 0 means DefaultKeys. When there
-	// are more, keys that are nearest to being as untouched are forgotten.
+	// Keys is the number of keys that a node stores; 0 means DefaultKeys. Above it the node
+	// evicts keys that are nearly unused.
 	Keys int
 
-	// Seed fixes everything random, the node's number among it, so that a simulation can be
-	// repeated. 0, which is what a server wants, is another one each time.
+	// Seed is the seed of everything random, including the number of the node, so that a
+	// simulation can be repeated. 0 means a random seed, which is what a server wants.
 	Seed uint64
 }
 
-// shards is in how many parts keys are kept.
+// shards is the number of parts that the keys are divided into, each with its own lock.
 const shards = 64
 
-// Node is what one process knows of what all nodes took. It is safe for concurrent use,
-// and never blocks: who uses it carries its messages, see Tick and Receive. Times are this
-// node's own; no two nodes need to agree on what time it is. The zero Node is not usable;
-// see NewNode.
+// Node stores what one process knows of the use of all nodes. It is safe for concurrent use and
+// never blocks. Its user carries its messages, see Tick and Receive. Times are those of this
+// node; no two nodes need to agree on the time. The zero Node is not usable, see NewNode.
 type Node struct {
 	id       uint64
 	interval time.Duration
-	maxKeys  int // keys in a shard
+	maxKeys  int // in one shard
 	seed     system.Seed
-	number   atomic.Uint64 // of the last message that told something
+	number   atomic.Uint64 // of the last report
 	shard    [shards]shard
 	work     sync.Pool
 	session  session
 	count    statistics
-	foreign  func(peer uint64) // is told once of each peer of another release; nil: nobody
+	foreign  func(peer uint64) // called once for each peer of another release; nil: not called
 }
 
-// shard is a part of the keys.
+// shard holds a part of the keys.
 type shard struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	keys   map[name]*entry
 	dirty  []*entry
-	latest system.Latest // time at which anything of it was decided or heard of
+	latest system.Latest // the latest time of a take or a message
 }
 
-// name is what an entry is found by.
+// name identifies an entry.
 type name struct {
 	key       stint.Key
 	algorithm stint.Algorithm
@@ -73,7 +72,7 @@ type name struct {
 
 func nameOf(t *stint.Take) name { return name{t.Key, t.Limit.Algorithm()} }
 
-// NewNode returns a node that knows nothing, nobody among it.
+// NewNode returns a node without peers and without counts.
 func NewNode(o Options) *Node {
 	n := &Node{id: o.Seed, interval: cmp.Or(o.Interval, DefaultInterval), seed: system.NewSeed()}
 	n.maxKeys = max(1, cmp.Or(o.Keys, DefaultKeys)/shards)
@@ -90,13 +89,13 @@ func NewNode(o Options) *Node {
 	return n
 }
 
-// ID returns the node's number, another one after each start.
+// ID returns the number of the node. It is another one after each start.
 func (n *Node) ID() uint64 { return n.id }
 
-// Interval returns how often Tick is to be called.
+// Interval returns the time between two calls of Tick.
 func (n *Node) Interval() time.Duration { return n.interval }
 
-// Decide answers a call at a time from what this node knows, see [stint.Store].
+// Decide decides a call at a time from the counts of this node, see [stint.Store].
 func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 		t := &call.Takes[i]
 		switch {
 		case !t.Independent && joined > 1:
-		case t.Borrows > 0: // apart, with what it leans on
+		case t.Borrows > 0: // an independent take, and those that it borrows from
 			if err := n.decideGroup(call, i, now); err != nil {
 				return err
 			}
@@ -132,7 +131,7 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 	return nil
 }
 
-// timeLocked returns when to decide a take of a call that says when, or else came at now.
+// timeLocked returns the time at which to decide a take: at if the call sets it, else now.
 func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 	if at != 0 {
 		return at
@@ -140,7 +139,7 @@ func (sh *shard) timeLocked(at, now stint.Instant) stint.Instant {
 	return sh.latest.Of(now)
 }
 
-// decideOne decides a take by itself.
+// decideOne decides a single take.
 func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision) {
 	var none stint.State
 	if t.Limit.Algorithm() == stint.Unlimited {
@@ -155,7 +154,7 @@ func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision
 	defer sh.mu.Unlock()
 	now = sh.timeLocked(at, now)
 	if !wire.Countable(t.Limit) {
-		delete(sh.keys, nameOf(t)) // nothing is carried over
+		delete(sh.keys, nameOf(t)) // such a limit keeps no state
 		*d = apply(t, &none, now)
 		return
 	}
@@ -182,7 +181,7 @@ func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision
 	n.chargedLocked(sh, e, t, before, now)
 }
 
-// apply does what a take asks for to a state under its limit.
+// apply executes the operation of a take on a state.
 func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
 	r := migrate.Record{State: *st, Limit: t.Limit}
 	d := r.Apply(t.Op, t.Limit, now, uint64(t.Cost), t.Undo)
@@ -190,14 +189,14 @@ func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
 	return d
 }
 
-// prepare makes an entry ready to decide by a limit.
+// prepare brings an entry up to date before a decision under a limit.
 func (n *Node) prepare(e *entry, l *stint.Limit, now stint.Instant) {
 	e.changeLimit(l, now)
 	e.advance(now)
 	e.startCount(n.number.Load()+1, now)
 }
 
-// chargedLocked counts what a take changed.
+// chargedLocked counts the units that a take charged or gave back.
 func (n *Node) chargedLocked(sh *shard, e *entry, t *stint.Take, before int64, now stint.Instant) {
 	if t.Op == stint.Reset {
 		e.clear(n.number.Load() + 1)
@@ -210,7 +209,7 @@ func (n *Node) chargedLocked(sh *shard, e *entry, t *stint.Take, before int64, n
 	}
 }
 
-// touchLocked notes that there is something to tell of an entry.
+// touchLocked adds an entry to those of the next report.
 func (sh *shard) touchLocked(e *entry) {
 	if !e.dirty {
 		e.dirty = true
@@ -218,14 +217,14 @@ func (sh *shard) touchLocked(e *entry) {
 	}
 }
 
-// at returns the number of the shard of a key.
+// at returns the index of the shard of a key.
 func (n *Node) at(a stint.Algorithm, key stint.Key) int {
 	return int(n.seed.Sum(uint8(a), string(key)) % shards)
 }
 
 func (n *Node) shardOf(a stint.Algorithm, key stint.Key) *shard { return &n.shard[n.at(a, key)] }
 
-// addLocked adds an entry for the key of a take, whose bytes are the caller's.
+// addLocked adds an entry for the key of a take. It copies the key.
 func (n *Node) addLocked(sh *shard, t *stint.Take, now stint.Instant) *entry {
 	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(t.Key))), t.Limit, now), now)
 }
@@ -238,14 +237,14 @@ func (n *Node) putLocked(sh *shard, e *entry, now stint.Instant) *entry {
 	return e
 }
 
-// evictLocked forgets a key: of some, the one that is as untouched soonest, one that is
-// over its limit only if all of them are.
+// evictLocked removes one of 16 entries: the one that expires first. It removes one that is over
+// its limit only if all of them are. Entries with counts to report stay.
 func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 	var worst *entry
 	least, seen := stint.MaxInstant*2, 0
 	for _, e := range sh.keys {
 		if e.dirty {
-			continue // nobody was told of it yet
+			continue // its count is not reported yet
 		}
 		rank := e.limit.ForStores().Expiry(&e.state)
 		if rank > now && e.limit.ForStores().Used(&e.state, now) >= e.limit.Capacity() {
@@ -264,21 +263,22 @@ func (n *Node) evictLocked(sh *shard, now stint.Instant) {
 	}
 }
 
-// work is a group of takes that stand or fall together.
+// work is a group of takes that are decided together, all or none.
 type work struct {
 	transaction.Plan[name]
 	places []place
 	locked []int
 }
 
-// place is what a part of a group is decided on.
+// place is where the state of one part of a group lies.
 type place struct {
 	shard      int
 	entry      *entry
 	usedBefore int64
 }
 
-// decideGroup decides a group of takes, all or none, with the shards of all its keys locked.
+// decideGroup decides a group of takes, all or none. It holds the locks of all their shards
+// meanwhile.
 func (n *Node) decideGroup(call *stint.Call, group int, now stint.Instant) error {
 	w := n.work.Get().(*work)
 	defer n.work.Put(w)
@@ -319,8 +319,8 @@ func (n *Node) decideGroup(call *stint.Call, group int, now stint.Instant) error
 	return nil
 }
 
-// loadLocked gives a part the state of its key, one that nobody keeps where it is not
-// changed.
+// loadLocked gives a part the state of its key. A key without an entry gets one only if the take
+// changes it.
 func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant) {
 	t, sh := p.Take, &n.shard[h.shard]
 	p.At = now
@@ -339,34 +339,34 @@ func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant
 	p.Record, h.entry, h.usedBefore = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
 }
 
-// statistics are what Stats shows.
+// statistics are the counters behind Stats.
 type statistics struct {
-	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, foreign, asked atomic.Uint64
+	evicted, sent, bytes, pairs, received, receivedBytes, repairs, damaged, foreign, queries atomic.Uint64
 }
 
-// Stats are the numbers of a Node.
+// Stats are figures of a Node.
 type Stats struct {
-	Keys          int64  // of which it knows something
-	Peers         int64  // that it tells what it took
-	Sent          uint64 // messages, one for each peer it went to
-	Bytes         uint64 // of these
-	Pairs         uint64 // changed counts that were told, whoever they went to
+	Keys          int64  // stored now
+	Peers         int64  // nodes that reports go to
+	Sent          uint64 // messages, counted once for each peer
+	Bytes         uint64 // sent
+	Pairs         uint64 // changed counts in reports, counted once however many peers there are
 	Received      uint64 // messages
-	ReceivedBytes uint64 // bytes of these
-	Repairs       uint64 // times that it asked for what it had missed
-	Damaged       uint64 // messages that it could not read
+	ReceivedBytes uint64 // of received messages
+	Repairs       uint64 // requests for missing reports
+	Damaged       uint64 // messages that could not be decoded
 	Foreign       uint64 // messages in the format of another release
-	Evicted       uint64 // keys that were forgotten because there were too many
-	Asked         uint64 // questions about one key to one peer
+	Evicted       uint64 // keys removed because there were too many
+	Asked         uint64 // queries, counted once for each peer
 }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (n *Node) Stats() Stats {
 	c := &n.count
 	st := Stats{
 		Sent: c.sent.Load(), Bytes: c.bytes.Load(), Pairs: c.pairs.Load(), Received: c.received.Load(),
 		ReceivedBytes: c.receivedBytes.Load(), Repairs: c.repairs.Load(), Damaged: c.damaged.Load(), Foreign: c.foreign.Load(),
-		Evicted: c.evicted.Load(), Asked: c.asked.Load(), Peers: int64(n.session.live()),
+		Evicted: c.evicted.Load(), Asked: c.queries.Load(), Peers: int64(n.session.live()),
 	}
 	for i := range n.shard {
 		n.shard[i].mu.Lock()

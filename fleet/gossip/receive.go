@@ -8,8 +8,9 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// Receive takes a message of another node, and returns what to answer. One that comes twice,
-// or after a later one, changes nothing more. The bytes are the caller's again afterwards.
+// Receive handles a message of another node and returns the messages to send in reply. A message
+// that arrives twice, or after a later one, has no further effect. Receive does not keep the
+// bytes.
 func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	n.count.received.Add(1)
 	n.count.receivedBytes.Add(uint64(len(message)))
@@ -34,7 +35,7 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	return out
 }
 
-// receiveKind takes a message of a kind.
+// receiveKind handles a message of a kind.
 func (n *Node) receiveKind(kind byte, r *wire.Reader, from uint64, now stint.Instant) (out []Message) {
 	switch kind {
 	case wire.KindReport:
@@ -53,30 +54,30 @@ func (n *Node) receiveKind(kind byte, r *wire.Reader, from uint64, now stint.Ins
 	return out
 }
 
-// receiveForeign takes a message in the format of another release: that is all that is known of it.
+// receiveForeign counts a message in the format of another release. Its content is unknown.
 func (n *Node) receiveForeign(from uint64) {
 	n.count.foreign.Add(1)
 	t := &n.session
 	t.mu.Lock()
 	_, peer := slices.BinarySearch(t.peers, from)
-	tell := peer && !t.foreign[from] && n.foreign != nil
-	if tell {
+	first := peer && !t.foreign[from] && n.foreign != nil
+	if first {
 		t.foreign[from] = true
 	}
 	t.mu.Unlock()
-	if tell {
+	if first {
 		n.foreign(from)
 	}
 }
 
-// progress is what was heard of a node before the message that is being read.
+// progress is what this node had received from another before the current message.
 type progress struct {
 	upTo   uint64
-	recent bool // none of its messages was missing a short time ago
-	stale  bool // this node stood still until a moment ago, and so did what comes now
+	recent bool // no report was missing a short time ago
+	stale  bool // this node just stood still, and the message may have waited
 }
 
-// before returns what was heard of a node until now.
+// before returns what this node has received from another until now.
 func (n *Node) before(from uint64, now stint.Instant) progress {
 	t := &n.session
 	t.mu.Lock()
@@ -104,13 +105,13 @@ func (n *Node) receiveReport(r *wire.Reader, from uint64, now stint.Instant) {
 		}
 	}
 	if r.Err != nil {
-		return // the rest of it is missed when the next one comes
+		return // the next message shows that this one is missing
 	}
 	t := &n.session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	if missed { // it is as if this message was not heard
+	if missed { // treat the report as not received
 		o.highest, o.seen = max(o.highest, number), now
 		return
 	}
@@ -132,8 +133,8 @@ func (n *Node) receiveBeat(r *wire.Reader, from uint64, now stint.Instant) {
 	}
 }
 
-// receive debits what another node took lately. It returns false where that cannot be told,
-// because what it took before is not known.
+// receive debits the units of a delta. It returns false if it cannot compute them, because
+// earlier reports are missing.
 func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.Instant) bool {
 	sh := n.shardOf(k.Limit.Algorithm(), k.Key)
 	sh.mu.Lock()
@@ -165,7 +166,7 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 		e.state = stint.State{}
 	}
 	taken, given := k.Beyond(&old)
-	if e.kind == window && k.Late > k.Taken-taken { // of windows that are over
+	if e.kind == window && k.Late > k.Taken-taken { // some were taken in windows that have ended
 		late := min(taken, k.Late-(k.Taken-taken))
 		free := min(late, uint64(e.spare))
 		e.spare -= int64(free)
@@ -181,12 +182,12 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 	return true
 }
 
-// addRemoteLocked adds an entry for a key that another node told of.
+// addRemoteLocked adds an entry for a key that another node reported. It copies the key.
 func (n *Node) addRemoteLocked(sh *shard, key stint.Key, l *stint.Limit, now stint.Instant) *entry {
 	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, now), now)
 }
 
-// receiveEntries takes a part of an answer about what was missed.
+// receiveEntries handles a part of the answer to a repair request.
 func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
 	if n.before(from, now).stale {
 		return
@@ -234,7 +235,7 @@ func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
 	}
 }
 
-// noteOrigins remembers that there are, or were, nodes of which counts are kept.
+// noteOrigins stores the nodes that counts belong to, which may be gone.
 func (n *Node) noteOrigins(counts []wire.OriginCount, now stint.Instant) {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()

@@ -9,20 +9,20 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// Message is what a node wants to be brought to others.
+// Message is a message to other nodes.
 type Message struct {
-	// To is the node it is for, 0 for all peers.
+	// To is the number of the receiving node; 0 means all peers.
 	To uint64
-	// Bytes are the message. They are nobody's but the receiver's.
+	// Bytes is the encoded message. The receiver of the Message owns it.
 	Bytes []byte
-	// Bulk says that it may be too long for one packet.
+	// Bulk is set if the message may be too long for one packet.
 	Bulk bool
-	// Pairs is how many changed counts it tells.
+	// Pairs is the number of changed counts in the message.
 	Pairs int
 }
 
-// Tick returns what to send now: what was taken here since the last time, and questions
-// about what was missed. It is to be called every Interval.
+// Tick returns the messages to send now: reports of the units taken since the last call, and
+// repair requests. The caller calls it once every Interval.
 func (n *Node) Tick(now stint.Instant) []Message {
 	out := n.send(now)
 	t := &n.session
@@ -56,7 +56,7 @@ func (n *Node) Tick(now stint.Instant) []Message {
 	return out
 }
 
-// Last returns what is left to tell, for a node that stops.
+// Last returns the last reports of a node that stops.
 func (n *Node) Last(now stint.Instant) []Message {
 	out := n.send(now)
 	for i := range out {
@@ -75,7 +75,7 @@ func (n *Node) countSent(m *Message) {
 	n.count.pairs.Add(uint64(m.Pairs))
 }
 
-// send returns messages with all counts that changed.
+// send returns reports of all counts that changed.
 func (n *Node) send(now stint.Instant) (out []Message) {
 	var w wire.Writer
 	pairs, most := 0, wire.MaxPacket
@@ -91,7 +91,7 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 		list := sh.dirty
 		sh.dirty = nil
 		slices.SortFunc(list, byKey)
-		if len(list) > 64 { // many small packets cost more than a long message
+		if len(list) > 64 { // many small packets cost more than one long message
 			most = wire.MaxBulk
 		}
 		for _, e := range list {
@@ -116,8 +116,8 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 	return out
 }
 
-// repairsLocked returns questions about what was missed: of who sent it, and now and then
-// of anybody about everything.
+// repairsLocked returns repair requests: to each peer whose reports are missing, and now and then
+// to a random peer for everything.
 func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	t := &n.session
 	t.expireRepairsLocked()
@@ -134,7 +134,8 @@ func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	if len(t.peers) == 0 {
 		return out
 	}
-	// A new node asks several, one after the other: not all may know it yet.
+	// A new node asks several peers, one after the other, because not all may have its address
+	// yet.
 	asking, may := 0, 1
 	if !t.synced {
 		may = firstRepairs
@@ -151,9 +152,9 @@ func (n *Node) repairsLocked(now stint.Instant) (out []Message) {
 	return out
 }
 
-// expireRepairsLocked forgets questions that were not answered in time. Whose answer comes after that
-// has twice the time for the next one: asked again and again by who does not wait for what it
-// says, it would never be done. What was lost is asked for again as soon as ever.
+// expireRepairsLocked drops repair requests that were not answered in time. A peer that answers
+// after that gets twice the time for its next answer. Without that, a slow peer would be asked
+// again and again and never finish. Lost requests are repeated without more delay.
 func (t *session) expireRepairsLocked() {
 	for peer, w := range t.repairs {
 		lasts := uint64(repairTimeout)
@@ -166,9 +167,9 @@ func (t *session) expireRepairsLocked() {
 	}
 }
 
-// lateReplyLocked notes that part of an answer came for which nobody waits: too late, if it is none
-// to a question before the last that this peer answered, or to somebody else. Who left is asked
-// no more.
+// lateReplyLocked counts an answer that came after its request was dropped. It ignores answers to
+// much older requests, to requests before the last one that this peer answered, and from peers
+// that left.
 func (t *session) lateReplyLocked(peer, nonce uint64) {
 	if _, there := slices.BinarySearch(t.peers, peer); !there {
 		return
@@ -179,8 +180,8 @@ func (t *session) lateReplyLocked(peer, nonce uint64) {
 	}
 }
 
-// requestLocked returns a question to a peer: of all that changed since the numbers that were
-// heard, of those origins or, with all, of any.
+// requestLocked returns a repair request to a peer: for all that changed after the given reports,
+// of the origins in list or, with all, of every origin.
 func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Message {
 	t := &n.session
 	t.nonce++
@@ -193,7 +194,7 @@ func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Messag
 	return Message{To: peer, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket}
 }
 
-// sweep forgets keys of a part that are as untouched, and the counts of nodes that are gone.
+// sweep removes untouched keys of a shard, and the counts of nodes that are gone.
 func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
 	sh := &n.shard[part]
 	sh.mu.Lock()
@@ -208,7 +209,7 @@ func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
 	}
 }
 
-// answerRepair returns what somebody missed, in parts.
+// answerRepair answers a repair request, in several messages if need be.
 func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Message {
 	nonce, all := r.Number(), false
 	if b := r.Cut(1); b != nil {
@@ -229,7 +230,7 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 	for _, k := range covers {
 		alive[k.Origin] = true
 	}
-	// Of whom something was missing ever since, nobody learns here what he took.
+	// This node cannot answer for origins whose reports it never had without a gap.
 	covers = slices.DeleteFunc(covers, func(k wire.Progress) bool { return k.Origin != n.id && t.origins[k.Origin].complete == 0 })
 	t.mu.Unlock()
 	if !all {
@@ -241,7 +242,7 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 		for _, e := range sorted(n.shard[i].keys) {
 			e.advance(now)
 			if e.changedSince(n.id, since, all) {
-				p.add(e.item(n.id, alive, now))
+				p.add(e.snapshot(n.id, alive, now))
 			}
 		}
 		n.shard[i].mu.Unlock()
@@ -253,7 +254,7 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 	return p.out
 }
 
-// sorted returns entries in the order of their keys, so that a simulation can be repeated.
+// sorted returns entries ordered by key, so that a simulation can be repeated.
 func sorted(keys map[name]*entry) []*entry {
 	return slices.SortedFunc(maps.Values(keys), byKey)
 }
@@ -262,12 +263,12 @@ func byKey(a, b *entry) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.limit.Algorithm(), b.limit.Algorithm()))
 }
 
-// changedSince says whether somebody who heard messages up to these numbers does not know all of
-// an entry. Of others he asks nothing, or, with all, knows nothing.
+// changedSince reports whether an entry has counts newer than the given reports of each origin.
+// Origins that are not in since are skipped or, with all, count as never reported.
 func (e *entry) changedSince(self uint64, since map[uint64]uint64, all bool) bool {
 	newer := func(origin, number uint64) bool {
-		heard, asked := since[origin]
-		return (asked || all) && number > heard
+		received, asked := since[origin]
+		return (asked || all) && number > received
 	}
 	if e.own.Taken > 0 && newer(self, e.own.Number) || all && e.dirty {
 		return true
@@ -275,12 +276,12 @@ func (e *entry) changedSince(self uint64, since map[uint64]uint64, all bool) boo
 	return slices.ContainsFunc(e.counters, func(h counter) bool { return newer(h.origin, h.Number) })
 }
 
-// item returns all that is known of an entry.
-func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *wire.Entry {
+// snapshot returns all that this node knows of an entry.
+func (e *entry) snapshot(self uint64, alive map[uint64]bool, now stint.Instant) *wire.Entry {
 	b := e.busy(now)
 	it := &wire.Entry{Limit: e.limit, Key: e.key, Since: e.since, Busy: wire.Busy{Since: b.since, Taken: b.taken}}
 	e.state.CopyTo(&it.State)
-	if e.kind == window { // so far from the end of its window that it comes to lie in no other on its way
+	if e.kind == window { // far enough from the end of its window that a delay on the way does not move it to another one
 		it.Busy.Since -= max(0, it.Busy.Since%stint.Instant(e.per)-stint.Instant(e.per*3/4))
 	}
 	if e.own.Taken > 0 || e.own.Reset {
@@ -294,7 +295,7 @@ func (e *entry) item(self uint64, alive map[uint64]bool, now stint.Instant) *wir
 	return it
 }
 
-// parts are the messages of an answer.
+// parts collects the messages of an answer.
 type parts struct {
 	from, to, nonce uint64
 	now             stint.Instant
@@ -309,7 +310,8 @@ func (p *parts) add(it *wire.Entry) {
 	}
 }
 
-// cut ends a part. The last one says how many there are, and what all of them cover.
+// cut ends a message. The last message has the number of all messages and the progress that they
+// cover.
 func (p *parts) cut(total uint64, covers []wire.Progress) {
 	var w wire.Writer
 	w.Begin(wire.KindEntries, p.from)

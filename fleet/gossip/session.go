@@ -10,66 +10,66 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// How long things take, in intervals unless they say otherwise.
+// Times and counts, in intervals where no unit is given.
 const (
-	staleAfter    = 10  // news that come so long after what came before are old
-	repairAfter   = 3   // a message that is missing so long is asked for
-	beatEvery     = 10  // a node that has nothing to tell says so
-	repairTimeout = 10  // an answer that has not come by then is asked for again
-	compareEvery  = 100 // two nodes compare what they know
-	firstRepairs  = 3   // so many are asked for everything at a time, by a new node
-	maxDoublings  = 4   // who takes long to answer has twice the time for the next one, so often
-	maxReplyAge   = 1e4 // of questions: what answers an older one is no answer to this node
+	staleAfter    = 10  // reports that come this long after the last complete time are old
+	repairAfter   = 3   // age of a gap at which the missing report is requested
+	beatEvery     = 10  // a node without changes sends its last number this often
+	repairTimeout = 10  // an unanswered repair request is repeated after this
+	compareEvery  = 100 // two nodes compare all their counts this often
+	firstRepairs  = 3   // peers that a new node asks for everything at the same time
+	maxDoublings  = 4   // how often the time for a slow peer is doubled
+	maxReplyAge   = 1e4 // requests; answers to older ones are ignored
 
-	restAfter = time.Second      // a key that is as untouched for so long had a rest
-	margin    = 10 * time.Second // who takes of a key as untouched for so long begins a new count
-	deadAfter = 30 * time.Minute // counts of a node that was not heard for so long are not told
-	goneAfter = time.Hour        // and those are forgotten
+	restAfter = time.Second      // a key that is untouched for this long had a rest
+	margin    = 10 * time.Second // a take of a key that was untouched for this long starts a new count
+	deadAfter = 30 * time.Minute // counts of a node that was silent for this long are not sent on
+	goneAfter = time.Hour        // and after this they are removed
 )
 
-// session is what a node knows of the others. Its lock may be taken under that of a shard, and no
-// other is taken under it.
+// session is what a node knows of the other nodes. Its lock may be taken while a shard is locked.
+// No other lock is taken while it is held.
 type session struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	rand      *rand.Rand
 	round     uint64
-	sentRound uint64 // round in which something was told last
+	sentRound uint64 // round of the last report or beat
 	ticked    stint.Instant
-	resumed   stint.Instant // when this node found that it had stood still; 0: it never did
+	resumed   stint.Instant // when this node noticed that it had stood still; 0: never
 	peers     []uint64
 	origins   map[uint64]*origin
-	repairs   map[uint64]*repair  // by who was asked
-	slow      map[uint64]slowPeer // by who answered
-	synced    bool                // somebody told all it knows, since this node began
+	repairs   map[uint64]*repair  // open requests by peer
+	slow      map[uint64]slowPeer // by peer
+	synced    bool                // a peer has sent all its counts since this node started
 	nonce     uint64
 	queries   map[uint64]*Query
-	foreign   map[uint64]bool // peers of which is known that they are of another release
+	foreign   map[uint64]bool // peers known to be of another release
 }
 
-// origin is what was heard of a node's messages.
+// origin is which reports of a node were received.
 type origin struct {
-	upTo     uint64        // up to this, all of them
-	beyond   uint64        // bit i: number+2+i too
-	highest  uint64        // the largest that it is known to have sent
-	complete stint.Instant // when none was missing last; 0: never
-	missing  int           // rounds since some are
-	seen     stint.Instant // when any message of it came last
+	upTo     uint64        // all reports up to this number
+	beyond   uint64        // bit i: also report upTo+2+i
+	highest  uint64        // largest number that the node is known to have sent
+	complete stint.Instant // the last time at which none was missing; 0: never
+	missing  int           // rounds since one is missing
+	seen     stint.Instant // time of the last message of any kind
 }
 
-// repair is a question that was put to a peer.
+// repair is an open repair request.
 type repair struct {
 	nonce  uint64
 	round  uint64
 	all    bool
-	parts  map[uint64]bool // of the answer, that have come
-	total  uint64          // parts that there are, 0: not known yet
-	covers []wire.Progress // what the answer covers
+	parts  map[uint64]bool // messages of the answer received so far
+	total  uint64          // messages of the answer; 0: not known yet
+	covers []wire.Progress // progress that the answer covers
 }
 
-// slowPeer is a peer whose answers came after they were given up.
+// slowPeer is a peer whose answers came too late.
 type slowPeer struct {
-	nonce uint64 // the last question that it answered, however late
-	times int    // how many answers came too late, since one came in time
+	nonce uint64 // of the last request that it answered, however late
+	times int    // late answers since the last one in time
 }
 
 func (t *session) init(seed uint64) {
@@ -82,14 +82,14 @@ func (t *session) init(seed uint64) {
 	t.nonce = t.rand.Uint64()
 }
 
-// live returns how many peers there are.
+// live returns the number of peers.
 func (t *session) live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.peers)
 }
 
-// AddPeer says that another node can be reached. It is told all from now on.
+// AddPeer adds a node that can be reached. It gets all reports from now on.
 func (n *Node) AddPeer(peer uint64) {
 	t := &n.session
 	t.mu.Lock()
@@ -99,7 +99,7 @@ func (n *Node) AddPeer(peer uint64) {
 	}
 }
 
-// RemovePeer says that another node cannot be reached any more. What it took is not forgotten.
+// RemovePeer removes a node that cannot be reached any more. Its counts stay.
 func (n *Node) RemovePeer(peer uint64) {
 	t := &n.session
 	t.mu.Lock()
@@ -115,22 +115,23 @@ func (n *Node) RemovePeer(peer uint64) {
 	}
 }
 
-// Synced says whether somebody told this node all it knew, or nobody is there who could.
+// Synced reports whether a peer has sent this node all its counts, or there is no peer.
 func (n *Node) Synced() bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
 	return n.session.synced || len(n.session.peers) == 0
 }
 
-// detectPauseLocked notes whether this node stood still. News that waited for it are not of now, and
-// do not say of when: what they tell is asked for. One that knows nothing yet takes all.
+// detectPauseLocked notes whether this node stood still. Messages that waited meanwhile are old,
+// and their age is unknown; the node requests their content again. A node that is not synced yet
+// accepts all messages.
 func (t *session) detectPauseLocked(now stint.Instant, interval time.Duration) {
 	if t.synced && now.Sub(t.ticked) > max(staleAfter*interval, time.Second) {
 		t.resumed, t.ticked = now, now
 	}
 }
 
-// originLocked returns what is known of a node's messages.
+// originLocked returns the progress of a node, creating it.
 func (t *session) originLocked(id uint64, now stint.Instant) *origin {
 	o := t.origins[id]
 	if o == nil {
@@ -140,7 +141,7 @@ func (t *session) originLocked(id uint64, now stint.Instant) *origin {
 	return o
 }
 
-// receivedLocked notes that a message was heard.
+// receivedLocked notes that a report was received.
 func (o *origin) receivedLocked(number uint64, now stint.Instant) {
 	o.highest, o.seen = max(o.highest, number), now
 	switch {
@@ -153,7 +154,8 @@ func (o *origin) receivedLocked(number uint64, now stint.Instant) {
 	o.checkCompleteLocked(now)
 }
 
-// completeLocked notes that all up to a number is known, and was all there was at a time.
+// completeLocked notes that all reports up to a number were received, and that none was missing
+// at a time.
 func (o *origin) completeLocked(number uint64, at stint.Instant) {
 	if number > o.upTo {
 		o.advanceLocked(number - o.upTo)
@@ -162,10 +164,10 @@ func (o *origin) completeLocked(number uint64, at stint.Instant) {
 	o.checkCompleteLocked(at)
 }
 
-// advanceLocked raises the number, and goes on over what was heard already.
+// advanceLocked raises upTo by some reports, and past those received earlier.
 func (o *origin) advanceLocked(by uint64) {
 	o.upTo += by
-	next := o.beyond >> (by - 1) // bit i: number+1+i
+	next := o.beyond >> (by - 1) // bit i: report upTo+1+i
 	for next&1 != 0 {
 		o.upTo++
 		next >>= 1
@@ -173,15 +175,14 @@ func (o *origin) advanceLocked(by uint64) {
 	o.beyond = next >> 1
 }
 
-// checkCompleteLocked notes whether anything was missing at a time.
+// checkCompleteLocked notes that no report was missing at a time, if that is so.
 func (o *origin) checkCompleteLocked(at stint.Instant) {
 	if o.highest <= o.upTo {
 		o.complete, o.missing = max(o.complete, at), 0
 	}
 }
 
-// vectorLocked returns what was heard of everybody who is not long dead, this node's own
-// messages among it.
+// vectorLocked returns the progress of all nodes that are not dead, and of this one.
 func (n *Node) vectorLocked(now stint.Instant) []wire.Progress {
 	list := []wire.Progress{{Origin: n.id, Number: n.number.Load()}}
 	for id, o := range n.session.origins {

@@ -13,36 +13,36 @@ import (
 	"stint/internal/system"
 )
 
-// Peers carry messages between nodes. Package fleet/gossip/members has those of a network.
+// Peers carry messages between nodes. Package fleet/gossip/members implements them on a network.
 type Peers interface {
-	// Open begins: from now on to is told whom it can reach, and gets their messages. It may
-	// be told before Open returns.
+	// Open starts to tell the receiver which nodes it can reach, and to pass their messages on to
+	// it. It may call the receiver before it returns.
 	Open(to Receiver) error
 
-	// Send sends a message to who it is for. It does not wait until it is there, which it
-	// may never be.
+	// Send sends a message. It does not wait for the delivery, which may never happen.
 	Send(m Message)
 
-	// Foreign says that a peer sends messages in the format of another release: it and this node
-	// do not understand each other in everything. It is told once of each, and returns soon.
+	// Foreign is called once for each peer that sends messages in the format of another release.
+	// Such a peer and this node do not understand each other's messages of some kinds. Foreign
+	// must return soon.
 	Foreign(peer uint64)
 
-	// Run looks for others until ctx is done.
+	// Run looks for other nodes until ctx is done.
 	Run(ctx context.Context)
 
-	// Close says goodbye, and ends.
+	// Close tells the other nodes that this one leaves, and stops.
 	Close()
 }
 
-// Receiver is a node as Peers see it. A Store is one.
+// Receiver is a node as Peers see it. A Store is a Receiver.
 type Receiver interface {
-	// ID returns the node's number.
+	// ID returns the number of the node.
 	ID() uint64
-	// AddPeer says that another node can be reached.
+	// AddPeer adds a node that can be reached.
 	AddPeer(peer uint64)
-	// RemovePeer says that one can be reached no more.
+	// RemovePeer removes a node that cannot be reached any more.
 	RemovePeer(peer uint64)
-	// Receive takes a message. It returns soon, and the bytes are the caller's again.
+	// Receive handles a message. It returns soon and does not keep the bytes.
 	Receive(message []byte)
 }
 
@@ -50,36 +50,36 @@ type Receiver interface {
 type StoreOptions struct {
 	Options
 
-	// Around puts a store around the one that asks all peers before it decides (see
-	// [stint.Terms].AskPeers), such as a guard with a deadline. Nil: none, so that a take waits
-	// for as long as its caller's context lasts.
+	// Around wraps the store that asks all peers before it decides (see [stint.Terms].AskPeers),
+	// for example in a guard with a deadline. Nil: a take waits as long as the context of its
+	// caller.
 	Around func(stint.Store) stint.Store
 
-	// Base is the store of the other modes: it is told and asked of keys of rules that change
-	// from and to gossip, see Change. Nil: there is none, and they begin anew.
+	// Base is the store of the other modes. It is debited and read when rules change from and to
+	// gossip, see Change. Nil: keys of such rules begin unused.
 	Base stint.Store
 }
 
-// Store is a stint.Store that decides by itself, from what this process took and what
-// others told it: see the comment of the package for what that promises. It is safe for
-// concurrent use. The zero Store is not usable, see New.
+// Store is a [stint.Store] that decides from the counts of this process and those that other
+// nodes sent. The comment of the package says what it promises. It is safe for concurrent use.
+// The zero Store is not usable, see New.
 //
-// Its life is Start, then Run until the end; before Start, and without peers, it counts by
-// itself. A decision costs no message, no wait and no memory. Takes that say AskPeers wait
-// for the answers of all peers that can be reached; if one does not answer while the context
-// lasts, that is an error, and nothing was charged.
+// Call Start, then Run until the end. Before Start, and without peers, a store counts alone. A
+// decision sends no message, does not wait and allocates nothing. Takes with AskPeers wait for
+// the replies of all peers that can be reached. If one does not reply in time, Decide returns an
+// error and charges nothing.
 //
-// What is kept lives in memory, and in the memory of the other nodes: one that starts anew
-// is told by them. When all stop at once everything is forgotten.
+// All state is in memory. A node that starts gets it from the others. If all nodes stop at once,
+// it is lost.
 type Store struct {
 	node    *Node
 	peers   Peers
 	asking  stint.Store
 	base    stint.Store
 	clock   system.Clock
-	wants   chan []byte
+	repairs chan []byte
 	rules   atomic.Pointer[ruleSet]
-	rulesMu sync.RWMutex // held to change the rules
+	rulesMu sync.RWMutex // write-locked while the rules change
 }
 
 var (
@@ -87,9 +87,9 @@ var (
 	_ Receiver    = (*Store)(nil)
 )
 
-// New returns a store that knows nobody yet. Nil peers: it never will.
+// New returns a store. Nil peers: it always counts alone.
 func New(peers Peers, o StoreOptions) *Store {
-	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, wants: make(chan []byte, 64)}
+	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, repairs: make(chan []byte, 64)}
 	s.clock.Start(time.Now())
 	if peers != nil {
 		s.node.foreign = peers.Foreign
@@ -101,7 +101,7 @@ func New(peers Peers, o StoreOptions) *Store {
 	return s
 }
 
-// Decide answers the call, see stint.Store.
+// Decide implements [stint.Store].
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	s.readBase(ctx, call)
 	for i := range call.Takes {
@@ -112,20 +112,20 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return s.decide(call)
 }
 
-// decide answers a call from what is known, unless the rules are being changed: then it waits.
+// decide decides a call from the counts of this node. It waits while the rules change.
 func (s *Store) decide(call *stint.Call) error {
 	s.rulesMu.RLock()
 	defer s.rulesMu.RUnlock()
 	return s.node.Decide(call, s.clock.Now())
 }
 
-// asking is a store that asks all peers first.
+// asking is a store that asks all peers before it decides.
 type asking struct{ *Store }
 
-// errNoReply says that a peer did not answer.
+// errNoReply is returned if a peer did not reply in time.
 var errNoReply = errors.New("gossip: not all peers answered")
 
-// Decide answers the call once all peers have said what they took.
+// Decide decides the call after all peers have replied with their counts.
 func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 	return a.decide(call)
 }
 
-// Start begins to look for peers. Those who wait for Whole know what the others know.
+// Start starts to look for peers. Call WaitSynced to wait for their counts.
 func (s *Store) Start() error {
 	if s.peers == nil {
 		return nil
@@ -152,8 +152,8 @@ func (s *Store) Start() error {
 	return s.peers.Open(s)
 }
 
-// WaitSynced waits, between Start and Run, until one of the peers has told all it knows, if there
-// is any, or until ctx is done.
+// WaitSynced waits, between Start and Run, until a peer has sent all its counts, if there is a
+// peer. It returns false if ctx ends before.
 func (s *Store) WaitSynced(ctx context.Context) bool {
 	const looks = 5 * time.Millisecond
 	look := time.NewTicker(looks)
@@ -162,13 +162,13 @@ func (s *Store) WaitSynced(ctx context.Context) bool {
 		if s.node.Synced() {
 			return true
 		}
-		if wait <= 0 { // it asks, and asks others
+		if wait <= 0 { // send requests, and repeat them
 			s.send(s.node.Tick(s.clock.Now()))
 			wait = s.node.Interval()
 		}
 		select {
 		case <-look.C:
-		case message := <-s.wants: // of others who are as new
+		case message := <-s.repairs: // from nodes that also just started
 			s.send(s.node.Receive(message, s.clock.Now()))
 		case <-ctx.Done():
 			return false
@@ -176,8 +176,7 @@ func (s *Store) WaitSynced(ctx context.Context) bool {
 	}
 }
 
-// Run tells the others what was taken here, until ctx is done; then it tells the rest and
-// leaves.
+// Run sends reports to the peers until ctx is done. Then it sends the last one and leaves.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Interval())
 	defer tick.Stop()
@@ -195,10 +194,10 @@ func (s *Store) Run(ctx context.Context) {
 		case <-tick.C:
 			s.clock.Follow()
 			s.send(s.node.Tick(s.clock.Now()))
-		case message := <-s.wants:
+		case message := <-s.repairs:
 			s.send(s.node.Receive(message, s.clock.Now()))
 		case <-ctx.Done():
-			s.send(s.node.Last(s.clock.Now())) // before what may take long
+			s.send(s.node.Last(s.clock.Now())) // at once, because the wait below may be long
 			<-looking
 			s.send(s.node.Last(s.clock.Now()))
 			s.peers.Close()
@@ -207,7 +206,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// runAlone forgets keys as they become as untouched.
+// runAlone removes keys that are untouched.
 func (s *Store) runAlone(ctx context.Context, tick *time.Ticker) {
 	for {
 		select {
@@ -229,21 +228,21 @@ func (s *Store) send(list []Message) {
 	}
 }
 
-// ID returns the node's number, another one after each start.
+// ID returns the number of the node. It is another one after each start.
 func (s *Store) ID() uint64 { return s.node.ID() }
 
-// AddPeer says that another node can be reached.
+// AddPeer adds a node that can be reached.
 func (s *Store) AddPeer(peer uint64) { s.node.AddPeer(peer) }
 
-// RemovePeer says that another node cannot be reached any more.
+// RemovePeer removes a node that cannot be reached any more.
 func (s *Store) RemovePeer(peer uint64) { s.node.RemovePeer(peer) }
 
-// Receive takes a message of a peer. One that asks for much is answered by Run; if there are
-// too many of these they are lost, and come again.
+// Receive handles a message of a peer. Run answers repair requests. If too many wait, the rest
+// are dropped, and the peer repeats them.
 func (s *Store) Receive(message []byte) {
 	if len(message) > 1 && message[1] == wire.KindRepair {
 		select {
-		case s.wants <- append([]byte(nil), message...):
+		case s.repairs <- append([]byte(nil), message...):
 		default:
 		}
 		return
@@ -251,5 +250,5 @@ func (s *Store) Receive(message []byte) {
 	s.send(s.node.Receive(message, s.clock.Now()))
 }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats { return s.node.Stats() }

@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is what memberlist tells.
+// delegate receives the events of memberlist.
 type delegate struct{ *Members }
 
-// NotifyJoin says that a node can be reached. If another one was at its address that one is
-// dead, which memberlist is yet to find out.
+// NotifyJoin adds a node. A node that had the same address before is dead, even if memberlist has
+// not noticed yet.
 func (d delegate) NotifyJoin(n *memberlist.Node) {
 	id, ok := d.other(n)
 	if !ok {
@@ -21,13 +21,13 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	node := *n
 	var dead []uint64
 	d.mu.Lock()
-	for other, p := range d.here {
+	for other, p := range d.peers {
 		if other != id && p.node.Address() == node.Address() {
 			dead = append(dead, other)
-			delete(d.here, other)
+			delete(d.peers, other)
 		}
 	}
-	d.here[id] = &peer{node: &node}
+	d.peers[id] = &peer{node: &node}
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node joined", "node", n.Address())
 	for _, other := range dead {
@@ -36,57 +36,58 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	d.to.AddPeer(id)
 }
 
-// NotifyLeave says that a node cannot be reached any more, or left.
+// NotifyLeave removes a node that left or cannot be reached any more.
 func (d delegate) NotifyLeave(n *memberlist.Node) {
 	id, ok := d.other(n)
 	if !ok {
 		return
 	}
 	d.mu.Lock()
-	delete(d.here, id)
+	delete(d.peers, id)
 	d.mu.Unlock()
-	d.o.Log.Info("gossip: a node is gone", "node", n.Address())
+	d.o.Log.Info("gossip: a node left", "node", n.Address())
 	d.to.RemovePeer(id)
 }
 
-// NotifyUpdate says that a node told something new of itself, which none does.
+// NotifyUpdate is called when a node changes its meta data. None has any.
 func (d delegate) NotifyUpdate(*memberlist.Node) {}
 
-// other returns the number of another node.
+// other returns the number of a node, and whether it is another node than this one.
 func (d delegate) other(n *memberlist.Node) (uint64, bool) {
 	id, err := strconv.ParseUint(n.Name, 16, 64)
 	return id, err == nil && id != d.to.ID()
 }
 
-// NotifyMsg takes a message.
+// NotifyMsg passes a message on.
 func (d delegate) NotifyMsg(message []byte) { d.to.Receive(message) }
 
-// NodeMeta returns what a node tells of itself beside its name: nothing.
+// NodeMeta returns no meta data.
 func (d delegate) NodeMeta(int) []byte { return nil }
 
-// GetBroadcasts returns what to add to memberlist's own messages: nothing.
+// GetBroadcasts adds nothing to memberlist's own messages.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState returns what to tell when two nodes compare members: nothing.
+// LocalState adds nothing when two nodes compare their members.
 func (d delegate) LocalState(bool) []byte { return nil }
 
-// MergeRemoteState takes what the other one told then.
+// MergeRemoteState ignores what another node added.
 func (d delegate) MergeRemoteState([]byte, bool) {}
 
-// logs passes on what memberlist logs: quietly, but for who was refused.
+// logs receives the log lines of memberlist. It logs refusals as warnings and all else at debug
+// level.
 type logs struct{ *Members }
 
-// weHaveNone is part of the line that says that the others have a key.
+// weHaveNone is the text of memberlist when other nodes have a key and this one has none.
 const weHaveNone = "remote state is encrypted and encryption is not configured"
 
-// refusals are the parts, in small letters, of lines that say that somebody has another key, or none.
+// refusals are texts, in small letters, of memberlist when a node has another key, or none.
 var refusals = [][]byte{
 	[]byte("decrypt packet failed"), []byte("encryption is configured but remote state is not encrypted"),
 	[]byte("no installed keys could decrypt the message"), []byte(weHaveNone),
 	[]byte("unacceptable label"),
 }
 
-// Write takes a line.
+// Write logs one line.
 func (l *logs) Write(line []byte) (int, error) {
 	text := string(bytes.TrimSpace(line))
 	if _, rest, ok := strings.Cut(text, "memberlist: "); ok {
@@ -102,7 +103,7 @@ func (l *logs) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// refuse counts who has not the key, and logs it once for each host.
+// refuse counts a refusal, and logs the first of each host.
 func (l *logs) refuse(text string) {
 	l.refused.Add(1)
 	_, from, _ := strings.Cut(text, "from=")
@@ -111,18 +112,18 @@ func (l *logs) refuse(text string) {
 		host = from[:at]
 	}
 	l.logging.Lock()
-	known := l.told[host]
-	if len(l.told) < 1000 {
-		l.told[host] = true
+	known := l.logged[host]
+	if len(l.logged) < 1000 {
+		l.logged[host] = true
 	}
 	l.logging.Unlock()
 	switch {
 	case known:
 	case strings.Contains(text, weHaveNone):
-		l.o.Log.Warn("gossip: other nodes refuse this one, because they have a key and it has none", "error", text,
+		l.o.Log.Warn("gossip: other nodes refuse this one: they have a key and this one has none", "error", text,
 			"hint", "give all nodes the same --gossip-key-file")
 	default:
-		l.o.Log.Warn("gossip: a node without our key was refused", "peer", from, "error", text,
+		l.o.Log.Warn("gossip: refused a node without our key", "peer", from, "error", text,
 			"hint", "give all nodes the same --gossip-key-file")
 	}
 }

@@ -44,7 +44,7 @@ func listen(t *testing.T, silence func(net.Conn)) *net.TCPAddr {
 // the messages to it for ever nor the end.
 func TestFrozenPeer(t *testing.T) {
 	m := New(Options{Addr: "127.0.0.1:0"})
-	m.sending = 50 * time.Millisecond
+	m.sendTimeout = 50 * time.Millisecond
 	if err := m.Open(nobody{}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestFrozenPeer(t *testing.T) {
 		conn.Close()
 	})
 	p := &peer{node: &memberlist.Node{Name: "frozen", Addr: at.IP, Port: uint16(at.Port)}}
-	m.here[7] = p
+	m.peers[7] = p
 	for range 2 {
 		m.Send(gossip.Message{To: 7, Bytes: make([]byte, 64<<20), Bulk: true})
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// errKey says what a key is.
+// errKey describes a valid key.
 var errKey = errors.New("no key: it is 16, 24 or 32 bytes in base64, in one line, such as `openssl rand -base64 32` prints")
 
 // ReadKey reads a key from a file: 16, 24 or 32 bytes in base64, in one line.

@@ -1,5 +1,5 @@
-// Package members finds the other nodes of a fleet and carries messages between them, over
-// hashicorp/memberlist, which only this package knows.
+// Package members finds the other nodes of a fleet and carries messages between them. It alone
+// uses hashicorp/memberlist.
 package members
 
 import (
@@ -17,60 +17,61 @@ import (
 	"stint/fleet/gossip"
 )
 
-// Timing of what memberlist does not say.
+// Times that memberlist does not define.
 const (
-	joinSoon  = time.Second      // tries to join while nobody is there
-	joinEvery = 10 * time.Second // and when somebody is
-	leaving   = 500 * time.Millisecond
-	dialing   = 2 * time.Second  // how long a connection may take
-	sending   = 2 * time.Second  // and how long a message on it
-	lonely    = 10 * time.Second // without others until that is logged
+	joinAlone    = time.Second      // between attempts to join while this node is alone
+	joinEvery    = 10 * time.Second // between attempts otherwise
+	leaveTimeout = 500 * time.Millisecond
+	dialTimeout  = 2 * time.Second  // timeout of a connection attempt
+	sendTimeout  = 2 * time.Second  // timeout of a message on a connection
+	aloneWarning = 10 * time.Second // time alone after which a warning is logged
 
-	maxWaiting = 256 << 20 // bytes of long messages that wait for one peer
+	maxWaiting = 256 << 20 // bytes of long messages that may wait for one peer
 )
 
-// Options say where a node is and how it finds the others.
+// Options are the address of a node and how it finds the others.
 type Options struct {
-	// Addr is where to listen, HOST:PORT, on UDP and TCP. Others must reach this node there.
+	// Addr is the address HOST:PORT to listen on, by UDP and TCP. Other nodes must be able to
+	// reach it.
 	Addr string
 
-	// Join are addresses HOST:PORT of others, any of them. A name may stand for many
-	// addresses, and is looked up again and again, so that nodes that come later are found.
-	// This node's own address may be among them.
+	// Join lists addresses HOST:PORT of some other nodes. A name may resolve to many addresses;
+	// it is resolved again and again, so that new nodes are found. The address of this node may
+	// be in the list.
 	Join []string
 
-	// Key encrypts all messages, and keeps out whoever does not have it: 16, 24 or 32 bytes,
-	// see ReadKey. Nil: none, so that whoever reaches Addr can say what he likes.
+	// Key encrypts all messages and keeps out nodes without it: 16, 24 or 32 bytes, see ReadKey.
+	// Nil: no encryption; anyone who reaches Addr can send counts.
 	Key []byte
 
-	// Label sets fleets apart that can reach each other: nodes with another one are refused.
+	// Label separates fleets that can reach each other. Nodes with another label are refused.
 	Label string
 
-	// Log is told what matters; nil: nobody.
+	// Log receives warnings and events; nil: nothing is logged.
 	Log *slog.Logger
 }
 
-// Members are the other nodes that can be reached. They are [gossip.Peers], safe for
+// Members are the other nodes that can be reached. They implement [gossip.Peers] and are safe for
 // concurrent use.
 //
-// A message that fits into a packet goes as one, by UDP; a longer one by a connection of its
-// own, in the background. Memberlist looks at one other node a second: one that is gone is
-// known to be after about 5 seconds, more with many nodes. Nodes that were lost, as a network
-// fell apart, are looked for among Options.Join every 10 seconds.
+// A message that fits into a packet is sent by UDP. A longer one is sent over a connection of its
+// own, in the background. Memberlist probes one other node a second. It notices that a node is
+// gone after about 5 seconds, later with many nodes. Nodes that were lost in a network partition
+// are looked up in Options.Join every 10 seconds.
 type Members struct {
-	o       Options
-	list    *memberlist.Memberlist
-	to      gossip.Receiver
-	refused atomic.Uint64
-	sending time.Duration // see there
+	o           Options
+	list        *memberlist.Memberlist
+	to          gossip.Receiver
+	refused     atomic.Uint64
+	sendTimeout time.Duration // timeout of a message; the constant sending, shorter in tests
 
-	mu   sync.RWMutex // guards what follows
-	here map[uint64]*peer
-	over bool
-	all  sync.WaitGroup // long messages on their way
+	mu      sync.RWMutex // guards the fields below
+	peers   map[uint64]*peer
+	closed  bool
+	senders sync.WaitGroup // senders of long messages
 
-	logging sync.Mutex      // guards told
-	told    map[string]bool // whose refusal was logged
+	logging sync.Mutex      // guards logged
+	logged  map[string]bool // hosts whose refusal was logged
 }
 
 var _ gossip.Peers = (*Members)(nil)
@@ -79,21 +80,21 @@ var _ gossip.Peers = (*Members)(nil)
 type peer struct {
 	node *memberlist.Node
 
-	mu      sync.Mutex // guards what follows
-	waiting [][]byte   // long messages, in their order
-	bytes   int        // of these
-	sending bool       // somebody sends them
+	mu      sync.Mutex // guards the fields below
+	waiting [][]byte   // long messages, oldest first
+	bytes   int        // sum of waiting
+	sending bool       // a goroutine is sending them
 }
 
-// New returns members that are not looked for yet.
+// New returns members. Open starts them.
 func New(o Options) *Members {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Members{o: o, sending: sending, here: make(map[uint64]*peer), told: make(map[string]bool)}
+	return &Members{o: o, sendTimeout: sendTimeout, peers: make(map[uint64]*peer), logged: make(map[string]bool)}
 }
 
-// Open listens, see gossip.Peers.
+// Open implements [gossip.Peers].
 func (m *Members) Open(to gossip.Receiver) error {
 	host, service, err := net.SplitHostPort(m.o.Addr)
 	if err != nil {
@@ -123,12 +124,12 @@ func (m *Members) Open(to gossip.Receiver) error {
 	c.SecretKey = m.o.Key
 	c.Label = m.o.Label
 	c.EnableCompression = false
-	c.TCPTimeout = dialing
+	c.TCPTimeout = dialTimeout
 	c.Delegate, c.Events = delegate{m}, delegate{m}
 	c.LogOutput = &logs{m}
 	list, err := memberlist.Create(c)
 	if err != nil {
-		_ = t.Shutdown() // nobody else knows it
+		_ = t.Shutdown() // nothing else closes it
 		return err
 	}
 	m.mu.Lock()
@@ -138,55 +139,56 @@ func (m *Members) Open(to gossip.Receiver) error {
 	return nil
 }
 
-// Addr returns where this node is reached.
+// Addr returns the address at which other nodes reach this one.
 func (m *Members) Addr() string { return m.list.LocalNode().Address() }
 
-// Refused returns how often somebody without the key was refused.
+// Refused returns how many messages without the key were refused.
 func (m *Members) Refused() uint64 { return m.refused.Load() }
 
-// nameOf returns the name by which a node is known.
+// nameOf returns the name of a node in memberlist.
 func nameOf(id uint64) string { return strconv.FormatUint(id, 16) }
 
-// Send sends a message, see gossip.Peers.
+// Send implements [gossip.Peers].
 func (m *Members) Send(msg gossip.Message) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.list == nil || m.over {
+	if m.list == nil || m.closed {
 		return
 	}
 	if msg.To != 0 {
-		if p := m.here[msg.To]; p != nil {
+		if p := m.peers[msg.To]; p != nil {
 			m.sendLocked(p, &msg)
 		}
 		return
 	}
-	for _, p := range m.here {
+	for _, p := range m.peers {
 		m.sendLocked(p, &msg)
 	}
 }
 
-// sendLocked sends a message to a peer. What cannot be sent is lost: it is asked for later.
+// sendLocked sends a message to a peer. If it fails, the message is lost, and the peer requests
+// its content later.
 func (m *Members) sendLocked(p *peer, msg *gossip.Message) {
 	if !msg.Bulk {
 		if err := m.list.SendBestEffort(p.node, msg.Bytes); err != nil {
-			m.o.Log.Debug("gossip: a message was not sent", "node", p.node.Address(), "error", err)
+			m.o.Log.Debug("gossip: could not send a message", "node", p.node.Address(), "error", err)
 		}
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bytes+len(msg.Bytes) > maxWaiting {
-		return // it is too slow
+		return // the peer is too slow
 	}
 	p.waiting, p.bytes = append(p.waiting, msg.Bytes), p.bytes+len(msg.Bytes)
 	if !p.sending {
 		p.sending = true
-		m.all.Go(func() { m.deliver(p) })
+		m.senders.Go(func() { m.deliver(p) })
 	}
 }
 
-// deliver sends long messages to a peer one after the other, until none waits. Where one
-// cannot be sent the others are lost too.
+// deliver sends the long messages of a peer one after the other until none waits. If one fails,
+// it drops the rest.
 func (m *Members) deliver(p *peer) {
 	for {
 		p.mu.Lock()
@@ -201,28 +203,28 @@ func (m *Members) deliver(p *peer) {
 		if err == nil {
 			continue
 		}
-		m.o.Log.Debug("gossip: a message was not sent", "node", p.node.Address(), "error", err)
+		m.o.Log.Debug("gossip: could not send a message", "node", p.node.Address(), "error", err)
 		p.mu.Lock()
 		p.waiting, p.bytes = nil, 0
 		p.mu.Unlock()
 	}
 }
 
-// Foreign logs that a peer is of another release, see gossip.Peers.
+// Foreign implements [gossip.Peers]: it logs that a peer is of another release.
 func (m *Members) Foreign(id uint64) {
 	m.mu.RLock()
-	p := m.here[id]
+	p := m.peers[id]
 	m.mu.RUnlock()
 	if p == nil {
-		return // gone already
+		return // it left meanwhile
 	}
-	m.o.Log.Warn("gossip: a node has another release; some of its messages are dropped", "node", p.node.Address(),
-		"hint", "bring all nodes to one release; until then one that starts begins with what it is told from then on")
+	m.o.Log.Warn("gossip: a node runs another release; some of its messages are dropped", "node", p.node.Address(),
+		"hint", "run one release on all nodes; until then a node that starts counts only what is reported after its start")
 }
 
-// Run looks for others until ctx is done.
+// Run looks for other nodes until ctx is done.
 func (m *Members) Run(ctx context.Context) {
-	soon := time.NewTicker(joinSoon)
+	soon := time.NewTicker(joinAlone)
 	defer soon.Stop()
 	last, began, logged := time.Now(), time.Now(), false
 	for {
@@ -232,12 +234,12 @@ func (m *Members) Run(ctx context.Context) {
 			return
 		}
 		m.mu.RLock()
-		alone := len(m.here) == 0
+		alone := len(m.peers) == 0
 		m.mu.RUnlock()
-		if alone && !logged && len(m.o.Join) > 0 && time.Since(began) >= lonely {
+		if alone && !logged && len(m.o.Join) > 0 && time.Since(began) >= aloneWarning {
 			logged = true
-			m.o.Log.Warn("gossip: no other node was found; this node counts alone", "join", m.o.Join,
-				"hint", "check --gossip-join, and that UDP and TCP reach the others' --gossip; it goes on trying")
+			m.o.Log.Warn("gossip: found no other node; this node counts alone", "join", m.o.Join,
+				"hint", "check --gossip-join, and that UDP and TCP reach the --gossip address of the others; this node keeps trying")
 		}
 		if !alone {
 			began, logged = time.Now(), false
@@ -249,11 +251,11 @@ func (m *Members) Run(ctx context.Context) {
 	}
 }
 
-// join asks those of Options.Join who are no members yet to be.
+// join tries to join those nodes of Options.Join that are not members yet.
 func (m *Members) join(ctx context.Context) {
 	known := map[string]bool{m.Addr(): true}
 	m.mu.RLock()
-	for _, p := range m.here {
+	for _, p := range m.peers {
 		known[p.node.Address()] = true
 	}
 	m.mu.RUnlock()
@@ -266,7 +268,7 @@ func (m *Members) join(ctx context.Context) {
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	free := make(chan struct{}, joining)
+	free := make(chan struct{}, maxJoins)
 	for _, address := range strangers {
 		select {
 		case free <- struct{}{}:
@@ -275,20 +277,20 @@ func (m *Members) join(ctx context.Context) {
 		}
 		all.Go(func() {
 			if _, err := m.list.Join([]string{address}); err != nil {
-				m.o.Log.Debug("gossip: a node could not be joined", "error", err)
+				m.o.Log.Debug("gossip: could not join a node", "error", err)
 			}
 			<-free
 		})
 	}
 }
 
-// joining is how many nodes are asked at a time to be members: one that does not answer keeps
-// nobody waiting for the others.
-const joining = 16
+// maxJoins is the number of nodes that this one tries to join at the same time. A node that does
+// not answer so delays few others.
+const maxJoins = 16
 
-// lookup returns the addresses that Options.Join stand for now.
+// lookup resolves the addresses of Options.Join.
 func (m *Members) lookup(ctx context.Context) (all []string) {
-	ctx, cancel := context.WithTimeout(ctx, dialing)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	for _, one := range m.o.Join {
 		host, port, err := net.SplitHostPort(one)
@@ -297,7 +299,7 @@ func (m *Members) lookup(ctx context.Context) (all []string) {
 		}
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
-			m.o.Log.Debug("gossip: a name was not found", "name", host, "error", err)
+			m.o.Log.Debug("gossip: could not resolve a name", "name", host, "error", err)
 			continue
 		}
 		for _, ip := range found {
@@ -307,13 +309,13 @@ func (m *Members) lookup(ctx context.Context) (all []string) {
 	return all
 }
 
-// Close leaves the others, see gossip.Peers.
+// Close implements [gossip.Peers].
 func (m *Members) Close() {
 	m.mu.Lock()
-	m.over = true
+	m.closed = true
 	m.mu.Unlock()
-	m.all.Wait()
-	if err := m.list.Leave(leaving); err != nil {
+	m.senders.Wait()
+	if err := m.list.Leave(leaveTimeout); err != nil {
 		m.o.Log.Debug("gossip: could not send that this node leaves", "error", err)
 	}
 	if err := m.list.Shutdown(); err != nil {

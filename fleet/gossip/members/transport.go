@@ -9,22 +9,23 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// transport is memberlist's, but for connections: nobody waits for long to write to one. A node
-// that stands still takes what its machine has room for, and nothing more.
+// transport is memberlist's transport with a write timeout on connections. Without it, a node
+// that stands still would block those that send to it once its buffers are full.
 type transport struct {
 	*memberlist.NetTransport
-	sending time.Duration // how long a connection may be written to
+	sendTimeout time.Duration // timeout of all writes on a connection
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-// freePorts is how often a free port is looked for: one of TCP may be taken on UDP.
+// freePorts is how many ports are tried when the system chooses one: a port free for TCP may be
+// in use for UDP.
 const freePorts = 10
 
-// newTransport listens.
+// newTransport listens on an address.
 func (m *Members) newTransport(ip string, port int) (t *transport, err error) {
 	o := &memberlist.NetTransportConfig{BindAddrs: []string{ip}, BindPort: port, Logger: log.New(&logs{m}, "", 0)}
-	t = &transport{sending: m.sending}
+	t = &transport{sendTimeout: m.sendTimeout}
 	for range freePorts {
 		t.NetTransport, err = memberlist.NewNetTransport(o)
 		if err == nil || port != 0 || !strings.Contains(err.Error(), "address already in use") {
@@ -34,14 +35,14 @@ func (m *Members) newTransport(ip string, port int) (t *transport, err error) {
 	return t, err
 }
 
-// DialTimeout connects.
+// DialTimeout connects to an address.
 func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := t.NetTransport.DialTimeout(address, timeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(t.sending)); err != nil {
-		_ = conn.Close() // nobody else knows it
+	if err := conn.SetWriteDeadline(time.Now().Add(t.sendTimeout)); err != nil {
+		_ = conn.Close() // nothing else closes it
 		return nil, err
 	}
 	return conn, nil

@@ -7,19 +7,19 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// Query is a take's question to all peers what they took of its keys.
+// Query asks all peers how many units they took of the keys of a call.
 type Query struct {
 	nonce   uint64
-	waiting []uint64 // peers that have not answered
+	waiting []uint64 // peers that have not replied
 	done    chan struct{}
-	resumed stint.Instant // when this node stood still last, before it asked
+	resumed stint.Instant // session.resumed at the start of the query
 }
 
-// Done returns a channel that is closed when all have answered.
+// Done returns a channel that is closed when all peers have replied.
 func (q *Query) Done() <-chan struct{} { return q.done }
 
-// StartQuery begins a question about the keys of a call whose limits are asked about. It returns
-// nil where there is nobody to ask. Whoever asks ends it with Answered.
+// StartQuery starts a query about those keys of a call whose rules ask peers. It returns nil if
+// there are no peers. The caller must end the query by EndQuery.
 func (n *Node) StartQuery(call *stint.Call, now stint.Instant) (*Query, []Message) {
 	t := &n.session
 	t.mu.Lock()
@@ -40,16 +40,16 @@ func (n *Node) StartQuery(call *stint.Call, now stint.Instant) (*Query, []Messag
 			w.Bytes(string(k.Key))
 		}
 	}
-	n.count.asked.Add(uint64(len(t.peers)))
+	n.count.queries.Add(uint64(len(t.peers)))
 	n.count.sent.Add(uint64(len(t.peers)))
 	n.count.bytes.Add(uint64(len(t.peers) * len(w.Data)))
 	return q, []Message{{Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket}}
 }
 
-// asksPeers says whether a take is decided after all other nodes were asked.
+// asksPeers reports whether a take waits for the counts of all peers.
 func asksPeers(t *stint.Take) bool { return t.Terms() != nil && t.Terms().AskPeers }
 
-// EndQuery ends a question, and says whether all have answered.
+// EndQuery ends a query and reports whether all peers have replied.
 func (n *Node) EndQuery(q *Query) bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
@@ -57,8 +57,7 @@ func (n *Node) EndQuery(q *Query) bool {
 	return len(q.waiting) == 0
 }
 
-// removeLocked notes that a peer will not answer: it is gone, and what it took is known as far
-// as it told.
+// removeLocked stops waiting for a peer that is gone. Its reports so far count.
 func (q *Query) removeLocked(peer uint64) {
 	i := slices.Index(q.waiting, peer)
 	if i < 0 {
@@ -70,7 +69,7 @@ func (q *Query) removeLocked(peer uint64) {
 	}
 }
 
-// answerQuery answers what this node took of some keys.
+// answerQuery replies with this node's counts of some keys.
 func (n *Node) answerQuery(r *wire.Reader, from uint64, now stint.Instant) []Message {
 	nonce := r.Number()
 	var w wire.Writer
@@ -107,9 +106,10 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 	return k, true
 }
 
-// receiveReply takes an answer. Its counts are news, but no message of those that are
-// numbered. Of a peer whose earlier messages are missing it is none, until those are there; nor
-// is one that waited while this node stood still: what it tells is not of now, and is asked for.
+// receiveReply applies the counts of a reply. A reply is not a numbered report. It does not end
+// the wait for the peer while earlier reports of that peer are missing. A reply that arrived
+// while this node stood still is ignored, because its counts are old; the node requests them
+// again.
 func (n *Node) receiveReply(r *wire.Reader, from uint64, now stint.Instant) {
 	nonce, number := r.Number(), r.Number()
 	if r.Err != nil || number == 0 {
@@ -130,7 +130,7 @@ func (n *Node) receiveReply(r *wire.Reader, from uint64, now stint.Instant) {
 	}
 }
 
-// queriedSinceResume says whether a question was asked since this node stood still last.
+// queriedSinceResume reports whether a query started after this node last stood still.
 func (n *Node) queriedSinceResume(nonce uint64) bool {
 	n.session.mu.Lock()
 	defer n.session.mu.Unlock()
