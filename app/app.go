@@ -201,7 +201,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.group.Go(func() { s.shares.Run(background) })
 		a.group.Go(func() {
 			s.own.Run(background)
-			if keys, units := s.own.Untold(); keys > 0 {
+			if keys, units := s.own.Unsent(); keys > 0 {
 				a.log.Warn("could not report all usage of eventual limits to the store; it may be admitted once more", "store", s.name, "keys", keys, "units", units)
 			}
 		})

@@ -111,7 +111,7 @@ func TestEventualCluster(t *testing.T) {
 		testkit.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
 	}
 	lossy.loses.Store(false)
-	testkit.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unsure+f.Nodes[1].Stats().Unsure == 0 })
+	testkit.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unanswered+f.Nodes[1].Stats().Unanswered == 0 })
 	f.Stop()
 	if lossy.lost.Load() == 0 {
 		t.Error("no answer was lost")

@@ -26,7 +26,7 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	defer cancel()
 	ends := make([]func(), 0, 3*len(a.stores.servers)+1)
 	for _, s := range a.stores.servers {
-		ends = append(ends, s.shares.Hold(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
+		ends = append(ends, s.shares.Pause(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
 			a.log.Warn("could not debit the store for a local share that changed; this usage may be admitted once more", "store", s.name, "error", err)
 		}
@@ -47,7 +47,7 @@ func (a *App) agree(table *rule.Table) (done func()) {
 func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
 	s := a.stores.server(t)
 	here := httpapi.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
-	if part, divided := s.shares.Part(t); divided {
+	if part, divided := s.shares.Share(t); divided {
 		here.Share, here.ShareRemaining = part.Limit, part.Remaining
 	}
 	return s.shared, here
@@ -67,7 +67,7 @@ func (s *stores) leaseRules() (all []telemetry.LeaseRule) {
 	for _, one := range s.servers {
 		for _, r := range one.leases.Rules() {
 			all = append(all, telemetry.LeaseRule{
-				Domain: r.Domain, Rule: r.Rule, Held: r.Held, Idle: r.Idle, Asks: r.Asks, Told: r.Told, Lent: r.Lent, Home: r.Home,
+				Domain: r.Domain, Rule: r.Rule, Held: r.Held, Idle: r.Idle, Asks: r.Asks, Reported: r.Reported, Lent: r.Lent, Returned: r.Returned,
 			})
 		}
 		one.shares.Passed(func(domain, rule string, passed uint64) {

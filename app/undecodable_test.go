@@ -80,7 +80,7 @@ func undecodableEventual(t *testing.T, lost bool) {
 	network.mute.Store(lost)
 	if lost {
 		take()
-		testkit.Until(t, "messages have no answer", func() bool { return f.Nodes[0].Stats().Unsure > 0 && f.Nodes[1].Stats().Unsure > 0 })
+		testkit.Until(t, "messages have no answer", func() bool { return f.Nodes[0].Stats().Unanswered > 0 && f.Nodes[1].Stats().Unanswered > 0 })
 	}
 	server.Do("RENAME", "stint:token_bucket:bad", "kept")
 	server.Do("RPUSH", "stint:token_bucket:bad", "x")
@@ -92,7 +92,7 @@ func undecodableEventual(t *testing.T, lost bool) {
 	known("other")
 	testkit.Until(t, "the bad key is answered by its policy, and that only", func() bool {
 		st := f.Nodes[0].Stats()
-		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Undecodable == 1 && !st.Away && st.Unsure == 0
+		return f.Decide(t, 0, ownTake("bad", thousandOnce, 0))[0].Degraded && st.Undecodable == 1 && !st.Away && st.Unanswered == 0
 	})
 	server.Do("RENAME", "kept", "stint:token_bucket:bad")
 	known("bad")

@@ -7,7 +7,7 @@ import "time"
 type EventualStats struct {
 	Keys        int64  // that are known here
 	Bytes       int64  // that they take
-	Unsure      int64  // keys of messages that had no answer yet
+	Unanswered  int64  // keys of messages that had no answer yet
 	Undecodable int64  // keys that the store was not told of, as it cannot read their states
 	Away        bool   // nothing comes through to some part of the store
 	Reads       uint64 // of keys that were not known
@@ -15,7 +15,7 @@ type EventualStats struct {
 	Messages    uint64 // to the store, about many keys each
 	Repeated    uint64 // keys in these that had no answer before
 	Units       uint64 // that the store was told of
-	Looks       uint64 // keys in messages of which nothing was taken here
+	Peeks       uint64 // keys in messages of which nothing was taken here
 	Evicted     uint64 // keys that went to make room
 	Refused     uint64 // keys that found none, and were decided by the store
 
@@ -46,14 +46,14 @@ func (s *eventualSum) add(one *EventualStats) {
 	}
 	s.Keys += one.Keys
 	s.Bytes += one.Bytes
-	s.Unsure += one.Unsure
+	s.Unanswered += one.Unanswered
 	s.Undecodable += one.Undecodable
 	s.Reads += one.Reads
 	s.Forwarded += one.Forwarded
 	s.Messages += one.Messages
 	s.Repeated += one.Repeated
 	s.Units += one.Units
-	s.Looks += one.Looks
+	s.Peeks += one.Peeks
 	s.Evicted += one.Evicted
 	s.Refused += one.Refused
 	s.Exchange = max(s.Exchange, one.Exchange)
@@ -63,7 +63,7 @@ func (s *eventualSum) add(one *EventualStats) {
 var eventualNumbers = []number[eventualSum]{
 	gauge("eventual_keys", "Keys of eventual rules that are known here.", func(s *eventualSum) float64 { return float64(s.Keys) }),
 	gauge("eventual_bytes", "Bytes that they take.", func(s *eventualSum) float64 { return float64(s.Bytes) }),
-	gauge("eventual_unsure_keys", "Keys of which the store was told without an answer so far.", func(s *eventualSum) float64 { return float64(s.Unsure) }),
+	gauge("eventual_unsure_keys", "Keys of which the store was told without an answer so far.", func(s *eventualSum) float64 { return float64(s.Unanswered) }),
 	gauge("eventual_undecodable_keys", "Keys that the store was not told of, as it cannot read their states.", func(s *eventualSum) float64 { return float64(s.Undecodable) }),
 	gauge("eventual_stores_away", "Stores that answer nothing at present.", func(s *eventualSum) float64 { return float64(s.away) }),
 	gauge("eventual_exchange_seconds", "How long the last exchange took, of the slowest store.", func(s *eventualSum) float64 { return s.Exchange.Seconds() }),
@@ -72,7 +72,7 @@ var eventualNumbers = []number[eventualSum]{
 	counter("eventual_messages_total", "Messages to the store, about many keys each.", func(s *eventualSum) uint64 { return s.Messages }),
 	counter("eventual_repeated_total", "Keys in messages that were told once more, as the store had not answered.", func(s *eventualSum) uint64 { return s.Repeated }),
 	counter("eventual_told_units_total", "Units that the store was told of.", func(s *eventualSum) uint64 { return s.Units }),
-	counter("eventual_looks_total", "Keys in messages of which nothing was taken here.", func(s *eventualSum) uint64 { return s.Looks }),
+	counter("eventual_looks_total", "Keys in messages of which nothing was taken here.", func(s *eventualSum) uint64 { return s.Peeks }),
 	counter("eventual_evicted_total", "Keys that went to make room for others.", func(s *eventualSum) uint64 { return s.Evicted }),
 	counter("eventual_refused_total", "Keys that found no room and were decided by the store.", func(s *eventualSum) uint64 { return s.Refused }),
 }

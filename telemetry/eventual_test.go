@@ -12,7 +12,7 @@ func TestEventual(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Eventual(func() []EventualStats {
 		return []EventualStats{
-			{Keys: 2, Bytes: 500, Unsure: 3, Undecodable: 2, Away: true, Reads: 4, Forwarded: 5, Messages: 6, Repeated: 7, Units: 8, Looks: 9, Evicted: 10, Refused: 11, Exchange: time.Millisecond},
+			{Keys: 2, Bytes: 500, Unanswered: 3, Undecodable: 2, Away: true, Reads: 4, Forwarded: 5, Messages: 6, Repeated: 7, Units: 8, Peeks: 9, Evicted: 10, Refused: 11, Exchange: time.Millisecond},
 			{Keys: 1, Bytes: 100, Reads: 1, Messages: 1, Units: 2, Exchange: 2 * time.Millisecond},
 		}
 	})

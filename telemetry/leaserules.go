@@ -6,9 +6,9 @@ type LeaseRule struct {
 	Held         int64  // units that were lent to this process and are not spent
 	Idle         int64  // of these, the units of keys that nobody asks for at present
 	Asks         uint64 // takes that the store decided
-	Told         uint64 // keys of which it was told besides
+	Reported     uint64 // keys of which it was told besides
 	Lent         uint64 // units that were lent
-	Home         uint64 // units of these that were given back unspent
+	Returned     uint64 // units of these that were given back unspent
 	Own          uint64 // takes that were charged to what this process has to itself
 }
 
@@ -44,9 +44,9 @@ func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
 		sum.Held += one.Held
 		sum.Idle += one.Idle
 		sum.Asks += one.Asks
-		sum.Told += one.Told
+		sum.Reported += one.Reported
 		sum.Lent += one.Lent
-		sum.Home += one.Home
+		sum.Returned += one.Returned
 		sum.Own += one.Own
 	}
 	return sums
@@ -56,11 +56,11 @@ func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
 var leaseRuleNumbers = []number[leaseRule]{
 	gauge("lease_rule_held_units", "Units of a leased rule that were lent to this process and are not spent.", func(s *leaseRule) float64 { return float64(s.Held) }, "domain", "rule"),
 	gauge("lease_rule_idle_units", "Units of these of keys that nobody asks for at present.", func(s *leaseRule) float64 { return float64(s.Idle) }, "domain", "rule"),
-	gauge("lease_rule_stranded_ratio", "Part of the units of a leased rule that were lent to this process that it gave back unspent.", func(s *leaseRule) float64 { return float64(s.Home) / float64(max(1, s.Lent)) }, "domain", "rule"),
+	gauge("lease_rule_stranded_ratio", "Part of the units of a leased rule that were lent to this process that it gave back unspent.", func(s *leaseRule) float64 { return float64(s.Returned) / float64(max(1, s.Lent)) }, "domain", "rule"),
 	counter("lease_rule_lent_units_total", "Units of a leased rule that were lent to this process.", func(s *leaseRule) uint64 { return s.Lent }, "domain", "rule"),
-	counter("lease_rule_home_units_total", "Units of a leased rule that this process gave back unspent.", func(s *leaseRule) uint64 { return s.Home }, "domain", "rule"),
+	counter("lease_rule_home_units_total", "Units of a leased rule that this process gave back unspent.", func(s *leaseRule) uint64 { return s.Returned }, "domain", "rule"),
 	counter("lease_rule_store_decisions_total", "Decisions of a leased rule that the store made.", func(s *leaseRule) uint64 { return s.Asks }, "domain", "rule"),
-	counter("lease_rule_told_total", "Keys of a leased rule of which the store was told in messages.", func(s *leaseRule) uint64 { return s.Told }, "domain", "rule"),
-	gauge("lease_rule_store_calls_ratio", "What the store was asked and told of a leased rule, for each decision of it in this process.", func(s *leaseRule) float64 { return float64(s.Asks+s.Told) / float64(max(1, s.decided)) }, "domain", "rule"),
+	counter("lease_rule_told_total", "Keys of a leased rule of which the store was told in messages.", func(s *leaseRule) uint64 { return s.Reported }, "domain", "rule"),
+	gauge("lease_rule_store_calls_ratio", "What the store was asked and told of a leased rule, for each decision of it in this process.", func(s *leaseRule) float64 { return float64(s.Asks+s.Reported) / float64(max(1, s.decided)) }, "domain", "rule"),
 	counter("lease_rule_own_total", "Decisions of a leased rule that were charged to what this process has of it to itself.", func(s *leaseRule) uint64 { return s.Own }, "domain", "rule"),
 }

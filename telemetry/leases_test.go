@@ -14,8 +14,8 @@ func TestLeases(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Leases(func() []LeaseStats {
 		return []LeaseStats{
-			{Keys: 2, Held: 70, Idle: 20, Asks: 5, Messages: 9, Repeated: 1, Lent: 1000, Home: 50},
-			{Keys: 1, Held: 30, Asks: 1, Lent: 1000, Home: 150},
+			{Keys: 2, Held: 70, Idle: 20, Asks: 5, Messages: 9, Repeated: 1, Lent: 1000, Returned: 50},
+			{Keys: 1, Held: 30, Asks: 1, Lent: 1000, Returned: 150},
 		}
 	})
 	s := &service{metrics: m}
@@ -37,8 +37,8 @@ func TestLeaseRules(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.LeaseRules(func() []LeaseRule {
 		return []LeaseRule{
-			{Domain: "api", Rule: "api/user", Held: 30, Idle: 10, Asks: 6, Told: 4, Lent: 200, Home: 20},
-			{Domain: "api", Rule: "api/user", Held: 3, Asks: 1, Told: 1, Lent: 200, Home: 60},
+			{Domain: "api", Rule: "api/user", Held: 30, Idle: 10, Asks: 6, Reported: 4, Lent: 200, Returned: 20},
+			{Domain: "api", Rule: "api/user", Held: 3, Asks: 1, Reported: 1, Lent: 200, Returned: 60},
 			{Domain: "api", Rule: "api/user", Own: 55},
 			{Domain: "api", Rule: "api/path"},
 		}

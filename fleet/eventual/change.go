@@ -6,17 +6,17 @@ import (
 	"stint"
 )
 
-// Hold keeps takes from being decided here until done is called; meanwhile there is something
+// Pause keeps takes from being decided here until done is called; meanwhile there is something
 // to wait for. When it has returned none is under way.
-func (n *Node) Hold() (done func()) {
+func (n *Node) Pause() (done func()) {
 	gate := make(chan struct{})
-	n.held.Store(&gate)
+	n.paused.Store(&gate)
 	for e := range n.keys.all {
 		e.mu.Lock()   // whoever decides has seen it after that
 		e.mu.Unlock() //nolint:staticcheck // that is all
 	}
 	return func() {
-		n.held.Store(nil)
+		n.paused.Store(nil)
 		close(gate)
 	}
 }
@@ -34,7 +34,7 @@ func (n *Node) Change(all []*stint.Terms) {
 			continue
 		}
 		e.mu.Lock()
-		e.leaves = true
+		e.removed = true
 		left := !e.dead && !e.dirtyLocked()
 		e.dead = e.dead || left
 		e.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *Node) Change(all []*stint.Terms) {
 // that was let pass, within the time of ctx, so that those who ask the store from now on
 // count on that. Takes wait until done is called, which must be.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func()) {
-	done = s.node.Hold()
+	done = s.node.Pause()
 	s.exchange(ctx)
 	s.node.Change(all)
 	return done

@@ -16,7 +16,7 @@ type entry struct {
 	place     stint.Key
 	terms     *stint.Terms // of whom it was made, nil for none
 	algorithm stint.Algorithm
-	home      *home
+	server    *server
 	pool      *pool
 	slot      int    // in the pool; guarded by its lock
 	next      *entry // in the queue of the node
@@ -29,7 +29,7 @@ type entry struct {
 	dead    bool          // it is in the table no more
 	used    bool          // since the hand of the pool came by
 	sent    bool          // the store is being told
-	leaves  bool          // its rule is eventual no more
+	removed bool          // its rule is eventual no more
 	limit   *stint.Limit
 	per     int64         // of windows, microseconds; 0 for buckets
 	state   stint.State   // by the store's clock, with all that was taken here
@@ -47,58 +47,58 @@ const entryBytes = 256
 
 func (e *entry) size() int64 { return int64(entryBytes + len(e.key) + len(e.place)) }
 
-func newEntry(fp uint64, t *stint.Take, h *home, p *pool) *entry {
+func newEntry(fp uint64, t *stint.Take, h *server, p *pool) *entry {
 	e := &entry{
 		fp: fp, key: stint.Key(strings.Clone(string(t.Key))), place: stint.Key(strings.Clone(string(t.Handling.Place))),
-		terms: t.Terms(), algorithm: t.Limit.Algorithm(), home: h, pool: p, reading: make(chan struct{}),
+		terms: t.Terms(), algorithm: t.Limit.Algorithm(), server: h, pool: p, reading: make(chan struct{}),
 	}
-	e.useLocked(t.Limit)
+	e.setLimitLocked(t.Limit)
 	return e
 }
 
-// useLocked takes a limit for that of the entry.
-func (e *entry) useLocked(limit *stint.Limit) {
+// setLimitLocked takes a limit for that of the entry.
+func (e *entry) setLimitLocked(limit *stint.Limit) {
 	e.limit = limit
 	if e.algorithm == stint.FixedWindow {
 		e.per = limit.Spec().Per.Microseconds()
 	}
 }
 
-// turnLocked brings the state to the numbers of a take.
-func (e *entry) turnLocked(limit *stint.Limit, at stint.Instant) {
+// changeLimitLocked brings the state to the numbers of a take.
+func (e *entry) changeLimitLocked(limit *stint.Limit, at stint.Instant) {
 	if e.limit != limit {
 		limit.ForStores().Migrate(&e.state, e.limit, at)
-		e.useLocked(limit)
+		e.setLimitLocked(limit)
 	}
 }
 
 // timeLocked returns the time at the store for a caller who came at now, no earlier than for those
 // before.
-func (e *entry) timeLocked(now stint.Instant) stint.Instant { return e.home.now(e.latest.Of(now)) }
+func (e *entry) timeLocked(now stint.Instant) stint.Instant { return e.server.now(e.latest.Of(now)) }
 
-// applyLocked does what a take asks for, and notes what the store has to be told.
-func (e *entry) applyLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
+// decideLocked does what a take asks for, and notes what the store has to be told.
+func (e *entry) decideLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
 	at := e.timeLocked(now)
-	e.turnLocked(t.Limit, at)
+	e.changeLimitLocked(t.Limit, at)
 	e.used = true
 	switch t.Op {
 	case stint.Ask:
 		if *d = e.limit.Take(&e.state, at, cost); d.Allowed {
-			e.noteLocked(int64(cost), at)
+			e.countLocked(int64(cost), at)
 		}
 	case stint.Force:
 		*d = e.limit.Force(&e.state, at, cost)
-		e.noteLocked(int64(cost), at)
+		e.countLocked(int64(cost), at)
 	case stint.Refund:
 		before := e.state
 		*d = e.limit.Refund(&e.state, at, cost, t.Undo)
-		e.noteLocked(-e.limit.ForStores().Freed(&before, &e.state, at), at)
+		e.countLocked(-e.limit.ForStores().Freed(&before, &e.state, at), at)
 	}
 }
 
-// noteLocked notes units that were taken. Those of an earlier window are told apart, so that
+// countLocked notes units that were taken. Those of an earlier window are told apart, so that
 // they are charged to that.
-func (e *entry) noteLocked(units int64, at stint.Instant) {
+func (e *entry) countLocked(units int64, at stint.Instant) {
 	switch {
 	case units == 0:
 		return
@@ -111,14 +111,14 @@ func (e *entry) noteLocked(units int64, at stint.Instant) {
 	e.unsent += units
 }
 
-// landLocked takes what the store said of the key at a time that it was told, to which it
+// applyAnswerLocked takes what the store said of the key at a time that it was told, to which it
 // adds what it was not told of.
 //
 // The store charges what it is told as of when the first of it was taken, so that it fills a
 // bucket up meanwhile as that would have been. That is too early for the others. The state
 // here is exact for what was taken here, so the later of both holds, unless they are further
 // apart than that explains: then somebody gave something back.
-func (e *entry) landLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
+func (e *entry) applyAnswerLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
 	at := e.timeLocked(now)
 	e.state = limit.ForStores().StateFromDecision(d)
@@ -151,8 +151,8 @@ func (e *entry) dirtyLocked() bool {
 	return e.unsent != 0 || e.late != 0 || e.sent || e.reading != nil
 }
 
-// overLocked says whether nothing can be taken at present.
-func (e *entry) overLocked(now stint.Instant) bool {
-	d := e.limit.Test(&e.state, e.home.now(now), 1)
+// exhaustedLocked says whether nothing can be taken at present.
+func (e *entry) exhaustedLocked(now stint.Instant) bool {
+	d := e.limit.Test(&e.state, e.server.now(now), 1)
 	return !d.Allowed
 }

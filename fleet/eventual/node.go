@@ -57,35 +57,35 @@ type Node struct {
 	keys     table
 	queue    atomic.Pointer[entry]         // that the store is to be told or asked of
 	receipts atomic.Uint64                 // that were made
-	held     atomic.Pointer[chan struct{}] // closed when takes may be decided again; nil: they may
+	paused   atomic.Pointer[chan struct{}] // closed when takes may be decided again; nil: they may
 	groups   sync.Pool                     // *group
 	bytes    atomic.Int64
 
-	unreadable atomic.Int64 // keys of which the store could not read the state when it was last told
+	undecodableKeys atomic.Int64 // keys of which the store could not read the state when it was last told
 
-	homes  sync.Map // int: *home
-	pools  sync.Map // *stint.Terms: *pool
-	naming sync.Mutex
-	names  map[[2]string]*pool // by domain and rule; guarded by naming
-	common *pool               // of all rules that say nothing
+	servers     sync.Map // int: *home
+	pools       sync.Map // *stint.Terms: *pool
+	poolsMu     sync.Mutex
+	poolsByRule map[[2]string]*pool // by domain and rule; guarded by naming
+	commonPool  *pool               // of all rules that say nothing
 
 	count counters
 
 	mu          sync.Mutex // guards what follows
-	unsure      []*Trip    // that had no answer
-	rest        []*entry   // of which the store has been told the first part
-	parts       []*Trip    // of messages in which some states cannot be read: what else was in them
-	undecodable []*Trip    // about keys whose states cannot be read
+	unanswered  []*Request // that had no answer
+	later       []*entry   // of which the store has been told the first part
+	parts       []*Request // of messages in which some states cannot be read: what else was in them
+	undecodable []*Request // about keys whose states cannot be read
 }
 
 // counters are what Stats shows.
-type counters struct{ reads, forwarded, messages, repeated, units, looks, evicted, refused atomic.Uint64 }
+type counters struct{ reads, forwarded, messages, repeated, units, peeks, evicted, refused atomic.Uint64 }
 
 // NewNode returns a node that knows nothing.
 func NewNode(o Options) *Node {
 	n := &Node{
 		interval: stint.Instant(cmp.Or(o.Interval, DefaultInterval) / time.Microsecond), part: o.Part,
-		budget: cmp.Or(o.Budget, DefaultBudget), names: map[[2]string]*pool{}, common: new(pool),
+		budget: cmp.Or(o.Budget, DefaultBudget), poolsByRule: map[[2]string]*pool{}, commonPool: new(pool),
 	}
 	n.keys.init()
 	n.groups.New = func() any { return new(group) }
@@ -102,27 +102,27 @@ func NewNode(o Options) *Node {
 // Every is how often Tick is to be called.
 func (n *Node) Every() time.Duration { return time.Duration(n.interval) * time.Microsecond }
 
-// home returns the part of the store in which the key of a take lies.
-func (n *Node) home(t *stint.Take) *home {
+// serverOf returns the part of the store in which the key of a take lies.
+func (n *Node) serverOf(t *stint.Take) *server {
 	part := 0
 	if n.part != nil {
 		part = n.part(t)
 	}
-	if known, ok := n.homes.Load(part); ok {
-		return known.(*home)
+	if known, ok := n.servers.Load(part); ok {
+		return known.(*server)
 	}
-	made, _ := n.homes.LoadOrStore(part, &home{place: stint.Key(strings.Clone(string(t.Place())))})
-	return made.(*home)
+	made, _ := n.servers.LoadOrStore(part, &server{place: stint.Key(strings.Clone(string(t.Place())))})
+	return made.(*server)
 }
 
 // away says whether nothing came through for so long that the node may not go on by itself
 // with a key, or the store could not read its state for so long.
 func (n *Node) away(e *entry, now stint.Instant) bool {
-	return n.long(e.home.failing.Load(), now) || n.long(e.undecodable.Load(), now)
+	return n.overdue(e.server.failing.Load(), now) || n.overdue(e.undecodable.Load(), now)
 }
 
-// long says whether something has been so for longer than a node goes on by itself; 0: it is not.
-func (n *Node) long(since int64, now stint.Instant) bool {
+// overdue says whether something has been so for longer than a node goes on by itself; 0: it is not.
+func (n *Node) overdue(since int64, now stint.Instant) bool {
 	return since != 0 && now-stint.Instant(since) > away*n.interval
 }
 
@@ -137,10 +137,10 @@ func decidable(call *stint.Call, t *stint.Take) bool {
 	return t.Op == stint.Ask || t.Op == stint.Force
 }
 
-// Begin answers a call from what the node knows, where it can: then trip and wait are nil.
+// Begin answers a call from what the node knows, where it can: then req and wait are nil.
 // Else it returns what to ask the store, or, to those who are patient, something to wait
 // for, as the store is being asked already. Then the call is begun once more.
-func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *Trip, wait <-chan struct{}) {
+func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (req *Request, wait <-chan struct{}) {
 	call.SizeResults()
 	if len(call.Takes) != 1 {
 		return n.beginSeveral(call, now, patient)
@@ -149,11 +149,11 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *T
 	if !decidable(call, t) {
 		return n.forward(call, now), nil
 	}
-	fp := n.keys.print(t)
+	fp := n.keys.fingerprint(t)
 	for {
 		e := n.keys.find(fp, t)
 		if e == nil {
-			return n.miss(call, fp, now, patient)
+			return n.startRead(call, fp, now, patient)
 		}
 		if n.away(e, now) {
 			return n.forward(call, now), nil
@@ -174,9 +174,9 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (trip *T
 // or the store is being asked.
 func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decision) (done bool, reading <-chan struct{}) {
 	e.mu.Lock()
-	if reading, dead := e.reading, e.dead; dead || reading != nil || n.held.Load() != nil {
+	if reading, dead := e.reading, e.dead; dead || reading != nil || n.paused.Load() != nil {
 		e.mu.Unlock()
-		switch held := n.held.Load(); {
+		switch held := n.paused.Load(); {
 		case dead:
 			return false, nil
 		case reading == nil && held != nil:
@@ -184,7 +184,7 @@ func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decis
 		}
 		return false, reading
 	}
-	e.applyLocked(t, uint64(t.Cost), now, d)
+	e.decideLocked(t, uint64(t.Cost), now, d)
 	n.enqueue(e)
 	e.mu.Unlock()
 	return true, nil
@@ -203,14 +203,14 @@ func (n *Node) enqueue(e *entry) {
 	}
 }
 
-// miss asks the store about a key that is not known here: the take itself, whose answer says
+// startRead asks the store about a key that is not known here: the take itself, whose answer says
 // all there is to know.
-func (n *Node) miss(call *stint.Call, fp uint64, now stint.Instant, patient bool) (*Trip, <-chan struct{}) {
+func (n *Node) startRead(call *stint.Call, fp uint64, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	t := &call.Takes[0]
 	if t.Op != stint.Ask || !patient {
 		return n.forward(call, now), nil
 	}
-	e, mine := n.enter(fp, t, now)
+	e, mine := n.addEntry(fp, t, now)
 	switch {
 	case e == nil:
 		return n.forward(call, now), nil
@@ -218,13 +218,13 @@ func (n *Node) miss(call *stint.Call, fp uint64, now stint.Instant, patient bool
 		return n.Begin(call, now, patient)
 	}
 	n.count.reads.Add(1)
-	return &Trip{Call: call, items: []item{{entry: e, limit: t.Limit}}, begun: now, kind: ask}, nil
+	return &Request{Call: call, items: []item{{entry: e, limit: t.Limit}}, begun: now, kind: ask}, nil
 }
 
-// enter makes an entry for a take's key, which the store is to be asked of by whoever it is
+// addEntry makes an entry for a take's key, which the store is to be asked of by whoever it is
 // mine to; nil where it has no place.
-func (n *Node) enter(fp uint64, t *stint.Take, now stint.Instant) (e *entry, mine bool) {
-	e = newEntry(fp, t, n.home(t), n.pool(t))
+func (n *Node) addEntry(fp uint64, t *stint.Take, now stint.Instant) (e *entry, mine bool) {
+	e = newEntry(fp, t, n.serverOf(t), n.pool(t))
 	if !n.admit(e, now) {
 		n.count.refused.Add(1)
 		return nil, false
@@ -240,7 +240,7 @@ func (n *Node) enter(fp uint64, t *stint.Take, now stint.Instant) (e *entry, min
 }
 
 // forward has a call decided by the store.
-func (n *Node) forward(call *stint.Call, now stint.Instant) *Trip {
+func (n *Node) forward(call *stint.Call, now stint.Instant) *Request {
 	n.count.forwarded.Add(1)
-	return &Trip{Call: call, begun: now, kind: ask}
+	return &Request{Call: call, begun: now, kind: ask}
 }

@@ -10,36 +10,36 @@ import (
 // round over them when one has to go (CLOCK): who was asked for since it last came by stays
 // for another round, so those go first that were not asked for longest, nearly.
 type pool struct {
-	mu     sync.Mutex
-	places int // at most; 0: as many as memory is for
-	ring   []*entry
-	hand   int
-	broom  int // of sweep
-	stuck  int // steps of the hand since anybody went
+	mu        sync.Mutex
+	capacity  int // at most; 0: as many as memory is for
+	ring      []*entry
+	hand      int
+	sweepHand int // of sweep
+	stuck     int // steps of the hand since anybody went
 }
 
-// steps is how far the hand goes for one who wants a place: then it is refused, and decided
+// maxSteps is how far the hand goes for one who wants a place: then it is refused, and decided
 // by the store.
-const steps = 64
+const maxSteps = 64
 
 // pool returns where the entries of a take belong.
 func (n *Node) pool(t *stint.Take) *pool {
 	if t.Terms() == nil || t.Terms().Keys == 0 {
-		return n.common
+		return n.commonPool
 	}
 	if known, ok := n.pools.Load(t.Terms()); ok {
 		return known.(*pool)
 	}
-	n.naming.Lock()
-	defer n.naming.Unlock()
+	n.poolsMu.Lock()
+	defer n.poolsMu.Unlock()
 	name := [2]string{t.Terms().Domain, t.Terms().Rule}
-	p := n.names[name]
+	p := n.poolsByRule[name]
 	if p == nil {
 		p = new(pool)
-		n.names[name] = p
+		n.poolsByRule[name] = p
 	}
 	p.mu.Lock()
-	p.places = t.Terms().Keys
+	p.capacity = t.Terms().Keys
 	p.mu.Unlock()
 	n.pools.Range(func(old, of any) bool { // of rules that were replaced
 		if of == p {
@@ -57,14 +57,14 @@ func (n *Node) admit(e *entry, now stint.Instant) bool {
 	p := e.pool
 	n.bytes.Add(e.size())
 	for n.bytes.Load() > n.budget {
-		if !n.shrink(now) {
+		if !n.evictLargest(now) {
 			n.bytes.Add(-e.size())
 			return false
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.places > 0 && len(p.ring) >= p.places {
+	for p.capacity > 0 && len(p.ring) >= p.capacity {
 		if !n.evictLocked(p, now) {
 			n.bytes.Add(-e.size())
 			return false
@@ -75,16 +75,16 @@ func (n *Node) admit(e *entry, now stint.Instant) bool {
 	return true
 }
 
-// shrink lets one go of the pool that holds most.
-func (n *Node) shrink(now stint.Instant) bool {
-	big := n.common
-	n.naming.Lock()
-	for _, p := range n.names {
+// evictLargest lets one go of the pool that holds most.
+func (n *Node) evictLargest(now stint.Instant) bool {
+	big := n.commonPool
+	n.poolsMu.Lock()
+	for _, p := range n.poolsByRule {
 		if p.size() > big.size() {
 			big = p
 		}
 	}
-	n.naming.Unlock()
+	n.poolsMu.Unlock()
 	big.mu.Lock()
 	defer big.mu.Unlock()
 	return n.evictLocked(big, now)
@@ -100,13 +100,13 @@ func (p *pool) size() int {
 // with the next tick; who has nothing left stays until the hand has found nobody else in
 // a whole round.
 func (n *Node) evictLocked(p *pool, now stint.Instant) bool {
-	for range min(steps, len(p.ring)) {
+	for range min(maxSteps, len(p.ring)) {
 		if p.hand >= len(p.ring) {
 			p.hand = 0
 		}
 		e := p.ring[p.hand]
 		p.stuck++
-		if n.leaves(e, now, p.stuck > 2*len(p.ring)) {
+		if n.tryEvict(e, now, p.stuck > 2*len(p.ring)) {
 			n.removeLocked(p, e)
 			n.count.evicted.Add(1)
 			p.stuck = 0
@@ -117,8 +117,8 @@ func (n *Node) evictLocked(p *pool, now stint.Instant) bool {
 	return false
 }
 
-// leaves lets an entry go, if it may.
-func (n *Node) leaves(e *entry, now stint.Instant, hard bool) bool {
+// tryEvict lets an entry go, if it may.
+func (n *Node) tryEvict(e *entry, now stint.Instant, hard bool) bool {
 	if !e.mu.TryLock() {
 		return false
 	}
@@ -129,7 +129,7 @@ func (n *Node) leaves(e *entry, now stint.Instant, hard bool) bool {
 	case e.used:
 		e.used = false
 		return false
-	case !hard && e.overLocked(now):
+	case !hard && e.exhaustedLocked(now):
 		return false
 	}
 	e.dead = true
@@ -144,7 +144,7 @@ func (n *Node) removeLocked(p *pool, e *entry) {
 	p.ring = p.ring[:len(p.ring)-1]
 	n.bytes.Add(-e.size())
 	n.keys.drop(e)
-	n.unbar(e)
+	n.clearUndecodable(e)
 }
 
 // remove takes an entry that is dead out.
@@ -155,35 +155,35 @@ func (n *Node) remove(e *entry) {
 	n.removeLocked(p, e)
 }
 
-// sweepParts is in how many ticks all entries are looked at.
-const sweepParts = 256
+// sweepTicks is in how many ticks all entries are looked at.
+const sweepTicks = 256
 
 // sweep lets some go of whom there is nothing to know, because they are as if never touched.
 func (n *Node) sweep(p *pool, now stint.Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for range len(p.ring)/sweepParts + 1 {
+	for range len(p.ring)/sweepTicks + 1 {
 		if len(p.ring) == 0 {
 			return
 		}
-		if p.broom >= len(p.ring) {
-			p.broom = 0
+		if p.sweepHand >= len(p.ring) {
+			p.sweepHand = 0
 		}
-		if e := p.ring[p.broom]; n.idle(e, now) {
+		if e := p.ring[p.sweepHand]; n.tryDropIdle(e, now) {
 			n.removeLocked(p, e)
 			continue
 		}
-		p.broom++
+		p.sweepHand++
 	}
 }
 
-// idle lets an entry go that is as if never touched, and was not asked for lately.
-func (n *Node) idle(e *entry, now stint.Instant) bool {
+// tryDropIdle lets an entry go that is as if never touched, and was not asked for lately.
+func (n *Node) tryDropIdle(e *entry, now stint.Instant) bool {
 	if e.queued.Load() || !e.mu.TryLock() {
 		return false
 	}
 	defer e.mu.Unlock()
-	if e.dead || e.dirtyLocked() || !e.limit.Untouched(&e.state, e.home.now(now)) {
+	if e.dead || e.dirtyLocked() || !e.limit.Untouched(&e.state, e.server.now(now)) {
 		return false
 	}
 	e.dead = !e.used

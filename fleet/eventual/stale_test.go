@@ -25,17 +25,17 @@ func TestStaleAnswer(t *testing.T) {
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	node, store := eventual.NewNode(eventual.Options{}), memory.New(memory.Options{Clock: func() stint.Instant { return now }})
-	ask := func(trip *eventual.Trip) {
+	ask := func(req *eventual.Request) {
 		t.Helper()
-		if err := store.Decide(t.Context(), trip.Call); err != nil {
+		if err := store.Decide(t.Context(), req.Call); err != nil {
 			t.Fatal(err)
 		}
 	}
 	passes := func(cost uint32) bool {
 		call := stint.Call{Takes: []stint.Take{take("a", bucket, cost)}}
-		if trip, _ := node.Begin(&call, now, true); trip != nil {
-			ask(trip)
-			if _, err := node.End(trip, now, nil); err != nil {
+		if req, _ := node.Begin(&call, now, true); req != nil {
+			ask(req)
+			if _, err := node.End(req, now, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,9 +44,9 @@ func TestStaleAnswer(t *testing.T) {
 	passes(1)
 	now = now.Add(2 * time.Second)
 	passes(1)
-	trips, read := node.Tick(now), now
-	for _, trip := range trips {
-		ask(trip)
+	reqs, read := node.Tick(now), now
+	for _, req := range reqs {
+		ask(req)
 	}
 	now = now.Add(time.Millisecond)
 	passes(1)
@@ -54,8 +54,8 @@ func TestStaleAnswer(t *testing.T) {
 	if !passes(1000) {
 		t.Fatal("it has not filled")
 	}
-	for _, trip := range trips {
-		if _, err := node.End(trip, read, nil); err != nil {
+	for _, req := range reqs {
+		if _, err := node.End(req, read, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,8 +82,8 @@ func clock() func() stint.Instant {
 // maxTries is how often a call is begun with patience.
 const maxTries = 4
 
-// errDegraded says that a failure policy answered in place of the store.
-var errDegraded = errors.New("eventual: the store was not told")
+// errNotSent says that a failure policy answered in place of the store.
+var errNotSent = errors.New("eventual: the store was not told")
 
 // errPanicked stands for a panic that goes on to the caller.
 var errPanicked = errors.New("eventual: the store panicked")
@@ -94,10 +94,10 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 		return err
 	}
 	for tries := 0; ; tries++ {
-		trip, wait := s.node.Begin(call, s.clock(), tries < maxTries)
+		req, wait := s.node.Begin(call, s.clock(), tries < maxTries)
 		switch {
-		case trip != nil:
-			next, err := s.ask(ctx, trip)
+		case req != nil:
+			next, err := s.ask(ctx, req)
 			if next == Done {
 				return err
 			}
@@ -116,11 +116,11 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	}
 }
 
-// ask puts a trip to the store, and ends it also if that panics.
-func (s *Store) ask(ctx context.Context, trip *Trip) (next Next, err error) {
+// ask puts a req to the store, and ends it also if that panics.
+func (s *Store) ask(ctx context.Context, req *Request) (next Next, err error) {
 	err = errPanicked
-	defer func() { next, err = s.node.End(trip, s.clock(), err) }()
-	err = s.inner.Decide(ctx, trip.Call)
+	defer func() { next, err = s.node.End(req, s.clock(), err) }()
+	err = s.inner.Decide(ctx, req.Call)
 	return next, err
 }
 
@@ -150,9 +150,9 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Untold returns of how many keys the store has not been told all, and how many units that
+// Unsent returns of how many keys the store has not been told all, and how many units that
 // are: after Run, what is lost. Some may have been charged by a message without an answer.
-func (s *Store) Untold() (keys int, units int64) {
+func (s *Store) Unsent() (keys int, units int64) {
 	n, left := s.node, map[*entry]bool{}
 	add := func(e *entry, u int64) {
 		if u != 0 {
@@ -169,41 +169,41 @@ func (s *Store) Untold() (keys int, units int64) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, trip := range slices.Concat(n.unsure, n.parts, n.undecodable) {
-		for i := range trip.items {
-			add(trip.items[i].entry, trip.items[i].units)
+	for _, req := range slices.Concat(n.unanswered, n.parts, n.undecodable) {
+		for i := range req.items {
+			add(req.items[i].entry, req.items[i].units)
 		}
 	}
 	return len(left), units
 }
 
-// together is how many messages are on their way at once: few, so that those who wait for
+// maxInFlight is how many messages are on their way at once: few, so that those who wait for
 // the store do not wait for much of what nobody waits for.
-const together = 2
+const maxInFlight = 2
 
 // exchange puts all messages to the store; false if there are none.
 func (s *Store) exchange(ctx context.Context) bool {
 	s.exchanging.Lock()
 	defer s.exchanging.Unlock()
 	began := s.clock()
-	trips := s.node.Tick(began)
-	s.send(ctx, trips)
-	rest := s.node.Rest(s.clock())
+	reqs := s.node.Tick(began)
+	s.send(ctx, reqs)
+	rest := s.node.Later(s.clock())
 	s.send(ctx, rest)
-	if len(trips) > 0 {
+	if len(reqs) > 0 {
 		s.took.Store(int64(s.clock() - began))
 	}
-	return len(trips)+len(rest) > 0
+	return len(reqs)+len(rest) > 0
 }
 
 // send puts messages to the store, and waits for the answers.
-func (s *Store) send(ctx context.Context, trips []*Trip) {
+func (s *Store) send(ctx context.Context, reqs []*Request) {
 	var all sync.WaitGroup
 	var at atomic.Int64
-	for range min(together, len(trips)) {
+	for range min(maxInFlight, len(reqs)) {
 		all.Go(func() {
-			for i := at.Add(1); int(i) <= len(trips); i = at.Add(1) {
-				_, _ = s.ask(ctx, trips[i-1]) // it is repeated
+			for i := at.Add(1); int(i) <= len(reqs); i = at.Add(1) {
+				_, _ = s.ask(ctx, reqs[i-1]) // it is repeated
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func (s *Store) send(ctx context.Context, trips []*Trip) {
 type Stats struct {
 	Keys        int64  // that are known here
 	Bytes       int64  // that they take
-	Unsure      int64  // keys of messages that had no answer yet
+	Unanswered  int64  // keys of messages that had no answer yet
 	Undecodable int64  // keys that the store was not told of, as it cannot read their states
 	Away        bool   // nothing comes through to some part of the store
 	Reads       uint64 // of keys that were not known
@@ -222,7 +222,7 @@ type Stats struct {
 	Messages    uint64 // to the store, about many keys each
 	Repeated    uint64 // keys in these that had no answer before
 	Units       uint64 // that the store was told of
-	Looks       uint64 // keys in messages of which nothing was taken here
+	Peeks       uint64 // keys in messages of which nothing was taken here
 	Evicted     uint64 // keys that went to make room
 	Refused     uint64 // keys that found none, and were decided by the store
 
@@ -241,17 +241,17 @@ func (n *Node) Stats() Stats {
 	c := &n.count
 	st := Stats{
 		Keys: n.keys.n.Load(), Bytes: n.bytes.Load(), Reads: c.reads.Load(), Forwarded: c.forwarded.Load(),
-		Messages: c.messages.Load(), Repeated: c.repeated.Load(), Units: c.units.Load(), Looks: c.looks.Load(),
-		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Undecodable: n.unreadable.Load(),
+		Messages: c.messages.Load(), Repeated: c.repeated.Load(), Units: c.units.Load(), Peeks: c.peeks.Load(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Undecodable: n.undecodableKeys.Load(),
 	}
-	n.homes.Range(func(_, h any) bool {
-		st.Away = st.Away || h.(*home).failing.Load() != 0
+	n.servers.Range(func(_, h any) bool {
+		st.Away = st.Away || h.(*server).failing.Load() != 0
 		return true
 	})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, trip := range n.unsure {
-		st.Unsure += int64(len(trip.items))
+	for _, req := range n.unanswered {
+		st.Unanswered += int64(len(req.items))
 	}
 	return st
 }

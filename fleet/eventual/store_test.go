@@ -123,7 +123,7 @@ func TestLostAnswer(t *testing.T) {
 		if d := f.Stored(t, "a", thousand); d.Remaining != 985 {
 			t.Errorf("%d are left, want 985", d.Remaining)
 		}
-		if n := f.Nodes[0].Stats(); n.Repeated == 0 || n.Unsure != 0 {
+		if n := f.Nodes[0].Stats(); n.Repeated == 0 || n.Unanswered != 0 {
 			t.Errorf("%+v", n)
 		}
 	})

@@ -13,23 +13,23 @@ import (
 // An earlier attempt may have been charged whose answer was lost, or still be on its way. So
 // each part takes a unit of its receipt: if it was charged that is denied, and nothing is
 // charged again; if it was not it cannot be any more.
-func (n *Node) divide(trip *Trip, undecodable []int, now stint.Instant) {
-	receipts := len(trip.Call.Takes) - len(trip.items)
-	well, bad := trip.part(undecodable), trip.part(undecodable)
+func (n *Node) divide(req *Request, undecodable []int, now stint.Instant) {
+	receipts := len(req.Call.Takes) - len(req.items)
+	well, bad := req.split(undecodable), req.split(undecodable)
 	bad.undecodable, bad.begun = true, now
 	whole := true // all that is left of it cannot be read
-	for i := range trip.items {
-		it := &trip.items[i]
+	for i := range req.items {
+		it := &req.items[i]
 		if !slices.Contains(undecodable, receipts+i) {
 			well.items, whole = append(well.items, *it), false
-		} else if n.bar(it, now) {
+		} else if n.markUndecodable(it, now) {
 			bad.items = append(bad.items, *it)
 		} else {
 			whole = false
 		}
 	}
 	if whole && !slices.ContainsFunc(undecodable, func(i int) bool { return i < receipts }) {
-		bad, trip.undecodable = trip, true
+		bad, req.undecodable = req, true
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,25 +41,25 @@ func (n *Node) divide(trip *Trip, undecodable []int, now stint.Instant) {
 	}
 }
 
-// part returns a message that is part of this one, and about nothing so far.
-func (trip *Trip) part(undecodable []int) *Trip {
-	part := &Trip{Call: new(stint.Call), kind: push, home: trip.home}
-	for i := range len(trip.Call.Takes) - len(trip.items) {
+// split returns a message that is part of this one, and about nothing so far.
+func (req *Request) split(undecodable []int) *Request {
+	part := &Request{Call: new(stint.Call), kind: push, server: req.server}
+	for i := range len(req.Call.Takes) - len(req.items) {
 		if !slices.Contains(undecodable, i) { // who wrote over a receipt has destroyed it
-			void := trip.Call.Takes[i]
+			void := req.Call.Takes[i]
 			void.Cost = 1
-			part.voids = append(part.voids, void)
+			part.voidReceipts = append(part.voidReceipts, void)
 		}
 	}
 	return part
 }
 
-// bar notes that the store cannot read the state of a key; false if there is nothing to tell
+// markUndecodable notes that the store cannot read the state of a key; false if there is nothing to tell
 // it: then the key is known here no more, and the store is asked for each take.
-func (n *Node) bar(it *item, now stint.Instant) bool {
+func (n *Node) markUndecodable(it *item, now stint.Instant) bool {
 	e := it.entry
 	if e.undecodable.CompareAndSwap(0, max(1, int64(now))) {
-		n.unreadable.Add(1)
+		n.undecodableKeys.Add(1)
 	}
 	e.mu.Lock()
 	keep := it.units != 0 || e.unsent != 0 || e.late != 0
@@ -71,10 +71,10 @@ func (n *Node) bar(it *item, now stint.Instant) bool {
 	return keep
 }
 
-// unbar notes that the store can read the state of a key, or that the key is not known here any
+// clearUndecodable notes that the store can read the state of a key, or that the key is not known here any
 // more.
-func (n *Node) unbar(e *entry) {
+func (n *Node) clearUndecodable(e *entry) {
 	if e.undecodable.Swap(0) != 0 {
-		n.unreadable.Add(-1)
+		n.undecodableKeys.Add(-1)
 	}
 }

@@ -105,7 +105,7 @@ func undecodable(t *testing.T, bad string, told bool, limit *stint.Limit) {
 			server.left(t, key(i), limit, 989)
 		}
 	}
-	if st := f.Nodes[0].Stats(); st.Away || st.Unsure != 0 || bad == "eventual/" && st.Undecodable != 0 {
+	if st := f.Nodes[0].Stats(); st.Away || st.Unanswered != 0 || bad == "eventual/" && st.Undecodable != 0 {
 		t.Errorf("%+v while some keys cannot be read", st)
 	}
 	pass(5 * time.Second)
@@ -114,7 +114,7 @@ func undecodable(t *testing.T, bad string, told bool, limit *stint.Limit) {
 	for i := range keys {
 		server.left(t, key(i), limit, 989)
 	}
-	if n, units := f.Nodes[0].Untold(); n != 0 || units != 0 || f.Nodes[0].Stats().Undecodable != 0 {
+	if n, units := f.Nodes[0].Unsent(); n != 0 || units != 0 || f.Nodes[0].Stats().Undecodable != 0 {
 		t.Errorf("%d units of %d keys were not told: %+v", units, n, f.Nodes[0].Stats())
 	}
 }

@@ -24,7 +24,7 @@ func TestWindowsEndWhileTold(t *testing.T) {
 			}
 		}
 		pass(time.Second)
-		if keys, units := f.Nodes[0].Untold(); keys != 0 {
+		if keys, units := f.Nodes[0].Unsent(); keys != 0 {
 			t.Errorf("%d units of %d keys were never told", units, keys)
 		}
 	})

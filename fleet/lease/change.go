@@ -9,12 +9,12 @@ import (
 // Change sets the rules: all of them, in their new version. It drops keys whose rule is no longer leased, or
 // has other numbers, and returns the messages that return their units under the old numbers. The store must
 // decide these messages before any take under the new numbers.
-func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
+func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 	next := make(map[name]*stint.Terms, len(all))
 	for _, t := range all {
 		next[nameOf(t)] = t
 	}
-	n.keepTallies(all)
+	n.changeRules(all)
 	var leaving []*entry
 	for e := range n.keys.all {
 		e.mu.Lock()
@@ -27,7 +27,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 			} else {
 				e.dead = true
 				n.keys.drop(e)
-				if e.flight == nil && !e.unanswered && e.held.Load().now() > 0 {
+				if e.inFlight == nil && !e.unanswered && e.held.Load().units() > 0 {
 					leaving = append(leaving, e)
 				}
 			}
@@ -41,7 +41,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Trip {
 // way, until ctx is done, and sends none until done is called. The caller must call done. Units whose
 // message does not reach the store stay lent until the store writes them off.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func()) {
-	s.sending.Lock()
+	s.sendMu.Lock()
 	s.sendLocked(ctx, s.node.Change(all, s.clock()))
-	return s.sending.Unlock
+	return s.sendMu.Unlock
 }

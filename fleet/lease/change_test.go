@@ -75,12 +75,12 @@ func TestRules(t *testing.T) {
 			f.Decide(t, 0, take("b", fast, 1)) // of no rule
 		}
 		busy := f.Nodes[0].Rules()
-		if len(busy) != 1 || busy[0].Rule != "api/user" || busy[0].Held == 0 || busy[0].Idle != 0 || busy[0].Asks == 0 || busy[0].Told == 0 || busy[0].Lent < 300 {
+		if len(busy) != 1 || busy[0].Rule != "api/user" || busy[0].Held == 0 || busy[0].Idle != 0 || busy[0].Asks == 0 || busy[0].Reported == 0 || busy[0].Lent < 300 {
 			t.Errorf("%+v", busy)
 		}
 		f.Nodes[0].Change(context.Background(), []*stint.Terms{terms(stint.Leased, fast)})()
 		pass(time.Second)
-		if idle := f.Nodes[0].Rules(); len(idle) != 1 || idle[0].Held != 0 || idle[0].Home == 0 || idle[0].Lent < busy[0].Lent {
+		if idle := f.Nodes[0].Rules(); len(idle) != 1 || idle[0].Held != 0 || idle[0].Returned == 0 || idle[0].Lent < busy[0].Lent {
 			t.Errorf("a second later %+v", idle)
 		}
 		f.Nodes[0].Change(context.Background(), nil)()

@@ -15,36 +15,36 @@ type entry struct {
 	key       stint.Key
 	limit     atomic.Pointer[stint.Limit]
 	held      atomic.Pointer[held]
-	quiet     atomic.Pointer[quiet]
+	denial    atomic.Pointer[denial]
 	missed    atomic.Uint64 // units that were asked for and not spent here
 	algorithm stint.Algorithm
 	part      int // of the store
 
-	mu     sync.Mutex    // guards what follows
-	take   stint.Take    // the take by which the node reports about the key
-	flight chan struct{} // closed when the report under way is answered; nil if none is under way
-	failed bool          // the last report had no answer
-	dead   bool          // the entry is no longer in the table
-	seq    uint64        // number of the last report
-	epoch  stint.Instant // epoch of the store in which the units were lent
-	strict Moment        // until then the store decides every take
-	recall bool          // the store wants the units back
+	mu       sync.Mutex    // guards what follows
+	take     stint.Take    // the take by which the node reports about the key
+	inFlight chan struct{} // closed when the report under way is answered; nil if none is under way
+	failed   bool          // the last report had no answer
+	dead     bool          // the entry is no longer in the table
+	seq      uint64        // number of the last report
+	epoch    stint.Instant // epoch of the store in which the units were lent
+	strict   Moment        // until then the store decides every take
+	recall   bool          // the store wants the units back
 
 	unanswered bool   // the last report has no answer and is repeated
 	asked      Moment // when that report was first sent
-	home       uint32 // units that it returned
+	returned   uint32 // units that it returned
 
-	start   int64   // units of held when it was made
-	spent   int64   // units that were spent before held was made
-	counted int64   // units that were spent by the last look
-	looked  Moment  // time of the last look
-	rate    float64 // units per second that are asked for
-	unused  int     // looks since a unit was spent
-	grant   uint32  // units of the last answer that granted any
+	start     int64   // units of held when it was made
+	spent     int64   // units that were spent before held was made
+	counted   int64   // units that were spent by the last look
+	rateAt    Moment  // time of the last look
+	rate      float64 // units per second that are asked for
+	idleTicks int     // looks since a unit was spent
+	grant     uint32  // units of the last answer that granted any
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), looked: now}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now}
 	e.limit.Store(t.Limit)
 	e.key = e.take.Key
 	e.take.Cost, e.take.Independent = 0, true
@@ -68,7 +68,7 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 	if h := e.held.Load(); h != nil && h.spend(t.Cost, now, d) {
 		return h, true
 	}
-	if q := e.quiet.Load(); q != nil && q.refuse(t.Cost, now, d) {
+	if q := e.denial.Load(); q != nil && q.refuse(t.Cost, now, d) {
 		e.missed.Add(uint64(t.Cost))
 		return nil, true
 	}
@@ -79,31 +79,31 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 func (e *entry) usedLocked() int64 {
 	n := e.spent
 	if h := e.held.Load(); h != nil && h.left.Load() >= 0 {
-		n += e.start - h.now()
+		n += e.start - h.units()
 	}
 	return n
 }
 
-// lookLocked updates the rate. Older demand counts less.
-func (e *entry) lookLocked(now Moment, ahead time.Duration) {
-	dt := now.since(e.looked)
+// updateRateLocked updates the rate. Older demand counts less.
+func (e *entry) updateRateLocked(now Moment, ahead time.Duration) {
+	dt := now.since(e.rateAt)
 	if dt < ahead/64 {
 		return
 	}
 	used := e.usedLocked() - e.counted
 	e.counted += used
 	if used > 0 {
-		e.unused = 0
+		e.idleTicks = 0
 	} else {
-		e.unused++
+		e.idleTicks++
 	}
 	fresh := float64(used+int64(e.missed.Swap(0))) / dt.Seconds()
 	e.rate += (fresh - e.rate) * -math.Expm1(-2*float64(dt)/float64(ahead))
-	e.looked = now
+	e.rateAt = now
 }
 
-// takeHomeLocked removes held and returns its unspent units.
-func (e *entry) takeHomeLocked() int64 {
+// takeBackLocked removes held and returns its unspent units.
+func (e *entry) takeBackLocked() int64 {
 	h := e.held.Load()
 	left := h.close()
 	if h != nil {
@@ -113,16 +113,16 @@ func (e *entry) takeHomeLocked() int64 {
 	return left
 }
 
-// flyLocked begins a report that returns home units; the node keeps the others. A report without an
+// startReportLocked begins a report that returns home units; the node keeps the others. A report without an
 // answer is repeated with the same home.
-func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now Moment) {
-	e.flight = make(chan struct{})
+func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float64, now Moment) {
+	e.inFlight = make(chan struct{})
 	if !e.unanswered {
 		e.seq = n.seq.Add(1)
-		e.asked, e.home, e.unanswered = now, clip(float64(home)), true
+		e.asked, e.returned, e.unanswered = now, clip(float64(home)), true
 	}
 	*a = stint.Loan{
-		Node: n.id, Seq: e.seq, Epoch: e.epoch, Kept: clip(float64(e.held.Load().report())), Home: e.home,
+		Node: n.id, Seq: e.seq, Epoch: e.epoch, Kept: clip(float64(e.held.Load().report())), Home: e.returned,
 		Want: clip(want), KeptAfterLoss: e.take.Terms().KeptAfterLoss,
 	}
 }
@@ -130,10 +130,10 @@ func (e *entry) flyLocked(a *stint.Loan, n *Node, home int64, want float64, now 
 // clip returns n within the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// landLocked applies the answer to a report: the units that were lent, or that there are none.
-func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
+// applyLocked applies the answer to a report: the units that were lent, or that there are none.
+func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
-	kept := min(e.takeHomeLocked(), int64(a.Held))
+	kept := min(e.takeBackLocked(), int64(a.Held))
 	if a.Began != e.epoch {
 		kept, e.epoch = 0, a.Began
 	}
@@ -141,12 +141,12 @@ func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration
 		e.start = has
 		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))
 	}
-	e.quiet.Store(nil)
+	e.denial.Store(nil)
 	switch {
 	case a.Empty > 0:
-		e.quiet.Store(&quiet{
-			until: e.asked.Add(min(a.Empty, maxQuiet)), cost: 1, empty: a.Empty,
-			limit: e.limit.Load(), said: *d, answered: now,
+		e.denial.Store(&denial{
+			until: e.asked.Add(min(a.Empty, maxDenial)), cost: 1, empty: a.Empty,
+			limit: e.limit.Load(), decision: *d, answered: now,
 		})
 	case a.Want > 0 && kept == 0 && a.Grant == 0 || a.Recall:
 		e.strict = now.Add(ahead / 4)
@@ -154,11 +154,11 @@ func (e *entry) landLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration
 	e.grant = max(a.Grant, e.grant/2)
 }
 
-// endLocked ends the report and wakes the callers that wait for its answer.
-func (e *entry) endLocked(answered bool) {
+// endReportLocked ends the report and wakes the callers that wait for its answer.
+func (e *entry) endReportLocked(answered bool) {
 	e.failed = !answered
-	close(e.flight)
-	e.flight = nil
+	close(e.inFlight)
+	e.inFlight = nil
 }
 
 // deny remembers that the store denied a take, so that nobody asks again before its retry time.
@@ -166,11 +166,11 @@ func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || t.Cost == 0 {
 		return
 	}
-	if q := e.quiet.Load(); q != nil && !now.reached(q.until) {
+	if q := e.denial.Load(); q != nil && !now.reached(q.until) {
 		return
 	}
-	e.quiet.Store(&quiet{
-		until: asked.Add(min(d.RetryAfter, maxQuiet)), cost: t.Cost, empty: d.RetryAfter,
-		limit: t.Limit, said: *d, answered: now,
+	e.denial.Store(&denial{
+		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: t.Cost, empty: d.RetryAfter,
+		limit: t.Limit, decision: *d, answered: now,
 	})
 }

@@ -41,7 +41,7 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 	case now.reached(h.until):
 		return false
 	case cost == 0:
-		h.show(h.now(), now, d)
+		h.show(h.units(), now, d)
 		return true
 	}
 	for {
@@ -103,39 +103,39 @@ func (h *held) close() int64 {
 	return max(0, h.left.Swap(closed)/unit)
 }
 
-// now returns the unspent units.
-func (h *held) now() int64 {
+// units returns the unspent units.
+func (h *held) units() int64 {
 	if h == nil {
 		return 0
 	}
 	return max(0, h.left.Load()/unit)
 }
 
-// quiet remembers that the store has no units for a key, so that the node need not ask.
-type quiet struct {
+// denial remembers that the store has no units for a key, so that the node need not ask.
+type denial struct {
 	until    Moment        // after that the store is asked again
 	cost     uint32        // takes of a lower cost are sent to the store all the same
 	empty    time.Duration // how long the store has nothing, from its answer on
 	limit    *stint.Limit
-	said     stint.Decision
+	decision stint.Decision
 	answered Moment
 }
 
-// maxQuiet bounds how long a node does not ask: it does not learn that a key was reset.
-const maxQuiet = time.Second
+// maxDenial bounds how long a node does not ask: it does not learn that a key was reset.
+const maxDenial = time.Second
 
 // refuse denies a take that cannot pass. Its RetryAfter is no earlier than the store's would be.
-func (q *quiet) refuse(cost uint32, now Moment, d *stint.Decision) bool {
+func (q *denial) refuse(cost uint32, now Moment, d *stint.Decision) bool {
 	most := q.limit.Capacity()
 	if cost == 0 || cost < q.cost || int64(cost) > most/2 || now.reached(q.until) {
 		return false
 	}
 	ago := now.since(q.answered).Truncate(time.Microsecond)
-	at, reset := q.said.At.Add(ago), max(0, q.said.ResetAfter-ago)
-	*d = stint.Decision{Limit: most, Remaining: min(q.said.Remaining, int64(cost)-1), RetryAfter: reset, ResetAfter: reset, At: at}
+	at, reset := q.decision.At.Add(ago), max(0, q.decision.ResetAfter-ago)
+	*d = stint.Decision{Limit: most, Remaining: min(q.decision.Remaining, int64(cost)-1), RetryAfter: reset, ResetAfter: reset, At: at}
 	if q.limit.Algorithm() == stint.TokenBucket {
-		st := stint.State{T: int64(q.said.At.Add(q.said.ResetAfter)), Written: q.said.At}
-		d.RetryAfter = max(q.empty-ago, q.said.RetryAfter-ago, q.limit.Test(&st, at, uint64(cost)).RetryAfter)
+		st := stint.State{T: int64(q.decision.At.Add(q.decision.ResetAfter)), Written: q.decision.At}
+		d.RetryAfter = max(q.empty-ago, q.decision.RetryAfter-ago, q.limit.Test(&st, at, uint64(cost)).RetryAfter)
 	}
 	return d.RetryAfter > 0
 }

@@ -13,9 +13,9 @@ type RuleStats struct {
 	Held         int64  // units that were lent to this node and are unspent
 	Idle         int64  // those of Held whose keys were not asked for since the last look
 	Asks         uint64 // takes that the store decided
-	Told         uint64 // keys in messages to the store about units of this node
+	Reported     uint64 // keys in messages to the store about units of this node
 	Lent         uint64 // units that were lent to this node
-	Home         uint64 // units of Lent that the node returned
+	Returned     uint64 // units of Lent that the node returned
 }
 
 // name identifies a rule across its versions.
@@ -26,8 +26,8 @@ func nameOf(t *stint.Terms) name { return name{t.Domain, t.Rule} }
 // named says whether terms are those of a rule that goes on under its name in the next version.
 func named(t *stint.Terms) bool { return t != nil && t.Rule != "" }
 
-// tally returns the counters of a rule by its terms. Nobody reads those of terms without a name.
-func (n *Node) tally(t *stint.Terms) *counters {
+// countersOf returns the counters of a rule by its terms. Nobody reads those of terms without a name.
+func (n *Node) countersOf(t *stint.Terms) *counters {
 	if c, ok := n.rules.Load(t); ok {
 		return c.(*counters)
 	}
@@ -35,8 +35,8 @@ func (n *Node) tally(t *stint.Terms) *counters {
 	return c.(*counters)
 }
 
-// keepTallies moves the counters of rules to their new terms, and drops those of rules that are gone.
-func (n *Node) keepTallies(all []*stint.Terms) {
+// changeRules moves the counters of rules to their new terms, and drops those of rules that are gone.
+func (n *Node) changeRules(all []*stint.Terms) {
 	old := map[name]*counters{}
 	n.rules.Range(func(t, c any) bool {
 		if t := t.(*stint.Terms); named(t) {
@@ -73,18 +73,18 @@ func (n *Node) Rules() []RuleStats {
 		if t, c := key.(*stint.Terms), value.(*counters); named(t) {
 			r := of(t)
 			r.Asks += c.asks.Load()
-			r.Told += c.messages.Load()
+			r.Reported += c.messages.Load()
 			r.Lent += c.lent.Load()
-			r.Home += c.home.Load()
+			r.Returned += c.returned.Load()
 		}
 		return true
 	})
 	for e := range n.keys.all {
 		e.mu.Lock()
 		if t := e.take.Terms(); named(t) {
-			r, left := of(t), e.held.Load().now()
+			r, left := of(t), e.held.Load().units()
 			r.Held += left
-			if e.unused > 0 {
+			if e.idleTicks > 0 {
 				r.Idle += left
 			}
 		}

@@ -63,29 +63,29 @@ type Options struct {
 // The node first spends the units that it holds. After that a take gets the answer of the inner store.
 // A guard (package guard) belongs around the store, inside this one; it answers by the rule's policy.
 type Store struct {
-	node  *Node
-	inner stint.Store
-	set   func() Moment // nil: own
-	own   clocks
+	node   *Node
+	inner  stint.Store
+	fixed  func() Moment // nil: own
+	clocks clocks
 
-	sending sync.Mutex // held by who sends messages
+	sendMu sync.Mutex // held by who sends messages
 }
 
 var _ stint.Store = (*Store)(nil)
 
 // New returns a store that holds no units yet.
 func New(inner stint.Store, o Options) *Store {
-	s := &Store{node: NewNode(o), inner: inner, set: o.Clock, own: clocks{start: time.Now()}}
-	s.own.both()
+	s := &Store{node: NewNode(o), inner: inner, fixed: o.Clock, clocks: clocks{start: time.Now()}}
+	s.clocks.both()
 	return s
 }
 
 // clock reads the clocks.
 func (s *Store) clock() Moment {
-	if s.set != nil {
-		return s.set()
+	if s.fixed != nil {
+		return s.fixed()
 	}
-	return s.own.now()
+	return s.clocks.now()
 }
 
 // Decide answers the call, see stint.Store.
@@ -100,10 +100,10 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 		return s.inner.Decide(ctx, call)
 	}
 	for waits := 0; ; waits++ {
-		trip, wait := s.node.Begin(call, s.clock(), waits < maxWaits)
+		req, wait := s.node.Begin(call, s.clock(), waits < maxWaits)
 		switch {
-		case trip != nil:
-			return s.ask(ctx, trip)
+		case req != nil:
+			return s.ask(ctx, req)
 		case wait == nil:
 			return nil
 		}
@@ -129,11 +129,11 @@ func leases(call *stint.Call) bool {
 // store itself.
 const maxWaits = 3
 
-// ask sends a trip to the store and ends it, also if the store panics.
-func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
+// ask sends a req to the store and ends it, also if the store panics.
+func (s *Store) ask(ctx context.Context, req *Request) (err error) {
 	err = errPanicked
-	defer func() { err = s.node.End(trip, s.clock(), err) }()
-	return s.inner.Decide(ctx, &trip.Call)
+	defer func() { err = s.node.End(req, s.clock(), err) }()
+	return s.inner.Decide(ctx, &req.Call)
 }
 
 // errPanicked stands for a panic that goes on to the caller.
@@ -151,15 +151,15 @@ func (s *Store) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			s.sending.Lock()
+			s.sendMu.Lock()
 			s.sendLocked(ctx, s.node.Tick(s.clock()))
-			s.sending.Unlock()
+			s.sendMu.Unlock()
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
-			s.sending.Lock()
+			s.sendMu.Lock()
 			s.sendLocked(last, s.node.Release(s.clock()))
-			s.sending.Unlock()
+			s.sendMu.Unlock()
 			return
 		}
 	}
@@ -167,14 +167,14 @@ func (s *Store) Run(ctx context.Context) {
 
 // sendLocked sends messages, those to different parts of the store in parallel. A later tick repeats
 // those without an answer.
-func (s *Store) sendLocked(ctx context.Context, trips []*Trip) {
+func (s *Store) sendLocked(ctx context.Context, reqs []*Request) {
 	var all sync.WaitGroup
-	for _, trip := range trips {
-		if len(trips) == 1 {
-			_ = s.ask(ctx, trip)
+	for _, req := range reqs {
+		if len(reqs) == 1 {
+			_ = s.ask(ctx, req)
 			return
 		}
-		all.Go(func() { _ = s.ask(ctx, trip) })
+		all.Go(func() { _ = s.ask(ctx, req) })
 	}
 	all.Wait()
 }
@@ -188,8 +188,8 @@ func (s *Store) Held(t *stint.Take) int64 { return s.node.Held(t) }
 // Held returns how many units of a take's key the node can still spend, by the clocks when
 // they were lent.
 func (n *Node) Held(t *stint.Take) int64 {
-	if e := n.keys.find(n.keys.print(t), t); e != nil {
-		return e.held.Load().now()
+	if e := n.keys.find(n.keys.fingerprint(t), t); e != nil {
+		return e.held.Load().units()
 	}
 	return 0
 }
@@ -203,7 +203,7 @@ type Stats struct {
 	Messages uint64 // messages to the store about units of this node
 	Repeated uint64 // keys in messages that were sent again for lack of an answer
 	Lent     uint64 // units that were lent to this node
-	Home     uint64 // units of Lent that the node returned
+	Returned uint64 // units of Lent that the node returned
 }
 
 // Stats returns the present numbers.
@@ -213,13 +213,13 @@ func (s *Store) Stats() Stats { return s.node.Stats() }
 func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Asks: n.count.asks.Load(), Messages: n.count.messages.Load(),
-		Repeated: n.count.repeated.Load(), Lent: n.count.lent.Load(), Home: n.count.home.Load(),
+		Repeated: n.count.repeated.Load(), Lent: n.count.lent.Load(), Returned: n.count.returned.Load(),
 	}
 	for e := range n.keys.all {
-		left := e.held.Load().now()
+		left := e.held.Load().units()
 		st.Held += left
 		e.mu.Lock()
-		if e.unused > 0 {
+		if e.idleTicks > 0 {
 			st.Idle += left
 		}
 		e.mu.Unlock()

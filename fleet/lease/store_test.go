@@ -83,7 +83,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%+v", stats)
 		}
 		pass(time.Second)
-		if stats = f.Nodes[0].Stats(); stats.Held != 0 || stats.Home == 0 {
+		if stats = f.Nodes[0].Stats(); stats.Held != 0 || stats.Returned == 0 {
 			t.Errorf("after a second of rest: %+v", stats)
 		}
 		pass(10 * time.Second)

@@ -10,37 +10,37 @@ import (
 
 // table finds the entries of busy keys without a lock. The zero table is not usable.
 type table struct {
-	seed system.Seed
-	n    atomic.Int64
-	now  atomic.Pointer[places]
-	mu   sync.Mutex // of who changes it
-	used int        // places that are not nil
+	seed  system.Seed
+	n     atomic.Int64
+	slots atomic.Pointer[slots]
+	mu    sync.Mutex // of who changes it
+	used  int        // places that are not nil
 }
 
-// places are entries, each at its fingerprint or as near behind it as there was room. At
+// slots are entries, each at its fingerprint or as near behind it as there was room. At
 // least half of them are nil; their number is a power of two.
-type places []atomic.Pointer[entry]
+type slots []atomic.Pointer[entry]
 
-// gone is in the place of an entry that was dropped: what was added behind it stays there.
+// dropped is in the place of an entry that was dropped: what was added behind it stays there.
 // No key is like its own.
-var gone = new(entry)
+var dropped = new(entry)
 
-// fewest is how many places there are at least.
-const fewest = 64
+// minSlots is how many places there are at least.
+const minSlots = 64
 
 func (t *table) init() {
 	t.seed = system.NewSeed()
-	t.now.Store(new(make(places, fewest)))
+	t.slots.Store(new(make(slots, minSlots)))
 }
 
-// print returns the fingerprint of a take's key.
-func (t *table) print(take *stint.Take) uint64 {
+// fingerprint returns the fingerprint of a take's key.
+func (t *table) fingerprint(take *stint.Take) uint64 {
 	return t.seed.Sum(uint8(take.Limit.Algorithm()), string(take.Key))
 }
 
 // find returns the entry of a take's key, nil if there is none.
 func (t *table) find(fp uint64, take *stint.Take) *entry {
-	p := *t.now.Load()
+	p := *t.slots.Load()
 	for i := fp; ; i++ {
 		e := p[i&uint64(len(p)-1)].Load()
 		if e == nil || e.fp == fp && e.key == take.Key {
@@ -56,34 +56,34 @@ func (t *table) add(e *entry, take *stint.Take) *entry {
 	if there := t.find(e.fp, take); there != nil {
 		return there
 	}
-	if p := *t.now.Load(); 2*t.used >= len(p) {
-		t.roomLocked(p)
+	if p := *t.slots.Load(); 2*t.used >= len(p) {
+		t.growLocked(p)
 	}
-	t.now.Load().put(e)
+	t.slots.Load().put(e)
 	t.used++
 	t.n.Add(1)
 	return e
 }
 
-// roomLocked moves all entries to as many new places as leave three of four free.
-func (t *table) roomLocked(old places) {
-	n := fewest
+// growLocked moves all entries to as many new places as leave three of four free.
+func (t *table) growLocked(old slots) {
+	n := minSlots
 	for n < 4*int(t.n.Load()) {
 		n *= 2
 	}
-	p := make(places, n)
+	p := make(slots, n)
 	t.used = 0
 	for i := range old {
-		if e := old[i].Load(); e != nil && e != gone {
+		if e := old[i].Load(); e != nil && e != dropped {
 			p.put(e)
 			t.used++
 		}
 	}
-	t.now.Store(&p)
+	t.slots.Store(&p)
 }
 
 // put puts an entry in its place.
-func (p places) put(e *entry) {
+func (p slots) put(e *entry) {
 	i := e.fp
 	for p[i&uint64(len(p)-1)].Load() != nil {
 		i++
@@ -95,11 +95,11 @@ func (p places) put(e *entry) {
 func (t *table) drop(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := *t.now.Load()
+	p := *t.slots.Load()
 	for i := e.fp; ; i++ {
 		switch place := &p[i&uint64(len(p)-1)]; place.Load() {
 		case e:
-			place.Store(gone)
+			place.Store(dropped)
 			t.n.Add(-1)
 			return
 		case nil:
@@ -110,9 +110,9 @@ func (t *table) drop(e *entry) {
 
 // all yields all entries.
 func (t *table) all(yield func(e *entry) bool) {
-	p := *t.now.Load()
+	p := *t.slots.Load()
 	for i := range p {
-		if e := p[i].Load(); e != nil && e != gone && !yield(e) {
+		if e := p[i].Load(); e != nil && e != dropped && !yield(e) {
 			return
 		}
 	}

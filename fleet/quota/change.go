@@ -20,19 +20,19 @@ const maxCharges = 128
 //	a larger part                    what it holds more comes in with time
 //
 // A rule that counts in another way begins anew, as it does at the store.
-func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Trip {
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	old, next := n.rules.Load(), &ruled{map[*stint.Terms]*rule{}, map[name]*rule{}}
+func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Request {
+	n.rulesMu.Lock()
+	defer n.rulesMu.Unlock()
+	old, next := n.rules.Load(), &ruleSet{map[*stint.Terms]*rule{}, map[name]*rule{}}
 	by := map[*rule]*rule{} // what is in force instead
 	for _, terms := range all {
 		id := name{terms.Domain, terms.Rule}
-		was := old.named[id]
+		was := old.byName[id]
 		if terms.Own == nil && (was == nil || was.own == nil) {
 			continue
 		}
 		r := newRule(terms, was.emptyBefore(terms.Own, now))
-		next.terms[terms], next.named[id] = r, r
+		next.byTerms[terms], next.byName[id] = r, r
 		if was != nil {
 			by[was], r.passed = r, was.passed
 		}
@@ -43,11 +43,11 @@ func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Trip {
 		charges = append(charges, n.shards[i].change(by, now)...)
 	}
 	slices.SortFunc(charges, func(a, b stint.Take) int { return cmp.Compare(a.Key, b.Key) })
-	var trips []*Trip
+	var reqs []*Request
 	for some := range slices.Chunk(charges, maxCharges) {
-		trips = append(trips, &Trip{Call: stint.Call{Takes: some}})
+		reqs = append(reqs, &Request{Call: stint.Call{Takes: some}})
 	}
-	return trips
+	return reqs
 }
 
 // emptyBefore returns when a part of which nothing is known was empty, if it is to be of
@@ -70,15 +70,15 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.latest.Of(now)
-	for key, p := range s.parts {
+	for key, p := range s.shares {
 		was, r := p.rule, by[p.rule]
 		if r == nil || r.own != nil && r.own.Algorithm() != was.own.Algorithm() {
-			delete(s.parts, key)
+			delete(s.shares, key)
 			continue
 		}
 		over := used(was.own, p, now)
 		if r.own == nil {
-			delete(s.parts, key)
+			delete(s.shares, key)
 		} else {
 			r.own.ForStores().Migrate(&p.state, was.own, now)
 			over -= used(r.own, p, now)
@@ -95,6 +95,6 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 }
 
 // used returns the units of a part that are used, begun ones as whole.
-func used(own *stint.Limit, p *part, now stint.Instant) int64 {
+func used(own *stint.Limit, p *share, now stint.Instant) int64 {
 	return own.Capacity() - own.Test(&p.state, now, 0).Remaining
 }

@@ -22,20 +22,20 @@ const DefaultKeys = 1 << 20
 // Its times are those of a clock that nobody sets: an Instant that only ever grows. When it
 // began does not matter.
 type Node struct {
-	keys   int
-	seed   system.Seed
-	shards [shards]shard
-	trips  sync.Pool
+	keys     int
+	seed     system.Seed
+	shards   [shards]shard
+	requests sync.Pool
 
-	changing sync.Mutex // of who changes rules
-	rules    atomic.Pointer[ruled]
+	rulesMu sync.Mutex // of who changes rules
+	rules   atomic.Pointer[ruleSet]
 }
 
-// ruled are the rules that a node knows. Those of takes are found by their terms; who comes
+// ruleSet are the rules that a node knows. Those of takes are found by their terms; who comes
 // with older ones finds what is in force instead.
-type ruled struct {
-	terms map[*stint.Terms]*rule
-	named map[name]*rule
+type ruleSet struct {
+	byTerms map[*stint.Terms]*rule
+	byName  map[name]*rule
 }
 
 type name struct{ domain, rule string }
@@ -53,29 +53,29 @@ type rule struct {
 // NewNode returns a node that has nothing yet.
 func NewNode(o Options) *Node {
 	n := &Node{keys: cmp.Or(o.Keys, DefaultKeys), seed: system.NewSeed()}
-	n.rules.Store(&ruled{map[*stint.Terms]*rule{}, map[name]*rule{}})
+	n.rules.Store(&ruleSet{map[*stint.Terms]*rule{}, map[name]*rule{}})
 	for i := range n.shards {
-		n.shards[i].parts = map[stint.Key]*part{}
+		n.shards[i].shares = map[stint.Key]*share{}
 	}
-	n.trips.New = func() any { return new(Trip) }
+	n.requests.New = func() any { return new(Request) }
 	return n
 }
 
-// Trip is what a node asks the store: whoever gets one puts Call to it, and then hands both
+// Request is what a node asks the store: whoever gets one puts Call to it, and then hands both
 // to End.
-type Trip struct {
+type Request struct {
 	// Call is to be decided by the store.
 	Call stint.Call
 
 	whole    *stint.Call      // what the node was asked; nil: nobody asked
-	of       []int            // which take of the whole each take of Call is
+	index    []int            // which take of the whole each take of Call is
 	handling []stint.Handling // of takes of Call that are asked otherwise than they came
 	rules    []*rule          // of each take of Call; nil: it is not divided
-	own      []int            // the takes of the whole that were charged here
+	charged  []int            // the takes of the whole that were charged here
 }
 
-// Own says whether take number i of what the node was asked was charged to its own part.
-func (trip *Trip) Own(i int) bool { return slices.Contains(trip.own, i) }
+// Charged says whether take number i of what the node was asked was charged to its own part.
+func (req *Request) Charged(i int) bool { return slices.Contains(req.charged, i) }
 
 // shard returns where a key stands.
 func (n *Node) shard(key stint.Key) *shard { return &n.shards[n.seed.Sum(0, string(key))%shards] }
@@ -86,27 +86,27 @@ func (n *Node) rule(t *stint.Take, now stint.Instant) *rule {
 		return nil
 	}
 	known := n.rules.Load()
-	if r := known.terms[t.Terms()]; r != nil || t.Terms().Own == nil {
+	if r := known.byTerms[t.Terms()]; r != nil || t.Terms().Own == nil {
 		return r
 	}
-	if r := known.named[name{t.Terms().Domain, t.Terms().Rule}]; r != nil {
+	if r := known.byName[name{t.Terms().Domain, t.Terms().Rule}]; r != nil {
 		return r
 	}
-	return n.meet(t.Terms(), now)
+	return n.addRule(t.Terms(), now)
 }
 
-// meet comes to know a rule. A take that is under way for longer than its rule is in force
+// addRule comes to know a rule. A take that is under way for longer than its rule is in force
 // comes here too, and finds what is in force now.
-func (n *Node) meet(terms *stint.Terms, now stint.Instant) *rule {
-	n.changing.Lock()
-	defer n.changing.Unlock()
+func (n *Node) addRule(terms *stint.Terms, now stint.Instant) *rule {
+	n.rulesMu.Lock()
+	defer n.rulesMu.Unlock()
 	old, id := n.rules.Load(), name{terms.Domain, terms.Rule}
-	if r := old.named[id]; r != nil {
+	if r := old.byName[id]; r != nil {
 		return r
 	}
 	r := newRule(terms, now)
-	next := ruled{maps.Clone(old.terms), maps.Clone(old.named)}
-	next.terms[terms], next.named[id] = r, r
+	next := ruleSet{maps.Clone(old.byTerms), maps.Clone(old.byName)}
+	next.byTerms[terms], next.byName[id] = r, r
 	n.rules.Store(&next)
 	return r
 }
@@ -117,7 +117,7 @@ func newRule(terms *stint.Terms, empty stint.Instant) *rule {
 
 // Begin answers a call from what the node has for itself, where it can: then it returns nil.
 // Else it returns what to ask the store.
-func (n *Node) Begin(call *stint.Call, now stint.Instant) *Trip {
+func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
 	call.SizeResults()
 	if len(call.Takes) == 1 {
 		t := &call.Takes[0]
@@ -125,24 +125,24 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant) *Trip {
 			return nil
 		}
 	}
-	trip := n.trips.Get().(*Trip)
-	trip.whole, trip.Call.At = call, call.At
+	req := n.requests.Get().(*Request)
+	req.whole, req.Call.At = call, call.At
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		r := n.rule(t, now)
 		switch {
 		case len(call.Takes) > 1 && r.decides(call, i) && n.spend(r, t, now, &call.Results[i]):
-			trip.own = append(trip.own, i)
+			req.charged = append(req.charged, i)
 		case t.Undo != nil && t.Undo.Own && (t.Op == stint.Refund || t.Op == stint.Settle):
 			n.giveBack(r, t, now, &call.Results[i])
 		default:
-			trip.add(i, t, r)
+			req.add(i, t, r)
 		}
 	}
-	if len(trip.Call.Takes) > 0 {
-		return trip
+	if len(req.Call.Takes) > 0 {
+		return req
 	}
-	n.done(trip)
+	n.done(req)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (r *rule) decides(call *stint.Call, i int) bool {
 
 // add adds a take of the whole, as the store is asked it. What a policy would let pass is
 // here already.
-func (trip *Trip) add(i int, t *stint.Take, r *rule) {
+func (req *Request) add(i int, t *stint.Take, r *rule) {
 	asked := *t
 	if r != nil {
 		how := *t.Handling
@@ -170,24 +170,24 @@ func (trip *Trip) add(i int, t *stint.Take, r *rule) {
 		if r.own != nil {
 			how.OnFailure, how.Local = stint.Deny, nil
 		}
-		trip.handling = append(trip.handling, how) // one that moves for more leaves its old place as it was
-		asked.Limit, asked.Handling = r.store, &trip.handling[len(trip.handling)-1]
+		req.handling = append(req.handling, how) // one that moves for more leaves its old place as it was
+		asked.Limit, asked.Handling = r.store, &req.handling[len(req.handling)-1]
 	}
-	trip.Call.Takes = append(trip.Call.Takes, asked)
-	trip.of = append(trip.of, i)
-	trip.rules = append(trip.rules, r)
+	req.Call.Takes = append(req.Call.Takes, asked)
+	req.index = append(req.index, i)
+	req.rules = append(req.rules, r)
 }
 
-// done keeps a trip for another one.
-func (n *Node) done(trip *Trip) {
-	clear(trip.Call.Takes) // the keys are the caller's
-	clear(trip.rules)
-	clear(trip.handling)
-	*trip = Trip{
-		Call: stint.Call{Takes: trip.Call.Takes[:0], Results: trip.Call.Results[:0]},
-		of:   trip.of[:0], handling: trip.handling[:0], rules: trip.rules[:0], own: trip.own[:0],
+// done keeps a req for another one.
+func (n *Node) done(req *Request) {
+	clear(req.Call.Takes) // the keys are the caller's
+	clear(req.rules)
+	clear(req.handling)
+	*req = Request{
+		Call:  stint.Call{Takes: req.Call.Takes[:0], Results: req.Call.Results[:0]},
+		index: req.index[:0], handling: req.handling[:0], rules: req.rules[:0], charged: req.charged[:0],
 	}
-	n.trips.Put(trip)
+	n.requests.Put(req)
 }
 
 // spend charges a take to the part, and answers, if it fits.
@@ -218,7 +218,7 @@ func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.latest.Of(now)
-	p := s.parts[t.Key]
+	p := s.shares[t.Key]
 	if r == nil || r.own == nil || p == nil || p.rule != r {
 		return // the rule has changed: it stays spent
 	}
@@ -228,42 +228,42 @@ func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	p.show(t, now, d)
 }
 
-// End takes the store's answer to a trip, or the error instead of one, which it returns.
-func (n *Node) End(trip *Trip, now stint.Instant, err error) error {
-	defer n.done(trip)
-	if trip.whole == nil {
+// End takes the store's answer to a req, or the error instead of one, which it returns.
+func (n *Node) End(req *Request, now stint.Instant, err error) error {
+	defer n.done(req)
+	if req.whole == nil {
 		return err
 	}
 	undecodable := transaction.Undecodable(err)
 	failed := err != nil && undecodable == nil
 	pass := !failed
-	for i, of := range trip.of {
-		t, d := &trip.whole.Takes[of], &trip.whole.Results[of]
-		if failed || !transaction.Decided(&trip.Call, undecodable, i) {
+	for i, of := range req.index {
+		t, d := &req.whole.Takes[of], &req.whole.Results[of]
+		if failed || !transaction.Decided(&req.Call, undecodable, i) {
 			pass = pass && t.Independent
 			continue
 		}
-		*d = trip.Call.Results[i]
-		if r := trip.rules[i]; r != nil && r.own != nil {
-			n.join(r, t, now, d)
+		*d = req.Call.Results[i]
+		if r := req.rules[i]; r != nil && r.own != nil {
+			n.addShare(r, t, now, d)
 		}
 		pass = pass && (t.Independent || d.Allowed)
 	}
-	for _, i := range trip.own {
-		t := &trip.whole.Takes[i]
+	for _, i := range req.charged {
+		t := &req.whole.Takes[i]
 		if pass || t.Independent && !failed {
 			continue
 		}
 		back := *t
 		back.Op, back.Undo = stint.Refund, &stint.Decision{}
-		*back.Undo = trip.whole.Results[i]
-		n.giveBack(n.rule(t, now), &back, now, &trip.whole.Results[i])
+		*back.Undo = req.whole.Results[i]
+		n.giveBack(n.rule(t, now), &back, now, &req.whole.Results[i])
 	}
-	return transaction.Renumber(err, trip.of)
+	return transaction.Renumber(err, req.index)
 }
 
-// join makes of what the store said of the rest what is said of the limit.
-func (n *Node) join(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
+// addShare makes of what the store said of the rest what is said of the limit.
+func (n *Node) addShare(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
 	s := n.shard(t.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,8 +273,8 @@ func (n *Node) join(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision
 	case p.rule != r:
 		return
 	case t.Op == stint.Reset:
-		delete(s.parts, t.Key)
-		*p, known = part{rule: r}, false
+		delete(s.shares, t.Key)
+		*p, known = share{rule: r}, false
 	case t.Op == stint.Force && d.Degraded:
 		r.own.Force(&p.state, now, uint64(t.Cost))
 		if !known {

@@ -77,7 +77,7 @@ func (f *fixture) decide(takes ...stint.Take) []stint.Decision {
 
 func (f *fixture) change(all ...*stint.Terms) {
 	f.Helper()
-	defer f.Hold()()
+	defer f.Pause()()
 	if err := f.Change(context.Background(), all); err != nil {
 		f.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestChangeAway(t *testing.T) {
 	f.pass(time.Minute)
 	f.drain(divided(10))
 	f.away = true
-	release := f.Hold()
+	release := f.Pause()
 	if f.Change(context.Background(), []*stint.Terms{undivided()}) == nil {
 		t.Error("a store that is away was told")
 	}
@@ -343,7 +343,7 @@ func TestChangeUnread(t *testing.T) {
 		f.take(divided(10), name(i), 1)
 	}
 	f.undecodable = name(0)
-	release := f.Hold()
+	release := f.Pause()
 	err := f.Change(context.Background(), []*stint.Terms{undivided()})
 	release()
 	if err == nil || !strings.Contains(err.Error(), " 1 keys ") {
@@ -362,7 +362,7 @@ func TestChangeHoldsBack(t *testing.T) {
 	f.change(old)
 	f.pass(time.Minute)
 	f.drain(old)
-	release := f.Hold()
+	release := f.Pause()
 	if err := f.Change(context.Background(), []*stint.Terms{undivided()}); err != nil {
 		t.Fatal(err)
 	}

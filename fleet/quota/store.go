@@ -49,7 +49,7 @@ type Store struct {
 
 	// Takes of divided limits hold gate while they are decided, so that a change of the
 	// rules is one moment.
-	gate sync.RWMutex
+	rulesMu sync.RWMutex
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -72,10 +72,10 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if trip := s.node.Begin(call, s.clock()); trip != nil {
-		return s.ask(ctx, trip)
+	s.rulesMu.RLock()
+	defer s.rulesMu.RUnlock()
+	if req := s.node.Begin(call, s.clock()); req != nil {
+		return s.ask(ctx, req)
 	}
 	return nil
 }
@@ -90,21 +90,21 @@ func divided(call *stint.Call) bool {
 	return false
 }
 
-// ask puts a trip to the store, and ends it also if that panics.
-func (s *Store) ask(ctx context.Context, trip *Trip) (err error) {
+// ask puts a req to the store, and ends it also if that panics.
+func (s *Store) ask(ctx context.Context, req *Request) (err error) {
 	err = errPanicked
-	defer func() { err = s.node.End(trip, s.clock(), err) }()
-	return s.inner.Decide(ctx, &trip.Call)
+	defer func() { err = s.node.End(req, s.clock(), err) }()
+	return s.inner.Decide(ctx, &req.Call)
 }
 
 // errPanicked stands for a panic that goes on to the caller.
 var errPanicked = errors.New("quota: the store panicked")
 
-// Hold waits for the takes of divided limits that are under way, and holds others back until
+// Pause waits for the takes of divided limits that are under way, and holds others back until
 // release is called, which must be: for a change of the rules.
-func (s *Store) Hold() (release func()) {
-	s.gate.Lock()
-	return s.gate.Unlock
+func (s *Store) Pause() (release func()) {
+	s.rulesMu.Lock()
+	return s.rulesMu.Unlock
 }
 
 // Change puts other rules in force, see Node.Change: all there are, in their present form,
@@ -112,15 +112,15 @@ func (s *Store) Hold() (release func()) {
 // the time of ctx. The error says what could not be told: that passes once more.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
 	untold := 0 // keys whose states the store cannot read
-	trips := s.node.Change(all, s.clock())
-	for i, trip := range trips {
-		err := s.inner.Decide(ctx, &trip.Call)
+	reqs := s.node.Change(all, s.clock())
+	for i, req := range reqs {
+		err := s.inner.Decide(ctx, &req.Call)
 		undecodable := transaction.Undecodable(err)
 		if err != nil && undecodable == nil {
-			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(trips)-i)*maxCharges, err)
+			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(reqs)-i)*maxCharges, err)
 		}
-		for k := range trip.Call.Results {
-			if !transaction.Decided(&trip.Call, undecodable, k) || trip.Call.Results[k].Degraded {
+		for k := range req.Call.Results {
+			if !transaction.Decided(&req.Call, undecodable, k) || req.Call.Results[k].Degraded {
 				untold++
 			}
 		}
@@ -163,7 +163,7 @@ func (s *Store) Keys() (n int) {
 	for i := range s.node.shards {
 		part := &s.node.shards[i]
 		part.mu.Lock()
-		n += len(part.parts)
+		n += len(part.shares)
 		part.mu.Unlock()
 	}
 	return n
@@ -172,24 +172,24 @@ func (s *Store) Keys() (n int) {
 // Passed calls of with each rule that is divided, and how many takes were charged to its
 // parts in this process.
 func (s *Store) Passed(of func(domain, rule string, passed uint64)) {
-	for id, r := range s.node.rules.Load().named {
+	for id, r := range s.node.rules.Load().byName {
 		if r.own != nil {
 			of(id.domain, id.rule, r.passed.Load())
 		}
 	}
 }
 
-// Part is what this process has of a key.
-type Part struct {
+// Share is what this process has of a key.
+type Share struct {
 	Limit     *stint.Limit
 	Remaining int64
 }
 
-// Part returns what this process has of a take's key, if its limit is divided.
-func (s *Store) Part(t *stint.Take) (p Part, divided bool) { return s.node.Part(t, s.clock()) }
+// Share returns what this process has of a take's key, if its limit is divided.
+func (s *Store) Share(t *stint.Take) (p Share, divided bool) { return s.node.Share(t, s.clock()) }
 
-// Part returns what the node has of a take's key at now, if its limit is divided.
-func (n *Node) Part(t *stint.Take, now stint.Instant) (p Part, divided bool) {
+// Share returns what the node has of a take's key at now, if its limit is divided.
+func (n *Node) Share(t *stint.Take, now stint.Instant) (p Share, divided bool) {
 	r := n.rule(t, now)
 	if r == nil || r.own == nil {
 		return p, false
@@ -198,5 +198,5 @@ func (n *Node) Part(t *stint.Take, now stint.Instant) (p Part, divided bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there, _ := s.findLocked(r, t.Key, now)
-	return Part{r.own, r.own.Test(&there.state, now, 0).Remaining}, true
+	return Share{r.own, r.own.Test(&there.state, now, 0).Remaining}, true
 }

@@ -54,7 +54,7 @@ func TestUndecodable(t *testing.T) {
 			if (undecodable != nil) != (test.undecodable != nil) || undecodable != nil && !slices.Equal(undecodable.Takes, test.undecodable) {
 				t.Errorf("%v, want %d", undecodable, test.undecodable)
 			}
-			if p, _ := s.Part(&own); p.Remaining != test.part {
+			if p, _ := s.Share(&own); p.Remaining != test.part {
 				t.Errorf("%d are left of the part, want %d", p.Remaining, test.part)
 			}
 			look := stint.Call{Takes: []stint.Take{other("good")}}

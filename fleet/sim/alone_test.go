@@ -28,7 +28,7 @@ func TestAlone(t *testing.T) {
 			over, bound := int64(0), int64(0)
 			each(t, n, func(i int) {
 				seed := *first + uint64(i)
-				o := sim.Weather(mode, seed, *takes, int(seed%7))
+				o := sim.RandomFaults(mode, seed, *takes, int(seed%7))
 				res := sim.Run(o)
 				all.add(&res)
 				most := o.Bound(&res)

@@ -39,7 +39,7 @@ func TestClocksApart(t *testing.T) {
 			}
 			t.Logf("%v %d per %v, clocks up to %v off: E %d, %d with clocks that agree; %d passed, %d; in one bucket %d",
 				spec.Algorithm, spec.Requests, spec.Per, apart, res.Over, right.Over, res.Admitted, right.Admitted, res.Central)
-			if res.Over > most || res.Untold > 0 || res.Twice > 0 {
+			if res.Over > most || res.Unreported > 0 || res.Twice > 0 {
 				t.Errorf("%v %d per %v, clocks up to %v off: E %d, want at most %d", spec.Algorithm, spec.Requests, spec.Per, apart, res.Over, most)
 			}
 		}

@@ -8,29 +8,29 @@ import (
 	"stint"
 )
 
-// look compares what nodes of Gossip take for used of each key with what was.
-func (w *world) look() {
+// compareUse compares what nodes of Gossip take for used of each key with what was.
+func (w *world) compareUse() {
 	for key, list := range byKey(w.admitted) {
-		truth := w.used(list)
+		truth := w.usedUnits(list)
 		least, most := truth, truth
 		for _, n := range w.others(nil) {
-			if n.resumes <= w.now {
-				believed := n.used(key)
+			if n.stoppedUntil <= w.now {
+				believed := n.usedUnits(key)
 				least, most = min(least, believed), max(most, believed)
 			}
 		}
-		w.owed += truth
-		w.forgotten += truth - least
-		w.imagined += most - truth
+		w.used += truth
+		w.underestimated += truth - least
+		w.overestimated += most - truth
 	}
 }
 
-// used returns how many units of a key are used now, also beyond its limit.
-func (w *world) used(list []passage) int64 {
+// usedUnits returns how many units of a key are used now, also beyond its limit.
+func (w *world) usedUnits(list []admission) int64 {
 	per := w.Limit.Spec().Per.Microseconds()
 	if w.Limit.Algorithm() == stint.FixedWindow {
 		sum, last := int64(0), int64(0)
-		for _, p := range append(slices.Clip(list), passage{at: w.now}) {
+		for _, p := range append(slices.Clip(list), admission{at: w.now}) {
 			now := int64(began.Add(p.at)) / per
 			sum = max(0, sum-w.Limit.Capacity()*(now-last)) + int64(p.cost)
 			last = now
@@ -38,15 +38,15 @@ func (w *world) used(list []passage) int64 {
 		return sum
 	}
 	level, last := int64(0), time.Duration(0)
-	for _, p := range append(slices.Clip(list), passage{at: w.now}) {
+	for _, p := range append(slices.Clip(list), admission{at: w.now}) {
 		level = max(0, level-(p.at-last).Microseconds()*int64(w.Limit.Spec().Requests)) + int64(p.cost)*per
 		last = p.at
 	}
 	return (level + per - 1) / per
 }
 
-// used returns how many units of a key this process takes for used.
-func (n *gossiping) used(key int) int64 {
+// usedUnits returns how many units of a key this process takes for used.
+func (n *gossipNode) usedUnits(key int) int64 {
 	call := stint.Call{Takes: []stint.Take{n.w.take(key, 0)}}
 	n.ask(&call)
 	d, spec := &call.Results[0], n.w.Limit.Spec()
@@ -62,7 +62,7 @@ func (w *world) returned(f Fault) int {
 	var back, there []int64 // how many keys each has
 	for _, is := range w.others(nil) {
 		switch {
-		case f.Kind == Split && is.number%f.Ways == f.Node%f.Ways, f.Kind != Split && is.number == f.Node%len(w.places):
+		case f.Kind == Split && is.number%f.Ways == f.Node%f.Ways, f.Kind != Split && is.number == f.Node%len(w.hosts):
 			back = append(back, is.keys())
 		default:
 			there = append(there, is.keys())
@@ -78,10 +78,10 @@ func (w *world) returned(f Fault) int {
 }
 
 // keys returns how many keys of the history the process knows something of.
-func (n *gossiping) keys() (known int64) {
+func (n *gossipNode) keys() (known int64) {
 	known = n.node.Stats().Keys
 	for p := range n.w.probes {
-		if n.probed(p, 0) > 0 {
+		if n.takeProbe(p, 0) > 0 {
 			known--
 		}
 	}
@@ -93,7 +93,7 @@ func (n *gossiping) keys() (known int64) {
 func (w *world) idled() (n int) {
 	const long = 10 * time.Second
 	admitted := slices.Clone(w.admitted)
-	slices.SortStableFunc(admitted, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	for _, f := range w.Faults {
 		if f.Kind != Split && f.Kind != Cut {
 			continue
@@ -103,7 +103,7 @@ func (w *world) idled() (n int) {
 			part := p.node % max(1, f.Ways)
 			if f.Kind == Cut {
 				part = 0
-				if p.node != f.Node%len(w.places) {
+				if p.node != f.Node%len(w.hosts) {
 					continue
 				}
 			}

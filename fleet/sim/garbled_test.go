@@ -46,8 +46,8 @@ func TestGarbled(t *testing.T) {
 				if mode == sim.Eventual {
 					most = o.Bound(&res)
 				}
-				if res.Untold > 0 || res.Twice > 0 || res.Over > most {
-					t.Errorf("%v, %.0f %% lost, seed %d: %d units were never told and %d twice; E %d of %d", mode, 100*lost, seed, res.Untold, res.Twice, res.Over, most)
+				if res.Unreported > 0 || res.Twice > 0 || res.Over > most {
+					t.Errorf("%v, %.0f %% lost, seed %d: %d units were never told and %d twice; E %d of %d", mode, 100*lost, seed, res.Unreported, res.Twice, res.Over, most)
 				}
 				if u, want := res.Utilisation(), well.Utilisation()-1.2/keys; u < want {
 					t.Errorf("%v, %.0f %% lost, seed %d: %.1f %% of one bucket while one key of %d could not be read, want %.1f %% at least", mode, 100*lost, seed, 100*u, keys, 100*want)

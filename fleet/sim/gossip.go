@@ -9,19 +9,19 @@ import (
 	"stint/fleet/gossip"
 )
 
-// gossiping is a process of gossip: what gossip.Store is in the service. Who is there is
+// gossipNode is a process of gossip: what gossip.Store is in the service. Who is there is
 // known to all, and who is cut off is not noticed: its messages get lost.
-type gossiping struct {
-	*place
+type gossipNode struct {
+	*host
 	node *gossip.Node
 
-	questions []question           // that wait for answers
-	probes    map[stint.Key]*probe // of each key that something was taken of here
-	heard     map[*probe]int       // of others: how many units are known here
+	queries []pendingQuery       // that wait for answers
+	probes  map[stint.Key]*probe // of each key that something was taken of here
+	known   map[*probe]int       // of others: how many units are known here
 }
 
-// question is a request that waits until all others have said what they took.
-type question struct {
+// pendingQuery is a request that waits until all others have said what they took.
+type pendingQuery struct {
 	q  *request
 	of *gossip.Query
 }
@@ -38,9 +38,9 @@ type probe struct {
 // probeLimit lets all probes pass.
 var probeLimit = stint.MustLimit(stint.Spec{Requests: 1 << 30, Per: 24 * time.Hour})
 
-func newGossiping(p *place) *gossiping {
-	n := &gossiping{place: p, probes: map[stint.Key]*probe{}, heard: map[*probe]int{}}
-	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.born) + 1, Interval: p.w.Interval})
+func newGossipNode(p *host) *gossipNode {
+	n := &gossipNode{host: p, probes: map[stint.Key]*probe{}, known: map[*probe]int{}}
+	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.restarts) + 1, Interval: p.w.Interval})
 	for _, other := range p.w.others(p) {
 		other.node.RemovePeer(n.node.ID() - 1) // who was here before
 		other.node.AddPeer(n.node.ID())
@@ -50,64 +50,64 @@ func newGossiping(p *place) *gossiping {
 }
 
 // others returns all processes that are elsewhere.
-func (w *world) others(p *place) (list []*gossiping) {
-	for _, other := range w.places {
-		if n, ok := other.is.(*gossiping); ok && other != p {
+func (w *world) others(p *host) (list []*gossipNode) {
+	for _, other := range w.hosts {
+		if n, ok := other.node.(*gossipNode); ok && other != p {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-func (n *gossiping) held() int64 { return n.node.Stats().Keys }
+func (n *gossipNode) held() int64 { return n.node.Stats().Keys }
 
-// clock returns what the process takes for the time: it goes by the clock that nobody sets.
-func (n *gossiping) clock() stint.Instant {
+// steadyTime returns what the process takes for the time: it goes by the clock that nobody sets.
+func (n *gossipNode) steadyTime() stint.Instant {
 	return began + stint.Instant(n.moment().Mono/int64(time.Microsecond))
 }
 
-func (n *gossiping) decide(q *request) {
+func (n *gossipNode) decide(q *request) {
 	if n.w.Mode != Asking {
-		n.conclude(q)
+		n.decideNow(q)
 		return
 	}
-	of, messages := n.node.StartQuery(&q.call, n.clock())
+	of, messages := n.node.StartQuery(&q.call, n.steadyTime())
 	if of == nil {
-		n.conclude(q)
+		n.decideNow(q)
 		return
 	}
-	n.questions = append(n.questions, question{q, of})
+	n.queries = append(n.queries, pendingQuery{q, of})
 	n.send(messages)
 	n.on(n.w.now+n.w.Network.Timeout, func() {
-		at := slices.IndexFunc(n.questions, func(other question) bool { return other.of == of })
+		at := slices.IndexFunc(n.queries, func(other pendingQuery) bool { return other.of == of })
 		if at < 0 {
 			return
 		}
-		n.questions = slices.Delete(n.questions, at, at+1)
+		n.queries = slices.Delete(n.queries, at, at+1)
 		n.node.EndQuery(of)
 		n.w.fail(q)
 	})
 }
 
-// answered decides what waited for answers that are there.
-func (n *gossiping) answered() {
-	list := n.questions
-	n.questions = nil
+// resumeQueries decides what waited for answers that are there.
+func (n *gossipNode) resumeQueries() {
+	list := n.queries
+	n.queries = nil
 	for _, one := range list {
 		select {
 		case <-one.of.Done():
 			n.node.EndQuery(one.of)
-			n.conclude(one.q)
+			n.decideNow(one.q)
 		default:
-			n.questions = append(n.questions, one)
+			n.queries = append(n.queries, one)
 		}
 	}
 }
 
-// conclude decides a request by what is known.
-func (n *gossiping) conclude(q *request) {
+// decideNow decides a request by what is known.
+func (n *gossipNode) decideNow(q *request) {
 	n.ask(&q.call)
-	n.w.here(q)
+	n.w.answerLocal(q)
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed || q.Cost == 0 {
 			return
@@ -117,76 +117,76 @@ func (n *gossiping) conclude(q *request) {
 		key := q.call.Takes[i].Key
 		p := n.probes[key]
 		if p == nil {
-			p = &probe{key: stint.Key(fmt.Sprintf("probe %d.%d of %s", n.number, n.born, key))}
+			p = &probe{key: stint.Key(fmt.Sprintf("probe %d.%d of %s", n.number, n.restarts, key))}
 			n.probes[key] = p
 			n.w.probes[p] = true
 		}
 		if !p.open {
 			p.open, p.first = true, append(p.first, n.w.now)
 		}
-		if n.born == 0 || n.node.Synced() {
+		if n.restarts == 0 || n.node.Synced() {
 			n.w.stale = max(n.w.stale, n.stale(key))
 		}
 	}
 }
 
 // ask puts a call to the process.
-func (n *gossiping) ask(call *stint.Call) {
-	if err := n.node.Decide(call, n.clock()); err != nil {
+func (n *gossipNode) ask(call *stint.Call) {
+	if err := n.node.Decide(call, n.steadyTime()); err != nil {
 		panic(err)
 	}
 }
 
-// probed takes so many units of a probe, and returns how many are known to be taken.
-func (n *gossiping) probed(p *probe, cost uint32) int {
+// takeProbe takes so many units of a probe, and returns how many are known to be taken.
+func (n *gossipNode) takeProbe(p *probe, cost uint32) int {
 	call := stint.Call{Takes: []stint.Take{{Key: p.key, Limit: probeLimit, Cost: cost}}}
 	n.ask(&call)
 	return int(probeLimit.Capacity() - call.Results[0].Remaining)
 }
 
 // stale returns for how long this process has not heard what somebody else took of a key.
-func (n *gossiping) stale(key stint.Key) (longest time.Duration) {
-	for _, other := range n.w.others(n.place) {
+func (n *gossipNode) stale(key stint.Key) (longest time.Duration) {
+	for _, other := range n.w.others(n.host) {
 		p := other.probes[key]
 		if p == nil {
 			continue
 		}
-		if n.heard[p] < len(p.first) {
-			n.heard[p] = n.probed(p, 0)
+		if n.known[p] < len(p.first) {
+			n.known[p] = n.takeProbe(p, 0)
 		}
-		if known := n.heard[p]; known < len(p.first) {
+		if known := n.known[p]; known < len(p.first) {
 			longest = max(longest, n.w.now-p.first[known])
 		}
 	}
 	return longest
 }
 
-func (n *gossiping) tick() time.Duration {
+func (n *gossipNode) tick() time.Duration {
 	for i := range n.w.Keys {
 		if p := n.probes[keyOf(i)]; p != nil && p.open {
 			p.open = false
-			n.probed(p, 1)
+			n.takeProbe(p, 1)
 		}
 	}
-	n.send(n.node.Tick(n.clock()))
+	n.send(n.node.Tick(n.steadyTime()))
 	return n.node.Interval()
 }
 
 // send brings messages to whom they are for.
-func (n *gossiping) send(list []gossip.Message) {
+func (n *gossipNode) send(list []gossip.Message) {
 	for i := range list {
 		m := &list[i]
-		for _, other := range n.w.others(n.place) {
+		for _, other := range n.w.others(n.host) {
 			if m.To == 0 || m.To == other.node.ID() {
 				n.w.messages++
-				n.mail(other.place, m.Bytes)
+				n.deliver(other.host, m.Bytes)
 			}
 		}
 	}
 }
 
-// mail takes a message to the process at another place, if nothing gets lost.
-func (n *gossiping) mail(to *place, message []byte) {
+// deliver takes a message to the process at another place, if nothing gets lost.
+func (n *gossipNode) deliver(to *host, message []byte) {
 	by := n.links[to.number]
 	if by == nil {
 		by = new(link)
@@ -194,22 +194,22 @@ func (n *gossiping) mail(to *place, message []byte) {
 	}
 	n.travel(by, to, func() {
 		to.on(n.w.now, func() {
-			if is, ok := to.is.(*gossiping); ok {
-				is.send(is.node.Receive(slices.Clone(message), is.clock()))
-				is.answered()
+			if is, ok := to.node.(*gossipNode); ok {
+				is.send(is.node.Receive(slices.Clone(message), is.steadyTime()))
+				is.resumeQueries()
 			}
 		})
 	})
 }
 
-// settled adds what this process was not told in the end: of each other one at least a unit
+// addUnreported adds what this process was not told in the end: of each other one at least a unit
 // for each probe that it does not know.
-func (n *gossiping) settled(res *Result) {
-	for _, other := range n.w.others(n.place) {
+func (n *gossipNode) addUnreported(res *Result) {
+	for _, other := range n.w.others(n.host) {
 		for i := range n.w.Keys {
 			if p := other.probes[keyOf(i)]; p != nil {
-				missing := int64(len(p.first) - n.probed(p, 0))
-				res.Untold += max(0, missing)
+				missing := int64(len(p.first) - n.takeProbe(p, 0))
+				res.Unreported += max(0, missing)
 				res.Twice += max(0, -missing)
 			}
 		}

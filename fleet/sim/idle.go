@@ -26,9 +26,9 @@ func Idle(mode Mode, seed uint64) Options {
 	i.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond, Lost: pick(r, 0, 0, 0.01), Twice: pick(r, 0, 0.3)}
 	i.Network.Most = i.Network.Least + time.Duration(pick(r, 1, 5, 30))*time.Millisecond
 	i.now = time.Second
-	i.parts = pick(r, 1, 2)
-	for range i.parts {
-		i.part()
+	i.phases = pick(r, 1, 2)
+	for range i.phases {
+		i.idlePhase()
 	}
 	i.Length = i.now
 	i.Demand = func(_ *rand.Rand, ask func(Take)) {
@@ -42,15 +42,15 @@ func Idle(mode Mode, seed uint64) Options {
 // idle is a history in the making.
 type idle struct {
 	Options
-	r     *rand.Rand
-	rate  float64 // that may pass
-	now   time.Duration
-	parts int
-	list  []Take
+	r      *rand.Rand
+	rate   float64 // that may pass
+	now    time.Duration
+	phases int
+	list   []Take
 }
 
-// side returns the nodes of one side, or of the other one.
-func (i *idle) side(of int) (list []int) {
+// nodesOf returns the nodes of one side, or of the other one.
+func (i *idle) nodesOf(of int) (list []int) {
 	for node := range i.Nodes {
 		if of < 0 || node%2 == of {
 			list = append(list, node)
@@ -59,8 +59,8 @@ func (i *idle) side(of int) (list []int) {
 	return list
 }
 
-// part is a time in which a side idles and is cut off.
-func (i *idle) part() {
+// idlePhase is a time in which a side idles and is cut off.
+func (i *idle) idlePhase() {
 	var (
 		sleepy   = i.r.IntN(2)
 		rest     = time.Duration(10_000+i.r.IntN(6000)) * time.Millisecond
@@ -68,35 +68,35 @@ func (i *idle) part() {
 		apart    = time.Duration(pick(i.r, 300, 2000, 5000)) * time.Millisecond
 		busy     = pick(i.r, 0, 0.7, 1.5) // the other side meanwhile, of the rate
 	)
-	i.flow(together, pick(i.r, 0.5, 1.5), i.side(-1))
+	i.demand(together, pick(i.r, 0.5, 1.5), i.nodesOf(-1))
 	begun := i.now
 	switch i.r.IntN(4) {
 	case 0: // before they are apart
-		i.flow(rest, busy, i.side(1-sleepy))
+		i.demand(rest, busy, i.nodesOf(1-sleepy))
 		i.Faults = append(i.Faults, Fault{At: i.now, Kind: Split, For: apart, Ways: 2})
 	case 1, 2: // while they are
-		i.flow(rest, busy, i.side(1-sleepy))
+		i.demand(rest, busy, i.nodesOf(1-sleepy))
 		i.Faults = append(i.Faults, Fault{At: begun, Kind: Split, For: rest + apart, Ways: 2})
 	default: // they stand still, and come back with what was
 		rest += 10 * time.Second
-		for _, node := range i.side(sleepy) {
+		for _, node := range i.nodesOf(sleepy) {
 			i.Faults = append(i.Faults, Fault{At: begun, Kind: pick(i.r, Stall, Cut), Node: node, For: rest})
 		}
-		i.flow(rest, busy, i.side(1-sleepy))
+		i.demand(rest, busy, i.nodesOf(1-sleepy))
 	}
 	begun = i.now
-	i.flow(apart, pick(i.r, 0.3, 0.8, 3), i.side(sleepy))
+	i.demand(apart, pick(i.r, 0.3, 0.8, 3), i.nodesOf(sleepy))
 	over := i.now
 	i.now = begun
-	i.flow(apart, pick(i.r, 0.3, 0.8, 3), i.side(1-sleepy))
+	i.demand(apart, pick(i.r, 0.3, 0.8, 3), i.nodesOf(1-sleepy))
 	i.now = over + time.Duration(pick(i.r, 2500, 3500))*time.Millisecond // until they have met
-	i.Looks = append(i.Looks, i.now)
-	i.flow(300*time.Millisecond, 3, i.side(-1))
+	i.CompareAt = append(i.CompareAt, i.now)
+	i.demand(300*time.Millisecond, 3, i.nodesOf(-1))
 	i.now += time.Duration(pick(i.r, 0, 500, 8000)) * time.Millisecond
 }
 
-// flow asks nodes for so much of the rate, all together.
-func (i *idle) flow(d time.Duration, part float64, nodes []int) {
+// demand asks nodes for so much of the rate, all together.
+func (i *idle) demand(d time.Duration, part float64, nodes []int) {
 	end := i.now + d
 	if part > 0 {
 		gap := float64(time.Second) / i.rate / part

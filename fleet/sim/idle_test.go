@@ -26,20 +26,20 @@ func TestIdle(t *testing.T) {
 				if most := o.Bound(&res); res.Over > most {
 					t.Errorf("E %d of %d in the history of seed %d: S %v, %d nodes, %+v, %+v, %+v", res.Over, most, o.Seed, res.Stale, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
 				}
-				if most := max(50, o.Limit.Capacity()) + res.Owed/5; mode == sim.Gossip && res.Imagined > most {
-					t.Errorf("%d of %d units are imagined in the history of seed %d: %d nodes, %+v, %+v, %+v, looks %v", res.Imagined, res.Owed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults, o.Looks)
+				if most := max(50, o.Limit.Capacity()) + res.Used/5; mode == sim.Gossip && res.Overestimated > most {
+					t.Errorf("%d of %d units are imagined in the history of seed %d: %d nodes, %+v, %+v, %+v, looks %v", res.Overestimated, res.Used, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults, o.CompareAt)
 				}
 				all.mu.Lock()
 				defer all.mu.Unlock()
-				all.Owed, all.Forgotten, all.Imagined = all.Owed+res.Owed, all.Forgotten+res.Forgotten, all.Imagined+res.Imagined
+				all.Used, all.Underestimated, all.Overestimated = all.Used+res.Used, all.Underestimated+res.Underestimated, all.Overestimated+res.Overestimated
 			})
 			t.Logf("%d histories from seed %d: %d takes; %d units passed; of %d owed after cuts %d were forgotten and %d imagined; %+v",
-				n, *first, all.Asked, all.Admitted, all.Owed, all.Forgotten, all.Imagined, all.Seen)
+				n, *first, all.Asked, all.Admitted, all.Used, all.Underestimated, all.Overestimated, all.Seen)
 			if n < 100 {
 				return
 			}
-			if mode == sim.Gossip && (all.Forgotten*2 > all.Owed || all.Imagined*20 > all.Owed) {
-				t.Errorf("of %d owed %d were forgotten and %d imagined", all.Owed, all.Forgotten, all.Imagined)
+			if mode == sim.Gossip && (all.Underestimated*2 > all.Used || all.Overestimated*20 > all.Used) {
+				t.Errorf("of %d owed %d were forgotten and %d imagined", all.Used, all.Underestimated, all.Overestimated)
 			}
 			if all.Seen.Idled < n/10 || mode != sim.Eventual && all.Seen.Returned < n/20 {
 				t.Errorf("only %d parts idled and %d nodes came back with what others had forgotten", all.Seen.Idled, all.Seen.Returned)

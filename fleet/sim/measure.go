@@ -12,8 +12,8 @@ import (
 func (w *world) result() Result {
 	res := Result{
 		Asked: len(w.asks), Local: w.local, Own: w.own, Calls: w.calls, Messages: w.messages, Failed: w.failed,
-		Over: w.over(), Central: w.central(), Strangers: max(0, w.store.fresh-1), Seen: w.seen,
-		Owed: w.owed, Forgotten: w.forgotten, Imagined: w.imagined,
+		Over: w.over(), Central: w.central(), UnseenLosses: max(0, w.store.newEpochs-1), Seen: w.seen,
+		Used: w.used, Underestimated: w.underestimated, Overestimated: w.overestimated,
 	}
 	if w.Mode.alone() {
 		res.Seen.Idled = w.idled()
@@ -21,25 +21,25 @@ func (w *world) result() Result {
 	for _, p := range w.admitted {
 		res.Admitted += int64(p.cost)
 	}
-	for _, p := range w.places {
-		if p.is != nil {
-			res.Held += p.is.held()
+	for _, p := range w.hosts {
+		if p.node != nil {
+			res.Held += p.node.held()
 		}
 	}
 	if res.Stale = w.stale; w.stale > 0 {
 		res.Surge = w.surge()
 	}
-	for _, p := range w.places {
-		switch is := p.is.(type) {
-		case *deciding:
-			is.settled(&res)
-		case *gossiping:
-			is.settled(&res)
+	for _, p := range w.hosts {
+		switch is := p.node.(type) {
+		case *eventualNode:
+			is.addUnreported(&res)
+		case *gossipNode:
+			is.addUnreported(&res)
 		}
 	}
-	slices.Sort(w.took)
-	if n := len(w.took); n > 0 {
-		res.P50, res.P99 = w.took[n/2], w.took[n*99/100]
+	slices.Sort(w.latencies)
+	if n := len(w.latencies); n > 0 {
+		res.P50, res.P99 = w.latencies[n/2], w.latencies[n*99/100]
 	}
 	return res
 }
@@ -58,13 +58,13 @@ func (w *world) over() int64 {
 }
 
 // byKey returns what came to pass of each key, by time.
-func byKey(all []passage) map[int][]passage {
-	keys := map[int][]passage{}
+func byKey(all []admission) map[int][]admission {
+	keys := map[int][]admission{}
 	for _, p := range all {
 		keys[p.key] = append(keys[p.key], p)
 	}
 	for _, list := range keys {
-		slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(list, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	}
 	return keys
 }
@@ -90,7 +90,7 @@ func (w *world) surge() (most int64) {
 // numbers, units times microseconds of per:
 //
 //	level = max(0, level - T * requests) + cost * per
-func overBucket(limit *stint.Limit, list []passage) (worst int64) {
+func overBucket(limit *stint.Limit, list []admission) (worst int64) {
 	spec := limit.Spec()
 	per, requests := uint64(spec.Per.Microseconds()), uint64(spec.Requests)
 	level, last := wide{}, time.Duration(0)
@@ -106,7 +106,7 @@ func overBucket(limit *stint.Limit, list []passage) (worst int64) {
 // overWindows looks at each window of one key, and at all stretches of windows that follow
 // each other: in k of them k limits may pass and E more, once and not in each. The worst
 // stretch that ends now is found by going forward.
-func overWindows(limit *stint.Limit, list []passage) (worst int64) {
+func overWindows(limit *stint.Limit, list []admission) (worst int64) {
 	per := limit.Spec().Per.Microseconds()
 	sum, last := int64(0), int64(0)
 	for _, p := range list {

@@ -126,9 +126,9 @@ func TestMutants(t *testing.T) {
 				if testing.Short() && caught > 0 {
 					break
 				}
-				o := sim.Hunt(seed, 1000)
+				o := sim.AttackLeases(seed, 1000)
 				row.change(&o)
-				if res := sim.Run(o); res.Over > int64(res.Strangers)*o.Limit.Capacity() {
+				if res := sim.Run(o); res.Over > int64(res.UnseenLosses)*o.Limit.Capacity() {
 					caught++
 				}
 			}
@@ -182,9 +182,9 @@ func TestAsksAgain(t *testing.T) {
 	}
 	count := func(ledger func() sim.Ledger) (changed int) {
 		for seed := range n {
-			o := sim.Weather(sim.Leased, seed, 1000, 0)
+			o := sim.RandomFaults(sim.Leased, seed, 1000, 0)
 			if seed%2 == 0 {
-				o = sim.Hunt(seed, 1000)
+				o = sim.AttackLeases(seed, 1000)
 				o.Faults = nil
 			}
 			o.Network.Twice = 0.5

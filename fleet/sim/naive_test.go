@@ -11,12 +11,12 @@ import (
 
 // naive is a process that decides alone, and notes what it took.
 type naive struct {
-	*place
+	*host
 	states map[stint.Key]*stint.State
 	took   map[stint.Key]uint32
 }
 
-func newNaive(p *place) naive {
+func newNaive(p *host) naive {
 	return naive{p, map[stint.Key]*stint.State{}, map[stint.Key]uint32{}}
 }
 
@@ -26,7 +26,7 @@ func (n *naive) decide(q *request) {
 	l := write(&q.call, 0)
 	(&store{ledger: plain, states: n.states}).decide(l, n.w.now)
 	q.call.Results = l.call.Results
-	n.w.here(q)
+	n.w.answerLocal(q)
 	if q.Cost > 0 && l.call.Results[0].Allowed {
 		n.took[l.call.Takes[0].Key] += q.Cost
 	}
@@ -38,14 +38,14 @@ func (n *naive) decide(q *request) {
 // counts twice.
 type overwriting struct{ naive }
 
-func newOverwriting(p *place) node {
+func newOverwriting(p *host) node {
 	return &overwriting{newNaive(p)}
 }
 
 func (n *overwriting) tick() time.Duration {
 	for key, units := range n.took {
 		delete(n.took, key)
-		n.put(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, func(answer *letter, _ time.Duration, err error) {
+		n.put(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, func(answer *message, _ time.Duration, err error) {
 			if err == nil {
 				n.states[key] = new(n.w.Limit.ForStores().StateFromDecision(&answer.call.Results[0]))
 			}
@@ -59,18 +59,18 @@ func (n *overwriting) tick() time.Duration {
 // adds it. What is lost is never heard of, and what comes twice counts twice.
 type adding struct{ naive }
 
-func newAdding(p *place) node {
+func newAdding(p *host) node {
 	return &adding{newNaive(p)}
 }
 
 func (n *adding) tick() time.Duration {
-	for _, other := range n.w.places {
-		if other == n.place {
+	for _, other := range n.w.hosts {
+		if other == n.host {
 			continue
 		}
 		for key, units := range n.took {
 			n.travel(&link{}, other, func() {
-				is := other.is.(*adding)
+				is := other.node.(*adding)
 				l := write(&stint.Call{Takes: []stint.Take{{Key: key, Limit: n.w.Limit, Cost: units, Op: stint.Force}}}, 0)
 				(&store{ledger: plain, states: is.states}).decide(l, n.w.now)
 			})
@@ -94,10 +94,10 @@ func through(o Options) (Result, int64) {
 	w := newWorld(&o)
 	var all []int64
 	w.at(o.Length, func() {
-		for _, p := range w.places {
-			switch is := p.is.(type) {
-			case *gossiping:
-				all = append(all, is.used(0))
+		for _, p := range w.hosts {
+			switch is := p.node.(type) {
+			case *gossipNode:
+				all = append(all, is.usedUnits(0))
 			case *adding:
 				all = append(all, is.used())
 			}
@@ -118,7 +118,7 @@ func TestNaive(t *testing.T) {
 	for _, row := range []struct {
 		name        string
 		mode        Mode
-		wrong       func(p *place) node
+		wrong       func(p *host) node
 		lost, twice float64
 		length      time.Duration
 	}{

@@ -8,9 +8,9 @@ import (
 	"stint"
 )
 
-// letter is a copy of a call: the call itself is the node's again as soon as that waits no
+// message is a copy of a call: the call itself is the node's again as soon as that waits no
 // longer.
-type letter struct {
+type message struct {
 	call        stint.Call
 	loans       []stint.Loan
 	known       stint.Instant
@@ -18,8 +18,8 @@ type letter struct {
 	seen        map[stint.Key]*view // of answers to eventual mode: what the store had been told
 }
 
-func write(call *stint.Call, known stint.Instant) *letter {
-	l := &letter{known: known, loans: make([]stint.Loan, len(call.Takes))}
+func write(call *stint.Call, known stint.Instant) *message {
+	l := &message{known: known, loans: make([]stint.Loan, len(call.Takes))}
 	l.call.Takes = slices.Clone(call.Takes)
 	for i := range l.call.Takes {
 		if a := l.call.Takes[i].Loan(); a != nil {
@@ -31,7 +31,7 @@ func write(call *stint.Call, known stint.Instant) *letter {
 }
 
 // attach gives the takes the letter's own loans.
-func (l *letter) attach() {
+func (l *message) attach() {
 	for i := range l.call.Takes {
 		if t := &l.call.Takes[i]; t.Loan() != nil {
 			how := *t.Handling
@@ -41,41 +41,41 @@ func (l *letter) attach() {
 	}
 }
 
-// copied returns a copy that the store may answer into.
-func (l *letter) copied() *letter {
-	c := &letter{known: l.known, loans: slices.Clone(l.loans)}
+// clone returns a copy that the store may answer into.
+func (l *message) clone() *message {
+	c := &message{known: l.known, loans: slices.Clone(l.loans)}
 	c.call.Takes = slices.Clone(l.call.Takes)
 	c.attach()
 	return c
 }
 
-var errLate = errors.New("no answer in time")
+var errNoAnswer = errors.New("no answer in time")
 
 // put takes a call to the store and the answer back, if nothing gets lost, and calls then
 // once: with the answer and when it was decided, or an error. If the process dies
 // meanwhile it does not.
-func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Duration, err error)) {
-	w, is, open, sent := p.w, p.is, true, write(call, p.known)
+func (p *host) put(call *stint.Call, then func(answer *message, decided time.Duration, err error)) {
+	w, is, open, sent := p.w, p.node, true, write(call, p.known)
 	p.on(w.now+w.Network.Timeout, func() {
-		if open && p.is == is {
+		if open && p.node == is {
 			open = false
-			then(nil, 0, errLate)
+			then(nil, 0, errNoAnswer)
 		}
 	})
 	p.travel(&p.to, nil, func() {
-		if w.store.gone > w.now {
+		if w.store.awayUntil > w.now {
 			w.seen.Away++
 			return
 		}
-		answer, decided := sent.copied(), w.now
+		answer, decided := sent.clone(), w.now
 		w.store.decide(answer, w.now)
 		w.seen.Undecodable += min(1, len(w.store.undecodable(answer, w.now)))
-		if is, ok := is.(*deciding); ok {
-			answer.seen = is.decided(answer, w.now)
+		if is, ok := is.(*eventualNode); ok {
+			answer.seen = is.storeDecided(answer, w.now)
 		}
 		p.travel(&p.from, nil, func() {
 			p.on(w.now, func() {
-				if !open || p.is != is {
+				if !open || p.node != is {
 					return
 				}
 				open = false
@@ -90,7 +90,7 @@ func (p *place) put(call *stint.Call, then func(answer *letter, decided time.Dur
 
 // travel has a message between a place and another one, or the store where that is nil,
 // arrive: never, once or twice, each time after a while.
-func (p *place) travel(by *link, other *place, arrive func()) {
+func (p *host) travel(by *link, other *host, arrive func()) {
 	w := p.w
 	by.sent++
 	number, times := by.sent, 1
@@ -105,11 +105,11 @@ func (p *place) travel(by *link, other *place, arrive func()) {
 		}
 		w.at(w.now+w.delay(), func() {
 			switch {
-			case p.cut > w.now || other != nil && other.cut > w.now:
+			case p.cutUntil > w.now || other != nil && other.cutUntil > w.now:
 				w.seen.Cut++
 				return
-			case w.parted(p, other):
-				w.seen.Apart++
+			case w.separated(p, other):
+				w.seen.Separated++
 				return
 			}
 			if number < by.arrived {
@@ -121,9 +121,9 @@ func (p *place) travel(by *link, other *place, arrive func()) {
 	}
 }
 
-// parted says whether the network fell apart between a place and another one or, where
+// separated says whether the network fell apart between a place and another one or, where
 // that is nil, the store.
-func (w *world) parted(p, other *place) bool {
+func (w *world) separated(p, other *host) bool {
 	for _, f := range w.splits {
 		if f.At+f.For <= w.now {
 			continue

@@ -59,15 +59,15 @@ type Options struct {
 	// Clocks are how far the clock of each node is ahead; nil: none is.
 	Clocks []time.Duration
 
-	// Looks are times at which what the nodes of Gossip take for used is compared with what was.
-	Looks []time.Duration
+	// CompareAt are times at which what the nodes of Gossip take for used is compared with what was.
+	CompareAt []time.Duration
 
 	// Ledger is the store's half of the protocol; nil is the one that stores use. A test
 	// puts a broken one here.
 	Ledger Ledger
 
 	// start makes processes of a mode that is none of these, for tests; nil: there is none.
-	start func(p *place) node
+	start func(p *host) node
 
 	// Reads is what a node of Leased sees when it reads its clocks; nil: what they show. A
 	// test puts a process here that does not look at one of them.
@@ -175,9 +175,9 @@ type Result struct {
 	Messages int // what nodes told it of their own accord
 	Failed   int // takes that were not decided
 
-	// Strangers is how often the first to ask a store that was emptied was a node that
+	// UnseenLosses is how often the first to ask a store that was emptied was a node that
 	// had never asked it before, so that it began full, as a new one does.
-	Strangers int
+	UnseenLosses int
 
 	Held int64 // units that were lent and unspent in the end
 
@@ -187,13 +187,13 @@ type Result struct {
 	Stale time.Duration
 	Surge int64
 
-	// Untold is how many units processes that live never told anybody, and Twice how many
+	// Unreported is how many units processes that live never told anybody, and Twice how many
 	// they told twice, of modes in which nodes decide alone.
-	Untold, Twice int64
+	Unreported, Twice int64
 
-	// Owed is how many units were used of all keys when somebody looked, Forgotten how many less
+	// Used is how many units were used of all keys when somebody looked, Forgotten how many less
 	// the one of the nodes believed who forgot most, and Imagined how many more another one.
-	Owed, Forgotten, Imagined int64
+	Used, Underestimated, Overestimated int64
 
 	// P50 and P99 are how long an answer took.
 	P50, P99 time.Duration
@@ -213,7 +213,7 @@ type Seen struct {
 	Emptied     int // the store was emptied while units were lent, or had been counted
 	Forgot      int // replicas took over that did not know something
 	Away        int // messages that the store did not answer, as it stood still
-	Apart       int // messages that did not get from one part of the network to another
+	Separated   int // messages that did not get from one part of the network to another
 	Moved       int // takes that came to another node than the one before
 	Undecodable int // calls and messages of which the store could not read some state
 
@@ -224,8 +224,8 @@ type Seen struct {
 // Utilisation is what was admitted, as a part of what one bucket would have.
 func (r *Result) Utilisation() float64 { return float64(r.Admitted) / float64(max(1, r.Central)) }
 
-// Left is the part of the takes that cost the store a call or a message.
-func (r *Result) Left() float64 { return float64(r.Calls+r.Messages) / float64(max(1, r.Asked)) }
+// StoreShare is the part of the takes that cost the store a call or a message.
+func (r *Result) StoreShare() float64 { return float64(r.Calls+r.Messages) / float64(max(1, r.Asked)) }
 
 // Run simulates.
 func Run(o Options) Result {

@@ -73,8 +73,8 @@ func TestFigures(t *testing.T) {
 				Network: sim.Network{Least: 200 * time.Microsecond, Most: 800 * time.Microsecond},
 			})
 			t.Logf("E %d, utilisation %.2f %%, %.2f %% left the node: %d calls and %d messages for %d takes",
-				res.Over, 100*res.Utilisation(), 100*res.Left(), res.Calls, res.Messages, res.Asked)
-			if res.Over > 0 || res.Utilisation() < row.utilisation || res.Left() > row.left {
+				res.Over, 100*res.Utilisation(), 100*res.StoreShare(), res.Calls, res.Messages, res.Asked)
+			if res.Over > 0 || res.Utilisation() < row.utilisation || res.StoreShare() > row.left {
 				t.Errorf("want E 0, %.0f %% and %.0f %%", 100*row.utilisation, 100*row.left)
 			}
 		})
@@ -83,7 +83,7 @@ func TestFigures(t *testing.T) {
 
 // What make long raises.
 var (
-	histories = flag.Int("sim.histories", 2000, "how many histories TestWeather goes through; a hundredth of them in short mode")
+	histories = flag.Int("sim.histories", 2000, "how many histories TestRandomFaults goes through; a hundredth of them in short mode")
 	takes     = flag.Int("sim.takes", 2000, "how many takes each has")
 	first     = flag.Uint64("sim.seed", 1, "seed of the first history")
 )
@@ -117,16 +117,16 @@ func (s *sum) add(r *sim.Result) {
 	s.Central += r.Central
 	s.Local += r.Local
 	s.Asked += r.Asked
-	s.strangers += min(1, r.Strangers)
+	s.strangers += min(1, r.UnseenLosses)
 	to, from := reflect.ValueOf(&s.Seen).Elem(), reflect.ValueOf(r.Seen)
 	for i := range to.NumField() {
 		to.Field(i).SetInt(to.Field(i).Int() + from.Field(i).Int())
 	}
 }
 
-// TestWeather: whatever becomes of nodes, messages, clocks and the store, nobody ever gets
+// TestRandomFaults: whatever becomes of nodes, messages, clocks and the store, nobody ever gets
 // more than the limit. And all of it happens.
-func TestWeather(t *testing.T) {
+func TestRandomFaults(t *testing.T) {
 	n := *histories
 	if testing.Short() {
 		n = max(1, n/100)
@@ -134,13 +134,13 @@ func TestWeather(t *testing.T) {
 	var all sum
 	each(t, n, func(i int) {
 		seed := *first + uint64(i)
-		o := sim.Weather(sim.Leased, seed, *takes, int(seed%7))
+		o := sim.RandomFaults(sim.Leased, seed, *takes, int(seed%7))
 		if seed%3 == 0 {
-			o = sim.Hunt(seed, *takes)
+			o = sim.AttackLeases(seed, *takes)
 		}
 		res := sim.Run(o)
 		all.add(&res)
-		if res.Over > int64(res.Strangers)*o.Limit.Capacity() {
+		if res.Over > int64(res.UnseenLosses)*o.Limit.Capacity() {
 			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
 				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
 		}
@@ -170,7 +170,7 @@ func TestDivided(t *testing.T) {
 		res := sim.Run(o)
 		all.add(&res)
 		own.Add(int64(res.Own))
-		if res.Over > fast+int64(res.Strangers)*o.Limit.Capacity() {
+		if res.Over > fast+int64(res.UnseenLosses)*o.Limit.Capacity() {
 			t.Errorf("E %d in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v each, %+v, %+v",
 				res.Over, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Share.Spec(), o.Network, o.Faults)
 		}
@@ -229,7 +229,7 @@ func TestRunRepeats(t *testing.T) {
 	}
 	for _, mode := range []sim.Mode{sim.Leased, sim.Gossip, sim.Asking, sim.Eventual} {
 		for seed := range seeds {
-			if a, b := sim.Run(sim.Weather(mode, seed, 500, 4)), sim.Run(sim.Weather(mode, seed, 500, 4)); a != b {
+			if a, b := sim.Run(sim.RandomFaults(mode, seed, 500, 4)), sim.Run(sim.RandomFaults(mode, seed, 500, 4)); a != b {
 				t.Errorf("%v, seed %d: %+v, and again %+v", mode, seed, a, b)
 			}
 		}
@@ -244,7 +244,7 @@ func TestLeap(t *testing.T) {
 		seeds = 12
 	}
 	for seed := range seeds {
-		o := sim.Weather(sim.Leased, seed, 1000, 0)
+		o := sim.RandomFaults(sim.Leased, seed, 1000, 0)
 		if o.Limit.Algorithm() != stint.TokenBucket {
 			continue
 		}

@@ -9,32 +9,32 @@ import (
 
 // store is the store: a server, and the replica that would take over.
 type store struct {
-	ledger  Ledger
-	states  map[stint.Key]*stint.State
-	epoch   stint.Epoch
-	server  int // which wrote the epoch
-	runs    int // which one runs
-	fresh   int // epochs that were begun by nodes that remembered none
-	ahead   time.Duration
-	gone    time.Duration               // until then it stands still
-	garbled map[stint.Key]time.Duration // until then it cannot read the states of these
-	took    map[stint.Key]*record       // what it decided itself, of modes in which nodes do too
-	past    []written                   // what was written lately, for a replica that does not know it yet
+	ledger       Ledger
+	states       map[stint.Key]*stint.State
+	epoch        stint.Epoch
+	server       int // which wrote the epoch
+	runs         int // which one runs
+	newEpochs    int // epochs that were begun by nodes that remembered none
+	ahead        time.Duration
+	awayUntil    time.Duration               // until then it stands still
+	garbledUntil map[stint.Key]time.Duration // until then it cannot read the states of these
+	records      map[stint.Key]*record       // what it decided itself, of modes in which nodes do too
+	history      []writtenState              // what was written lately, for a replica that does not know it yet
 }
 
-// written is a state before it was written.
-type written struct {
+// writtenState is a state before it was written.
+type writtenState struct {
 	at    time.Duration
 	key   stint.Key
 	was   stint.State
 	epoch stint.Epoch
 }
 
-// lag is how far a replica lies behind at most.
-const lag = 200 * time.Millisecond
+// maxLag is how far a replica lies behind at most.
+const maxLag = 200 * time.Millisecond
 
 func newStore(o *Options) *store {
-	s := &store{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, took: map[stint.Key]*record{}, garbled: map[stint.Key]time.Duration{}}
+	s := &store{ledger: o.Ledger, states: map[stint.Key]*stint.State{}, records: map[stint.Key]*record{}, garbledUntil: map[stint.Key]time.Duration{}}
 	if s.ledger == nil {
 		s.ledger = Exact
 	}
@@ -42,9 +42,9 @@ func newStore(o *Options) *store {
 }
 
 // undecodable returns the takes of a letter whose states it cannot read.
-func (s *store) undecodable(l *letter, now time.Duration) (takes []int) {
+func (s *store) undecodable(l *message, now time.Duration) (takes []int) {
 	for i := range l.call.Takes {
-		if s.garbled[l.call.Takes[i].Key] > now {
+		if s.garbledUntil[l.call.Takes[i].Key] > now {
 			takes = append(takes, i)
 		}
 	}
@@ -53,7 +53,7 @@ func (s *store) undecodable(l *letter, now time.Duration) (takes []int) {
 
 // decide answers a letter, all or none but for takes that are apart. What it cannot read is
 // denied, as by a guard around it, unless that is to fail.
-func (s *store) decide(l *letter, now time.Duration) {
+func (s *store) decide(l *message, now time.Duration) {
 	at := began.Add(now + s.ahead)
 	if l.call.At != 0 {
 		at = l.call.At
@@ -65,7 +65,7 @@ func (s *store) decide(l *letter, now time.Duration) {
 	}
 	for i := range l.call.Takes {
 		if loan := l.call.Takes[i].Loan(); loan != nil {
-			s.enter(l, loan, at)
+			s.updateEpoch(l, loan, at)
 		}
 	}
 	l.call.Results = make([]stint.Decision, len(l.call.Takes))
@@ -117,8 +117,8 @@ func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 	return s.apply(&look, &st, at)
 }
 
-// enter sees to the epoch.
-func (s *store) enter(l *letter, a *stint.Loan, at stint.Instant) {
+// updateEpoch sees to the epoch.
+func (s *store) updateEpoch(l *message, a *stint.Loan, at stint.Instant) {
 	known := a.Epoch
 	if known == 0 {
 		known = l.known
@@ -126,7 +126,7 @@ func (s *store) enter(l *letter, a *stint.Loan, at stint.Instant) {
 	if next := s.epoch.Next(at, s.server == s.runs, known); next != s.epoch {
 		s.epoch, s.server = next, s.runs
 		if !next.Lost {
-			s.fresh++
+			s.newEpochs++
 		}
 	}
 }
@@ -141,22 +141,22 @@ func (s *store) state(key stint.Key) *stint.State {
 }
 
 func (s *store) record(key stint.Key) *record {
-	r := s.took[key]
+	r := s.records[key]
 	if r == nil {
 		r = new(record)
-		s.took[key] = r
+		s.records[key] = r
 	}
 	return r
 }
 
 // remember notes what a key was before it is written.
 func (s *store) remember(now time.Duration, key stint.Key, st *stint.State) {
-	for len(s.past) > 0 && s.past[0].at < now-lag {
-		s.past = s.past[1:]
+	for len(s.history) > 0 && s.history[0].at < now-maxLag {
+		s.history = s.history[1:]
 	}
-	w := written{at: now, key: key, epoch: s.epoch}
+	w := writtenState{at: now, key: key, epoch: s.epoch}
 	st.CopyTo(&w.was)
-	s.past = append(s.past, w)
+	s.history = append(s.history, w)
 }
 
 // flush forgets everything, and returns 1 if anything was lent.
@@ -167,23 +167,23 @@ func (s *store) flush(now time.Duration) (lent int) {
 		}
 	}
 	clear(s.states)
-	s.epoch, s.past = stint.Epoch{}, nil
+	s.epoch, s.history = stint.Epoch{}, nil
 	return lent
 }
 
 // replace lets a replica take over that does not know what was written lately, and returns
 // 1 if that was anything.
 func (s *store) replace(now, behind time.Duration) (forgot int) {
-	for len(s.past) > 0 {
-		last := s.past[len(s.past)-1]
+	for len(s.history) > 0 {
+		last := s.history[len(s.history)-1]
 		if last.at < now-behind {
 			break
 		}
 		last.was.CopyTo(s.state(last.key))
-		s.past = s.past[:len(s.past)-1]
+		s.history = s.history[:len(s.history)-1]
 		forgot = 1
 	}
-	s.past = nil
+	s.history = nil
 	s.runs++
 	return forgot
 }

@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 				row.used, row.left = 0.9, 0.04 // what stays in the bucket weighs more
 			}
 			res := sim.Run(o)
-			promised, left, each := row.promised(&o, &res), res.Left(), res.Messages+res.Calls
+			promised, left, each := row.promised(&o, &res), res.StoreShare(), res.Messages+res.Calls
 			if row.mode == sim.Gossip {
 				left = 0 // it is others that are told
 			}

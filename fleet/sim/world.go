@@ -50,31 +50,31 @@ type world struct {
 	order  int
 	now    time.Duration // the true time
 	end    time.Duration // of all demand, also of what waits for nodes that stand still
-	places []*place
+	hosts  []*host
 	store  *store
 	splits []Fault // of the network
 	last   int     // the node that was asked last
 
-	asks     []Take
-	admitted []passage
-	took     []time.Duration // how long each answer did
-	terms    *stint.Terms
-	handling *stint.Handling // of every take
-	failed   int
-	local    int
-	own      int
-	calls    int
-	messages int
-	stale    time.Duration // the longest that a node did not hear what was taken elsewhere
-	tries    []passage     // what was asked for, when it was decided
-	seen     Seen
-	probes   map[*probe]bool // of all processes of Gossip
+	asks      []Take
+	admitted  []admission
+	latencies []time.Duration // how long each answer did
+	terms     *stint.Terms
+	handling  *stint.Handling // of every take
+	failed    int
+	local     int
+	own       int
+	calls     int
+	messages  int
+	stale     time.Duration // the longest that a node did not hear what was taken elsewhere
+	tries     []admission   // what was asked for, when it was decided
+	seen      Seen
+	probes    map[*probe]bool // of all processes of Gossip
 
-	owed, forgotten, imagined int64 // see Result
+	used, underestimated, overestimated int64 // see Result
 }
 
-// passage is what passed.
-type passage struct {
+// admission is what passed.
+type admission struct {
 	key  int
 	at   time.Duration
 	cost uint32
@@ -84,9 +84,9 @@ type passage struct {
 // request is a take on its way.
 type request struct {
 	Take
-	call  stint.Call
-	on    node          // who has it: it dies with that
-	begun time.Duration // when that decided its own part
+	call    stint.Call
+	node    node          // who has it: it dies with that
+	localAt time.Duration // when that decided its own part
 
 	// then takes the answer to a part of another request; nil: it is a whole one.
 	then func(err error, when func(take int) time.Duration)
@@ -114,11 +114,11 @@ func newWorld(o *Options) *world {
 	}
 	w.Network.Timeout = cmp.Or(o.Network.Timeout, 10*time.Millisecond)
 	for i := range o.Nodes {
-		p := &place{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
+		p := &host{w: w, number: i, rate: 1, mono: 1, wall: began.Time().UnixNano(), links: map[int]*link{}}
 		if len(o.Clocks) > i {
 			p.mono, p.wall = p.mono+int64(o.Clocks[i]), p.wall+int64(o.Clocks[i])
 		}
-		w.places = append(w.places, p)
+		w.hosts = append(w.hosts, p)
 		p.start()
 	}
 	o.Demand(w.r, func(t Take) {
@@ -127,13 +127,13 @@ func newWorld(o *Options) *world {
 		w.at(t.At, func() { w.ask(t) })
 	})
 	for _, f := range o.Faults {
-		w.at(f.At, func() { w.happen(f) })
+		w.at(f.At, func() { w.inject(f) })
 		if o.Mode == Gossip || o.Mode == Asking {
 			w.at(f.At+f.For, func() { w.seen.Returned += w.returned(f) })
 		}
 	}
-	for _, at := range o.Looks {
-		w.at(at, w.look)
+	for _, at := range o.CompareAt {
+		w.at(at, w.compareUse)
 	}
 	return w
 }
@@ -152,23 +152,23 @@ func (w *world) run() {
 	}
 }
 
-// happen lets a fault happen.
-func (w *world) happen(f Fault) {
-	p := w.places[f.Node%len(w.places)]
+// inject lets a fault happen.
+func (w *world) inject(f Fault) {
+	p := w.hosts[f.Node%len(w.hosts)]
 	switch f.Kind {
 	case Cut:
-		p.cut = max(p.cut, w.now+f.For)
+		p.cutUntil = max(p.cutUntil, w.now+f.For)
 	case Pause, Stall:
 		p.sleep(f.For, f.Kind == Pause)
 	case Kill:
 		p.kill(f.For)
 	case Set:
-		w.seen.Jumped += p.holds()
-		p.wind()
+		w.seen.Jumped += p.holdsUnits()
+		p.freezeClocks()
 		p.wall += int64(f.For)
 	case Drift:
-		w.seen.Drifted += p.holds()
-		p.wind()
+		w.seen.Drifted += p.holdsUnits()
+		p.freezeClocks()
 		p.rate = f.Rate
 	case Flush:
 		if w.Mode.alone() && len(w.store.states) > 0 {
@@ -178,14 +178,14 @@ func (w *world) happen(f Fault) {
 	case Switch:
 		w.seen.Forgot += w.store.replace(w.now, f.For)
 	case Gone:
-		w.store.gone = max(w.store.gone, w.now+f.For)
+		w.store.awayUntil = max(w.store.awayUntil, w.now+f.For)
 	case Split:
 		w.splits = append(w.splits, f)
 	case Leap:
 		w.store.ahead += f.For
 	case Garble:
 		key := keyOf(f.Node % w.Keys)
-		w.store.garbled[key] = max(w.store.garbled[key], w.now+f.For)
+		w.store.garbledUntil[key] = max(w.store.garbledUntil[key], w.now+f.For)
 	default:
 		panic(fmt.Sprintf("sim: fault %d", f.Kind))
 	}
@@ -193,14 +193,14 @@ func (w *world) happen(f Fault) {
 
 // ask puts a take to its node.
 func (w *world) ask(t Take) {
-	p := w.places[w.route(t)]
+	p := w.hosts[w.route(t)]
 	if p.number != w.last {
 		w.seen.Moved++
 		w.last = p.number
 	}
-	q := &request{Take: t, on: p.is}
+	q := &request{Take: t, node: p.node}
 	p.on(w.now, func() {
-		if p.is == nil || q.on != p.is {
+		if p.node == nil || q.node != p.node {
 			w.failed++ // it died
 			return
 		}
@@ -208,7 +208,7 @@ func (w *world) ask(t Take) {
 		if q.With >= 0 && q.With != q.Key {
 			q.call.Takes = append(q.call.Takes, w.take(q.With, q.Cost))
 		}
-		p.is.decide(q)
+		p.node.decide(q)
 	})
 }
 
@@ -225,9 +225,9 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 		q.then(nil, when)
 		return
 	}
-	w.took = append(w.took, w.now-q.At)
+	w.latencies = append(w.latencies, w.now-q.At)
 	for i := range q.call.Takes {
-		w.tries = append(w.tries, passage{q.key(i), w.now, q.Cost, q.Node})
+		w.tries = append(w.tries, admission{q.key(i), w.now, q.Cost, q.Node})
 	}
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed {
@@ -235,14 +235,14 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 		}
 	}
 	for i := range q.call.Takes {
-		w.admitted = append(w.admitted, passage{q.key(i), when(i), q.Cost, q.Node})
+		w.admitted = append(w.admitted, admission{q.key(i), when(i), q.Cost, q.Node})
 	}
 }
 
 // fail notes that a request was not decided.
 func (w *world) fail(q *request) {
 	if q.then != nil {
-		q.then(errLate, nil)
+		q.then(errNoAnswer, nil)
 		return
 	}
 	w.failed++
@@ -256,8 +256,8 @@ func (q *request) key(take int) int {
 	return q.Key
 }
 
-// here notes what passed by the decision of a node alone.
-func (w *world) here(q *request) {
+// answerLocal notes what passed by the decision of a node alone.
+func (w *world) answerLocal(q *request) {
 	w.local++
 	w.answer(q, func(int) time.Duration { return w.now })
 }

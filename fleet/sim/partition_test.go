@@ -35,8 +35,8 @@ func TestStale(t *testing.T) {
 		o.Network.Lost, o.Network.Twice = row.lost, 0.5
 		res := sim.Run(o)
 		t.Logf("%v, %.0f %% lost: S %v, E %d of %d, %.1f %% of one bucket", row.mode, 100*row.lost, res.Stale, res.Over, o.Bound(&res), 100*res.Utilisation())
-		if res.Untold > 0 || res.Twice > 0 {
-			t.Errorf("%v, %.0f %% lost: %d units were never told and %d twice", row.mode, 100*row.lost, res.Untold, res.Twice)
+		if res.Unreported > 0 || res.Twice > 0 {
+			t.Errorf("%v, %.0f %% lost: %d units were never told and %d twice", row.mode, 100*row.lost, res.Unreported, res.Twice)
 		}
 		if res.Stale > row.most || res.Stale < interval/2 || res.Over > o.Bound(&res) || res.Utilisation() < 0.97 {
 			t.Errorf("%v, %.0f %% lost: S %v, want at most %v; E %d of %d; %.1f %% of one bucket", row.mode, 100*row.lost, res.Stale, row.most, res.Over, o.Bound(&res), 100*res.Utilisation())

@@ -11,22 +11,22 @@ import (
 	"stint/internal/transaction"
 )
 
-// Trip is what a node asks the store: whoever gets one puts Call to it, and then hands both
+// Request is what a node asks the store: whoever gets one puts Call to it, and then hands both
 // to End.
-type Trip struct {
+type Request struct {
 	// Call is to be decided by the store.
 	Call *stint.Call
 
-	kind  kind
-	items []item
-	home  *home // of messages
-	begun stint.Instant
+	kind   kind
+	items  []item
+	server *server // of messages
+	begun  stint.Instant
 
-	undecodable bool         // the store cannot read the state of any item
-	voids       []stint.Take // a unit of each receipt of messages that it was part of
+	undecodable  bool         // the store cannot read the state of any item
+	voidReceipts []stint.Take // a unit of each receipt of messages that it was part of
 }
 
-// item is an entry that a trip is about, and what it is told: by the last takes of the call,
+// item is an entry that a req is about, and what it is told: by the last takes of the call,
 // in order.
 type item struct {
 	entry *entry
@@ -35,17 +35,17 @@ type item struct {
 	at    stint.Instant // when the first was taken, by the store's clock
 }
 
-// kind is what a trip is for.
+// kind is what a req is for.
 type kind uint8
 
 const (
 	ask       kind = iota // a call that the store decides, and says of one key what it knows
 	read                  // looks at keys of a call that is decided here after that
 	push                  // says what was taken here
-	clockLook             // asks what time it is
+	readClock             // asks what time it is
 )
 
-// Next is what is to be done about a call after a trip.
+// Next is what is to be done about a call after a req.
 type Next uint8
 
 const (
@@ -62,31 +62,31 @@ const (
 // push takes one unit of that push's receipt besides: of both only one passes.
 var receipt = stint.MustLimit(stint.Spec{Requests: receiptUnits, Per: 5 * time.Minute, FromFirst: true})
 
-// own is how a node's own messages are handled, of keys that stand where their key says.
-var own = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}, OnFailure: stint.Fail}
+// ownHandling is how a node's own messages are handled, of keys that stand where their key says.
+var ownHandling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}, OnFailure: stint.Fail}
 
 // receiptUnits is more than a push ever has parts.
 const receiptUnits = 1 << 20
 
 // seal writes the call of a push. It is charged as of when the first of it was taken.
-func (trip *Trip) seal(n *Node) {
-	if trip.kind != push || len(trip.Call.Takes) > 0 {
+func (req *Request) seal(n *Node) {
+	if req.kind != push || len(req.Call.Takes) > 0 {
 		return
 	}
 	at := stint.Instant(0)
-	for i := range trip.items {
-		if it := &trip.items[i]; it.units != 0 && (at == 0 || it.at < at) {
+	for i := range req.items {
+		if it := &req.items[i]; it.units != 0 && (at == 0 || it.at < at) {
 			at = it.at
 		}
 	}
-	if trip.Call.At = at; at != 0 {
-		trip.Call.Takes = append(append(trip.Call.Takes, trip.voids...), n.receipt(trip.items[0].entry))
+	if req.Call.At = at; at != 0 {
+		req.Call.Takes = append(append(req.Call.Takes, req.voidReceipts...), n.receipt(req.items[0].entry))
 	}
-	for i := range trip.items {
-		it := &trip.items[i]
-		t := stint.Take{Key: it.entry.key, Limit: it.limit, Handling: own}
+	for i := range req.items {
+		it := &req.items[i]
+		t := stint.Take{Key: it.entry.key, Limit: it.limit, Handling: ownHandling}
 		if it.entry.place != "" {
-			t.Handling = &stint.Handling{Terms: own.Terms, Place: it.entry.place, OnFailure: stint.Fail}
+			t.Handling = &stint.Handling{Terms: ownHandling.Terms, Place: it.entry.place, OnFailure: stint.Fail}
 		}
 		switch {
 		case it.units > 0:
@@ -94,7 +94,7 @@ func (trip *Trip) seal(n *Node) {
 		case it.units < 0:
 			t.Op, t.Cost = stint.Refund, uint32(-it.units)
 		}
-		trip.Call.Takes = append(trip.Call.Takes, t)
+		req.Call.Takes = append(req.Call.Takes, t)
 	}
 }
 
@@ -106,48 +106,48 @@ func (n *Node) receipt(e *entry) stint.Take {
 	}
 }
 
-// End takes the store's answer to a trip, or the error instead of one, and says what is to be
+// End takes the store's answer to a req, or the error instead of one, and says what is to be
 // done about the call that it was begun for.
-func (n *Node) End(trip *Trip, now stint.Instant, err error) (Next, error) {
-	if err == nil && trip.Call.At == 0 {
-		n.receive(trip, now)
+func (n *Node) End(req *Request, now stint.Instant, err error) (Next, error) {
+	if err == nil && req.Call.At == 0 {
+		n.setServerClock(req, now)
 	}
-	switch trip.kind {
+	switch req.kind {
 	case push:
-		n.endPush(trip, now, err)
+		n.endPush(req, now, err)
 	case read:
-		return n.endRead(trip, now, err)
+		return n.endRead(req, now, err)
 	case ask:
-		for i := range trip.items {
-			n.install(&trip.items[i], trip.Call, 0, now, err)
+		for i := range req.items {
+			n.applyRead(&req.items[i], req.Call, 0, now, err)
 		}
-		n.touched(trip.Call, err)
+		n.refreshLater(req.Call, err)
 	}
 	return Done, err
 }
 
-// receive sets the clock of a part of the store by an answer.
-func (n *Node) receive(trip *Trip, now stint.Instant) {
-	h := trip.home
-	if h == nil && len(trip.items) > 0 {
-		h = trip.items[0].entry.home
+// setServerClock sets the clock of a part of the store by an answer.
+func (n *Node) setServerClock(req *Request, now stint.Instant) {
+	h := req.server
+	if h == nil && len(req.items) > 0 {
+		h = req.items[0].entry.server
 	}
-	if d := trip.Call.Results; h != nil && len(d) > 0 && !d[0].Degraded {
-		h.receive(d[0].At, now)
+	if d := req.Call.Results; h != nil && len(d) > 0 && !d[0].Degraded {
+		h.setClock(d[0].At, now)
 	}
 }
 
 // endRead ends looks at keys of a call. Where some cannot be read the store says so about the
 // call itself.
-func (n *Node) endRead(trip *Trip, now stint.Instant, err error) (Next, error) {
+func (n *Node) endRead(req *Request, now stint.Instant, err error) (Next, error) {
 	undecodable, some := errors.AsType[*stint.CorruptState](err)
 	all := true
-	for i := range trip.items {
+	for i := range req.items {
 		failed := err
 		if some && !slices.Contains(undecodable.Takes, i) {
 			failed = nil
 		}
-		all = n.install(&trip.items[i], trip.Call, i, now, failed) && all
+		all = n.applyRead(&req.items[i], req.Call, i, now, failed) && all
 	}
 	switch {
 	case err != nil && !some:
@@ -158,13 +158,13 @@ func (n *Node) endRead(trip *Trip, now stint.Instant, err error) (Next, error) {
 	return Again, nil
 }
 
-// install puts into an entry what the store said of its key, or gives it up.
-func (n *Node) install(it *item, call *stint.Call, i int, now stint.Instant, err error) bool {
+// applyRead puts into an entry what the store said of its key, or gives it up.
+func (n *Node) applyRead(it *item, call *stint.Call, i int, now stint.Instant, err error) bool {
 	e := it.entry
 	ok := err == nil && !call.Results[i].Degraded
 	e.mu.Lock()
 	if ok {
-		e.landLocked(it.limit, &call.Results[i], now)
+		e.applyAnswerLocked(it.limit, &call.Results[i], now)
 		e.used = true
 	} else {
 		e.dead = true
@@ -178,9 +178,9 @@ func (n *Node) install(it *item, call *stint.Call, i int, now stint.Instant, err
 	return ok
 }
 
-// touched has the node look again at keys that a call changed at the store, or parts of it
+// refreshLater has the node look again at keys that a call changed at the store, or parts of it
 // where that could not read all states.
-func (n *Node) touched(call *stint.Call, err error) {
+func (n *Node) refreshLater(call *stint.Call, err error) {
 	undecodable := transaction.Undecodable(err)
 	if err != nil && undecodable == nil {
 		return
@@ -193,7 +193,7 @@ func (n *Node) touched(call *stint.Call, err error) {
 		if t.Coordination() != stint.Eventual || t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
 			continue
 		}
-		if e := n.keys.find(n.keys.print(t), t); e != nil {
+		if e := n.keys.find(n.keys.fingerprint(t), t); e != nil {
 			if t.Op == stint.Reset {
 				e.mu.Lock()
 				e.state, e.unsent, e.late = stint.State{}, 0, 0
@@ -205,41 +205,41 @@ func (n *Node) touched(call *stint.Call, err error) {
 }
 
 // endPush ends a message. One without an answer is repeated as it is.
-func (n *Node) endPush(trip *Trip, now stint.Instant, err error) {
-	results := trip.Call.Results
+func (n *Node) endPush(req *Request, now stint.Instant, err error) {
+	results := req.Call.Results
 	for i := range results {
 		if err == nil && results[i].Degraded {
-			err = errDegraded
+			err = errNotSent
 		}
 	}
 	if undecodable, ok := errors.AsType[*stint.CorruptState](err); ok && !errors.Is(err, stint.ErrUnknown) {
-		trip.home.failing.Store(0)
-		n.divide(trip, undecodable.Takes, now)
+		req.server.failing.Store(0)
+		n.divide(req, undecodable.Takes, now)
 		return
 	}
 	if err != nil {
-		trip.home.failing.CompareAndSwap(0, max(1, int64(trip.begun)))
+		req.server.failing.CompareAndSwap(0, max(1, int64(req.begun)))
 		n.mu.Lock()
-		n.unsure = append(n.unsure, trip)
+		n.unanswered = append(n.unanswered, req)
 		n.mu.Unlock()
 		return
 	}
-	trip.home.failing.Store(0)
-	results = results[len(results)-len(trip.items):]
-	for i := range trip.items {
-		n.acknowledge(&trip.items[i], &results[i], now)
+	req.server.failing.Store(0)
+	results = results[len(results)-len(req.items):]
+	for i := range req.items {
+		n.acknowledge(&req.items[i], &results[i], now)
 	}
 }
 
 // acknowledge puts into an entry what the store said when it was told.
 func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 	e := it.entry
-	n.unbar(e)
+	n.clearUndecodable(e)
 	e.mu.Lock()
 	e.sent = false
-	e.landLocked(it.limit, d, now)
+	e.applyAnswerLocked(it.limit, d, now)
 	more := e.unsent != 0 || e.late != 0
-	e.dead = e.leaves && !more
+	e.dead = e.removed && !more
 	left := e.dead
 	urgent := more && e.per > 0 && it.units != 0 && int64(e.since)/e.per != int64(it.at)/e.per
 	e.mu.Unlock()
@@ -251,7 +251,7 @@ func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 		n.remove(e)
 	case urgent:
 		n.mu.Lock()
-		n.rest = append(n.rest, e)
+		n.later = append(n.later, e)
 		n.mu.Unlock()
 	case more:
 		n.enqueue(e)

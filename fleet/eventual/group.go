@@ -19,33 +19,33 @@ type part struct {
 
 // group is a call of several takes.
 type group struct {
-	call  *stint.Call
-	parts []part
-	of    []int    // the part of each take
-	held  []*entry // in the order in which they are locked
-	read  *Trip    // what has to be read before
-	wait  <-chan struct{}
+	call    *stint.Call
+	parts   []part
+	index   []int    // the part of each take
+	entries []*entry // in the order in which they are locked
+	read    *Request // what has to be read before
+	wait    <-chan struct{}
 }
 
 // release keeps the memory of a group for another.
 func (n *Node) release(g *group) {
 	clear(g.parts)
-	clear(g.held)
-	*g = group{parts: g.parts[:0], of: g.of[:0], held: g.held[:0]}
+	clear(g.entries)
+	*g = group{parts: g.parts[:0], index: g.index[:0], entries: g.entries[:0]}
 	n.groups.Put(g)
 }
 
 // beginSeveral is Begin for calls of several takes, or none. What cannot be answered here
 // as a whole is by the store.
-func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Trip, <-chan struct{}) {
+func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	g := n.groups.Get().(*group)
 	defer n.release(g)
 	for {
-		g.call, g.parts, g.of, g.held, g.read, g.wait = call, g.parts[:0], g.of[:0], g.held[:0], nil, nil
+		g.call, g.parts, g.index, g.entries, g.read, g.wait = call, g.parts[:0], g.index[:0], g.entries[:0], nil, nil
 		ok := n.gather(g, now, patient)
 		switch {
 		case !ok && g.read != nil:
-			n.giveUp(g.read)
+			n.dropReads(g.read)
 			return n.forward(call, now), nil
 		case !ok:
 			return n.forward(call, now), nil
@@ -54,10 +54,10 @@ func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (
 			return g.read, nil
 		case g.wait != nil:
 			return nil, g.wait
-		case n.together(g, now):
+		case n.decideGroup(g, now):
 			return nil, nil
 		}
-		if held := n.held.Load(); held != nil {
+		if held := n.paused.Load(); held != nil {
 			return nil, *held
 		}
 	}
@@ -70,16 +70,16 @@ func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 		if !decidable(g.call, t) {
 			return false
 		}
-		fp := n.keys.print(t)
+		fp := n.keys.fingerprint(t)
 		e, mine := n.keys.find(fp, t), false
 		if e == nil && patient {
-			e, mine = n.enter(fp, t, now)
+			e, mine = n.addEntry(fp, t, now)
 		}
 		if e == nil || n.away(e, now) && !mine {
 			return false
 		}
 		if mine {
-			g.look(e, t, now)
+			g.addPeek(e, t, now)
 			continue
 		}
 		e.mu.Lock()
@@ -98,10 +98,10 @@ func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 	return len(g.call.Takes) > 0
 }
 
-// look adds a key to what has to be read.
-func (g *group) look(e *entry, t *stint.Take, now stint.Instant) {
+// addPeek adds a key to what has to be read.
+func (g *group) addPeek(e *entry, t *stint.Take, now stint.Instant) {
 	if g.read == nil {
-		g.read = &Trip{Call: new(stint.Call), begun: now, kind: read}
+		g.read = &Request{Call: new(stint.Call), begun: now, kind: read}
 	}
 	look := *t
 	transaction.Peek(&look)
@@ -120,17 +120,17 @@ func (g *group) add(e *entry, t *stint.Take) bool {
 		return false
 	}
 	g.parts[at].cost += uint64(t.Cost)
-	g.of = append(g.of, at)
-	if !slices.Contains(g.held, e) {
-		g.held = append(g.held, e)
+	g.index = append(g.index, at)
+	if !slices.Contains(g.entries, e) {
+		g.entries = append(g.entries, e)
 	}
 	return true
 }
 
-// giveUp forgets keys that will not be read.
-func (n *Node) giveUp(trip *Trip) {
-	for i := range trip.items {
-		e := trip.items[i].entry
+// dropReads forgets keys that will not be read.
+func (n *Node) dropReads(req *Request) {
+	for i := range req.items {
+		e := req.items[i].entry
 		e.mu.Lock()
 		e.dead = true
 		close(e.reading)
@@ -140,20 +140,20 @@ func (n *Node) giveUp(trip *Trip) {
 	}
 }
 
-// together decides all takes of a group at one moment; false if somebody went meanwhile.
-func (n *Node) together(g *group, now stint.Instant) bool {
-	slices.SortFunc(g.held, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key)) })
-	for i, e := range g.held {
+// decideGroup decides all takes of a group at one moment; false if somebody went meanwhile.
+func (n *Node) decideGroup(g *group, now stint.Instant) bool {
+	slices.SortFunc(g.entries, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key)) })
+	for i, e := range g.entries {
 		e.mu.Lock()
-		if e.dead || e.reading != nil || n.held.Load() != nil {
-			for _, locked := range g.held[:i+1] {
+		if e.dead || e.reading != nil || n.paused.Load() != nil {
+			for _, locked := range g.entries[:i+1] {
 				locked.mu.Unlock()
 			}
 			return false
 		}
 	}
 	g.decideLocked(now)
-	for _, e := range g.held {
+	for _, e := range g.entries {
 		n.enqueue(e)
 		e.mu.Unlock()
 	}
@@ -166,7 +166,7 @@ func (g *group) decideLocked(now stint.Instant) {
 	for i := range g.parts {
 		p := &g.parts[i]
 		at := p.entry.timeLocked(now)
-		p.entry.turnLocked(p.take.Limit, at)
+		p.entry.changeLimitLocked(p.take.Limit, at)
 		p.fits = p.take.Op != stint.Ask
 		if !p.fits {
 			d := p.take.Limit.Test(&p.entry.state, at, p.cost)
@@ -174,19 +174,19 @@ func (g *group) decideLocked(now stint.Instant) {
 		}
 		pass = pass && (p.fits || p.take.Independent)
 	}
-	for apart := range 2 { // the others first
+	for independent := range 2 { // the dependent takes first
 		for i := range g.parts {
 			p := &g.parts[i]
-			if p.take.Independent != (apart == 1) {
+			if p.take.Independent != (independent == 1) {
 				continue
 			}
 			var d stint.Decision
 			if pass || !p.fits || p.take.Independent {
-				p.entry.applyLocked(p.take, p.cost, now, &d)
+				p.entry.decideLocked(p.take, p.cost, now, &d)
 			} else {
 				d = p.take.Limit.Test(&p.entry.state, p.entry.timeLocked(now), 0)
 			}
-			for k, of := range g.of {
+			for k, of := range g.index {
 				if of == i {
 					g.call.Results[k] = d
 				}

@@ -7,15 +7,15 @@ import (
 	"stint"
 )
 
-// strict is a process that asks the store each time.
-type strict struct{ *place }
+// strictNode is a process that asks the store each time.
+type strictNode struct{ *host }
 
-func (n *strict) held() int64         { return 0 }
-func (n *strict) tick() time.Duration { return 0 }
+func (n *strictNode) held() int64         { return 0 }
+func (n *strictNode) tick() time.Duration { return 0 }
 
-func (n *strict) decide(q *request) {
+func (n *strictNode) decide(q *request) {
 	n.w.calls++
-	n.put(&q.call, func(answer *letter, decided time.Duration, err error) {
+	n.put(&q.call, func(answer *message, decided time.Duration, err error) {
 		if err != nil {
 			n.w.failed++
 			return
@@ -25,21 +25,21 @@ func (n *strict) decide(q *request) {
 	})
 }
 
-// sticky is a process that counts alone.
-type sticky struct {
-	*place
+// stickyNode is a process that counts alone.
+type stickyNode struct {
+	*host
 	states map[stint.Key]*stint.State
 }
 
-func (n *sticky) held() int64         { return int64(len(n.states)) }
-func (n *sticky) tick() time.Duration { return 0 }
+func (n *stickyNode) held() int64         { return int64(len(n.states)) }
+func (n *stickyNode) tick() time.Duration { return 0 }
 
-func (n *sticky) decide(q *request) {
+func (n *stickyNode) decide(q *request) {
 	one := store{ledger: plain, states: n.states}
 	l := write(&q.call, 0)
 	one.decide(l, n.w.now)
 	q.call.Results = l.call.Results
-	n.w.here(q)
+	n.w.answerLocal(q)
 }
 
 // plain is the ledger of who never lends.
@@ -54,8 +54,8 @@ func (w *world) route(t Take) int {
 		return t.Node
 	}
 	first, highest := t.Node, uint64(0)
-	for i, p := range w.places {
-		if p.is == nil {
+	for i, p := range w.hosts {
+		if p.node == nil {
 			continue
 		}
 		h := fnv.New64a()

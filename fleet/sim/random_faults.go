@@ -7,10 +7,10 @@ import (
 	"stint"
 )
 
-// Weather returns a history that follows from its seed: some nodes, a limit, a network,
+// RandomFaults returns a history that follows from its seed: some nodes, a limit, a network,
 // clients that are out for more than they may, and faults, the more the worse. It asks
 // about so many takes.
-func Weather(mode Mode, seed uint64, takes int, faults int) Options {
+func RandomFaults(mode Mode, seed uint64, takes int, faults int) Options {
 	r := rand.New(rand.NewPCG(seed, 1))
 	o := Options{
 		Mode: mode, Seed: seed, Nodes: pick(r, 2, 2, 3, 5, 8, 13, 20, 50, 100), Keys: pick(r, 1, 1, 1, 2, 3),
@@ -62,7 +62,7 @@ func (o *Options) fault(r *rand.Rand) Fault {
 	f.Ways = pick(r, 2, 2, 3, 5)
 	switch f.Kind {
 	case Switch:
-		f.For = min(f.For, lag)
+		f.For = min(f.For, maxLag)
 	case Gone:
 		f.For = min(f.For, 500*time.Millisecond)
 	case Kill:
@@ -114,9 +114,9 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	if seed%3 == 0 {
-		o = Hunt(seed, takes)
+		o = AttackLeases(seed, takes)
 	} else {
-		o = Weather(Leased, seed, takes, faults)
+		o = RandomFaults(Leased, seed, takes, faults)
 		o.Nodes = pick(r, 2, 3, 5, 8, 13)
 		spec := o.Limit.Spec()
 		spec.Requests = max(spec.Requests, uint32(pick(r, 50, 100, 300)))

@@ -12,7 +12,7 @@ import (
 func TestClockOfTheStore(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const ahead, quickest = 5_000_000, 200 // microseconds
-	h, off := new(home), stint.Instant(ahead)
+	h, off := new(server), stint.Instant(ahead)
 	check := func(now stint.Instant, least, most int64) {
 		t.Helper()
 		if by := int64(h.now(now) - now - off); by < least || by > most {
@@ -26,17 +26,17 @@ func TestClockOfTheStore(t *testing.T) {
 		if step > 0 && r.IntN(4) != 0 {
 			late += stint.Instant(r.IntN(50_000))
 		}
-		h.receive(now-late+off, now)
+		h.setClock(now-late+off, now)
 		check(now, -quickest, 0)
 	}
 	for range 600 { // the store's clock is slower, by 50 in a million
 		now += 100_000
 		off -= 5
-		h.receive(now-quickest+off, now)
+		h.setClock(now-quickest+off, now)
 		check(now, -quickest, 1000)
 	}
 	off -= 3600 * 1_000_000
 	now += 100_000
-	h.receive(now-quickest+off, now)
+	h.setClock(now-quickest+off, now)
 	check(now, -quickest, 0)
 }

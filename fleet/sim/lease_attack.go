@@ -7,13 +7,13 @@ import (
 	"stint"
 )
 
-// Hunt returns a history that follows from its seed and is after what nodes hold. Again and
+// AttackLeases returns a history that follows from its seed and is after what nodes hold. Again and
 // again some nodes are asked for less than may pass, so that they hold units while the
 // store is nearly full. Then something befalls them, for about as long as a lease or for a
 // moment. Then all that is anywhere is asked for at once, there and at the store: whoever
 // counted a unit twice pays it out twice.
-func Hunt(seed uint64, takes int) Options {
-	h := &hunt{r: rand.New(rand.NewPCG(seed, 2))}
+func AttackLeases(seed uint64, takes int) Options {
+	h := &leaseAttack{r: rand.New(rand.NewPCG(seed, 2))}
 	h.Options = Options{Seed: seed, Nodes: pick(h.r, 2, 3, 5, 8, 20), Keys: 1}
 	spec := stint.Spec{Algorithm: stint.TokenBucket, Per: time.Second}
 	spec.Requests = uint32(pick(h.r, 100, 300, 1000))
@@ -28,9 +28,9 @@ func Hunt(seed uint64, takes int) Options {
 	h.Network.Lost, h.Network.Twice = pick(h.r, 0, 0.01, 0.2), pick(h.r, 0, 0.3, 0.9)
 	rate := 0.8 * float64(spec.Requests) / spec.Per.Seconds()
 	for len(h.list) < takes {
-		h.calm(rate)
-		h.strike()
-		h.flood()
+		h.warmUp(rate)
+		h.injectFault()
+		h.drain()
 	}
 	h.Length = h.now
 	h.Demand = func(_ *rand.Rand, ask func(Take)) {
@@ -41,23 +41,23 @@ func Hunt(seed uint64, takes int) Options {
 	return h.Options
 }
 
-// hunt is a history in the making.
-type hunt struct {
+// leaseAttack is a history in the making.
+type leaseAttack struct {
 	Options
-	r    *rand.Rand
-	now  time.Duration
-	prey []int // the nodes that are made to hold something
-	list []Take
+	r       *rand.Rand
+	now     time.Duration
+	targets []int // the nodes that are made to hold something
+	list    []Take
 }
 
-func (h *hunt) ask(node int, cost int64) {
+func (h *leaseAttack) ask(node int, cost int64) {
 	h.list = append(h.list, Take{At: h.now, Node: node, With: -1, Cost: uint32(max(1, cost))})
 }
 
-// calm asks some nodes for a little less than the rate, without a pause or with such that
+// warmUp asks some nodes for a little less than the rate, without a pause or with such that
 // what is unused goes home.
-func (h *hunt) calm(rate float64) {
-	h.prey = h.r.Perm(h.Nodes)[:1+h.r.IntN(min(4, h.Nodes-1))]
+func (h *leaseAttack) warmUp(rate float64) {
+	h.targets = h.r.Perm(h.Nodes)[:1+h.r.IntN(min(4, h.Nodes-1))]
 	gap := time.Duration(float64(time.Second) / rate)
 	pause := time.Duration(pick(h.r, 0, 60, 90)) * time.Millisecond
 	next := h.now + 100*time.Millisecond
@@ -66,16 +66,16 @@ func (h *hunt) calm(rate float64) {
 			h.now += pause
 			next = h.now + 100*time.Millisecond
 		}
-		h.ask(pick(h.r, h.prey...), 1)
+		h.ask(pick(h.r, h.targets...), 1)
 	}
 }
 
-// strike lets something befall them.
-func (h *hunt) strike() {
+// injectFault lets something befall them.
+func (h *leaseAttack) injectFault() {
 	long := time.Duration(1800+h.r.IntN(1600)) * time.Millisecond
 	short := time.Duration(1+h.r.IntN(pick(h.r, 10, 200))) * time.Millisecond
 	fault := func(kind Kind, d time.Duration) {
-		for _, node := range h.prey {
+		for _, node := range h.targets {
 			h.Faults = append(h.Faults, Fault{At: h.now, Kind: kind, Node: node, For: d})
 		}
 	}
@@ -98,7 +98,7 @@ func (h *hunt) strike() {
 		h.now += short
 	case 7:
 		fault(Drift, 0)
-		for i := range h.prey {
+		for i := range h.targets {
 			h.Faults[len(h.Faults)-1-i].Rate = pick(h.r, 0.85, 1.15)
 		}
 	default:
@@ -106,11 +106,11 @@ func (h *hunt) strike() {
 	}
 }
 
-// flood asks for all that there is, in a moment, and lets the bucket fill again.
-func (h *hunt) flood() {
+// drain asks for all that there is, in a moment, and lets the bucket fill again.
+func (h *leaseAttack) drain() {
 	other := h.r.IntN(h.Nodes)
 	for range 30 {
-		for _, node := range h.prey {
+		for _, node := range h.targets {
 			h.ask(node, pick[int64](h.r, 1, 1, 1, 3))
 		}
 		h.now += time.Duration(h.r.IntN(400)) * time.Microsecond

@@ -20,15 +20,15 @@ type node interface {
 	held() int64
 }
 
-// place is where a process runs, and another one once that has died.
-type place struct {
-	w       *world
-	number  int
-	born    int           // how many were here before
-	is      node          // nil: it is dead
-	known   stint.Instant // the epoch that its client of the store remembers
-	resumes time.Duration // until then it stands still
-	cut     time.Duration // until then it is cut off
+// host is where a process runs, and another one once that has died.
+type host struct {
+	w            *world
+	number       int
+	restarts     int           // how many were here before
+	node         node          // nil: it is dead
+	known        stint.Instant // the epoch that its client of the store remembers
+	stoppedUntil time.Duration // until then it stands still
+	cutUntil     time.Duration // until then it is cut off
 
 	// Its clocks: what they showed at the true time since, and their rate.
 	since      time.Duration
@@ -43,25 +43,25 @@ type place struct {
 type link struct{ sent, arrived int }
 
 // start begins a process.
-func (p *place) start() {
+func (p *host) start() {
 	p.known = 0
 	switch {
 	case p.w.Options.start != nil:
-		p.is = p.w.Options.start(p)
+		p.node = p.w.Options.start(p)
 	case p.w.Mode == Leased && p.w.Share != nil:
-		p.is = newDivided(p)
+		p.node = newQuotaNode(p)
 	case p.w.Mode == Leased:
-		p.is = newLeased(p)
+		p.node = newLeaseNode(p)
 	case p.w.Mode == Strict:
-		p.is = &strict{p}
+		p.node = &strictNode{p}
 	case p.w.Mode == Eventual:
-		p.is = newDeciding(p)
+		p.node = newEventualNode(p)
 	case p.w.Mode == Gossip, p.w.Mode == Asking:
-		p.is = newGossiping(p)
+		p.node = newGossipNode(p)
 	default:
-		p.is = &sticky{p, map[stint.Key]*stint.State{}}
+		p.node = &stickyNode{p, map[stint.Key]*stint.State{}}
 	}
-	is, first := p.is, time.Duration(p.w.r.Int64N(int64(p.w.every())))
+	is, first := p.node, time.Duration(p.w.r.Int64N(int64(p.w.every())))
 	p.on(p.w.now+first, func() { p.tick(is) })
 }
 
@@ -74,8 +74,8 @@ func (w *world) every() time.Duration {
 }
 
 // tick has a process do what is due, until all is over.
-func (p *place) tick(is node) {
-	if p.is != is || p.w.now > p.w.end+time.Second {
+func (p *host) tick(is node) {
+	if p.node != is || p.w.now > p.w.end+time.Second {
 		return
 	}
 	if next := is.tick(); next > 0 {
@@ -84,10 +84,10 @@ func (p *place) tick(is node) {
 }
 
 // on does something here, once the process does not stand still.
-func (p *place) on(t time.Duration, do func()) {
+func (p *host) on(t time.Duration, do func()) {
 	p.w.at(t, func() {
-		if p.resumes > p.w.now {
-			p.on(p.resumes, do)
+		if p.stoppedUntil > p.w.now {
+			p.on(p.stoppedUntil, do)
 			return
 		}
 		do()
@@ -95,46 +95,46 @@ func (p *place) on(t time.Duration, do func()) {
 }
 
 // moment returns what the clocks show.
-func (p *place) moment() lease.Moment {
+func (p *host) moment() lease.Moment {
 	ran := int64(float64(p.w.now-p.since) * p.rate)
 	return lease.Moment{Mono: p.mono + ran, Wall: p.wall + ran}
 }
 
-// wind sets the clocks to what they show, before something about them changes.
-func (p *place) wind() {
+// freezeClocks sets the clocks to what they show, before something about them changes.
+func (p *host) freezeClocks() {
 	m := p.moment()
 	p.mono, p.wall, p.since = m.Mono, m.Wall, p.w.now
 }
 
-// holds returns 1 where there is anything to be given out here, for counts.
-func (p *place) holds() int {
-	if p.is == nil || p.is.held() == 0 {
+// holdsUnits returns 1 where there is anything to be given out here, for counts.
+func (p *host) holdsUnits() int {
+	if p.node == nil || p.node.held() == 0 {
 		return 0
 	}
 	return 1
 }
 
 // sleep lets the process stand still, and with the machine the clock that nobody sets.
-func (p *place) sleep(d time.Duration, machine bool) {
+func (p *host) sleep(d time.Duration, machine bool) {
 	if d > stint.LeaseTime {
-		p.w.seen.Slept += p.holds()
+		p.w.seen.Slept += p.holdsUnits()
 	}
-	p.wind()
-	p.resumes = max(p.resumes, p.w.now+d)
+	p.freezeClocks()
+	p.stoppedUntil = max(p.stoppedUntil, p.w.now+d)
 	if machine { // its wall clock has gone on when it wakes up
 		p.mono -= int64(d)
 	}
 }
 
 // kill ends the process. Another one starts after a while.
-func (p *place) kill(after time.Duration) {
-	p.w.seen.Killed += p.holds()
-	p.born++
-	p.is = nil
-	born := p.born
+func (p *host) kill(after time.Duration) {
+	p.w.seen.Killed += p.holdsUnits()
+	p.restarts++
+	p.node = nil
+	born := p.restarts
 	p.w.at(p.w.now+after, func() {
-		if p.is == nil && p.born == born {
-			p.resumes = p.w.now
+		if p.node == nil && p.restarts == born {
+			p.stoppedUntil = p.w.now
 			p.start()
 		}
 	})
