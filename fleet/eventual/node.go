@@ -137,7 +137,7 @@ func decidable(call *stint.Call, t *stint.Take) bool {
 	return t.Op == stint.Ask || t.Op == stint.Force
 }
 
-// Begin answers a call from what the node knows, where it can: then req and wait are nil.
+// Begin answers a call from what the node knows, where it can: then request and wait are nil.
 // Else it returns what to ask the store, or, to those who are patient, something to wait
 // for, as the store is being asked already. Then the call is begun once more.
 func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (req *Request, wait <-chan struct{}) {

@@ -26,7 +26,7 @@ type Request struct {
 	voidReceipts []stint.Take // a unit of each receipt of messages that it was part of
 }
 
-// item is an entry that a req is about, and what it is told: by the last takes of the call,
+// item is an entry that a request is about, and what it is told: by the last takes of the call,
 // in order.
 type item struct {
 	entry *entry
@@ -35,7 +35,7 @@ type item struct {
 	at    stint.Instant // when the first was taken, by the store's clock
 }
 
-// kind is what a req is for.
+// kind is what a request is for.
 type kind uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 	readClock             // asks what time it is
 )
 
-// Next is what is to be done about a call after a req.
+// Next is what is to be done about a call after a request.
 type Next uint8
 
 const (
@@ -106,7 +106,7 @@ func (n *Node) receipt(e *entry) stint.Take {
 	}
 }
 
-// End takes the store's answer to a req, or the error instead of one, and says what is to be
+// End takes the store's answer to a request, or the error instead of one, and says what is to be
 // done about the call that it was begun for.
 func (n *Node) End(req *Request, now stint.Instant, err error) (Next, error) {
 	if err == nil && req.Call.At == 0 {

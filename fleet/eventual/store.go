@@ -116,7 +116,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	}
 }
 
-// ask puts a req to the store, and ends it also if that panics.
+// ask puts a request to the store, and ends it also if that panics.
 func (s *Store) ask(ctx context.Context, req *Request) (next Next, err error) {
 	err = errPanicked
 	defer func() { next, err = s.node.End(req, s.clock(), err) }()

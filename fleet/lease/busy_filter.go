@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// busyFilter tells keys that ask often from those that do not, in 64 KiB whatever their number:
-// a place for the fingerprints of many keys knows the last of them and how often that asked
-// in the present stretch of time. One that is pushed out by others asks the store once more.
+// busyFilter finds busy keys in 64 KiB of memory, whatever the number of keys. Each slot counts
+// the takes of one key in the current and the previous interval. Keys that share a slot replace
+// each other; a replaced key asks the store once more.
 type busyFilter [1 << 13]atomic.Uint64
 
-// A place holds 32 bits of the fingerprint, 16 of the number of the stretch, 16 of a count.
+// maxCount is the largest count. A slot has 32 bits of the fingerprint, 16 of the interval's
+// number and 16 of the count.
 const maxCount = 1<<16 - 1
 
-// count notes that a key asks at now, and returns how often it has in this stretch of length
-// d and the one before.
+// count counts a take of a key at now, and returns the count of this interval of length d and the
+// one before.
 func (h *busyFilter) count(fp uint64, now Moment, d time.Duration) uint64 {
 	stretch := uint64(now.Mono/int64(d)) & 0xffff
 	place := &h[fp>>51]

@@ -6,9 +6,10 @@ import (
 	"stint"
 )
 
-// Change sets the rules: all of them, in their new version. It drops keys whose rule is no longer leased, or
-// has other numbers, and returns the messages that return their units under the old numbers. The store must
-// decide these messages before any take under the new numbers.
+// Change sets the rules. It is given all of them, in their new version. It drops keys whose rule
+// is no longer leased or has other numbers, and returns the messages that return their units
+// under the old numbers. The store must decide these messages before any take under the new
+// numbers.
 func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 	next := make(map[name]*stint.Terms, len(all))
 	for _, t := range all {
@@ -21,7 +22,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 		if t := e.take.Terms(); named(t) {
 			to := next[nameOf(t)]
 			if to != nil && to.Coordination == stint.Leased && to.Stored().ForStores().Same(e.limit.Load()) {
-				how := *e.take.Handling // messages under way keep the old one
+				how := *e.take.Handling // requests in flight use the old one
 				how.Terms = to
 				e.take.Handling = &how
 			} else {
@@ -37,9 +38,9 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 	return n.messages(leaving, now, true)
 }
 
-// Change sets the rules, see Node.Change, before any take comes with them. It waits for the messages under
-// way, until ctx is done, and sends none until done is called. The caller must call done. Units whose
-// message does not reach the store stay lent until the store writes them off.
+// Change sets the rules before the first take under them, see Node.Change. It waits for messages
+// in flight until ctx is done, and sends none until the caller calls done, which it must. Units
+// whose message does not reach the store stay lent until the store writes them off.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func()) {
 	s.sendMu.Lock()
 	s.sendLocked(ctx, s.node.Change(all, s.clock()))

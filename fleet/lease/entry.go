@@ -9,38 +9,39 @@ import (
 	"stint"
 )
 
-// entry is a node's state of one busy key. A take that the node can answer reads only held and quiet.
+// entry is a node's state of one busy key. Takes that the node can decide read only held and
+// denial.
 type entry struct {
 	fp        uint64
 	key       stint.Key
 	limit     atomic.Pointer[stint.Limit]
 	held      atomic.Pointer[held]
 	denial    atomic.Pointer[denial]
-	missed    atomic.Uint64 // units that were asked for and not spent here
+	missed    atomic.Uint64 // units that were requested and not spent on this node
 	algorithm stint.Algorithm
-	part      int // of the store
+	part      int // partition of the store
 
-	mu       sync.Mutex    // guards what follows
-	take     stint.Take    // the take by which the node reports about the key
-	inFlight chan struct{} // closed when the report under way is answered; nil if none is under way
+	mu       sync.Mutex    // guards the fields below
+	take     stint.Take    // take that carries the reports about the key
+	inFlight chan struct{} // closed when the report in flight is answered; nil: none is in flight
 	failed   bool          // the last report had no answer
 	dead     bool          // the entry is no longer in the table
 	seq      uint64        // number of the last report
 	epoch    stint.Instant // epoch of the store in which the units were lent
-	strict   Moment        // until then the store decides every take
+	strict   Moment        // the store decides every take until then
 	recall   bool          // the store wants the units back
 
-	unanswered bool   // the last report has no answer and is repeated
+	unanswered bool   // the last report has no answer, and is repeated
 	asked      Moment // when that report was first sent
-	returned   uint32 // units that it returned
+	returned   uint32 // units that the report returned
 
-	start     int64   // units of held when it was made
-	spent     int64   // units that were spent before held was made
-	counted   int64   // units that were spent by the last look
-	rateAt    Moment  // time of the last look
-	rate      float64 // units per second that are asked for
-	idleTicks int     // looks since a unit was spent
-	grant     uint32  // units of the last answer that granted any
+	start     int64   // units of held at its start
+	spent     int64   // units spent before held was made
+	counted   int64   // units spent until rateAt
+	rateAt    Moment  // time of the last update of rate
+	rate      float64 // units requested per second
+	idleTicks int     // ticks since a unit was spent
+	grant     uint32  // units of the last answer with any
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
@@ -51,7 +52,7 @@ func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
 	return e
 }
 
-// answer answers a take, if it can be answered here and has the same *Limit as the entry.
+// answer decides a take if the node can and the take has the same *Limit as the entry.
 func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
 	if t.Limit != e.limit.Load() {
 		return false
@@ -60,7 +61,7 @@ func (e *entry) answer(t *stint.Take, now Moment, d *stint.Decision) bool {
 	return ok
 }
 
-// decide answers a take if it can be answered here, and returns the held that it took units from.
+// decide decides a take if the node can. It returns the held that it took units from.
 func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, ok bool) {
 	if t.Limit != e.limit.Load() && !t.Limit.ForStores().Same(e.limit.Load()) {
 		return nil, false
@@ -75,7 +76,7 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 	return nil, false
 }
 
-// usedLocked returns how many units were spent here in all.
+// usedLocked returns how many units the node has spent in all.
 func (e *entry) usedLocked() int64 {
 	n := e.spent
 	if h := e.held.Load(); h != nil && h.left.Load() >= 0 {
@@ -84,7 +85,7 @@ func (e *entry) usedLocked() int64 {
 	return n
 }
 
-// updateRateLocked updates the rate. Older demand counts less.
+// updateRateLocked updates the rate. Older requests weigh less.
 func (e *entry) updateRateLocked(now Moment, ahead time.Duration) {
 	dt := now.since(e.rateAt)
 	if dt < ahead/64 {
@@ -113,8 +114,8 @@ func (e *entry) takeBackLocked() int64 {
 	return left
 }
 
-// startReportLocked begins a report that returns home units; the node keeps the others. A report without an
-// answer is repeated with the same home.
+// startReportLocked starts a report that returns some units; the node keeps the others. A report
+// without an answer is repeated and returns the same units.
 func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float64, now Moment) {
 	e.inFlight = make(chan struct{})
 	if !e.unanswered {
@@ -127,10 +128,10 @@ func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float
 	}
 }
 
-// clip returns n within the range of the fields of a loan.
+// clip limits n to the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// applyLocked applies the answer to a report: the units that were lent, or that there are none.
+// applyLocked applies the answer to a report: the lent units, or that there are none.
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
 	kept := min(e.takeBackLocked(), int64(a.Held))
@@ -161,7 +162,8 @@ func (e *entry) endReportLocked(answered bool) {
 	e.inFlight = nil
 }
 
-// deny remembers that the store denied a take, so that nobody asks again before its retry time.
+// deny stores that the store denied a take, so that the node does not ask again before its retry
+// time.
 func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || t.Cost == 0 {
 		return

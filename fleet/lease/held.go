@@ -7,19 +7,19 @@ import (
 	"stint"
 )
 
-// held is the units of a key that a node may spend until a time. Each answer of the store replaces it; the
-// old one is closed first. It fits into one cache line.
+// held holds the units of a key that a node may spend until a time. Each answer of the store
+// replaces it; the old one is closed first. It fits into one cache line.
 type held struct {
 	until     Moment
 	left      atomic.Int64 // twice the units, plus 1 after they were reported; below 0: closed
 	limit     int64
-	remaining int64 // at the store, when it answered
-	answered  int64 // when it answered, by the monotonic clock
+	remaining int64 // at the store, at its answer
+	answered  int64 // time of the answer, by the monotonic clock
 	at        stint.Instant
 	reset     int64 // when the full limit is available again, by the monotonic clock
 }
 
-// heldOf returns a held of the units that an answer of the store lent.
+// heldOf returns the units that an answer of the store lent.
 func heldOf(units int64, until Moment, said *stint.Decision, now Moment) *held {
 	h := &held{
 		until: until, limit: said.Limit, remaining: said.Remaining, answered: now.Mono,
@@ -35,7 +35,7 @@ const (
 	closed   = -1
 )
 
-// spend takes units and answers the take; false if there are not enough.
+// spend takes units and fills in the decision. It returns false if there are not enough.
 func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 	switch {
 	case now.reached(h.until):
@@ -56,8 +56,8 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 	}
 }
 
-// show answers a take that passed, or a peek, when left units are here. Remaining is an estimate: the
-// units of the store when it last answered, and those here.
+// show fills in the decision of a take that passed, or of a peek, with left units on this node.
+// Remaining is an estimate: the units at the store when it last answered, and those on this node.
 func (h *held) show(left int64, now Moment, d *stint.Decision) {
 	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
 	d.Allowed, d.Degraded, d.Over = true, false, false
@@ -76,7 +76,7 @@ func (h *held) giveBack(cost uint32) {
 	}
 }
 
-// report returns the unspent units and marks them as reported: from now on giveBack does nothing.
+// report returns the unspent units and marks them as reported. From now on giveBack does nothing.
 func (h *held) report() int64 {
 	if h == nil {
 		return 0
@@ -84,7 +84,7 @@ func (h *held) report() int64 {
 	return max(0, h.left.Or(reported)/unit)
 }
 
-// take takes up to so many units, and returns how many.
+// take removes up to n units and returns how many.
 func (h *held) take(n int64) int64 {
 	for {
 		left := h.left.Load()
@@ -111,20 +111,21 @@ func (h *held) units() int64 {
 	return max(0, h.left.Load()/unit)
 }
 
-// denial remembers that the store has no units for a key, so that the node need not ask.
+// denial stores that the store has no units for a key, so that the node can deny without asking.
 type denial struct {
-	until    Moment        // after that the store is asked again
-	cost     uint32        // takes of a lower cost are sent to the store all the same
-	empty    time.Duration // how long the store has nothing, from its answer on
+	until    Moment        // the store is asked again after this
+	cost     uint32        // takes of a lower cost go to the store
+	empty    time.Duration // time without units at the store, from its answer on
 	limit    *stint.Limit
 	decision stint.Decision
 	answered Moment
 }
 
-// maxDenial bounds how long a node does not ask: it does not learn that a key was reset.
+// maxDenial bounds how long a node denies without asking. Meanwhile it does not learn that a key
+// was reset.
 const maxDenial = time.Second
 
-// refuse denies a take that cannot pass. Its RetryAfter is no earlier than the store's would be.
+// refuse denies a take that the store would deny. Its RetryAfter is no earlier than the store's.
 func (q *denial) refuse(cost uint32, now Moment, d *stint.Decision) bool {
 	most := q.limit.Capacity()
 	if cost == 0 || cost < q.cost || int64(cost) > most/2 || now.reached(q.until) {

@@ -12,14 +12,14 @@ import (
 	"stint/internal/transaction"
 )
 
-// DefaultAhead is how far ahead a node asks where Options are silent.
+// DefaultAhead is the default of Options.Ahead.
 const DefaultAhead = 200 * time.Millisecond
 
-// ticksPerAhead is how often a node looks at all keys within the time that it asks ahead.
+// ticksPerAhead is how many ticks Options.Ahead has.
 const ticksPerAhead = 8
 
-// Node holds the units that one process was lent. It is safe for concurrent use and never blocks: its
-// user asks the store for it, see Begin and Tick. The zero Node is not usable; see NewNode.
+// Node holds the units that one process was lent. It is safe for concurrent use and never blocks.
+// Its user calls the store for it, see Begin and Tick. The zero Node is not usable; see NewNode.
 type Node struct {
 	id         uint64
 	ahead      time.Duration
@@ -27,14 +27,14 @@ type Node struct {
 	keys       table
 	busyFilter busyFilter
 	requests   sync.Pool
-	seq        atomic.Uint64 // of asks
-	delay      atomic.Int64  // of an answer of the store, nanoseconds
+	seq        atomic.Uint64 // of reports
+	delay      atomic.Int64  // mean time of an answer of the store, in nanoseconds
 	count      counters
-	rules      sync.Map     // *stint.Terms: *counters
-	lastAnswer atomic.Int64 // when the store last answered, by the monotonic clock
+	rules      sync.Map     // *stint.Terms to *counters
+	lastAnswer atomic.Int64 // time of the last answer of the store, by the monotonic clock
 }
 
-// counters are the numbers that Stats and Rules return.
+// counters are the figures behind Stats and Rules.
 type counters struct{ asks, messages, repeated, lent, returned atomic.Uint64 }
 
 // NewNode returns a node without units.
@@ -42,7 +42,7 @@ func NewNode(o Options) *Node {
 	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part}
 	n.keys.init()
 	if n.id == 0 {
-		n.id = rand.Uint64N(1<<53-1) + 1 // which a script's number holds exactly
+		n.id = rand.Uint64N(1<<53-1) + 1 // a Lua script holds it exactly
 	} else {
 		n.keys.seed = [4]uint64{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
 	}
@@ -50,31 +50,31 @@ func NewNode(o Options) *Node {
 	return n
 }
 
-// Every is how often Tick is to be called.
+// Every returns the time between two calls of Tick.
 func (n *Node) Every() time.Duration { return n.ahead / ticksPerAhead }
 
-// Request is one call of a node to the store. Its owner has the store decide Call, and then passes the req
-// to End.
+// Request is one call of a node to the store. Its owner lets the store decide Call and then
+// passes the request to End.
 type Request struct {
-	// Call is to be decided by the store.
+	// Call is the call that the store must decide.
 	Call stint.Call
 
 	whole   *stint.Call  // the call to the node; nil for the node's own messages
-	index   []int        // for each take of Call its number in whole
+	index   []int        // for each take of Call its index in whole
 	reports []loanReport // one for each take of Call
-	charged []reserved   // takes that were charged here
+	charged []reserved   // takes that the node charged itself
 	begun   Moment
 }
 
-// loanReport is what the node reports to the store with one take of a req.
+// loanReport is what the node reports with one take of a request.
 type loanReport struct {
 	loan      stint.Loan
-	handling  stint.Handling // that of the take, with the loan
-	entry     *entry         // nil for a key that is not busy
-	hasReport bool           // loan reports the node's units of the key
+	handling  stint.Handling // of the take, with the loan
+	entry     *entry         // nil if the key is not busy
+	hasReport bool           // loan contains the node's units of the key
 }
 
-// reserved is a take that was charged here, and stays charged if the store passes the other takes.
+// reserved is a take that the node charged. It stays charged if the store passes the other takes.
 type reserved struct {
 	take int
 	held *held
@@ -86,10 +86,10 @@ func leasable(call *stint.Call, t *stint.Take) bool {
 	return t.Coordination() == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live() && t.Limit.ForStores().Leasable()
 }
 
-// Begin answers a call from the units that the node holds, if they suffice; req and wait are then nil.
-// Otherwise it returns the req to the store. If another call about the key is already under way, and may
-// bring units for both, a patient caller gets wait instead: it waits until wait is closed and calls Begin
-// again, now impatient.
+// Begin decides a call from the units of the node, if they suffice; req and wait are then nil.
+// Otherwise it returns a request to the store. If another request about the key is in flight and
+// may bring units for both, a patient caller gets wait instead. It waits until wait is closed,
+// and calls Begin again.
 func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (req *Request, wait <-chan struct{}) {
 	call.SizeResults()
 	if len(call.Takes) != 1 {
@@ -114,8 +114,8 @@ func (n *Node) Begin(call *stint.Call, now Moment, patient bool) (req *Request, 
 	return req, nil
 }
 
-// busy returns the entry of the key of a call of one take, nil if there is none or the call has several
-// takes.
+// busy returns the entry of the key of a call of one take. It returns nil if there is none or the
+// call has several takes.
 func (n *Node) busy(call *stint.Call) *entry {
 	if len(call.Takes) != 1 || call.At != 0 {
 		return nil
@@ -127,7 +127,7 @@ func (n *Node) busy(call *stint.Call) *entry {
 	return n.keys.find(n.keys.fingerprint(t), t)
 }
 
-// result returns the place for the answer to a call of one take.
+// result returns the decision of a call of one take, to be filled in.
 func result(call *stint.Call) *stint.Decision {
 	if cap(call.Results) == 0 {
 		call.Results = make([]stint.Decision, 1)
@@ -136,7 +136,7 @@ func result(call *stint.Call) *stint.Decision {
 	return &call.Results[0]
 }
 
-// entry returns the entry of a take's key, nil if the key is not busy.
+// entry returns the entry of a take's key, nil if the key is not busy. It counts the take.
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.fingerprint(t)
 	e := n.keys.find(fp, t)
@@ -150,7 +150,8 @@ func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	return n.keys.add(e, t)
 }
 
-// wait returns a channel to wait for instead of asking the store, nil if the store is to be asked.
+// wait returns the channel of a report in flight. It returns nil if the caller should ask the
+// store itself.
 func (e *entry) wait(now Moment, patient bool) <-chan struct{} {
 	if !patient {
 		return nil
@@ -163,13 +164,13 @@ func (e *entry) wait(now Moment, patient bool) <-chan struct{} {
 	return e.inFlight
 }
 
-// forward returns a req in which the store decides the whole call.
+// forward returns a request in which the store decides the whole call.
 func (n *Node) forward(call *stint.Call, now Moment) *Request {
 	req := n.newRequest(call, now)
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		req.add(i, t, nil)
-		if t.Coordination() == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // it may have more from now on
+		if t.Coordination() == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // units may be available after it
 			if e := n.keys.find(n.keys.fingerprint(t), t); e != nil {
 				e.denial.Store(nil)
 			}
@@ -179,11 +180,11 @@ func (n *Node) forward(call *stint.Call, now Moment) *Request {
 	return req
 }
 
-// beginSeveral is Begin for calls of several takes. It first charges the takes that can be charged here.
-// The store decides the others.
+// beginSeveral is Begin for calls of several takes. It first charges the takes that the node can
+// decide. The store decides the others.
 func (n *Node) beginSeveral(call *stint.Call, now Moment) *Request {
 	req := n.newRequest(call, now)
-	refused := false // together with others
+	refused := false // the node denied a take that is not independent
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		if !leasable(call, t) || isBorrowedFrom(call, i) {
@@ -226,7 +227,7 @@ func isBorrowedFrom(call *stint.Call, i int) bool {
 	return false
 }
 
-// allDenied reports whether every take of a req is denied by what the node knows.
+// allDenied reports whether the node itself has denied every take of a request.
 func (n *Node) allDenied(req *Request) bool {
 	for i := range req.index {
 		if d := &req.whole.Results[req.index[i]]; req.reports[i].entry == nil || d.Allowed || d.RetryAfter == 0 {
@@ -236,7 +237,7 @@ func (n *Node) allDenied(req *Request) bool {
 	return true
 }
 
-// newRequest returns a req without takes.
+// newRequest returns a request without takes.
 func (n *Node) newRequest(call *stint.Call, now Moment) *Request {
 	req := n.requests.Get().(*Request)
 	req.whole, req.begun = call, now
@@ -249,7 +250,7 @@ func (n *Node) newRequest(call *stint.Call, now Moment) *Request {
 	return req
 }
 
-// done clears a req and keeps its memory for the next one.
+// done clears a request for reuse.
 func (n *Node) done(req *Request) {
 	clear(req.Call.Takes)
 	clear(req.reports)
@@ -261,14 +262,14 @@ func (n *Node) done(req *Request) {
 	n.requests.Put(req)
 }
 
-// add adds a take of the whole.
+// add adds take i of the whole call.
 func (req *Request) add(i int, t *stint.Take, e *entry) {
 	req.Call.Takes = append(req.Call.Takes, *t)
 	req.index = append(req.index, i)
 	req.reports = append(req.reports, loanReport{entry: e})
 }
 
-// addReports adds the node's reports to the takes of a req.
+// addReports adds the node's reports to the takes of a request.
 func (n *Node) addReports(req *Request, now Moment) {
 	n.count.asks.Add(1)
 	for i := range req.reports {
@@ -286,15 +287,15 @@ func (n *Node) addReports(req *Request, now Moment) {
 	}
 }
 
-// attach gives a take the loan. The take must be leased, so it has a Handling.
+// attach adds the loan to the take. The take must be leased, so that it has a Handling.
 func (a *loanReport) attach(t *stint.Take) {
 	a.handling = *t.Handling
 	a.handling.Loan = &a.loan
 	t.Handling = &a.handling
 }
 
-// report writes into a take's loan which units of the key the node has. It does nothing if such a report
-// is under way, or the store does not lend units of the key.
+// report writes the node's units of the key into a take's loan. It does nothing if a report is in
+// flight or the store does not lend units of the key.
 func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -314,7 +315,8 @@ func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	return true
 }
 
-// End takes the store's answer to a req, or the error instead of one, which it returns.
+// End applies the store's answer to a request. It returns err, the error of the store, with the
+// takes numbered as in the call to the node.
 func (n *Node) End(req *Request, now Moment, err error) error {
 	defer n.done(req)
 	results := req.Call.Results
@@ -348,7 +350,7 @@ func (n *Node) End(req *Request, now Moment, err error) error {
 // applyAnswer applies the store's answer about a key.
 func (n *Node) applyAnswer(a *loanReport, t *stint.Take, begun, now Moment, results []stint.Decision, i int, err error) {
 	e := a.entry
-	answered := err == nil && !results[i].Degraded && (!a.hasReport || a.loan.Began != 0) // 0: nobody looked at it
+	answered := err == nil && !results[i].Degraded && (!a.hasReport || a.loan.Began != 0) // 0: the store did not process the loan
 	if a.hasReport {
 		e.mu.Lock()
 		if answered {
@@ -367,8 +369,8 @@ func (n *Node) applyAnswer(a *loanReport, t *stint.Take, begun, now Moment, resu
 	}
 }
 
-// conclude gives back what was charged here if the call does not pass. If the call failed, it gives back
-// Independent takes too.
+// conclude gives back what the node charged if the call does not pass. If the call failed, it
+// gives back independent takes too.
 func (req *Request) conclude(pass, failed bool) {
 	for _, r := range req.charged {
 		if t := &req.whole.Takes[r.take]; failed || !pass && !t.Independent {
@@ -378,11 +380,11 @@ func (req *Request) conclude(pass, failed bool) {
 	}
 }
 
-// Tick returns the node's messages to the store: about keys that run low or are idle, and about those
-// whose last message had no answer. Each message has keys of one part of the store.
+// Tick returns the node's messages to the store: about keys that run low or are idle, and those
+// whose last message has no answer. Each message has keys of one partition of the store.
 //
-// A node that has not asked for a long time sends a peek: only a node that knew the store before can
-// notice that it was emptied.
+// A node that has not called the store for a long time sends a peek. By its answers a node
+// notices that the store was emptied, but only if it knew the store before.
 func (n *Node) Tick(now Moment) []*Request {
 	reqs := n.round(now, false)
 	if n.count.asks.Load() > 0 && now.Mono-n.lastAnswer.Load() > int64(stint.LeaseTime/2) {
@@ -398,10 +400,10 @@ func (n *Node) Tick(now Moment) []*Request {
 // peek is a take that changes nothing.
 var peek = stint.Take{Key: "lease", Limit: stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 
-// Release returns the messages that return all units, for a node that stops.
+// Release returns the messages that return all units of a node that stops.
 func (n *Node) Release(now Moment) []*Request { return n.round(now, true) }
 
-// maxAsks is how many keys are in a message.
+// maxAsks is the number of keys in one message.
 const maxAsks = 64
 
 func (n *Node) round(now Moment, release bool) []*Request {
@@ -438,13 +440,13 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Request {
 	return reqs
 }
 
-// due reports whether there is a message to send about a key. It drops a key that is no longer asked for.
+// due reports whether a message about a key is due. It drops a key that nobody requests any more.
 func (n *Node) due(e *entry, now Moment, release bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.updateRateLocked(now, n.ahead)
 	if e.unanswered && now.since(e.asked) > stint.LeaseTime {
-		e.unanswered = false // whatever it was granted is written off
+		e.unanswered = false // the store has written off what it granted
 	}
 	h, need := e.held.Load(), e.rate*n.ahead.Seconds()
 	left := float64(h.units())
@@ -473,17 +475,17 @@ func (n *Node) mayAsk(e *entry, now Moment) bool {
 	return q == nil || now.reached(q.until)
 }
 
-// lead returns how long before its units are spent a node asks for more, in seconds: the time until the
-// next look, and until the store's answer after that.
+// lead returns how many seconds before its units are spent a node asks for more: the time until
+// the next tick, and of the store's answer.
 func (n *Node) lead() float64 {
 	return (n.Every()*3/2 + 2*time.Duration(n.delay.Load())).Seconds()
 }
 
-// unitsPerMessage is how many units a message asks for, if a node spends as many within twice the time that it asks
-// ahead. The store then has about one call for fifty decisions.
+// unitsPerMessage is how many units a message asks for, if the node spends them within twice
+// Options.Ahead. The store then gets about one call for fifty decisions.
 const unitsPerMessage = 64
 
-// wanted returns how many units of a key the node wants to have after an answer: those it will spend until
+// wanted returns how many units of a key the node wants to have after an answer. These last until
 // the next answer.
 func (n *Node) wanted(e *entry) float64 {
 	need := e.rate * n.ahead.Seconds()
@@ -502,7 +504,7 @@ func (n *Node) surplus(e *entry, left float64) float64 {
 	return 0
 }
 
-// idle reports whether a key has not been asked for in a time in which it usually is.
+// idle reports whether a key was not requested for longer than usual.
 func (n *Node) idle(e *entry) bool {
 	return e.rate*n.ahead.Seconds() < 1 || e.idleTicks >= 2 && e.rate*n.Every().Seconds() > 1
 }

@@ -7,14 +7,14 @@ import (
 	"stint"
 )
 
-// RuleStats are the numbers of one leased rule.
+// RuleStats are the figures of one leased rule.
 type RuleStats struct {
 	Domain, Rule string
-	Held         int64  // units that were lent to this node and are unspent
-	Idle         int64  // those of Held whose keys were not asked for since the last look
+	Held         int64  // units lent to this node and unspent
+	Idle         int64  // units of Held whose keys nobody requested since the last tick
 	Asks         uint64 // takes that the store decided
-	Reported     uint64 // keys in messages to the store about units of this node
-	Lent         uint64 // units that were lent to this node
+	Reported     uint64 // keys in messages to the store
+	Lent         uint64 // units lent to this node
 	Returned     uint64 // units of Lent that the node returned
 }
 
@@ -23,10 +23,10 @@ type name struct{ domain, rule string }
 
 func nameOf(t *stint.Terms) name { return name{t.Domain, t.Rule} }
 
-// named says whether terms are those of a rule that goes on under its name in the next version.
+// named reports whether terms belong to a rule with a name.
 func named(t *stint.Terms) bool { return t != nil && t.Rule != "" }
 
-// countersOf returns the counters of a rule by its terms. Nobody reads those of terms without a name.
+// countersOf returns the counters of a rule. Those of rules without a name are not shown.
 func (n *Node) countersOf(t *stint.Terms) *counters {
 	if c, ok := n.rules.Load(t); ok {
 		return c.(*counters)
@@ -35,7 +35,7 @@ func (n *Node) countersOf(t *stint.Terms) *counters {
 	return c.(*counters)
 }
 
-// changeRules moves the counters of rules to their new terms, and drops those of rules that are gone.
+// changeRules moves the counters of rules to their new terms, and drops those of removed rules.
 func (n *Node) changeRules(all []*stint.Terms) {
 	old := map[name]*counters{}
 	n.rules.Range(func(t, c any) bool {
@@ -57,10 +57,10 @@ func (n *Node) changeRules(all []*stint.Terms) {
 	}
 }
 
-// Rules returns the present numbers of each leased rule, by their names.
+// Rules returns the current figures of each leased rule, sorted by name.
 func (s *Store) Rules() []RuleStats { return s.node.Rules() }
 
-// Rules returns the present numbers of each leased rule, by their names.
+// Rules returns the current figures of each leased rule, sorted by name.
 func (n *Node) Rules() []RuleStats {
 	by := map[name]*RuleStats{}
 	of := func(t *stint.Terms) *RuleStats {

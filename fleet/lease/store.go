@@ -12,44 +12,42 @@ import (
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
-	// Ahead is for how long a node asks for units of a key at a time; 0 means
-	// DefaultAhead. More asks the store less often, and leaves more units lying where
-	// nobody asks for them.
+	// Ahead is the time for which a node asks for units of a key in advance; 0 means
+	// DefaultAhead. A longer one asks the store less often, and leaves more units on nodes that
+	// do not need them.
 	Ahead time.Duration
 
-	// Part says in which part of the store the key of a take lies, if it has several: a
-	// message is about keys of one part. Nil: there is one.
+	// Part returns the partition of the store that has the key of a take. Each message is about
+	// keys of one partition. Nil: the store has one.
 	Part func(*stint.Take) int
 
-	// Clock reads the clocks of this process; nil: the machine's.
+	// Clock reads the clocks of this process; nil: those of the machine.
 	Clock func() Moment
 
-	// Seed fixes everything random, the node's number among it, so that a simulation can
-	// be repeated. 0, which is what a server wants, is another one each time.
+	// Seed is the seed of everything random, including the number of the node, so that a
+	// simulation can be repeated. 0 means a random seed, which is what a server wants.
 	Seed uint64
 }
 
-// Store is a stint.Store around one that lends (see [stint.Loan]): takes that are Leased
-// are decided in this process where it holds units of their key, and all else by the store.
-// Run has to run beside it. It is safe for concurrent use; the zero Store is not usable,
-// see New.
+// Store is a [stint.Store] around a store that lends (see [stint.Loan]). It decides Leased takes
+// in this process while it has units of their key; the store decides all others. Run must run
+// beside it. It is safe for concurrent use. The zero Store is not usable, see New.
 //
 // # What is exact, and what is estimated
 //
-// What passes is exact: on all nodes together never more than the limit says, in any
-// window, whatever becomes of nodes, messages and the store. Remaining and ResetAfter are
-// estimated where a node answers by itself, from what the store last said and what the
-// node has spent since. A RetryAfter is never too short by more than the store's clock and
-// the node's run apart meanwhile. Somebody may be denied while other nodes hold units that
-// they have not used yet; those come home when they lie idle, in a quarter of
-// Options.Ahead.
+// What passes is exact: all nodes together never admit more than the limit in any window,
+// whatever happens to nodes, messages and the store. If a node decides by itself, Remaining and
+// ResetAfter are estimates, from the last answer of the store and what the node has spent since.
+// A RetryAfter can be too short only by how far the clocks of the store and the node drift apart
+// meanwhile. A take may be denied while other nodes hold units that they do not use. They return
+// idle units after a quarter of Options.Ahead.
 //
 // # All or none
 //
-// Of a call of several takes those that can be are taken here first; then the store is
-// asked for the others. If it denies, what was taken here is given back.
+// Of a call of several takes, the node first charges those that it can decide, and then asks the
+// store for the others. If the store denies, the node gives back what it charged.
 //
-// # What is decided by the store
+// # What the store decides
 //
 // The store decides these, as if the rule were strict:
 //
@@ -60,20 +58,21 @@ type Options struct {
 //
 // # When the store is away
 //
-// The node first spends the units that it holds. After that a take gets the answer of the inner store.
-// A guard (package guard) belongs around the store, inside this one; it answers by the rule's policy.
+// The node first spends the units that it holds. After that a take gets the answer of the inner
+// store. Put a guard (package guard) around the store, inside this one; it decides by the rule's
+// failure policy.
 type Store struct {
 	node   *Node
 	inner  stint.Store
-	fixed  func() Moment // nil: own
+	fixed  func() Moment // nil: use clocks
 	clocks clocks
 
-	sendMu sync.Mutex // held by who sends messages
+	sendMu sync.Mutex // held while messages are sent
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns a store that holds no units yet.
+// New returns a store without units.
 func New(inner stint.Store, o Options) *Store {
 	s := &Store{node: NewNode(o), inner: inner, fixed: o.Clock, clocks: clocks{start: time.Now()}}
 	s.clocks.both()
@@ -88,7 +87,7 @@ func (s *Store) clock() Moment {
 	return s.clocks.now()
 }
 
-// Decide answers the call, see stint.Store.
+// Decide implements [stint.Store].
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if e := s.node.busy(call); e != nil && e.answer(&call.Takes[0], s.clock(), result(call)) {
 		return nil
@@ -110,7 +109,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return fmt.Errorf("lease: not decided, an answer about the key was on its way: %w", ctx.Err())
+			return fmt.Errorf("lease: not decided while another request about the key was in flight: %w", ctx.Err())
 		}
 	}
 }
@@ -125,26 +124,26 @@ func leases(call *stint.Call) bool {
 	return false
 }
 
-// maxWaits is how often a call waits for the answer to another call about the key before it asks the
-// store itself.
+// maxWaits is how often a call waits for another request about the key before it asks the store
+// itself.
 const maxWaits = 3
 
-// ask sends a req to the store and ends it, also if the store panics.
+// ask sends a request to the store and ends it, even if the store panics.
 func (s *Store) ask(ctx context.Context, req *Request) (err error) {
 	err = errPanicked
 	defer func() { err = s.node.End(req, s.clock(), err) }()
 	return s.inner.Decide(ctx, &req.Call)
 }
 
-// errPanicked stands for a panic that goes on to the caller.
+// errPanicked ends a request while the store's panic continues to the caller.
 var errPanicked = errors.New("lease: the store panicked")
 
-// releaseTimeout bounds how long the node takes to return its units when it stops. The store writes off
-// units that are not returned.
+// releaseTimeout bounds how long the node takes to return its units when it stops. The store
+// writes off units that are not returned.
 const releaseTimeout = time.Second
 
-// Run asks the store for units of keys that run low and returns idle units, until ctx is done. Then it
-// returns all units, within a second.
+// Run asks the store for units of keys that run low and returns idle units, until ctx is done.
+// Then it returns all units, within a second.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Every())
 	defer tick.Stop()
@@ -165,8 +164,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// sendLocked sends messages, those to different parts of the store in parallel. A later tick repeats
-// those without an answer.
+// sendLocked sends messages, those to different partitions of the store in parallel. A later tick
+// repeats messages without an answer.
 func (s *Store) sendLocked(ctx context.Context, reqs []*Request) {
 	var all sync.WaitGroup
 	for _, req := range reqs {
@@ -182,11 +181,11 @@ func (s *Store) sendLocked(ctx context.Context, reqs []*Request) {
 // Node returns the number of this node at the store.
 func (s *Store) Node() uint64 { return s.node.id }
 
-// Held returns how many units of a take's key the node was lent and has not spent.
+// Held returns how many units of a take's key were lent to the node and are unspent.
 func (s *Store) Held(t *stint.Take) int64 { return s.node.Held(t) }
 
-// Held returns how many units of a take's key the node can still spend, by the clocks when
-// they were lent.
+// Held returns how many units of a take's key were lent to the node and are unspent, without
+// regard to the end of the lease.
 func (n *Node) Held(t *stint.Take) int64 {
 	if e := n.keys.find(n.keys.fingerprint(t), t); e != nil {
 		return e.held.Load().units()
@@ -194,22 +193,22 @@ func (n *Node) Held(t *stint.Take) int64 {
 	return 0
 }
 
-// Stats are the numbers of a Store.
+// Stats are the figures of a Store.
 type Stats struct {
 	Keys     int64  // busy keys
-	Held     int64  // units that were lent to this node and are unspent
-	Idle     int64  // those of Held whose keys were not asked for since the last look
+	Held     int64  // units lent to this node and unspent
+	Idle     int64  // units of Held whose keys nobody requested since the last tick
 	Asks     uint64 // calls that the store decided
-	Messages uint64 // messages to the store about units of this node
-	Repeated uint64 // keys in messages that were sent again for lack of an answer
-	Lent     uint64 // units that were lent to this node
+	Messages uint64 // to the store, about units of this node
+	Repeated uint64 // keys in messages that were repeated because they had no answer
+	Lent     uint64 // units lent to this node
 	Returned uint64 // units of Lent that the node returned
 }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats { return s.node.Stats() }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Asks: n.count.asks.Load(), Messages: n.count.messages.Load(),

@@ -13,19 +13,19 @@ type table struct {
 	seed  system.Seed
 	n     atomic.Int64
 	slots atomic.Pointer[slots]
-	mu    sync.Mutex // of who changes it
-	used  int        // places that are not nil
+	mu    sync.Mutex // held to change the table
+	used  int        // slots that are not nil
 }
 
-// slots are entries, each at its fingerprint or as near behind it as there was room. At
-// least half of them are nil; their number is a power of two.
+// slots is a hash table with linear probing: an entry is in the slot of its fingerprint or in the
+// next free one. At least half of the slots are nil. Their number is a power of two.
 type slots []atomic.Pointer[entry]
 
-// dropped is in the place of an entry that was dropped: what was added behind it stays there.
-// No key is like its own.
+// dropped takes the slot of an entry that was dropped, so that entries behind it are still found.
+// No key equals its key.
 var dropped = new(entry)
 
-// minSlots is how many places there are at least.
+// minSlots is the least number of slots.
 const minSlots = 64
 
 func (t *table) init() {
@@ -49,7 +49,7 @@ func (t *table) find(fp uint64, take *stint.Take) *entry {
 	}
 }
 
-// add adds an entry, and returns the one that is there for its key then.
+// add adds an entry unless there is one for its key. It returns the entry in the table.
 func (t *table) add(e *entry, take *stint.Take) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *table) add(e *entry, take *stint.Take) *entry {
 	return e
 }
 
-// growLocked moves all entries to as many new places as leave three of four free.
+// growLocked moves all entries to new slots, of which three in four are free.
 func (t *table) growLocked(old slots) {
 	n := minSlots
 	for n < 4*int(t.n.Load()) {
@@ -82,7 +82,7 @@ func (t *table) growLocked(old slots) {
 	t.slots.Store(&p)
 }
 
-// put puts an entry in its place.
+// put stores an entry in its slot.
 func (p slots) put(e *entry) {
 	i := e.fp
 	for p[i&uint64(len(p)-1)].Load() != nil {
@@ -91,7 +91,7 @@ func (p slots) put(e *entry) {
 	p[i&uint64(len(p)-1)].Store(e)
 }
 
-// drop takes an entry out.
+// drop removes an entry.
 func (t *table) drop(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

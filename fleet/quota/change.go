@@ -7,24 +7,24 @@ import (
 	"stint"
 )
 
-// maxCharges is how many keys are in a message.
+// maxCharges is the number of keys in one message.
 const maxCharges = 128
 
-// Change puts other rules in force: all there are, in their present form. It returns what to
-// tell the store before any take comes with the new terms, and after the last one with the
-// old ones has been decided. So that nobody passes twice:
+// Change sets the rules. It is given all of them, in their new version. It returns the requests
+// to the store that must be decided after the last take under the old rules and before the first
+// under the new ones. So no unit passes twice:
 //
-//	a limit that is divided now      its parts count as empty: the store may have let all pass
-//	one that is divided no longer    what was used of a part is debited at the store
-//	a smaller part                   what was used of it and does not fit is debited there
-//	a larger part                    what it holds more comes in with time
+//	the limit is divided now           its shares start used up: the store may have let all pass
+//	the limit is no longer divided     what was used of a share is debited at the store
+//	a share gets smaller               what was used and no longer fits is debited at the store
+//	a share gets larger                the added units come back with time
 //
-// A rule that counts in another way begins anew, as it does at the store.
+// A rule with another algorithm starts anew, as it does at the store.
 func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Request {
 	n.rulesMu.Lock()
 	defer n.rulesMu.Unlock()
 	old, next := n.rules.Load(), &ruleSet{map[*stint.Terms]*rule{}, map[name]*rule{}}
-	by := map[*rule]*rule{} // what is in force instead
+	by := map[*rule]*rule{} // from old rules to new ones
 	for _, terms := range all {
 		id := name{terms.Domain, terms.Rule}
 		was := old.byName[id]
@@ -50,8 +50,8 @@ func (n *Node) Change(all []*stint.Terms, now stint.Instant) []*Request {
 	return reqs
 }
 
-// emptyBefore returns when a part of which nothing is known was empty, if it is to be of
-// that limit from now on.
+// emptyBefore returns the time at which an unknown share was used up, if its limit is own from
+// now on.
 func (r *rule) emptyBefore(own *stint.Limit, now stint.Instant) stint.Instant {
 	if r == nil || r.own == nil || own == nil || r.own.Algorithm() != own.Algorithm() {
 		return now
@@ -64,8 +64,7 @@ func (r *rule) emptyBefore(own *stint.Limit, now stint.Instant) stint.Instant {
 	return r.empty
 }
 
-// change moves the parts to the rules that are in force now, and returns what is to be
-// debited at the store.
+// change moves the shares to the new rules, and returns the debits for the store.
 func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.Take) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *shard) change(by map[*rule]*rule, now stint.Instant) (charges []stint.T
 	return charges
 }
 
-// used returns the units of a part that are used, begun ones as whole.
+// used returns the used units of a share, rounded up.
 func used(own *stint.Limit, p *share, now stint.Instant) int64 {
 	return own.Capacity() - own.Test(&p.state, now, 0).Remaining
 }

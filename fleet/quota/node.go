@@ -12,27 +12,26 @@ import (
 	"stint/internal/transaction"
 )
 
-// DefaultKeys is how many keys a node knows at most where Options are silent.
+// DefaultKeys is the default of Options.Keys.
 const DefaultKeys = 1 << 20
 
-// Node is what one process has for itself. It is safe for concurrent use and never blocks:
-// who uses it asks the store for what it does not decide, see Begin. The zero Node is not
-// usable; see NewNode.
+// Node holds the shares of one process. It is safe for concurrent use and never blocks. Its user
+// calls the store for it, see Begin. The zero Node is not usable; see NewNode.
 //
-// Its times are those of a clock that nobody sets: an Instant that only ever grows. When it
-// began does not matter.
+// Its times come from a clock that nobody sets and that never runs backwards. Where that clock
+// starts does not matter.
 type Node struct {
 	keys     int
 	seed     system.Seed
 	shards   [shards]shard
 	requests sync.Pool
 
-	rulesMu sync.Mutex // of who changes rules
+	rulesMu sync.Mutex // held to change rules
 	rules   atomic.Pointer[ruleSet]
 }
 
-// ruleSet are the rules that a node knows. Those of takes are found by their terms; who comes
-// with older ones finds what is in force instead.
+// ruleSet holds the rules that a node knows. A take finds its rule by its terms, and a take with
+// old terms by the name of the rule.
 type ruleSet struct {
 	byTerms map[*stint.Terms]*rule
 	byName  map[name]*rule
@@ -43,14 +42,14 @@ type name struct{ domain, rule string }
 // rule is a rule in force.
 type rule struct {
 	terms *stint.Terms
-	own   *stint.Limit  // nil: it is not divided
-	store *stint.Limit  // what the store is asked
-	empty stint.Instant // when parts of which nothing is known were empty
+	own   *stint.Limit  // share of a process; nil: the limit is not divided
+	store *stint.Limit  // limit that the store decides by
+	empty stint.Instant // when unknown shares were used up
 
-	passed *atomic.Uint64 // takes that were charged to its parts
+	passed *atomic.Uint64 // takes charged to shares
 }
 
-// NewNode returns a node that has nothing yet.
+// NewNode returns a node without shares.
 func NewNode(o Options) *Node {
 	n := &Node{keys: cmp.Or(o.Keys, DefaultKeys), seed: system.NewSeed()}
 	n.rules.Store(&ruleSet{map[*stint.Terms]*rule{}, map[name]*rule{}})
@@ -61,26 +60,26 @@ func NewNode(o Options) *Node {
 	return n
 }
 
-// Request is what a node asks the store: whoever gets one puts Call to it, and then hands both
-// to End.
+// Request is one call of a node to the store. Its owner lets the store decide Call and then
+// passes the request to End.
 type Request struct {
-	// Call is to be decided by the store.
+	// Call is the call that the store must decide.
 	Call stint.Call
 
-	whole    *stint.Call      // what the node was asked; nil: nobody asked
-	index    []int            // which take of the whole each take of Call is
-	handling []stint.Handling // of takes of Call that are asked otherwise than they came
-	rules    []*rule          // of each take of Call; nil: it is not divided
-	charged  []int            // the takes of the whole that were charged here
+	whole    *stint.Call      // the call to the node; nil for the node's own messages
+	index    []int            // for each take of Call its index in whole
+	handling []stint.Handling // of takes of Call that need another one than they came with
+	rules    []*rule          // of each take of Call; nil: its limit is not divided
+	charged  []int            // indexes in whole of the takes charged to shares
 }
 
-// Charged says whether take number i of what the node was asked was charged to its own part.
+// Charged reports whether take i of the call to the node was charged to a share.
 func (req *Request) Charged(i int) bool { return slices.Contains(req.charged, i) }
 
-// shard returns where a key stands.
+// shard returns the shard of a key.
 func (n *Node) shard(key stint.Key) *shard { return &n.shards[n.seed.Sum(0, string(key))%shards] }
 
-// rule returns what is in force for a take's rule, nil for one that was never divided.
+// rule returns the rule in force for a take, nil if its limit was never divided.
 func (n *Node) rule(t *stint.Take, now stint.Instant) *rule {
 	if t.Terms() == nil {
 		return nil
@@ -95,8 +94,7 @@ func (n *Node) rule(t *stint.Take, now stint.Instant) *rule {
 	return n.addRule(t.Terms(), now)
 }
 
-// addRule comes to know a rule. A take that is under way for longer than its rule is in force
-// comes here too, and finds what is in force now.
+// addRule adds a rule. For a take with old terms it returns the rule in force.
 func (n *Node) addRule(terms *stint.Terms, now stint.Instant) *rule {
 	n.rulesMu.Lock()
 	defer n.rulesMu.Unlock()
@@ -115,8 +113,8 @@ func newRule(terms *stint.Terms, empty stint.Instant) *rule {
 	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty, passed: new(atomic.Uint64)}
 }
 
-// Begin answers a call from what the node has for itself, where it can: then it returns nil.
-// Else it returns what to ask the store.
+// Begin decides a call from the shares of the node, if it can, and then returns nil. Otherwise it
+// returns a request to the store.
 func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
 	call.SizeResults()
 	if len(call.Takes) == 1 {
@@ -146,7 +144,7 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
 	return nil
 }
 
-// decides says whether take number i of a call may be charged to a part.
+// decides reports whether take i of a call may be charged to a share.
 func (r *rule) decides(call *stint.Call, i int) bool {
 	t := &call.Takes[i]
 	if r == nil || r.own == nil || call.At != 0 || t.Op != stint.Ask || t.Cost == 0 || t.Borrows > 0 {
@@ -154,14 +152,14 @@ func (r *rule) decides(call *stint.Call, i int) bool {
 	}
 	for j := range i {
 		if j+int(call.Takes[j].Borrows) >= i {
-			return false // it is leaned on
+			return false // an earlier take borrows from it
 		}
 	}
 	return true
 }
 
-// add adds a take of the whole, as the store is asked it. What a policy would let pass is
-// here already.
+// add adds take i of the whole call, as the store must decide it. The store denies it on failure,
+// because the share already is what the failure policy admits.
 func (req *Request) add(i int, t *stint.Take, r *rule) {
 	asked := *t
 	if r != nil {
@@ -170,7 +168,7 @@ func (req *Request) add(i int, t *stint.Take, r *rule) {
 		if r.own != nil {
 			how.OnFailure, how.Local = stint.Deny, nil
 		}
-		req.handling = append(req.handling, how) // one that moves for more leaves its old place as it was
+		req.handling = append(req.handling, how) // if append moves the slice, earlier takes keep pointers into the old one, which stays valid
 		asked.Limit, asked.Handling = r.store, &req.handling[len(req.handling)-1]
 	}
 	req.Call.Takes = append(req.Call.Takes, asked)
@@ -178,9 +176,9 @@ func (req *Request) add(i int, t *stint.Take, r *rule) {
 	req.rules = append(req.rules, r)
 }
 
-// done keeps a req for another one.
+// done clears a request for reuse.
 func (n *Node) done(req *Request) {
-	clear(req.Call.Takes) // the keys are the caller's
+	clear(req.Call.Takes) // the keys belong to the caller
 	clear(req.rules)
 	clear(req.handling)
 	*req = Request{
@@ -190,7 +188,7 @@ func (n *Node) done(req *Request) {
 	n.requests.Put(req)
 }
 
-// spend charges a take to the part, and answers, if it fits.
+// spend charges a take to the share and fills in the decision, if it fits.
 func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) bool {
 	if int64(t.Cost) > r.own.Capacity() {
 		return false
@@ -211,7 +209,7 @@ func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decisio
 	return true
 }
 
-// giveBack gives back what was charged to a part, and answers.
+// giveBack gives back units of a share and fills in the decision.
 func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
 	*d = stint.Decision{Allowed: true, Limit: t.Limit.Capacity(), At: now}
 	s := n.shard(t.Key)
@@ -220,7 +218,7 @@ func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	now = s.latest.Of(now)
 	p := s.shares[t.Key]
 	if r == nil || r.own == nil || p == nil || p.rule != r {
-		return // the rule has changed: it stays spent
+		return // the rule has changed: the units stay spent
 	}
 	if t.Op == stint.Refund {
 		r.own.Refund(&p.state, now, uint64(t.Cost), t.Undo)
@@ -228,7 +226,8 @@ func (n *Node) giveBack(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	p.show(t, now, d)
 }
 
-// End takes the store's answer to a req, or the error instead of one, which it returns.
+// End applies the store's answer to a request. It returns err, the error of the store, with the
+// takes numbered as in the call to the node.
 func (n *Node) End(req *Request, now stint.Instant, err error) error {
 	defer n.done(req)
 	if req.whole == nil {
@@ -262,7 +261,7 @@ func (n *Node) End(req *Request, now stint.Instant, err error) error {
 	return transaction.Renumber(err, req.index)
 }
 
-// addShare makes of what the store said of the rest what is said of the limit.
+// addShare adds the share to the store's decision, which is about the rest of the limit only.
 func (n *Node) addShare(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
 	s := n.shard(t.Key)
 	s.mu.Lock()

@@ -8,29 +8,31 @@ import (
 	"stint/internal/system"
 )
 
-// shards is how many locks the parts have.
+// shards is the number of parts that the shares are divided into, each with its own lock.
 const shards = 64
 
-// share is what this process knows of its part of a key.
+// share is this process's share of a key's limit.
 type share struct {
 	state stint.State
 	rule  *rule
 	place stint.Key
 
-	// What the store said of the rest when it was last asked, until it is as if untouched.
+	// Remaining of the store's last decision, and the time at which the store's state is
+	// untouched again.
 	left  int64
-	until stint.Instant // 0: it was never asked
+	until stint.Instant // 0: the store never decided a take of the key
 }
 
-// shard is some of the parts.
+// shard holds a part of the shares.
 type shard struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	shares map[stint.Key]*share
-	latest system.Latest // time at which anything of a part was decided
-	empty  stint.Instant // when a part that is not here was empty, if after its rule says so
+	latest system.Latest // the latest time of a decision
+	empty  stint.Instant // when unknown shares were used up; the later of this and rule.empty counts
 }
 
-// find returns the part of a key, a new one where nothing is known of it.
+// findLocked returns the share of a key. It makes one for an unknown key, used up at the time of
+// shard.empty and rule.empty.
 func (s *shard) findLocked(r *rule, key stint.Key, now stint.Instant) (p *share, known bool) {
 	if p := s.shares[key]; p != nil {
 		return p, true
@@ -44,8 +46,8 @@ func (s *shard) findLocked(r *rule, key stint.Key, now stint.Instant) (p *share,
 	return p, false
 }
 
-// addLocked adds the part of a take's key. Where there are too many, those that hold all
-// they can go first; if that does not help all go, and count as empty.
+// addLocked adds the share of a take's key. If there are too many, it removes the untouched ones.
+// If that does not help, it removes all, and they count as used up.
 func (s *shard) addLocked(p *share, t *stint.Take, most int, now stint.Instant) {
 	if len(s.shares) >= most {
 		if s.sweepLocked(now); len(s.shares) > most/4*3 {
@@ -57,7 +59,7 @@ func (s *shard) addLocked(p *share, t *stint.Take, most int, now stint.Instant) 
 	s.shares[stint.Key(strings.Clone(string(t.Key)))] = p
 }
 
-// sweepLocked forgets parts of which nothing is used.
+// sweepLocked removes untouched shares.
 func (s *shard) sweepLocked(now stint.Instant) {
 	for key, p := range s.shares {
 		if p.rule.own == nil || p.rule.own.Untouched(&p.state, now) {
@@ -66,7 +68,7 @@ func (s *shard) sweepLocked(now stint.Instant) {
 	}
 }
 
-// storeRemaining returns how much the store may have left, as far as is known.
+// storeRemaining estimates the units left at the store.
 func (p *share) storeRemaining(now stint.Instant) int64 {
 	if p.until > now {
 		return p.left
@@ -74,7 +76,7 @@ func (p *share) storeRemaining(now stint.Instant) int64 {
 	return p.rule.store.Capacity()
 }
 
-// show answers a take that passed, or only looked, with the numbers of the part.
+// show fills in the decision of a take that passed, or of a peek, with the figures of the share.
 func (p *share) show(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	*d = p.rule.own.Test(&p.state, now, 0)
 	d.Own, d.Limit = true, t.Limit.Capacity()

@@ -13,48 +13,47 @@ import (
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
-	// Keys is how many keys a process knows the part of at most, about; 0 means DefaultKeys.
-	// Where there are more in use some parts count as empty now and then.
+	// Keys is about the largest number of shares in memory; 0 means DefaultKeys. If more are in
+	// use, some count as used up now and then.
 	Keys int
 
-	// Clock reads a clock that nobody sets; nil: the machine's.
+	// Clock reads a clock that nobody sets; nil: that of the machine.
 	Clock func() stint.Instant
 }
 
-// Store is a stint.Store around one that has the rest: takes whose terms divide their limit
-// (see [stint.Terms]) are charged to the part of this process where they fit into it, and
-// else decided by the store under the rest. All other takes pass through. Run has to run
-// beside it. It is safe for concurrent use; the zero Store is not usable, see New.
+// Store is a [stint.Store] around a store that has the rest of each divided limit. It charges
+// takes of divided limits (see [stint.Terms]) to the share of this process if they fit, and else
+// lets the store decide them under the rest. All other takes go to the store. Run must run beside
+// it. It is safe for concurrent use. The zero Store is not usable, see New.
 //
-// # What is said outside
+// # Decisions
 //
-// The limit of a decision is the whole. Remaining is an estimate: what is left of the part,
-// and what the store last said. A RetryAfter is the sooner of the two, and no earlier than
-// either says. ResetAfter is that of the part that was charged, the later one on a refusal.
+// The limit of a decision is the whole limit. Remaining is an estimate: what is left of the
+// share, and the last Remaining of the store. RetryAfter is the sooner of the two. ResetAfter is
+// that of the share that was charged, and on a denial the later of the two.
 //
 // # When the store is away
 //
-// The part goes on as ever. What does not fit into it is denied, and Degraded, as nobody
-// could ask for the rest; it asks to come back in a second at most. A forced take is debited
-// to the part then.
+// The share works as before. What does not fit is denied and Degraded, with a RetryAfter of a
+// second at most. A forced take is then debited to the share.
 //
 // # All or none
 //
-// Of a call of several takes those that fit are charged here first; then the store is asked
-// for the others. If it denies, what was charged here is given back.
+// Of a call of several takes, those that fit are charged to shares first; then the store decides
+// the others. If it denies, the shares get their units back.
 type Store struct {
 	node  *Node
 	inner stint.Store
 	clock func() stint.Instant
 
-	// Takes of divided limits hold gate while they are decided, so that a change of the
-	// rules is one moment.
+	// Takes of divided limits hold the read lock while they are decided, so that all rules change
+	// at one moment.
 	rulesMu sync.RWMutex
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns a store that has nothing yet.
+// New returns a store without shares.
 func New(inner stint.Store, o Options) *Store {
 	s := &Store{node: NewNode(o), inner: inner, clock: o.Clock}
 	if s.clock == nil {
@@ -64,7 +63,7 @@ func New(inner stint.Store, o Options) *Store {
 	return s
 }
 
-// Decide answers the call, see stint.Store.
+// Decide implements [stint.Store].
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if !divided(call) {
 		return s.inner.Decide(ctx, call)
@@ -80,7 +79,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return nil
 }
 
-// divided says whether the limit of any take is.
+// divided reports whether any take has a divided limit.
 func divided(call *stint.Call) bool {
 	for i := range call.Takes {
 		if t := call.Takes[i].Terms(); t != nil && t.Own != nil {
@@ -90,48 +89,48 @@ func divided(call *stint.Call) bool {
 	return false
 }
 
-// ask puts a req to the store, and ends it also if that panics.
+// ask sends a request to the store and ends it, even if the store panics.
 func (s *Store) ask(ctx context.Context, req *Request) (err error) {
 	err = errPanicked
 	defer func() { err = s.node.End(req, s.clock(), err) }()
 	return s.inner.Decide(ctx, &req.Call)
 }
 
-// errPanicked stands for a panic that goes on to the caller.
+// errPanicked ends a request while the store's panic continues to the caller.
 var errPanicked = errors.New("quota: the store panicked")
 
-// Pause waits for the takes of divided limits that are under way, and holds others back until
-// release is called, which must be: for a change of the rules.
+// Pause waits for takes of divided limits in progress, and holds others back until the caller
+// calls release, which it must. The rules change meanwhile.
 func (s *Store) Pause() (release func()) {
 	s.rulesMu.Lock()
 	return s.rulesMu.Unlock
 }
 
-// Change puts other rules in force, see Node.Change: all there are, in their present form,
-// under Hold, before any take comes with them. It tells the store what it has to know, within
-// the time of ctx. The error says what could not be told: that passes once more.
+// Change sets the rules, see Node.Change. Call it under Pause, with all rules, before the first
+// take under them. It debits the store within the time of ctx. An error means that some debits
+// failed; that use may be admitted once more.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
-	untold := 0 // keys whose states the store cannot read
+	failed := 0 // keys that the store did not debit
 	reqs := s.node.Change(all, s.clock())
 	for i, req := range reqs {
 		err := s.inner.Decide(ctx, &req.Call)
 		undecodable := transaction.Undecodable(err)
 		if err != nil && undecodable == nil {
-			return fmt.Errorf("the store was not told what %d keys or fewer had used here: %w", (len(reqs)-i)*maxCharges, err)
+			return fmt.Errorf("could not debit the store with the use of up to %d keys: %w", (len(reqs)-i)*maxCharges, err)
 		}
 		for k := range req.Call.Results {
 			if !transaction.Decided(&req.Call, undecodable, k) || req.Call.Results[k].Degraded {
-				untold++
+				failed++
 			}
 		}
 	}
-	if untold > 0 {
-		return fmt.Errorf("the store was not told what %d keys had used here: it is away, or cannot read their states", untold)
+	if failed > 0 {
+		return fmt.Errorf("could not debit the store with the use of %d keys: it is away or cannot read their states", failed)
 	}
 	return nil
 }
 
-// Run forgets what is not used, until ctx is done.
+// Run removes untouched shares until ctx is done.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -145,10 +144,10 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// sweepEvery is how often what is not used is forgotten.
+// sweepEvery is the time between two sweeps.
 const sweepEvery = time.Second
 
-// Sweep forgets parts of which nothing is used.
+// Sweep removes untouched shares.
 func (n *Node) Sweep(now stint.Instant) {
 	for i := range n.shards {
 		s := &n.shards[i]
@@ -158,7 +157,7 @@ func (n *Node) Sweep(now stint.Instant) {
 	}
 }
 
-// Keys returns of how many keys a part is in use.
+// Keys returns the number of shares in memory.
 func (s *Store) Keys() (n int) {
 	for i := range s.node.shards {
 		part := &s.node.shards[i]
@@ -169,8 +168,8 @@ func (s *Store) Keys() (n int) {
 	return n
 }
 
-// Passed calls of with each rule that is divided, and how many takes were charged to its
-// parts in this process.
+// Passed calls of with each divided rule and the number of takes that this process charged to its
+// shares.
 func (s *Store) Passed(of func(domain, rule string, passed uint64)) {
 	for id, r := range s.node.rules.Load().byName {
 		if r.own != nil {
@@ -179,16 +178,16 @@ func (s *Store) Passed(of func(domain, rule string, passed uint64)) {
 	}
 }
 
-// Share is what this process has of a key.
+// Share is what this process has of a key's limit.
 type Share struct {
 	Limit     *stint.Limit
 	Remaining int64
 }
 
-// Share returns what this process has of a take's key, if its limit is divided.
+// Share returns this process's share of a take's key, if its limit is divided.
 func (s *Store) Share(t *stint.Take) (p Share, divided bool) { return s.node.Share(t, s.clock()) }
 
-// Share returns what the node has of a take's key at now, if its limit is divided.
+// Share returns the node's share of a take's key at now, if its limit is divided.
 func (n *Node) Share(t *stint.Take, now stint.Instant) (p Share, divided bool) {
 	r := n.rule(t, now)
 	if r == nil || r.own == nil {
