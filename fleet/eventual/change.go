@@ -6,14 +6,14 @@ import (
 	"stint"
 )
 
-// Pause keeps takes from being decided here until done is called; meanwhile there is something
-// to wait for. When it has returned none is under way.
+// Pause stops decisions on this node until the caller calls done. Begin returns a channel to wait
+// for meanwhile. When Pause returns, no decision is in progress.
 func (n *Node) Pause() (done func()) {
 	gate := make(chan struct{})
 	n.paused.Store(&gate)
 	for e := range n.keys.all {
-		e.mu.Lock()   // whoever decides has seen it after that
-		e.mu.Unlock() //nolint:staticcheck // that is all
+		e.mu.Lock()   // a decision that begins after this sees paused
+		e.mu.Unlock() //nolint:staticcheck // nothing to do under the lock
 	}
 	return func() {
 		n.paused.Store(nil)
@@ -21,8 +21,8 @@ func (n *Node) Pause() (done func()) {
 	}
 }
 
-// Change puts other rules in force: all there are, in their present form. Keys of a rule that
-// is eventual no more are forgotten, once the store has been told all: others count them now.
+// Change sets the rules. It is given all of them, in their new version. It removes keys whose
+// rule is no longer eventual as soon as the store has all their counts.
 func (n *Node) Change(all []*stint.Terms) {
 	type name struct{ domain, rule string }
 	next := make(map[name]bool, len(all))
@@ -44,9 +44,9 @@ func (n *Node) Change(all []*stint.Terms) {
 	}
 }
 
-// Change puts other rules in force, before any take comes with them: it tells the store all
-// that was let pass, within the time of ctx, so that those who ask the store from now on
-// count on that. Takes wait until done is called, which must be.
+// Change sets the rules before the first take under them. It first sends all counts to the store,
+// within the time of ctx, so that the store's decisions include them. Takes wait until the caller
+// calls done, which it must.
 func (s *Store) Change(ctx context.Context, all []*stint.Terms) (done func()) {
 	done = s.node.Pause()
 	s.exchange(ctx)

@@ -14,34 +14,34 @@ type entry struct {
 	fp        uint64
 	key       stint.Key
 	place     stint.Key
-	terms     *stint.Terms // of whom it was made, nil for none
+	terms     *stint.Terms // of the take that it was made for; nil: none
 	algorithm stint.Algorithm
 	server    *server
 	pool      *pool
-	slot      int    // in the pool; guarded by its lock
+	slot      int    // index in the pool; guarded by the pool's lock
 	next      *entry // in the queue of the node
 
-	queued      atomic.Bool  // it is in the queue
-	undecodable atomic.Int64 // since when the store cannot read its state, by the node's clock; 0: it can
+	queued      atomic.Bool  // it is in the queue of the node
+	undecodable atomic.Int64 // since when the store cannot read the key's state, by the node's clock; 0: it can
 
-	mu      sync.Mutex    // guards what follows
-	reading chan struct{} // closed when the store has said what it is; nil: it has
-	dead    bool          // it is in the table no more
-	used    bool          // since the hand of the pool came by
-	sent    bool          // the store is being told
-	removed bool          // its rule is eventual no more
+	mu      sync.Mutex    // guards the fields below
+	reading chan struct{} // closed when the store's answer is there; nil: the entry has a state
+	dead    bool          // the entry is no longer in the table
+	used    bool          // since the pool's hand last passed it
+	sent    bool          // a report of it is in flight
+	removed bool          // its rule is no longer eventual
 	limit   *stint.Limit
-	per     int64         // of windows, microseconds; 0 for buckets
-	state   stint.State   // by the store's clock, with all that was taken here
-	unsent  int64         // units that the store has not been told of
-	since   stint.Instant // when the first of them was taken, by the store's clock
-	latest  system.Latest // time at which anything was decided, by the node's clock
-	late    int64         // those of a window before that of since
+	per     int64         // length of a window in microseconds; 0 for buckets
+	state   stint.State   // by the store's clock, including all takes of this node
+	unsent  int64         // units not sent to the store yet
+	since   stint.Instant // time of the first of them, by the store's clock
+	latest  system.Latest // latest time of a decision, by the node's clock
+	late    int64         // unsent units of a window before that of since
 	lateAt  stint.Instant
-	slack   int64 // by how much T is later than what the store said, microseconds
+	slack   int64 // state.T minus that of the store's last answer, microseconds
 }
 
-// entryBytes is about what an entry takes beside its texts, with its places in the table and
+// entryBytes is about the memory of an entry without its texts, and of its slots in the table and
 // the pool.
 const entryBytes = 256
 
@@ -56,7 +56,7 @@ func newEntry(fp uint64, t *stint.Take, h *server, p *pool) *entry {
 	return e
 }
 
-// setLimitLocked takes a limit for that of the entry.
+// setLimitLocked sets the limit of the entry.
 func (e *entry) setLimitLocked(limit *stint.Limit) {
 	e.limit = limit
 	if e.algorithm == stint.FixedWindow {
@@ -64,7 +64,7 @@ func (e *entry) setLimitLocked(limit *stint.Limit) {
 	}
 }
 
-// changeLimitLocked brings the state to the numbers of a take.
+// changeLimitLocked moves the state to the limit of a take.
 func (e *entry) changeLimitLocked(limit *stint.Limit, at stint.Instant) {
 	if e.limit != limit {
 		limit.ForStores().Migrate(&e.state, e.limit, at)
@@ -72,11 +72,11 @@ func (e *entry) changeLimitLocked(limit *stint.Limit, at stint.Instant) {
 	}
 }
 
-// timeLocked returns the time at the store for a caller who came at now, no earlier than for those
-// before.
+// timeLocked returns the time by the store's clock of a caller that came at now. It never runs
+// backwards.
 func (e *entry) timeLocked(now stint.Instant) stint.Instant { return e.server.now(e.latest.Of(now)) }
 
-// decideLocked does what a take asks for, and notes what the store has to be told.
+// decideLocked decides a take and counts what it changed.
 func (e *entry) decideLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
 	at := e.timeLocked(now)
 	e.changeLimitLocked(t.Limit, at)
@@ -96,8 +96,8 @@ func (e *entry) decideLocked(t *stint.Take, cost uint64, now stint.Instant, d *s
 	}
 }
 
-// countLocked notes units that were taken. Those of an earlier window are told apart, so that
-// they are charged to that.
+// countLocked counts units to send to the store. Units of an earlier window are kept apart, so
+// that the store charges them to that window.
 func (e *entry) countLocked(units int64, at stint.Instant) {
 	switch {
 	case units == 0:
@@ -111,13 +111,13 @@ func (e *entry) countLocked(units int64, at stint.Instant) {
 	e.unsent += units
 }
 
-// applyAnswerLocked takes what the store said of the key at a time that it was told, to which it
-// adds what it was not told of.
+// applyAnswerLocked sets the state to the store's decision, and adds the units that the store
+// does not have yet.
 //
-// The store charges what it is told as of when the first of it was taken, so that it fills a
-// bucket up meanwhile as that would have been. That is too early for the others. The state
-// here is exact for what was taken here, so the later of both holds, unless they are further
-// apart than that explains: then somebody gave something back.
+// The store charges all units of a report at the time of the first, so that a bucket refills from
+// then on. That is too early for the later units. The state here is exact for the takes of this
+// node, so the later of both times counts. If they differ by more than that explains, somebody
+// gave units back, and the store's time counts.
 func (e *entry) applyAnswerLocked(limit *stint.Limit, d *stint.Decision, now stint.Instant) {
 	own := e.state.T
 	at := e.timeLocked(now)
@@ -136,7 +136,7 @@ func (e *entry) applyAnswerLocked(limit *stint.Limit, d *stint.Decision, now sti
 	e.slack = max(0, slack)
 }
 
-// addLocked charges what the store was not told of.
+// addLocked charges units that the store does not have yet.
 func (e *entry) addLocked(units int64, at stint.Instant) {
 	switch {
 	case units > 0:
@@ -146,12 +146,12 @@ func (e *entry) addLocked(units int64, at stint.Instant) {
 	}
 }
 
-// dirtyLocked says whether the store has not acknowledged all.
+// dirtyLocked reports whether the store has not acknowledged all counts of the entry.
 func (e *entry) dirtyLocked() bool {
 	return e.unsent != 0 || e.late != 0 || e.sent || e.reading != nil
 }
 
-// exhaustedLocked says whether nothing can be taken at present.
+// exhaustedLocked reports whether no unit can be taken now.
 func (e *entry) exhaustedLocked(now stint.Instant) bool {
 	d := e.limit.Test(&e.state, e.server.now(now), 1)
 	return !d.Allowed

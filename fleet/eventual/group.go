@@ -8,8 +8,7 @@ import (
 	"stint/internal/transaction"
 )
 
-// part is the takes of one key of a call that are decided as one, with the sum of their
-// costs.
+// part is the takes of one key of a call that are decided as one, with the sum of their costs.
 type part struct {
 	entry *entry
 	take  *stint.Take
@@ -21,13 +20,13 @@ type part struct {
 type group struct {
 	call    *stint.Call
 	parts   []part
-	index   []int    // the part of each take
+	index   []int    // for each take its part
 	entries []*entry // in the order in which they are locked
-	read    *Request // what has to be read before
+	read    *Request // keys to read first
 	wait    <-chan struct{}
 }
 
-// release keeps the memory of a group for another.
+// release clears a group for reuse.
 func (n *Node) release(g *group) {
 	clear(g.parts)
 	clear(g.entries)
@@ -35,8 +34,8 @@ func (n *Node) release(g *group) {
 	n.groups.Put(g)
 }
 
-// beginSeveral is Begin for calls of several takes, or none. What cannot be answered here
-// as a whole is by the store.
+// beginSeveral is Begin for calls of several takes, or none. If the node cannot decide all of
+// them, the store decides the call.
 func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	g := n.groups.Get().(*group)
 	defer n.release(g)
@@ -63,7 +62,7 @@ func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (
 	}
 }
 
-// gather finds the entries of a call; false if the store has to decide it.
+// gather finds the entries of a call. It returns false if the store must decide the call.
 func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 	for i := range g.call.Takes {
 		t := &g.call.Takes[i]
@@ -98,7 +97,7 @@ func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 	return len(g.call.Takes) > 0
 }
 
-// addPeek adds a key to what has to be read.
+// addPeek adds a key to those to read first.
 func (g *group) addPeek(e *entry, t *stint.Take, now stint.Instant) {
 	if g.read == nil {
 		g.read = &Request{Call: new(stint.Call), begun: now, kind: read}
@@ -110,7 +109,8 @@ func (g *group) addPeek(e *entry, t *stint.Take, now stint.Instant) {
 	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})
 }
 
-// add adds a take; false if the store has to say what is wrong with it.
+// add adds a take. It returns false if the store must decide, because takes of the key cannot be
+// added up.
 func (g *group) add(e *entry, t *stint.Take) bool {
 	at := slices.IndexFunc(g.parts, func(p part) bool { return p.entry == e && !p.take.Independent && !t.Independent })
 	if at < 0 {
@@ -127,7 +127,7 @@ func (g *group) add(e *entry, t *stint.Take) bool {
 	return true
 }
 
-// dropReads forgets keys that will not be read.
+// dropReads removes the entries of reads that will not happen.
 func (n *Node) dropReads(req *Request) {
 	for i := range req.items {
 		e := req.items[i].entry
@@ -140,7 +140,8 @@ func (n *Node) dropReads(req *Request) {
 	}
 }
 
-// decideGroup decides all takes of a group at one moment; false if somebody went meanwhile.
+// decideGroup decides all takes of a group at one moment. It returns false if an entry was
+// removed or decisions were paused.
 func (n *Node) decideGroup(g *group, now stint.Instant) bool {
 	slices.SortFunc(g.entries, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.fp, b.fp), cmp.Compare(a.key, b.key)) })
 	for i, e := range g.entries {
@@ -160,7 +161,7 @@ func (n *Node) decideGroup(g *group, now stint.Instant) bool {
 	return true
 }
 
-// decideLocked answers all takes.
+// decideLocked decides all takes.
 func (g *group) decideLocked(now stint.Instant) {
 	pass := true
 	for i := range g.parts {

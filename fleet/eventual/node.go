@@ -13,75 +13,73 @@ import (
 )
 
 const (
-	// DefaultInterval is how long a node keeps to itself what it took where Options are
-	// silent.
+	// DefaultInterval is the default of Options.Interval.
 	DefaultInterval = 100 * time.Millisecond
 
-	// DefaultBudget is how many bytes the keys of a node may take where Options are silent.
+	// DefaultBudget is the default of Options.Budget.
 	DefaultBudget = 256 << 20
 
-	// away is how many intervals without an exchange a node goes on by itself.
+	// away is how many intervals a node decides alone without an answer of the store.
 	away = 3
 )
 
 // Options are the optional parts of a Store. The zero value is ready to use.
 type Options struct {
-	// Interval is how long a node keeps to itself what it took; 0 means DefaultInterval.
-	// A longer one asks the store less often, and lets more pass too much.
+	// Interval is the time between two reports to the store; 0 means DefaultInterval. A longer
+	// one calls the store less often and admits more above the limit.
 	Interval time.Duration
 
-	// Budget is how many bytes all keys may take; 0 means DefaultBudget. When it is used
-	// up those go that were not asked for longest, or new ones are decided by the store.
+	// Budget is the memory of all keys in bytes; 0 means DefaultBudget. When it is used up, the
+	// least recently used keys are evicted. If none can be, the store decides new ones.
 	Budget int64
 
-	// Part says in which part of the store the key of a take lies, if it has several: each
-	// is told apart. Nil: there is one.
+	// Part returns the partition of the store that has the key of a take. Each gets its own
+	// messages. Nil: the store has one.
 	Part func(*stint.Take) int
 
-	// Clock is this process's clock, which must not run backwards; nil: the machine's.
+	// Clock is the clock of this process, which must not run backwards; nil: that of the machine.
 	Clock func() stint.Instant
 
-	// Seed fixes everything random, the node's number among it, so that a simulation can
-	// be repeated. 0, which is what a server wants, is another one each time.
+	// Seed is the seed of everything random, including the number of the node, so that a
+	// simulation can be repeated. 0 means a random seed, which is what a server wants.
 	Seed uint64
 }
 
-// Node is what one process knows of keys. It is safe for concurrent use, and never blocks:
-// who uses it asks the store for it, see Begin and Tick. The zero Node is not usable; see
-// NewNode.
+// Node holds the keys of one process. It is safe for concurrent use and never blocks. Its user
+// calls the store for it, see Begin and Tick. The zero Node is not usable; see NewNode.
 type Node struct {
-	name     string // of its receipts
+	name     string // prefix of its receipts
 	interval stint.Instant
 	budget   int64
 	part     func(*stint.Take) int
 	keys     table
-	queue    atomic.Pointer[entry]         // that the store is to be told or asked of
-	receipts atomic.Uint64                 // that were made
-	paused   atomic.Pointer[chan struct{}] // closed when takes may be decided again; nil: they may
+	queue    atomic.Pointer[entry]         // entries to report or to read with the next tick
+	receipts atomic.Uint64                 // number of the last one
+	paused   atomic.Pointer[chan struct{}] // closed at the end of the pause; nil: decisions are not paused
 	groups   sync.Pool                     // *group
 	bytes    atomic.Int64
 
-	undecodableKeys atomic.Int64 // keys of which the store could not read the state when it was last told
+	undecodableKeys atomic.Int64 // keys whose states the store cannot read
 
-	servers     sync.Map // int: *home
-	pools       sync.Map // *stint.Terms: *pool
+	servers     sync.Map // partition to *server
+	pools       sync.Map // *stint.Terms to *pool
 	poolsMu     sync.Mutex
-	poolsByRule map[[2]string]*pool // by domain and rule; guarded by naming
-	commonPool  *pool               // of all rules that say nothing
+	poolsByRule map[[2]string]*pool // by domain and rule; guarded by poolsMu
+	commonPool  *pool               // of all rules that set no number of keys
 
 	count counters
 
-	mu          sync.Mutex // guards what follows
-	unanswered  []*Request // that had no answer
-	later       []*entry   // of which the store has been told the first part
-	parts       []*Request // of messages in which some states cannot be read: what else was in them
-	undecodable []*Request // about keys whose states cannot be read
+	mu          sync.Mutex // guards the fields below
+	unanswered  []*Request // reports without an answer
+	later       []*entry   // entries whose units of a later window are still unsent
+	parts       []*Request // readable parts of reports with undecodable states
+	undecodable []*Request // reports about undecodable states only
 }
 
-// counters are what Stats shows.
+// counters are the figures behind Stats.
 type counters struct{ reads, forwarded, messages, repeated, units, peeks, evicted, refused atomic.Uint64 }
 
-// NewNode returns a node that knows nothing.
+// NewNode returns a node without keys.
 func NewNode(o Options) *Node {
 	n := &Node{
 		interval: stint.Instant(cmp.Or(o.Interval, DefaultInterval) / time.Microsecond), part: o.Part,
@@ -99,10 +97,10 @@ func NewNode(o Options) *Node {
 	return n
 }
 
-// Every is how often Tick is to be called.
+// Every returns the time between two calls of Tick.
 func (n *Node) Every() time.Duration { return time.Duration(n.interval) * time.Microsecond }
 
-// serverOf returns the part of the store in which the key of a take lies.
+// serverOf returns the partition of the store that has the key of a take.
 func (n *Node) serverOf(t *stint.Take) *server {
 	part := 0
 	if n.part != nil {
@@ -115,18 +113,18 @@ func (n *Node) serverOf(t *stint.Take) *server {
 	return made.(*server)
 }
 
-// away says whether nothing came through for so long that the node may not go on by itself
-// with a key, or the store could not read its state for so long.
+// away reports whether the node may no longer decide a key alone: the store did not answer, or
+// could not read the state, for too long.
 func (n *Node) away(e *entry, now stint.Instant) bool {
 	return n.overdue(e.server.failing.Load(), now) || n.overdue(e.undecodable.Load(), now)
 }
 
-// overdue says whether something has been so for longer than a node goes on by itself; 0: it is not.
+// overdue reports whether since is too long ago for the node to decide alone; 0 never is.
 func (n *Node) overdue(since int64, now stint.Instant) bool {
 	return since != 0 && now-stint.Instant(since) > away*n.interval
 }
 
-// decidable says whether a node can answer a take by itself.
+// decidable reports whether a node can decide a take alone.
 func decidable(call *stint.Call, t *stint.Take) bool {
 	switch {
 	case t.Coordination() != stint.Eventual || call.At != 0 || t.Borrows > 0 || t.Limit == nil || !t.Limit.ForStores().Mergeable():
@@ -137,9 +135,9 @@ func decidable(call *stint.Call, t *stint.Take) bool {
 	return t.Op == stint.Ask || t.Op == stint.Force
 }
 
-// Begin answers a call from what the node knows, where it can: then request and wait are nil.
-// Else it returns what to ask the store, or, to those who are patient, something to wait
-// for, as the store is being asked already. Then the call is begun once more.
+// Begin decides a call from the counts of the node, if it can; req and wait are then nil.
+// Otherwise it returns a request to the store. If the key is being read already, a patient caller
+// gets wait instead. It waits until wait is closed, and calls Begin again.
 func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (req *Request, wait <-chan struct{}) {
 	call.SizeResults()
 	if len(call.Takes) != 1 {
@@ -170,8 +168,8 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant, patient bool) (req *Re
 	}
 }
 
-// decide answers a take by what is known of its key. It is not done where the entry is dead,
-// or the store is being asked.
+// decide decides a take from its entry. It is not done if the entry is dead or being read, or
+// decisions are paused.
 func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decision) (done bool, reading <-chan struct{}) {
 	e.mu.Lock()
 	if reading, dead := e.reading, e.dead; dead || reading != nil || n.paused.Load() != nil {
@@ -190,7 +188,7 @@ func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decis
 	return true, nil
 }
 
-// enqueue has the store told and asked of an entry with the next tick.
+// enqueue adds an entry to those of the next tick.
 func (n *Node) enqueue(e *entry) {
 	if e.queued.Load() || e.queued.Swap(true) {
 		return
@@ -203,8 +201,8 @@ func (n *Node) enqueue(e *entry) {
 	}
 }
 
-// startRead asks the store about a key that is not known here: the take itself, whose answer says
-// all there is to know.
+// startRead handles a key without an entry: it returns a request in which the store decides the
+// take itself. The answer contains the state of the key.
 func (n *Node) startRead(call *stint.Call, fp uint64, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	t := &call.Takes[0]
 	if t.Op != stint.Ask || !patient {
@@ -221,8 +219,8 @@ func (n *Node) startRead(call *stint.Call, fp uint64, now stint.Instant, patient
 	return &Request{Call: call, items: []item{{entry: e, limit: t.Limit}}, begun: now, kind: ask}, nil
 }
 
-// addEntry makes an entry for a take's key, which the store is to be asked of by whoever it is
-// mine to; nil where it has no place.
+// addEntry adds an entry for a take's key. If mine is set, the caller must read it from the
+// store. It returns nil if there is no room.
 func (n *Node) addEntry(fp uint64, t *stint.Take, now stint.Instant) (e *entry, mine bool) {
 	e = newEntry(fp, t, n.serverOf(t), n.pool(t))
 	if !n.admit(e, now) {
@@ -239,7 +237,7 @@ func (n *Node) addEntry(fp uint64, t *stint.Take, now stint.Instant) (e *entry, 
 	return e, true
 }
 
-// forward has a call decided by the store.
+// forward returns a request in which the store decides the whole call.
 func (n *Node) forward(call *stint.Call, now stint.Instant) *Request {
 	n.count.forwarded.Add(1)
 	return &Request{Call: call, begun: now, kind: ask}

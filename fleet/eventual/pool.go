@@ -6,23 +6,23 @@ import (
 	"stint"
 )
 
-// pool holds the entries of a rule, or of all rules that say nothing of places. A hand goes
-// round over them when one has to go (CLOCK): who was asked for since it last came by stays
-// for another round, so those go first that were not asked for longest, nearly.
+// pool holds the entries of a rule, or of all rules that set no number of keys. It evicts by
+// CLOCK: a hand moves round over the entries. An entry that was used since the hand last passed
+// it stays for another round. So about the least recently used ones are evicted.
 type pool struct {
 	mu        sync.Mutex
-	capacity  int // at most; 0: as many as memory is for
+	capacity  int // largest number of entries; 0: bounded by memory only
 	ring      []*entry
 	hand      int
-	sweepHand int // of sweep
-	stuck     int // steps of the hand since anybody went
+	sweepHand int // position of sweep
+	stuck     int // steps of the hand since the last eviction
 }
 
-// maxSteps is how far the hand goes for one who wants a place: then it is refused, and decided
-// by the store.
+// maxSteps is how far the hand moves for one new entry. If it finds no room, the store decides
+// the take.
 const maxSteps = 64
 
-// pool returns where the entries of a take belong.
+// pool returns the pool for the entry of a take.
 func (n *Node) pool(t *stint.Take) *pool {
 	if t.Terms() == nil || t.Terms().Keys == 0 {
 		return n.commonPool
@@ -41,7 +41,7 @@ func (n *Node) pool(t *stint.Take) *pool {
 	p.mu.Lock()
 	p.capacity = t.Terms().Keys
 	p.mu.Unlock()
-	n.pools.Range(func(old, of any) bool { // of rules that were replaced
+	n.pools.Range(func(old, of any) bool { // remove the terms of replaced rules
 		if of == p {
 			n.pools.Delete(old)
 		}
@@ -51,8 +51,8 @@ func (n *Node) pool(t *stint.Take) *pool {
 	return p
 }
 
-// admit gives an entry a place, where another has to go for it if need be; false where none
-// can.
+// admit adds an entry to its pool and evicts others if need be. It returns false if there is no
+// room.
 func (n *Node) admit(e *entry, now stint.Instant) bool {
 	p := e.pool
 	n.bytes.Add(e.size())
@@ -75,7 +75,7 @@ func (n *Node) admit(e *entry, now stint.Instant) bool {
 	return true
 }
 
-// evictLargest lets one go of the pool that holds most.
+// evictLargest evicts one entry of the largest pool.
 func (n *Node) evictLargest(now stint.Instant) bool {
 	big := n.commonPool
 	n.poolsMu.Lock()
@@ -96,9 +96,8 @@ func (p *pool) size() int {
 	return len(p.ring)
 }
 
-// evictLocked lets one go. Whoever the store has not been told all of stays, and is told of
-// with the next tick; who has nothing left stays until the hand has found nobody else in
-// a whole round.
+// evictLocked evicts one idle entry. An entry with unsent counts stays; they are sent at the next
+// tick. One that is over its limit stays until the hand has found no other in two rounds.
 func (n *Node) evictLocked(p *pool, now stint.Instant) bool {
 	for range min(maxSteps, len(p.ring)) {
 		if p.hand >= len(p.ring) {
@@ -117,14 +116,14 @@ func (n *Node) evictLocked(p *pool, now stint.Instant) bool {
 	return false
 }
 
-// tryEvict lets an entry go, if it may.
+// tryEvict marks an entry as dead if it may be evicted.
 func (n *Node) tryEvict(e *entry, now stint.Instant, hard bool) bool {
 	if !e.mu.TryLock() {
 		return false
 	}
 	defer e.mu.Unlock()
 	switch {
-	case e.dead || e.dirtyLocked(): // who is dead already goes by itself
+	case e.dead || e.dirtyLocked(): // a dead entry is removed elsewhere
 		return false
 	case e.used:
 		e.used = false
@@ -136,7 +135,7 @@ func (n *Node) tryEvict(e *entry, now stint.Instant, hard bool) bool {
 	return true
 }
 
-// removeLocked takes an entry that is dead out of its pool and the table.
+// removeLocked removes a dead entry from its pool and the table.
 func (n *Node) removeLocked(p *pool, e *entry) {
 	last := p.ring[len(p.ring)-1]
 	p.ring[e.slot], last.slot = last, e.slot
@@ -147,7 +146,7 @@ func (n *Node) removeLocked(p *pool, e *entry) {
 	n.clearUndecodable(e)
 }
 
-// remove takes an entry that is dead out.
+// remove removes a dead entry from its pool and the table.
 func (n *Node) remove(e *entry) {
 	p := e.pool
 	p.mu.Lock()
@@ -155,10 +154,10 @@ func (n *Node) remove(e *entry) {
 	n.removeLocked(p, e)
 }
 
-// sweepTicks is in how many ticks all entries are looked at.
+// sweepTicks is the number of ticks in which a sweep visits all entries.
 const sweepTicks = 256
 
-// sweep lets some go of whom there is nothing to know, because they are as if never touched.
+// sweep removes some of the entries that are untouched.
 func (n *Node) sweep(p *pool, now stint.Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +176,7 @@ func (n *Node) sweep(p *pool, now stint.Instant) {
 	}
 }
 
-// tryDropIdle lets an entry go that is as if never touched, and was not asked for lately.
+// tryDropIdle marks an entry as dead if it is untouched and was not used lately.
 func (n *Node) tryDropIdle(e *entry, now stint.Instant) bool {
 	if e.queued.Load() || !e.mu.TryLock() {
 		return false

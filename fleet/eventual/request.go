@@ -11,64 +11,64 @@ import (
 	"stint/internal/transaction"
 )
 
-// Request is what a node asks the store: whoever gets one puts Call to it, and then hands both
-// to End.
+// Request is one call of a node to the store. Its owner lets the store decide Call and then
+// passes the request to End.
 type Request struct {
-	// Call is to be decided by the store.
+	// Call is the call that the store must decide.
 	Call *stint.Call
 
 	kind   kind
 	items  []item
-	server *server // of messages
+	server *server // that a report is for
 	begun  stint.Instant
 
 	undecodable  bool         // the store cannot read the state of any item
-	voidReceipts []stint.Take // a unit of each receipt of messages that it was part of
+	voidReceipts []stint.Take // one unit of the receipt of each report that this one is a part of
 }
 
-// item is an entry that a request is about, and what it is told: by the last takes of the call,
-// in order.
+// item is an entry of a request, with the units to report. The last takes of the call are those
+// of the items, in order.
 type item struct {
 	entry *entry
 	limit *stint.Limit
 	units int64
-	at    stint.Instant // when the first was taken, by the store's clock
+	at    stint.Instant // time of the first unit, by the store's clock
 }
 
-// kind is what a request is for.
+// kind is the purpose of a request.
 type kind uint8
 
 const (
-	ask       kind = iota // a call that the store decides, and says of one key what it knows
-	read                  // looks at keys of a call that is decided here after that
-	push                  // says what was taken here
-	readClock             // asks what time it is
+	ask       kind = iota // the store decides a call, and the answer is the state of one key
+	read                  // reads keys of a call that the node then decides
+	push                  // reports the units taken here
+	readClock             // reads the store's clock
 )
 
-// Next is what is to be done about a call after a request.
+// Next is what to do with a call after a request.
 type Next uint8
 
 const (
-	// Done says that it has its answer, or the error of End.
+	// Done means that the call is decided, or failed with the error of End.
 	Done Next = iota
-	// Again says that it is to be begun once more.
+	// Again means to call Begin again.
 	Again
-	// AskStore says that it is to be begun once more, without patience: the store could not say
-	// what it knows.
+	// AskStore means to call Begin again without patience: the store could not read a key.
 	AskStore
 )
 
-// receipt is charged together with a push, all of it, so that it is charged once. A part of a
-// push takes one unit of that push's receipt besides: of both only one passes.
+// receipt is the limit of receipts. A report charges a receipt of its own in full, so that it is
+// charged once only. A part of a report also takes one unit of the report's receipt, so that only
+// one of both passes.
 var receipt = stint.MustLimit(stint.Spec{Requests: receiptUnits, Per: 5 * time.Minute, FromFirst: true})
 
-// ownHandling is how a node's own messages are handled, of keys that stand where their key says.
+// ownHandling is the handling of a node's own messages, for keys without a place.
 var ownHandling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}, OnFailure: stint.Fail}
 
-// receiptUnits is more than a push ever has parts.
+// receiptUnits is more than the number of parts of any report.
 const receiptUnits = 1 << 20
 
-// seal writes the call of a push. It is charged as of when the first of it was taken.
+// seal builds the call of a report. It is charged at the time of its first unit.
 func (req *Request) seal(n *Node) {
 	if req.kind != push || len(req.Call.Takes) > 0 {
 		return
@@ -98,7 +98,7 @@ func (req *Request) seal(n *Node) {
 	}
 }
 
-// receipt returns the take that is charged together with a push, on the same server.
+// receipt returns the take of the receipt of a report, on the same server.
 func (n *Node) receipt(e *entry) stint.Take {
 	return stint.Take{
 		Key: stint.Key(n.name + strconv.FormatUint(n.receipts.Add(1), 36)), Limit: receipt, Cost: receiptUnits,
@@ -106,8 +106,8 @@ func (n *Node) receipt(e *entry) stint.Take {
 	}
 }
 
-// End takes the store's answer to a request, or the error instead of one, and says what is to be
-// done about the call that it was begun for.
+// End applies the store's answer to a request, or the error err. It returns what to do with the
+// call that the request was made for.
 func (n *Node) End(req *Request, now stint.Instant, err error) (Next, error) {
 	if err == nil && req.Call.At == 0 {
 		n.setServerClock(req, now)
@@ -126,7 +126,7 @@ func (n *Node) End(req *Request, now stint.Instant, err error) (Next, error) {
 	return Done, err
 }
 
-// setServerClock sets the clock of a part of the store by an answer.
+// setServerClock sets the clock of a server from an answer.
 func (n *Node) setServerClock(req *Request, now stint.Instant) {
 	h := req.server
 	if h == nil && len(req.items) > 0 {
@@ -137,8 +137,8 @@ func (n *Node) setServerClock(req *Request, now stint.Instant) {
 	}
 }
 
-// endRead ends looks at keys of a call. Where some cannot be read the store says so about the
-// call itself.
+// endRead ends the reading of keys of a call. If some cannot be read, the store decides the call
+// and returns the error.
 func (n *Node) endRead(req *Request, now stint.Instant, err error) (Next, error) {
 	undecodable, some := errors.AsType[*stint.CorruptState](err)
 	all := true
@@ -158,7 +158,7 @@ func (n *Node) endRead(req *Request, now stint.Instant, err error) (Next, error)
 	return Again, nil
 }
 
-// applyRead puts into an entry what the store said of its key, or gives it up.
+// applyRead sets an entry to the store's answer, or removes it if there is none.
 func (n *Node) applyRead(it *item, call *stint.Call, i int, now stint.Instant, err error) bool {
 	e := it.entry
 	ok := err == nil && !call.Results[i].Degraded
@@ -178,8 +178,8 @@ func (n *Node) applyRead(it *item, call *stint.Call, i int, now stint.Instant, e
 	return ok
 }
 
-// refreshLater has the node look again at keys that a call changed at the store, or parts of it
-// where that could not read all states.
+// refreshLater enqueues the keys that a call changed at the store, so that the next tick reads
+// them.
 func (n *Node) refreshLater(call *stint.Call, err error) {
 	undecodable := transaction.Undecodable(err)
 	if err != nil && undecodable == nil {
@@ -204,7 +204,7 @@ func (n *Node) refreshLater(call *stint.Call, err error) {
 	}
 }
 
-// endPush ends a message. One without an answer is repeated as it is.
+// endPush ends a report. One without an answer is repeated unchanged.
 func (n *Node) endPush(req *Request, now stint.Instant, err error) {
 	results := req.Call.Results
 	for i := range results {
@@ -231,7 +231,7 @@ func (n *Node) endPush(req *Request, now stint.Instant, err error) {
 	}
 }
 
-// acknowledge puts into an entry what the store said when it was told.
+// acknowledge applies the store's answer to a report of an entry.
 func (n *Node) acknowledge(it *item, d *stint.Decision, now stint.Instant) {
 	e := it.entry
 	n.clearUndecodable(e)

@@ -8,36 +8,36 @@ import (
 	"stint"
 )
 
-// server is a part of the store, with a clock of its own. An answer was made before it came, so
-// what it says of the clock is too little, by the time of its way. The answer that was
-// quickest of late says most, and holds: a clock that followed each would leap with every
-// slow one, and give out at once what came in meanwhile.
+// server is one partition of the store, with a clock of its own. An answer contains the time at
+// which the server decided, which is too early by the time the answer takes to arrive. The
+// fastest of the recent answers is the most exact and sets the clock. A clock that followed each
+// answer would jump with each slow one, and units would come back at once with it.
 type server struct {
-	place      stint.Key    // of some key there
-	failing    atomic.Int64 // since when nothing comes through, by the node's clock; 0: it does
-	ahead      atomic.Int64 // of its clock before the node's, microseconds
-	lastAnswer atomic.Int64 // when the last answer came, by the node's clock
+	place      stint.Key    // place of some key there
+	failing    atomic.Int64 // since when no call succeeds, by the node's clock; 0: calls succeed
+	ahead      atomic.Int64 // its clock minus the node's, microseconds
+	lastAnswer atomic.Int64 // time of the last answer, by the node's clock
 
-	mu           sync.Mutex    // guards what follows
-	stretchStart stint.Instant // when the present stretch began
-	best         int64         // of it
+	mu           sync.Mutex    // guards the fields below
+	stretchStart stint.Instant // start of the current stretch
+	best         int64         // largest difference of the clocks in it
 }
 
 const (
-	// clockStretch is how long an answer says what time it is.
+	// clockStretch is how long an answer may set the clock.
 	clockStretch = stint.Instant(10 * time.Second / time.Microsecond)
 
-	// maxDelay is more than any answer takes: a clock that is so much behind was set back, or
-	// is that of another server.
+	// maxDelay is more than any answer takes. A clock that is further behind was set back, or is
+	// that of another server.
 	maxDelay = int64(time.Second / time.Microsecond)
 )
 
-// now returns what the clock of the store shows, or a little less.
+// now returns the time by the server's clock, or a little less.
 func (h *server) now(now stint.Instant) stint.Instant {
 	return min(max(1, now+stint.Instant(h.ahead.Load())), stint.MaxInstant)
 }
 
-// setClock sets the clock by an answer that came by now.
+// setClock sets the clock from an answer with the time at, received at now.
 func (h *server) setClock(at, now stint.Instant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

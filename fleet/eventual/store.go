@@ -12,58 +12,62 @@ import (
 	"stint"
 )
 
-// Store is a stint.Store around one that many nodes share: takes that are Eventual are decided
-// in this process, and the store is told afterwards. Run has to run beside it. It is safe for
-// concurrent use; the zero Store is not usable, see New.
+// Store is a [stint.Store] around a store that many nodes share. It decides Eventual takes in
+// this process and reports them to the store afterwards. Run must run beside it. It is safe for
+// concurrent use. The zero Store is not usable, see New.
 //
 // # What is exact, and what is not
 //
-// All that passes is debited, once; a key that nobody else takes from is decided exactly.
-// How much may pass too much stands at the package. ResetAfter and Remaining are what the
-// store last said, with what was taken here since; so is RetryAfter, before which others may
-// take.
+// All that passes is debited, once. A key that no other node takes from is decided exactly. The
+// comment of the package says how much may pass above the limit. ResetAfter and Remaining are
+// those of the store's last answer, with the takes of this node since. So is RetryAfter; other
+// nodes may take units before it ends.
 //
-// A key that is not known here is read first: its take is put to the store, whose answer says
-// all there is to know, and others who ask for it meanwhile wait for that. So a key that is
-// asked for rarely costs one call for each time, and is exact.
+// An unknown key is read first: the store decides its take, and the answer contains its state.
+// Other takes of the key wait for that. So a key with few takes costs one call of the store for
+// each, and is exact.
 //
-// Of a call of several takes all are charged or none. Where one is not known all are read
-// first.
+// Of a call of several takes, all are charged or none. If one is of an unknown key, all unknown
+// keys are read first.
 //
-// # What is decided by the store
+// # What the store decides
 //
-// Calls of which a take is not Eventual, leans on others, is settled or reset, or undoes a
-// Degraded one; limits that cannot be counted in parts (see [stint.StoreLimit.Mergeable]); calls
-// that say what time it is. As a whole, as in strict mode; this node hears of it with its
-// next message.
+// The store decides these calls as a whole, as in strict mode:
 //
-// # How many keys are kept
+//   - with a take that is not Eventual, borrows from others, settles or resets
+//   - with a take that undoes a Degraded decision
+//   - with a limit whose uses cannot be added up (see [stint.StoreLimit.Mergeable])
+//   - that set their own time
 //
-// As many as Options.Budget has room for; of a rule with [stint.Terms].Keys so many.
-// Who was not asked for longest goes first, nearly (CLOCK); nobody goes of whom the store has
-// not been told all, and nobody who is over the limit before the hand has gone round over all
-// others. Where nobody can go a new key is decided by the store.
+// The next message to the store then reads the result.
+//
+// # How many keys are in memory
+//
+// As many as Options.Budget allows, and of a rule with [stint.Terms].Keys that number. About the
+// least recently used keys are evicted first (CLOCK). A key with unsent counts is never evicted.
+// One that is over its limit is evicted only if there are no others. If no key can be evicted,
+// the store decides the new one.
 //
 // # When the store is away
 //
-// Nodes go on by themselves for three intervals. Then takes get what the inner store says: a
-// guard around the store (package guard) belongs inside, and answers by the rule's policy. What
-// was taken meanwhile is kept and told when the store is back. A process that is killed
-// loses what it has not told: what it took in one interval, or since the store was away. When
-// Run ends it tells all. A key of which the store cannot read the state is like a store that is
+// Nodes decide alone for three intervals. After that a take gets the answer of the inner store.
+// Put a guard (package guard) around the store, inside this one; it decides by the rule's failure
+// policy. Counts stay in memory and are sent when the store is back. A process that is killed
+// loses its unsent counts: those of one interval, or since the store went away. Run sends all
+// counts at its end. A key whose state the store cannot read is handled like a store that is
 // away, for this key only.
 type Store struct {
 	node  *Node
 	inner stint.Store
 	clock func() stint.Instant
-	took  atomic.Int64 // the last exchange, with all its messages
+	took  atomic.Int64 // duration of the last exchange, with all its messages
 
-	exchanging sync.Mutex // one exchange at a time
+	exchanging sync.Mutex // held during an exchange
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns a store that knows nothing yet.
+// New returns a store without keys.
 func New(inner stint.Store, o Options) *Store {
 	s := &Store{node: NewNode(o), inner: inner, clock: o.Clock}
 	if s.clock == nil {
@@ -72,23 +76,23 @@ func New(inner stint.Store, o Options) *Store {
 	return s
 }
 
-// clock returns the machine's clock, which runs as evenly as its monotonic clock.
+// clock returns a clock that starts at the machine's time and advances by its monotonic clock.
 func clock() func() stint.Instant {
 	start := time.Now()
 	base := stint.At(start)
 	return func() stint.Instant { return base + stint.Instant(time.Since(start)/time.Microsecond) }
 }
 
-// maxTries is how often a call is begun with patience.
+// maxTries is how often a call waits for a key that is being read.
 const maxTries = 4
 
-// errNotSent says that a failure policy answered in place of the store.
-var errNotSent = errors.New("eventual: the store was not told")
+// errNotSent is used if a failure policy answered instead of the store.
+var errNotSent = errors.New("eventual: could not report to the store")
 
-// errPanicked stands for a panic that goes on to the caller.
+// errPanicked ends a request while the store's panic continues to the caller.
 var errPanicked = errors.New("eventual: the store panicked")
 
-// Decide answers the call, see stint.Store.
+// Decide implements [stint.Store].
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -110,13 +114,13 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 			select {
 			case <-wait:
 			case <-ctx.Done():
-				return fmt.Errorf("eventual: not decided, the key was being read: %w", ctx.Err())
+				return fmt.Errorf("eventual: not decided while the key was being read: %w", ctx.Err())
 			}
 		}
 	}
 }
 
-// ask puts a request to the store, and ends it also if that panics.
+// ask sends a request to the store and ends it, even if the store panics.
 func (s *Store) ask(ctx context.Context, req *Request) (next Next, err error) {
 	err = errPanicked
 	defer func() { next, err = s.node.End(req, s.clock(), err) }()
@@ -124,11 +128,11 @@ func (s *Store) ask(ctx context.Context, req *Request) (next Next, err error) {
 	return next, err
 }
 
-// flushTimeout is how long it may take to tell the store all at the end.
+// flushTimeout bounds the last exchange.
 const flushTimeout = time.Second
 
-// Run tells the store what was taken, until ctx is done; then it tells it all, within a
-// second, see Untold.
+// Run sends counts to the store until ctx is done. Then it sends all that are left, within a
+// second; see Unsent.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Every())
 	defer tick.Stop()
@@ -150,8 +154,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Unsent returns of how many keys the store has not been told all, and how many units that
-// are: after Run, what is lost. Some may have been charged by a message without an answer.
+// Unsent returns the number of keys with unsent counts, and the sum of these units. After Run
+// these are lost, except for those that a message without an answer has charged.
 func (s *Store) Unsent() (keys int, units int64) {
 	n, left := s.node, map[*entry]bool{}
 	add := func(e *entry, u int64) {
@@ -177,11 +181,11 @@ func (s *Store) Unsent() (keys int, units int64) {
 	return len(left), units
 }
 
-// maxInFlight is how many messages are on their way at once: few, so that those who wait for
-// the store do not wait for much of what nobody waits for.
+// maxInFlight is the number of messages in flight. It is low, so that requests of clients wait
+// behind few of them.
 const maxInFlight = 2
 
-// exchange puts all messages to the store; false if there are none.
+// exchange sends all messages to the store. It returns false if there are none.
 func (s *Store) exchange(ctx context.Context) bool {
 	s.exchanging.Lock()
 	defer s.exchanging.Unlock()
@@ -196,47 +200,47 @@ func (s *Store) exchange(ctx context.Context) bool {
 	return len(reqs)+len(rest) > 0
 }
 
-// send puts messages to the store, and waits for the answers.
+// send sends messages to the store and waits for the answers.
 func (s *Store) send(ctx context.Context, reqs []*Request) {
 	var all sync.WaitGroup
 	var at atomic.Int64
 	for range min(maxInFlight, len(reqs)) {
 		all.Go(func() {
 			for i := at.Add(1); int(i) <= len(reqs); i = at.Add(1) {
-				_, _ = s.ask(ctx, reqs[i-1]) // it is repeated
+				_, _ = s.ask(ctx, reqs[i-1]) // the next tick repeats it
 			}
 		})
 	}
 	all.Wait()
 }
 
-// Stats are the numbers of a Store.
+// Stats are the figures of a Store.
 type Stats struct {
-	Keys        int64  // that are known here
-	Bytes       int64  // that they take
-	Unanswered  int64  // keys of messages that had no answer yet
-	Undecodable int64  // keys that the store was not told of, as it cannot read their states
-	Away        bool   // nothing comes through to some part of the store
-	Reads       uint64 // of keys that were not known
+	Keys        int64  // in memory
+	Bytes       int64  // memory of the keys
+	Unanswered  int64  // keys in messages without an answer so far
+	Undecodable int64  // keys whose states the store cannot read
+	Away        bool   // some partition of the store does not answer
+	Reads       uint64 // of unknown keys
 	Forwarded   uint64 // calls that the store decided
-	Messages    uint64 // to the store, about many keys each
-	Repeated    uint64 // keys in these that had no answer before
-	Units       uint64 // that the store was told of
+	Messages    uint64 // to the store, each about many keys
+	Repeated    uint64 // keys in repeated messages
+	Units       uint64 // sent to the store
 	Peeks       uint64 // keys in messages of which nothing was taken here
-	Evicted     uint64 // keys that went to make room
-	Refused     uint64 // keys that found none, and were decided by the store
+	Evicted     uint64 // keys removed to make room
+	Refused     uint64 // keys without room, decided by the store
 
-	Exchange time.Duration // how long the last one took
+	Exchange time.Duration // duration of the last exchange
 }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats {
 	st := s.node.Stats()
 	st.Exchange = time.Duration(s.took.Load()) * time.Microsecond
 	return st
 }
 
-// Stats returns the present numbers.
+// Stats returns the current figures.
 func (n *Node) Stats() Stats {
 	c := &n.count
 	st := Stats{

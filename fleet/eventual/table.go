@@ -8,7 +8,7 @@ import (
 	"stint/internal/system"
 )
 
-// shards is how many parts a table has.
+// shards is the number of parts of a table, each with its own lock.
 const shards = 256
 
 // table finds entries without a lock. The zero table is not usable.
@@ -18,21 +18,21 @@ type table struct {
 	shards [shards]shard
 }
 
-// shard is a part of a table. Whoever changes it holds mu. Places are filled and marked as
-// gone where they are; when too few are free they are made anew, and readers of the old ones
-// find entries that are dead, or none, and look again.
+// shard is a part of a table. Changes hold mu. They fill slots and mark them as dropped in place.
+// When too few are free, growLocked makes new slots. A reader of the old slots may then find a
+// dead entry or none, and must look again.
 type shard struct {
 	mu     sync.Mutex
 	slots  atomic.Pointer[slots]
-	filled int // places that are not free
-	live   int // places that hold an entry
+	filled int // slots that are not nil
+	live   int // slots with an entry
 }
 
-// slots are entries, each at its fingerprint or as near behind it as there was room. There
-// is always room; their number is a power of two.
+// slots is a hash table with linear probing: an entry is in the slot of its fingerprint or in the
+// next free one. Some slots are always nil. Their number is a power of two.
 type slots []atomic.Pointer[entry]
 
-// dropped stands where an entry was.
+// dropped takes the slot of an entry that was dropped.
 var dropped = new(entry)
 
 func (p slots) slotOf(fp uint64) int { return int(fp>>32) & (len(p) - 1) }
@@ -63,7 +63,7 @@ func (t *table) find(fp uint64, take *stint.Take) *entry {
 	}
 }
 
-// add adds an entry unless there is one for its key, which it returns.
+// add adds an entry unless there is one for its key, which it then returns.
 func (t *table) add(e *entry, take *stint.Take) (there *entry) {
 	s := &t.shards[e.fp%shards]
 	s.mu.Lock()
@@ -81,8 +81,8 @@ func (t *table) add(e *entry, take *stint.Take) (there *entry) {
 	return nil
 }
 
-// put puts an entry into the first place that is free or was; it returns how many free ones
-// that took.
+// put stores an entry in the first slot that is nil or dropped. It returns the number of nil
+// slots that this used.
 func (p slots) put(e *entry) int {
 	i := p.slotOf(e.fp)
 	for {
@@ -98,7 +98,7 @@ func (p slots) put(e *entry) int {
 	}
 }
 
-// growLocked makes room: at least half of all places are free after it.
+// growLocked makes new slots, at least half of which are free.
 func (s *shard) growLocked() {
 	n := 8
 	for n < 2*(s.live+1) {
@@ -115,7 +115,7 @@ func (s *shard) growLocked() {
 	s.slots.Store(&p)
 }
 
-// drop takes an entry out.
+// drop removes an entry.
 func (t *table) drop(e *entry) {
 	s := &t.shards[e.fp%shards]
 	s.mu.Lock()

@@ -7,33 +7,33 @@ import (
 	"stint"
 )
 
-// maxItems is how many keys are in a message.
+// maxItems is the number of keys in one message.
 const maxItems = 64
 
-// clockEvery is how often a node looks what time it is by the store's clock.
+// clockEvery is how often a node reads the store's clock.
 const clockEvery = stint.Instant(time.Second / time.Microsecond)
 
-// retryUndecodable is how often it is tried to tell the store of keys whose states it could not read.
+// retryUndecodable is how often a report about undecodable states is repeated.
 const retryUndecodable = stint.Instant(time.Second / time.Microsecond)
 
-// round is the messages that a node makes at a time.
+// round collects the messages that a node sends at a time.
 type round struct {
 	node     *Node
 	now      stint.Instant
 	requests []*Request
 	last     map[batch]*Request
-	tried    map[*server]bool // while nothing comes through
+	tried    map[*server]bool // servers with a message in this round
 }
 
-// batch says which messages are alike: about keys of one part, and of what can be charged
-// as of the same time.
+// batch identifies the items that may share a message: keys of one server with units that may be
+// charged at the same time.
 type batch struct {
 	server *server
-	old    bool          // taken long ago
-	window stint.Instant // in a window that began then; 0: before all of it, or in a bucket
+	old    bool          // the units were taken long ago
+	window stint.Instant // start of the window of the units; 0: a bucket, or recent units of a window that began earlier
 }
 
-// batchOf returns where an item belongs.
+// batchOf returns the batch of an item.
 func (r *round) batchOf(it *item) batch {
 	e := it.entry
 	w := batch{server: e.server}
@@ -50,10 +50,10 @@ func (r *round) batchOf(it *item) batch {
 	return w
 }
 
-// Tick returns the messages of a node about all keys that were asked for since the last: what
-// was taken here, or a look. Each is about keys of one part of the store, and those that had
-// no answer come first, as they were. While nothing comes through there is one for each part,
-// to see when it does. When all of them have ended there may be a Rest.
+// Tick returns the messages about all keys that were used since the last tick. Each message is
+// about keys of one server of the store. It reports the units taken here, or reads the state.
+// Messages without an answer come first, unchanged. A server that does not answer gets one
+// message, to notice when it answers again. When all requests have ended, call Later.
 func (n *Node) Tick(now stint.Instant) []*Request {
 	n.sweepAll(now)
 	r := n.round(now)
@@ -73,8 +73,8 @@ func (n *Node) Tick(now stint.Instant) []*Request {
 	return r.end()
 }
 
-// retry repeats a message, unless that has to wait: for the next tick while nothing comes
-// through, and for a while where the store cannot read what it is about.
+// retry repeats a message, unless it must wait: for the next tick while the server does not
+// answer, and for a second if the store cannot read its states.
 func (r *round) retry(req *Request) bool {
 	if r.tried[req.server] && req.server.failing.Load() != 0 || req.undecodable && r.now-req.begun < retryUndecodable {
 		return false
@@ -85,7 +85,7 @@ func (r *round) retry(req *Request) bool {
 	return true
 }
 
-// sendParts tells what else was in messages of which some could not be read.
+// sendParts sends the readable parts of reports with undecodable states.
 func (r *round) sendParts() {
 	n := r.node
 	n.mu.Lock()
@@ -97,9 +97,8 @@ func (r *round) sendParts() {
 	n.parts = nil
 }
 
-// Later returns what there is to say yet of windows that ended since the tick before: what
-// was taken in the next ones can only be told when that has been acknowledged. It returns
-// too what was in a message with keys whose states the store cannot read.
+// Later returns messages that had to wait for the answers of the last tick: units of the next
+// windows, and the readable parts of reports with undecodable states.
 func (n *Node) Later(now stint.Instant) []*Request {
 	r := n.round(now)
 	r.sendParts()
@@ -127,16 +126,15 @@ func (r *round) end() []*Request {
 	return r.requests
 }
 
-// send adds to the messages what there is to say of an entry, which may be in the queue all
-// the same.
+// send adds the counts of an entry to the messages. The entry may be in the queue too.
 func (r *round) send(e *entry) {
 	if e.server.failing.Load() != 0 && r.tried[e.server] {
-		r.node.enqueue(e) // when something comes through
+		r.node.enqueue(e) // wait until the server answers
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dead || e.reading != nil || e.sent { // who is being told of is queued again by that
+	if e.dead || e.reading != nil || e.sent { // the end of the report in flight enqueues it again
 		return
 	}
 	it := item{entry: e, limit: e.limit}
@@ -158,10 +156,10 @@ func (r *round) send(e *entry) {
 	req.items = append(req.items, it)
 }
 
-// clip returns what of units fits into a take.
+// clip limits units to the range of a cost.
 func clip(units int64) int64 { return max(-stint.MaxCost, min(units, stint.MaxCost)) }
 
-// newRequest begins a message.
+// newRequest starts a message.
 func (r *round) newRequest(at batch) *Request {
 	h := at.server
 	req := &Request{Call: new(stint.Call), kind: push, server: h}
@@ -175,7 +173,7 @@ func (r *round) newRequest(at batch) *Request {
 	return req
 }
 
-// sweepAll gives back places of keys that there is nothing to know of.
+// sweepAll removes some untouched entries of each pool.
 func (n *Node) sweepAll(now stint.Instant) {
 	n.sweep(n.commonPool, now)
 	n.poolsMu.Lock()

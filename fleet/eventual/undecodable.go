@@ -6,18 +6,19 @@ import (
 	"stint"
 )
 
-// divide ends a message of which the store cannot read some states: these takes of its call.
-// Nothing of it was charged now. What can be read is told by a message of its own, with the
-// next round; the rest again after a while, until somebody has mended it.
+// divide ends a report of which the store cannot read some states. The argument lists the takes
+// of its call that have them. The store charged nothing of it now. A report of its own sends the
+// readable part with the next round. The rest is repeated at intervals until somebody repairs the
+// states.
 //
-// An earlier attempt may have been charged whose answer was lost, or still be on its way. So
-// each part takes a unit of its receipt: if it was charged that is denied, and nothing is
-// charged again; if it was not it cannot be any more.
+// An earlier attempt whose answer was lost may have been charged, or may still be in flight.
+// Therefore each part takes a unit of the report's receipt. If the report was charged, the
+// receipt is used up and the part is denied. If it was not, the part makes it impossible.
 func (n *Node) divide(req *Request, undecodable []int, now stint.Instant) {
 	receipts := len(req.Call.Takes) - len(req.items)
 	well, bad := req.split(undecodable), req.split(undecodable)
 	bad.undecodable, bad.begun = true, now
-	whole := true // all that is left of it cannot be read
+	whole := true // nothing of it can be read
 	for i := range req.items {
 		it := &req.items[i]
 		if !slices.Contains(undecodable, receipts+i) {
@@ -41,11 +42,11 @@ func (n *Node) divide(req *Request, undecodable []int, now stint.Instant) {
 	}
 }
 
-// split returns a message that is part of this one, and about nothing so far.
+// split returns an empty report that is part of this one.
 func (req *Request) split(undecodable []int) *Request {
 	part := &Request{Call: new(stint.Call), kind: push, server: req.server}
 	for i := range len(req.Call.Takes) - len(req.items) {
-		if !slices.Contains(undecodable, i) { // who wrote over a receipt has destroyed it
+		if !slices.Contains(undecodable, i) { // a receipt that cannot be read was overwritten
 			void := req.Call.Takes[i]
 			void.Cost = 1
 			part.voidReceipts = append(part.voidReceipts, void)
@@ -54,8 +55,8 @@ func (req *Request) split(undecodable []int) *Request {
 	return part
 }
 
-// markUndecodable notes that the store cannot read the state of a key; false if there is nothing to tell
-// it: then the key is known here no more, and the store is asked for each take.
+// markUndecodable notes that the store cannot read the state of a key. If there are no counts to
+// send, it removes the key and returns false; the store then gets each take.
 func (n *Node) markUndecodable(it *item, now stint.Instant) bool {
 	e := it.entry
 	if e.undecodable.CompareAndSwap(0, max(1, int64(now))) {
@@ -71,8 +72,7 @@ func (n *Node) markUndecodable(it *item, now stint.Instant) bool {
 	return keep
 }
 
-// clearUndecodable notes that the store can read the state of a key, or that the key is not known here any
-// more.
+// clearUndecodable notes that the store can read the state of a key, or that the key was removed.
 func (n *Node) clearUndecodable(e *entry) {
 	if e.undecodable.Swap(0) != 0 {
 		n.undecodableKeys.Add(-1)
