@@ -5,49 +5,53 @@ import (
 	"time"
 )
 
-// A state may count more as taken than its limit holds: after an overdraw or a forced take, and
-// where it was carried over from larger numbers. Let
+// A state may count more units as taken than its limit holds: after an overdraw or a forced take,
+// or after it was carried over from larger numbers. Let
 //
-//	debt     be what is used beyond full use
+//	debt     be the units beyond full use
 //	Written  the time of the last write of such a state, 0 for all others
 //
-// A bucket works its debt off as ever. A window or log that was carried counts what exceeds
-// Requests as taken one window later, and so on:
+// A bucket pays its debt off by its rate. A window or log that was carried over counts the units
+// above Requests as taken one window later, and so on:
 //
-//	fixed_window    N counts from T on, and each window that follows works off Requests
-//	sliding_log     the only entry is the whole, and each Per after it works off Requests
-//	sliding_window  the newest entry is the whole; once its window is over, Requests of it stay
-//	                there and the rest stands in the block one window later
+//	fixed_window    N counts from T on, and each following window pays off Requests
+//	sliding_log     the only entry is the whole, and each Per after it pays off Requests
+//	sliding_window  the newest entry is the whole; when its window is over, Requests of it stay
+//	                there and the rest moves to the block one window later
 //
-// What such a state is charged beside joins the whole, until that has sunk to Requests.
+// Further charges of such a state are added to the whole, until the whole has sunk to Requests.
 //
-// A clock that ran ahead leaves states from the future. Such a state counts, once the clock is
-// right, as at most a full use from now, so nothing is denied for longer than its own period:
+// A clock that ran ahead leaves states from the future. After the clock is corrected, such a
+// state counts as at most a full use from now, so that nothing is denied for longer than its own
+// period:
 //
-//	a debt          from the future if Written is, and then moved back by the difference
+//	a debt          is from the future if Written is; it is moved back by the difference
 //	bucket          without Written more than full counts as full; reservations are moved back
-//	fixed_window    from the future if its window has not begun; the same window then begins now
-//	                and lasts a whole Per, whatever the limit's own windows: it floats. If the
-//	                present window were taken for it, the next one would be given out twice
-//	sliding_log     from the future if the newest entry is; all are moved back, the newest to now
-//	sliding_window  from the future if the newest block is; what counted then is one take now
-//	loan            was made now
+//	fixed_window    is from the future if its window has not begun; the same window then begins
+//	                now and lasts a whole Per, whatever the limit's own windows are: it floats.
+//	                If it were moved to the current window, the next one would be given out
+//	                twice
+//	sliding_log     is from the future if the newest entry is; all entries are moved back, the
+//	                newest to now
+//	sliding_window  is from the future if the newest block is; all that counted then becomes one
+//	                take now
+//	loan            is moved to now
 //
-// A time is from the future if it is more than skew later than now; in a plain window or log that
-// is shorter than skew, if it is a whole Per later. What is less far ahead stays where it is, and is
-// waited for: else a clock that runs back and forth would wear it off.
+// A time is from the future if it is more than skew later than now, or in a plain window or log
+// shorter than skew, a whole Per later. A state that is less far ahead stays unchanged: a clock
+// that runs back and forth would otherwise wear it off.
 
-// skew is how much later than now something may have been written without being from the future:
-// nodes reckon the time of a store to within some milliseconds, and tell it later what they let
-// pass before. A state that moved back each time would forget its debt.
+// skew is how much later than now a state may have been written without being from the future.
+// Nodes know the time of a store to within some milliseconds, and report later what they admitted
+// before. If a state moved back each time, it would lose its debt.
 const skew = Instant(5 * time.Second / time.Microsecond)
 
-// deferred reports whether what exceeds Requests counts in later windows.
+// deferred reports whether units above Requests count in later windows.
 func (l *Limit) deferred(st *State) bool {
 	return st.Written != 0 && l.charge == 0 && (l.spec.Algorithm == FixedWindow || !st.Log.empty())
 }
 
-// early returns the time of which the state is, if no clock that is right at now wrote it; else 0.
+// early returns the time of a state that no correct clock wrote, 0 for all others.
 func (l *Limit) early(st *State, now Instant) Instant {
 	at, slack := st.Written, skew
 	if at == 0 {
@@ -62,7 +66,7 @@ func (l *Limit) early(st *State, now Instant) Instant {
 	return 0
 }
 
-// dated returns a time before which the state was not written, as far as it says.
+// dated returns a time before which the state was not written.
 func (l *Limit) dated(st *State) Instant {
 	newest, _ := st.Log.Newest()
 	switch l.spec.Algorithm {
@@ -77,7 +81,8 @@ func (l *Limit) dated(st *State) Instant {
 	return newest // of the reservations of a bucket
 }
 
-// length returns how long a window is; of a calendar as a mean of many.
+// length returns the length of a window in microseconds. For a calendar it is the mean of many
+// windows.
 func (l *Limit) length() int64 {
 	const day, year = 86400e6, 365.2425 * 86400e6
 	switch l.spec.Calendar {
@@ -98,13 +103,13 @@ func (l *Limit) overfull(st *State, now Instant) bool {
 	return l.charge > 0 && st.T > l.clock(st.holdTime(now))+l.full
 }
 
-// timely says that a window or log is plain and nothing in it is later than now. Such a state is
-// not stale. timely is quick enough for every take, and true for nearly all states.
+// timely reports whether a window or log is plain and has nothing later than now. Such a state is
+// not stale. It is fast enough to be called for every take, and true for nearly all states.
 func (l *Limit) timely(st *State, now Instant) bool {
 	return l.charge == 0 && st.Written == 0 && st.lending == nil && st.T <= int64(now) && (st.Log == nil || st.Log.tail.at*l.tick <= int64(now))
 }
 
-// stale reports whether the state does not count at now as it stands.
+// stale reports whether the state must be changed before it counts at now.
 func (l *Limit) stale(st *State, now Instant) bool {
 	switch {
 	case st.lending.ahead(now):
@@ -117,7 +122,7 @@ func (l *Limit) stale(st *State, now Instant) bool {
 	return st.T > l.clock(now)+l.full
 }
 
-// present moves back a state that is from the future.
+// present moves back a state from the future.
 func (l *Limit) present(st *State, now Instant) {
 	st.lending.present(now)
 	if from := l.early(st, now); from != 0 {
@@ -139,25 +144,25 @@ func (l *Limit) present(st *State, now Instant) {
 	}
 }
 
-// gather makes all that counts at from of a sliding_window one take at now, of no more than there
-// are: nobody knows how far into its newest block that was.
+// gather replaces all that counts at the time from in a sliding_window by one take at now. The
+// number of units is an upper bound, because the time inside the newest block is unknown.
 func (l *Limit) gather(st *State, from, now Instant) {
 	used := int64(0)
 	if l.expiry(st) > from {
-		used = min(l.blocksUsed(st, from)+1, l.most, int64(st.Log.Units())) // one may have begun to leave
+		used = min(l.blocksUsed(st, from)+1, l.most, int64(st.Log.Units())) // one unit may have begun to leave the window
 	}
 	st.T = 0
 	st.log().replace(int64(now)/l.block, uint64(used))
 }
 
-// correct is [StoreLimit.Correct].
+// correct implements [StoreLimit.Correct].
 func (l *Limit) correct(st *State, now Instant, cost uint64) {
 	if (cost <= uint64(l.most) || l.spec.Overdraw) && l.most > 0 && l.stale(st, now) {
 		l.present(st, now)
 	}
 }
 
-// seen returns the state as it counts at now. It leaves st alone.
+// seen returns the state as it counts at now. It does not change st.
 func (l *Limit) seen(st *State, now Instant) *State {
 	if l.timely(st, now) || l.most == 0 || !l.stale(st, now) {
 		return st
@@ -170,13 +175,13 @@ func (l *Limit) turned(st *State, now Instant) *State {
 	c := new(State)
 	st.CopyTo(c)
 	l.present(c, now)
-	if l.spec.Algorithm != FixedWindow { // whose N is read as it stands
+	if l.spec.Algorithm != FixedWindow { // N of a fixed window is read as it is
 		l.roll(c, now)
 	}
 	return c
 }
 
-// turn makes the state that of now, before it is charged.
+// turn brings the state to now before it is charged.
 func (l *Limit) turn(st *State, now Instant) {
 	if l.stale(st, now) {
 		l.present(st, now)
@@ -185,7 +190,7 @@ func (l *Limit) turn(st *State, now Instant) {
 	}
 }
 
-// mark notes when a state was written that is above full use.
+// mark sets the time of the write of a state that is above full use.
 func (l *Limit) mark(st *State, now Instant) {
 	switch {
 	case l.deferred(st) && l.whole(st) > l.most:
@@ -198,7 +203,7 @@ func (l *Limit) mark(st *State, now Instant) {
 	}
 }
 
-// plain makes a state plain whose excess is gone.
+// plain makes a state plain when it is no longer above full use.
 func (l *Limit) plain(st *State, now Instant) {
 	if st.Written != 0 {
 		st.Written = 0
@@ -206,8 +211,8 @@ func (l *Limit) plain(st *State, now Instant) {
 	}
 }
 
-// roll works off what the windows up to now do of a state that defers, and makes a plain one of
-// it when that is all.
+// roll pays off what the windows up to now pay off of a state that defers units, and makes it
+// plain when nothing is left.
 func (l *Limit) roll(st *State, now Instant) {
 	if !l.deferred(st) {
 		return
@@ -236,17 +241,17 @@ func (l *Limit) roll(st *State, now Instant) {
 	}
 }
 
-// rollBlocks is roll of a sliding_window, whose newest entry is the whole.
+// rollBlocks is roll for a sliding_window, whose newest entry is the whole.
 func (l *Limit) rollBlocks(st *State, now Instant) {
 	whole, window := st.Log.tail, int64(l.spec.Blocks)
 	i, _ := l.blocksAt(st, now)
 	if k := min((i-whole.at)/window, l.spans(int64(whole.n))-1); k > 0 {
-		st.Log.replace(whole.at+(k-1)*window, uint64(l.most)) // which is weighed in one block more
+		st.Log.replace(whole.at+(k-1)*window, uint64(l.most)) // it counts in one block more, by its weight
 		st.Log.push(whole.at+k*window, whole.n-uint64(k*l.most))
 	}
 }
 
-// whole returns the units of which Requests are worked off in each window.
+// whole returns the units of which each window pays off Requests.
 func (l *Limit) whole(st *State) int64 {
 	switch {
 	case l.spec.Algorithm == FixedWindow:
@@ -257,13 +262,13 @@ func (l *Limit) whole(st *State) int64 {
 	return int64(st.Log.tail.n)
 }
 
-// deferMost returns how many units a state may hold that defers them from a time on, in microseconds:
-// those that are worked off before the end of time.
+// deferMost returns how many units a state may defer from a time on, in microseconds: those that
+// can be paid off before the end of time.
 func (l *Limit) deferMost(at int64) int64 {
 	return min(units(math.MaxUint64), mulSat(l.most, (int64(endOfTime)-at)/l.length()))
 }
 
-// deferLess cuts what a state defers to as much.
+// deferLess reduces the deferred units of a state to deferMost.
 func (l *Limit) deferLess(st *State) {
 	switch {
 	case l.spec.Algorithm == FixedWindow && l.carries(st):
@@ -281,17 +286,17 @@ func (l *Limit) deferLess(st *State) {
 // spans returns in how many windows so many units count.
 func (l *Limit) spans(units int64) int64 { return (units + l.most - 1) / l.most }
 
-// replace makes the log one entry, or none of no units.
+// replace makes the log a single entry, or empty for 0 units.
 func (g *Log) replace(at int64, n uint64) {
 	*g = Log{middle: g.spare()}
 	g.push(at, n)
 }
 
-// bound returns how many units a log may hold that counts denied tries: the larger requests
-// met while it was not empty.
+// bound returns how many units a log that counts denied tries may hold: the largest number of
+// requests that it was used with since it was empty.
 func (l *Limit) bound(st *State) uint64 { return uint64(max(l.most, st.N)) }
 
-// more returns in how many windows beside the first the newest entry counts.
+// more returns in how many windows after the first the newest entry counts.
 func (l *Limit) more(st *State) int64 {
 	if !l.deferred(st) {
 		return 0

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// The two buckets are one arithmetic, the generic cell rate algorithm. Let
+// Both buckets use the generic cell rate algorithm. Let
 //
 //	clock(now)  be the time in microseconds, or for steps the units refilled so far
-//	t           be the state: the clock value from which the bucket is untouched
+//	t           be the state: the clock value at which the bucket is untouched
 //	used        = max(0, t - clock(now))
 //
-// A take of n units passes if used + n*charge <= full, and makes t = clock(now) +
-// used + n*charge. A token bucket is full at burst charges; a leaky bucket at
-// burst + 1, and what passes waits for what was used before it.
+// A take of n units passes if used + n*charge <= full, and sets t = clock(now) + used + n*charge.
+// A token bucket is full at burst charges. A leaky bucket is full at burst + 1, and a take that
+// passes waits for what was used before it.
 
-// clock returns now as the bucket measures it.
+// clock returns now in the unit of the bucket.
 func (l *Limit) clock(now Instant) int64 {
 	if l.spec.Step {
 		return int64(now) / l.per * int64(l.spec.Requests)
@@ -24,7 +24,7 @@ func (l *Limit) clock(now Instant) int64 {
 	return int64(now)
 }
 
-// takeWord is [StoreLimit.TakeWord].
+// takeWord implements [StoreLimit.TakeWord].
 func (l *Limit) takeWord(word uint64, now Instant, cost uint64, d *Decision) uint64 {
 	if l.charge == 0 {
 		return l.takeUnpacked(word, now, cost, d)
@@ -65,14 +65,14 @@ func (l *Limit) takeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 	return uint64(t)
 }
 
-// takeUnpacked is TakeWord for what is not a bucket that holds as much.
+// takeUnpacked is takeWord for all other algorithms.
 func (l *Limit) takeUnpacked(word uint64, now Instant, cost uint64, d *Decision) uint64 {
 	st := l.unpack(word)
 	*d = l.take(&st, now, cost)
 	return l.pack(&st)
 }
 
-// room returns the whole units that fit beside what is used.
+// room returns the whole units that still fit.
 func (l *Limit) room(used int64) int64 {
 	if used >= l.full || used > l.wait {
 		return 0
@@ -85,11 +85,10 @@ func (l *Limit) room(used int64) int64 {
 	return int64(free / uint64(l.charge))
 }
 
-// inverse returns 2^64/charge rounded up, with which the high half of a product is
-// an exact quotient of any number up to full; 0 where it is not. With e < 1 what
-// was rounded up, the product is free/charge + free*e/2^64. The fraction of the
-// first is at most 1 - 1/charge, so the sum stays below the next whole number while
-// full*charge < 2^64.
+// inverse returns 2^64/charge rounded up. The high half of its product with any number up to full
+// is an exact quotient. It returns 0 if that is not so. With e < 1 the rounding of 2^64/charge,
+// the product is free/charge + free*e/2^64. The fraction of the first term is at most 1 -
+// 1/charge, so the sum stays below the next whole number while full*charge < 2^64.
 func inverse(charge, full int64) uint64 {
 	if hi, _ := bits.Mul64(uint64(charge), uint64(full)); hi != 0 || charge < 2 {
 		return 0
@@ -110,9 +109,9 @@ func (l *Limit) bucketReport(t int64, now Instant) Decision {
 	}
 }
 
-// bucketRetry returns how long until cost units, at most l.most, fit.
+// bucketRetry returns the time until cost units fit. The cost is at most l.most.
 func (l *Limit) bucketRetry(t int64, now Instant, cost int64) time.Duration {
-	ready := t + cost*l.charge - l.full // the clock value at which they fit
+	ready := t + cost*l.charge - l.full // clock value at which they fit
 	if l.wait != math.MaxInt64 {
 		ready = max(ready, t-l.wait)
 	}
@@ -135,8 +134,7 @@ func (l *Limit) bucketExpiry(t int64) int64 {
 	return l.unclock(t)
 }
 
-// bucketAdd charges cost units whatever the bucket holds. A debt stops growing at
-// the end of time.
+// bucketAdd charges cost units, even if they do not fit. A debt stops growing at the end of time.
 func (l *Limit) bucketAdd(t int64, now Instant, cost int64) int64 {
 	clock := l.clock(now)
 	sum := clock + max(0, t-clock)
@@ -144,9 +142,9 @@ func (l *Limit) bucketAdd(t int64, now Instant, cost int64) int64 {
 	return min(sum+min(mulSat(cost, l.charge), most), most)
 }
 
-// pourBack gives units back to a token bucket: of the take that undo answered, the
-// part that has not been refilled since. What has been may have passed again
-// already, and giving it back as well would let more than the rate pass.
+// pourBack gives units back to a token bucket: the part of the take with decision undo that has
+// not been refilled since. The refilled part may have been taken again already; giving it back
+// too would admit more than the rate.
 func (l *Limit) pourBack(st *State, now Instant, cost int64, undo *Decision) {
 	units := mulSat(cost, l.charge)
 	if clock := l.clock(now); undo != nil && clock > l.clock(undo.At) {
@@ -155,8 +153,8 @@ func (l *Limit) pourBack(st *State, now Instant, cost int64, undo *Decision) {
 	st.T = max(0, st.T-units)
 }
 
-// leftBy returns the state that a take of a token bucket left, from its decision;
-// where the debt of a bucket with steps is not known exactly, the least.
+// leftBy returns the state after a take of a token bucket, from its decision. For a bucket with
+// steps and an unknown debt it returns the lowest possible state.
 func (l *Limit) leftBy(d *Decision) int64 {
 	full := int64(d.At.Add(d.ResetAfter))
 	if !l.spec.Step {
@@ -165,8 +163,8 @@ func (l *Limit) leftBy(d *Decision) int64 {
 	return max(l.clock(d.At)+d.Limit-d.Remaining, (full/l.per-1)*int64(l.spec.Requests)+1)
 }
 
-// leave gives back a place in the queue of a leaky bucket: only the last one can be
-// taken away without moving others, so an earlier one passes unused.
+// leave gives back a place in the queue of a leaky bucket. Only the last place can be removed
+// without moving others; an earlier one stays and passes unused.
 func (l *Limit) leave(st *State, cost int64, undo *Decision) {
 	units := mulSat(cost, l.charge)
 	if undo != nil && int64(undo.At.Add(undo.ResetAfter)) != st.T {

@@ -5,50 +5,50 @@ import (
 	"fmt"
 )
 
-// Failure says what answers a take when the store cannot.
+// Failure is what to do with a take when the store cannot decide it.
 type Failure uint8
 
 // The failure policies.
 const (
-	// Allow lets the take pass, marked degraded. The default.
+	// Allow lets the take pass, marked degraded. It is the default.
 	Allow Failure = iota
 
-	// Deny refuses it.
+	// Deny denies it.
 	Deny
 
-	// Local decides by Handling.Local in this process. Where that is nil it is Deny.
+	// Local decides by Handling.Local in this process. It denies if that is nil.
 	Local
 
-	// Fail answers nothing: the call fails with the error of the store. It is no policy of a
-	// rule, but for what a node tells the store in its own name.
+	// Fail makes the call fail with the error of the store. No rule has this policy; nodes use it
+	// for their own messages to the store.
 	Fail
 )
 
-// String returns the word of the rule file, "fail" for what stands in none.
+// String returns the word for it in rule files, and "fail" for Fail.
 func (f Failure) String() string { return [...]string{"allow", "deny", "local", "fail"}[f] }
 
-// CorruptState says that the states of some keys cannot be read: somebody else wrote under
-// their names, or another release did. The store itself is well. Takes that are decided as one
-// with one of these were not decided, and charged nothing; all others of the call were, and
-// their results stand.
+// CorruptState is the error for keys whose states cannot be read, because another program or
+// another release wrote them. The store itself works. Takes that are decided together with one of
+// these keys were not decided and charged nothing. All other takes of the call were decided, and
+// their results are valid.
 type CorruptState struct {
-	Takes []int // of the call, in order; at least one
+	Takes []int // indexes in the call, in order; at least one
 }
 
-// Error says which takes.
+// Error lists the takes.
 func (e *CorruptState) Error() string {
 	return fmt.Sprintf("the states of takes %d cannot be read", e.Takes)
 }
 
-// ErrWrongCall is what an error of a store is (see errors.Is) that is about the call, or says that
-// the store never decides any: nothing was charged, no store would have decided it, and no failure
-// policy answers for it.
+// ErrWrongCall matches, by errors.Is, all errors of a store about the call itself, or about a
+// store that can never decide. Nothing was charged, no store would have decided the call, and no
+// failure policy applies.
 var ErrWrongCall = errors.New("wrong call")
 
-// wrongCall is the text of an error that is ErrWrongCall.
+// wrongCall is the text of an error that matches ErrWrongCall.
 type wrongCall struct{ text string }
 
 func (e *wrongCall) Error() string { return e.text }
 
-// Is makes errors.Is find ErrWrongCall.
+// Is makes errors.Is match ErrWrongCall.
 func (e *wrongCall) Is(target error) bool { return target == ErrWrongCall }

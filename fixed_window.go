@@ -8,8 +8,8 @@ import (
 // maxDebt is how many times its limit a fixed window can count up to.
 const maxDebt = 64
 
-// window returns the start and end, in microseconds, of the epoch-aligned or
-// calendar window that holds now.
+// window returns the start and end, in microseconds, of the window that contains now, aligned to
+// the epoch or the calendar.
 func (l *Limit) window(now int64) (start, end int64) {
 	if l.spec.Calendar != NoPeriod {
 		return l.calendar(now)
@@ -18,8 +18,7 @@ func (l *Limit) window(now int64) (start, end int64) {
 	return start, start + l.per
 }
 
-// calendar returns the window of the calendar that holds now. A day may be 23 or
-// 25 hours long.
+// calendar returns the calendar window that contains now. A day may have 23 or 25 hours.
 func (l *Limit) calendar(now int64) (start, end int64) {
 	zone := l.spec.Zone
 	if zone == nil {
@@ -39,14 +38,14 @@ func (l *Limit) calendar(now int64) (start, end int64) {
 		days = 1
 	}
 	start, end = midnight(y, m, d, zone), midnight(y+years, m+time.Month(months), d+days, zone)
-	if now >= end { // clocks went back over midnight, and the old day seems to run again
+	if now >= end { // the clock went back over midnight, and the old day seems to continue
 		start, end = end, midnight(y+2*years, m+time.Month(2*months), d+2*days, zone)
 	}
 	return start, end
 }
 
-// midnight returns when a day begins: at 00:00, or where the clocks skip that, when
-// they do. Where they show it twice it is the first time.
+// midnight returns the start of a day: 00:00, or the first time after it if clocks skip it. If
+// clocks show it twice, it is the first time.
 func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	_, offset := t.Zone()
@@ -67,8 +66,8 @@ func midnight(y int, m time.Month, d int, zone *time.Location) int64 {
 	return t.UnixMicro()
 }
 
-// windowOf returns the window that counts at now. A window that the state already
-// saw stays in force where time ran backwards.
+// windowOf returns the window that counts at now. If time ran backwards, it is still the window
+// in the state.
 func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
 	if l.spec.FromFirst {
 		start, end = now, now+l.per
@@ -89,16 +88,16 @@ func (l *Limit) windowOf(st *State, now int64) (start, end int64) {
 	return start, end
 }
 
-// floats reports whether a window that starts at start is none of the limit's own: it was moved to
-// another time, see State.Written, and the next one begins a whole length later.
+// floats reports whether a window that starts at start is not one of the limit's own: it was
+// moved to another time, see State.Written. The next window begins a whole length later.
 func (l *Limit) floats(start int64) bool {
 	if l.spec.Calendar != NoPeriod {
-		return start%1e6 != 0 // those of a calendar begin with a second
+		return start%1e6 != 0 // calendar windows start at a whole second
 	}
 	return start%l.per != 0
 }
 
-// float returns where a window starts that was moved to start.
+// float returns the start of a window that was moved to start.
 func (l *Limit) float(start int64) int64 {
 	if l.spec.Calendar != NoPeriod && start%1e6 == 0 {
 		start++
@@ -122,13 +121,13 @@ func (l *Limit) windowUsed(st *State, now int64) int64 {
 		return 0
 	case start == st.T:
 		return st.N
-	case l.carries(st): // each window that has begun since works off its part, those of a calendar as if of one length
+	case l.carries(st): // each window since then pays off its part; calendar windows count with their mean length
 		return max(0, st.N-l.most*min((now-l.windowEnd(st.T))/l.length()+1, st.N/l.most+1))
 	}
 	return 0
 }
 
-// carries reports whether what exceeds the window counts in those that follow.
+// carries reports whether units above the window's limit count in the windows after it.
 func (l *Limit) carries(st *State) bool { return l.spec.CarryDebt || st.Written != 0 }
 
 func (l *Limit) windowAdd(st *State, now, cost int64) {
@@ -137,8 +136,8 @@ func (l *Limit) windowAdd(st *State, now, cost int64) {
 	st.T, st.N = start, min(used+cost, l.windowMost(st, start, used))
 }
 
-// windowMost returns how many units a window that starts at start counts, of which some are
-// used: what larger numbers counted is never cut.
+// windowMost returns how many units a window that starts at start can count, if some are used.
+// Units counted under larger numbers are never cut.
 func (l *Limit) windowMost(st *State, start, used int64) int64 {
 	if l.carries(st) {
 		return l.deferMost(start)
@@ -146,12 +145,12 @@ func (l *Limit) windowMost(st *State, start, used int64) int64 {
 	return max(used, maxDebt*l.most)
 }
 
-// windowSub gives cost units back, of a window that ends at end, or where that is 0 of
-// what is used at now.
+// windowSub gives cost units back to a window that ends at end. If end is 0, it lowers what is
+// used now.
 func (l *Limit) windowSub(st *State, now, cost, end int64) {
 	if start, _ := l.windowOf(st, now); start != st.T {
 		if !l.carries(st) {
-			return // its window is over
+			return // its window has ended
 		}
 		st.T, st.N = start, l.windowUsed(st, now)
 	}
@@ -160,8 +159,7 @@ func (l *Limit) windowSub(st *State, now, cost, end int64) {
 	}
 }
 
-// windowExpiry returns when nothing counts any more of a window that something was taken
-// from.
+// windowExpiry returns the time at which nothing of a window counts any more.
 func (l *Limit) windowExpiry(st *State) int64 {
 	end := l.windowEnd(st.T)
 	if l.carries(st) {
@@ -181,8 +179,8 @@ func (l *Limit) windowReset(st *State, now int64) time.Duration {
 	return span(end - now)
 }
 
-// windowRetry returns how long until cost units fit that do not: until the next window,
-// or one that has less debt.
+// windowRetry returns the time until cost units fit: in the next window, or in one with less
+// debt.
 func (l *Limit) windowRetry(st *State, now, cost int64) int64 {
 	if l.carries(st) {
 		return l.windowEnd(st.T) + (l.spans(st.N+cost-l.most)-1)*l.length() - now
@@ -191,18 +189,18 @@ func (l *Limit) windowRetry(st *State, now, cost int64) int64 {
 	return end - now
 }
 
-// The packed form of an epoch-aligned window is its number above its count.
+// The packed form of an epoch-aligned window is its number in the high bits and its count in the
+// low bits.
 
-// countBits returns how many of the 52 bits of a packed window are left for the
-// count.
+// countBits returns how many of the 52 bits of a packed window hold the count.
 func (l *Limit) countBits() int {
 	return 52 - bits.Len64(uint64(int64(MaxInstant)/l.per))
 }
 
-// wholeWord is the largest word that Pack returns of a state that fits into one.
+// wholeWord is the largest word of a state that fits into one.
 const wholeWord = 1<<52 - 1
 
-// pack is [StoreLimit.Pack].
+// pack implements [StoreLimit.Pack].
 func (l *Limit) pack(st *State) uint64 {
 	if st.Written != 0 {
 		return wholeWord + 1
@@ -212,7 +210,7 @@ func (l *Limit) pack(st *State) uint64 {
 			return 0
 		}
 		number := st.T / l.per
-		if number*l.per != st.T { // it floats
+		if number*l.per != st.T { // the window floats
 			return wholeWord + 1
 		}
 		return uint64(number)<<l.countBits() | uint64(st.N)
@@ -220,7 +218,7 @@ func (l *Limit) pack(st *State) uint64 {
 	return uint64(st.T)
 }
 
-// unpack is [StoreLimit.Unpack].
+// unpack implements [StoreLimit.Unpack].
 func (l *Limit) unpack(word uint64) State {
 	if l.spec.Algorithm == FixedWindow {
 		if word == 0 {

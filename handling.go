@@ -2,66 +2,63 @@ package stint
 
 import "strings"
 
-// Handling says how a take is handled on its way to the counters: what the layers between caller
-// and store look at, and stores of several servers or that lend. Like a Call it belongs to the
-// caller, who may share one among takes that are handled alike, unless it has a Loan; whoever
-// keeps a take keeps a copy of it.
+// Handling is what only the layers between the caller and a store read, and stores with several
+// servers or loans. The caller owns it, like the Call. Takes with the same handling may share
+// one, except if it has a Loan. A layer that keeps a take must copy it.
 type Handling struct {
-	// Terms are what the takes of the rule have in common; nil: it is the take of no rule, or
-	// of one that has nothing to say there.
+	// Terms are the part common to all takes of the rule; nil: the take has no rule, or its rule
+	// needs no terms.
 	Terms *Terms
 
-	// Place says where the key stands in a store of several servers or partitions:
-	// keys of the same place stand on the same one, where calls about them are decided
-	// at one moment. A key always comes with the same place; "" is the key itself.
+	// Place selects the server or partition of the key in a store that has several. Keys with the
+	// same place are on the same server, which decides calls about them at one moment. A key
+	// always has the same place; "" means the key itself.
 	Place Key
 
-	// Loan is what this node has to tell about what it was lent, and gets in answer. The
-	// store reads it before it decides, and lends after that. Nil: nothing, which stores
-	// that cannot lend take any Loan for.
+	// Loan is this node's report about the units that were lent to it, and the store's answer.
+	// The store reads it before it decides, and lends units after that. Nil: none. Stores that
+	// cannot lend ignore it.
 	Loan *Loan
 
-	// OnFailure says what answers where the store cannot, and Local how much may pass
-	// in this process meanwhile if OnFailure is Local. A guard around the store looks at them,
-	// see package guard. Of sources those of the take that borrows count.
+	// OnFailure is what to do if the store cannot decide, and Local the limit in this process if
+	// OnFailure is Local. A guard around the store applies them, see package guard. For sources,
+	// those of the take that borrows apply.
 	OnFailure Failure
 	Local     *Limit
 
-	// Live says that what the take charges comes and goes with more than the takes of its
-	// key, such as the answers to requests or a gauge: its refusal holds for this moment
-	// only, and nobody may remember it.
+	// Live is set if the use of the key also changes by other things than its takes, such as
+	// responses or a gauge. A denial then holds for this moment only and must not be cached.
 	Live bool
 }
 
-// Terms are what all takes of a rule have in common, for whoever stands between the caller
-// and the store. They are immutable; takes of one rule share a pointer.
+// Terms are the part common to all takes of a rule, for the layers between the caller and the
+// store. They are immutable; takes of one rule share a pointer.
 type Terms struct {
-	// Domain and Rule name the rule, for people, and from one version of it to the next.
+	// Domain and Rule are the names of the rule. They identify it across its versions.
 	Domain, Rule string
 
-	// Limit is that of the takes.
+	// Limit is the limit of the takes.
 	Limit *Limit
 
-	// Own and Rest divide the limit: what each process has for itself at all times, and
-	// what the store has for all of them. See packages internal/limits and fleet/quota. Nil:
-	// it is not divided.
+	// Own and Rest divide the limit: Own is the share of each process, and Rest what the store
+	// has. See packages internal/limits and fleet/quota. Nil: the limit is not divided.
 	Own, Rest *Limit
 
-	// Coordination is how the nodes agree on a key. KeptAfterLoss says that a Leased key starts
-	// unused after the store lost what it knew.
+	// Coordination is how the nodes agree on a key. KeptAfterLoss means that a Leased key starts
+	// unused after the store lost its data, not used up.
 	Coordination  Coordination
 	KeptAfterLoss bool
 
-	// AskPeers says that a Gossip take is decided after all other nodes were asked what they
-	// took of the key.
+	// AskPeers means that a node asks all others for their counts before it decides a Gossip
+	// take.
 	AskPeers bool
 
-	// Keys is how many keys of the rule a node keeps at most that decides by itself (see
-	// Eventual); 0: as many as it has memory for.
+	// Keys is the largest number of keys of the rule on a node that decides alone (see Eventual);
+	// 0: as many as memory allows.
 	Keys int
 }
 
-// Stored returns the limit that the store is asked.
+// Stored returns the limit that the store decides by.
 func (t *Terms) Stored() *Limit {
 	if t.Own != nil {
 		return t.Rest
@@ -69,8 +66,8 @@ func (t *Terms) Stored() *Limit {
 	return t.Limit
 }
 
-// Clone returns a take that may be kept after the call: with a key, a place and a Handling of its
-// own, and without a Loan.
+// Clone returns a copy that may be kept after the call. It has its own key, place and Handling,
+// and no Loan.
 func (t *Take) Clone() Take {
 	own := *t
 	own.Key = Key(strings.Clone(string(t.Key)))
@@ -82,7 +79,7 @@ func (t *Take) Clone() Take {
 	return own
 }
 
-// Terms returns those of the take's rule, nil for none.
+// Terms returns the terms of the take's rule, nil for none.
 func (t *Take) Terms() *Terms {
 	if t.Handling == nil {
 		return nil
@@ -90,7 +87,7 @@ func (t *Take) Terms() *Terms {
 	return t.Handling.Terms
 }
 
-// Coordination returns how the nodes agree on the key: Strict where nothing else is said.
+// Coordination returns the coordination of the take, by default Strict.
 func (t *Take) Coordination() Coordination {
 	if terms := t.Terms(); terms != nil {
 		return terms.Coordination
@@ -98,7 +95,7 @@ func (t *Take) Coordination() Coordination {
 	return Strict
 }
 
-// Place returns where the key stands, which is the key itself where nothing else is said.
+// Place returns the place of the key, by default the key itself.
 func (t *Take) Place() Key {
 	if t.Handling == nil || t.Handling.Place == "" {
 		return t.Key
@@ -114,7 +111,7 @@ func (t *Take) Loan() *Loan {
 	return t.Handling.Loan
 }
 
-// OnFailure returns what answers where the store cannot, and the limit by which Local does.
+// OnFailure returns the failure policy of the take, and the limit for Local.
 func (t *Take) OnFailure() (Failure, *Limit) {
 	if t.Handling == nil {
 		return Allow, nil

@@ -2,33 +2,33 @@ package stint
 
 import "time"
 
-// MaxReservation is how long a reservation waits to be settled or given back. One that was
-// not heard of for so long, because whoever made it is gone, counts as settled: it
-// stays charged, and the bucket refills as after any other take.
+// MaxReservation is how long a reservation waits to be settled or given back. After that it
+// counts as settled, because its owner is probably gone: it stays charged, and the bucket refills
+// as after any other take.
 const MaxReservation = 10 * time.Minute
 
-// A token bucket with Spec.Reserve is a token bucket whose takes are reservations. Let
+// With Spec.Reserve the takes of a token bucket are reservations. Let
 //
 //	reserved    be the units of all takes that are neither settled nor given back
 //	used        = max(t - clock(now), reserved * charge)
 //
-// with t as in the plain bucket, so that it refills only to burst minus what is
-// reserved. A take that is given back lowers both by its units, and leaves the bucket
-// as if the take had never been: without it the bucket would have refilled beside
-// the same reservations, always by exactly these units fuller. One that is settled
-// lowers only reserved, and what it used is refilled from then on.
+// with t as in the plain bucket, so that it refills only to burst minus the reserved units. A
+// take that is given back lowers both by its units. The bucket is then as if the take had never
+// been made: without the take the other reservations would have been the same, and the bucket
+// would have had exactly these units more. A take that is settled lowers only reserved, and the
+// bucket refills its units from then on.
 //
-// The Log of the state holds the reservations, oldest first, by the time of their
-// takes. Time never runs back behind the newest one.
+// The Log of the state holds the reservations, oldest first, by the time of their takes. Time
+// never runs back before the newest one.
 
-// reserve returns t at a time up to which so many units were kept from being refilled.
+// reserve returns t at a time until which some units could not be refilled.
 func (l *Limit) reserve(t int64, at Instant, units int64) int64 {
 	return max(t, l.clock(at)+mulSat(units, l.charge))
 }
 
-// hold returns the bucket at now, those reservations that are too old counted as
-// settled when they became so: its t, with the units that are still reserved
-// unfilled, and the time up to which reservations are too old.
+// hold returns the bucket at now: its t, with the reserved units not refilled, and the time up to
+// which reservations are too old. Reservations that are too old count as settled when they became
+// so.
 func (l *Limit) hold(st *State, now Instant) (t, old int64) {
 	t, old = st.T, int64(now)-MaxReservation.Microseconds()
 	if st.Log.empty() {
@@ -46,7 +46,7 @@ func (l *Limit) hold(st *State, now Instant) (t, old int64) {
 	return l.reserve(t, now, reserved), old
 }
 
-// holdTime returns the time at which to decide what is asked at now.
+// holdTime returns the time at which to decide a take that comes at now.
 func (st *State) holdTime(now Instant) Instant {
 	if st.Log.empty() {
 		return now
@@ -54,7 +54,7 @@ func (st *State) holdTime(now Instant) Instant {
 	return max(now, Instant(st.Log.tail.at))
 }
 
-// holdTidy makes the state that of now: all that changes it begins with that.
+// holdTidy brings the state to now. Each change of the state starts with it.
 func (l *Limit) holdTidy(st *State, now Instant) {
 	t, old := l.hold(st, now)
 	st.T = t
@@ -63,8 +63,7 @@ func (l *Limit) holdTidy(st *State, now Instant) {
 	}
 }
 
-// holdExpiry returns the clock value from which the bucket is full if nobody settles
-// what is reserved.
+// holdExpiry returns the clock value at which the bucket is full if no reservation is settled.
 func (l *Limit) holdExpiry(st *State) int64 {
 	if st.Log.empty() {
 		return st.T
@@ -73,7 +72,7 @@ func (l *Limit) holdExpiry(st *State) int64 {
 	return t
 }
 
-// holdTest is Test of a bucket that holds.
+// holdTest is Test for a bucket with reservations.
 func (l *Limit) holdTest(st *State, now Instant, cost uint64) Decision {
 	at := st.holdTime(now)
 	t, _ := l.hold(st, at)
@@ -83,8 +82,8 @@ func (l *Limit) holdTest(st *State, now Instant, cost uint64) Decision {
 	return l.holdDeny(st, now, cost)
 }
 
-// holdReport returns an allowing decision. What is reserved counts as if it were
-// settled now, because nobody knows when it will be.
+// holdReport returns an allowing decision. It treats reservations as settled now, because nobody
+// knows when they will be.
 func (l *Limit) holdReport(st *State, now Instant) Decision {
 	at := st.holdTime(now)
 	t, _ := l.hold(st, at)
@@ -95,8 +94,8 @@ func (l *Limit) holdReport(st *State, now Instant) Decision {
 	return d
 }
 
-// holdDeny returns a refusing decision. Nobody knows when what is reserved is settled or
-// given back, so RetryAfter counts as if nothing of it ever were; ResetAfter is never shorter.
+// holdDeny returns a denial. Its RetryAfter assumes that no reservation is ever settled or given
+// back, because nobody knows when. ResetAfter is never shorter.
 func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
 	at := st.holdTime(now)
 	d := l.holdReport(st, now)
@@ -108,9 +107,9 @@ func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
 	return d
 }
 
-// holdRetry returns how long until cost units, at most l.most, fit if nothing reserved is
-// settled or given back. As many of the oldest reservations as leave no room for the units
-// beside them have to become too old before.
+// holdRetry returns the time until cost units fit if no reservation is settled or given back. The
+// cost is at most l.most. The oldest reservations must become too old first, until the cost fits
+// beside the others.
 func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
 	t, old := l.hold(st, now)
 	if !st.Log.empty() {
@@ -129,8 +128,8 @@ func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
 	return l.bucketRetry(t, now, cost)
 }
 
-// free ends the reservation of the take that undo answered and returns how many of
-// the cost units were still reserved.
+// free ends the reservation of the take with decision undo. It returns how many of the cost units
+// were still reserved.
 func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 {
 	l.holdTidy(st, st.holdTime(now))
 	if st.Log.empty() {
@@ -141,11 +140,10 @@ func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 
 	return int64(before - st.Log.total)
 }
 
-// Settle ends the reservation of cost units by the take that undo answered: they
-// stay charged, and the bucket refills as after any other take. It does nothing
-// where the limit does not hold (see [Spec].Hold) or the reservation is over. Takes of
-// one key in the same microsecond are one reservation of their sum, so each is to be
-// ended once.
+// Settle ends the reservation of cost units by the take with decision undo. The units stay
+// charged, and the bucket refills as after any other take. It does nothing if the limit does not
+// reserve (see [Spec].Reserve) or the reservation has ended. Takes of one key in the same
+// microsecond are one reservation of their sum, so settle or give back each take only once.
 func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
 	if l.spec.Reserve && l.most > 0 && cost > 0 && undo != nil {
 		l.turn(st, now)
@@ -155,8 +153,8 @@ func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Deci
 	return l.Test(st, now, 0)
 }
 
-// holdBack gives back a reservation, or, where undo is nil, of what is used now, the
-// newest reservations last.
+// holdBack gives back the reservation of the take with decision undo. If undo is nil, it lowers
+// what is used now, the newest reservations last.
 func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
 	if undo != nil {
 		freed := l.free(st, now, uint64(cost), undo)
@@ -171,7 +169,7 @@ func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
 	}
 }
 
-// debitCapped is [StoreLimit.DebitCapped].
+// debitCapped implements [StoreLimit.DebitCapped].
 func (l *Limit) debitCapped(st *State, now Instant, cost uint64) Decision {
 	if l.spec.Algorithm == Unlimited || l.most == 0 || cost == 0 {
 		return l.Test(st, now, 0)

@@ -116,7 +116,7 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
 		err := s.inner.Decide(ctx, &req.Call)
 		undecodable := transaction.Undecodable(err)
 		if err != nil && undecodable == nil {
-			return fmt.Errorf("could not debit the store with the use of up to %d keys: %w", (len(reqs)-i)*maxCharges, err)
+			return fmt.Errorf("could not debit the store for up to %d keys: %w", (len(reqs)-i)*maxCharges, err)
 		}
 		for k := range req.Call.Results {
 			if !transaction.Decided(&req.Call, undecodable, k) || req.Call.Results[k].Degraded {
@@ -125,7 +125,7 @@ func (s *Store) Change(ctx context.Context, all []*stint.Terms) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("could not debit the store with the use of %d keys: it is away or cannot read their states", failed)
+		return fmt.Errorf("keys not debited at the store: %d; it is away or cannot read their states", failed)
 	}
 	return nil
 }

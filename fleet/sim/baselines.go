@@ -7,7 +7,7 @@ import (
 	"stint"
 )
 
-// strictNode is a process that asks the store each time.
+// strictNode is a process that asks the store for each take.
 type strictNode struct{ *host }
 
 func (n *strictNode) held() int64         { return 0 }
@@ -42,13 +42,13 @@ func (n *stickyNode) decide(q *request) {
 	n.w.answerLocal(q)
 }
 
-// plain is the ledger of who never lends.
+// plain is a ledger that never lends.
 func plain(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, _ *stint.Loan, _ stint.Epoch) stint.Decision {
 	return limit.Take(st, now, cost)
 }
 
-// route returns which node a take is put to: where clients stick, the living one that
-// comes first for its key, as in rendezvous hashing.
+// route returns the node that gets a take. In sticky mode this is the living node that is first
+// for the key, as in rendezvous hashing.
 func (w *world) route(t Take) int {
 	if w.Mode != Sticky {
 		return t.Node

@@ -6,14 +6,14 @@ import (
 	"stint"
 )
 
-// Bound returns what may pass too much in a history of a mode in which nodes decide alone:
+// Bound returns how many units above the limit may pass in a history of a mode in which nodes
+// decide alone:
 //
-//	min((N-1) * (burst + rate*S), what is asked for in S)
+//	min((N-1) * (burst + rate*S), units requested in S)
 //
-// S is the longest for which somebody had not heard of a unit, with all that befell
-// messages and nodes. A process that dies takes with it what it had not told, and the one
-// in its place begins with nothing; a store that is emptied gives all of it out again; a
-// clock that runs fast refills too early.
+// S is the longest time for which a node did not know a unit, with all faults of messages and
+// nodes. A process that dies loses its unreported units, and its successor starts without any. An
+// emptied store gives out all units again. A fast clock refills too early.
 func (o *Options) Bound(r *Result) int64 {
 	spec := o.Limit.Spec()
 	one := o.Limit.Capacity() + units(&spec, r.Stale)
@@ -35,7 +35,7 @@ func (o *Options) Bound(r *Result) int64 {
 	return bound
 }
 
-// units returns how many come back in a time.
+// units returns how many units come back in a time.
 func units(spec *stint.Spec, d time.Duration) int64 {
 	return int64(float64(spec.Requests)*float64(d)/float64(spec.Per)) + 1
 }

@@ -8,7 +8,7 @@ import (
 	"stint"
 )
 
-// compareUse compares what nodes of Gossip take for used of each key with what was.
+// compareUse compares the use of each key as the nodes of Gossip know it with the true use.
 func (w *world) compareUse() {
 	for key, list := range byKey(w.admitted) {
 		truth := w.usedUnits(list)
@@ -25,7 +25,7 @@ func (w *world) compareUse() {
 	}
 }
 
-// usedUnits returns how many units of a key are used now, also beyond its limit.
+// usedUnits returns how many units of a key are used now, including those above its limit.
 func (w *world) usedUnits(list []admission) int64 {
 	per := w.Limit.Spec().Per.Microseconds()
 	if w.Limit.Algorithm() == stint.FixedWindow {
@@ -45,7 +45,7 @@ func (w *world) usedUnits(list []admission) int64 {
 	return (level + per - 1) / per
 }
 
-// usedUnits returns how many units of a key this process takes for used.
+// usedUnits returns how many units of a key this process counts as used.
 func (n *gossipNode) usedUnits(key int) int64 {
 	call := stint.Call{Takes: []stint.Take{n.w.take(key, 0)}}
 	n.ask(&call)
@@ -56,10 +56,10 @@ func (n *gossipNode) usedUnits(key int) int64 {
 	return (d.ResetAfter.Microseconds()*int64(spec.Requests) + spec.Per.Microseconds() - 1) / spec.Per.Microseconds()
 }
 
-// returned counts what kept nodes from hearing of others, after which one of them has a key that
-// another one has forgotten.
+// returned returns 1 if, after a fault that kept nodes apart, one node has keys that another has
+// removed.
 func (w *world) returned(f Fault) int {
-	var back, there []int64 // how many keys each has
+	var back, there []int64 // numbers of keys on the nodes of each side
 	for _, is := range w.others(nil) {
 		switch {
 		case f.Kind == Split && is.number%f.Ways == f.Node%f.Ways, f.Kind != Split && is.number == f.Node%len(w.hosts):
@@ -77,7 +77,7 @@ func (w *world) returned(f Fault) int {
 	return 0
 }
 
-// keys returns how many keys of the history the process knows something of.
+// keys returns how many keys of the history the process has, without probes.
 func (n *gossipNode) keys() (known int64) {
 	known = n.node.Stats().Keys
 	for p := range n.w.probes {
@@ -88,8 +88,8 @@ func (n *gossipNode) keys() (known int64) {
 	return known
 }
 
-// idled counts the parts of a network that fell apart which nobody asked for so long, and then
-// again: until they were apart or while they were.
+// idled counts the network parts that had a rest of ten seconds between two admissions, the
+// second of them during the partition or shortly after.
 func (w *world) idled() (n int) {
 	const long = 10 * time.Second
 	admitted := slices.Clone(w.admitted)
@@ -98,7 +98,7 @@ func (w *world) idled() (n int) {
 		if f.Kind != Split && f.Kind != Cut {
 			continue
 		}
-		last, counted := map[int]time.Duration{}, map[int]bool{} // by part
+		last, counted := map[int]time.Duration{}, map[int]bool{} // by network part
 		for _, p := range admitted {
 			part := p.node % max(1, f.Ways)
 			if f.Kind == Cut {

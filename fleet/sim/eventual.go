@@ -9,26 +9,26 @@ import (
 	"stint/fleet/eventual"
 )
 
-// eventualNode is a process of eventual mode: what eventual.Store is in the service, around a
-// guard that denies while the store is away.
+// eventualNode is a process of eventual mode, like eventual.Store in the service around a guard
+// that denies while the store is away.
 type eventualNode struct {
 	*host
 	node    *eventual.Node
 	waiting queue
-	open    int // messages of the present round that have no answer
+	open    int // messages of the current round without an answer
 
-	records map[stint.Key]*record // what was decided here
+	records map[stint.Key]*record // takes that this process decided
 	views   map[stint.Key]*view
 }
 
-// record is what a process decided of a key, and how much of that the store was told.
+// record is the takes of a key that a process decided, and how many of their units it reported.
 type record struct {
-	at       []time.Duration // of each that took something
-	sum      []int64         // units up to there
+	at       []time.Duration // time of each take
+	sum      []int64         // units up to and including each take
 	reported int64
 }
 
-// add adds what was taken.
+// add adds a take.
 func (r *record) add(at time.Duration, units int64) {
 	if n := len(r.sum); n > 0 {
 		units += r.sum[n-1]
@@ -36,7 +36,7 @@ func (r *record) add(at time.Duration, units int64) {
 	r.at, r.sum = append(r.at, at), append(r.sum, units)
 }
 
-// since returns when the first unit after so many was taken, now if there is none.
+// since returns the time of the first unit after the first known ones, now if there is none.
 func (r *record) since(known int64, now time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(r.sum, known+1); i < len(r.at) {
 		return r.at[i]
@@ -44,8 +44,8 @@ func (r *record) since(known int64, now time.Duration) time.Duration {
 	return now
 }
 
-// view is what the store had been told of a key when it answered: by the process with each
-// record, how much.
+// view is what the store had of a key when it answered: for each process, how many units it had
+// reported.
 type view struct {
 	records  []*record
 	reported []int64
@@ -63,7 +63,7 @@ func newEventualNode(p *host) *eventualNode {
 
 func (n *eventualNode) held() int64 { return n.node.Stats().Keys }
 
-// steadyTime returns what the process takes for the time: it goes by the clock that nobody sets.
+// steadyTime returns the time by the monotonic clock.
 func (n *eventualNode) steadyTime() stint.Instant {
 	return began + stint.Instant(n.moment().Mono/int64(time.Microsecond))
 }
@@ -86,7 +86,7 @@ func (n *eventualNode) begin(q *request, waits int) {
 	}
 }
 
-// end goes on with a request after a req.
+// end continues a call after a request to the store.
 func (n *eventualNode) end(q *request, waits int, next eventual.Next, err error, decided time.Duration) {
 	switch {
 	case next == eventual.Again:
@@ -100,7 +100,8 @@ func (n *eventualNode) end(q *request, waits int, next eventual.Next, err error,
 	}
 }
 
-// recordTakes notes what a request took that passed here, and how long nobody told of others.
+// recordTakes records the takes of a request that passed here, and for how long takes of other
+// nodes were unknown.
 func (n *eventualNode) recordTakes(q *request) {
 	for i := range q.call.Results {
 		if !q.call.Results[i].Allowed || q.Cost == 0 {
@@ -126,8 +127,8 @@ func (n *eventualNode) record(key stint.Key) *record {
 	return r
 }
 
-// firstUnknown returns when the first unit of a key was taken of which somebody had not heard
-// who has a view, and took some himself.
+// firstUnknown returns the time of the first unit of a key that is not in a view. It ignores the
+// units in own.
 func (w *world) firstUnknown(key stint.Key, v *view, own *record) time.Duration {
 	first := w.now
 	for _, r := range w.storeView(key).records {
@@ -143,7 +144,8 @@ func (w *world) firstUnknown(key stint.Key, v *view, own *record) time.Duration 
 	return first
 }
 
-// storeDecided sees what the store was told, and what it said, at the time when it did.
+// storeDecided records the reports in a message and returns what the store has, at the time of
+// its decision.
 func (n *eventualNode) storeDecided(l *message, now time.Duration) (seen map[stint.Key]*view) {
 	seen = map[stint.Key]*view{}
 	if l.undecodable != nil {
@@ -173,7 +175,7 @@ func (n *eventualNode) storeDecided(l *message, now time.Duration) (seen map[sti
 	return seen
 }
 
-// storeView returns what the store has been told of a key.
+// storeView returns what the store has of a key.
 func (w *world) storeView(key stint.Key) *view {
 	v := new(view)
 	v.add(w.store.record(key))
@@ -185,7 +187,7 @@ func (w *world) storeView(key stint.Key) *view {
 	return v
 }
 
-// send puts a req to the store.
+// send sends a request to the store.
 func (n *eventualNode) send(req *eventual.Request, then func(next eventual.Next, err error, decided time.Duration)) {
 	n.put(req.Call, func(answer *message, decided time.Duration, err error) {
 		var failed error
@@ -213,7 +215,7 @@ func (n *eventualNode) tick() time.Duration {
 	return n.node.Every()
 }
 
-// exchange sends the messages of a round, and when all have answers the rest of it.
+// exchange sends the messages of a round and, when all are answered, the later ones.
 func (n *eventualNode) exchange(reqs []*eventual.Request, rest bool) {
 	if len(reqs) == 0 && !rest {
 		reqs, rest = n.node.Later(n.steadyTime()), true
@@ -229,7 +231,7 @@ func (n *eventualNode) exchange(reqs []*eventual.Request, rest bool) {
 	}
 }
 
-// addUnreported adds what the store was not told, or twice, in the end.
+// addUnreported adds the units that were never reported, or twice, at the end.
 func (n *eventualNode) addUnreported(res *Result) {
 	for _, r := range n.records {
 		if len(r.sum) == 0 {

@@ -9,47 +9,47 @@ import (
 	"stint/fleet/gossip"
 )
 
-// gossipNode is a process of gossip: what gossip.Store is in the service. Who is there is
-// known to all, and who is cut off is not noticed: its messages get lost.
+// gossipNode is a process of gossip mode, like gossip.Store in the service. All nodes know each
+// other. Nobody notices that a node is cut off; messages to it are lost.
 type gossipNode struct {
 	*host
 	node *gossip.Node
 
-	queries []pendingQuery       // that wait for answers
-	probes  map[stint.Key]*probe // of each key that something was taken of here
-	known   map[*probe]int       // of others: how many units are known here
+	queries []pendingQuery       // waiting for replies
+	probes  map[stint.Key]*probe // of each key that this process took
+	known   map[*probe]int       // units of the probes of other nodes that this node knows
 }
 
-// pendingQuery is a request that waits until all others have said what they took.
+// pendingQuery is a request that waits for the replies of all other nodes.
 type pendingQuery struct {
 	q  *request
 	of *gossip.Query
 }
 
-// probe is a key that goes with another one. At each tick after which there is something to
-// tell of that, a unit of this one is taken as well: who knows of it knows what was taken
-// until then.
+// probe is a second key beside a key of the history. At each tick with units of that key to
+// report, the node takes one unit of the probe. A node that knows that unit knows all takes of
+// the key before it.
 type probe struct {
 	key   stint.Key
-	first []time.Duration // for each unit: when the first was taken since the one before
-	open  bool            // the last of these is not taken yet
+	first []time.Duration // for each unit the time of the first take that it stands for
+	open  bool            // the last unit is not taken yet
 }
 
-// probeLimit lets all probes pass.
+// probeLimit admits all probes.
 var probeLimit = stint.MustLimit(stint.Spec{Requests: 1 << 30, Per: 24 * time.Hour})
 
 func newGossipNode(p *host) *gossipNode {
 	n := &gossipNode{host: p, probes: map[stint.Key]*probe{}, known: map[*probe]int{}}
 	n.node = gossip.NewNode(gossip.Options{Seed: uint64(p.number)<<10 + uint64(p.restarts) + 1, Interval: p.w.Interval})
 	for _, other := range p.w.others(p) {
-		other.node.RemovePeer(n.node.ID() - 1) // who was here before
+		other.node.RemovePeer(n.node.ID() - 1) // the process on this host before
 		other.node.AddPeer(n.node.ID())
 		n.node.AddPeer(other.node.ID())
 	}
 	return n
 }
 
-// others returns all processes that are elsewhere.
+// others returns the processes on all other hosts.
 func (w *world) others(p *host) (list []*gossipNode) {
 	for _, other := range w.hosts {
 		if n, ok := other.node.(*gossipNode); ok && other != p {
@@ -61,7 +61,7 @@ func (w *world) others(p *host) (list []*gossipNode) {
 
 func (n *gossipNode) held() int64 { return n.node.Stats().Keys }
 
-// steadyTime returns what the process takes for the time: it goes by the clock that nobody sets.
+// steadyTime returns the time by the monotonic clock.
 func (n *gossipNode) steadyTime() stint.Instant {
 	return began + stint.Instant(n.moment().Mono/int64(time.Microsecond))
 }
@@ -89,7 +89,7 @@ func (n *gossipNode) decide(q *request) {
 	})
 }
 
-// resumeQueries decides what waited for answers that are there.
+// resumeQueries decides the requests whose queries are answered.
 func (n *gossipNode) resumeQueries() {
 	list := n.queries
 	n.queries = nil
@@ -104,7 +104,7 @@ func (n *gossipNode) resumeQueries() {
 	}
 }
 
-// decideNow decides a request by what is known.
+// decideNow decides a request from the counts of the node.
 func (n *gossipNode) decideNow(q *request) {
 	n.ask(&q.call)
 	n.w.answerLocal(q)
@@ -130,21 +130,21 @@ func (n *gossipNode) decideNow(q *request) {
 	}
 }
 
-// ask puts a call to the process.
+// ask lets the node decide a call.
 func (n *gossipNode) ask(call *stint.Call) {
 	if err := n.node.Decide(call, n.steadyTime()); err != nil {
 		panic(err)
 	}
 }
 
-// takeProbe takes so many units of a probe, and returns how many are known to be taken.
+// takeProbe takes cost units of a probe and returns how many units the node counts as taken.
 func (n *gossipNode) takeProbe(p *probe, cost uint32) int {
 	call := stint.Call{Takes: []stint.Take{{Key: p.key, Limit: probeLimit, Cost: cost}}}
 	n.ask(&call)
 	return int(probeLimit.Capacity() - call.Results[0].Remaining)
 }
 
-// stale returns for how long this process has not heard what somebody else took of a key.
+// stale returns for how long takes of a key by other nodes are unknown here.
 func (n *gossipNode) stale(key stint.Key) (longest time.Duration) {
 	for _, other := range n.w.others(n.host) {
 		p := other.probes[key]
@@ -172,7 +172,7 @@ func (n *gossipNode) tick() time.Duration {
 	return n.node.Interval()
 }
 
-// send brings messages to whom they are for.
+// send sends messages to their receivers.
 func (n *gossipNode) send(list []gossip.Message) {
 	for i := range list {
 		m := &list[i]
@@ -185,7 +185,7 @@ func (n *gossipNode) send(list []gossip.Message) {
 	}
 }
 
-// deliver takes a message to the process at another place, if nothing gets lost.
+// deliver brings a message to the process on another host, if it is not lost.
 func (n *gossipNode) deliver(to *host, message []byte) {
 	by := n.links[to.number]
 	if by == nil {
@@ -202,8 +202,8 @@ func (n *gossipNode) deliver(to *host, message []byte) {
 	})
 }
 
-// addUnreported adds what this process was not told in the end: of each other one at least a unit
-// for each probe that it does not know.
+// addUnreported adds at least one unit for each probe unit of other nodes that this node does not
+// know at the end.
 func (n *gossipNode) addUnreported(res *Result) {
 	for _, other := range n.w.others(n.host) {
 		for i := range n.w.Keys {

@@ -8,41 +8,40 @@ import (
 	"stint/fleet/lease"
 )
 
-// node is a process of a mode. It has no time of its own: whatever it does it does in one
-// of these calls, and sends by the place where it runs.
+// node is a process of a mode. It has no clock of its own. It acts only in these calls, and sends
+// messages through its host.
 type node interface {
 	// decide answers a request by world.answer, at once or later, or lets it fail.
 	decide(q *request)
-	// tick does what is due, and returns after how long it wants to be called again; 0:
-	// never.
+	// tick does what is due and returns the time until the next tick; 0: never.
 	tick() time.Duration
-	// held returns how many units are here to be given out, for who looks.
+	// held returns how many units or keys the process holds, for statistics.
 	held() int64
 }
 
-// host is where a process runs, and another one once that has died.
+// host is a machine that runs a process, and after its death the next one.
 type host struct {
 	w            *world
 	number       int
-	restarts     int           // how many were here before
-	node         node          // nil: it is dead
-	known        stint.Instant // the epoch that its client of the store remembers
-	stoppedUntil time.Duration // until then it stands still
-	cutUntil     time.Duration // until then it is cut off
+	restarts     int           // number of processes before this one
+	node         node          // nil: the process is dead
+	known        stint.Instant // epoch that its store client knows
+	stoppedUntil time.Duration // the process stands still until then
+	cutUntil     time.Duration // no message passes until then
 
-	// Its clocks: what they showed at the true time since, and their rate.
+	// What the clocks showed at the true time since, and their rate.
 	since      time.Duration
 	mono, wall int64
 	rate       float64
 
-	to, from link          // the store
-	links    map[int]*link // to other places
+	to, from link          // to and from the store
+	links    map[int]*link // to other hosts
 }
 
-// link is one way that messages take.
+// link counts the messages in one direction.
 type link struct{ sent, arrived int }
 
-// start begins a process.
+// start starts a process.
 func (p *host) start() {
 	p.known = 0
 	switch {
@@ -65,7 +64,7 @@ func (p *host) start() {
 	p.on(p.w.now+first, func() { p.tick(is) })
 }
 
-// every is about how often a process ticks; when it does first is chance.
+// every is about the time between two ticks, to choose the first one at random.
 func (w *world) every() time.Duration {
 	if w.Mode.alone() {
 		return cmp.Or(w.Interval, 100*time.Millisecond)
@@ -73,7 +72,7 @@ func (w *world) every() time.Duration {
 	return 25 * time.Millisecond
 }
 
-// tick has a process do what is due, until all is over.
+// tick ticks the process until the end of the history.
 func (p *host) tick(is node) {
 	if p.node != is || p.w.now > p.w.end+time.Second {
 		return
@@ -83,7 +82,7 @@ func (p *host) tick(is node) {
 	}
 }
 
-// on does something here, once the process does not stand still.
+// on calls do at a time, or later when the process no longer stands still.
 func (p *host) on(t time.Duration, do func()) {
 	p.w.at(t, func() {
 		if p.stoppedUntil > p.w.now {
@@ -100,13 +99,13 @@ func (p *host) moment() lease.Moment {
 	return lease.Moment{Mono: p.mono + ran, Wall: p.wall + ran}
 }
 
-// freezeClocks sets the clocks to what they show, before something about them changes.
+// freezeClocks stores what the clocks show, before their rate or offset changes.
 func (p *host) freezeClocks() {
 	m := p.moment()
 	p.mono, p.wall, p.since = m.Mono, m.Wall, p.w.now
 }
 
-// holdsUnits returns 1 where there is anything to be given out here, for counts.
+// holdsUnits returns 1 if the process holds anything, for counting.
 func (p *host) holdsUnits() int {
 	if p.node == nil || p.node.held() == 0 {
 		return 0
@@ -114,14 +113,14 @@ func (p *host) holdsUnits() int {
 	return 1
 }
 
-// sleep lets the process stand still, and with the machine the clock that nobody sets.
+// sleep stops the process for a time and, with machine, its monotonic clock.
 func (p *host) sleep(d time.Duration, machine bool) {
 	if d > stint.LeaseTime {
 		p.w.seen.Slept += p.holdsUnits()
 	}
 	p.freezeClocks()
 	p.stoppedUntil = max(p.stoppedUntil, p.w.now+d)
-	if machine { // its wall clock has gone on when it wakes up
+	if machine { // the wall clock continues while the machine sleeps
 		p.mono -= int64(d)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"stint"
 )
 
-// Idle returns a history that follows from its seed and is after what nodes that decide alone
-// forget. Nodes take of a few keys. Then some of them are asked for nothing, for as long as it
-// takes until they begin another count of a key, or forget it; meanwhile, or afterwards, the
-// network falls apart, or they stand still. Then all ask for all that there is, in each part
-// and once more when the parts have met.
+// Idle returns a random history, by its seed, that attacks what nodes that decide alone forget.
+// Nodes take units of a few keys. Then some nodes get no requests for so long that they start a
+// new count of a key or remove it. Meanwhile or afterwards the network splits, or they stand
+// still. Then clients request all units, in each part of the network and again after the parts
+// are connected.
 func Idle(mode Mode, seed uint64) Options {
 	r := rand.New(rand.NewPCG(seed, 4))
 	i := &idle{r: r}
@@ -39,17 +39,17 @@ func Idle(mode Mode, seed uint64) Options {
 	return i.Options
 }
 
-// idle is a history in the making.
+// idle builds a history.
 type idle struct {
 	Options
 	r      *rand.Rand
-	rate   float64 // that may pass
+	rate   float64 // units per second that may pass
 	now    time.Duration
 	phases int
 	list   []Take
 }
 
-// nodesOf returns the nodes of one side, or of the other one.
+// nodesOf returns the nodes of one side; below 0: of both.
 func (i *idle) nodesOf(of int) (list []int) {
 	for node := range i.Nodes {
 		if of < 0 || node%2 == of {
@@ -59,25 +59,25 @@ func (i *idle) nodesOf(of int) (list []int) {
 	return list
 }
 
-// idlePhase is a time in which a side idles and is cut off.
+// idlePhase adds a phase in which one side idles and is cut off.
 func (i *idle) idlePhase() {
 	var (
 		sleepy   = i.r.IntN(2)
 		rest     = time.Duration(10_000+i.r.IntN(6000)) * time.Millisecond
 		together = time.Duration(pick(i.r, 0, 300, 1500)) * time.Millisecond
 		apart    = time.Duration(pick(i.r, 300, 2000, 5000)) * time.Millisecond
-		busy     = pick(i.r, 0, 0.7, 1.5) // the other side meanwhile, of the rate
+		busy     = pick(i.r, 0, 0.7, 1.5) // rate of the other side meanwhile, relative to the limit
 	)
 	i.demand(together, pick(i.r, 0.5, 1.5), i.nodesOf(-1))
 	begun := i.now
 	switch i.r.IntN(4) {
-	case 0: // before they are apart
+	case 0: // the rest is before the partition
 		i.demand(rest, busy, i.nodesOf(1-sleepy))
 		i.Faults = append(i.Faults, Fault{At: i.now, Kind: Split, For: apart, Ways: 2})
-	case 1, 2: // while they are
+	case 1, 2: // the rest is during the partition
 		i.demand(rest, busy, i.nodesOf(1-sleepy))
 		i.Faults = append(i.Faults, Fault{At: begun, Kind: Split, For: rest + apart, Ways: 2})
-	default: // they stand still, and come back with what was
+	default: // they stand still and return with their old counts
 		rest += 10 * time.Second
 		for _, node := range i.nodesOf(sleepy) {
 			i.Faults = append(i.Faults, Fault{At: begun, Kind: pick(i.r, Stall, Cut), Node: node, For: rest})
@@ -89,13 +89,13 @@ func (i *idle) idlePhase() {
 	over := i.now
 	i.now = begun
 	i.demand(apart, pick(i.r, 0.3, 0.8, 3), i.nodesOf(1-sleepy))
-	i.now = over + time.Duration(pick(i.r, 2500, 3500))*time.Millisecond // until they have met
+	i.now = over + time.Duration(pick(i.r, 2500, 3500))*time.Millisecond // time until the parts have exchanged their counts
 	i.CompareAt = append(i.CompareAt, i.now)
 	i.demand(300*time.Millisecond, 3, i.nodesOf(-1))
 	i.now += time.Duration(pick(i.r, 0, 500, 8000)) * time.Millisecond
 }
 
-// demand asks nodes for so much of the rate, all together.
+// demand sends takes to nodes at a fraction of the rate, all together.
 func (i *idle) demand(d time.Duration, part float64, nodes []int) {
 	end := i.now + d
 	if part > 0 {

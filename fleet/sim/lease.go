@@ -8,14 +8,14 @@ import (
 	"stint/fleet/lease"
 )
 
-// leaseNode is a process of leased mode: what lease.Store is in the service.
+// leaseNode is a process of leased mode, like lease.Store in the service.
 type leaseNode struct {
 	*host
 	node    *lease.Node
 	waiting queue
 }
 
-// waiting is a request that waits for an answer to another one.
+// waiting is a request that waits for the answer to another one.
 type waiting struct {
 	q    *request
 	done <-chan struct{}
@@ -29,7 +29,7 @@ func newLeaseNode(p *host) *leaseNode {
 
 func (n *leaseNode) held() int64 { return n.node.Stats().Held }
 
-// readClocks returns what the process sees when it reads its clocks.
+// readClocks returns what the process reads from its clocks.
 func (n *leaseNode) readClocks() lease.Moment {
 	if n.w.Reads != nil {
 		return n.w.Reads(n.moment())
@@ -64,7 +64,8 @@ func (n *leaseNode) begin(q *request, waits int) {
 	}
 }
 
-// send puts a req to the store. q is who asked, nil for a message of the node itself.
+// send sends a request to the store. q is the client's request, nil for a message of the node
+// itself.
 func (n *leaseNode) send(req *lease.Request, q *request) {
 	asked := slices.Clone(req.Call.Takes)
 	n.put(&req.Call, func(answer *message, decided time.Duration, err error) {
@@ -93,10 +94,10 @@ func (n *leaseNode) send(req *lease.Request, q *request) {
 	})
 }
 
-// queue are requests that wait.
+// queue holds waiting requests.
 type queue []waiting
 
-// wake has those begun once more whose answer is there, unless their process died.
+// wake begins the requests again whose wait is over, unless their process died.
 func (l *queue) wake(p *host, begin func(q *request, had int)) {
 	list, is := *l, p.node
 	*l = nil

@@ -7,11 +7,11 @@ import (
 	"stint"
 )
 
-// AttackLeases returns a history that follows from its seed and is after what nodes hold. Again and
-// again some nodes are asked for less than may pass, so that they hold units while the
-// store is nearly full. Then something befalls them, for about as long as a lease or for a
-// moment. Then all that is anywhere is asked for at once, there and at the store: whoever
-// counted a unit twice pays it out twice.
+// AttackLeases returns a random history, by its seed, that attacks leases. Again and again some
+// nodes get fewer requests than may pass, so that they hold units while the store is nearly full.
+// Then a fault hits them, for about the length of a lease or for a moment. Then clients request
+// all units at once, on these nodes and at the store. A unit that was counted twice is then
+// admitted twice.
 func AttackLeases(seed uint64, takes int) Options {
 	h := &leaseAttack{r: rand.New(rand.NewPCG(seed, 2))}
 	h.Options = Options{Seed: seed, Nodes: pick(h.r, 2, 3, 5, 8, 20), Keys: 1}
@@ -41,12 +41,12 @@ func AttackLeases(seed uint64, takes int) Options {
 	return h.Options
 }
 
-// leaseAttack is a history in the making.
+// leaseAttack builds a history.
 type leaseAttack struct {
 	Options
 	r       *rand.Rand
 	now     time.Duration
-	targets []int // the nodes that are made to hold something
+	targets []int // nodes that hold units
 	list    []Take
 }
 
@@ -54,8 +54,8 @@ func (h *leaseAttack) ask(node int, cost int64) {
 	h.list = append(h.list, Take{At: h.now, Node: node, With: -1, Cost: uint32(max(1, cost))})
 }
 
-// warmUp asks some nodes for a little less than the rate, without a pause or with such that
-// what is unused goes home.
+// warmUp sends some nodes takes at a little less than the rate, without pauses or with pauses in
+// which they return idle units.
 func (h *leaseAttack) warmUp(rate float64) {
 	h.targets = h.r.Perm(h.Nodes)[:1+h.r.IntN(min(4, h.Nodes-1))]
 	gap := time.Duration(float64(time.Second) / rate)
@@ -70,7 +70,7 @@ func (h *leaseAttack) warmUp(rate float64) {
 	}
 }
 
-// injectFault lets something befall them.
+// injectFault adds a fault of the target nodes.
 func (h *leaseAttack) injectFault() {
 	long := time.Duration(1800+h.r.IntN(1600)) * time.Millisecond
 	short := time.Duration(1+h.r.IntN(pick(h.r, 10, 200))) * time.Millisecond
@@ -106,7 +106,7 @@ func (h *leaseAttack) injectFault() {
 	}
 }
 
-// drain asks for all that there is, in a moment, and lets the bucket fill again.
+// drain requests all units at once, and then lets the bucket fill again.
 func (h *leaseAttack) drain() {
 	other := h.r.IntN(h.Nodes)
 	for range 30 {

@@ -44,7 +44,7 @@ func (w *world) result() Result {
 	return res
 }
 
-// over returns by how much the worst window of any key was above the limit.
+// over returns the largest number of units above the limit in any window of any key.
 func (w *world) over() int64 {
 	worst := int64(0)
 	for _, list := range byKey(w.admitted) {
@@ -57,7 +57,7 @@ func (w *world) over() int64 {
 	return worst
 }
 
-// byKey returns what came to pass of each key, by time.
+// byKey groups admissions by key, sorted by time.
 func byKey(all []admission) map[int][]admission {
 	keys := map[int][]admission{}
 	for _, p := range all {
@@ -69,7 +69,7 @@ func byKey(all []admission) map[int][]admission {
 	return keys
 }
 
-// surge returns the most that was asked for of a key while somebody had not heard of it.
+// surge returns the largest number of units of a key requested within world.stale.
 func (w *world) surge() (most int64) {
 	for _, list := range byKey(w.tries) {
 		sum, first := int64(0), 0
@@ -85,9 +85,9 @@ func (w *world) surge() (most int64) {
 	return most
 }
 
-// overBucket looks at all windows of one key of which burst + T * requests/per may pass in
-// any window of length T. The worst that ends now is found by going forward, in whole
-// numbers, units times microseconds of per:
+// overBucket returns the largest excess in any window of one key. In a window of length T, burst
+// + T*requests/per may pass. One pass over the list finds the worst window that ends at each
+// admission. It uses whole numbers, of units times microseconds of per:
 //
 //	level = max(0, level - T * requests) + cost * per
 func overBucket(limit *stint.Limit, list []admission) (worst int64) {
@@ -103,15 +103,15 @@ func overBucket(limit *stint.Limit, list []admission) (worst int64) {
 	return worst
 }
 
-// overWindows looks at each window of one key, and at all stretches of windows that follow
-// each other: in k of them k limits may pass and E more, once and not in each. The worst
-// stretch that ends now is found by going forward.
+// overWindows returns the largest excess of one key in any run of consecutive windows: in k
+// windows k limits may pass, so an excess counts once and not in each window. One pass over the
+// list finds the worst run that ends at each admission.
 func overWindows(limit *stint.Limit, list []admission) (worst int64) {
 	per := limit.Spec().Per.Microseconds()
 	sum, last := int64(0), int64(0)
 	for _, p := range list {
 		if now := int64(began.Add(p.at)) / per; now != last {
-			sum = max(0, sum-limit.Capacity()*(now-last-1)) // those in which nothing passed
+			sum = max(0, sum-limit.Capacity()*(now-last-1)) // windows in which nothing passed
 			last = now
 			sum -= limit.Capacity()
 		}
@@ -121,7 +121,7 @@ func overWindows(limit *stint.Limit, list []admission) (worst int64) {
 	return worst
 }
 
-// central returns what one bucket would have admitted that everybody asks at once.
+// central returns what one bucket would have admitted if all takes asked it at once.
 func (w *world) central() (n int64) {
 	asks := slices.Clone(w.asks)
 	slices.SortStableFunc(asks, func(a, b Take) int { return cmp.Compare(a.At, b.At) })

@@ -8,14 +8,13 @@ import (
 	"stint"
 )
 
-// message is a copy of a call: the call itself is the node's again as soon as that waits no
-// longer.
+// message is a copy of a call. The node may reuse the call itself as soon as it stops waiting.
 type message struct {
 	call        stint.Call
 	loans       []stint.Loan
 	known       stint.Instant
-	undecodable []int               // of answers: takes whose states the store cannot read, so that nothing was decided
-	seen        map[stint.Key]*view // of answers to eventual mode: what the store had been told
+	undecodable []int               // of answers: takes whose states the store cannot read; nothing was decided
+	seen        map[stint.Key]*view // of answers in eventual mode: the reports that the store had
 }
 
 func write(call *stint.Call, known stint.Instant) *message {
@@ -30,7 +29,7 @@ func write(call *stint.Call, known stint.Instant) *message {
 	return l
 }
 
-// attach gives the takes the letter's own loans.
+// attach gives the takes the loans of the message.
 func (l *message) attach() {
 	for i := range l.call.Takes {
 		if t := &l.call.Takes[i]; t.Loan() != nil {
@@ -41,7 +40,7 @@ func (l *message) attach() {
 	}
 }
 
-// clone returns a copy that the store may answer into.
+// clone returns a copy for the store to answer into.
 func (l *message) clone() *message {
 	c := &message{known: l.known, loans: slices.Clone(l.loans)}
 	c.call.Takes = slices.Clone(l.call.Takes)
@@ -51,9 +50,9 @@ func (l *message) clone() *message {
 
 var errNoAnswer = errors.New("no answer in time")
 
-// put takes a call to the store and the answer back, if nothing gets lost, and calls then
-// once: with the answer and when it was decided, or an error. If the process dies
-// meanwhile it does not.
+// put sends a call to the store and the answer back, if no message is lost. It calls then once,
+// with the answer and the time of the decision, or an error. If the process dies meanwhile, it
+// does not call then.
 func (p *host) put(call *stint.Call, then func(answer *message, decided time.Duration, err error)) {
 	w, is, open, sent := p.w, p.node, true, write(call, p.known)
 	p.on(w.now+w.Network.Timeout, func() {
@@ -88,8 +87,8 @@ func (p *host) put(call *stint.Call, then func(answer *message, decided time.Dur
 	})
 }
 
-// travel has a message between a place and another one, or the store where that is nil,
-// arrive: never, once or twice, each time after a while.
+// travel sends a message from this host to another or, if other is nil, to the store. It arrives
+// never, once or twice, after a random time.
 func (p *host) travel(by *link, other *host, arrive func()) {
 	w := p.w
 	by.sent++
@@ -121,8 +120,8 @@ func (p *host) travel(by *link, other *host, arrive func()) {
 	}
 }
 
-// separated says whether the network fell apart between a place and another one or, where
-// that is nil, the store.
+// separated reports whether a network split lies between a host and another or, if other is nil,
+// the store.
 func (w *world) separated(p, other *host) bool {
 	for _, f := range w.splits {
 		if f.At+f.For <= w.now {
@@ -139,7 +138,7 @@ func (w *world) separated(p, other *host) bool {
 	return false
 }
 
-// delay returns how long a message takes.
+// delay returns a random time for a message.
 func (w *world) delay() time.Duration {
 	took := w.Network.Least
 	if span := w.Network.Most - w.Network.Least; span > 0 {

@@ -7,8 +7,8 @@ import (
 	"stint/fleet/quota"
 )
 
-// quotaNode is a process of leased mode that has a part of the limit to itself: what
-// quota.Store around lease.Store is in the service.
+// quotaNode is a process of leased mode with a share of the limit, like quota.Store around
+// lease.Store in the service.
 type quotaNode struct {
 	*leaseNode
 	quota *quota.Node
@@ -18,7 +18,7 @@ func newQuotaNode(p *host) *quotaNode {
 	return &quotaNode{newLeaseNode(p), quota.NewNode(quota.Options{})}
 }
 
-// steadyTime returns what the clock shows that nobody sets.
+// steadyTime returns the time by the monotonic clock.
 func (n *quotaNode) steadyTime() stint.Instant { return began.Add(time.Duration(n.readClocks().Mono)) }
 
 func (n *quotaNode) decide(q *request) {
@@ -29,7 +29,7 @@ func (n *quotaNode) decide(q *request) {
 		n.w.answerLocal(q)
 		return
 	}
-	at := make([]time.Duration, len(q.call.Takes)) // when each was decided
+	at := make([]time.Duration, len(q.call.Takes)) // time of each decision
 	rest := &request{Take: q.Take, call: req.Call, node: n}
 	rest.then = func(err error, when func(take int) time.Duration) {
 		asked := 0

@@ -7,9 +7,8 @@ import (
 	"stint"
 )
 
-// RandomFaults returns a history that follows from its seed: some nodes, a limit, a network,
-// clients that are out for more than they may, and faults, the more the worse. It asks
-// about so many takes.
+// RandomFaults returns a random history that depends on the seed only: nodes, a limit, a network,
+// clients that request more than may pass, about so many takes, and so many faults.
 func RandomFaults(mode Mode, seed uint64, takes int, faults int) Options {
 	r := rand.New(rand.NewPCG(seed, 1))
 	o := Options{
@@ -27,10 +26,10 @@ func RandomFaults(mode Mode, seed uint64, takes int, faults int) Options {
 	o.Network = Network{Least: time.Duration(r.IntN(1000)) * time.Microsecond}
 	o.Network.Most = o.Network.Least + time.Duration(pick(r, 0, 1, 5, 30))*time.Millisecond
 	o.Network.Lost, o.Network.Twice = pick(r, 0, 0, 0.01, 0.2), pick(r, 0, 0.05, 0.3)
-	if mode == Asking { // each take goes to all others
+	if mode == Asking { // each take is a message to all other nodes
 		o.Nodes = min(o.Nodes, 13)
 	}
-	if mode == Gossip { // messages grow with the square of the number
+	if mode == Gossip { // messages grow with the square of the number of nodes
 		o.Length = min(o.Length, 100*time.Second/time.Duration(o.Nodes))
 	}
 	o.Demand = func(r *rand.Rand, ask func(Take)) { adversary(&o, r, takes, ask) }
@@ -40,8 +39,8 @@ func RandomFaults(mode Mode, seed uint64, takes int, faults int) Options {
 	return o
 }
 
-// fault returns one that the bound has to outlast: all but leaps of the store's clock and,
-// where there is no store, of what befalls that and the time of day.
+// fault returns a random fault that the bound must withstand: any except jumps of the store's
+// clock. In modes without a store it returns none of the store or the wall clock.
 func (o *Options) fault(r *rand.Rand) Fault {
 	kinds := []Kind{Cut, Pause, Stall, Kill, Set, Drift, Flush, Switch, Gone, Split, Garble}
 	switch o.Mode {
@@ -50,7 +49,7 @@ func (o *Options) fault(r *rand.Rand) Fault {
 	case Eventual:
 		kinds = []Kind{Cut, Stall, Kill, Split, Gone, Flush, Switch, Garble, Pause, Drift}
 	}
-	if o.Mode.alone() && o.Limit.Algorithm() == stint.FixedWindow { // who has another time has other windows
+	if o.Mode.alone() && o.Limit.Algorithm() == stint.FixedWindow { // nodes with other clocks have other windows
 		kinds = kinds[:len(kinds)-2]
 	}
 	f := Fault{At: time.Duration(r.Int64N(int64(o.Length))), Kind: pick(r, kinds...), Node: r.IntN(o.Nodes)}
@@ -66,13 +65,13 @@ func (o *Options) fault(r *rand.Rand) Fault {
 	case Gone:
 		f.For = min(f.For, 500*time.Millisecond)
 	case Kill:
-		f.For *= time.Duration(r.IntN(2)) // half of them are started again at once
+		f.For *= time.Duration(r.IntN(2)) // half of them start again at once
 	}
 	return f
 }
 
-// adversary asks in waves: all nodes at once or one after the other, in floods and single
-// takes, with pauses in which buckets fill up and leases run out.
+// adversary sends takes in waves: to all nodes at once or to one after the other, single ones and
+// floods, with pauses in which buckets fill up and leases end.
 func adversary(o *Options, r *rand.Rand, takes int, ask func(Take)) {
 	at, node := time.Duration(0), 0
 	spread, gap := false, time.Duration(0)
@@ -107,10 +106,10 @@ func adversary(o *Options, r *rand.Rand, takes int, ask func(Take)) {
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
-// Divided returns a history in which each node has a part of the limit to itself, as many
-// nodes as there may be are there, and some are cut off for as long as they live. It returns
-// too how many units more may pass in a window than the limit says: parts are counted by the
-// clocks of nodes, so what a clock that runs fast gives out too much, and no more.
+// Divided returns a history in which each node has a share of the limit, the largest allowed
+// number of nodes run, and some are cut off for their whole life. It also returns how many units
+// more than the limit may pass in a window: shares are counted by the nodes' clocks, so a fast
+// clock gives out more, and nothing else does.
 func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	if seed%3 == 0 {

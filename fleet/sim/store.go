@@ -7,22 +7,22 @@ import (
 	"stint"
 )
 
-// store is the store: a server, and the replica that would take over.
+// store is a server and its replica.
 type store struct {
 	ledger       Ledger
 	states       map[stint.Key]*stint.State
 	epoch        stint.Epoch
-	server       int // which wrote the epoch
-	runs         int // which one runs
-	newEpochs    int // epochs that were begun by nodes that remembered none
+	server       int // number of the server that wrote the epoch
+	runs         int // number of the server that runs
+	newEpochs    int // epochs started by nodes that knew none before
 	ahead        time.Duration
-	awayUntil    time.Duration               // until then it stands still
-	garbledUntil map[stint.Key]time.Duration // until then it cannot read the states of these
-	records      map[stint.Key]*record       // what it decided itself, of modes in which nodes do too
-	history      []writtenState              // what was written lately, for a replica that does not know it yet
+	awayUntil    time.Duration               // the store does not answer until then
+	garbledUntil map[stint.Key]time.Duration // it cannot read these states until then
+	records      map[stint.Key]*record       // takes that it decided itself, in modes in which nodes decide too
+	history      []writtenState              // recent writes, which a replica may not have
 }
 
-// writtenState is a state before it was written.
+// writtenState is a state before a write.
 type writtenState struct {
 	at    time.Duration
 	key   stint.Key
@@ -30,7 +30,7 @@ type writtenState struct {
 	epoch stint.Epoch
 }
 
-// maxLag is how far a replica lies behind at most.
+// maxLag is how far a replica may lag behind.
 const maxLag = 200 * time.Millisecond
 
 func newStore(o *Options) *store {
@@ -41,7 +41,7 @@ func newStore(o *Options) *store {
 	return s
 }
 
-// undecodable returns the takes of a letter whose states it cannot read.
+// undecodable returns the takes of a message whose states the store cannot read.
 func (s *store) undecodable(l *message, now time.Duration) (takes []int) {
 	for i := range l.call.Takes {
 		if s.garbledUntil[l.call.Takes[i].Key] > now {
@@ -51,8 +51,8 @@ func (s *store) undecodable(l *message, now time.Duration) (takes []int) {
 	return takes
 }
 
-// decide answers a letter, all or none but for takes that are apart. What it cannot read is
-// denied, as by a guard around it, unless that is to fail.
+// decide decides a message, all or none except for independent takes. A take whose state cannot
+// be read is denied, as by a guard around the store, unless its policy is to fail.
 func (s *store) decide(l *message, now time.Duration) {
 	at := began.Add(now + s.ahead)
 	if l.call.At != 0 {
@@ -95,7 +95,7 @@ func (s *store) decide(l *message, now time.Duration) {
 	}
 }
 
-// apply does what a take asks for.
+// apply executes the operation of a take.
 func (s *store) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.Decision {
 	switch t.Op {
 	case stint.Force:
@@ -106,7 +106,7 @@ func (s *store) apply(t *stint.Take, st *stint.State, at stint.Instant) stint.De
 	return s.ledger(t.Limit, st, at, uint64(t.Cost), t.Loan(), s.epoch)
 }
 
-// test answers a take and changes nothing.
+// test decides a take and changes nothing.
 func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 	var st stint.State
 	s.state(t.Key).CopyTo(&st)
@@ -117,7 +117,7 @@ func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 	return s.apply(&look, &st, at)
 }
 
-// updateEpoch sees to the epoch.
+// updateEpoch starts a new epoch if the store lost data.
 func (s *store) updateEpoch(l *message, a *stint.Loan, at stint.Instant) {
 	known := a.Epoch
 	if known == 0 {
@@ -149,7 +149,7 @@ func (s *store) record(key stint.Key) *record {
 	return r
 }
 
-// remember notes what a key was before it is written.
+// remember stores a state before a write.
 func (s *store) remember(now time.Duration, key stint.Key, st *stint.State) {
 	for len(s.history) > 0 && s.history[0].at < now-maxLag {
 		s.history = s.history[1:]
@@ -159,7 +159,7 @@ func (s *store) remember(now time.Duration, key stint.Key, st *stint.State) {
 	s.history = append(s.history, w)
 }
 
-// flush forgets everything, and returns 1 if anything was lent.
+// flush empties the store. It returns 1 if units were lent, for counting.
 func (s *store) flush(now time.Duration) (lent int) {
 	for _, st := range s.states {
 		if units, _ := st.Lent(began.Add(now + s.ahead)); units > 0 {
@@ -171,8 +171,8 @@ func (s *store) flush(now time.Duration) (lent int) {
 	return lent
 }
 
-// replace lets a replica take over that does not know what was written lately, and returns
-// 1 if that was anything.
+// replace makes a replica take over that lacks the last writes. It returns 1 if there were any,
+// for counting.
 func (s *store) replace(now, behind time.Duration) (forgot int) {
 	for len(s.history) > 0 {
 		last := s.history[len(s.history)-1]

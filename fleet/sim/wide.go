@@ -2,7 +2,7 @@ package sim
 
 import "math/bits"
 
-// wide is a whole number of 128 bits: units times microseconds of a year do not fit into 64.
+// wide is an unsigned integer of 128 bits. Units times microseconds of a year do not fit into 64.
 type wide struct{ high, low uint64 }
 
 // product returns a times b.
@@ -11,14 +11,14 @@ func product(a, b uint64) (w wide) {
 	return w
 }
 
-// plus returns the sum.
+// plus returns w + more.
 func (w wide) plus(more wide) (sum wide) {
 	low, carry := bits.Add64(w.low, more.low, 0)
 	high, _ := bits.Add64(w.high, more.high, carry)
 	return wide{high, low}
 }
 
-// less returns the difference, 0 where there is less than that.
+// less returns w - by, or 0 if by is larger.
 func (w wide) less(by wide) wide {
 	low, borrow := bits.Sub64(w.low, by.low, 0)
 	high, under := bits.Sub64(w.high, by.high, borrow)
@@ -28,7 +28,7 @@ func (w wide) less(by wide) wide {
 	return wide{high, low}
 }
 
-// over returns the quotient, rounded up. It has to fit into 64 bits.
+// over returns w / by, rounded up. It must fit into 64 bits.
 func (w wide) over(by uint64) uint64 {
 	up := w.plus(wide{0, by - 1})
 	quotient, _ := bits.Div64(up.high, up.low, by)

@@ -11,17 +11,17 @@ import (
 	"stint/internal/limits"
 )
 
-// began is when histories begin.
+// began is the time at which histories begin.
 var began = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
-// event is something to be done at a time.
+// event is a function to call at a time.
 type event struct {
 	at    time.Duration
 	order int
 	do    func()
 }
 
-// events is a heap of them, by time and then in order.
+// events is a heap of events, by time and then by order.
 type events []event
 
 func (q events) Len() int { return len(q) }
@@ -30,10 +30,10 @@ func (q events) Less(i, j int) bool {
 }
 func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
-// Push and Pop are part of heap.Interface.
+// Push implements heap.Interface.
 func (q *events) Push(x any) { *q = append(*q, x.(event)) }
 
-// Pop is part of heap.Interface.
+// Pop implements heap.Interface.
 func (q *events) Pop() any {
 	old := *q
 	e := old[len(old)-1]
@@ -42,22 +42,22 @@ func (q *events) Pop() any {
 	return e
 }
 
-// world is a simulation under way.
+// world is a running simulation.
 type world struct {
 	*Options
 	r      *rand.Rand
 	queue  events
 	order  int
-	now    time.Duration // the true time
-	end    time.Duration // of all demand, also of what waits for nodes that stand still
+	now    time.Duration // true time
+	end    time.Duration // end of all demand, including what waits for nodes that stand still
 	hosts  []*host
 	store  *store
-	splits []Fault // of the network
-	last   int     // the node that was asked last
+	splits []Fault // partitions of the network
+	last   int     // node of the last take
 
 	asks      []Take
 	admitted  []admission
-	latencies []time.Duration // how long each answer did
+	latencies []time.Duration // response times
 	terms     *stint.Terms
 	handling  *stint.Handling // of every take
 	failed    int
@@ -65,15 +65,15 @@ type world struct {
 	own       int
 	calls     int
 	messages  int
-	stale     time.Duration // the longest that a node did not hear what was taken elsewhere
-	tries     []admission   // what was asked for, when it was decided
+	stale     time.Duration // see Result.Stale
+	tries     []admission   // all decided takes, at the time of the decision
 	seen      Seen
 	probes    map[*probe]bool // of all processes of Gossip
 
 	used, underestimated, overestimated int64 // see Result
 }
 
-// admission is what passed.
+// admission is units of a key that passed, or were requested, on a node.
 type admission struct {
 	key  int
 	at   time.Duration
@@ -81,14 +81,14 @@ type admission struct {
 	node int
 }
 
-// request is a take on its way.
+// request is a take in progress.
 type request struct {
 	Take
 	call    stint.Call
-	node    node          // who has it: it dies with that
-	localAt time.Duration // when that decided its own part
+	node    node          // process that has it; the request dies with it
+	localAt time.Duration // when the process decided its part
 
-	// then takes the answer to a part of another request; nil: it is a whole one.
+	// then receives the answer if this is a part of another request; nil: it is not.
 	then func(err error, when func(take int) time.Duration)
 }
 
@@ -138,7 +138,7 @@ func newWorld(o *Options) *world {
 	return w
 }
 
-// at does something at a time. All happens at whole microseconds, as stores count.
+// at calls do at a time, rounded down to a microsecond, as stores count.
 func (w *world) at(t time.Duration, do func()) {
 	w.order++
 	heap.Push(&w.queue, event{t.Truncate(time.Microsecond), w.order, do})
@@ -152,7 +152,7 @@ func (w *world) run() {
 	}
 }
 
-// inject lets a fault happen.
+// inject starts a fault.
 func (w *world) inject(f Fault) {
 	p := w.hosts[f.Node%len(w.hosts)]
 	switch f.Kind {
@@ -191,7 +191,7 @@ func (w *world) inject(f Fault) {
 	}
 }
 
-// ask puts a take to its node.
+// ask sends a take to its node.
 func (w *world) ask(t Take) {
 	p := w.hosts[w.route(t)]
 	if p.number != w.last {
@@ -201,7 +201,7 @@ func (w *world) ask(t Take) {
 	q := &request{Take: t, node: p.node}
 	p.on(w.now, func() {
 		if p.node == nil || q.node != p.node {
-			w.failed++ // it died
+			w.failed++ // the process died
 			return
 		}
 		q.call.Takes = append(q.call.Takes, w.take(q.Key, q.Cost))
@@ -212,14 +212,14 @@ func (w *world) ask(t Take) {
 	})
 }
 
-// take is what somebody asks of a key.
+// take returns a take of a key.
 func (w *world) take(key int, cost uint32) stint.Take {
 	return stint.Take{Key: keyOf(key), Limit: w.Limit, Cost: cost, Handling: w.handling}
 }
 
 func keyOf(n int) stint.Key { return stint.Key(fmt.Sprint("key", n)) }
 
-// answer notes what passed, each take when it was decided.
+// answer records the answer to a request; when returns the time of each decision.
 func (w *world) answer(q *request, when func(take int) time.Duration) {
 	if q.then != nil {
 		q.then(nil, when)
@@ -239,7 +239,7 @@ func (w *world) answer(q *request, when func(take int) time.Duration) {
 	}
 }
 
-// fail notes that a request was not decided.
+// fail records a request without a decision.
 func (w *world) fail(q *request) {
 	if q.then != nil {
 		q.then(errNoAnswer, nil)
@@ -256,7 +256,7 @@ func (q *request) key(take int) int {
 	return q.Key
 }
 
-// answerLocal notes what passed by the decision of a node alone.
+// answerLocal records a request that a node decided alone.
 func (w *world) answerLocal(q *request) {
 	w.local++
 	w.answer(q, func(int) time.Duration { return w.now })
