@@ -7,19 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"stint"
+	"stint/cmd/stint/measure"
+	"stint/internal/text"
 	"stint/internal/web"
 	"stint/replay"
 	"stint/store/memory"
@@ -94,9 +93,6 @@ func (o *benchOptions) check(flags *pflag.FlagSet) error {
 	return errors.Join(between("workers", o.workers, maxBenchWorkers), between("keys", o.keys, maxBenchKeys))
 }
 
-// A target answers for a key. All workers ask it at the same time.
-type target func(ctx context.Context, key int) (allowed bool, err error)
-
 func runBench(ctx context.Context, s streams, args []string) error {
 	var o benchOptions
 	flags := o.flagSet()
@@ -121,6 +117,10 @@ func runBench(ctx context.Context, s streams, args []string) error {
 	return nil
 }
 
+func (o *benchOptions) plan(every uint64) measure.Plan {
+	return measure.Plan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
+}
+
 // memory measures the store of this process.
 func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
 	store := memory.New(memory.Options{})
@@ -129,11 +129,11 @@ func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Lim
 		keys[i] = stint.Key(fmt.Sprintf("bench/user=%d", i))
 	}
 	// A clock costs as much as such a decision, so few are timed.
-	total := o.measure(ctx, 64, func(_ context.Context, key int) (bool, error) {
+	total := measure.Run(ctx, o.plan(64), func(_ context.Context, key int) (bool, error) {
 		return store.Take(keys[key], limit, 1).Allowed, nil
 	})
-	fmt.Fprintf(w, "store in memory, %s, %s, %s\n", o.what(limit), count(o.workers, "worker"), count(o.keys, "key"))
-	total.print(w)
+	fmt.Fprintf(w, "store in memory, %s, %s, %s\n", o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
+	total.Print(w)
 	stats := store.Stats()
 	fmt.Fprintf(w, "memory     %d bytes for %d keys\n", stats.Bytes, stats.Keys)
 }
@@ -147,13 +147,13 @@ func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Li
 	transport := &http.Transport{MaxIdleConnsPerHost: o.workers, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
-	total := o.measure(ctx, 1, func(ctx context.Context, key int) (bool, error) {
+	total := measure.Run(ctx, o.plan(1), func(ctx context.Context, key int) (bool, error) {
 		return ask(ctx, client, to, question(key, limit))
 	})
-	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), count(o.workers, "worker"), count(o.keys, "key"))
-	total.print(w)
-	if total.err != nil {
-		return &refusal{fmt.Sprintf("%d questions without an answer, such as: %v", total.failed, total.err), "is stint serve running there?"}
+	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
+	total.Print(w)
+	if n, err := total.Failed(); err != nil {
+		return &refusal{fmt.Sprintf("%d questions without an answer, such as: %v", n, err), "is stint serve running there?"}
 	}
 	return nil
 }
@@ -214,48 +214,4 @@ func ask(ctx context.Context, client *http.Client, to string, body []byte) (bool
 	var answer struct{ Allowed bool }
 	err = json.Unmarshal(data, &answer)
 	return answer.Allowed, err
-}
-
-// measure lets the workers ask until the time or the count is used up. One of every
-// answers is timed.
-func (o *benchOptions) measure(ctx context.Context, every uint64, ask target) *tally {
-	tallies, jobs := make([]tally, o.workers), make([]job, o.workers)
-	for i := range jobs {
-		jobs[i] = job{ask: ask, keys: draw(uint64(i), o.keys), most: o.share(uint64(i)), every: every}
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.duration)
-	defer cancel()
-	began := time.Now()
-	var group sync.WaitGroup
-	for i := range tallies {
-		group.Go(func() { tallies[i].work(ctx, jobs[i]) })
-	}
-	group.Wait()
-	total := &tally{took: time.Since(began), workers: o.workers}
-	for i := range tallies {
-		total.add(&tallies[i])
-	}
-	return total
-}
-
-// share returns how many of the count worker number i asks.
-func (o *benchOptions) share(i uint64) uint64 {
-	if o.count == 0 {
-		return math.MaxUint64
-	}
-	share := o.count / uint64(o.workers)
-	if i < o.count%uint64(o.workers) {
-		share++
-	}
-	return share
-}
-
-// draw returns which keys a worker asks for, over and over.
-func draw(seed uint64, keys int) []uint32 {
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), 1.1, 1, uint64(keys-1))
-	drawn := make([]uint32, 1<<17)
-	for i := range drawn {
-		drawn[i] = uint32(zipf.Uint64())
-	}
-	return drawn
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/internal/strictyaml/parser"
+	"stint/internal/text"
 	"stint/rule/audit"
 	"stint/rule/catalog/book"
 )
@@ -57,7 +58,7 @@ type checkedCatalog struct {
 
 // String is the line of the report for people.
 func (c *checkedCatalog) String() string {
-	return fmt.Sprintf("ok: %s per API in %s, hash %s", count(c.Rules, "rule"), count(c.Files, "file"), c.Hash)
+	return fmt.Sprintf("ok: %s per API in %s, hash %s", text.Count(c.Rules, "rule"), text.Count(c.Files, "file"), c.Hash)
 }
 
 // checkCatalogs checks files of rules per API, all together as the service would load
@@ -104,5 +105,5 @@ func (c *checkedCatalog) brief() string {
 	if c == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%s, hash %s", count(c.Rules, "rule"), c.Hash)
+	return fmt.Sprintf("%s, hash %s", text.Count(c.Rules, "rule"), c.Hash)
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"stint/internal/strictyaml"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
+	"stint/rule/modes"
 	"stint/rule/ruletest"
 )
 
@@ -94,13 +96,13 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := runRuleTests(ctx, r.table, tests); err != nil {
+	if err := ruletest.Run(ctx, r.table, tests); err != nil {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = slices.Concat(whileAway(r.table), leased(r.table), ownAccount(r.table, r.options.config.SyncInterval), told(r.table, r.options.config.SyncInterval))
+	r.away = slices.Concat(modes.StoreAway(r.table), modes.Leased(r.table), modes.Eventual(r.table, r.options.config.SyncInterval), modes.Gossip(r.table, r.options.config.SyncInterval))
 	if r.options.modes {
-		r.away = append(r.away, strictly(r.table)...)
+		r.away = append(r.away, modes.Strict(r.table)...)
 	}
 	moved, err := moved(r.table, r.options.config.Store)
 	if err != nil {
@@ -171,15 +173,15 @@ func (r *checkReport) print(s streams, err error) error {
 
 // summary says what was read, and how much was found.
 func (r *checkReport) summary() string {
-	text := fmt.Sprintf("ok: %s in %s", count(len(r.table.Rules()), "rule"), count(len(r.table.Domains()), "domain"))
+	line := fmt.Sprintf("ok: %s in %s", text.Count(len(r.table.Rules()), "rule"), text.Count(len(r.table.Domains()), "domain"))
 	if r.fails() {
-		text = "failed" + text[len("ok"):]
+		line = "failed" + line[len("ok"):]
 	}
 	if r.tests > 0 {
-		text += fmt.Sprintf(", %s passed", count(r.tests, "test"))
+		line += fmt.Sprintf(", %s passed", text.Count(r.tests, "test"))
 	}
 	if n := len(r.changes); n > 0 {
-		text += ", " + count(n, "change")
+		line += ", " + text.Count(n, "change")
 	}
 	for _, severity := range []audit.Severity{audit.Warning, audit.Note} {
 		n := 0
@@ -189,17 +191,10 @@ func (r *checkReport) summary() string {
 			}
 		}
 		if n > 0 {
-			text += ", " + count(n, severity.String())
+			line += ", " + text.Count(n, severity.String())
 		}
 	}
-	return text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return line
 }
 
 // printJSON prints the report for programs, faults among it.

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
 	"stint/store/redis/connect"
 )
 
-// moved says what a change of the servers of a store may let pass beyond limits: keys
-// that move to another server begin anew there, but for those of a Cluster.
+// moved returns what may pass beyond limits when the servers of a store change: keys that move to
+// another server begin anew there, except in a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	if !connect.IsURL(store) {
 		return nil, nil // each process keeps what it counts
@@ -30,7 +31,7 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	if n > 1 {
 		moves += fmt.Sprintf(", one less a key in %d", n)
 	}
-	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves begins anew, and its old count is lost", count(n, "server"), moves)}}
+	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves begins anew, and its old count is lost", text.Count(n, "server"), moves)}}
 	for _, r := range table.Rules() {
 		if most := mostOf(r); most > 0 {
 			all = append(all, audit.Finding{
@@ -42,7 +43,7 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	return all, nil
 }
 
-// mostOf returns the most that a key of a rule which begins anew has again.
+// mostOf returns how much a key that begins anew may take again.
 func mostOf(r *rule.Rule) int64 {
 	if r.Limit.Algorithm() == stint.Unlimited {
 		return 0

@@ -90,8 +90,18 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/ruletest"},
-		[]string{".", "rule", "rule/rulefile", "internal/..."},
-		"tests of rules are written in the words of rules; rules know nothing of them",
+		[]string{".", "rule", "rule/rulefile", "limiter", "store/memory", "internal/..."},
+		"tests of rules are written in the words of rules and decided as requests are; rules know nothing of them",
+	},
+	{
+		[]string{"rule/modes"},
+		[]string{".", "rule", "rule/audit", "internal/..."},
+		"what rules admit is worked out from them alone",
+	},
+	{
+		[]string{"cmd/stint/*"},
+		[]string{"internal/..."},
+		"a part of the command that needs nothing of Stint",
 	},
 	{
 		[]string{"rule/audit"},
@@ -200,7 +210,7 @@ var layers = []layer{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "pace", "pace/*", "app", "internal/...",
+			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/measure", "pace", "pace/*", "app", "internal/...",
 		},
 		"nothing imports a command or an example",
 	},

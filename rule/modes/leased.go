@@ -1,4 +1,4 @@
-package main
+package modes
 
 import (
 	"fmt"
@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
 )
 
-// leased says of each leased rule what passes beyond its limit, and when the store is away.
-func leased(table *rule.Table) (all []audit.Finding) {
+// Leased returns for each leased rule what may pass beyond its limit, and what while the store is
+// away.
+func Leased(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Leased || r.Limit.Algorithm() == stint.Unlimited {
 			continue
@@ -41,8 +43,8 @@ func leased(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
-// strictly says of each strict rule what passes beyond its limit, and when the store is away.
-func strictly(table *rule.Table) (all []audit.Finding) {
+// Strict returns for each strict rule what passes beyond its limit, and what while the store is away.
+func Strict(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination == rule.Strict && r.Limit.Algorithm() != stint.Unlimited {
 			all = append(all, audit.Finding{
@@ -55,25 +57,25 @@ func strictly(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
-// divided says how much of a leased limit each process has to itself, and the store for all.
+// divided returns how a leased limit is divided between each process and the store.
 func divided(r *rule.Rule) string {
 	own, rest := r.Terms.Own, r.Terms.Rest
 	whole := r.Limit.Spec()
 	if whole.Algorithm == stint.FixedWindow {
 		return fmt.Sprintf("each of %s has %d in any %s to itself at all times, and the store %d for all of them; no request of more than %d passes",
-			count(int(r.Nodes), "node"), own.Capacity(), period(&whole), rest.Capacity(), max(own.Capacity(), rest.Capacity()))
+			text.Count(int(r.Nodes), "node"), own.Capacity(), period(&whole), rest.Capacity(), max(own.Capacity(), rest.Capacity()))
 	}
 	each := func(l *stint.Limit) string {
 		s := l.Spec()
 		return strconv.FormatFloat(math.Floor(float64(s.Requests)*float64(whole.Per)/float64(s.Per)*100+1e-6)/100, 'f', -1, 64)
 	}
 	return fmt.Sprintf("each of %s has %d at once and %s in each %s to itself at all times, and the store %d and %s for all of them; no request of more than %d passes",
-		count(int(r.Nodes), "node"), own.Capacity(), each(own), period(&whole), rest.Capacity(), each(rest), max(own.Capacity(), rest.Capacity()))
+		text.Count(int(r.Nodes), "node"), own.Capacity(), each(own), period(&whole), rest.Capacity(), each(rest), max(own.Capacity(), rest.Capacity()))
 }
 
-// whileAway says what may pass beyond each limit that falls back to a share of its
-// own in each process: a store on the network that comes back knows nothing of it.
-func whileAway(table *rule.Table) (all []audit.Finding) {
+// StoreAway returns what may pass beyond each limit that falls back to a local share: the store
+// knows nothing of that when it comes back.
+func StoreAway(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited && r.Mode() != rule.Leased {
 			all = append(all, audit.Finding{
@@ -85,9 +87,9 @@ func whileAway(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
-// extra says how much passes beyond the limit of a rule while the store is away.
+// extra returns how much may pass beyond the limit of a rule while the store is away.
 func extra(r *rule.Rule) string {
-	nodes := count(int(r.Nodes), "node")
+	nodes := text.Count(int(r.Nodes), "node")
 	if r.Local == nil {
 		return fmt.Sprintf("nothing passes: %v of the limit is less than one request on each of %s", r.LocalShare, nodes)
 	}
@@ -102,7 +104,7 @@ func extra(r *rule.Rule) string {
 	return fmt.Sprintf("at most %s pass beyond the limit, %d at once on each of %s", beyond, r.Local.Capacity(), nodes)
 }
 
-// period returns how long a limit's period is, without the parts that are zero.
+// period returns the period of a limit, without parts that are zero.
 func period(spec *stint.Spec) string {
 	if spec.Calendar != stint.NoPeriod {
 		return spec.Calendar.String()

@@ -1,4 +1,4 @@
-package main
+package modes
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
 )
 
-// ownAccount says of each eventual rule how much passes beyond its limit, and when, where
-// nodes tell the store after each interval.
-func ownAccount(table *rule.Table, interval time.Duration) (all []audit.Finding) {
+// Eventual returns for each eventual rule how much may pass beyond its limit, and when, if nodes
+// report to the store after each interval.
+func Eventual(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Eventual || r.Limit.Algorithm() == stint.Unlimited {
 			continue
@@ -30,7 +31,7 @@ func ownAccount(table *rule.Table, interval time.Duration) (all []audit.Finding)
 		f.Hint = "write nodes, the most there may be, to see the number"
 		if r.Nodes > 0 {
 			f.Text = fmt.Sprintf("eventual: with %s at most %d * %s = %.0f pass beyond the limit at once (E), and are worked off before more does; ",
-				count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
+				text.Count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
 			f.Hint = "lower the burst or --sync-interval for less, or write coordination: leased for none"
 		}
 		f.Text += "while the store is away for more than three intervals " + awayByPolicy(r) +
@@ -40,9 +41,9 @@ func ownAccount(table *rule.Table, interval time.Duration) (all []audit.Finding)
 	return all
 }
 
-// spendable returns what one node may let pass before others hear of it, and how that comes
-// about: one that tells the store is heard an interval later, when the others ask, which they
-// do once in an interval too.
+// spendable returns what one node may let pass before the others learn of it, and the terms of that
+// sum. An eventual node reports to the store once in an interval, and the others ask the store once
+// in an interval, so it takes two.
 func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) {
 	if r.Mode() == rule.Eventual {
 		interval *= 2
@@ -50,8 +51,8 @@ func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) 
 	return spendableIn(r, interval)
 }
 
-// spendableIn returns what one node may let pass in a time of which others do not hear. Of a
-// window that may be all of it on either side of an edge.
+// spendableIn returns what one node may let pass in a time s without the others. That is a whole
+// limit in each window which s touches.
 func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
 	most, spec := r.Stored.Capacity(), r.Stored.Spec()
 	if spec.Algorithm == stint.FixedWindow {
@@ -62,7 +63,7 @@ func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
 	return math.Ceil(float64(most) + soon), fmt.Sprintf("(%d + %d per %s * %v)", most, spec.Requests, period(&spec), s)
 }
 
-// awayByPolicy says what passes while the store is away.
+// awayByPolicy returns what passes while the store is away.
 func awayByPolicy(r *rule.Rule) string {
 	switch r.OnStoreFailure {
 	case rule.Deny:

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -22,8 +22,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
-	var total tally
+func TestQuantile(t *testing.T) {
+	var total Result
 	for i := range 100 {
 		total.time(time.Duration(i+1) * time.Millisecond)
 	}
@@ -50,14 +50,14 @@ func TestWork(t *testing.T) {
 		}
 		return n%2 == 0, nil
 	}
-	var total tally
+	var total Result
 	total.work(t.Context(), job{ask: ask, keys: []uint32{7}, most: 6, every: 1})
 	if total.allowed != 2 || total.denied != 2 || total.failed != 2 || total.err == nil {
 		t.Errorf("allowed %d, denied %d, failed %d (%v); want 2, 2, 2", total.allowed, total.denied, total.failed, total.err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	var none tally
+	var none Result
 	none.work(ended, job{ask: ask, keys: []uint32{7}, most: 6, every: 64})
 	if none.allowed+none.denied+none.failed != 0 {
 		t.Error("asked although the time was up")

@@ -1,17 +1,18 @@
-package main
+package modes
 
 import (
 	"fmt"
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
 )
 
-// told says of each gossip rule how much passes beyond its limit, and when, where nodes tell
-// each other after each interval.
-func told(table *rule.Table, interval time.Duration) (all []audit.Finding) {
+// Gossip returns for each gossip rule how much may pass beyond its limit, and when, if nodes send
+// each other what they counted after each interval.
+func Gossip(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Gossip || r.Limit.Algorithm() == stint.Unlimited {
 			continue
@@ -38,20 +39,20 @@ func told(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	return all
 }
 
-// beyond says how much of a gossip rule passes beyond its limit.
+// beyond returns how much of a gossip rule may pass beyond its limit.
 func beyond(r *rule.Rule, interval time.Duration) string {
 	each, sum := spendable(r, interval)
-	text := "with N nodes at most (N - 1) * " + sum
+	said := "with N nodes at most (N - 1) * " + sum
 	if r.Nodes > 0 {
-		text = fmt.Sprintf("with %s at most %d * %s = %.0f", count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
+		said = fmt.Sprintf("with %s at most %d * %s = %.0f", text.Count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
 	}
 	if s := r.Stored.Spec(); s.CarryDebt || s.Algorithm == stint.TokenBucket && !s.Step || s.Algorithm == stint.LeakyBucket {
-		return text + " pass beyond the limit at once (E), and are worked off before more does"
+		return said + " pass beyond the limit at once (E), and are worked off before more does"
 	}
-	return text + " pass beyond the limit (E), in each period: what is too much in one is forgotten with it"
+	return said + " pass beyond the limit (E), in each period: what is too much in one is forgotten with it"
 }
 
-// cutText returns what a part of a fleet lets pass beyond the others.
+// cutText returns how much a part of the fleet that is cut off may let pass.
 func cutText(r *rule.Rule) string {
 	spec := r.Stored.Spec()
 	return fmt.Sprintf("(%d + %d per %s * T)", r.Stored.Capacity(), spec.Requests, period(&spec))

@@ -1,4 +1,4 @@
-package main
+package ruletest
 
 import (
 	"context"
@@ -11,13 +11,12 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
-	"stint/rule/ruletest"
 	"stint/store/memory"
 )
 
-// runRuleTests runs tests against a table, each with fresh state. The error holds
-// every test that failed, at its first step that did.
-func runRuleTests(ctx context.Context, table *rule.Table, tests []*ruletest.Test) error {
+// Run runs tests against a table, each with a store of its own. The error is a [*rule.Errors] with
+// every test that failed, at its first step that failed.
+func Run(ctx context.Context, table *rule.Table, tests []*Test) error {
 	var failed rule.Errors
 	for _, t := range tests {
 		r := ruleTest{test: t, table: table, limiter: limiter.New(memory.New(memory.Options{Budget: testBudget}), table, limiter.Options{})}
@@ -36,7 +35,7 @@ const testBudget = 16 << 20
 
 // ruleTest is one test under way.
 type ruleTest struct {
-	test    *ruletest.Test
+	test    *Test
 	table   *rule.Table
 	limiter *limiter.Limiter
 	request limiter.Request
@@ -61,7 +60,7 @@ func (r *ruleTest) fault(line int, problem, hint string) *rule.Error {
 }
 
 // step asks one question as often as it says and compares the answers.
-func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.Step) *rule.Error {
+func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *Step) *rule.Error {
 	descriptors := s.Descriptors
 	if s.Request != nil {
 		if !domain.HasHTTP() && len(domain.Lists()) == 0 {
@@ -103,7 +102,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *ruletest.St
 }
 
 // compare compares the last answer with what the step says of it.
-func (r *ruleTest) compare(s *ruletest.Step) *rule.Error {
+func (r *ruleTest) compare(s *Step) *rule.Error {
 	v := &r.verdict
 	switch {
 	case s.Rule != nil && *s.Rule != r.ruleName():
@@ -187,7 +186,7 @@ func span(d time.Duration) string {
 }
 
 // client is a request of a test, with its address as the middleware sees it.
-type client struct{ *ruletest.Request }
+type client struct{ *Request }
 
 // RemoteAddress returns the address that stands for all of the client's.
 func (c client) RemoteAddress() netip.Addr { return web.GroupAddr(c.Request.RemoteAddress(), 0) }

@@ -1,0 +1,196 @@
+// Package measure asks for decisions from several goroutines at once, and counts and times them.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Target decides for a key, which is a number from 0 on. All workers call it at the same time.
+type Target func(ctx context.Context, key int) (allowed bool, err error)
+
+// Plan says how much is asked.
+type Plan struct {
+	Workers int           // goroutines
+	Keys    int           // drawn so that few are hot and many are cold (Zipf 1.1)
+	For     time.Duration // when all stop
+	Count   uint64        // most decisions; 0 for as many as there is time for
+
+	// Every is of how many decisions one is timed: more than one where a decision is quicker
+	// than a clock.
+	Every uint64
+}
+
+// Run asks until the time or the count of the plan is used up.
+func Run(ctx context.Context, p Plan, ask Target) *Result {
+	results, jobs := make([]Result, p.Workers), make([]job, p.Workers)
+	for i := range jobs {
+		jobs[i] = job{ask: ask, keys: draw(uint64(i), p.Keys), most: p.share(uint64(i)), every: p.Every}
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.For)
+	defer cancel()
+	began := time.Now()
+	var group sync.WaitGroup
+	for i := range results {
+		group.Go(func() { results[i].work(ctx, jobs[i]) })
+	}
+	group.Wait()
+	total := &Result{took: time.Since(began), workers: p.Workers}
+	for i := range results {
+		total.add(&results[i])
+	}
+	return total
+}
+
+// share returns how many decisions worker i asks for.
+func (p *Plan) share(i uint64) uint64 {
+	if p.Count == 0 {
+		return math.MaxUint64
+	}
+	share := p.Count / uint64(p.Workers)
+	if i < p.Count%uint64(p.Workers) {
+		share++
+	}
+	return share
+}
+
+// draw returns the keys that a worker asks for, over and over.
+func draw(seed uint64, keys int) []uint32 {
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), 1.1, 1, uint64(keys-1))
+	drawn := make([]uint32, 1<<17)
+	for i := range drawn {
+		drawn[i] = uint32(zipf.Uint64())
+	}
+	return drawn
+}
+
+// Result is what one worker counted, or all of them.
+type Result struct {
+	workers         int
+	took            time.Duration
+	allowed, denied uint64
+	failed          uint64
+	err             error // the first
+	times           [maxBucket]uint64
+	longest         time.Duration
+}
+
+// Failed returns how many decisions failed, and the error of one of them.
+func (t *Result) Failed() (n uint64, err error) { return t.failed, t.err }
+
+const (
+	// bucketBits is how exact a time is kept: to one part in 2^bucketBits.
+	bucketBits = 4
+	maxBucket  = 64 << bucketBits
+)
+
+// job is what one worker does.
+type job struct {
+	ask   Target
+	keys  []uint32 // in turn, over and over
+	most  uint64   // decisions
+	every uint64   // see Plan.Every
+}
+
+// work does a job until it is done or ctx ends.
+func (t *Result) work(ctx context.Context, j job) {
+	for n := uint64(0); n < j.most; n++ {
+		var began time.Time
+		if n%j.every == 0 {
+			if ctx.Err() != nil {
+				return
+			}
+			began = time.Now()
+		}
+		allowed, err := j.ask(ctx, int(j.keys[n%uint64(len(j.keys))]))
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return // the time is up, so this is no failure
+		case err != nil:
+			t.failed++
+			if t.err == nil {
+				t.err = err
+			}
+			continue
+		case allowed:
+			t.allowed++
+		default:
+			t.denied++
+		}
+		if !began.IsZero() {
+			t.time(time.Since(began))
+		}
+	}
+}
+
+func (t *Result) time(d time.Duration) {
+	t.times[bucket(d)]++
+	t.longest = max(t.longest, d)
+}
+
+// bucket returns the number of the counter for a time. There are 2^bucketBits of them for each power of two.
+func bucket(d time.Duration) int {
+	n := uint64(max(d, 0))
+	if n < 1<<bucketBits {
+		return int(n)
+	}
+	shift := bits.Len64(n) - 1 - bucketBits
+	return (shift+1)<<bucketBits | int(n>>shift)&(1<<bucketBits-1)
+}
+
+// bucketEnd returns the longest time of a bucket.
+func bucketEnd(b int) time.Duration {
+	if b < 1<<bucketBits {
+		return time.Duration(b)
+	}
+	shift := b>>bucketBits - 1
+	return time.Duration(uint64(1<<bucketBits|b&(1<<bucketBits-1))+1)<<shift - 1
+}
+
+func (t *Result) add(other *Result) {
+	t.allowed += other.allowed
+	t.denied += other.denied
+	t.failed += other.failed
+	if t.err == nil {
+		t.err = other.err
+	}
+	for i, n := range other.times {
+		t.times[i] += n
+	}
+	t.longest = max(t.longest, other.longest)
+}
+
+// quantile returns a time that the part q of the times does not exceed.
+func (t *Result) quantile(q float64) time.Duration {
+	total := uint64(0)
+	for _, n := range t.times {
+		total += n
+	}
+	rank, seen := uint64(q*float64(total)), uint64(0)
+	for b, n := range t.times {
+		if seen += n; seen > rank {
+			return min(bucketEnd(b), t.longest)
+		}
+	}
+	return t.longest
+}
+
+// Print writes the result as a few lines of text.
+func (t *Result) Print(w io.Writer) {
+	answers := t.allowed + t.denied
+	if answers == 0 {
+		fmt.Fprintln(w, "decisions  none")
+		return
+	}
+	each := time.Duration(float64(t.took) * float64(t.workers) / float64(answers))
+	fmt.Fprintf(w, "decisions  %d in %v: %.0f per second, one in %v for each worker\n",
+		answers, t.took.Round(time.Millisecond), float64(answers)/t.took.Seconds(), each)
+	fmt.Fprintf(w, "allowed    %d (%.1f %%), denied %d\n", t.allowed, 100*float64(t.allowed)/float64(answers), t.denied)
+	fmt.Fprintf(w, "times      p50 %v, p90 %v, p99 %v, longest %v\n", t.quantile(0.5), t.quantile(0.9), t.quantile(0.99), t.longest)
+}
