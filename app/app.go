@@ -3,16 +3,14 @@ package app
 import (
 	"context"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/config"
 	"stint/internal/logging"
 	"stint/internal/system"
-	"stint/internal/text"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
@@ -31,7 +29,7 @@ const sweepEvery = 5 * time.Second
 // each once; Run is Start and Stop with a wait between. All methods are safe for
 // concurrent use.
 type App struct {
-	config    Config
+	config    settings.Config
 	log       *slog.Logger
 	stores    stores
 	state     string          // where links of the state file lead
@@ -71,18 +69,18 @@ var phaseNames = [...]string{"starting", "running", "draining", "stopped"}
 // New returns a service that is ready to start. It reads and checks everything that
 // can be wrong, the rules among it, takes over the counts of the state file, and opens
 // and starts nothing. Errors are [*ConfigError] and [*rule.Errors].
-func New(config Config) (*App, error) {
-	if err := config.check(); err != nil {
+func New(config settings.Config) (*App, error) {
+	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	if err := config.readToken(); err != nil {
+	if err := config.ReadToken(); err != nil {
 		return nil, err
 	}
 	table, err := config.LoadRules()
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, log: config.logger(), retry: make(chan struct{}, 1)}
+	a := &App{config: config, log: config.Logger(), retry: make(chan struct{}, 1)}
 	if err = a.openStore(); err != nil {
 		a.stores.close()
 		return nil, err
@@ -116,9 +114,9 @@ func New(config Config) (*App, error) {
 	a.metrics.Catalog(a.catalogStats)
 	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
-		DenyUnmatched: config.deniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.deniesUnmatched()}).Tell,
+		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Tell,
 	})
-	a.rls = rls.New(a.limiter, config.RLS.options(config.EnvoyEnv))
+	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.agree(table)()
@@ -133,21 +131,6 @@ func New(config Config) (*App, error) {
 	a.addListeners()
 	a.failed = make(chan error, len(a.listeners)+1) // nobody reads a second one
 	return a, nil
-}
-
-// readToken takes the token out of its file.
-func (c *Config) readToken() error {
-	if c.AdminTokenFile == "" {
-		return nil
-	}
-	data, err := os.ReadFile(c.AdminTokenFile)
-	if err != nil {
-		return c.at("admin-token-file", "cannot read the token: "+text.Cause(err), "check the path and its permissions")
-	}
-	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
-		return c.at("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
-	}
-	return nil
 }
 
 // addListeners makes the listeners of the configuration. Admin is the first to open
@@ -254,13 +237,13 @@ func (a *App) greet() {
 	a.log.Info("rules loaded", "reason", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	a.greetCatalog()
-	for _, text := range a.config.warnings {
+	for _, text := range a.config.Warnings {
 		a.log.Warn(text)
 	}
 	if len(a.config.Rules)+len(a.config.Catalog) == 0 && a.config.CatalogDB == "" {
 		a.log.Warn("no rules are given: only limits in requests are decided", "hint", "give --rules FILE")
 	}
-	if a.config.EnvoyEnv && a.config.Unmatched == unmatchedDeny {
+	if a.config.EnvoyEnv && a.config.Unmatched == settings.UnmatchedDeny {
 		a.log.Warn("unmatched is ignored: requests to which no limit applies pass, as with envoyproxy/ratelimit", "unmatched", a.config.Unmatched,
 			"hint", "leave out envoy-env, or unmatched")
 	}
@@ -272,7 +255,7 @@ func (a *App) greet() {
 // watch begins to look for changes of the rules.
 func (a *App) watch(ctx context.Context) {
 	find := config.NewWatcher
-	if a.config.RulesFiles != filesYAML {
+	if a.config.RulesFiles != settings.FilesYAML {
 		find = config.NewTreeWatcher
 	}
 	a.follow(ctx, "rules", find, a.config.Rules, func(why string) []string {

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/text"
 	"stint/server/httpapi"
@@ -63,10 +64,10 @@ type service struct {
 }
 
 // start runs a service on free ports until the test ends.
-func start(t *testing.T, change func(*Config)) *service {
+func start(t *testing.T, change func(*settings.Config)) *service {
 	t.Helper()
 	s := &service{t: t, log: new(sink)}
-	config := DefaultConfig()
+	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "", ""
 	config.Output = s.log
 	change(&config)
@@ -174,7 +175,7 @@ func write(t *testing.T, name, content string) {
 // TestReadyAtOnce has nobody who finds one listener open read that the service only starts,
 // however long the next one takes.
 func TestReadyAtOnce(t *testing.T) {
-	config := DefaultConfig()
+	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
 	config.Output = io.Discard
 	a, err := New(config)
@@ -211,7 +212,7 @@ func (l lateAnswerer) Serve(on net.Listener) error {
 func TestLife(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, demoRules)
-	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Demo = []string{file}, "demo" })
 
 	for i, want := range []int{200, 200, 429} {
 		status, header, body := s.get("http", "/demo")
@@ -251,8 +252,8 @@ func TestTwoServices(t *testing.T) {
 	files := []string{filepath.Join(t.TempDir(), "a.yaml"), filepath.Join(t.TempDir(), "b.yaml")}
 	write(t, files[0], rulesOf(3))
 	write(t, files[1], rulesOf(7))
-	a := start(t, func(c *Config) { c.Rules = files[:1] })
-	b := start(t, func(c *Config) { c.Rules, c.LogFormat = files[1:], "json" })
+	a := start(t, func(c *settings.Config) { c.Rules = files[:1] })
+	b := start(t, func(c *settings.Config) { c.Rules, c.LogFormat = files[1:], "json" })
 	if a.limit("x") != 3 || b.limit("x") != 7 {
 		t.Errorf("limits %d and %d, want 3 and 7", a.limit("x"), b.limit("x"))
 	}
@@ -268,23 +269,23 @@ func TestNewRefuses(t *testing.T) {
 	write(t, filepath.Join(dir, "empty"), "\n")
 	for _, test := range []struct {
 		name   string
-		change func(*Config)
+		change func(*settings.Config)
 		want   string
 	}{
-		{"bad rules", func(c *Config) { c.Rules = []string{bad} }, bad + ":3: "},
-		{"missing rules", func(c *Config) { c.Rules = []string{dir + "/none.yaml"} }, dir + "/none.yaml: "},
-		{"a bad value", func(c *Config) { c.Store = "redis://x/y" }, "store: "},
-		{"no time for a store", func(c *Config) { c.StoreTimeout = 0 }, "store-timeout: no store answers in no time"},
-		{"a state file of another store", func(c *Config) { c.Store, c.State = "redis://x", dir+"/counts" }, "state: only the store in memory"},
-		{"a state file in no folder", func(c *Config) { c.State = dir + "/none/counts" }, "state: cannot write in the folder " + dir + "/none: no such file"},
-		{"a state file that cannot be read", func(c *Config) { c.State = dir }, "state: cannot read " + dir + ": not a regular file"},
-		{"a demo of an unknown domain", func(c *Config) { c.Rules, c.Demo = []string{good}, "demo" }, `demo: no rules for domain "demo"`},
-		{"a demo without http rules", func(c *Config) { c.Rules, c.Demo = []string{good}, "api" }, `demo: domain "api" does not say`},
-		{"a missing token", func(c *Config) { c.AdminTokenFile = dir + "/none" }, "admin-token-file: cannot read the token: no such file"},
-		{"an empty token", func(c *Config) { c.AdminTokenFile = dir + "/empty" }, "admin-token-file: " + dir + "/empty holds no token"},
+		{"bad rules", func(c *settings.Config) { c.Rules = []string{bad} }, bad + ":3: "},
+		{"missing rules", func(c *settings.Config) { c.Rules = []string{dir + "/none.yaml"} }, dir + "/none.yaml: "},
+		{"a bad value", func(c *settings.Config) { c.Store = "redis://x/y" }, "store: "},
+		{"no time for a store", func(c *settings.Config) { c.StoreTimeout = 0 }, "store-timeout: no store answers in no time"},
+		{"a state file of another store", func(c *settings.Config) { c.Store, c.State = "redis://x", dir+"/counts" }, "state: only the store in memory"},
+		{"a state file in no folder", func(c *settings.Config) { c.State = dir + "/none/counts" }, "state: cannot write in the folder " + dir + "/none: no such file"},
+		{"a state file that cannot be read", func(c *settings.Config) { c.State = dir }, "state: cannot read " + dir + ": not a regular file"},
+		{"a demo of an unknown domain", func(c *settings.Config) { c.Rules, c.Demo = []string{good}, "demo" }, `demo: no rules for domain "demo"`},
+		{"a demo without http rules", func(c *settings.Config) { c.Rules, c.Demo = []string{good}, "api" }, `demo: domain "api" does not say`},
+		{"a missing token", func(c *settings.Config) { c.AdminTokenFile = dir + "/none" }, "admin-token-file: cannot read the token: no such file"},
+		{"an empty token", func(c *settings.Config) { c.AdminTokenFile = dir + "/empty" }, "admin-token-file: " + dir + "/empty holds no token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := DefaultConfig()
+			config := settings.Default()
 			test.change(&config)
 			if _, err := New(config); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
@@ -298,7 +299,7 @@ func TestStartTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer taken.Close()
-	config := DefaultConfig()
+	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.Output = taken.Addr().String(), "127.0.0.1:0", "", io.Discard
 	a, err := New(config)
 	testkit.Must(t, err)
@@ -315,7 +316,7 @@ func TestStartTaken(t *testing.T) {
 // A listener of a protocol that comes later is said where it was asked for, and only
 // there; an empty address is none.
 func TestListeners(t *testing.T) {
-	s := start(t, func(c *Config) { c.RESP, c.Admin = "127.0.0.1:6380", "" })
+	s := start(t, func(c *settings.Config) { c.RESP, c.Admin = "127.0.0.1:6380", "" })
 	s.log.await(t, 0, "the Redis protocol is not built yet", "listener=resp", "address=127.0.0.1:6380")
 	s.log.await(t, 0, "no rules are given")
 	if s.Addr("admin") != "" {
@@ -330,7 +331,7 @@ func TestListeners(t *testing.T) {
 func TestAdminToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	write(t, file, "secret\n")
-	s := start(t, func(c *Config) { c.AdminTokenFile = file })
+	s := start(t, func(c *settings.Config) { c.AdminTokenFile = file })
 	if status, _, _ := s.get("admin", "/v1/limits"); status != http.StatusUnauthorized {
 		t.Errorf("without a token: status %d", status)
 	}
@@ -358,7 +359,7 @@ func TestDrain(t *testing.T) {
 		{"cut", 10 * time.Millisecond, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := start(t, func(c *Config) { c.DrainTimeout = test.timeout })
+			s := start(t, func(c *settings.Config) { c.DrainTimeout = test.timeout })
 			conn, err := net.Dial("tcp", s.Addr("http"))
 			testkit.Must(t, err)
 			defer conn.Close()
@@ -392,7 +393,7 @@ func TestDrain(t *testing.T) {
 		})
 	}
 	t.Run("silent", func(t *testing.T) {
-		s := start(t, func(*Config) {})
+		s := start(t, func(*settings.Config) {})
 		for _, setting := range []string{"http", "admin"} {
 			conn, err := net.Dial("tcp", s.Addr(setting))
 			testkit.Must(t, err)
@@ -409,13 +410,13 @@ func TestDrain(t *testing.T) {
 // Where nobody has a connection the end comes at once; where somebody keeps one and uses it within
 // the delay, the answer says that it ends, and the service waits for no more.
 func TestDrainAuto(t *testing.T) {
-	s := start(t, func(*Config) {})
+	s := start(t, func(*settings.Config) {})
 	began := time.Now()
 	s.Stop(context.Background())
-	if took := time.Since(began); took > autoDrainDelay/2 {
+	if took := time.Since(began); took > settings.Linger/2 {
 		t.Errorf("without connections the end took %v", took)
 	}
-	s = start(t, func(*Config) {})
+	s = start(t, func(*settings.Config) {})
 	conn, err := net.Dial("tcp", s.Addr("http"))
 	testkit.Must(t, err)
 	defer conn.Close()
@@ -443,7 +444,7 @@ func TestDrainAuto(t *testing.T) {
 
 // While it drains a service still answers, and says that it is not ready.
 func TestDrainDelay(t *testing.T) {
-	s := start(t, func(c *Config) { c.DrainDelay = time.Hour })
+	s := start(t, func(c *settings.Config) { c.DrainDelay = time.Hour })
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { s.Stop(ctx); close(stopped) }()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -24,7 +25,7 @@ func (s *service) askAuth(query string, header http.Header) int {
 func TestAuth(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "demo.yaml")
 	write(t, rules, demoRules)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.TrustedProxies = []string{rules}, []string{"127.0.0.0/8"}
 		c.AuthDomain, c.AuthDeny = "demo", 403
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -42,7 +43,7 @@ func TestFrozenRedis(t *testing.T) {
 	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), time.Second
 	})
 	for _, key := range []string{"free", "login", "part"} {
@@ -111,7 +112,7 @@ descriptors:
 `, domain, policy))
 		files = append(files, file)
 	}
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout = files, server.URL(), patient
 		c.TrustedProxies, c.Demo, c.DegradedHeader = []string{"127.0.0.0/8"}, "open", "X-Degraded"
 	})

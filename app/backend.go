@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"stint"
 	"stint/chain/guard"
@@ -104,4 +105,15 @@ func (s *server) serverStats() (all []telemetry.ServerStats) {
 		all = append(all, telemetry.ServerStats{Name: cmp.Or(of.Name, s.name), Away: !well || s.guarded.Of(of.Number).Away})
 	})
 	return all
+}
+
+// redisHint returns what to do about an error of the store.
+func redisHint(err error) string {
+	if problem, ok := errors.AsType[*redis.Error](err); ok {
+		return problem.Hint
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "check the server's load and the network; where both are well, raise --store-timeout"
+	}
+	return "check the server's load and its log, and the network"
 }

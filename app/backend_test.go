@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -27,7 +28,7 @@ descriptors:
   - key: app
     rate_limit: {per: 366d, requests: 1000000, on_store_failure: deny}
 `)
-	return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
+	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
 }
 
 // onServer returns which of many users, or apps, a server counts, and which others do, when the
@@ -324,7 +325,7 @@ descriptors:
 `, mode))
 		var nodes [2]*service
 		for i := range nodes {
-			nodes[i] = start(t, func(c *Config) {
+			nodes[i] = start(t, func(c *settings.Config) {
 				c.Rules, c.Store, c.StoreTimeout, c.Namespace = []string{file}, server.URL(), patient, name
 			})
 		}

@@ -2,67 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"stint/internal/config"
-	"stint/internal/strictyaml"
-	"stint/internal/urlpath"
-	"stint/rule/catalog"
-	"stint/rule/catalog/book"
 	"stint/server/httpapi"
 	"stint/telemetry"
 )
-
-// LoadCatalog returns the rules per API of the configuration, in force. Those of a database
-// are to be closed.
-func (c *Config) LoadCatalog() (*book.Book, error) {
-	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
-	if c.CatalogDB != "" {
-		b, err := book.Open(c.CatalogDB, options)
-		if wrong, ok := errors.AsType[*book.DiskError](err); ok {
-			fault := c.at("catalog-db", wrong.Error(), wrong.Hint)
-			fault.Err = err
-			return nil, fault
-		}
-		return b, err
-	}
-	b := book.New(options)
-	if len(c.Catalog) == 0 {
-		return b, nil
-	}
-	return b, b.Load(c.Catalog...)
-}
-
-// checkFold accepts a word for spellings of a path.
-func checkFold(word string) error {
-	var known []string
-	for _, w := range urlpath.Words {
-		if w.Name == word {
-			return nil
-		}
-		known = append(known, w.Name)
-	}
-	hint := "use " + strings.Join(known, ", ")
-	if near := strictyaml.Nearest(word, known); near != "" {
-		hint = "is " + near + " meant?"
-	}
-	return config.Fault(fmt.Sprintf("unknown word %q", word), hint)
-}
-
-// folds returns what CatalogFold says. It has been checked.
-func (c *Config) folds() catalog.Paths {
-	var o catalog.Paths
-	for _, w := range urlpath.Words {
-		if slices.Contains(c.CatalogFold, w.Name) {
-			w.Set(&o)
-		}
-	}
-	return o
-}
 
 // closeBook lets go of the rules on disk.
 func (a *App) closeBook() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/rule"
 )
@@ -26,7 +27,7 @@ func (s *service) standing() string {
 func TestCatalogFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	write(t, file, "7,all,/v1/orders/{id},minute,5\n")
-	s := start(t, func(c *Config) { c.Catalog = []string{file} })
+	s := start(t, func(c *settings.Config) { c.Catalog = []string{file} })
 	at := s.log.await(t, 0, "catalog loaded", "reason=start", "rules=1", "hash=")
 	hash := s.book.Catalog().Hash()
 	if got := s.standing(); !strings.HasPrefix(got, `"catalog":{"rules":1,`) || !strings.HasSuffix(got, fmt.Sprintf(`,"hash":"%s","reload_error":""}`, hash)) {
@@ -66,7 +67,7 @@ func TestCatalogFiles(t *testing.T) {
 func TestCatalogDB(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.db")
-	with := func(c *Config) { c.CatalogDB = file }
+	with := func(c *settings.Config) { c.CatalogDB = file }
 	first := start(t, with)
 	if status, _, body := first.do(http.MethodPut, "admin", "/v1/rules/7", `{"uid":"all","url":"/v1/orders/{id}","time":"minute","requests":5}`); status != http.StatusCreated {
 		t.Fatalf("status %d: %s", status, body)
@@ -76,11 +77,11 @@ func TestCatalogDB(t *testing.T) {
 		t.Errorf("/v1/limits says %s, want %s", got, want)
 	}
 
-	config := DefaultConfig()
+	config := settings.Default()
 	config.Output = io.Discard
 	with(&config)
 	_, err := New(config)
-	if fault, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(fault.Problem, "in use by another process") || fault.Hint == "" {
+	if fault, ok := errors.AsType[*settings.Error](err); !ok || !strings.Contains(fault.Problem, "in use by another process") || fault.Hint == "" {
 		t.Errorf("a second service: %v", err)
 	}
 	first.Stop(t.Context())
@@ -96,7 +97,9 @@ func TestCatalogDB(t *testing.T) {
 func TestCatalogFold(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	write(t, file, "7,all,/v1/orders,year,2\n")
-	s := start(t, func(c *Config) { c.Catalog, c.CatalogFold = []string{file}, []string{"case", "trailing_slash"} })
+	s := start(t, func(c *settings.Config) {
+		c.Catalog, c.CatalogFold = []string{file}, []string{"case", "trailing_slash"}
+	})
 	for i, path := range []string{"/v1/orders", "/V1/Orders", "/v1/orders/"} {
 		_, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain":"api","descriptors":[{"entries":[{"key":"path","value":"`+path+`"}]}]}`)
 		if want := fmt.Sprintf(`"allowed":%v,"rule":"7"`, i < 2); !strings.Contains(body, want) {
@@ -110,17 +113,17 @@ func TestCatalogConfig(t *testing.T) {
 	bad := filepath.Join(dir, "bad.db")
 	testkit.Must(t, os.WriteFile(bad, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	for _, tt := range []struct {
-		change func(*Config)
+		change func(*settings.Config)
 		want   string
 	}{
-		{func(c *Config) { c.Catalog, c.CatalogDB = []string{"a.csv"}, "b.db" }, "catalog-db: catalog is given too"},
-		{func(c *Config) { c.CatalogDomain = "" }, "catalog-domain: empty"},
-		{func(c *Config) { c.CatalogFold = []string{"case", "slash"} }, `catalog-fold: unknown word "slash"`},
-		{func(c *Config) { c.CatalogDB = bad }, "catalog-db: " + bad + ": damaged"},
-		{func(c *Config) { c.CatalogDB = filepath.Join(dir, "no", "rules.db") }, "its folder is not there"},
-		{func(c *Config) { c.Catalog = []string{filepath.Join(dir, "no.csv")} }, "no.csv: cannot read it"},
+		{func(c *settings.Config) { c.Catalog, c.CatalogDB = []string{"a.csv"}, "b.db" }, "catalog-db: catalog is given too"},
+		{func(c *settings.Config) { c.CatalogDomain = "" }, "catalog-domain: empty"},
+		{func(c *settings.Config) { c.CatalogFold = []string{"case", "slash"} }, `catalog-fold: unknown word "slash"`},
+		{func(c *settings.Config) { c.CatalogDB = bad }, "catalog-db: " + bad + ": damaged"},
+		{func(c *settings.Config) { c.CatalogDB = filepath.Join(dir, "no", "rules.db") }, "its folder is not there"},
+		{func(c *settings.Config) { c.Catalog = []string{filepath.Join(dir, "no.csv")} }, "no.csv: cannot read it"},
 	} {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Output = io.Discard
 		tt.change(&config)
 		if _, err := New(config); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 )
@@ -26,7 +27,7 @@ descriptors:
   - {key: strict, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: deny}}
   - {key: easy, rate_limit: {unit: hour, requests_per_unit: 5}}
 `)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout, c.GRPC = []string{file}, server.URL(), time.Second, "127.0.0.1:0"
 	})
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
@@ -56,7 +57,7 @@ descriptors:
 func TestDefectD13BrokenRulesAtStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, badRules)
-	config := DefaultConfig()
+	config := settings.Default()
 	config.Rules = []string{file}
 	if a, err := New(config); err == nil || a != nil || !strings.HasPrefix(err.Error(), file+":3: ") {
 		t.Errorf("%v", err)

@@ -4,7 +4,7 @@
 // The daemon is a library. Command stint only parses flags and signals; a program
 // that wants the service inside itself does the same:
 //
-//	config := app.DefaultConfig()
+//	config := settings.Default()
 //	config.Rules = []string{"rules.yaml"}
 //	service, err := app.New(config)
 //	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -21,8 +22,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 			rows = append(rows, line)
 		}
 	}
-	config := DefaultConfig()
-	settings := slices.DeleteFunc(config.Settings(), func(s Setting) bool { return s.Hidden() })
+	config := settings.Default()
+	settings := slices.DeleteFunc(config.Settings(), func(s settings.Setting) bool { return s.Hidden() })
 	if len(rows) != len(settings) {
 		t.Fatalf("%d rows for %d settings", len(rows), len(settings))
 	}

@@ -6,18 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/config"
 	"stint/internal/system"
 )
-
-// AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
-// HTTP traffic that are open are answered for a second, or less where all have ended before.
-// The answers tell clients to leave, so that no call is lost on a connection that its client
-// uses within that second.
-const AutoDrainDelay time.Duration = -1
-
-// autoDrainDelay is that second.
-const autoDrainDelay = time.Second
 
 // Stop drains and ends the service: it accepts nothing more, waits for the calls in
 // flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
@@ -30,7 +22,7 @@ func (a *App) Stop(ctx context.Context) {
 func (a *App) end(ctx context.Context) {
 	began := time.Now()
 	a.phase.Store(draining)
-	a.log.Info("draining", "delay", config.DurationOrAuto(&a.config.DrainDelay, AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
+	a.log.Info("draining", "delay", config.DurationOrAuto(&a.config.DrainDelay, settings.AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
 	if a.config.DrainDelay > 0 {
 		for _, l := range a.listeners {
 			l.server.Ready(false)
@@ -55,8 +47,8 @@ func (a *App) end(ctx context.Context) {
 // drain drains the listeners, all at once but for those by which the end can be watched.
 func (a *App) drain(ctx context.Context) {
 	var linger time.Duration
-	if a.config.DrainDelay == AutoDrainDelay {
-		linger = autoDrainDelay
+	if a.config.DrainDelay == settings.AutoDrainDelay {
+		linger = settings.Linger
 	}
 	var traffic sync.WaitGroup
 	for _, l := range a.listeners {

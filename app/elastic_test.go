@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestFullPoolLendsNothing(t *testing.T) {
 				}
 				file := filepath.Join(t.TempDir(), "rules.yaml")
 				write(t, file, strings.ReplaceAll(test.rules, "per: 1m", "per: 366d"))
-				s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, address, patient })
+				s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, address, patient })
 				ask := func(key, value string, cost int) string {
 					_, _, body := s.do(http.MethodPost, "http", "/v1/check", fmt.Sprintf(`{"domain": %q, "descriptors": [{"entries": [{"key": %q, "value": %q}], "cost": %d}]}`, test.domain, key, value, cost))
 					return body

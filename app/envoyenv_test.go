@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/config"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
@@ -20,14 +21,14 @@ import (
 // Every setting that a variable of envoyproxy/ratelimit becomes is one, and takes what it
 // becomes where nothing is set.
 func TestEnvoyEnvironmentNamesSettings(t *testing.T) {
-	configuration := DefaultConfig()
-	settings := configuration.Settings()
+	configuration := settings.Default()
+	all := configuration.Settings()
 	for _, v := range config.EnvoyVariables() {
-		if v.Setting != "" && find(settings, v.Setting) == nil {
+		if v.Setting != "" && settings.Find(all, v.Setting) == nil {
 			t.Errorf("%s becomes %s, which is no setting", v.Name, v.Setting)
 		}
 	}
-	configuration, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, nil)
+	configuration, err := settings.Configure([]settings.Given{{Name: "envoy-env", Value: "true", Where: "--envoy-env"}}, nil)
 	testkit.Must(t, err)
 	if configuration.HTTP != "0.0.0.0:8080" || configuration.GRPC != "0.0.0.0:8081" || configuration.Admin != "127.0.0.1:6070" || configuration.Store != "memory" ||
 		!slices.Equal(configuration.Rules, []string{"/srv/runtime_data/current/config"}) || configuration.RLS.MaxAge != 24*time.Hour {
@@ -43,30 +44,30 @@ func TestEnvoyEnvironmentOrder(t *testing.T) {
 	theirs := []string{"STINT_CONFIG=" + file, "PORT=2", "GRPC_PORT=2", "DEBUG_PORT=2", "LOG_LEVEL=info"}
 	for _, test := range []struct {
 		name  string
-		flags []Given
+		flags []settings.Given
 		env   []string
 		want  string // http grpc admin log-level
 	}{
 		{"off", nil, nil, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
 		{"on", nil, []string{"STINT_ENVOY_ENV=true"}, "0.0.0.0:2 0.0.0.0:2 127.0.0.1:2 info"},
 		{"with a token", nil, []string{"STINT_ENVOY_ENV=true", "STINT_ADMIN_TOKEN=x"}, "0.0.0.0:2 0.0.0.0:2 0.0.0.0:2 info"},
-		{"ours win", []Given{{"grpc", "127.0.0.1:4", "--grpc"}}, []string{"STINT_ENVOY_ENV=1", "STINT_HTTP=127.0.0.1:3", "STINT_GRPC=127.0.0.1:3"}, "127.0.0.1:3 127.0.0.1:4 127.0.0.1:2 info"},
-		{"a flag switches it off", []Given{{"envoy-env", "false", "--envoy-env"}}, []string{"STINT_ENVOY_ENV=1"}, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
+		{"ours win", []settings.Given{{Name: "grpc", Value: "127.0.0.1:4", Where: "--grpc"}}, []string{"STINT_ENVOY_ENV=1", "STINT_HTTP=127.0.0.1:3", "STINT_GRPC=127.0.0.1:3"}, "127.0.0.1:3 127.0.0.1:4 127.0.0.1:2 info"},
+		{"a flag switches it off", []settings.Given{{Name: "envoy-env", Value: "false", Where: "--envoy-env"}}, []string{"STINT_ENVOY_ENV=1"}, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
 	} {
-		c, err := Configure(test.flags, slices.Concat(theirs, test.env))
+		c, err := settings.Configure(test.flags, slices.Concat(theirs, test.env))
 		testkit.Must(t, err)
 		if got := strings.Join([]string{c.HTTP, c.GRPC, c.Admin, c.LogLevel}, " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	_, err := Configure(nil, []string{"STINT_ENVOY_ENV=1", "PORT=web"})
+	_, err := settings.Configure(nil, []string{"STINT_ENVOY_ENV=1", "PORT=web"})
 	if fault, ok := err.(interface{ Unwrap() []error }); !ok || len(fault.Unwrap()) != 1 || err.Error() != `PORT: "web" is not a port between 0 and 65535` {
 		t.Errorf("error %v", err)
 	}
-	c, err := Configure(nil, []string{"STINT_ENVOY_ENV=1", "TRACING_ENABLED=true", "REDIS_PERSECOND=false"})
+	c, err := settings.Configure(nil, []string{"STINT_ENVOY_ENV=1", "TRACING_ENABLED=true", "REDIS_PERSECOND=false"})
 	testkit.Must(t, err)
-	if len(c.warnings) != 1 || !strings.HasPrefix(c.warnings[0], "TRACING_ENABLED=true is ignored: ") {
-		t.Errorf("warnings %q", c.warnings)
+	if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], "TRACING_ENABLED=true is ignored: ") {
+		t.Errorf("warnings %q", c.Warnings)
 	}
 }
 
@@ -89,7 +90,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 	defer statsd.Close()
 	_, port, _ := net.SplitHostPort(statsd.LocalAddr().String())
 	log := new(sink)
-	config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, []string{
+	config, err := settings.Configure([]settings.Given{{Name: "envoy-env", Value: "true", Where: "--envoy-env"}}, []string{
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "LOG_LEVEL=INFO",
 		"RUNTIME_ROOT=" + root + "/current", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true",
 		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PROTOCOL=udp", "STATSD_PORT=" + port, "STATS_FLUSH_INTERVAL=50ms", "EXTRA_TAGS=zone:a",
@@ -156,9 +157,9 @@ func TestEnvoyEnvironmentRedis(t *testing.T) {
 	} {
 		root := t.TempDir()
 		release(t, root, "1", rulesOf(3))
-		config, err := Configure([]Given{{"envoy-env", "true", "--envoy-env"}}, append(names, "RUNTIME_ROOT="+root+"/current", "RUNTIME_SUBDIRECTORY=ratelimit", "USE_STATSD=false"))
+		config, err := settings.Configure([]settings.Given{{Name: "envoy-env", Value: "true", Where: "--envoy-env"}}, append(names, "RUNTIME_ROOT="+root+"/current", "RUNTIME_SUBDIRECTORY=ratelimit", "USE_STATSD=false"))
 		testkit.Must(t, err)
-		s := start(t, func(c *Config) {
+		s := start(t, func(c *settings.Config) {
 			log := c.Output
 			*c = config
 			c.HTTP, c.GRPC, c.Admin, c.RESP, c.Output, c.StoreTimeout = "127.0.0.1:0", "", "127.0.0.1:0", "", log, patient
@@ -175,12 +176,12 @@ func TestRulesFiles(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
 	write(t, filepath.Join(dir, "empty/.hidden/rules"), rulesOf(3))
 	for _, test := range []struct{ folder, files, want string }{
-		{"none", filesAll, "rules: " + dir + "/none: cannot find it: no such file"},
-		{"empty", filesVisible, "rules: no file in "},
-		{"empty", filesYAML, dir + "/empty: no rule file here"},
-		{"empty", filesAll, ""},
+		{"none", settings.FilesAll, "rules: " + dir + "/none: cannot find it: no such file"},
+		{"empty", settings.FilesVisible, "rules: no file in "},
+		{"empty", settings.FilesYAML, dir + "/empty: no rule file here"},
+		{"empty", settings.FilesAll, ""},
 	} {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Rules, config.RulesFiles, config.Output = []string{filepath.Join(dir, test.folder)}, test.files, io.Discard
 		if _, err := New(config); (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s, %s: error %v, want %q", test.folder, test.files, err, test.want)
@@ -194,7 +195,7 @@ func TestRulesMerge(t *testing.T) {
 	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))
 	write(t, filepath.Join(dir, "b.yaml"), strings.Replace(rulesOf(5), "user", "app", 1))
 	for _, merge := range []bool{true, false} {
-		config := DefaultConfig()
+		config := settings.Default()
 		config.Rules, config.RulesMerge, config.Output = []string{dir}, merge, io.Discard
 		a, err := New(config)
 		switch {

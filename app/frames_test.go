@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -27,7 +28,7 @@ func TestFrames(t *testing.T) {
 	write(t, file, busyBucket(""))
 
 	t.Run("redis", func(t *testing.T) {
-		s := start(t, func(c *Config) {
+		s := start(t, func(c *settings.Config) {
 			c.Rules, c.Store, c.StoreTimeout = []string{file}, testkit.StartRedis(t).URL(), patient
 		})
 		asking, stop := context.WithCancel(t.Context())
@@ -56,9 +57,9 @@ func TestFrames(t *testing.T) {
 
 	t.Run("memory", func(t *testing.T) {
 		var path []string
-		s := start(t, func(c *Config) {
+		s := start(t, func(c *settings.Config) {
 			c.Rules = []string{file}
-			c.clock = func() stint.Instant {
+			c.Clock = func() stint.Instant {
 				stack := make([]byte, 64<<10)
 				if text := string(stack[:runtime.Stack(stack, false)]); strings.Contains(text, "stint/server/httpapi.") {
 					path = ours(text)

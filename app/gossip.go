@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"time"
@@ -12,58 +11,11 @@ import (
 	"stint/chain/guard"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
-	"stint/internal/config"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/rule"
 	"stint/telemetry"
 )
-
-// Gossip are the settings of how nodes tell each other what they took, for limits that say
-// coordination: gossip.
-type Gossip struct {
-	// Addr (gossip) is where this node tells and hears, HOST:PORT on UDP and TCP; the others
-	// must reach it there. Empty, the default: it counts such limits by itself.
-	Addr string
-
-	// Join (gossip-join) are addresses HOST:PORT of others. A name that stands for many, as
-	// of a headless service in Kubernetes, is looked up again and again. One node that is
-	// there is enough.
-	Join []string
-
-	// KeyFile (gossip-key-file) is a file with a key in base64 that all nodes share: it
-	// encrypts what they tell, and keeps out whoever does not have it. Empty, the default:
-	// whoever reaches Addr can say what he likes.
-	KeyFile string
-}
-
-// settings are those of g.
-func (g *Gossip) settings() []Setting {
-	return []Setting{
-		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", config.Address(&g.Addr)},
-		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", config.List(&g.Join, checkPeer)},
-		{"gossip-key-file", "`FILE` with the key that these nodes share", config.Path(&g.KeyFile)},
-	}
-}
-
-// check returns what no value shows by itself.
-func (g *Gossip) check(c *Config) error {
-	const hint = "give --gossip an address that the others reach, such as 10.0.0.1:7946"
-	switch {
-	case g.Addr == "" && len(g.Join) > 0:
-		return c.at("gossip-join", "gossip has no address", hint)
-	case g.Addr == "" && g.KeyFile != "":
-		return c.at("gossip-key-file", "gossip has no address", hint)
-	}
-	return nil
-}
-
-func checkPeer(s string) error {
-	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || config.CheckAddress(s) != nil {
-		return config.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
-	}
-	return nil
-}
 
 // gossipKey is about how many bytes a node needs for a key with the counts of a few others.
 const gossipKey = 512
@@ -89,9 +41,9 @@ func (a *App) openGossip() error {
 	if c.Gossip.KeyFile != "" {
 		key, err := members.ReadKey(c.Gossip.KeyFile)
 		if cause, ok := errors.AsType[*fs.PathError](err); ok {
-			return c.at("gossip-key-file", "cannot read the key: "+text.Cause(cause), "check the path and its permissions")
+			return c.Fault("gossip-key-file", "cannot read the key: "+text.Cause(cause), "check the path and its permissions")
 		} else if err != nil {
-			return c.at("gossip-key-file", err.Error(), "make one with: openssl rand -base64 32")
+			return c.Fault("gossip-key-file", err.Error(), "make one with: openssl rand -base64 32")
 		}
 		m.Key = key
 	}
@@ -103,7 +55,7 @@ func (a *App) openGossip() error {
 // startGossip joins the others, and waits a moment for what they know.
 func (a *App) startGossip(ctx context.Context) error {
 	if err := a.stores.gossip.Start(); err != nil {
-		fault := a.config.at("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+web.Cause(err).Error(), "give gossip an address of this machine and a free port")
+		fault := a.config.Fault("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+web.Cause(err).Error(), "give gossip an address of this machine and a free port")
 		fault.Err = err
 		return fault
 	}

@@ -1,10 +1,14 @@
 package app
 
-import "testing"
+import (
+	"testing"
+
+	"stint/app/settings"
+)
 
 // TestGroups shows every setting that is built in one group, and no other.
 func TestGroups(t *testing.T) {
-	config := DefaultConfig()
+	config := settings.Default()
 	seen := map[string]string{}
 	for _, g := range config.Groups() {
 		if len(g.Names) == 0 {

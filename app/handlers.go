@@ -51,7 +51,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 
 // status is what /readyz says.
 func (a *App) status() httpapi.Status {
-	s := httpapi.Status{Store: a.config.storeName(), Generation: a.rules.generation.Load()}
+	s := httpapi.Status{Store: a.config.StoreName(), Generation: a.rules.generation.Load()}
 	phase := a.phase.Load()
 	if s.Ready = phase == running; !s.Ready {
 		s.Reason = phaseNames[phase]
@@ -76,7 +76,7 @@ func (a *App) trafficServer(log *slog.Logger) answerer {
 func (a *App) trafficHandler() http.Handler {
 	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
 		Auth: httpapi.AuthOptions{
-			Trusted: a.config.proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
+			Trusted: a.config.Proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			DegradedHeader: a.config.DegradedHeader,
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
 			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Tell,
@@ -101,7 +101,7 @@ func (a *App) trafficHandler() http.Handler {
 // demoHandler answers GET /demo as any handler behind httplimit would.
 func (a *App) demoHandler() http.Handler {
 	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
-		Trusted: a.config.proxies(), DegradedHeader: a.config.DegradedHeader,
+		Trusted: a.config.Proxies(), DegradedHeader: a.config.DegradedHeader,
 		OnError: func(r *http.Request, err error) { a.log.Error("no decision", "path", r.URL.Path, "error", err) },
 	})
 	mux := http.NewServeMux()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -37,7 +38,7 @@ func TestKeySets(t *testing.T) {
 			fmt.Sprintf("{bearer_claim: {keys: %q, descriptor_key: remote_address}}]", issuer.URL+path), 1)
 	}
 	write(t, file, rules("/keys"))
-	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Demo = []string{file}, "demo" })
 	at := s.log.await(t, 0, "key set fetched", issuer.URL+"/keys")
 
 	said := encode([]byte(`{"alg":"EdDSA","kid":"1"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":"ann","exp":%d}`, time.Now().Add(time.Hour).Unix()))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/loadclient"
 )
@@ -76,7 +77,7 @@ func TestInspectLeases(t *testing.T) {
 			write(t, file, dividedBucket("10%"))
 			nodes := [2]*service{}
 			for i := range nodes {
-				nodes[i] = start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+				nodes[i] = start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
 			}
 			if h := nodes[0].holders("x"); h.Lent != 0 || len(h.Nodes) != 0 || h.Here.Node == "" || h.Own == nil || h.Own.Limit != 100 {
 				t.Errorf("nothing is lent: %+v", h)
@@ -139,7 +140,7 @@ func TestReloadModes(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "rules.yaml")
 			write(t, file, strict)
-			s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+			s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
 			at, before := 0, strict
 			for i, rules := range steps {
 				may := 1000.0
@@ -188,7 +189,7 @@ func TestDividedThroughOutage(t *testing.T) {
 		Questions: []string{loadclient.Question("api", "user", "x", 1), loadclient.Question("api", "user", "x", 5)},
 	}
 	for range 2 {
-		s := start(t, func(c *Config) { c.Rules, c.Store = []string{file}, server.URL() })
+		s := start(t, func(c *settings.Config) { c.Rules, c.Store = []string{file}, server.URL() })
 		plan.Nodes = append(plan.Nodes, "http://"+s.Addr("http"))
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/web"
 )
 
@@ -56,7 +57,7 @@ func (l *listener) open(ctx context.Context, a *App) error {
 		if _, isSocket := web.Path(l.address); isSocket {
 			hint = "give " + l.setting + " a path in a folder where this user may write, and where nothing is"
 		}
-		fault := a.config.at(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, err), hint)
+		fault := a.config.Fault(l.setting, fmt.Sprintf("cannot listen on %s: %s", l.address, err), hint)
 		fault.Err = err
 		return fault
 	}
@@ -81,7 +82,7 @@ var (
 type gates struct{ traffic, admin *web.Gate }
 
 // newGates returns the gates of a configuration.
-func newGates(c *Config, log *slog.Logger) gates {
+func newGates(c *settings.Config, log *slog.Logger) gates {
 	return gates{web.NewGate(c.MaxConnections, adminReserve, log), web.NewGate(0, filesReserve, log)}
 }
 

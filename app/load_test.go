@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stint/app/settings"
 )
 
 // A load that is put at the admin listener lets limits give more, until it is no longer
@@ -21,7 +23,7 @@ descriptors:
   - key: job
     rate_limit: {requests: 3, per: 366d, elastic: {from: load, gauge: process, below: 70%, upto: 300%}}
 `)
-	s := start(t, func(c *Config) { c.Rules = []string{rules} })
+	s := start(t, func(c *settings.Config) { c.Rules = []string{rules} })
 	passes := func(user string) (n int) {
 		for {
 			_, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"`+user+`"}]}]}`)

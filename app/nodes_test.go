@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ func TestRollingReload(t *testing.T) {
 			for i := range nodes {
 				files[i] = filepath.Join(t.TempDir(), "rules.yaml")
 				write(t, files[i], rules(1000))
-				nodes[i] = start(t, func(c *Config) {
+				nodes[i] = start(t, func(c *settings.Config) {
 					c.Rules, c.Store, c.StoreTimeout = []string{files[i]}, server.URL(), patient
 				})
 			}

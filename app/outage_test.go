@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/chain/guard"
 	"stint/internal/testkit"
 	"stint/limiter"
@@ -128,7 +129,7 @@ func outage(t *testing.T, url string, timeout time.Duration) *service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, strings.NewReplacer("requests: 5", "requests: 1000000", "requests: 20", "requests: 1000000").Replace(policies))
-	return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
+	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
 }
 
 // Redis is frozen under load: from the first second on 99 of 100 requests wait for
@@ -295,7 +296,7 @@ descriptors:
   - key: free
     rate_limit: {per: 1h, requests: 3600, algorithm: token_bucket, burst: 500, on_store_failure: deny}
 `)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout = []string{file}, sentinels.URL(), 250*time.Millisecond
 	})
 	began := time.Now()

@@ -3,18 +3,16 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/audit"
-	"stint/rule/rulefile"
 )
 
 // ruleset is the table in force and what became of the last try to replace it.
@@ -25,52 +23,6 @@ type ruleset struct {
 	stateMu sync.Mutex // guards what follows; never held for long
 	failure error      // of the last reload; nil: it succeeded
 	failed  time.Time
-}
-
-// LoadRules reads the rules of the configuration and checks everything about them that
-// could fail later.
-func (c *Config) LoadRules() (*rule.Table, error) {
-	files, err := c.ruleFiles()
-	if err != nil {
-		return nil, err
-	}
-	table, err := rulefile.LoadAs(rulefile.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
-	if err != nil {
-		return nil, err
-	}
-	if c.Demo != "" {
-		switch domain := table.Domain(c.Demo); {
-		case domain == nil:
-			return nil, c.at("demo", fmt.Sprintf("no rules for domain %q", c.Demo), "name a domain of the rules, or leave demo empty")
-		case !domain.HasHTTP():
-			return nil, c.at("demo", fmt.Sprintf("domain %q does not say how an HTTP request becomes descriptors", c.Demo),
-				"give its file an http section, such as http: {rate_limits: [{actions: [{remote_address: {}}]}]}")
-		}
-	}
-	return table, nil
-}
-
-// Which files of a folder are rules.
-const (
-	filesYAML    = "yaml"
-	filesVisible = "visible"
-	filesAll     = "all"
-)
-
-// ruleFiles returns what rules are loaded from: the files and folders that are configured,
-// or, where their names do not say what is a rule file, all files below those.
-func (c *Config) ruleFiles() ([]string, error) {
-	if c.RulesFiles == filesYAML {
-		return c.Rules, nil
-	}
-	files, err := system.ListFiles(c.Rules, c.RulesFiles == filesAll)
-	if err != nil {
-		return nil, c.at("rules", err.Error(), "check the path, its permissions, and what links point to")
-	}
-	if len(files) == 0 && len(c.Rules) > 0 {
-		return nil, c.at("rules", "no file in "+strings.Join(c.Rules, ", "), "put rule files there")
-	}
-	return files, nil
 }
 
 // Reload reads the rules again and puts them in force, all or nothing: on an error
@@ -208,7 +160,7 @@ func faults(err error) [][]any {
 		}
 		return all
 	}
-	if config, ok := errors.AsType[*ConfigError](err); ok {
+	if config, ok := errors.AsType[*settings.Error](err); ok {
 		return [][]any{{"error", config.Error(), "hint", config.Hint}}
 	}
 	return [][]any{{"error", err.Error()}}

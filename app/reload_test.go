@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/rule"
 )
@@ -16,7 +17,7 @@ import (
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(3))
-	s := start(t, func(c *Config) { c.Rules = []string{file} })
+	s := start(t, func(c *settings.Config) { c.Rules = []string{file} })
 	if got := s.limit("x"); got != 3 {
 		t.Fatalf("limit %d, want 3", got)
 	}
@@ -77,7 +78,7 @@ func TestReloadLinkSwap(t *testing.T) {
 			write(t, filepath.Join(volume, "..2026_01", "rules.yaml"), rulesOf(3))
 			testkit.Must(t, os.Symlink("..2026_01", filepath.Join(volume, "..data")))
 			testkit.Must(t, os.Symlink("..data/rules.yaml", filepath.Join(volume, "rules.yaml")))
-			s := start(t, func(c *Config) { c.Rules = []string{filepath.Join(volume, test.path)} })
+			s := start(t, func(c *settings.Config) { c.Rules = []string{filepath.Join(volume, test.path)} })
 
 			for i, version := range []string{"..2026_02", "..2026_03"} { // the second: the watch moved along
 				at := s.log.size()
@@ -98,7 +99,7 @@ func TestReloadLinkSwap(t *testing.T) {
 func TestReloadFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rules")
 	write(t, filepath.Join(dir, "api.yaml"), rulesOf(3))
-	s := start(t, func(c *Config) { c.Rules = []string{dir} })
+	s := start(t, func(c *settings.Config) { c.Rules = []string{dir} })
 
 	at := s.log.size()
 	write(t, filepath.Join(dir, "other.yaml"), strings.Replace(rulesOf(3), "api", "other", 1))
@@ -122,7 +123,7 @@ func TestReloadFolder(t *testing.T) {
 func TestReloadKeepsDemo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, demoRules)
-	s := start(t, func(c *Config) { c.Rules, c.Demo = []string{file}, "demo" })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Demo = []string{file}, "demo" })
 	before, _, _ := strings.Cut(demoRules, "http:")
 	write(t, file, before)
 	s.log.await(t, 0, "level=ERROR", "rules refused: keeping the old ones", "demo")
@@ -152,7 +153,7 @@ func TestReloadLists(t *testing.T) {
 	}
 	write(t, list, "192.0.2.1\n")
 	write(t, file, rules("blocked.txt"))
-	s := start(t, func(c *Config) { c.Rules = []string{file} })
+	s := start(t, func(c *settings.Config) { c.Rules = []string{file} })
 	at := s.log.size()
 
 	write(t, list, "192.0.2.1\n192.0.2.2\n")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/chain/denycache"
 	"stint/internal/testkit"
 	"stint/store/redis"
@@ -237,7 +238,7 @@ func TestServicesRemember(t *testing.T) {
 	on := func(name string, remember bool) *service {
 		file := filepath.Join(dir, name)
 		write(t, file, rulesOf(2))
-		return start(t, func(c *Config) {
+		return start(t, func(c *settings.Config) {
 			c.Rules, c.Store, c.StoreTimeout, c.RememberRefusals = []string{file}, server.URL(), patient, remember
 		})
 	}
@@ -296,7 +297,7 @@ func TestRememberRefusalsFor(t *testing.T) {
 	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(1))
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout, c.RememberRefusalsFor = []string{file}, server.URL(), patient, time.Millisecond
 	})
 	s.log.await(t, 0, "refusals are remembered")

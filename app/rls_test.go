@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 )
@@ -21,11 +22,11 @@ import (
 const ratelimit = "envoy.service.ratelimit.v3.RateLimitService"
 
 // startRLS runs a service with rules on a free port of grpc.
-func startRLS(t *testing.T, rules string, change func(*Config)) *service {
+func startRLS(t *testing.T, rules string, change func(*settings.Config)) *service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rules)
-	return start(t, func(c *Config) {
+	return start(t, func(c *settings.Config) {
 		c.Rules, c.GRPC = []string{file}, "127.0.0.1:0"
 		change(c)
 	})
@@ -33,7 +34,7 @@ func startRLS(t *testing.T, rules string, change func(*Config)) *service {
 
 // The service answers Envoy's protocol as it answers all others: from the same counts.
 func TestRLS(t *testing.T) {
-	s := startRLS(t, rulesOf(3), func(*Config) {})
+	s := startRLS(t, rulesOf(3), func(*settings.Config) {})
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	s.ask(t, "user=x")
 	for i, want := range []programs.RLSStatus{{Limit: 3, Remaining: 1}, {Limit: 3}, {Limit: 3, Over: true}} {
@@ -61,7 +62,7 @@ func TestRLS(t *testing.T) {
 // Reflection shows the protocol, unless it is switched off.
 func TestRLSReflection(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		s := startRLS(t, rulesOf(3), func(c *Config) { c.RLS.Reflection = on })
+		s := startRLS(t, rulesOf(3), func(c *settings.Config) { c.RLS.Reflection = on })
 		names, file, err := programs.DialRLS(t, s.Addr("grpc"), nil).Services(t.Context(), ratelimit)
 		if shown := err == nil && slices.Contains(names, ratelimit) && strings.Contains(string(file), "ShouldRateLimit"); shown != on {
 			t.Errorf("reflection %v: %q, error %v", on, names, err)
@@ -71,7 +72,7 @@ func TestRLSReflection(t *testing.T) {
 
 // A request that is too large is an error for its caller alone.
 func TestRLSLargeMessage(t *testing.T) {
-	s := startRLS(t, rulesOf(3), func(c *Config) { c.RLS.MaxMessage = 2 << 10 })
+	s := startRLS(t, rulesOf(3), func(c *settings.Config) { c.RLS.MaxMessage = 2 << 10 })
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if _, err := c.Ask(t.Context(), "api", "user="+strings.Repeat("x", 4<<10)); programs.StatusCode(err) != 8 {
 		t.Errorf("error %v, want RESOURCE_EXHAUSTED", err)
@@ -89,14 +90,14 @@ func TestRLSUnixSocket(t *testing.T) {
 	testkit.Must(t, err)
 	left.SetUnlinkOnClose(false)
 	testkit.Must(t, left.Close())
-	s := startRLS(t, rulesOf(3), func(c *Config) { c.GRPC = "unix:" + path })
+	s := startRLS(t, rulesOf(3), func(c *settings.Config) { c.GRPC = "unix:" + path })
 	if got := s.Addr("grpc"); got != "unix:"+path {
 		t.Errorf("grpc is at %s", got)
 	}
 	if _, err := programs.DialRLS(t, s.Addr("grpc"), nil).Ask(t.Context(), "api", "user=x"); err != nil {
 		t.Error(err)
 	}
-	config := DefaultConfig()
+	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.Output = "", "", "unix:"+path, s.log
 	second, err := New(config)
 	testkit.Must(t, err)
@@ -124,7 +125,7 @@ func certFiles(t *testing.T, dir string, ca *testkit.Authority, name string) {
 func TestRLSTLS(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	certFiles(t, dir, ca, "first.test")
-	s := startRLS(t, rulesOf(1000), func(c *Config) {
+	s := startRLS(t, rulesOf(1000), func(c *settings.Config) {
 		c.RLS.TLS.Cert, c.RLS.TLS.Key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 		c.RLS.TLS.ClientCA, c.RLS.TLS.ClientName = filepath.Join(dir, "ca.pem"), "envoy.test"
 	})
@@ -189,7 +190,7 @@ descriptors:
 // timeout is cut; connections that say nothing, and those without calls, hold nobody up.
 func TestRLSDrain(t *testing.T) {
 	t.Parallel()
-	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = patience })
+	s := startRLS(t, queueRules, func(c *settings.Config) { c.DrainTimeout = patience })
 	silent, err := net.Dial("tcp", s.Addr("grpc"))
 	testkit.Must(t, err)
 	defer silent.Close()
@@ -222,7 +223,7 @@ func TestRLSDrain(t *testing.T) {
 
 // A call in flight beyond the drain timeout is cut, and what it took is given back.
 func TestRLSDrainCuts(t *testing.T) {
-	s := startRLS(t, queueRules, func(c *Config) { c.DrainTimeout = 100 * time.Millisecond })
+	s := startRLS(t, queueRules, func(c *settings.Config) { c.DrainTimeout = 100 * time.Millisecond })
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if _, err := c.Ask(t.Context(), "api", "slow=x"); err != nil {
 		t.Fatal(err)

@@ -1,22 +1,15 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
 	"stint/internal/text"
 	"stint/rule"
 )
-
-// leastSecret is how many bytes a namespace secret has at least.
-const leastSecret = 16
-
-const secretHint = "put 32 random bytes there, the same on every node: openssl rand -hex 32 > FILE"
 
 // openSecret finds the secret under which values of api_key and cookie stand in keys: that of
 // the file that is named; where nobody else counts with this process one of its own, which is
@@ -28,8 +21,8 @@ func (a *App) openSecret() error {
 	var err error
 	switch {
 	case c.NamespaceSecretFile != "":
-		secret, err = c.readSecret(c.NamespaceSecretFile, "namespace-secret-file")
-	case c.shares():
+		secret, err = c.ReadSecret(c.NamespaceSecretFile, "namespace-secret-file")
+	case c.Shares():
 		return nil
 	case c.State != "":
 		secret, err = a.ownSecret(a.state + ".secret")
@@ -42,27 +35,11 @@ func (a *App) openSecret() error {
 	return err
 }
 
-// shares says whether other processes may count under the keys of this one.
-func (c *Config) shares() bool { return c.Store != "memory" || c.Gossip.Addr != "" }
-
-// readSecret takes a secret out of a file.
-func (c *Config) readSecret(name, which string) ([]byte, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, c.at(which, "cannot read the namespace secret "+name+": "+text.Cause(err), "check the path and its permissions")
-	}
-	data = bytes.TrimSpace(data)
-	if len(data) < leastSecret {
-		return nil, c.at(which, fmt.Sprintf("the namespace secret in %s has %d bytes, and needs at least %d", name, len(data), leastSecret), secretHint)
-	}
-	return data, nil
-}
-
 // ownSecret takes the secret out of the file beside the state file. Where there is none yet it
 // is made, and keepSecret writes it when the service starts.
 func (a *App) ownSecret(name string) ([]byte, error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return a.config.readSecret(name, "state")
+		return a.config.ReadSecret(name, "state")
 	}
 	a.unkept = newSecret()
 	return a.unkept, nil
@@ -82,7 +59,7 @@ func (a *App) keepSecret() error {
 		}
 	}
 	if err != nil {
-		return c.at("state", "cannot keep the namespace secret in "+name+": "+text.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
+		return c.Fault("state", "cannot keep the namespace secret in "+name+": "+text.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
 	}
 	a.log.Info("namespace secret made; counts of api_key and cookie values begin anew, as their keys are hashed under it", "file", name)
 	return nil
@@ -119,10 +96,10 @@ func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
 		a.log.Info("namespace secret is new to the store; counts of api_key and cookie values begin anew, as their keys are hashed under it", "store", s.name)
 	case kept == own:
 	case own == "":
-		a.giveUp(a.config.at("namespace-secret-file", "the keys in "+s.name+" are hashed under a namespace secret, and this node has none",
+		a.giveUp(a.config.Fault("namespace-secret-file", "the keys in "+s.name+" are hashed under a namespace secret, and this node has none",
 			"give this node the file that the others have; or stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
 	default:
-		a.giveUp(a.config.at("namespace-secret-file", "another namespace secret is in use in "+s.name,
+		a.giveUp(a.config.Fault("namespace-secret-file", "another namespace secret is in use in "+s.name,
 			"give all nodes the same file; to change the secret stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -29,11 +30,11 @@ http:
 
 // withSecret returns what starts a service whose rules count by api_key. secret "" names no
 // file.
-func withSecret(t *testing.T, store, secret string) func(*Config) {
+func withSecret(t *testing.T, store, secret string) func(*settings.Config) {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), secretRules)
-	return func(c *Config) {
+	return func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout = []string{filepath.Join(dir, "rules.yaml")}, store, patient
 		if secret != "" {
 			c.NamespaceSecretFile = filepath.Join(dir, "secret")
@@ -92,7 +93,7 @@ func TestNamespaceSecret(t *testing.T) {
 	}
 	for name, other := range map[string]string{"another": "another secret of many characters", "none": ""} {
 		err := refused(t, withSecret(t, server.URL(), other))
-		problem, ok := errors.AsType[*ConfigError](err)
+		problem, ok := errors.AsType[*settings.Error](err)
 		if !ok || !strings.Contains(problem.Error(), "namespace-secret-file") || !strings.Contains(problem.Hint, "stint:secret") {
 			t.Errorf("a node with %s secret: %v", name, err)
 		}
@@ -100,9 +101,9 @@ func TestNamespaceSecret(t *testing.T) {
 }
 
 // refused returns why a service does not start.
-func refused(t *testing.T, change func(*Config)) error {
+func refused(t *testing.T, change func(*settings.Config)) error {
 	t.Helper()
-	config := DefaultConfig()
+	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "", ""
 	config.Output = new(sink)
 	change(&config)
@@ -141,7 +142,7 @@ func TestOwnSecret(t *testing.T) {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("pin 1234")))
 	name, change := filepath.Join(t.TempDir(), "counts"), withSecret(t, "memory", "")
 	for i, want := range []string{"2", "1", "0"} {
-		s := start(t, func(c *Config) { change(c); c.State = name })
+		s := start(t, func(c *settings.Config) { change(c); c.State = name })
 		if left := s.remains(t, hash); left != want {
 			t.Errorf("start %d: %s remain, want %s", i, left, want)
 		}
@@ -155,7 +156,7 @@ func TestOwnSecret(t *testing.T) {
 		t.Errorf("%v, %v: want a file for its owner alone", info, err)
 	}
 	testkit.Must(t, os.WriteFile(name+".secret", []byte("short"), 0o600))
-	config := DefaultConfig()
+	config := settings.Default()
 	change(&config)
 	config.State, config.Output = name, new(sink)
 	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "has 5 bytes") {

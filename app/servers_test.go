@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stint"
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/store/storetest"
 )
@@ -30,7 +31,7 @@ func TestServersSuite(t *testing.T) {
 	_, url := threeServers(t)
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {
-			c := DefaultConfig()
+			c := settings.Default()
 			c.Store, c.Namespace, c.StoreTimeout = url, fmt.Sprint("suite", spaces.Add(1)), patient
 			a, err := New(c)
 			if err != nil {
@@ -72,7 +73,7 @@ descriptors:
     rate_limit: {per: 366d, requests: 5, on_store_failure: allow}
 `)
 	on := func(url string) *service {
-		return start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+		return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
 	}
 	hosts := strings.Split(strings.TrimPrefix(url, "redis://"), ",")
 	slices.Reverse(hosts)
@@ -141,7 +142,7 @@ func TestServersRefused(t *testing.T) {
 		"redis://:hunter2@a:1,b:1,a:1": "named twice",
 		"redis://:hunter2@a:1,,b:1":    "without a host",
 	} {
-		c := DefaultConfig()
+		c := settings.Default()
 		c.Store = url
 		_, err := New(c)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -20,7 +21,7 @@ func TestSockets(t *testing.T) {
 	file := func(listener string) string { return filepath.Join(dir, listener+".sock") }
 	rules := filepath.Join(dir, "rules.yaml")
 	write(t, rules, rulesOf(3))
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.SocketMode = []string{rules}, 0o660
 		c.HTTP, c.GRPC, c.Admin = "unix:"+file("http"), "unix:"+file("grpc"), "unix:"+file("admin")
 	})

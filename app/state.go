@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 // limits from nothing is better than none.
 func (a *App) newStore() (*memory.Store, error) {
 	c := &a.config
-	options := memory.Options{Budget: c.Memory, Clock: c.clock}
+	options := memory.Options{Budget: c.Memory, Clock: c.Clock}
 	if c.State == "" {
 		return memory.New(options), nil
 	}
@@ -37,11 +36,11 @@ func (a *App) newStore() (*memory.Store, error) {
 		a.log.Info("no counts to load: starting without them", "file", c.State)
 		return memory.New(options), nil
 	case !errors.Is(err, memory.ErrDamaged) && !errors.Is(err, memory.ErrNewer):
-		return nil, c.at("state", "cannot read "+c.State+": "+text.Cause(err), "name a file that this user may read, or one that is not there yet")
+		return nil, c.Fault("state", "cannot read "+c.State+": "+text.Cause(err), "name a file that this user may read, or one that is not there yet")
 	}
 	aside, failed := memory.SetAside(a.state)
 	if failed != nil {
-		return nil, c.at("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+text.Cause(failed), "move the file away, or name another one")
+		return nil, c.Fault("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+text.Cause(failed), "move the file away, or name another one")
 	}
 	a.log.Error("counts cannot be used: starting without them", "file", c.State, "error", err, "moved_to", aside, "hint", stateHint(err))
 	return memory.New(options), nil
@@ -54,19 +53,19 @@ func (a *App) takeState() error {
 	c := &a.config
 	var err error
 	if a.state, err = system.LinkTarget(c.State); err != nil {
-		return c.noFolder(filepath.Dir(c.State), err)
+		return c.NoFolder(filepath.Dir(c.State), err)
 	}
-	if err = c.tryFolder(a.state); err != nil {
+	if err = c.TryFolder(a.state); err != nil {
 		return err
 	}
 	a.stores.lock, err = system.TakeLock(a.state)
 	switch {
 	case errors.Is(err, system.ErrHeld):
-		return c.at("state", c.State+" is in use: "+err.Error(), "end that process first, or give each process a file of its own")
+		return c.Fault("state", c.State+" is in use: "+err.Error(), "end that process first, or give each process a file of its own")
 	case errors.Is(err, errors.ErrUnsupported):
 		a.log.Warn("cannot lock the state file", "file", c.State, "error", err, "hint", "see to it that no other process uses the file")
 	case err != nil:
-		return c.at("state", "cannot lock "+c.State+": "+text.Cause(err), "see that this user may write to "+a.state+".lock, and that its file system has locks")
+		return c.Fault("state", "cannot lock "+c.State+": "+text.Cause(err), "see that this user may write to "+a.state+".lock, and that its file system has locks")
 	}
 	return nil
 }
@@ -77,23 +76,6 @@ func stateHint(err error) string {
 		return "a later version of stint wrote it: stop, move the file back and start that version to go on with its counts"
 	}
 	return "look for a faulty disk or another writer; delete the file that was set aside if nobody needs it"
-}
-
-// tryFolder sees whether the folder of a file can be written, so that this is found out
-// now and not when the first counts are saved.
-func (c *Config) tryFolder(file string) error {
-	probe, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".try-*")
-	if err == nil {
-		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
-	}
-	if err != nil {
-		return c.noFolder(filepath.Dir(file), err)
-	}
-	return nil
-}
-
-func (c *Config) noFolder(folder string, err error) error {
-	return c.at("state", "cannot write in the folder "+folder+": "+text.Cause(err), "make the folder, and let this user write in it")
 }
 
 // save writes the state file. What goes wrong is logged and counted, and the file stays

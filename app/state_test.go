@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -25,12 +26,12 @@ func (s *service) takeAll() (allowed bool) {
 }
 
 // keeping returns what starts a service that keeps its counts in a file.
-func keeping(t *testing.T) (name string, change func(*Config)) {
+func keeping(t *testing.T) (name string, change func(*settings.Config)) {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), rulesOf(3))
 	name = filepath.Join(dir, "counts")
-	return name, func(c *Config) {
+	return name, func(c *settings.Config) {
 		c.Rules, c.State, c.LogLevel = []string{filepath.Join(dir, "rules.yaml")}, name, "debug"
 	}
 }
@@ -51,7 +52,7 @@ func TestStateOverAStop(t *testing.T) {
 // The timer saves, and a save that fails is logged and leaves the file as it was.
 func TestStateOnATimer(t *testing.T) {
 	name, change := keeping(t)
-	s := start(t, func(c *Config) { change(c); c.StateInterval = 5 * time.Millisecond })
+	s := start(t, func(c *settings.Config) { change(c); c.StateInterval = 5 * time.Millisecond })
 	s.takeAll()
 	s.log.await(t, 0, "level=DEBUG", "counts saved", "keys=1")
 	// A folder in the way of the next save is put there and taken away in one step
@@ -69,7 +70,7 @@ func TestStateOnATimer(t *testing.T) {
 	}
 	saved, err := os.ReadFile(name) // the file itself is in use
 	testkit.Must(t, err)
-	other := start(t, func(c *Config) {
+	other := start(t, func(c *settings.Config) {
 		change(c)
 		c.State, c.StateInterval = filepath.Join(t.TempDir(), "copy"), 0
 		testkit.Must(t, os.WriteFile(c.State, saved, 0o600))
@@ -90,7 +91,7 @@ func TestStateOnATimer(t *testing.T) {
 // A service that did not start does not touch the file of the one that runs.
 func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	name, change := keeping(t)
-	config := DefaultConfig()
+	config := settings.Default()
 	change(&config)
 	config.Output = new(sink)
 	a, err := New(config)
@@ -120,14 +121,14 @@ func TestStateOfTwo(t *testing.T) {
 	name, change := keeping(t)
 	link := filepath.Join(t.TempDir(), "link")
 	testkit.Must(t, os.Symlink(name, link))
-	s := start(t, func(c *Config) { change(c); c.State = link })
+	s := start(t, func(c *settings.Config) { change(c); c.State = link })
 	s.takeAll()
 	for _, path := range []string{name, link} {
-		config := DefaultConfig()
+		config := settings.Default()
 		change(&config)
 		config.State, config.Output = path, s.log
 		_, err := New(config)
-		fault, ok := errors.AsType[*ConfigError](err)
+		fault, ok := errors.AsType[*settings.Error](err)
 		if !ok || fault.Error() != fmt.Sprintf("state: %s is in use: process %d uses it", path, os.Getpid()) || !strings.Contains(fault.Hint, "a file of its own") {
 			t.Errorf("second: error %v", err)
 		}
@@ -136,7 +137,7 @@ func TestStateOfTwo(t *testing.T) {
 	if to, err := os.Readlink(link); to != name || err != nil {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
-	config := DefaultConfig()
+	config := settings.Default()
 	change(&config)
 	config.Output, config.GRPC, config.RLS.TLS.Cert, config.RLS.TLS.Key = s.log, "127.0.0.1:0", name, name
 	if _, err := New(config); err == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -27,7 +28,7 @@ func TestStopWithoutStore(t *testing.T) {
 			rules := busyBucket(", coordination: eventual")
 			rules += "  - key: lent\n" + strings.SplitAfterN(dividedBucket("10%"), "\n", 4)[3]
 			write(t, file, rules)
-			s := start(t, func(c *Config) {
+			s := start(t, func(c *settings.Config) {
 				c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), 100*time.Millisecond
 			})
 			for range 300 {

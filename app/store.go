@@ -1,9 +1,6 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,10 +8,8 @@ import (
 	"stint/chain/servers"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
-	"stint/internal/config"
 	"stint/internal/system"
 	"stint/store/memory"
-	"stint/store/redis"
 	"stint/store/redis/connect"
 	"stint/telemetry"
 )
@@ -39,31 +34,23 @@ func (a *App) openStore() (err error) {
 	}
 	list, err := connect.Servers(c.Store)
 	if err != nil {
-		return c.storeError(err)
+		return c.StoreError(err)
 	}
 	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
 	places := make([]servers.Server, 0, len(list))
 	for _, one := range list {
 		s := &server{name: one.Name}
 		if len(list) == 1 {
-			s.name = c.storeName()
+			s.name = c.StoreName()
 		}
 		if err := a.openServer(s, one.URL); err != nil {
-			return c.storeError(err)
+			return c.StoreError(err)
 		}
 		a.stores.servers = append(a.stores.servers, s)
 		places = append(places, servers.Server{Name: one.Name, Store: router.New(s.routes())})
 	}
 	if len(list) > 1 {
 		a.stores.placed, err = servers.New(places)
-	}
-	return err
-}
-
-// storeError is an error about the setting of the store.
-func (c *Config) storeError(err error) error {
-	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-		return c.at("store", problem.Problem, problem.Hint)
 	}
 	return err
 }
@@ -140,54 +127,4 @@ func (s *stores) eventualStats() (all []telemetry.EventualStats) {
 		all = append(all, telemetry.EventualStats(one.own.Stats()))
 	}
 	return all
-}
-
-// redisHint says what to do about an error of the store.
-func redisHint(err error) string {
-	if problem, ok := errors.AsType[*redis.Error](err); ok {
-		return problem.Hint
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "check the server's load and the network; where both are well, raise --store-timeout"
-	}
-	return "check the server's load and its log, and the network"
-}
-
-// storeName names the store without a password.
-func (c *Config) storeName() string {
-	if !connect.IsURL(c.Store) {
-		return c.Store
-	}
-	list, err := connect.Servers(c.Store)
-	if err != nil || len(list) == 1 {
-		return connect.RedactURL(c.Store)
-	}
-	names := make([]string, len(list))
-	for i, one := range list {
-		names[i] = one.Name
-	}
-	scheme, _, _ := strings.Cut(c.Store, "://")
-	return scheme + "://" + strings.Join(names, ",")
-}
-
-func checkStore(s string) error {
-	switch {
-	case s == "memory":
-		return nil
-	case connect.IsURL(s):
-		_, err := connect.Servers(s)
-		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-			return config.Fault(problem.Problem, problem.Hint)
-		}
-		return err
-	}
-	// It is not repeated as a whole: it may hold a password.
-	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
-}
-
-func checkNamespace(s string) error {
-	if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckNamespace(s)); ok {
-		return config.Fault(problem.Problem, problem.Hint)
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 )
 
@@ -23,7 +24,7 @@ func TestServicesShareRedis(t *testing.T) {
 	write(t, file, rulesOf(5))
 	url := "redis://:hunter2@" + server.Addr + "/1"
 	on := func(namespace string) *service {
-		return start(t, func(c *Config) {
+		return start(t, func(c *settings.Config) {
 			c.Rules, c.Store, c.Namespace, c.StoreTimeout = []string{file}, url, namespace, patient
 		})
 	}
@@ -67,7 +68,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 	server.Stop()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(5))
-	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
 	at := 0
 	for range 2 {
 		// A connection that was lost in between is found out by who uses it first, so that both
@@ -96,7 +97,7 @@ func TestRedisThatCannotWrite(t *testing.T) {
 	server.Do("REPLICAOF", "127.0.0.1", "1")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
-	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
 	at := s.log.await(t, 0, "the store cannot be used", "READONLY", "hint=\"")
 	if s.metric("stint_store_available") != 0 {
 		t.Error("a replica is available")
@@ -153,7 +154,7 @@ func TestRedisFailsWhenItIsBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, policies)
 	var s *service
-	s = start(t, func(c *Config) {
+	s = start(t, func(c *settings.Config) {
 		c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient
 		c.Output = &interrupted{Writer: c.Output, words: "the store is back", run: func() {
 			server.Do("CONFIG", "SET", "maxmemory", "1")
@@ -171,6 +172,6 @@ func TestRedisFailsWhenItIsBack(t *testing.T) {
 // A Redis that forgets keys when it is full is warned of.
 func TestRedisThatForgets(t *testing.T) {
 	server := testkit.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	s := start(t, func(c *Config) { c.Store = server.URL() })
+	s := start(t, func(c *settings.Config) { c.Store = server.URL() })
 	s.log.await(t, 0, "level=WARN", "the store may forget limits", "allkeys-lru", "noeviction")
 }

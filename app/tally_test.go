@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 )
@@ -240,12 +241,12 @@ func replayRecord(t *testing.T, s *service, n int) (wrong []string) {
 }
 
 // startEnvoy runs a service under envoy-env with a file of rules and a store.
-func startEnvoy(t *testing.T, rules, store string, flags ...Given) *service {
+func startEnvoy(t *testing.T, rules, store string, flags ...settings.Given) *service {
 	t.Helper()
-	given := append([]Given{
-		{"envoy-env", "true", "--envoy-env"}, {"rules", rules, "--rules"}, {"store", store, "--store"}, {"store-timeout", "1m", "--store-timeout"},
+	given := append([]settings.Given{
+		{Name: "envoy-env", Value: "true", Where: "--envoy-env"}, {Name: "rules", Value: rules, Where: "--rules"}, {Name: "store", Value: store, Where: "--store"}, {Name: "store-timeout", Value: "1m", Where: "--store-timeout"},
 	}, flags...)
-	config, err := Configure(given, []string{"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "USE_STATSD=false"})
+	config, err := settings.Configure(given, []string{"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "USE_STATSD=false"})
 	testkit.Must(t, err)
 	config.Output, config.RESP = io.Discard, ""
 	a, err := New(config)

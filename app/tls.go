@@ -10,62 +10,24 @@ import (
 	"stint/internal/web"
 )
 
-// tlsSettings are those of the files of a listener.
-func tlsSettings(listener string, f *web.CertFiles) []Setting {
-	return []Setting{
-		{listener + "-tls-cert", "`FILE` of the certificate of " + listener + ", read again when it changes", config.Path(&f.Cert)},
-		{listener + "-tls-key", "`FILE` of its private key", config.Path(&f.Key)},
-		{listener + "-tls-client-ca", "`FILE` of the certificates that may sign those of " + listener + " clients", config.Path(&f.ClientCA)},
-		{listener + "-tls-client-name", "DNS `NAME` that the certificate of a client of " + listener + " must be for", config.Text(&f.ClientName, nil)},
-	}
-}
-
-// encrypted are the listeners that can be encrypted.
-func (c *Config) encrypted() []encrypted {
-	return []encrypted{
-		{"http", c.HTTP, &c.HTTPTLS, "http/1.1"}, {"admin", c.Admin, &c.AdminTLS, "http/1.1"}, {"grpc", c.GRPC, &c.RLS.TLS, "h2"},
-	}
-}
-
-// encrypted is a listener that can be encrypted.
-type encrypted struct {
-	listener, address string
-	files             *web.CertFiles
-	protocol          string
-}
-
-// checkTLS returns what no file shows by itself.
-func (c *Config) checkTLS() error {
-	for _, e := range c.encrypted() {
-		switch which, problem := e.files.Check(); which {
-		case "":
-		case "client-name":
-			return c.at(e.listener+"-tls-client-name", problem, "give "+e.listener+"-tls-client-ca too")
-		default:
-			return c.at(e.listener+"-tls-"+which, problem, "give "+e.listener+"-tls-cert and "+e.listener+"-tls-key, or neither")
-		}
-	}
-	return nil
-}
-
 // loadCerts reads the certificates of all listeners.
 func (a *App) loadCerts() error {
 	a.certs = make(map[string]*web.Certs)
-	for _, e := range a.config.encrypted() {
-		if e.address == "" || !e.files.Given() {
+	for _, e := range a.config.Encrypted() {
+		if e.Address == "" || !e.Files.Given() {
 			continue
 		}
-		loaded, err := web.LoadCerts(*e.files, e.protocol)
+		loaded, err := web.LoadCerts(*e.Files, e.Protocol)
 		if problem, ok := errors.AsType[*web.CertError](err); ok {
-			fault := a.config.at(e.listener+"-tls-"+e.files.Which(problem.File), problem.Error(), problem.Hint)
+			fault := a.config.Fault(e.Listener+"-tls-"+e.Files.Which(problem.File), problem.Error(), problem.Hint)
 			fault.Err = err
 			return fault
 		}
 		if err != nil {
 			return err
 		}
-		a.certs[e.listener] = loaded
-		a.metrics.Certificate(e.listener, loaded.Expiry)
+		a.certs[e.Listener] = loaded
+		a.metrics.Certificate(e.Listener, loaded.Expiry)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/web"
 )
@@ -27,7 +28,7 @@ func TestHTTPTLS(t *testing.T) {
 		}
 	}
 	write(t, rules, rulesOf(3))
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings.Config) {
 		c.Rules, c.HTTPTLS, c.AdminTLS = []string{rules}, files("http"), files("admin")
 	})
 	paths := map[string]string{"http": "/v1/check", "admin": "/healthz"}
@@ -79,9 +80,9 @@ func TestHTTPTLS(t *testing.T) {
 
 // Halves of what TLS needs are refused for each listener, in its own words.
 func TestBadTLS(t *testing.T) {
-	for listener, files := range map[string]func(*Config) *web.CertFiles{
-		"http": func(c *Config) *web.CertFiles { return &c.HTTPTLS }, "admin": func(c *Config) *web.CertFiles { return &c.AdminTLS },
-		"grpc": func(c *Config) *web.CertFiles { return &c.RLS.TLS },
+	for listener, files := range map[string]func(*settings.Config) *web.CertFiles{
+		"http": func(c *settings.Config) *web.CertFiles { return &c.HTTPTLS }, "admin": func(c *settings.Config) *web.CertFiles { return &c.AdminTLS },
+		"grpc": func(c *settings.Config) *web.CertFiles { return &c.RLS.TLS },
 	} {
 		for want, f := range map[string]web.CertFiles{
 			"-tls-key: a key without a certificate":              {Key: "k"},
@@ -91,7 +92,7 @@ func TestBadTLS(t *testing.T) {
 			"-tls-cert: none.pem: cannot read it: no such file":  {Cert: "none.pem", Key: "k"},
 			"-tls-key: " + "none.key: cannot read it: no such f": {Cert: "tls_test.go", Key: "none.key"},
 		} {
-			c := DefaultConfig()
+			c := settings.Default()
 			*files(&c) = f
 			_, err := New(c)
 			if err == nil || len(err.Error()) < len(listener+want) || err.Error()[:len(listener+want)] != listener+want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/chain/guard"
 	"stint/fleet/eventual"
 	"stint/internal/testkit"
@@ -114,7 +115,7 @@ func TestUndecodableService(t *testing.T) {
 		text += fmt.Sprintf("  - key: %s\n    rate_limit: {requests: 1000, per: 24h, algorithm: token_bucket, coordination: %s}\n", mode, mode)
 	}
 	write(t, file, text)
-	s := start(t, func(c *Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
 	for _, mode := range kinds {
 		s.ask(t, mode+"=bad")
 		s.ask(t, mode+"=good")

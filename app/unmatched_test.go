@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 )
@@ -30,10 +31,10 @@ http:
   rate_limits:
     - actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]
 `)
-			s := start(t, func(c *Config) {
+			s := start(t, func(c *settings.Config) {
 				c.Rules, c.GRPC, c.TrustedProxies, c.Demo = []string{file}, "127.0.0.1:0", []string{"127.0.0.1"}, "api"
 				if deny {
-					c.Unmatched = unmatchedDeny
+					c.Unmatched = settings.UnmatchedDeny
 				}
 			})
 			c := programs.DialRLS(t, s.Addr("grpc"), nil)
@@ -108,7 +109,9 @@ func (s *service) unmatchedHTTP(deny bool) {
 func TestUnmatchedInEnvoyEnv(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(3))
-	s := start(t, func(c *Config) { c.Rules, c.EnvoyEnv, c.Unmatched = []string{file}, true, unmatchedDeny })
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.EnvoyEnv, c.Unmatched = []string{file}, true, settings.UnmatchedDeny
+	})
 	if _, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain": "other", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}`); !strings.Contains(body, `"allowed":true`) {
 		t.Error(body)
 	}

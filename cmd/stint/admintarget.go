@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"stint/app"
+	"stint/app/settings"
 	"stint/internal/web"
 )
 
@@ -27,7 +27,7 @@ type adminTarget struct {
 // target returns where the service is reached. Over TLS it is asked where the address begins
 // with https:// or an authority or a certificate is given.
 func (c *adminCall) target() (*adminTarget, error) {
-	name := cmp.Or(c.addr, os.Getenv("STINT_ADMIN"), app.DefaultConfig().Admin)
+	name := cmp.Or(c.addr, os.Getenv("STINT_ADMIN"), settings.Default().Admin)
 	addr, secure := strings.CutPrefix(name, "https://")
 	addr, plain := strings.CutPrefix(addr, "http://")
 	addr = strings.TrimSuffix(addr, "/")

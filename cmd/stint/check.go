@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/app"
+	"stint/app/settings"
 	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -65,8 +65,8 @@ type checkOptions struct {
 	ignore []string
 	old    []string
 
-	given  []app.Given // to flags of the service
-	config app.Config  // of the service, as far as rules are judged by it
+	given  []settings.Given // to flags of the service
+	config settings.Config  // of the service, as far as rules are judged by it
 }
 
 // shared are the settings of the service that say how it reads rules, and what these let pass.
@@ -87,7 +87,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")
-	tried := app.DefaultConfig()
+	tried := settings.Default()
 	for _, s := range tried.Settings() {
 		if usage, is := shared[s.Name]; is {
 			s.Usage = cmp.Or(usage, s.Usage)
@@ -101,7 +101,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 // is left alone, but for --env.
 func (o *checkOptions) configure(environ []string) (err error) {
 	if o.env {
-		o.given = append(o.given, app.Given{Name: "envoy-env", Value: "true", Where: "--env"})
+		o.given = append(o.given, settings.Given{Name: "envoy-env", Value: "true", Where: "--env"})
 	} else {
 		known := []string{"STINT_CONFIG", "STINT_ENVOY_ENV"}
 		for _, s := range o.config.Settings() {
@@ -114,7 +114,7 @@ func (o *checkOptions) configure(environ []string) (err error) {
 			return strings.HasPrefix(name, "STINT_") && !slices.Contains(known, name)
 		})
 	}
-	o.config, err = app.Configure(o.given, environ)
+	o.config, err = settings.Configure(o.given, environ)
 	return err
 }
 

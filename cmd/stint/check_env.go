@@ -6,14 +6,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"stint/app"
+	"stint/app/settings"
 	"stint/internal/config"
 	"stint/store/redis/connect"
 )
 
 // printEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
 // and the settings that they make, of the configuration that was read with them.
-func printEnv(out io.Writer, environ []string, configuration *app.Config) {
+func printEnv(out io.Writer, environ []string, configuration *settings.Config) {
 	report := config.ReadEnvoy(environ, config.EnvoyOptions{AdminToken: configuration.AdminToken != "" || configuration.AdminTokenFile != ""})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i := range report.Lines {
@@ -37,7 +37,7 @@ func printEnv(out io.Writer, environ []string, configuration *app.Config) {
 
 // inForce is a setting as a flag, with the value in force, which a setting of ours may
 // have replaced; what it would have been is told then.
-func inForce(settings []app.Setting, v config.EnvoyValue) string {
+func inForce(all []settings.Setting, v config.EnvoyValue) string {
 	shown := func(text string) string {
 		if connect.IsURL(text) {
 			text = connect.RedactURL(text)
@@ -47,12 +47,12 @@ func inForce(settings []app.Setting, v config.EnvoyValue) string {
 		}
 		return text
 	}
-	for i := range settings {
-		s := &settings[i]
+	for i := range all {
+		s := &all[i]
 		if s.Name != v.Setting {
 			continue
 		}
-		tried := app.DefaultConfig()
+		tried := settings.Default()
 		for _, t := range tried.Settings() {
 			if t.Name == v.Setting && t.Set(v.Text) == nil && t.String() != s.String() {
 				return fmt.Sprintf("%s=%s (%s would make it %s)", s.Name, shown(s.String()), v.Where, shown(t.String()))

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint"
-	"stint/app"
+	"stint/app/settings"
 	"stint/internal/strictyaml"
 	"stint/replay"
 	"stint/replay/accesslog"
@@ -61,7 +61,7 @@ func printFaults(w io.Writer, err error) {
 		printFault(w, placeOf(e.File, e.Line)+": "+e.Problem, e.Hint)
 	case *failedTests:
 		printFaults(w, e.error)
-	case *app.ConfigError:
+	case *settings.Error:
 		printFault(w, e.Error(), e.Hint)
 	case *stint.SpecError:
 		printFault(w, e.Error(), e.Hint)
@@ -128,7 +128,7 @@ func parse(flags *pflag.FlagSet, args []string) error {
 // invalidValue keeps the hint of a value that a setting refused.
 func invalidValue(e *pflag.InvalidValueError, see string) error {
 	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
-	if config, ok := errors.AsType[*app.ConfigError](cause); ok {
+	if config, ok := errors.AsType[*settings.Error](cause); ok {
 		return &usageError{name + ": " + config.Problem, config.Hint}
 	}
 	return &usageError{name + ": " + cause.Error(), see}

@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/app"
+	"stint/app/settings"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -50,7 +51,7 @@ func TestExamplesHoldWhoMakesUpValues(t *testing.T) {
 // The configuration of make run is read, its rules are found, and the domain of its
 // demo says how a request becomes descriptors.
 func TestExampleConfig(t *testing.T) {
-	config, err := app.Configure([]app.Given{{Name: "config", Value: "../../examples/stint.yaml", Where: "--config"}}, nil)
+	config, err := settings.Configure([]settings.Given{{Name: "config", Value: "../../examples/stint.yaml", Where: "--config"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

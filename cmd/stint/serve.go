@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/app"
+	"stint/app/settings"
 )
 
 const serveText = `Runs the service until SIGTERM or SIGINT, which let calls in flight finish; a second
@@ -33,10 +34,10 @@ func serveCommand() command {
 }
 
 // serveFlags returns the flags of serve; what is given to them is added to given.
-func serveFlags(given *[]app.Given) *pflag.FlagSet {
+func serveFlags(given *[]settings.Given) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	flags.SortFlags = false
-	config := app.DefaultConfig() // shows defaults, and tries values
+	config := settings.Default() // shows defaults, and tries values
 	flags.Var(&givenFlag{name: "config", given: given}, "config", "`FILE` with settings, named as the flags are")
 	settings := config.Settings()
 	for i := range settings {
@@ -47,7 +48,7 @@ func serveFlags(given *[]app.Given) *pflag.FlagSet {
 
 // serveUsages are the flags of serve, in groups.
 func serveUsages() string {
-	all := serveFlags(new([]app.Given))
+	all := serveFlags(new([]settings.Given))
 	var b strings.Builder
 	show := func(title string, names ...string) {
 		some := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -58,7 +59,7 @@ func serveUsages() string {
 		fmt.Fprintf(&b, "\n%s\n%s", title, some.FlagUsagesWrapped(helpWidth))
 	}
 	show("Settings from a file", "config")
-	config := app.DefaultConfig()
+	config := settings.Default()
 	for _, g := range config.Groups() {
 		show(g.Title, g.Names...)
 	}
@@ -66,7 +67,7 @@ func serveUsages() string {
 }
 
 // addSetting adds the flag of a setting; what is given to it is added to given.
-func addSetting(flags *pflag.FlagSet, s *app.Setting, given *[]app.Given) {
+func addSetting(flags *pflag.FlagSet, s *settings.Setting, given *[]settings.Given) {
 	f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
 	f.Hidden = s.Hidden()
 	if s.Type() == "bool" {
@@ -77,8 +78,8 @@ func addSetting(flags *pflag.FlagSet, s *app.Setting, given *[]app.Given) {
 // givenFlag notes what is given to a flag, and tries it first.
 type givenFlag struct {
 	name    string
-	setting *app.Setting // nil for the config file, which is no setting
-	given   *[]app.Given
+	setting *settings.Setting // nil for the config file, which is no setting
+	given   *[]settings.Given
 }
 
 // Type is what help calls the value.
@@ -99,7 +100,7 @@ func (f *givenFlag) String() string {
 
 // Set notes a value.
 func (f *givenFlag) Set(value string) error {
-	g := app.Given{Name: f.name, Value: value, Where: "--" + f.name}
+	g := settings.Given{Name: f.name, Value: value, Where: "--" + f.name}
 	if f.setting != nil {
 		if err := f.setting.Try(value, g.Where); err != nil {
 			return err
@@ -110,7 +111,7 @@ func (f *givenFlag) Set(value string) error {
 }
 
 func serve(ctx context.Context, s streams, args []string) error {
-	var given []app.Given
+	var given []settings.Given
 	flags := serveFlags(&given)
 	if err := parse(flags, args); err != nil {
 		return err
@@ -118,7 +119,7 @@ func serve(ctx context.Context, s streams, args []string) error {
 	if flags.NArg() > 0 {
 		return &usageError{"serve takes flags only, not " + flags.Arg(0), "write --rules " + flags.Arg(0) + " if that is a file of rules"}
 	}
-	config, err := app.Configure(given, os.Environ())
+	config, err := settings.Configure(given, os.Environ())
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"stint/app"
+	"stint/app/settings"
 	"stint/rule/catalog/book"
 	"stint/rule/rulefile"
 	"stint/rule/ruletest"
@@ -105,7 +105,7 @@ func readYAML(name, text string) error {
 			err = fault
 		}
 	default:
-		_, err = app.ParseConfig(name, []byte(text))
+		_, err = settings.ParseFile(name, []byte(text))
 	}
 	return err
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"stint/app"
+	"stint/app/settings"
 )
 
 // serve runs the service as `make run` does and returns where its traffic goes.
 func serve(t *testing.T) (url string) {
 	t.Helper()
-	config := app.DefaultConfig()
+	config := settings.Default()
 	config.Rules = []string{"../../examples/rules/demo.yaml", "../../examples/rules/api.yaml"}
 	config.Demo, config.Output = "demo", io.Discard
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "", "", ""

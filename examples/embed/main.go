@@ -9,10 +9,11 @@ import (
 	"syscall"
 
 	"stint/app"
+	"stint/app/settings"
 )
 
 func main() {
-	config := app.DefaultConfig()
+	config := settings.Default()
 	config.Rules = []string{"examples/rules/demo.yaml"}
 	config.Demo = "demo"
 	config.LogFormat = "json"
@@ -26,7 +27,7 @@ func main() {
 }
 
 // run serves until ctx is done, and says where once it does.
-func run(ctx context.Context, config app.Config, serving func(url string)) error {
+func run(ctx context.Context, config settings.Config, serving func(url string)) error {
 	// New reads and checks everything that can be wrong; nothing runs so far.
 	service, err := app.New(config)
 	if err != nil {

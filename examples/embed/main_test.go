@@ -9,13 +9,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"stint/app"
+	"stint/app/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func Example() {
-	config := app.DefaultConfig()
+	config := settings.Default()
 	config.Rules = []string{"../rules/demo.yaml"}
 	config.Demo = "demo"
 	config.Output = io.Discard

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"stint/app"
+	"stint/app/settings"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 
 // live runs the service once and asks it for two logins.
 func live(ctx context.Context, out io.Writer, life, file string) error {
-	config := app.DefaultConfig()
+	config := settings.Default()
 	config.State = file // read at the start; saved every 30 s and at the end
 	config.Output = io.Discard
 	config.HTTP, config.GRPC, config.Admin, config.RESP = "127.0.0.1:0", "", "", ""

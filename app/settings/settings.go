@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func (s *Setting) Set(text string) error { return s.value.Set(text) }
 // Try sets the value as Set does; its error is a [*ConfigError] that names where.
 func (s *Setting) Try(text, where string) error {
 	if err := s.Set(text); err != nil {
-		return &ConfigError{Where: where, Problem: err.Error(), Hint: config.HintOf(err)}
+		return &Error{Where: where, Problem: err.Error(), Hint: config.HintOf(err)}
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (c *Config) Groups() []config.Group {
 func (c *Config) Settings() []Setting {
 	return slices.Concat([]Setting{
 		{"rules", "`FILE|DIR` of rules, read again when it changes; may be repeated", config.Paths(&c.Rules)},
-		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", config.Text(&c.RulesFiles, config.OneOf(filesYAML, filesVisible, filesAll))},
+		{"rules-files", "which `FILES` of a folder are rules: yaml, visible or all", config.Text(&c.RulesFiles, config.OneOf(FilesYAML, FilesVisible, FilesAll))},
 		{"catalog", "`FILE` of rules per API, .csv, .jsonl or ratelimiter4j's, read again when it changes; may be repeated", config.Paths(&c.Catalog)},
 		{"catalog-db", "`FILE` that keeps rules per API, changed by /v1/rules on the admin address", config.Path(&c.CatalogDB)},
 		{"catalog-domain", "`DOMAIN` of rules per API that name none", config.Text(&c.CatalogDomain, nil)},
@@ -83,7 +83,7 @@ func (c *Config) Settings() []Setting {
 			config.List(&c.CatalogFold, checkFold),
 		},
 		{"rules-merge", "let several files hold descriptors of one domain", config.Flag(&c.RulesMerge)},
-		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, unmatchedDeny))},
+		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, UnmatchedDeny))},
 		{"store", "`WHERE` counts are kept: memory, or redis://HOST:PORT[,HOST:PORT] for all nodes as one", config.Text(&c.Store, checkStore)},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", config.Size(&c.Memory, config.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", config.Duration(&c.StoreTimeout)},

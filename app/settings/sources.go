@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"errors"
@@ -27,18 +27,18 @@ type Given struct {
 // relative to its folder. environ is in the form of os.Environ. Errors are
 // [*ConfigError], several of them joined.
 func Configure(flags []Given, environ []string) (Config, error) {
-	c := DefaultConfig()
+	c := Default()
 	env := environment(&c, environ)
 	var file []Given
 	if name := configFile(flags, environ); name != "" {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return c, &ConfigError{
+			return c, &Error{
 				Where: name, Problem: "cannot read the config file: " + text.Cause(err),
 				Hint: "check the path that --config or STINT_CONFIG gives", Err: err,
 			}
 		}
-		if file, err = ParseConfig(name, data); err != nil {
+		if file, err = ParseFile(name, data); err != nil {
 			return c, err
 		}
 	}
@@ -73,9 +73,9 @@ func (c *Config) apply(source []Given) error {
 	fresh := make(map[string]bool)
 	var errs []error
 	for _, g := range source {
-		s := find(settings, g.Name)
+		s := Find(settings, g.Name)
 		if s == nil {
-			errs = append(errs, &ConfigError{Where: g.Where, Problem: fmt.Sprintf("unknown setting %q", g.Name), Hint: "see stint help serve"})
+			errs = append(errs, &Error{Where: g.Where, Problem: fmt.Sprintf("unknown setting %q", g.Name), Hint: "see stint help serve"})
 			continue
 		}
 		if !fresh[g.Name] {
@@ -84,13 +84,14 @@ func (c *Config) apply(source []Given) error {
 		fresh[g.Name] = true
 		c.where[g.Name] = g.Where
 		if err := s.Set(g.Value); err != nil {
-			errs = append(errs, c.at(g.Name, err.Error(), config.HintOf(err)))
+			errs = append(errs, c.Fault(g.Name, err.Error(), config.HintOf(err)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func find(settings []Setting, name string) *Setting {
+// Find returns the setting with that name, nil if there is none.
+func Find(settings []Setting, name string) *Setting {
 	for i := range settings {
 		if settings[i].Name == name {
 			return &settings[i]
@@ -121,7 +122,7 @@ func environment(c *Config, environ []string) []Given {
 		s := byName[name]
 		if s == nil {
 			if near := strictyaml.Nearest(strings.TrimPrefix(name, "STINT_"), names); near != "" {
-				c.warnings = append(c.warnings, fmt.Sprintf("%s is no setting, is %s meant?", name, (&Setting{Name: near}).Env()))
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s is no setting, is %s meant?", name, (&Setting{Name: near}).Env()))
 			}
 			continue
 		}

@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"errors"
@@ -240,18 +240,18 @@ type Config struct {
 	Output io.Writer
 
 	// clock is that of the store in memory, for tests; nil: the machine's.
-	clock func() stint.Instant
+	Clock func() stint.Instant
 
 	// where says for each setting who gave its value, for errors.
 	where map[string]string
 	// warnings are what is odd about where values came from, logged at the start.
-	warnings []string
+	Warnings []string
 }
 
 // DefaultConfig returns the configuration of a service that nobody configured.
-func DefaultConfig() Config {
+func Default() Config {
 	return Config{
-		RulesFiles:          filesYAML,
+		RulesFiles:          FilesYAML,
 		CatalogDomain:       "api",
 		Unmatched:           unmatchedAllow,
 		Store:               "memory",
@@ -277,8 +277,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// logger returns the log that the configuration, which has been checked, asks for.
-func (c *Config) logger() *slog.Logger {
+// Logger returns the log of the configuration, which must have been checked.
+func (c *Config) Logger() *slog.Logger {
 	var out io.Writer = os.Stderr
 	if c.Output != nil {
 		out = c.Output
@@ -286,77 +286,78 @@ func (c *Config) logger() *slog.Logger {
 	return logging.New(out, c.LogFormat, c.LogLevel)
 }
 
-// ConfigError says what is wrong with a configuration.
-type ConfigError struct {
+// Error is a fault of a configuration.
+type Error struct {
 	Where   string // "--http", "STINT_HTTP", "stint.yaml:3", or the name of a setting
-	Problem string // what is wrong
+	Problem string
 	Hint    string // what to do
 	Err     error  // the cause; may be nil
 }
 
 // Error returns the place and the problem. The hint stands apart.
-func (e *ConfigError) Error() string { return e.Where + ": " + e.Problem }
+func (e *Error) Error() string { return e.Where + ": " + e.Problem }
 
 // Unwrap returns the cause.
-func (e *ConfigError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// at returns an error about a setting that names whoever gave its value.
-func (c *Config) at(setting, problem, hint string) *ConfigError {
+// Fault returns an error about a setting. Its place is where the value was given.
+func (c *Config) Fault(setting, problem, hint string) *Error {
 	where := c.where[setting]
 	if where == "" {
 		where = setting
 	}
-	return &ConfigError{Where: where, Problem: problem, Hint: hint}
+	return &Error{Where: where, Problem: problem, Hint: hint}
 }
 
-// check returns what no value shows by itself: each is checked where it is given.
-func (c *Config) check() error {
+// Check returns the faults of values that do not go together. Each single value is checked when it
+// is set.
+func (c *Config) Check() error {
 	if c.State != "" && c.Store != "memory" {
-		return c.at("state", "only the store in memory keeps its counts in a file", "leave state empty, or use --store memory")
+		return c.Fault("state", "only the store in memory keeps its counts in a file", "leave state empty, or use --store memory")
 	}
 	for _, s := range c.Settings() {
 		if err := s.Check(); err != nil {
-			return c.at(s.Name, err.Error(), config.HintOf(err))
+			return c.Fault(s.Name, err.Error(), config.HintOf(err))
 		}
 	}
 	if c.CatalogDomain == "" {
-		return c.at("catalog-domain", "empty", "name the domain of rules per API that name none, such as api")
+		return c.Fault("catalog-domain", "empty", "name the domain of rules per API that name none, such as api")
 	}
 	if c.CatalogDB != "" && len(c.Catalog) > 0 {
-		return c.at("catalog-db", "catalog is given too: rules per API are kept in files or in a store, not in both",
+		return c.Fault("catalog-db", "catalog is given too: rules per API are kept in files or in a store, not in both",
 			"give one of the two; POST /v1/rules brings the rules of a file into the store")
 	}
 	if c.StoreTimeout == 0 {
-		return c.at("store-timeout", "no store answers in no time", "write a time such as 10ms")
+		return c.Fault("store-timeout", "no store answers in no time", "write a time such as 10ms")
 	}
 	if c.SyncInterval < time.Millisecond {
-		return c.at("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
+		return c.Fault("sync-interval", "nobody is told more often than once in a millisecond", "write a time such as 100ms")
 	}
 	if c.RememberRefusalsFor < time.Millisecond {
-		return c.at("remember-refusals-for", "nothing is remembered for less than a millisecond", "write a time such as 1s, or remember-refusals: false")
+		return c.Fault("remember-refusals-for", "nothing is remembered for less than a millisecond", "write a time such as 1s, or remember-refusals: false")
 	}
 	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
-		return c.at("http", "no listener is left: http, grpc and admin are all empty",
+		return c.Fault("http", "no listener is left: http, grpc and admin are all empty",
 			"give one of them an address, such as 127.0.0.1:8080")
 	}
 	if c.AuthWait > httpapi.MostWait {
-		return c.at("auth-wait", fmt.Sprintf("%v is too long: calls are cut after some seconds", c.AuthWait),
+		return c.Fault("auth-wait", fmt.Sprintf("%v is too long: calls are cut after some seconds", c.AuthWait),
 			"write at most "+httpapi.MostWait.String())
 	}
 	if c.AdminToken != "" && c.AdminTokenFile != "" {
-		return c.at("admin-token-file", "admin-token is given too", "give one of the two")
+		return c.Fault("admin-token-file", "admin-token is given too", "give one of the two")
 	}
 	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile); err != nil {
-		return c.at("admin", err.Error(), "set STINT_ADMIN_TOKEN or admin-token-file, or listen on 127.0.0.1")
+		return c.Fault("admin", err.Error(), "set STINT_ADMIN_TOKEN or admin-token-file, or listen on 127.0.0.1")
 	}
 	if c.Pprof && c.Admin != "" && c.AdminToken+c.AdminTokenFile == "" {
-		return c.at("pprof", "profiles always ask for an admin token, and there is none", "set STINT_ADMIN_TOKEN or admin-token-file, or leave pprof out")
+		return c.Fault("pprof", "profiles always ask for an admin token, and there is none", "set STINT_ADMIN_TOKEN or admin-token-file, or leave pprof out")
 	}
 	if c.Demo != "" && c.HTTP == "" {
-		return c.at("demo", "there is no HTTP address to serve /demo on", "give http an address, or leave demo empty")
+		return c.Fault("demo", "there is no HTTP address to serve /demo on", "give http an address, or leave demo empty")
 	}
 	return nil
 }
@@ -364,14 +365,14 @@ func (c *Config) check() error {
 // The values of Unmatched.
 const (
 	unmatchedAllow = "allow"
-	unmatchedDeny  = "deny"
+	UnmatchedDeny  = "deny"
 )
 
-// deniesUnmatched says whether requests are denied to which no limit applies.
-func (c *Config) deniesUnmatched() bool { return c.Unmatched == unmatchedDeny && !c.EnvoyEnv }
+// DeniesUnmatched reports whether requests are denied that no limit applies to.
+func (c *Config) DeniesUnmatched() bool { return c.Unmatched == UnmatchedDeny && !c.EnvoyEnv }
 
-// proxies returns TrustedProxies as prefixes. They have been checked.
-func (c *Config) proxies() []netip.Prefix {
+// Proxies returns TrustedProxies as prefixes. The configuration must have been checked.
+func (c *Config) Proxies() []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(c.TrustedProxies))
 	for _, text := range c.TrustedProxies {
 		if p, err := config.Prefix(text); err == nil {

@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"errors"
@@ -39,8 +39,8 @@ func TestConfigurePrecedence(t *testing.T) {
 	if want := []string{filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")}; !slices.Equal(c.Rules, want) {
 		t.Errorf("rules %q, want %q: relative to the file", c.Rules, want)
 	}
-	if len(c.warnings) > 0 {
-		t.Errorf("warnings %q", c.warnings)
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings %q", c.Warnings)
 	}
 
 	c, err = Configure([]Given{{"rules", "x.yaml", "--rules"}, {"rules", "y.yaml", "--rules"}}, append(env, "STINT_HTPP=:9"))
@@ -48,14 +48,14 @@ func TestConfigurePrecedence(t *testing.T) {
 	if want := []string{"x.yaml", "y.yaml"}; !slices.Equal(c.Rules, want) {
 		t.Errorf("rules %q, want %q: a flag replaces the list of the file", c.Rules, want)
 	}
-	if want := "STINT_HTPP is no setting, is STINT_HTTP meant?"; !slices.Equal(c.warnings, []string{want}) {
-		t.Errorf("warnings %q, want %q", c.warnings, want)
+	if want := "STINT_HTPP is no setting, is STINT_HTTP meant?"; !slices.Equal(c.Warnings, []string{want}) {
+		t.Errorf("warnings %q, want %q", c.Warnings, want)
 	}
 }
 
 // Every field has its name in flags, environment and file, and takes back its own text.
 func TestSettings(t *testing.T) {
-	c := DefaultConfig()
+	c := Default()
 	c.Rules, c.TrustedProxies = []string{"a", "b"}, []string{"10.0.0.0/8", "::1"}
 	var again Config
 	copies := again.Settings()
@@ -74,7 +74,7 @@ func TestSettings(t *testing.T) {
 	if !slices.Equal(again.Rules, c.Rules) || again.Memory != c.Memory || again.DrainTimeout != c.DrainTimeout || again.Admin != c.Admin {
 		t.Errorf("%+v, want %+v", again, c)
 	}
-	s := find(c.Settings(), "drain-delay")
+	s := Find(c.Settings(), "drain-delay")
 	if got := s.Env(); got != "STINT_DRAIN_DELAY" {
 		t.Errorf("environment name %q", got)
 	}
@@ -106,7 +106,7 @@ func TestBadValues(t *testing.T) {
 		{"nothing", "", `unknown setting "nothing"`, "stint help serve"},
 	} {
 		_, err := Configure([]Given{{test.name, test.value, "--" + test.name}}, nil)
-		var fault *ConfigError
+		var fault *Error
 		if !errors.As(err, &fault) {
 			t.Errorf("%s=%s: error %v, want a ConfigError", test.name, test.value, err)
 			continue
@@ -142,9 +142,9 @@ func TestBadCombinations(t *testing.T) {
 		{"a value put there by a program", func(c *Config) { c.TrustedProxies = []string{"x"} }, "trusted-proxies: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := DefaultConfig()
+			c := Default()
 			test.change(&c)
-			switch err := c.check(); {
+			switch err := c.Check(); {
 			case test.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)):
@@ -167,8 +167,8 @@ func TestBadFiles(t *testing.T) {
 			data, err := os.ReadFile(file)
 			testkit.Must(t, err)
 			lines := strings.SplitN(string(data), "\n", 3)
-			_, err = ParseConfig(filepath.Base(file), data)
-			var fault *ConfigError
+			_, err = ParseFile(filepath.Base(file), data)
+			var fault *Error
 			if !errors.As(err, &fault) {
 				t.Fatalf("error %v, want a ConfigError", err)
 			}
@@ -194,7 +194,7 @@ func TestParseConfig(t *testing.T) {
 		{"an alias", "http: &a 127.0.0.1:1\nadmin: *a\n", "http=127.0.0.1:1 admin=127.0.0.1:1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			given, err := ParseConfig("/etc/stint/stint.yaml", []byte(test.file))
+			given, err := ParseFile("/etc/stint/stint.yaml", []byte(test.file))
 			if test.name == "values" {
 				// "on" is no boolean of YAML 1.2, and not one of ours either.
 				if err == nil || !strings.Contains(err.Error(), "stint.yaml:2: pprof") {
@@ -239,11 +239,11 @@ func FuzzParseConfig(f *testing.F) {
 	}
 	f.Add([]byte("http: 127.0.0.1:0\nrules: [a, b]\ndrain-delay: 5s\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		given, err := ParseConfig("stint.yaml", data)
+		given, err := ParseFile("stint.yaml", data)
 		if err != nil {
 			return
 		}
-		c := DefaultConfig()
+		c := Default()
 		if err := c.apply(given); err != nil {
 			t.Errorf("read, and then refused: %v", err)
 		}

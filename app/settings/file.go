@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // ParseConfig reads a config file: YAML, one object of settings and their values.
 // Unknown and double words are refused with their line and a hint. name is that of
 // the file, for errors and for the folder that paths in it are relative to.
-func ParseConfig(name string, data []byte) ([]Given, error) {
+func ParseFile(name string, data []byte) ([]Given, error) {
 	doc := parser.Parse(data)
 	p := configParser{name: name}
 	words := strictyaml.Words{}
@@ -27,7 +27,7 @@ func ParseConfig(name string, data []byte) ([]Given, error) {
 	}
 	var errs []error
 	for _, f := range doc.Faults() {
-		errs = append(errs, &ConfigError{Where: fmt.Sprintf("%s:%d", name, f.Line), Problem: f.Problem, Hint: f.Hint})
+		errs = append(errs, &Error{Where: fmt.Sprintf("%s:%d", name, f.Line), Problem: f.Problem, Hint: f.Hint})
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

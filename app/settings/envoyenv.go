@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // envoyEnvironment returns what the variables of envoyproxy/ratelimit give, if sources,
 // the last of which wins, switch that on.
 func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given, error) {
-	tried := DefaultConfig()
+	tried := Default()
 	for _, source := range sources {
 		_ = tried.apply(source) // whoever applies it in earnest says what is wrong
 	}
@@ -24,11 +24,11 @@ func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given,
 	}
 	errs := make([]error, 0, len(report.Faults))
 	for _, f := range report.Faults {
-		errs = append(errs, &ConfigError{Where: f.Name, Problem: f.Problem, Hint: f.Hint})
+		errs = append(errs, &Error{Where: f.Name, Problem: f.Problem, Hint: f.Hint})
 	}
 	for _, l := range report.Lines {
 		if l.Variable.Use == config.Ignored && l.Text != l.Variable.Default {
-			c.warnings = append(c.warnings, fmt.Sprintf("%s=%s is ignored: %s", l.Variable.Name, l.Text, l.Variable.Note))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s=%s is ignored: %s", l.Variable.Name, l.Text, l.Variable.Note))
 		}
 	}
 	return given, errors.Join(errs...)

@@ -1,0 +1,110 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stint/internal/config"
+	"stint/internal/strictyaml"
+	"stint/internal/system"
+	"stint/internal/urlpath"
+	"stint/rule"
+	"stint/rule/catalog"
+	"stint/rule/catalog/book"
+	"stint/rule/rulefile"
+)
+
+// LoadCatalog returns the rules per API of the configuration, in force. Those of a database
+// are to be closed.
+func (c *Config) LoadCatalog() (*book.Book, error) {
+	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
+	if c.CatalogDB != "" {
+		b, err := book.Open(c.CatalogDB, options)
+		if wrong, ok := errors.AsType[*book.DiskError](err); ok {
+			fault := c.Fault("catalog-db", wrong.Error(), wrong.Hint)
+			fault.Err = err
+			return nil, fault
+		}
+		return b, err
+	}
+	b := book.New(options)
+	if len(c.Catalog) == 0 {
+		return b, nil
+	}
+	return b, b.Load(c.Catalog...)
+}
+
+// checkFold accepts a word for spellings of a path.
+func checkFold(word string) error {
+	var known []string
+	for _, w := range urlpath.Words {
+		if w.Name == word {
+			return nil
+		}
+		known = append(known, w.Name)
+	}
+	hint := "use " + strings.Join(known, ", ")
+	if near := strictyaml.Nearest(word, known); near != "" {
+		hint = "is " + near + " meant?"
+	}
+	return config.Fault(fmt.Sprintf("unknown word %q", word), hint)
+}
+
+// folds returns what CatalogFold says. It has been checked.
+func (c *Config) folds() catalog.Paths {
+	var o catalog.Paths
+	for _, w := range urlpath.Words {
+		if slices.Contains(c.CatalogFold, w.Name) {
+			w.Set(&o)
+		}
+	}
+	return o
+}
+
+// LoadRules reads the rules of the configuration and checks everything about them that
+// could fail later.
+func (c *Config) LoadRules() (*rule.Table, error) {
+	files, err := c.ruleFiles()
+	if err != nil {
+		return nil, err
+	}
+	table, err := rulefile.LoadAs(rulefile.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
+	if err != nil {
+		return nil, err
+	}
+	if c.Demo != "" {
+		switch domain := table.Domain(c.Demo); {
+		case domain == nil:
+			return nil, c.Fault("demo", fmt.Sprintf("no rules for domain %q", c.Demo), "name a domain of the rules, or leave demo empty")
+		case !domain.HasHTTP():
+			return nil, c.Fault("demo", fmt.Sprintf("domain %q does not say how an HTTP request becomes descriptors", c.Demo),
+				"give its file an http section, such as http: {rate_limits: [{actions: [{remote_address: {}}]}]}")
+		}
+	}
+	return table, nil
+}
+
+// Which files of a folder are rules.
+const (
+	FilesYAML    = "yaml"
+	FilesVisible = "visible"
+	FilesAll     = "all"
+)
+
+// ruleFiles returns what rules are loaded from: the files and folders that are configured,
+// or, where their names do not say what is a rule file, all files below those.
+func (c *Config) ruleFiles() ([]string, error) {
+	if c.RulesFiles == FilesYAML {
+		return c.Rules, nil
+	}
+	files, err := system.ListFiles(c.Rules, c.RulesFiles == FilesAll)
+	if err != nil {
+		return nil, c.Fault("rules", err.Error(), "check the path, its permissions, and what links point to")
+	}
+	if len(files) == 0 && len(c.Rules) > 0 {
+		return nil, c.Fault("rules", "no file in "+strings.Join(c.Rules, ", "), "put rule files there")
+	}
+	return files, nil
+}

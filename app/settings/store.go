@@ -1,0 +1,126 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"stint/internal/config"
+	"stint/internal/text"
+	"stint/store/redis"
+	"stint/store/redis/connect"
+)
+
+// ReadToken sets AdminToken to the content of its file.
+func (c *Config) ReadToken() error {
+	if c.AdminTokenFile == "" {
+		return nil
+	}
+	data, err := os.ReadFile(c.AdminTokenFile)
+	if err != nil {
+		return c.Fault("admin-token-file", "cannot read the token: "+text.Cause(err), "check the path and its permissions")
+	}
+	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
+		return c.Fault("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
+	}
+	return nil
+}
+
+// AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
+// HTTP traffic that are open are answered for a second, or less where all have ended before.
+// The answers tell clients to leave, so that no call is lost on a connection that its client
+// uses within that second.
+const AutoDrainDelay time.Duration = -1
+
+// Linger is how long AutoDrainDelay goes on answering.
+const Linger = time.Second
+
+// leastSecret is how many bytes a namespace secret has at least.
+const leastSecret = 16
+
+const secretHint = "put 32 random bytes there, the same on every node: openssl rand -hex 32 > FILE"
+
+// Shares reports whether other processes may count under the keys of this one.
+func (c *Config) Shares() bool { return c.Store != "memory" || c.Gossip.Addr != "" }
+
+// ReadSecret returns the secret in a file. which names it in errors.
+func (c *Config) ReadSecret(name, which string) ([]byte, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, c.Fault(which, "cannot read the namespace secret "+name+": "+text.Cause(err), "check the path and its permissions")
+	}
+	data = bytes.TrimSpace(data)
+	if len(data) < leastSecret {
+		return nil, c.Fault(which, fmt.Sprintf("the namespace secret in %s has %d bytes, and needs at least %d", name, len(data), leastSecret), secretHint)
+	}
+	return data, nil
+}
+
+// TryFolder writes into the folder of a file and removes what it wrote, so that a fault is found now
+// and not when counts are first saved.
+func (c *Config) TryFolder(file string) error {
+	probe, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".try-*")
+	if err == nil {
+		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+	}
+	if err != nil {
+		return c.NoFolder(filepath.Dir(file), err)
+	}
+	return nil
+}
+
+// NoFolder returns the fault of a folder that cannot be written.
+func (c *Config) NoFolder(folder string, err error) error {
+	return c.Fault("state", "cannot write in the folder "+folder+": "+text.Cause(err), "make the folder, and let this user write in it")
+}
+
+// StoreError returns err as a fault of the setting store, if it is one.
+func (c *Config) StoreError(err error) error {
+	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
+		return c.Fault("store", problem.Problem, problem.Hint)
+	}
+	return err
+}
+
+// StoreName returns the name of the store, without a password.
+func (c *Config) StoreName() string {
+	if !connect.IsURL(c.Store) {
+		return c.Store
+	}
+	list, err := connect.Servers(c.Store)
+	if err != nil || len(list) == 1 {
+		return connect.RedactURL(c.Store)
+	}
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = one.Name
+	}
+	scheme, _, _ := strings.Cut(c.Store, "://")
+	return scheme + "://" + strings.Join(names, ",")
+}
+
+func checkStore(s string) error {
+	switch {
+	case s == "memory":
+		return nil
+	case connect.IsURL(s):
+		_, err := connect.Servers(s)
+		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
+			return config.Fault(problem.Problem, problem.Hint)
+		}
+		return err
+	}
+	// It is not repeated as a whole: it may hold a password.
+	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
+}
+
+func checkNamespace(s string) error {
+	if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckNamespace(s)); ok {
+		return config.Fault(problem.Problem, problem.Hint)
+	}
+	return nil
+}
