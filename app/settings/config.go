@@ -239,7 +239,7 @@ type Config struct {
 	// Output is where the log goes; nil means standard error.
 	Output io.Writer
 
-	// clock is that of the store in memory, for tests; nil: the machine's.
+	// Clock is that of the store in memory, for tests; nil: the machine's.
 	Clock func() stint.Instant
 
 	// where says for each setting who gave its value, for errors.
@@ -248,7 +248,7 @@ type Config struct {
 	Warnings []string
 }
 
-// DefaultConfig returns the configuration of a service that nobody configured.
+// Default returns the configuration of a service that nobody configured.
 func Default() Config {
 	return Config{
 		RulesFiles:          FilesYAML,

@@ -10,7 +10,7 @@ import (
 	"stint/internal/strictyaml/parser"
 )
 
-// ParseConfig reads a config file: YAML, one object of settings and their values.
+// ParseFile reads a config file: YAML, one object of settings and their values.
 // Unknown and double words are refused with their line and a hint. name is that of
 // the file, for errors and for the folder that paths in it are relative to.
 func ParseFile(name string, data []byte) ([]Given, error) {

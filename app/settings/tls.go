@@ -15,15 +15,15 @@ func tlsSettings(listener string, f *web.CertFiles) []Setting {
 	}
 }
 
-// encrypted are the listeners that can be encrypted.
-func (c *Config) Encrypted() []encrypted {
-	return []encrypted{
+// Encrypted returns the listeners that can be encrypted.
+func (c *Config) Encrypted() []TLSListener {
+	return []TLSListener{
 		{"http", c.HTTP, &c.HTTPTLS, "http/1.1"}, {"admin", c.Admin, &c.AdminTLS, "http/1.1"}, {"grpc", c.GRPC, &c.RLS.TLS, "h2"},
 	}
 }
 
-// encrypted is a listener that can be encrypted.
-type encrypted struct {
+// TLSListener is a listener that can be encrypted.
+type TLSListener struct {
 	Listener, Address string
 	Files             *web.CertFiles
 	Protocol          string

@@ -2,7 +2,7 @@ package text
 
 import "fmt"
 
-// count returns a number and a noun, with an s unless the number is 1.
+// Count returns a number and a noun, with an s unless the number is 1.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
