@@ -186,7 +186,7 @@ func TestShapes(t *testing.T) {
 				greedy.Took.Round(time.Millisecond), 100+100*greedy.Took.Seconds(), worst.Passed, worst.Length.Round(time.Millisecond), worst.May)
 		})
 	}
-	if central := within["central"]; central.waited != 1 {
+	if central, ran := within["central"]; ran && central.waited != 1 {
 		t.Errorf("central: %.3f of the decisions waited for Redis, want all", central.waited)
 	}
 	if beside := within["beside, leased"]; beside.waited > 0.25 || beside.scripts > 0.25 {

@@ -75,13 +75,18 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "chain/*", "fleet/*"},
-		[]string{".", "migrate", "store/redis/connect", "store/storetest/model", "internal/..."},
+		[]string{".", "migrate", "store/redis/connect", "store/redis/script", "store/storetest/model", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
 		[]string{"store/storetest/*"},
 		[]string{".", "migrate"},
 		"the model of a store depends on no store and no test",
+	},
+	{
+		[]string{"store/redis/script"},
+		[]string{"."},
+		"what runs inside Redis is known by the limits that it decides, not by how it gets there",
 	},
 	{
 		[]string{"store/redis/connect"},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"stint/store/redis/script"
 	"strconv"
 	"strings"
 	"time"
@@ -27,12 +28,12 @@ type batch struct {
 	now    stint.Instant                    // the time whose calendar windows were written
 
 	mode    mode
-	only    int     // the one group that is written; -1: all
-	written int     // how many groups are
-	size    int     // bytes of keys and words, for groups of batches
-	gone    bool    // somebody may still read it
-	kinds   kindSet // of what is asked for
-	more    kindSet // of states that were found
+	only    int          // the one group that is written; -1: all
+	written int          // how many groups are
+	size    int          // bytes of keys and words, for groups of batches
+	gone    bool         // somebody may still read it
+	kinds   script.Kinds // of what is asked for
+	more    script.Kinds // of states that were found
 	keys    []string
 	args    []string
 	epoch   string        // the key of the epoch, where something may be lent
@@ -41,7 +42,7 @@ type batch struct {
 	slot    waiter
 }
 
-// mode says what a group is asked for, see lua/decide.lua.
+// mode says what a group is asked for, see script/lua/decide.lua.
 type mode int
 
 const (
@@ -60,7 +61,7 @@ type group struct {
 
 // part is what a call asks of one key.
 type part struct {
-	*form
+	*script.Form
 	name        string // of the key in Redis, "" without a limit
 	partition   int
 	op          stint.Op
@@ -70,10 +71,10 @@ type part struct {
 	epoch       string        // the name of the key of the epoch there
 	cold        bool          // this node has nothing of it, and quick.lua may decide it
 	cost        uint64
-	lends       uint8 // Take.Borrows
-	held        bool  // others lean on it
-	asked       bool  // by a take that is not leaned on
-	leans       []lean
+	borrows     uint8 // Take.Borrows
+	isSource    bool  // others borrow from it
+	asked       bool  // by a take that is not only a source
+	sources     []source
 	stop        int    // its place in the manifest, -1 for none
 	merged      int    // the same of what is decided with others, -1 by itself
 	word        int64  // the state that quick.lua found
@@ -83,9 +84,9 @@ type part struct {
 	result stint.Decision
 }
 
-// lean says on which part of the group another leans, with how many units.
-type lean struct {
-	on   int
+// source is the part of the group that another borrows from, and how many units.
+type source struct {
+	part int
 	cost uint64
 }
 
@@ -120,15 +121,15 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 	for i := range b.plan.Parts {
 		p := &b.plan.Parts[i]
 		q := part{
-			form: s.forms.of(p.Limit), op: p.Take.Op, undo: p.Take.Undo, cost: p.Cost,
-			lends: p.Take.Borrows, held: p.Source, asked: p.Asked,
+			Form: s.forms.Of(p.Limit), op: p.Take.Op, undo: p.Take.Undo, cost: p.Cost,
+			borrows: p.Take.Borrows, isSource: p.Source, asked: p.Asked,
 		}
 		if p.Limit.Algorithm() != stint.Unlimited {
 			q.name, q.partition = s.name(p.Take)
 		}
-		if q.lends > 0 {
-			for source, cost := range b.plan.Sources(i) {
-				q.leans = append(q.leans, lean{source, cost})
+		if q.borrows > 0 {
+			for from, cost := range b.plan.Sources(i) {
+				q.sources = append(q.sources, source{from, cost})
 			}
 		}
 		b.parts = append(b.parts, q)
@@ -200,7 +201,7 @@ func (b *batch) meets(parts []part) bool {
 }
 
 // Keys outlive their states by this many milliseconds, buckets by five seconds less: see
-// Store and lua/write.lua.
+// Store and script/lua/write.lua.
 const (
 	spare      = int64(15 * time.Second / time.Millisecond)
 	spareFixed = int64(time.Hour / time.Millisecond)
@@ -246,7 +247,7 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 		}
 	}
 	for i := range parts {
-		parts[i].result = parts[i].limit.Test(nil, now, 0)
+		parts[i].result = parts[i].Limit.Test(nil, now, 0)
 	}
 	g.done = true
 	return true
@@ -254,7 +255,7 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 
 func (b *batch) number(n int64) { b.args = append(b.args, number(n)) }
 
-// writeGroup writes what lua/decide.lua wants to know of a group.
+// writeGroup writes what script/lua/decide.lua wants to know of a group.
 func (b *batch) writeGroup(g *group, follows bool) {
 	b.number(int64(b.at))
 	b.number(b.spare())
@@ -267,9 +268,9 @@ func (b *batch) writeGroup(g *group, follows bool) {
 	b.number(int64(g.end - g.first))
 	for i := g.first; i < g.end; i++ {
 		p := &b.parts[i]
-		b.kinds |= p.kinds
+		b.kinds |= p.Kinds
 		if p.loan != nil {
-			b.kinds |= lendKind
+			b.kinds |= script.Lend
 			b.epoch = p.epoch
 		}
 		b.writePart(p)
@@ -281,13 +282,13 @@ func (b *batch) writeGroup(g *group, follows bool) {
 }
 
 func (b *batch) writePart(p *part) {
-	b.args = append(b.args, p.head)
+	b.args = append(b.args, p.Head)
 	b.number(int64(p.op))
 	b.number(int64(min(p.cost, maxCost)))
 	b.number(p.scriptFlags())
-	b.number(p.wait)
-	if p.calendar {
-		bounds := p.around(b.now)
+	b.number(p.Wait)
+	if p.Calendar {
+		bounds := p.Around(b.now)
 		b.number(int64(len(bounds)))
 		for _, bound := range bounds {
 			b.number(bound)
@@ -298,10 +299,10 @@ func (b *batch) writePart(p *part) {
 		b.number(int64(p.undo.At.Add(p.undo.ResetAfter)))
 		b.number(p.undo.Limit - p.undo.Remaining)
 	}
-	if p.lends > 0 {
-		b.number(int64(len(p.leans)))
-		for _, l := range p.leans {
-			b.number(int64(l.on + 1))
+	if p.borrows > 0 {
+		b.number(int64(len(p.sources)))
+		for _, l := range p.sources {
+			b.number(int64(l.part + 1))
 			b.number(int64(l.cost))
 		}
 	}
@@ -312,21 +313,21 @@ func (b *batch) writePart(p *part) {
 
 // scriptFlags returns the flags of a part.
 func (p *part) scriptFlags() int64 {
-	flags := p.flags
-	if p.held {
-		flags |= flagHeld
+	flags := p.Flags
+	if p.isSource {
+		flags |= script.FlagSource
 		if !p.asked {
-			flags |= flagOnly
+			flags |= script.FlagUnasked
 		}
 	}
 	if p.undo != nil {
-		flags |= flagUndo
+		flags |= script.FlagUndo
 	}
-	if p.lends > 0 {
-		flags |= flagLeans
+	if p.borrows > 0 {
+		flags |= script.FlagBorrows
 	}
 	if p.loan != nil {
-		flags |= flagLoan
+		flags |= script.FlagLoan
 	}
 	return flags
 }
@@ -392,7 +393,7 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 		return stint.Instant(n), err == nil
 	}
 	if head, ok := strings.CutPrefix(problem, needs); ok {
-		more := kindsOf(head)
+		more := script.KindsOf(head)
 		if b.kinds&more == more {
 			return 0, false
 		}
@@ -429,7 +430,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 			next = next[loanFields:]
 		}
 		p.result = stint.Decision{
-			Allowed: n[0] == 1, Limit: p.limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
+			Allowed: n[0] == 1, Limit: p.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
 		}
 		p.writes = n[5] == 2

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"stint/store/redis/script"
 	"strings"
 	"sync"
 	"time"
@@ -415,7 +416,7 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rue
 	if len(group) == 1 && first.epoch == "" {
 		return scripts[first.kinds].Exec(ctx, client, first.keys, first.args)
 	}
-	var kinds kindSet
+	var kinds script.Kinds
 	var keys, args []string
 	epoch := ""
 	for _, p := range group {

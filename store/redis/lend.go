@@ -14,7 +14,7 @@ import (
 // epochKey is what the key of an epoch is called behind the namespace and the tag.
 const epochKey = "epoch"
 
-// loanFields is how many numbers lua/lend.lua answers about a loan.
+// loanFields is how many numbers script/lua/lend.lua answers about a loan.
 const loanFields = 6
 
 // writeLoan writes what a node has to tell.
@@ -74,7 +74,7 @@ func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (
 	return epoch, t.Limit.ForStores().StillLent(lent, now), nil
 }
 
-// readLending reads what stands behind the tilde of a state, see lua/lend.lua.
+// readLending reads what stands behind the tilde of a state, see script/lua/lend.lua.
 func readLending(state string) (epoch stint.Instant, lent []stint.Lent) {
 	_, text, _ := strings.Cut(state, "~")
 	words := strings.NewReader(text)

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"stint/store/redis/script"
 	"sync"
-
-	"stint"
 )
 
 // manifest is what a group of batches asks quick.lua: each key once, however many takes
@@ -36,7 +35,7 @@ type stop struct {
 
 // asked is a limit and how many units of it are asked for.
 type asked struct {
-	of   *quickForm
+	of   *script.Quick
 	cost uint64
 	part *part // one that asks
 }
@@ -110,9 +109,9 @@ func (m *manifest) stopOf(p *part) int {
 	if !ok {
 		i = len(m.stops)
 		m.names[p.name] = i
-		m.stops = append(m.stops, stop{name: p.name, head: p.head, form: m.formOf(p)})
+		m.stops = append(m.stops, stop{name: p.name, head: p.Head, form: m.formOf(p)})
 	}
-	if p.stop = i; m.stops[i].head != p.head {
+	if p.stop = i; m.stops[i].head != p.Head {
 		p.stop = -1
 	}
 	return p.stop
@@ -120,10 +119,10 @@ func (m *manifest) stopOf(p *part) int {
 
 // formOf returns the place of the form of a part.
 func (m *manifest) formOf(p *part) int {
-	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.of == p.quick && a.cost == p.cost }); i >= 0 {
+	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.of == p.Quick && a.cost == p.cost }); i >= 0 {
 		return i
 	}
-	m.forms = append(m.forms, asked{p.quick, p.cost, p})
+	m.forms = append(m.forms, asked{p.Quick, p.cost, p})
 	return len(m.forms) - 1
 }
 
@@ -158,7 +157,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
-		bytes = doubles(bytes, f.part.units(), f.part.most(), f.of.per)
+		bytes = doubles(bytes, f.part.units(), f.part.most(), f.of.Per)
 	}
 	numbers := len(bytes)
 	for _, i := range m.order {
@@ -181,7 +180,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	words := make([]string, 0, 4+len(m.forms))
 	words = append(words, text[:numbers], text[numbers:plan], text[plan:turns], text[turns:])
 	for i := range m.forms {
-		words = append(words, m.forms[i].of.head)
+		words = append(words, m.forms[i].of.Head)
 	}
 	return words
 }
@@ -208,29 +207,10 @@ func (m *manifest) read(b *batch, words []int64) {
 			s := &m.stops[p.stop]
 			p.word = s.word
 			if s.turns--; s.turns > 0 && s.word >= 0 {
-				st := p.quick.state(s.word, b.found)
-				p.limit.Take(&st, b.found, p.cost)
-				s.word = p.quick.word(st)
+				st := p.Quick.State(s.word, b.found)
+				p.Limit.Take(&st, b.found, p.cost)
+				s.word = p.Quick.Word(st)
 			}
 		}
 	}
-}
-
-// state returns the state that quick.lua found, by the number that it answered.
-func (f *quickForm) state(found int64, now stint.Instant) stint.State {
-	if f.per == 0 {
-		return stint.State{T: found}
-	}
-	if found == 0 {
-		return stint.State{}
-	}
-	return stint.State{T: int64(now) - int64(now)%f.per, N: found}
-}
-
-// word is the reverse of state.
-func (f *quickForm) word(st stint.State) int64 {
-	if f.per > 0 {
-		return st.N
-	}
-	return st.T
 }

@@ -23,7 +23,7 @@ func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint
 	t.Helper()
 	call := stint.Call{At: at}
 	for _, p := range u.parts() {
-		call.Takes = append(call.Takes, stint.Take{Key: stint.Key(p.name), Limit: p.limit, Cost: uint32(p.cost)})
+		call.Takes = append(call.Takes, stint.Take{Key: stint.Key(p.name), Limit: p.Limit, Cost: uint32(p.cost)})
 	}
 	if err := truth.Decide(t.Context(), &call); err != nil {
 		t.Fatal(err)

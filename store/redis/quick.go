@@ -9,72 +9,23 @@ import (
 	"stint"
 )
 
-// The scripts that decide what nearly all takes are: any group of calls by lua/quick.lua, a
-// call that travels alone for less by lua/few.lua, and one take by lua/one.lua. Everything
-// else, and what they cannot read, is left to decide.lua.
-var (
-	quickScript = rueidis.NewLuaScript(text("write", "quick"))
-	fewScript   = rueidis.NewLuaScript(text("write", "few"))
-	oneScript   = rueidis.NewLuaScript(text("one"))
-)
-
-// quickForm are the numbers of a limit for quick.lua.
-type quickForm struct {
-	head       string
-	place      string // of the digits behind the head
-	full, wait int64
-	per        int64  // of a window, 0 for buckets
-	charge     uint64 // of one unit
-}
-
 // otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
 // told, or one before which another was lost.
 const otherEpoch = -2
 
-// noWait is longer than anybody waits, maxUnits above the capacity of everything, and maxState
-// the largest number that is read as a state, whoever wrote it.
+// maxUnits is above the capacity of everything, maxState the largest number that is read as a
+// state, whoever wrote it.
 const (
-	noWait   = 1 << 52
 	maxUnits = 1 << 52
 	maxState = 1 << 53
 )
 
-// newQuickForm returns the numbers of a limit, nil where quick.lua cannot decide it.
-func newQuickForm(limit *stint.Limit, head string) *quickForm {
-	s := limit.Spec()
-	if s.Step || s.Reserve || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
-		return nil
-	}
-	per, requests, wait, window := s.Per.Microseconds(), int64(s.Requests), int64(noWait), int64(0)
-	charge := (per + requests - 1) / requests
-	switch s.Algorithm {
-	case stint.TokenBucket:
-	case stint.LeakyBucket:
-		if s.MaxWait > 0 {
-			wait = s.MaxWait.Microseconds()
-		}
-	case stint.FixedWindow:
-		charge, window = 1, per
-	default:
-		return nil
-	}
-	return &quickForm{
-		head: head + "|", place: strconv.Itoa(len(head) + 1), full: charge * limit.Capacity(), wait: wait,
-		per: window, charge: uint64(charge),
-	}
-}
-
-// early says whether a state has more used than its bucket holds: the clock was set back.
-func (f *quickForm) early(st stint.State, now stint.Instant) bool {
-	return f.per == 0 && st.T > int64(now)+f.full
-}
-
 // units returns what a part takes, in the measure of its limit.
 func (p *part) units() int64 {
-	if p.cost > uint64(p.limit.Capacity()) {
+	if p.cost > uint64(p.Limit.Capacity()) {
 		return maxUnits
 	}
-	return int64(p.cost * p.quick.charge)
+	return int64(p.cost * p.Quick.Charge)
 }
 
 // most returns what a part's key may have used once it took its units. If those are none that is
@@ -82,12 +33,12 @@ func (p *part) units() int64 {
 func (p *part) most() int64 {
 	units := p.units()
 	switch {
-	case units == 0 && p.quick.per > 0:
+	case units == 0 && p.Quick.Per > 0:
 		return maxState
 	case units == 0:
-		return p.quick.full
+		return p.Quick.Full
 	}
-	return min(p.quick.full, p.quick.wait+units)
+	return min(p.Quick.Full, p.Quick.Wait+units)
 }
 
 // isQuick says whether quick.lua can decide the whole batch.
@@ -98,7 +49,7 @@ func (b *batch) isQuick() bool {
 	b.epoch, b.known = "", 0
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.quick == nil || p.op != stint.Ask || p.lends > 0 || p.held || p.loan != nil && !p.cold {
+		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && !p.cold {
 			return false
 		}
 		if p.loan != nil {
@@ -116,7 +67,7 @@ func (b *batch) isQuick() bool {
 func (b *batch) renumbers() bool {
 	for i := range b.parts {
 		for j := range i {
-			if b.parts[i].name == b.parts[j].name && b.parts[i].head != b.parts[j].head {
+			if b.parts[i].name == b.parts[j].name && b.parts[i].Head != b.parts[j].Head {
 				return true
 			}
 		}
@@ -136,7 +87,7 @@ func isFew(group []*waiter) bool {
 		return false
 	}
 	for i := range b.parts {
-		if b.parts[i].quick.per > 0 {
+		if b.parts[i].Quick.Per > 0 {
 			return false
 		}
 	}
@@ -144,7 +95,7 @@ func isFew(group []*waiter) bool {
 }
 
 // few returns the script that decides the takes of a lone batch, and what it is called with.
-func (b *batch) few(renew bool) (script *rueidis.Lua, keys, words []string) {
+func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 	keys = make([]string, len(b.parts))
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
@@ -171,7 +122,7 @@ func (b *batch) readFew(answer rueidis.RedisResult) error {
 // wordsOfOne returns the arguments of one.lua.
 func (b *batch) wordsOfOne(renew bool) []string {
 	p := &b.parts[0]
-	words := []string{p.quick.head, number(p.units()), number(p.most()), p.quick.place}
+	words := []string{p.Quick.Head, number(p.units()), number(p.most()), p.Quick.Place}
 	if renew {
 		words[3] = ""
 	}
@@ -185,7 +136,7 @@ func (b *batch) wordsOfFew(renew bool) []string {
 	for i := range b.parts {
 		p := &b.parts[i]
 		bytes = doubles(bytes, p.units(), p.most())
-		words = append(words, p.quick.head)
+		words = append(words, p.Quick.Head)
 	}
 	words[0] = string(bytes)
 	return words
@@ -270,18 +221,18 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 		if p.word < 0 {
 			return false
 		}
-		st := p.quick.state(p.word, b.found)
-		if p.quick.early(st, b.found) && p.cost <= uint64(p.limit.Capacity()) {
+		st := p.Quick.State(p.word, b.found)
+		if p.Quick.Early(st, b.found) && p.cost <= uint64(p.Limit.Capacity()) {
 			return false // which a look or a denied take corrects
 		}
-		p.result = p.limit.Take(&st, b.found, p.cost)
+		p.result = p.Limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed
 	}
 	for i := range parts {
 		p := &parts[i]
 		if !pass && p.result.Allowed { // another denied
-			st := p.quick.state(p.word, b.found)
-			p.result = p.limit.Test(&st, b.found, 0)
+			st := p.Quick.State(p.word, b.found)
+			p.result = p.Limit.Test(&st, b.found, 0)
 		}
 		if p.loan != nil {
 			p.loan.Answer(stint.Epoch{Began: p.known})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"stint/store/redis/script"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ type Options struct {
 // A key of more than 128 bytes stands as NAMESPACE:ALGORITHM#HASH, with 32 hexadecimal
 // digits of its SHA-256. No namespace holds a colon, so nothing of ours lies outside
 // it. Buckets and fixed windows are strings, sliding_log is a list, sliding_window a
-// hash of counts; the head of lua/*.lua says what is in them. Every state says by which
+// hash of counts; the head of script/lua/*.lua says what is in them. Every state says by which
 // release's rules and under which numbers of its limit it was written. When the numbers
 // change it is carried over by what is charged first under the new ones, see migrate.Record.
 //
@@ -96,7 +97,7 @@ type Options struct {
 //     somebody may be denied who would have passed had they asked later. A place in a
 //     leaky_bucket that others queued behind meanwhile stays taken.
 //
-// Takes that lean on others (see stint.Take.Borrows) in another partition ask them in a
+// Takes that borrow from others (see stint.Take.Borrows) in another partition ask them in a
 // round trip of their own, and what they owe, like all that is forced, given back, settled
 // or reset, follows after everything else has passed. If the connection is lost between
 // two steps the error wraps stint.ErrUnknown. The decisions of one call carry the times of
@@ -128,7 +129,7 @@ type Store struct {
 	links     []connect.Link   // the ways to the server; of a Cluster one
 	side      connect.Link     // for what is not a decision, so that it delays none
 	commits   []*committer     // of each partition
-	forms     forms
+	forms     script.Forms
 	epochs    []atomic.Int64 // that each partition was last known to be in
 	watched   []atomic.Int64 // that each was in when Look last asked
 	lost      []atomic.Int64 // one of them in which quick.lua decides nothing of what may be lent

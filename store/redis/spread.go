@@ -45,7 +45,7 @@ func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i := range w.parts {
 		p := &w.parts[i]
-		later.parts[i] = part{form: p.form, name: p.name, partition: p.partition}
+		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition}
 	}
 	return later, &w.store.behind
 }
@@ -57,7 +57,7 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	for i := range steps {
 		s := &steps[i]
 		if p := &w.parts[s.Part]; p.name == "" {
-			s.Result = p.limit.Test(nil, w.now, 0)
+			s.Result = p.Limit.Test(nil, w.now, 0)
 		} else {
 			groups[p.partition] = append(groups[p.partition], s)
 		}
@@ -98,7 +98,7 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 	b.at, b.fixed, b.mode = w.at, w.fixed, modes[phase]
 	for _, s := range steps {
 		p := &w.parts[s.Part]
-		q := part{form: p.form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true}
+		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true}
 		q.loan, q.known, q.epoch = p.loan, p.known, p.epoch
 		if p.loan != nil && p.op == stint.Ask && phase != transaction.Test { // reported already, but the server may be another one by now
 			q.loan, q.known = &stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}, max(p.known, p.loan.Began)
@@ -119,6 +119,6 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 	}
 	for i, s := range steps {
 		s.Result, s.Err, s.Passed = b.parts[i].result, err, passed
-		s.Writes = b.parts[i].writes || b.parts[i].effects
+		s.Writes = b.parts[i].writes || b.parts[i].Effects
 	}
 }

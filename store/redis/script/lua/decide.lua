@@ -16,15 +16,15 @@
 --   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 owe: debit unasked, into
 --             a debt of no more than the limit
 --   cost      units, 0 to 2^48
---   flags     sum of 1 overdraw, 2 count_denied, 4 others lean on it, 8 and nobody
---             asks it, 16 it has an undo, 32 it leans, 64 it has a loan
+--   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 and
+--             nobody asks it, 16 it has an undo, 32 it borrows, 64 it has a loan
 --   wait      max_wait or min_interval in microseconds, -1 for none
 --   bounds    calendar windows only: how many, and so many microseconds in order,
 --             where windows around the time of the call begin
 --   undo      if there is one: when it was decided, when the key was to be untouched
 --             after it, both in microseconds, and limit less remaining
---   leans     if it leans: on how many, and of each the place in the group, from 1,
---             and the units
+--   borrows   if it borrows: from how many sources, and of each its place in the
+--             group, from 1, and the units
 --   loan      if it has one: node, seq, epoch, kept, home, want, 1 if a key it lost starts unused
 --             after a loss, else 0, and the epoch that this client remembers
 --
@@ -91,7 +91,7 @@ local function limit_of(head, wait)
   local name = head .. wait
   local meta = limits[name]
   if not meta then
-    local l = { on = NONE, owed = 0, over = false, allowed = true, retry = 0 }
+    local l = { sources = NONE, owed = 0, over = false, allowed = true, retry = 0 }
     if wait ~= '-1' then
       l.wait = tonumber(wait)
     end
@@ -106,13 +106,13 @@ local function next_take()
   local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
   argument = argument + 5
   local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
-  local has_undo, leans, has_loan = false, false, false
+  local has_undo, borrows, has_loan = false, false, false
   if flags > 0 then
     has_loan, flags = flag(flags, 64)
-    leans, flags = flag(flags, 32)
+    borrows, flags = flag(flags, 32)
     has_undo, flags = flag(flags, 16)
     p.only, flags = flag(flags, 8)
-    p.held, flags = flag(flags, 4)
+    p.source, flags = flag(flags, 4)
     p.count_denied, flags = flag(flags, 2)
     p.overdraw = flag(flags, 1)
   end
@@ -122,10 +122,10 @@ local function next_take()
   if has_undo then
     p.undo = { at = number(), reset = number(), used = number() }
   end
-  if leans then
-    p.leans, p.on, p.costs = true, {}, {}
+  if borrows then
+    p.borrows, p.sources, p.costs = true, {}, {}
     for i = 1, number() do
-      p.on[i], p.costs[i] = number(), number()
+      p.sources[i], p.costs[i] = number(), number()
     end
   end
   if has_loan then
@@ -568,32 +568,32 @@ end
 local function test(group, now)
   for place, p in ipairs(group) do
     current = place
-    if p.op == ASK and not p.held then
+    if p.op == ASK and not p.source then
       p.allowed = fits(p, now, p.cost)
-      for i, on in ipairs(p.on) do
-        local leaned = group[on]
+      for i, from in ipairs(p.sources) do
+        local source = group[from]
         if p.allowed then
-          leaned.owed = leaned.owed + p.costs[i]
+          source.owed = source.owed + p.costs[i]
         else
-          leaned.cost = leaned.cost + p.costs[i]
+          source.cost = source.cost + p.costs[i]
         end
       end
     end
   end
   for place, p in ipairs(group) do
     current = place
-    if p.held then
+    if p.source then
       answer(p, now, p.cost, fits(p, now, p.cost))
     end
   end
   local pass = true
   for place, p in ipairs(group) do
     current = place
-    if p.leans and not p.allowed then
+    if p.borrows and not p.allowed then
       answer(p, now, p.cost, false)
       local over = true
-      for _, on in ipairs(p.on) do
-        over = over and group[on].allowed
+      for _, from in ipairs(p.sources) do
+        over = over and group[from].allowed
       end
       if over then
         answer(p, now, 0, true)
@@ -610,7 +610,7 @@ local function conclude(p, pass, now)
   if p.over then
     answer(p, now, 0, true)
     p.over = pass
-  elseif p.held and (pass and p.cost == 0 or not pass and p.allowed) then
+  elseif p.source and (pass and p.cost == 0 or not pass and p.allowed) then
     answer(p, now, 0, true)
   elseif pass or p.op == ASK and (not p.allowed or p.overdraw) then
     act(p, now)
@@ -622,16 +622,16 @@ local function conclude(p, pass, now)
   end
 end
 
--- sooner returns how long a take waits: who leans waits for the sooner of two ways, as they are by
--- now, as denied takes may have been charged.
+-- sooner returns how long a take waits: one that borrows waits for the sooner of two ways: its
+-- own limit, or all its sources. Both are as they are now, since denied takes may have been charged.
 local function sooner(group, p)
-  if p.allowed or not p.leans then
+  if p.allowed or not p.borrows then
     return p.retry
   end
   local wait = 0
-  for _, on in ipairs(p.on) do
-    if not group[on].allowed then
-      wait = max(wait, group[on].retry)
+  for _, from in ipairs(p.sources) do
+    if not group[from].allowed then
+      wait = max(wait, group[from].retry)
     end
   end
   return min(p.retry, wait)

@@ -1,0 +1,168 @@
+package script
+
+import (
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"stint"
+)
+
+// Form is what a limit looks like to the scripts.
+type Form struct {
+	Limit   *stint.Limit
+	Head    string // letter and numbers, see lua/common.lua
+	Flags   int64  // those that the limit asks for: overdraw, count_denied
+	Wait    int64  // max_wait or min_interval in microseconds, -1 for none
+	Kinds   Kinds  // the files that count it
+	Quick   *Quick // nil where quick.lua cannot decide it
+	Effects bool   // a denied take may change its state
+	// Calendar is set for windows of a calendar, which need [Form.Around].
+	Calendar bool
+	// bounds are what Around returned last.
+	bounds atomic.Pointer[[]int64]
+}
+
+// Flags of a take: what decide.lua does with it, and which arguments follow.
+const (
+	flagOverdraw    = 1 << iota // see stint.Spec.Overdraw
+	flagCountDenied             // see stint.Spec.CountDenied
+	FlagSource                  // others of the group borrow from it
+	FlagUnasked                 // and it is in the group for that alone
+	FlagUndo                    // the decision that it undoes follows
+	FlagBorrows                 // its sources follow
+	FlagLoan                    // its loan follows
+)
+
+// Forms remembers the forms of limits; the zero Forms knows none. It is emptied when it
+// holds maxForms, for programs that make a new limit for every call. It is safe for
+// concurrent use.
+type Forms struct {
+	known sync.Map // *stint.Limit: *Form
+	count atomic.Int64
+}
+
+const maxForms = 1 << 16
+
+// Of returns the form of a limit.
+func (f *Forms) Of(limit *stint.Limit) *Form {
+	if known, ok := f.known.Load(limit); ok {
+		return known.(*Form)
+	}
+	if f.count.Add(1) > maxForms {
+		f.known.Clear()
+		f.count.Store(0)
+	}
+	made := newForm(limit)
+	f.known.Store(limit, made)
+	return made
+}
+
+func newForm(limit *stint.Limit) *Form {
+	s := limit.Spec()
+	f := &Form{Limit: limit, Wait: -1, Calendar: s.Calendar != stint.NoPeriod, Head: head(s), Effects: s.CountDenied || s.StartUsedUp}
+	f.Kinds = KindsOf(f.Head)
+	f.Quick = newQuick(limit, f.Head)
+	if s.Overdraw {
+		f.Flags |= flagOverdraw
+	}
+	if s.CountDenied {
+		f.Flags |= flagCountDenied
+	}
+	switch {
+	case s.Algorithm == stint.SlidingLog:
+		f.Wait = s.MinInterval.Microseconds()
+	case s.MaxWait > 0:
+		f.Wait = s.MaxWait.Microseconds()
+	}
+	return f
+}
+
+// Head returns the letter and the numbers of a limit, as they stand in states.
+func head(s stint.Spec) string {
+	per := s.Per.Microseconds()
+	switch s.Algorithm {
+	case stint.TokenBucket:
+		letter := "b"
+		switch {
+		case s.Reserve && s.Step:
+			letter = "i"
+		case s.Reserve:
+			letter = "h"
+		case s.Step:
+			letter = "s"
+		}
+		return fmt.Sprintf("1%s %d %d %d", letter, s.Requests, per, s.Burst)
+	case stint.LeakyBucket:
+		return fmt.Sprintf("1q %d %d %d", s.Requests, per, s.Burst)
+	case stint.SlidingLog:
+		return fmt.Sprintf("1l %d %d", s.Requests, per)
+	case stint.SlidingWindow:
+		letter := "k"
+		if s.StartUsedUp {
+			letter = "m"
+		}
+		return fmt.Sprintf("1%s %d %d %d", letter, s.Requests, per, s.Blocks)
+	case stint.Unlimited:
+		return "1u"
+	}
+	switch {
+	case s.Calendar != stint.NoPeriod:
+		zone := "UTC"
+		if s.Zone != nil {
+			zone = url.PathEscape(s.Zone.String()) // no space and no bar
+		}
+		return fmt.Sprintf("1c %d %d %s", s.Requests, s.Calendar, zone)
+	case s.FromFirst:
+		return fmt.Sprintf("1f %d %d", s.Requests, per)
+	case s.CarryDebt:
+		return fmt.Sprintf("1d %d %d", s.Requests, per)
+	}
+	return fmt.Sprintf("1w %d %d", s.Requests, per)
+}
+
+// KindsOf returns the files that know how to count under a head, 0 for one that none knows.
+func KindsOf(head string) Kinds {
+	switch head[:min(2, len(head))] {
+	case "1b", "1s", "1q":
+		return bucketKind
+	case "1h", "1i":
+		return bucketKind | holdKind
+	case "1w", "1f", "1c", "1d":
+		return windowKind
+	case "1l":
+		return logKind
+	case "1k", "1m":
+		return slidingKind
+	case "~": // what stands behind a state of which something is lent
+		return Lend
+	}
+	return 0
+}
+
+// Around returns where four windows of the calendar begin, in order of time: the one before
+// now, the one that holds now, and the two after it.
+func (f *Form) Around(now stint.Instant) []int64 {
+	if known := f.bounds.Load(); known != nil && (*known)[1] <= int64(now) && int64(now) < (*known)[2] {
+		return *known
+	}
+	end := func(at stint.Instant) stint.Instant {
+		return at.Add(f.Limit.Test(new(stint.State), at, 0).ResetAfter)
+	}
+	next := end(now)
+	start := f.start(now)
+	bounds := []int64{int64(f.start(start - 1)), int64(start), int64(next), int64(end(next))}
+	f.bounds.Store(&bounds)
+	return bounds
+}
+
+// start returns when the window that holds at begins.
+func (f *Form) start(at stint.Instant) stint.Instant {
+	var st stint.State
+	f.Limit.Force(&st, at, 1)
+	if st.N == 0 { // a limit of no requests counts nothing: any window will do
+		return at
+	}
+	return stint.Instant(st.T)
+}
