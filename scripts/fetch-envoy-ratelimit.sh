@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings the examples and the test scripts of envoyproxy/ratelimit, from the zip of its Go
 # module, to .cache/envoy-ratelimit, and the exporter of statistics that they use to .cache/bin:
-# examples/proxies/original_linux_test.go runs them.
+# examples/original_linux_test.go runs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

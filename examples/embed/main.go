@@ -1,11 +1,14 @@
-// Command embed runs the whole service inside another program.
+// Command embed runs the whole service inside another program. `embed restart` runs it twice,
+// with counts that outlive it.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"stint/app"
@@ -20,6 +23,12 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if slices.Equal(os.Args[1:], []string{"restart"}) {
+		if err := restart(ctx, os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	err := run(ctx, config, func(url string) { fmt.Println("try curl -i", url+"/demo") })
 	if err != nil {
 		log.Print(err)

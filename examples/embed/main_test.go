@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,6 +14,17 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func Example_restart() {
+	if err := restart(context.Background(), os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// first life: allowed true
+	// first life: allowed true
+	// second life: allowed true
+	// second life: allowed false
+}
 
 func Example() {
 	config := settings.Default()

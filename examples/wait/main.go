@@ -1,5 +1,6 @@
 // Command wait keeps a program under a limit of its own, by each of the ways to wait:
-// for its turn, for a turn that is reserved, not at all, and afterwards.
+// for its turn, for a turn that is reserved, not at all, and afterwards. Then it queues
+// what comes from outside faster than it may go on.
 package main
 
 import (
@@ -15,15 +16,17 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "wait:", err)
-		os.Exit(1)
+	for _, part := range []func(context.Context, io.Writer) error{send, queue} {
+		if err := part(context.Background(), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "wait:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-// run sends mails: three at once, then ten a second. One Pacer serves any number of
+// send sends mails: three at once, then ten a second. One Pacer serves any number of
 // goroutines, first come first served.
-func run(ctx context.Context, out io.Writer) error {
+func send(ctx context.Context, out io.Writer) error {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 3})
 	mails := pace.New(memory.New(memory.Options{}), "mail", limit)
 	for _, part := range []func(context.Context, io.Writer, *pace.Pacer) error{inTurn, tooLate, reserved, whatThereIs} {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-const want = `mail 0 after 0s
+const sent = `mail 0 after 0s
 mail 1 after 0s
 mail 2 after 0s
 mail 3 after 100ms
@@ -18,15 +20,36 @@ given back, so a single mail in 100ms
 of 50 mails 3 go now; one that cannot wait costs 100ms
 `
 
+const queued = `alert: disk 80 %
+alert: disk 90 %
+dropped: disk 95 %; the next may go in 1h0m0s
+webhook 5 dropped: full
+webhook 0 after 0s
+webhook 1 after 100ms
+webhook 2 after 200ms
+webhook 3 after 300ms
+webhook 4 after 400ms
+job 0 after 0s
+job 1 after 200ms
+job 2 after 400ms
+3 released, 0 waiting
+`
+
 // In a bubble, where time passes only while all wait, so that every number is exact.
+// It also ends only when no goroutine is left.
 func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		if err := run(t.Context(), &out); err != nil {
-			t.Error(err)
-		}
-		if out.String() != want {
-			t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
-		}
-	})
+	for _, test := range []struct {
+		part func(context.Context, io.Writer) error
+		want string
+	}{{send, sent}, {queue, queued}} {
+		synctest.Test(t, func(t *testing.T) {
+			var out strings.Builder
+			if err := test.part(t.Context(), &out); err != nil {
+				t.Error(err)
+			}
+			if out.String() != test.want {
+				t.Errorf("printed\n%s\nwant\n%s", out.String(), test.want)
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"flag"
@@ -36,7 +36,7 @@ func TestServedPaths(t *testing.T) {
 		for _, a := range spelled(t) {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
-				s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "stint.yaml", "--rules", "testdata/served.yaml")}
+				s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "proxies/stint.yaml", "--rules", "proxies/testdata/served.yaml")}
 				address := a.run(t, "open", s.stint, behind.Addr)
 				s.url = "http://" + address
 				client := programs.Client(t, "127.0.0.7")
@@ -116,7 +116,7 @@ func spelled(t *testing.T) []asker {
 // to be replaced.
 func semicolons(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/envoy.md")
+	page, err := os.ReadFile("../docs/envoy.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"bufio"
@@ -68,7 +68,7 @@ func startServers(t testing.TB) *servers {
 		_, words[port], _ = strings.Cut(address, ":")
 		s.add(name, address)
 	}
-	dir := filepath.Dir(programs.Adapt(t, "testdata/servers/nginx.conf", words))
+	dir := filepath.Dir(programs.Adapt(t, "proxies/testdata/servers/nginx.conf", words))
 	s.startNginx(dir)
 	s.startApache(dir)
 	s.startTomcat(dir)

@@ -1,6 +1,4 @@
-// Package proxies tests the configurations of this folder with the real proxies, as they
-// stand but for their ports and deadlines.
-package proxies
+package examples
 
 import (
 	"fmt"
@@ -18,12 +16,10 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-func TestMain(m *testing.M) { programs.Main(m) }
-
 // The proxies, most of which ask by GET /v1/auth.
 var askers = []asker{
 	{
-		name: "nginx", file: "nginx/%s.conf", headers: true, closed: 503,
+		name: "nginx", file: "proxies/nginx/%s.conf", headers: true, closed: 503,
 		start: func(t testing.TB, file string) programs.Command {
 			args := []string{"-p", t.TempDir(), "-c", file}
 			if os.Getuid() == 0 { // nobody else may enter that folder
@@ -33,7 +29,7 @@ var askers = []asker{
 		},
 	},
 	{
-		name: "caddy", file: "caddy/%s.Caddyfile", headers: true, body: true, closed: 503,
+		name: "caddy", file: "proxies/caddy/%s.Caddyfile", headers: true, body: true, closed: 503,
 		words: map[string]string{"http://:8000": "http://:%s"},
 		start: func(t testing.TB, file string) programs.Command {
 			home := t.TempDir()
@@ -44,21 +40,21 @@ var askers = []asker{
 		},
 	},
 	{
-		name: "haproxy", file: "haproxy/%s.cfg", headers: true, body: true, closed: 503,
+		name: "haproxy", file: "proxies/haproxy/%s.cfg", headers: true, body: true, closed: 503,
 		words: map[string]string{"abns@stint-auth": ""},
 		start: func(t testing.TB, file string) programs.Command {
 			return programs.Command{Path: programs.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
 		},
 	},
 	{
-		name: "traefik", file: "traefik/%s.yaml", body: true, closed: 504, stopped: 502,
+		name: "traefik", file: "proxies/traefik/%s.yaml", body: true, closed: 504, stopped: 502,
 		words: map[string]string{"127.0.0.1:8001": ""},
 		start: func(t testing.TB, file string) programs.Command {
 			return programs.Command{Path: programs.Binary(t, "traefik"), Args: []string{"--configFile=" + file}, Dir: filepath.Dir(file)}
 		},
 	},
-	{name: "envoy", file: "envoy/auth-%s.yaml", headers: true, body: true, closed: 503, adapt: envoyWords, start: startEnvoy},
-	{name: "envoy by gRPC", file: "envoy/ratelimit-%s.yaml", headers: true, rls: true, closed: 503, adapt: envoyWords, start: startEnvoy},
+	{name: "envoy", file: "proxies/envoy/auth-%s.yaml", headers: true, body: true, closed: 503, adapt: envoyWords, start: startEnvoy},
+	{name: "envoy by gRPC", file: "proxies/envoy/ratelimit-%s.yaml", headers: true, rls: true, closed: 503, adapt: envoyWords, start: startEnvoy},
 }
 
 // asker is a proxy that asks by GET /v1/auth, or by Envoy's rate limit service.
@@ -124,7 +120,7 @@ func eachForm(t *testing.T, forms []string, test func(t *testing.T, s *setup, op
 // start starts all of a setup; flags are for Stint.
 func start(t *testing.T, a asker, form string, flags ...string) *setup {
 	t.Helper()
-	flags = append([]string{"--config", "stint.yaml"}, flags...)
+	flags = append([]string{"--config", "proxies/stint.yaml"}, flags...)
 	s := &setup{asker: a, t: t, stint: programs.Stint(t, flags...), backend: programs.NewBackend(t)}
 	s.url = "http://" + a.run(t, form, s.stint, s.backend.Addr)
 	s.backend.Seen() // whether it is ready

@@ -1,4 +1,4 @@
-package deploy
+package examples
 
 import (
 	"bufio"
@@ -19,11 +19,11 @@ import (
 )
 
 // What the figures of the documents raise.
-var each = flag.Int("deploy.each", 300, "how often each caller asks in TestShapes; a fifth of it in short mode")
+var askedEach = flag.Int("deploy.each", 300, "how often each caller asks in TestDeployShapes; a fifth of it in short mode")
 
 const (
-	// servers is how many servers each shape has.
-	servers = 3
+	// machines is how many servers each shape has.
+	machines = 3
 
 	// burst and rate are those of clients in both rules.yaml.
 	burst, rate = 1000, 1000
@@ -41,9 +41,9 @@ type shape struct {
 }
 
 var shapes = []shape{
-	{name: "central", file: "central/compose.yaml", redis: true},
-	{name: "central, counts in memory", flags: []string{"--rules=central/rules.yaml", "--trusted-proxies=127.0.0.1"}},
-	{name: "beside, leased", file: "beside/compose.yaml", redis: true, beside: true},
+	{name: "central", file: "deploy/central/compose.yaml", redis: true},
+	{name: "central, counts in memory", flags: []string{"--rules=deploy/central/rules.yaml", "--trusted-proxies=127.0.0.1"}},
+	{name: "beside, leased", file: "deploy/beside/compose.yaml", redis: true, beside: true},
 }
 
 // site is a shape that runs.
@@ -60,11 +60,11 @@ func (s shape) up(t *testing.T) site {
 	at := site{leased: s.beside}
 	if s.redis {
 		at.store = startRedis(t, s.file)
-		at.stints = start(t, s.file, relay(t, at.store.Addr))
+		at.stints = startCompose(t, s.file, relay(t, at.store.Addr))
 	} else {
 		at.stints = []*programs.Service{programs.Stint(t, s.flags...)}
 	}
-	for i := range servers {
+	for i := range machines {
 		address := at.stints[i%len(at.stints)].HTTP
 		if !s.beside {
 			address = relay(t, address)
@@ -137,7 +137,7 @@ type asked struct {
 func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	t.Helper()
 	const callers, pause = 4, 5 * time.Millisecond
-	plan := loadclient.Plan{Nodes: s.nodes, Callers: callers, Each: *each, Pause: pause}
+	plan := loadclient.Plan{Nodes: s.nodes, Callers: callers, Each: *askedEach, Pause: pause}
 	if testing.Short() {
 		plan.Each /= 5
 	}
@@ -149,7 +149,7 @@ func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := callers * plan.Each * servers; record.Lost > 0 || len(record.Answers) != all {
+	if all := callers * plan.Each * machines; record.Lost > 0 || len(record.Answers) != all {
 		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, all)
 	}
 	if degraded := record.Of(func(a *loadclient.Answer) bool { return a.Degraded }); len(degraded) > 0 {
@@ -160,7 +160,7 @@ func (s site) ask(t *testing.T, units int, clients ...string) asked {
 
 // Both shapes hold the limit, by the record of those who asked. With a Stint beside each
 // server Redis is asked far less, and hardly anybody waits for it.
-func TestShapes(t *testing.T) {
+func TestDeployShapes(t *testing.T) {
 	within := map[string]asked{}
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestShapes(t *testing.T) {
 
 // Without Redis each Stint goes on with what it has to itself, and all of them together stay
 // within the limit; without one Stint the others go on.
-func TestFaults(t *testing.T) {
+func TestDeployFaults(t *testing.T) {
 	for _, s := range shapes {
 		if !s.redis {
 			continue
@@ -304,11 +304,11 @@ func carry(from, to net.Conn) {
 
 // The servers of the compose files, which are nginx, limit by what Stint says, and let
 // pass while it is away.
-func TestServer(t *testing.T) {
+func TestDeployServer(t *testing.T) {
 	nginx := programs.Binary(t, "nginx")
-	service := start(t, "beside/compose.yaml", startRedis(t, "beside/compose.yaml").Addr)[0]
+	service := startCompose(t, "deploy/beside/compose.yaml", startRedis(t, "deploy/beside/compose.yaml").Addr)[0]
 	server, dir := testkit.Address(t), t.TempDir()
-	text, err := os.ReadFile("server.conf.template")
+	text, err := os.ReadFile("deploy/server.conf.template")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,4 @@
-// Package logs keeps the made-up log of this folder.
-package logs
+package examples
 
 import (
 	"bytes"
@@ -99,13 +98,13 @@ func TestSampleLog(t *testing.T) {
 	for _, l := range s.lines {
 		log.WriteString(l.text)
 	}
-	testkit.CheckGolden(t, "shop.log", log.String())
+	testkit.CheckGolden(t, "logs/shop.log", log.String())
 
 	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	input, err := accesslog.File("shop.log")
+	input, err := accesslog.File("logs/shop.log")
 	if err != nil {
 		t.Fatal(err)
 	}

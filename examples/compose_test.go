@@ -1,6 +1,4 @@
-// Package deploy tests the compose files of this folder: what is in them is started as
-// processes of this machine, with the flags and the files that they name.
-package deploy
+package examples
 
 import (
 	"fmt"
@@ -18,8 +16,6 @@ import (
 	"stint/internal/testkit/loadclient"
 	"stint/internal/testkit/programs"
 )
-
-func TestMain(m *testing.M) { programs.Main(m) }
 
 // service is what the tests want to know of a service of a compose file.
 type service struct {
@@ -93,15 +89,15 @@ var composes = []struct {
 	file   string
 	stints int
 }{
-	{"redis-compose.yaml", 2},
-	{"central/compose.yaml", 1},
-	{"beside/compose.yaml", 3},
+	{"deploy/redis-compose.yaml", 2},
+	{"deploy/central/compose.yaml", 1},
+	{"deploy/beside/compose.yaml", 3},
 }
 
 // What compose files name is there: images, the folder to build, mounted files, other
 // services, settings of Stint. The rules are good, and give no warning.
-func TestFiles(t *testing.T) {
-	settings, err := os.ReadFile("../../docs/service.md")
+func TestComposeFiles(t *testing.T) {
+	settings, err := os.ReadFile("../docs/service.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +142,11 @@ func TestFiles(t *testing.T) {
 
 // The image is built by the Go of this module, and listens where other machines reach it.
 func TestDockerfile(t *testing.T) {
-	image, err := os.ReadFile("Dockerfile")
+	image, err := os.ReadFile("deploy/Dockerfile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	module, err := os.ReadFile("../../go.mod")
+	module, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +167,7 @@ func TestDockerfile(t *testing.T) {
 
 // start starts the services of Stint that a compose file has, with its flags, but for
 // addresses: their Redis is elsewhere, and their ports are free ones.
-func start(t *testing.T, file, redis string) []*programs.Service {
+func startCompose(t *testing.T, file, redis string) []*programs.Service {
 	t.Helper()
 	var started []*programs.Service
 	for _, s := range readCompose(t, file) {
@@ -227,7 +223,7 @@ func TestCompose(t *testing.T) {
 	for _, c := range composes {
 		t.Run(c.file, func(t *testing.T) {
 			t.Parallel()
-			services := start(t, c.file, startRedis(t, c.file).Addr)
+			services := startCompose(t, c.file, startRedis(t, c.file).Addr)
 			if len(services) != c.stints {
 				t.Fatalf("%d services of Stint, want %d", len(services), c.stints)
 			}

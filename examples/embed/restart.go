@@ -1,5 +1,3 @@
-// Command state shows that a restart forgives nobody: the service keeps its counts in a
-// file, as `stint serve --state FILE` does, and reads them when it starts again.
 package main
 
 import (
@@ -17,14 +15,9 @@ import (
 	"stint/app/settings"
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "state:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, out io.Writer) (err error) {
+// restart shows that a restart forgives nobody: the service keeps its counts in a file, as
+// `stint serve --state FILE` does, and reads them when it starts again.
+func restart(ctx context.Context, out io.Writer) (err error) {
 	folder, err := os.MkdirTemp("", "stint")
 	if err != nil {
 		return err

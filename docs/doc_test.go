@@ -1,4 +1,4 @@
-// Package run is a test: it runs every command of the README and of the documents, in a shell,
+// Package docs_test runs every command of the README and of the documents, in a shell,
 // against the real service, and compares what they print with what the page says they print.
 //
 // A block of sh is run as it stands and must end well: with status 0, and every answer to its
@@ -22,4 +22,4 @@
 // paths below /etc/stint, /var/lib/stint and /run/stint are moved into it. Until the page starts
 // a service that of `make run` answers; what a page starts goes on until the page ends, or
 // starts the next of its kind.
-package run
+package docs_test

@@ -1,6 +1,6 @@
 //go:build linux
 
-package run
+package docs_test
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ const longest = 30 * time.Second
 
 // TestPages runs the commands of every page; with -short those of the README.
 func TestPages(t *testing.T) {
-	repository, err := filepath.Abs("../..")
+	repository, err := filepath.Abs("..")
 	testkit.Must(t, err)
 	stint := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", stint, "./cmd/stint")
@@ -42,10 +42,10 @@ func TestPages(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	names, err := filepath.Glob("../*.md")
+	names, err := filepath.Glob("*.md")
 	testkit.Must(t, err)
 	ran, not := 0, 0
-	for _, name := range append(names, "../../README.md") {
+	for _, name := range append(names, "../README.md") {
 		text, err := os.ReadFile(name)
 		testkit.Must(t, err)
 		all, faults := blocks(string(text))

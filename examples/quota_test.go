@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"fmt"
@@ -17,13 +17,13 @@ import (
 func startQuota(t *testing.T) *setup {
 	t.Helper()
 	s := &setup{t: t, backend: programs.NewBackend(t)}
-	s.stint = programs.Stint(t, "--envoy-env", "--envoy-stats", "--rls-metadata", "--rules", "testdata/envoy-quota-rules")
+	s.stint = programs.Stint(t, "--envoy-env", "--envoy-stats", "--rls-metadata", "--rules", "proxies/testdata/envoy-quota-rules")
 	address := testkit.Address(t)
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8081": s.stint.GRPC, "127.0.0.1:9000": s.backend.Addr,
 		"100ms": fmt.Sprintf("%gs", deadline.Seconds()),
 	}
-	command := startEnvoy(t, programs.Adapt(t, "testdata/envoy-quota/envoy.yaml", envoyWords(words)))
+	command := startEnvoy(t, programs.Adapt(t, "proxies/testdata/envoy-quota/envoy.yaml", envoyWords(words)))
 	command.Ready = programs.Listens(address)
 	programs.Run(t, command)
 	s.url = "http://" + address

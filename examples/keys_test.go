@@ -1,4 +1,4 @@
-package sticky
+package examples
 
 import (
 	"bufio"
@@ -54,7 +54,7 @@ var ways = []struct {
 
 // However a client writes its key, or that it has none, what it can take of all nodes is one
 // limit: what is hashed is what is counted. A proxy may also refuse to pass it on.
-func TestRespelledKeys(t *testing.T) {
+func TestStickyRespelledKeys(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +123,7 @@ func (c *cluster) write(url string, lines []string, i int) (node string, status 
 }
 
 // A client with a network of IPv6 has one limit, from whatever address of it.
-func TestNetworks(t *testing.T) {
+func TestStickyNetworks(t *testing.T) {
 	// The address is said by a header here, as there are no such networks on every machine.
 	said := map[string][2]string{
 		"nginx":   {"    map $http_x_api_key $key {", "    set_real_ip_from 127.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n    map $http_x_api_key $key {"},
@@ -170,7 +170,7 @@ func TestNetworks(t *testing.T) {
 }
 
 // By HTTP/2 too, where values may begin and end with blanks.
-func TestRespelledKeysHTTP2(t *testing.T) {
+func TestStickyRespelledKeysHTTP2(t *testing.T) {
 	for _, b := range balancers {
 		if b.name == "nginx" {
 			continue // its port knows one protocol

@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"flag"
@@ -21,7 +21,7 @@ import (
 // has a network and an /etc/hosts of its own.
 
 // fetched is where scripts/fetch-envoy-ratelimit.sh puts them.
-const fetched = "../../.cache/envoy-ratelimit"
+const fetched = "../.cache/envoy-ratelimit"
 
 var dir = flag.String("original.dir", fetched, "the `folder` with examples and integration-test")
 
@@ -92,7 +92,7 @@ func (c *containers) run(in *testkit.Net, address string, command programs.Comma
 // statsdExporter returns where the exporter is that turns StatsD into what Prometheus reads.
 func statsdExporter(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs("../../.cache/bin/statsd_exporter")
+	path, err := filepath.Abs("../.cache/bin/statsd_exporter")
 	testkit.Must(t, err)
 	if _, err := os.Stat(path); err != nil {
 		testkit.SkipOrFail(t, "no statsd_exporter; scripts/install-test-deps.sh installs it")

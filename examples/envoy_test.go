@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup 
 	words := map[string]string{
 		"127.0.0.1:8000": address, "127.0.0.1:8081": s.stint.GRPC, "127.0.0.1:9000": s.backend.Addr, "100ms": fmt.Sprintf("%gs", timeout.Seconds()),
 	}
-	command := startEnvoy(t, programs.Adapt(t, "testdata/envoy/envoy.yaml", envoyWords(words)))
+	command := startEnvoy(t, programs.Adapt(t, "proxies/testdata/envoy/envoy.yaml", envoyWords(words)))
 	command.Ready = programs.Listens(address)
 	programs.Run(t, command)
 	s.url = "http://" + address
@@ -60,7 +60,7 @@ func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup 
 }
 
 // rulesOfFeatures are the rules behind them.
-const rulesOfFeatures = "testdata/envoy-rules"
+const rulesOfFeatures = "proxies/testdata/envoy-rules"
 
 // What of the limits a client of Envoy sees, by preset, on what passes and on what is
 // denied.

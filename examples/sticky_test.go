@@ -1,6 +1,4 @@
-// Package sticky tests the configurations of this folder with the real proxies, in front
-// of nodes that each count by themselves.
-package sticky
+package examples
 
 import (
 	"fmt"
@@ -26,35 +24,26 @@ import (
 	"stint/store/memory"
 )
 
-func TestMain(m *testing.M) { programs.Main(m) }
-
 // balancers are the proxies.
 var balancers = []balancer{
-	{name: "nginx", file: "nginx.conf", start: func(t *testing.T, file string) programs.Command {
+	{name: "nginx", file: "proxies/sticky/nginx.conf", start: func(t testing.TB, file string) programs.Command {
 		args := []string{"-p", t.TempDir(), "-c", file}
 		if os.Getuid() == 0 { // nobody else may enter that folder
 			args = append(args, "-g", "user root;")
 		}
 		return programs.Command{Path: programs.Binary(t, "nginx"), Args: args}
 	}},
-	{name: "haproxy", file: "haproxy.cfg", start: func(t *testing.T, file string) programs.Command {
+	{name: "haproxy", file: "proxies/sticky/haproxy.cfg", start: func(t testing.TB, file string) programs.Command {
 		return programs.Command{Path: programs.Binary(t, "haproxy"), Args: []string{"-f", file}, Dir: filepath.Dir(file)}
 	}},
-	{name: "envoy", file: "envoy.yaml", start: startEnvoy, moves: 0.05},
-	{name: "envoy with a ring", file: "envoy.yaml", start: startEnvoy, moves: 0.4, words: map[string]string{"lb_policy: MAGLEV": "lb_policy: RING_HASH"}},
-}
-
-func startEnvoy(t *testing.T, file string) programs.Command {
-	return programs.Command{
-		Path: programs.Binary(t, "envoy"),
-		Args: []string{"-c", file, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"},
-	}
+	{name: "envoy", file: "proxies/sticky/envoy.yaml", start: startEnvoy, moves: 0.05},
+	{name: "envoy with a ring", file: "proxies/sticky/envoy.yaml", start: startEnvoy, moves: 0.4, words: map[string]string{"lb_policy: MAGLEV": "lb_policy: RING_HASH"}},
 }
 
 type balancer struct {
 	name  string
 	file  string
-	start func(t *testing.T, file string) programs.Command
+	start func(t testing.TB, file string) programs.Command
 	words map[string]string // to be replaced beside the addresses
 	moves float64           // the share of clients that may move beside those that must
 }
@@ -193,7 +182,7 @@ func (c *cluster) crowd(url, name string, clients, each int) (at []string, passe
 
 // One client always comes to one node. A node that leaves or joins moves its own clients,
 // and these alone have their limit once more; who comes back to a node has nothing more.
-func TestJoinAndLeave(t *testing.T) {
+func TestStickyJoinAndLeave(t *testing.T) {
 	clients := 200
 	if testing.Short() {
 		clients = 60
@@ -256,7 +245,7 @@ func (c *cluster) change(b balancer, name, what string, at []string, url string)
 func percent(part, whole int) float64 { return 100 * float64(part) / float64(whole) }
 
 // A node that dies is noticed, and its clients come to others; nobody else moves.
-func TestNodeDies(t *testing.T) {
+func TestStickyNodeDies(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -287,7 +276,7 @@ func TestNodeDies(t *testing.T) {
 }
 
 // Who sends no key is told by the address, and comes to one node too.
-func TestAddresses(t *testing.T) {
+func TestStickyAddresses(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +303,7 @@ func TestAddresses(t *testing.T) {
 }
 
 // A client that floods has one node and its limit there, and keeps nobody from theirs.
-func TestHotClient(t *testing.T) {
+func TestStickyHotClient(t *testing.T) {
 	const callers = 16
 	each := 200
 	if testing.Short() {

@@ -1,4 +1,4 @@
-package proxies
+package examples
 
 import (
 	"os/exec"
@@ -31,7 +31,7 @@ func TestHAProxyNamesInOnePlace(t *testing.T) {
 		for _, form := range []string{"open", "closed"} {
 			t.Run(name+"/"+form, func(t *testing.T) {
 				t.Parallel()
-				stint, backend := programs.Stint(t, "--config", "stint.yaml"), programs.NewBackend(t)
+				stint, backend := programs.Stint(t, "--config", "proxies/stint.yaml"), programs.NewBackend(t)
 				edit[1] = strings.ReplaceAll(edit[1], "BACKEND", backend.Addr)
 				a := haproxy()
 				s := &setup{asker: a, t: t, stint: stint, backend: backend}
@@ -56,7 +56,7 @@ func TestHAProxyNamesInOnePlace(t *testing.T) {
 // Without a name HAProxy does not start, and says why.
 func TestHAProxyWithoutName(t *testing.T) {
 	for _, form := range []string{"open", "closed"} {
-		file := programs.Adapt(t, "haproxy/"+form+".cfg", map[string]string{"    setenv STINT_AUTH": "    # setenv STINT_AUTH"})
+		file := programs.Adapt(t, "proxies/haproxy/"+form+".cfg", map[string]string{"    setenv STINT_AUTH": "    # setenv STINT_AUTH"})
 		cmd := exec.Command(programs.Binary(t, "haproxy"), "-c", "-f", file)
 		cmd.Dir = file[:strings.LastIndexByte(file, '/')]
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "write setenv STINT_AUTH abns@NAME") {
@@ -72,7 +72,7 @@ func TestHAProxyBothForms(t *testing.T) {
 	setups := map[string]*setup{}
 	for _, form := range []string{"open", "closed"} {
 		a := haproxy()
-		s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "stint.yaml"), backend: backend}
+		s := &setup{asker: a, t: t, stint: programs.Stint(t, "--config", "proxies/stint.yaml"), backend: backend}
 		s.url = "http://" + a.run(t, form, s.stint, backend.Addr, socket)
 		setups[form] = s
 	}

@@ -1,13 +1,9 @@
-// Command queue limits what comes from outside at its own speed: alerts that come too
-// soon are dropped, webhooks that come too soon wait, and jobs wait for a worker that
-// reads them from a channel.
 package main
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"stint"
@@ -15,14 +11,10 @@ import (
 	"stint/store/memory"
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "queue:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, out io.Writer) error {
+// queue limits what comes from outside at its own speed: alerts that come too soon are
+// dropped, webhooks that come too soon wait, and jobs wait for a worker that reads them from a
+// channel.
+func queue(ctx context.Context, out io.Writer) error {
 	store := memory.New(memory.Options{})
 	for _, part := range []func(context.Context, io.Writer, stint.Store) error{alert, deliver, work} {
 		if err := part(ctx, out, store); err != nil {
@@ -91,5 +83,3 @@ func work(ctx context.Context, out io.Writer, store stint.Store) error {
 	fmt.Fprintf(out, "%d released, %d waiting\n", q.Stats().Released, q.Stats().Waiting)
 	return <-ended
 }
-
-func since(began time.Time) time.Duration { return time.Since(began).Round(100 * time.Millisecond) }
