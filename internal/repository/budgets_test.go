@@ -17,10 +17,12 @@ type budget struct {
 var (
 	functionBudget  = budget{"lines in a function", 60, 100, "a function fits on a screen"}
 	fileBudget      = budget{"lines in a file", 400, 700, "one file for one noun"}
-	packageBudget   = budget{"lines in a package", 1500, 2500, "a package is read in one sitting"}
+	packageBudget   = budget{"lines in a package", 2000, 2000, "a package is read in one sitting"}
 	parameterBudget = budget{"parameters of a constructor", 3, 4, "more of them become a struct with names"}
 	methodBudget    = budget{"methods in an interface", 3, 5, "a small interface can be implemented by a stranger"}
 	readmeBudget    = budget{"lines in the README", 150, 250, "the rest lives in docs"}
+	treeBudget      = budget{"packages", 80, 80, "a stranger finds a thing by the layout alone"}
+	internalBudget  = budget{"folders in internal", 12, 12, "helpers stand together by noun"}
 )
 
 // rootLines is the hard budget of the root package, which holds all algorithms, what is lent of
@@ -59,6 +61,7 @@ func nearBudgets(t *tree) []string {
 // sizes measures everything that has a budget, but for generated files.
 func sizes(t *tree) []size {
 	all := []size{{readmeBudget, "README.md", strings.Count(t.text("README.md"), "\n")}}
+	all = append(all, size{treeBudget, ".", t.packages()}, size{internalBudget, "internal", t.foldersOf("internal")})
 	for _, p := range t.pkgs {
 		total := 0
 		for _, f := range p.files {
@@ -78,6 +81,28 @@ func sizes(t *tree) []size {
 		all = append(all, size{b, fault(p.dir), total})
 	}
 	return all
+}
+
+// packages returns how many packages the module has: not those of benchmarks and tools.
+func (t *tree) packages() (n int) {
+	for _, p := range t.pkgs {
+		if p.module == "." {
+			n++
+		}
+	}
+	return n
+}
+
+// foldersOf returns how many folders right below a folder hold packages.
+func (t *tree) foldersOf(folder string) int {
+	found := map[string]bool{}
+	for _, p := range t.pkgs {
+		if below, is := strings.CutPrefix(p.dir, folder+"/"); is {
+			name, _, _ := strings.Cut(below, "/")
+			found[name] = true
+		}
+	}
+	return len(found)
 }
 
 // fileSizes measures the functions, constructors and interfaces of a file.

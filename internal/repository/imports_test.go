@@ -125,7 +125,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/rulefile"},
-		[]string{".", "rule", "rule/action", "rule/denial", "rule/hint", "rule/list", "rule/token", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "rule/token", "internal/..."},
 		"rule files depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{

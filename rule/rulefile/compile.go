@@ -7,7 +7,6 @@ import (
 	"stint/internal/strictyaml"
 	"stint/internal/strictyaml/parser"
 	"stint/rule"
-	"stint/rule/hint"
 )
 
 // compiler makes one table of several rule files and collects their faults.
@@ -150,7 +149,7 @@ func (f *fileCompiler) top() {
 	f.defaults.taken = map[string]bool{}
 	f.defaults.words(words)
 	root := f.doc.Root()
-	known := root.Object("the file", words, hint.Top)
+	known := root.Object("the file", words, topHint)
 	f.domain.Line = root.Line()
 	if domain != nil {
 		f.domain.Name, f.domain.Line = domain.Text(), domain.Line()

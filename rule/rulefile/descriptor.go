@@ -8,7 +8,6 @@ import (
 
 	"stint/internal/strictyaml"
 	"stint/rule"
-	"stint/rule/hint"
 )
 
 // descriptor is one element of `descriptors`, as read.
@@ -32,7 +31,7 @@ func (f *fileCompiler) level(v strictyaml.Value, below *rule.Node) {
 // descriptor reads one descriptor and adds its node below another.
 func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 	d := descriptor{at: v}
-	known := v.Object("a descriptor", d.words(), hint.Descriptor)
+	known := v.Object("a descriptor", d.words(), descriptorHint)
 	if d.level.Key == "" {
 		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")

@@ -8,7 +8,6 @@ import (
 	"stint/internal/strictyaml"
 	"stint/rule"
 	"stint/rule/action"
-	"stint/rule/hint"
 )
 
 // http reads the http section: how an HTTP request becomes descriptors.
@@ -25,7 +24,7 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 		case "fold", "unclear":
 			return fmt.Sprintf("write path: {%s: ...}", word)
 		}
-		return hint.Elsewhere(word)
+		return elsewhereHint(word)
 	})
 	for _, element := range limits { // `path` is read by now
 		f.httpLimit(element)
@@ -97,5 +96,5 @@ func httpLimitHint(word string) string {
 	if action.Known(word) {
 		return fmt.Sprintf("%s is an action: write `actions: [{%s: ...}]`", word, word)
 	}
-	return hint.Elsewhere(word)
+	return elsewhereHint(word)
 }

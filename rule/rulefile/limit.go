@@ -12,7 +12,6 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/denial"
-	"stint/rule/hint"
 )
 
 // limit is one rate_limit as it is read, and the limits made from it.
@@ -48,7 +47,7 @@ type limit struct {
 
 // read reads the limit. It returns false if there is a fault.
 func (l *limit) read() bool {
-	known := l.at.Object("a rate_limit", l.words(), hint.Limit)
+	known := l.at.Object("a rate_limit", l.words(), limitHint)
 	l.check()
 	l.fits()
 	if replaced := l.name; replaced != "" {
@@ -238,7 +237,7 @@ func (l *limit) readAlgorithm(v strictyaml.Value) {
 	case err == nil && a == stint.Unlimited:
 		l.fail(v, "unlimited is no algorithm", "write unlimited: true instead of the algorithm and its numbers")
 	case err != nil:
-		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), hint.Algorithm(text))
+		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), algorithmHint(text))
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/action"
-	"stint/rule/hint"
-	"stint/rule/list"
 )
 
 // lists reads `exempt` or `deny`: lists of requests that are never or always denied.
@@ -62,13 +60,13 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *rule.Listed) {
 	case cidrs != nil && l.Header != "":
 		v.Fail("cidrs of a header", "leave header out: the client's address is found behind trusted proxies without it")
 	case cidrs != nil:
-		networks := new(list.Networks)
+		networks := new(networkSet)
 		if l.Set = networks; l.Key == "" {
 			l.Networks = networks
 		}
 		f.fill(*cidrs, networks)
 	default:
-		texts := make(list.Texts)
+		texts := make(textSet)
 		l.Set = texts
 		f.fill(*values, texts)
 	}
@@ -90,14 +88,14 @@ func listHint(word string) string {
 	case "status":
 		return "only deny has a status; what is exempt passes"
 	}
-	return hint.Elsewhere(word)
+	return elsewhereHint(word)
 }
 
 // fill reads a list from the rule file, or from the file that it names.
-func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
+func (f *fileCompiler) fill(v strictyaml.Value, set listSet) {
 	if !v.IsObject() {
 		for _, element := range v.List() {
-			if fault, ok := errors.AsType[*list.Fault](set.Add(element.Text())); ok {
+			if fault, ok := errors.AsType[*listFault](set.Add(element.Text())); ok {
 				element.Fail(fault.Problem, fault.Hint)
 			}
 		}
@@ -120,12 +118,12 @@ func (f *fileCompiler) fill(v strictyaml.Value, set list.Set) {
 }
 
 // fillFrom reads a list from a file of its own.
-func (f *fileCompiler) fillFrom(v strictyaml.Value, set list.Set) {
+func (f *fileCompiler) fillFrom(v strictyaml.Value, set listSet) {
 	data, ok := f.Open(v)
 	if !ok {
 		return
 	}
-	for _, fault := range list.Read(data, set) {
+	for _, fault := range readList(data, set) {
 		f.errors = append(f.errors, &rule.Error{File: f.path(v), Line: fault.Line, Problem: fault.Problem, Hint: fault.Hint})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"stint/internal/strictyaml"
-	"stint/rule/hint"
 )
 
 // Every word of a descriptor or a limit has a place that hints can name, and no hint for a
@@ -13,7 +12,7 @@ import (
 func TestEveryWordHasAPlace(t *testing.T) {
 	l := limit{said: map[string]strictyaml.Value{}}
 	for where, words := range map[string]strictyaml.Words{"descriptor": new(descriptor).words(), "limit": l.words()} {
-		about := map[string]func(string) string{"descriptor": hint.Descriptor, "limit": hint.Limit}[where]
+		about := map[string]func(string) string{"descriptor": descriptorHint, "limit": limitHint}[where]
 		for word := range words {
 			if got := about(word); !strings.HasPrefix(got, word+" stands ") {
 				t.Errorf("%s in a %s: %q", word, where, got)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"stint/store/redis/script"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"stint"
 	"stint/internal/transaction"
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
 // batch is a call on its way to the server and back: takes that are decided as one are
@@ -253,7 +253,7 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 	return true
 }
 
-func (b *batch) number(n int64) { b.args = append(b.args, number(n)) }
+func (b *batch) number(n int64) { b.args = append(b.args, script.Number(n)) }
 
 // writeGroup writes what script/lua/decide.lua wants to know of a group.
 func (b *batch) writeGroup(g *group, follows bool) {
@@ -359,7 +359,7 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			again = at
 			continue
 		}
-		if b.readUnread(g, problem) {
+		if b.noteUndecodable(g, problem) {
 			continue
 		}
 		if head, ok := strings.CutPrefix(problem, needs); ok {

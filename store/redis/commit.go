@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"stint/store/redis/script"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
 const (

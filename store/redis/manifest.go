@@ -1,11 +1,10 @@
 package redis
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
-	"stint/store/redis/script"
 	"sync"
+
+	"stint/store/redis/script"
 )
 
 // manifest is what a group of batches asks quick.lua: each key once, however many takes
@@ -154,10 +153,10 @@ func (m *manifest) keys(b *batch) []string {
 // words returns all arguments, for a group that is decided at the time of a batch; keys
 // has been asked before. renew says that all that is written gets its end anew.
 func (m *manifest) words(b *batch, renew bool) []string {
-	bytes := doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), flag(renew))
+	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), script.Flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
-		bytes = doubles(bytes, f.part.units(), f.part.most(), f.of.Per)
+		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.of.Per)
 	}
 	numbers := len(bytes)
 	for _, i := range m.order {
@@ -183,14 +182,6 @@ func (m *manifest) words(b *batch, renew bool) []string {
 		words = append(words, m.forms[i].of.Head)
 	}
 	return words
-}
-
-// doubles appends numbers of at most 2^53 as the script reads them.
-func doubles(bytes []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(float64(n)))
-	}
-	return bytes
 }
 
 // read gives each part of a batch the state that it found. What is found by others of the

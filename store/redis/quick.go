@@ -2,11 +2,11 @@ package redis
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/script"
 )
 
 // otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
@@ -122,7 +122,7 @@ func (b *batch) readFew(answer rueidis.RedisResult) error {
 // wordsOfOne returns the arguments of one.lua.
 func (b *batch) wordsOfOne(renew bool) []string {
 	p := &b.parts[0]
-	words := []string{p.Quick.Head, number(p.units()), number(p.most()), p.Quick.Place}
+	words := []string{p.Quick.Head, script.Number(p.units()), script.Number(p.most()), p.Quick.Place}
 	if renew {
 		words[3] = ""
 	}
@@ -132,22 +132,14 @@ func (b *batch) wordsOfOne(renew bool) []string {
 // wordsOfFew returns the arguments of few.lua.
 func (b *batch) wordsOfFew(renew bool) []string {
 	words := make([]string, 1, 1+len(b.parts))
-	bytes := doubles(make([]byte, 0, 16*(1+len(b.parts))), b.spare(), flag(renew))
+	bytes := script.Doubles(make([]byte, 0, 16*(1+len(b.parts))), b.spare(), script.Flag(renew))
 	for i := range b.parts {
 		p := &b.parts[i]
-		bytes = doubles(bytes, p.units(), p.most())
+		bytes = script.Doubles(bytes, p.units(), p.most())
 		words = append(words, p.Quick.Head)
 	}
 	words[0] = string(bytes)
 	return words
-}
-
-// flag is how scripts are told yes and no.
-func flag(yes bool) int64 {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
@@ -183,21 +175,6 @@ func readNumbers(answer rueidis.RedisResult, n int) ([]int64, error) {
 		return nil, errReply
 	}
 	return numbers, nil
-}
-
-// small are the words of small numbers.
-var small = func() (words [256]string) {
-	for i := range words {
-		words[i] = strconv.Itoa(i)
-	}
-	return words
-}()
-
-func number(n int64) string {
-	if n >= 0 && n < int64(len(small)) {
-		return small[n]
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // readQuick works out the decisions from the states that were found; false where

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"stint/store/redis/script"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 
 	"stint"
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
 // DefaultNamespace stands before every key where Options are silent.
@@ -263,7 +263,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		c.Results[i] = b.parts[p].result
 	}
 	s.rememberEpochs(b)
-	return b.unreadable()
+	return b.corrupt()
 }
 
 // each has the groups of a batch decided one after the other, as they do not lie in one partition.
@@ -283,7 +283,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 		switch {
 		case !errors.Is(err, errUndecodable):
 		case errors.Is(err, stint.ErrUnknown): // some was charged
-			return fmt.Errorf("%w: %w", stint.ErrUnknown, b.unreadable())
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, b.corrupt())
 		default:
 			continue
 		}

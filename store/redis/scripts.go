@@ -1,8 +1,10 @@
 package redis
 
-import "stint/store/redis/script"
+import (
+	"github.com/redis/rueidis"
 
-import "github.com/redis/rueidis"
+	"stint/store/redis/script"
+)
 
 // The scripts that decide what nearly all takes are: any group of calls by quick.lua, a
 // call that travels alone for less by few.lua, and one take by one.lua. Everything

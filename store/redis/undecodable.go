@@ -3,38 +3,30 @@ package redis
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"stint"
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
 // errUndecodable says that a group was not decided as the state of some part cannot be read: the
 // parts say which. Nothing was charged.
 var errUndecodable = errors.New("redis: the state of a key cannot be read")
 
-// readUnread notes which parts of a group have a state that cannot be read, if that is what a
-// script says.
-func (b *batch) readUnread(g *group, said string) bool {
-	rest, is := strings.CutPrefix(said, "STINT-TAKES ")
-	places, why, whole := strings.Cut(rest, " ")
-	if !is || !whole {
-		return false
+// noteUndecodable notes which parts of a group have a state that cannot be read, if that is what
+// a script answered.
+func (b *batch) noteUndecodable(g *group, answer string) bool {
+	places, why, is := script.Undecodable(answer, g.end-g.first)
+	for _, place := range places {
+		b.parts[g.first+place].undecodable = connect.Plain(why)
 	}
-	for place := range strings.SplitSeq(places, ",") {
-		n, err := strconv.Atoi(place)
-		if err != nil || n < 1 || n > g.end-g.first {
-			return false
-		}
-		b.parts[g.first+n-1].undecodable = connect.Plain(why)
-	}
-	g.undecodable = true
-	return true
+	g.undecodable = is
+	return is
 }
 
-// unreadable returns the error about takes whose states cannot be read, nil where all can.
-func (b *batch) unreadable() error {
+// corrupt returns the error about takes whose states cannot be read, nil where all can.
+func (b *batch) corrupt() error {
 	var takes []int
 	first := -1
 	for i, n := range b.of {

@@ -1,8 +1,4 @@
-// Package list looks addresses and texts up in lists of any length.
-//
-// A file of a list holds one element a line. Blanks around an element, empty lines
-// and lines that begin with # do not count.
-package list
+package rulefile
 
 import (
 	"bytes"
@@ -17,9 +13,9 @@ import (
 	"stint/internal/text"
 )
 
-// Set is a list: Add fills it, and Has and Holds ask.
-type Set interface {
-	// Add takes an element as it is written. An error is a [*Fault].
+// listSet is a list of addresses or texts, of any length: Add fills it, and Has and Holds ask.
+type listSet interface {
+	// Add takes an element as it is written. An error is a [*listFault].
 	Add(text string) error
 
 	// Len returns how many elements there are, doubles counted once.
@@ -32,23 +28,24 @@ type Set interface {
 	Has(text string) bool
 }
 
-// Fault is what is wrong with an element.
-type Fault struct {
+// listFault is what is wrong with an element.
+type listFault struct {
 	Line    int // of the file, 1 for the first; 0 for an element that is in none
 	Problem string
 	Hint    string
 }
 
 // Error returns the problem and what to do about it.
-func (f *Fault) Error() string { return f.Problem + "; " + f.Hint }
+func (f *listFault) Error() string { return f.Problem + "; " + f.Hint }
 
-// maxFaults is how many faults of one file are reported.
-const maxFaults = 10
+// maxListFaults is how many faults of one file are reported.
+const maxListFaults = 10
 
-// Read adds the lines of a file to a set, and returns what is wrong with them, of
-// many faults the first.
-func Read(data []byte, set Set) []*Fault {
-	var faults []*Fault
+// readList adds the lines of a file to a set, and returns what is wrong with them, of
+// many faults the first. Blanks around an element, empty lines and lines that begin with #
+// do not count.
+func readList(data []byte, set listSet) []*listFault {
+	var faults []*listFault
 	n := 0
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	for line := range bytes.Lines(data) {
@@ -57,11 +54,11 @@ func Read(data []byte, set Set) []*Fault {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		fault, ok := set.Add(text).(*Fault) //nolint:errorlint // Add returns nothing else
+		fault, ok := set.Add(text).(*listFault) //nolint:errorlint // Add returns nothing else
 		if !ok {
 			continue
 		}
-		if len(faults) == maxFaults {
+		if len(faults) == maxListFaults {
 			break
 		}
 		fault.Line = n
@@ -70,20 +67,20 @@ func Read(data []byte, set Set) []*Fault {
 	return faults
 }
 
-// Networks is a set of networks and addresses. The zero value is empty. A look-up
+// networkSet is a set of networks and addresses. The zero value is empty. A look-up
 // takes about as long in a hundred thousand networks as in ten. It is not safe for
 // use while elements are added.
-type Networks struct{ table bart.Lite }
+type networkSet struct{ table bart.Lite }
 
-var _ Set = (*Networks)(nil)
+var _ listSet = (*networkSet)(nil)
 
 // Add takes a network such as 192.0.2.0/24, or one address.
-func (n *Networks) Add(written string) error {
+func (n *networkSet) Add(written string) error {
 	prefix, err := netip.ParsePrefix(written)
 	if err != nil {
 		addr, err := netip.ParseAddr(written)
 		if err != nil || addr.Zone() != "" {
-			return &Fault{
+			return &listFault{
 				Problem: fmt.Sprintf("%s is no network and no address", text.Quote(written)),
 				Hint:    "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
 			}
@@ -92,7 +89,7 @@ func (n *Networks) Add(written string) error {
 	}
 	prefix = unmap(prefix)
 	if prefix != prefix.Masked() {
-		return &Fault{
+		return &listFault{
 			Problem: fmt.Sprintf("%s is an address inside a network", text.Quote(written)),
 			Hint:    fmt.Sprintf("write %s for the network, or %s for the one address", prefix.Masked(), prefix.Addr()),
 		}
@@ -110,10 +107,10 @@ func unmap(p netip.Prefix) netip.Prefix {
 }
 
 // Len returns how many networks there are.
-func (n *Networks) Len() int { return n.table.Size() }
+func (n *networkSet) Len() int { return n.table.Size() }
 
 // Elements returns the networks, in the order of their texts.
-func (n *Networks) Elements() []string {
+func (n *networkSet) Elements() []string {
 	all := make([]string, 0, n.table.Size())
 	for p := range n.table.All() {
 		if text := p.String(); p.IsSingleIP() {
@@ -128,13 +125,13 @@ func (n *Networks) Elements() []string {
 
 // Holds reports whether an address lies in one of the networks. The invalid address
 // lies in none.
-func (n *Networks) Holds(addr netip.Addr) bool {
+func (n *networkSet) Holds(addr netip.Addr) bool {
 	return addr.IsValid() && n.table.Contains(addr.Unmap().WithZone(""))
 }
 
 // Has reports whether a text is an address in one of the networks, or a network that
 // lies whole in one of them.
-func (n *Networks) Has(text string) bool {
+func (n *networkSet) Has(text string) bool {
 	if strings.IndexByte(text, '/') < 0 {
 		addr, err := netip.ParseAddr(text)
 		return err == nil && n.Holds(addr)
@@ -143,26 +140,26 @@ func (n *Networks) Has(text string) bool {
 	return err == nil && n.table.LookupPrefix(unmap(prefix).Masked())
 }
 
-// Texts is a set of texts, compared as they stand. Make one with make(Texts).
-type Texts map[string]struct{}
+// textSet is a set of texts, compared as they stand. Make one with make(Texts).
+type textSet map[string]struct{}
 
-var _ Set = Texts{}
+var _ listSet = textSet{}
 
 // Add takes a text. An empty one is refused, because it would be what a request
 // says that says nothing.
-func (t Texts) Add(text string) error {
+func (t textSet) Add(text string) error {
 	if text = strings.TrimSpace(text); text == "" {
-		return &Fault{Problem: "an empty text in a list", Hint: "write a value, or leave the element out"}
+		return &listFault{Problem: "an empty text in a list", Hint: "write a value, or leave the element out"}
 	}
 	t[text] = struct{}{}
 	return nil
 }
 
 // Len returns how many texts there are.
-func (t Texts) Len() int { return len(t) }
+func (t textSet) Len() int { return len(t) }
 
 // Elements returns the texts, sorted.
-func (t Texts) Elements() []string { return slices.Sorted(maps.Keys(t)) }
+func (t textSet) Elements() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Has reports whether the text is in the list.
-func (t Texts) Has(text string) bool { _, ok := t[text]; return ok }
+func (t textSet) Has(text string) bool { _, ok := t[text]; return ok }

@@ -1,4 +1,4 @@
-package list
+package rulefile
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestNetworks(t *testing.T) {
-	var n Networks
+	var n networkSet
 	for _, text := range []string{"192.0.2.0/24", "198.51.100.7", "2001:db8::/32", "2001:db8::/48", "::ffff:203.0.113.0/120", "::ffff:203.0.114.9", "fe80::1"} {
 		if err := n.Add(text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -35,7 +35,7 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("Holds(%s) is %v", addr, !want)
 		}
 	}
-	if n.Holds(netip.Addr{}) || new(Networks).Has("192.0.2.1") {
+	if n.Holds(netip.Addr{}) || new(networkSet).Has("192.0.2.1") {
 		t.Error("no address, or no network, is a match")
 	}
 }
@@ -45,22 +45,22 @@ func TestNetworks(t *testing.T) {
 func TestRead(t *testing.T) {
 	for _, tt := range []struct {
 		text string
-		set  Set
+		set  listSet
 		want string
 		n    int
 	}{
-		{"", new(Networks), "", 0},
-		{"\ufeff# office\r\n 192.0.2.0/24 \r\n\r\n\t192.0.2.0/24\n2001:db8::/32", new(Networks), "", 2},
-		{"192.0.2.0/24\n\n192.0.2.0/33\n192.0.2.1\n", new(Networks), `3 "192.0.2.0/33" is no network and no address`, 2},
-		{"192.0.2.1/24", new(Networks), `1 "192.0.2.1/24" is an address inside a network`, 0},
-		{"192.0.2.1, 192.0.2.2", new(Networks), `1 "192.0.2.1, 192.0.2.2" is no network and no address`, 0},
-		{"fe80::1%eth0", new(Networks), `1 "fe80::1%eth0" is no network and no address`, 0},
-		{strings.Repeat("x", 1000), new(Networks), `1 "` + strings.Repeat("x", 60) + `..." is no network and no address`, 0},
-		{"ann\n# bob\n  cid  \nann\n", make(Texts), "", 2},
-		{"a b # c", make(Texts), "", 1},
+		{"", new(networkSet), "", 0},
+		{"\ufeff# office\r\n 192.0.2.0/24 \r\n\r\n\t192.0.2.0/24\n2001:db8::/32", new(networkSet), "", 2},
+		{"192.0.2.0/24\n\n192.0.2.0/33\n192.0.2.1\n", new(networkSet), `3 "192.0.2.0/33" is no network and no address`, 2},
+		{"192.0.2.1/24", new(networkSet), `1 "192.0.2.1/24" is an address inside a network`, 0},
+		{"192.0.2.1, 192.0.2.2", new(networkSet), `1 "192.0.2.1, 192.0.2.2" is no network and no address`, 0},
+		{"fe80::1%eth0", new(networkSet), `1 "fe80::1%eth0" is no network and no address`, 0},
+		{strings.Repeat("x", 1000), new(networkSet), `1 "` + strings.Repeat("x", 60) + `..." is no network and no address`, 0},
+		{"ann\n# bob\n  cid  \nann\n", make(textSet), "", 2},
+		{"a b # c", make(textSet), "", 1},
 	} {
 		var got []string
-		for _, f := range Read([]byte(tt.text), tt.set) {
+		for _, f := range readList([]byte(tt.text), tt.set) {
 			got = append(got, fmt.Sprint(f.Line, " ", f.Problem))
 			if f.Hint == "" || f.Error() == "" {
 				t.Errorf("%q: no hint", tt.text)
@@ -70,18 +70,18 @@ func TestRead(t *testing.T) {
 			t.Errorf("%.50q: %s with %d elements, want %s with %d", tt.text, got, tt.set.Len(), tt.want, tt.n)
 		}
 	}
-	if n := len(Read([]byte(strings.Repeat("x\n", 1000)), new(Networks))); n != maxFaults {
+	if n := len(readList([]byte(strings.Repeat("x\n", 1000)), new(networkSet))); n != maxListFaults {
 		t.Errorf("%d faults", n)
 	}
-	if err := make(Texts).Add(" "); err == nil {
+	if err := make(textSet).Add(" "); err == nil {
 		t.Error("an empty text is in a list")
 	}
 }
 
 // many returns networks of IPv4 and IPv6, and addresses that are partly in them.
-func many(n int) (*Networks, []netip.Addr) {
+func many(n int) (*networkSet, []netip.Addr) {
 	random := rand.New(rand.NewPCG(1, 2))
-	set := new(Networks)
+	set := new(networkSet)
 	asked := make([]netip.Addr, 1024)
 	for i := range n {
 		var four [4]byte

@@ -1,14 +1,13 @@
-// Package hint says what to do about a word that a rule file may not hold where it
-// stands.
-//
-// People bring words from other tools. Where one of ours means the same, the hint
-// names it; where it is one of ours, the hint says where it belongs.
-package hint
+package rulefile
 
 import (
 	"fmt"
 	"strings"
 )
+
+// Hints say what to do about a word that may not stand where it does. People bring words from
+// other tools: where one of ours means the same, the hint names it. Where the word is one of
+// ours, the hint says where it belongs.
 
 // places are our words and where they stand.
 var places = map[string]string{
@@ -88,21 +87,21 @@ var foreignTop = map[string]string{
 	"version": "a rule file has no version; leave it out", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
 }
 
-// Top returns the hint for a word at the top of a file, "" where only its letters can
+// topHint returns the hint for a word at the top of a file, "" where only its letters can
 // tell.
-func Top(word string) string { return of(word, foreignTop) }
+func topHint(word string) string { return hintFor(word, foreignTop) }
 
-// Descriptor returns that for a word inside a descriptor.
-func Descriptor(word string) string { return of(word, foreignDescriptor) }
+// descriptorHint returns that for a word inside a descriptor.
+func descriptorHint(word string) string { return hintFor(word, foreignDescriptor) }
 
-// Limit returns that for a word inside a rate_limit.
-func Limit(word string) string { return of(word, foreignLimit) }
+// limitHint returns that for a word inside a rate_limit.
+func limitHint(word string) string { return hintFor(word, foreignLimit) }
 
-// Elsewhere returns that for a word in any other place.
-func Elsewhere(word string) string { return of(word, nil) }
+// elsewhereHint returns that for a word in any other place.
+func elsewhereHint(word string) string { return hintFor(word, nil) }
 
-// of looks a word up: in the words of others, in ours.
-func of(word string, foreign map[string]string) string {
+// hintFor looks a word up: in the words of others, in ours.
+func hintFor(word string, foreign map[string]string) string {
 	plain := snake(word)
 	switch {
 	case foreign[plain] != "":

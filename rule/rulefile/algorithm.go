@@ -1,4 +1,4 @@
-package hint
+package rulefile
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// Algorithm names the algorithm that people mean by another name.
-func Algorithm(text string) string {
+// algorithmHint names the algorithm that people mean by another name.
+func algorithmHint(text string) string {
 	known := []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_window"}
 	plain := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(text))
 	other := map[string]string{
