@@ -13,14 +13,15 @@ var sources embed.FS
 // Kinds is a set of the files that the algorithms of a call need.
 type Kinds uint8
 
+// The kinds that callers name: that of what is lent of a key to other nodes, and all of them.
 const (
 	bucketKind Kinds = 1 << iota
 	holdKind
 	windowKind
 	logKind
 	slidingKind
-	Lend                     // what is lent of a key to other nodes
-	All  Kinds = 1<<iota - 1 // every one
+	Lend
+	All Kinds = 1<<iota - 1
 )
 
 // Text returns the script for a set of algorithms.
