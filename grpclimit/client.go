@@ -14,8 +14,8 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
-	"stint/limiter/ask"
+	"stint/limiter/request"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -108,7 +108,7 @@ var (
 // NewClient returns a client that is held to limit, counted in store.
 func NewClient(store stint.Store, limit *stint.Limit, options ClientOptions) *Client {
 	options.MaxPause = cmp.Or(options.MaxPause, DefaultMaxPause)
-	_, prefix := ask.Named(options.Name, limit)
+	_, prefix := request.NameAndPrefix(options.Name, limit)
 	c := &Client{
 		limiter: limiter.New(store, nil, limiter.Options{}), limit: limit,
 		options: options, prefix: string(prefix),
@@ -254,7 +254,7 @@ func (c *Client) try(ctx context.Context, key, method string, v *limiter.Verdict
 	switch {
 	case err != nil:
 		return nil, c.failed(ctx, method, v, err)
-	case answer.Unavailable(v):
+	case response.StoreUnavailable(v):
 		return nil, refusal(codes.Unavailable, "the client's own limit could not be asked", retryUnavailable)
 	case v.Allowed:
 		return nil, nil

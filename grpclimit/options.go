@@ -10,7 +10,7 @@ import (
 
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/ask"
+	"stint/limiter/request"
 	"stint/rule"
 )
 
@@ -137,15 +137,15 @@ func DefaultExempt() []string {
 
 // Missing is what happens to a call that does not say whose bucket it is charged
 // to.
-type Missing = ask.Missing
+type Missing = request.Missing
 
 // What happens to such a call: it is limited by the client's address instead, apart
 // from the keys, and denied where that is unknown as well; it passes, not limited; or
 // it is answered with PERMISSION_DENIED.
 const (
-	ByAddress = ask.ByAddress
-	Pass      = ask.Pass
-	Refuse    = ask.Refuse
+	ByAddress = request.ByAddress
+	Pass      = request.Pass
+	Refuse    = request.Refuse
 )
 
 // Reset is how the time of a reset is written, always rounded up.

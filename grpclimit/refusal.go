@@ -15,7 +15,7 @@ import (
 
 	"stint"
 	"stint/internal/web"
-	"stint/limiter/answer"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -100,7 +100,7 @@ func (s *Server) name(md metadata.MD, m *scratch) {
 	if s.options.PolicyHeader == "" {
 		return
 	}
-	if name := answer.Policy(&m.Verdict, s.asker); name != "" {
+	if name := response.Policy(&m.Verdict, s.asker); name != "" {
 		md.Set(s.options.PolicyHeader, web.Quoted(name))
 	}
 }

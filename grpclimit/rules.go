@@ -13,7 +13,7 @@ import (
 
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/ask"
+	"stint/limiter/request"
 	"stint/rule"
 )
 
@@ -22,19 +22,19 @@ import (
 // unknown or has none limits nothing, until a table is put in force in which it does.
 func New(l *limiter.Limiter, domain string, options Options) *Server {
 	f := finder(&options)
-	a := &byRules{ask.Rules{Limiter: l, Domain: domain}, f, strings.ToLower(f.Header())}
+	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, strings.ToLower(f.Header())}
 	return newServer(a, l, options)
 }
 
 // byRules asks the limits of a domain.
 type byRules struct {
-	ask.Rules
+	request.ByRules
 	finder    *web.ClientFinder
 	forwarded string // the key of metadata that finder reads
 }
 
-func (b *byRules) ask(c *call, s *scratch) (ask.Outcome, error) {
-	return b.Ask(c.ctx, &attributes{call: c, rules: b}, c.answers, &s.Scratch)
+func (b *byRules) ask(c *call, s *scratch) (request.Outcome, error) {
+	return b.Decide(c.ctx, &attributes{call: c, rules: b}, c.answers, &s.Scratch)
 }
 
 // call is one call, or one message of its stream.

@@ -15,8 +15,8 @@ import (
 	"stint/internal/system"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
-	"stint/limiter/ask"
+	"stint/limiter/request"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -39,18 +39,18 @@ var (
 // An asker puts a call to its limits.
 type asker interface {
 	// ask decides c into the scratch. The error says why it could not be decided.
-	ask(c *call, s *scratch) (ask.Outcome, error)
+	ask(c *call, s *scratch) (request.Outcome, error)
 
 	// OnFailure returns the policy that answers for a store that could not, and the
 	// rule that has it.
-	OnFailure(s *ask.Scratch) (rule.Failure, *rule.Rule)
+	OnFailure(s *request.Scratch) (rule.Failure, *rule.Rule)
 
-	answer.Namer
+	response.Namer
 }
 
 // scratch is the memory of one decision.
 type scratch struct {
-	ask.Scratch
+	request.Scratch
 	policies []web.Policy
 	fields   web.Fields
 }
@@ -64,7 +64,7 @@ func newServer(a asker, l *limiter.Limiter, o Options) *Server {
 	}
 	o.Message = cmp.Or(o.Message, DefaultMessage)
 	o.NeverMessage = cmp.Or(o.NeverMessage, DefaultNeverMessage)
-	s := &Server{asker: a, limiter: l, options: o, presets: answer.Presets(o.Headers), exempt: make(map[string]bool)}
+	s := &Server{asker: a, limiter: l, options: o, presets: response.Presets(o.Headers), exempt: make(map[string]bool)}
 	for _, service := range o.Exempt {
 		s.exempt[service] = true
 	}
@@ -176,7 +176,7 @@ func (s *Server) limits(ctx context.Context, method string) bool {
 func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	m := s.pool.Get().(*scratch)
 	what, err := s.asker.ask(c, m)
-	watched := what == ask.Decided && m.Verdict.Reserved()
+	watched := what == request.Decided && m.Verdict.Reserved()
 	err = s.enter(c, m, what, err)
 	if err == nil && show {
 		s.show(c, m, what)
@@ -195,20 +195,20 @@ func (s *Server) admit(c *call, show bool) (*reserved, error) {
 
 // release puts the memory of a decision back.
 func (s *Server) release(m *scratch) {
-	m.Forget()
+	m.Clear()
 	s.pool.Put(m)
 }
 
 // enter returns what a call of that outcome ends with; nil: it may pass.
-func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
+func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) error {
 	switch what {
-	case ask.Undecided:
+	case request.Undecided:
 		return s.failed(c, m, err)
-	case ask.Unasked:
+	case request.NoLimit:
 		return nil
-	case ask.Unidentified:
+	case request.Unidentified:
 		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
-	case ask.Misstated:
+	case request.Invalid:
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if m.Verdict.Listed != nil {
@@ -221,14 +221,14 @@ func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
 		return s.end(c, m, metadata.MD{}, status.Error(codes.ResourceExhausted, "No limit applies to this call, and such calls are refused."))
 	}
 	var denied int
-	m.policies, denied = answer.Policies(m.policies, &m.Verdict, s.presets, s.asker)
-	if answer.Unavailable(&m.Verdict) {
+	m.policies, denied = response.Policies(m.policies, &m.Verdict, s.presets, s.asker)
+	if response.StoreUnavailable(&m.Verdict) {
 		return s.unavailable(c, m)
 	}
 	if !m.Verdict.Allowed {
 		return s.refuse(c, m, denied)
 	}
-	left, err := answer.Hold(c.ctx, s.limiter, &m.Verdict)
+	left, err := response.Delay(c.ctx, s.limiter, &m.Verdict)
 	if err != nil {
 		s.report(c, err)
 	}
@@ -238,21 +238,21 @@ func (s *Server) enter(c *call, m *scratch, what ask.Outcome, err error) error {
 	case c.ctx.Err() != nil:
 		return status.FromContextError(c.ctx.Err()).Err()
 	}
-	return s.refuse(c, m, answer.TurnAway(m.policies, &m.Verdict, left))
+	return s.refuse(c, m, response.DenyDelayed(m.policies, &m.Verdict, left))
 }
 
 // show sets the metadata of a call of that outcome that may pass. One whose headers
 // are gone already passes without.
-func (s *Server) show(c *call, m *scratch, what ask.Outcome) {
+func (s *Server) show(c *call, m *scratch, what request.Outcome) {
 	md := metadata.MD{}
-	if what == ask.Decided && m.Verdict.Listed == nil {
+	if what == request.Decided && m.Verdict.Listed == nil {
 		m.fields.Answer(m.policies, -1, s.options.Reset)
 		md = fieldsOf(&m.fields)
 	}
 	switch what {
-	case ask.Decided:
+	case request.Decided:
 		s.name(md, m)
-	case ask.Undecided:
+	case request.Undecided:
 		s.degraded(md, m)
 	default:
 		return

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"stint/limiter/answer"
+	"stint/limiter/response"
 )
 
 // reserved is a call whose limits count answers, until its status is known. The
@@ -28,7 +28,7 @@ func (r *reserved) serve(next func() error) error {
 
 // settle ends what the call has reserved, even if the caller is gone.
 func (r *reserved) settle(answered int) {
-	if err := answer.Settle(r.call.ctx, r.server.limiter, &r.scratch.Verdict, answered); err != nil {
+	if err := response.Settle(r.call.ctx, r.server.limiter, &r.scratch.Verdict, answered); err != nil {
 		r.server.report(r.call, err)
 	}
 	r.server.release(r.scratch)

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"stint/limiter/answer"
+	"stint/limiter/response"
 )
 
 // refuse answers a request that the policy of that number denied.
@@ -45,7 +45,7 @@ func (h *handler) refuseUnmatched(w http.ResponseWriter, r *http.Request, s *scr
 // refuseUnavailable answers a request that is denied because its limits cannot be
 // asked.
 func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *scratch) {
-	s.fields.Wait(answer.RetryUnavailable)
+	s.fields.Wait(response.RetryUnavailable)
 	s.fields.Put(w.Header())
 	h.name(w, s)
 	if h.options.Denied != nil {
@@ -57,7 +57,7 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 }
 
 // write sends a refusal. Nobody may keep it: the next answer may differ.
-func write(w http.ResponseWriter, r *http.Request, refusal *answer.Refusal) {
+func write(w http.ResponseWriter, r *http.Request, refusal *response.Refusal) {
 	header := w.Header()
 	header.Set("Content-Type", refusal.Media)
 	header.Set("Content-Length", strconv.Itoa(len(refusal.Body)))

@@ -7,21 +7,21 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
-	"stint/limiter/ask"
+	"stint/limiter/request"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
 // An asker puts a request to its limits.
 type asker interface {
 	// ask decides r into the scratch. The error says why it could not be decided.
-	ask(r *http.Request, s *scratch) (ask.Outcome, error)
+	ask(r *http.Request, s *scratch) (request.Outcome, error)
 
 	// OnFailure returns the policy that answers for a store that could not, and the
 	// rule that has it.
-	OnFailure(s *ask.Scratch) (rule.Failure, *rule.Rule)
+	OnFailure(s *request.Scratch) (rule.Failure, *rule.Rule)
 
-	answer.Namer
+	response.Namer
 }
 
 // handler is one middleware around one handler.
@@ -31,18 +31,18 @@ type handler struct {
 	limiter *limiter.Limiter
 	options Options
 	presets web.Presets
-	refuser *answer.Refuser
+	refuser *response.Refuser
 	pool    *sync.Pool // of *scratch
 }
 
 // scratch is the memory of one request.
 type scratch struct {
-	ask.Scratch
+	request.Scratch
 	attributes attributes
 	caller     caller
 	policies   []web.Policy
 	fields     web.Fields
-	refusal    answer.Refusal
+	refusal    response.Refusal
 }
 
 // middleware returns what puts a handler behind an asker.
@@ -51,8 +51,8 @@ func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
 	}
 	h := handler{
-		asker: a, limiter: l, options: o, presets: answer.Presets(o.Headers),
-		refuser: answer.NewRefuser(answer.Wording{
+		asker: a, limiter: l, options: o, presets: response.Presets(o.Headers),
+		refuser: response.NewRefuser(response.RefusalText{
 			Status: o.Status, Code: o.Code, Message: o.Message, Never: o.NeverMessage, Reset: o.Reset,
 		}),
 		pool: &sync.Pool{New: func() any { return new(scratch) }},
@@ -76,12 +76,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s := h.pool.Get().(*scratch)
 	what, err := h.ask(r, s)
-	if what == ask.Decided && s.Verdict.Reserved() {
+	if what == request.Decided && s.Verdict.Reserved() {
 		h.serveWatched(w, r, s)
 		return
 	}
 	pass := h.enter(w, r, s, what, err)
-	if pass && what != ask.Undecided {
+	if pass && what != request.Undecided {
 		s.attributes.setCookies(w.Header())
 	}
 	h.release(s)
@@ -93,24 +93,24 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // release puts the memory of a request back.
 func (h *handler) release(s *scratch) {
 	s.attributes, s.caller = attributes{}, caller{}
-	s.Forget()
+	s.Clear()
 	h.pool.Put(s)
 }
 
 // enter says whether a request may pass of which that is the outcome. One that may
 // not is answered.
-func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what ask.Outcome, err error) bool {
+func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what request.Outcome, err error) bool {
 	switch what {
-	case ask.Undecided:
+	case request.Undecided:
 		return h.failed(w, r, s, err)
-	case ask.Unasked:
+	case request.NoLimit:
 		return true
-	case ask.Unidentified:
+	case request.Unidentified:
 		h.refuser.Unidentified(&s.refusal, r.Header["Accept"])
 		write(w, r, &s.refusal)
 		return false
-	case ask.Misstated:
-		h.refuser.Misstated(&s.refusal, r.Header["Accept"], err)
+	case request.Invalid:
+		h.refuser.Invalid(&s.refusal, r.Header["Accept"], err)
 		write(w, r, &s.refusal)
 		return false
 	}
@@ -132,9 +132,9 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 		return false
 	}
 	var denied int
-	s.policies, denied = answer.Policies(s.policies, &s.Verdict, h.presets, h.asker)
+	s.policies, denied = response.Policies(s.policies, &s.Verdict, h.presets, h.asker)
 	if s.Verdict.Allowed {
-		left, err := answer.Hold(r.Context(), h.limiter, &s.Verdict)
+		left, err := response.Delay(r.Context(), h.limiter, &s.Verdict)
 		if err != nil {
 			h.report(r, err)
 		}
@@ -147,8 +147,8 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 			}
 			return true
 		}
-		denied = answer.TurnAway(s.policies, &s.Verdict, left)
-	} else if answer.Unavailable(&s.Verdict) {
+		denied = response.DenyDelayed(s.policies, &s.Verdict, left)
+	} else if response.StoreUnavailable(&s.Verdict) {
 		h.refuseUnavailable(w, r, s)
 		return false
 	}
@@ -166,7 +166,7 @@ func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err
 		h.degraded(w, s)
 		return true
 	}
-	s.Verdict.RetryAfter = answer.RetryUnavailable
+	s.Verdict.RetryAfter = response.RetryUnavailable
 	h.refuseUnavailable(w, r, s)
 	return false
 }
@@ -185,7 +185,7 @@ func (h *handler) name(w http.ResponseWriter, s *scratch) {
 	if h.options.PolicyHeader == "" {
 		return
 	}
-	if name := answer.Policy(&s.Verdict, h.asker); name != "" {
+	if name := response.Policy(&s.Verdict, h.asker); name != "" {
 		w.Header()[h.options.PolicyHeader] = []string{web.Quoted(name)}
 	}
 }

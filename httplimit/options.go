@@ -6,8 +6,8 @@ import (
 
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
-	"stint/limiter/ask"
+	"stint/limiter/request"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -110,22 +110,22 @@ type Options struct {
 
 // What the body of a refusal says where Options do not.
 const (
-	DefaultCode         = answer.DefaultCode
-	DefaultMessage      = answer.DefaultMessage
-	DefaultNeverMessage = answer.DefaultNeverMessage
+	DefaultCode         = response.DefaultCode
+	DefaultMessage      = response.DefaultMessage
+	DefaultNeverMessage = response.DefaultNeverMessage
 )
 
 // Missing is what happens to a request that does not say whose bucket it is
 // charged to.
-type Missing = ask.Missing
+type Missing = request.Missing
 
 // What happens to such a request: it is limited by the client's address instead,
 // apart from the keys, and denied where that is unknown as well; it passes, not
 // limited; or it is answered with 403.
 const (
-	ByAddress = ask.ByAddress
-	Pass      = ask.Pass
-	Refuse    = ask.Refuse
+	ByAddress = request.ByAddress
+	Pass      = request.Pass
+	Refuse    = request.Refuse
 )
 
 // Reset is how the time of a reset is written, always rounded up.

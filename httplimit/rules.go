@@ -8,7 +8,7 @@ import (
 
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/ask"
+	"stint/limiter/request"
 	"stint/rule"
 )
 
@@ -18,20 +18,20 @@ import (
 // in which it does.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
 	f := finder(&options)
-	a := &byRules{ask.Rules{Limiter: l, Domain: domain}, f, http.CanonicalHeaderKey(f.Header())}
+	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, http.CanonicalHeaderKey(f.Header())}
 	return middleware(a, l, options)
 }
 
 // byRules asks the limits of a domain.
 type byRules struct {
-	ask.Rules
+	request.ByRules
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, as net/http spells it
 }
 
-func (b *byRules) ask(r *http.Request, s *scratch) (ask.Outcome, error) {
+func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	s.attributes = attributes{Request: r, rules: b}
-	return b.Ask(r.Context(), &s.attributes, true, &s.Scratch)
+	return b.Decide(r.Context(), &s.attributes, true, &s.Scratch)
 }
 
 // attributes is a request as the actions of a rule file read it.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"sync"
 
-	"stint/limiter/answer"
+	"stint/limiter/response"
 )
 
 // serveWatched goes on with a request that was decided, and whose limits count
@@ -40,7 +40,7 @@ type watched struct {
 // settle ends what the request has reserved, even if the client is gone.
 func (a *watched) settle(status int) {
 	a.once.Do(func() {
-		if err := answer.Settle(a.request.Context(), a.handler.limiter, &a.scratch.Verdict, status); err != nil {
+		if err := response.Settle(a.request.Context(), a.handler.limiter, &a.scratch.Verdict, status); err != nil {
 			a.handler.report(a.request, err)
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
-	"stint/limiter/ask"
+	"stint/limiter/request"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -85,27 +85,27 @@ type auth struct {
 	limiter *limiter.Limiter
 	options AuthOptions
 	finder  *web.ClientFinder
-	refuser *answer.Refuser
+	refuser *response.Refuser
 	presets web.Presets
-	names   answer.Namer
+	names   response.Namer
 	works   sync.Pool // of *authWork
 }
 
 // authWork is the memory of one question.
 type authWork struct {
-	ask.Scratch
+	request.Scratch
 	request  proxied
 	policies []web.Policy
 	fields   web.Fields
-	refusal  answer.Refusal
+	refusal  response.Refusal
 }
 
 func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 	return &auth{
 		limiter: l, options: o, finder: web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted}),
-		refuser: answer.NewRefuser(answer.Wording{}),
-		presets: answer.Presets([]rule.Preset{rule.IETF, rule.Legacy}),
-		names:   &ask.Rules{},
+		refuser: response.NewRefuser(response.RefusalText{}),
+		presets: response.Presets([]rule.Preset{rule.IETF, rule.Legacy}),
+		names:   &request.ByRules{},
 		works:   sync.Pool{New: func() any { return new(authWork) }},
 	}
 }
@@ -138,7 +138,7 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *jsonbod
 		f.Status = resp.Status
 	}
 	w.request = proxied{}
-	w.Forget()
+	w.Clear()
 	a.works.Put(w)
 	return f
 }
@@ -167,15 +167,15 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		return f
 	}
 	w.request = proxied{line: asked, header: req.Header, client: client}
-	rules := ask.Rules{Limiter: a.limiter, Domain: q.domain}
-	what, err := rules.Ask(ctx, &w.request, false, &w.Scratch)
+	rules := request.ByRules{Limiter: a.limiter, Domain: q.domain}
+	what, err := rules.Decide(ctx, &w.request, false, &w.Scratch)
 	accept := req.Header.Values("Accept")
 	switch {
-	case what == ask.Misstated:
-		a.refuser.Misstated(&w.refusal, accept, err)
-	case what == ask.Unidentified:
+	case what == request.Invalid:
+		a.refuser.Invalid(&w.refusal, accept, err)
+	case what == request.Unidentified:
 		a.refuser.Unidentified(&w.refusal, accept)
-	case what == ask.Undecided:
+	case what == request.Undecided:
 		a.report(err)
 		a.degraded(resp)
 		if policy, _ := rules.OnFailure(&w.Scratch); policy == rule.Allow {
@@ -183,7 +183,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 			return nil
 		}
 		a.unavailable(w, accept, resp)
-	case what == ask.Unasked:
+	case what == request.NoLimit:
 		a.unknown(req.Peer, &rules)
 		pass(w, resp, true)
 		return nil
@@ -227,7 +227,7 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 		return false
 	}
 	var denied int
-	w.policies, denied = answer.Policies(w.policies, v, a.presets, a.names)
+	w.policies, denied = response.Policies(w.policies, v, a.presets, a.names)
 	switch {
 	case v.Allowed:
 		left := a.hold(ctx, q, v)
@@ -237,8 +237,8 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 			pass(w, resp, true)
 			return true
 		}
-		denied = answer.TurnAway(w.policies, v, left)
-	case answer.Unavailable(v):
+		denied = response.DenyDelayed(w.policies, v, left)
+	case response.StoreUnavailable(v):
 		a.unavailable(w, accept, resp)
 		return false
 	}
@@ -258,7 +258,7 @@ func (a *auth) hold(ctx context.Context, q *authQuery, v *limiter.Verdict) (left
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.wait)
 	defer cancel()
-	left, err := answer.Hold(ctx, a.limiter, v)
+	left, err := response.Delay(ctx, a.limiter, v)
 	if err != nil {
 		a.report(err)
 	}
@@ -274,14 +274,14 @@ func (a *auth) degraded(resp *Response) {
 
 // unavailable makes the refusal of a request whose limits cannot be asked.
 func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
-	w.fields.Wait(answer.RetryUnavailable)
+	w.fields.Wait(response.RetryUnavailable)
 	resp.setAll(&w.fields)
 	a.refuser.Unavailable(&w.refusal, accept)
 }
 
 // unknown reports a question for a domain without rules.
-func (a *auth) unknown(peer netip.Addr, rules *ask.Rules) {
-	if !rules.Known() {
+func (a *auth) unknown(peer netip.Addr, rules *request.ByRules) {
+	if !rules.HasRules() {
 		a.misused(peer, jsonbody.Bad("domain", "no rules for "+text.Quote(rules.Domain)+", so nothing is limited",
 			"ask for a domain of the rules, or add one"))
 	}

@@ -103,7 +103,7 @@ func TestRequestsAreReadAsTheGeneratedTypesWriteThem(t *testing.T) {
 }
 
 // toProto is the response as the generated types have it.
-func (r *response) toProto() *pb.RateLimitResponse {
+func (r *rlsResponse) toProto() *pb.RateLimitResponse {
 	code := func(over bool) pb.RateLimitResponse_Code {
 		if over {
 			return pb.RateLimitResponse_OVER_LIMIT

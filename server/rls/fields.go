@@ -6,7 +6,7 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/answer"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -106,9 +106,9 @@ func (f *fields) presets(h *Handler, c *Call) {
 		return
 	}
 	var denied int
-	f.policies, denied = answer.Policies(f.policies, &c.verdict, h.silent, (*namer)(c))
+	f.policies, denied = response.Policies(f.policies, &c.verdict, h.silent, (*namer)(c))
 	if c.left > 0 {
-		denied = answer.TurnAway(f.policies, &c.verdict, c.left)
+		denied = response.DenyDelayed(f.policies, &c.verdict, c.left)
 	}
 	f.preset.Answer(f.policies, denied, h.options.Reset)
 }
@@ -125,4 +125,4 @@ func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
 }
 
 // presetsOf returns the set of presets of rules that name none.
-func presetsOf(list []rule.Preset) web.Presets { return answer.Presets(list) }
+func presetsOf(list []rule.Preset) web.Presets { return response.Presets(list) }

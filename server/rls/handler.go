@@ -87,7 +87,7 @@ type Call struct {
 	message  message
 	request  limiter.Request
 	verdict  limiter.Verdict
-	response response
+	response rlsResponse
 	fields   fields
 	metadata metadata
 	held     time.Duration // how long the answer is to be held

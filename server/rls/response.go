@@ -47,7 +47,7 @@ var units = [...]struct {
 // longest first.
 var told = [...]unit{week, day, hour, minute, second}
 
-// response is a RateLimitResponse but for what is rendered in its own way: header
+// rlsResponse is a RateLimitResponse but for what is rendered in its own way: header
 // fields and metadata.
 //
 //	RateLimitResponse  1 overall_code enum, 2 statuses repeated, 3 response_headers_to_add repeated, 6 dynamic_metadata Struct
@@ -55,7 +55,7 @@ var told = [...]unit{week, day, hour, minute, second}
 //	RateLimit          1 requests_per_unit uint32, 2 unit enum, 3 name string, 4 unit_multiplier UInt32Value
 //	Quota              1 requests uint32, 2 valid_until Timestamp, 3 id string
 //	HeaderValue        1 key string, 2 value string
-type response struct {
+type rlsResponse struct {
 	over     bool
 	statuses []status
 }
@@ -162,7 +162,7 @@ func (g *grant) append(dst []byte) []byte {
 }
 
 // append appends the response with header fields and metadata.
-func (r *response) append(dst []byte, fields *fields, metadata []byte) []byte {
+func (r *rlsResponse) append(dst []byte, fields *fields, metadata []byte) []byte {
 	dst = appendVarint(dst, 1, code(r.over))
 	for i := range r.statuses {
 		dst = r.statuses[i].append(dst)

@@ -1,4 +1,4 @@
-package ask
+package request
 
 import (
 	"context"
@@ -76,19 +76,19 @@ func TestRules(t *testing.T) {
 	}{
 		"decided":        {memory.New(memory.Options{}), table(t, file), "api", request{"/a", ""}, Decided, true, rule.Allow},
 		"too much":       {memory.New(memory.Options{}), table(t, file), "api", request{"/a", "2"}, Decided, false, rule.Allow},
-		"no cost":        {memory.New(memory.Options{}), table(t, file), "api", request{"/a", "-1"}, Misstated, false, rule.Allow},
-		"no table":       {memory.New(memory.Options{}), nil, "api", request{"/a", ""}, Unasked, false, rule.Allow},
-		"no domain":      {memory.New(memory.Options{}), table(t, file), "web", request{"/a", ""}, Unasked, false, rule.Allow},
-		"no actions":     {memory.New(memory.Options{}), table(t, none), "api", request{"/a", ""}, Unasked, false, rule.Allow},
+		"no cost":        {memory.New(memory.Options{}), table(t, file), "api", request{"/a", "-1"}, Invalid, false, rule.Allow},
+		"no table":       {memory.New(memory.Options{}), nil, "api", request{"/a", ""}, NoLimit, false, rule.Allow},
+		"no domain":      {memory.New(memory.Options{}), table(t, file), "web", request{"/a", ""}, NoLimit, false, rule.Allow},
+		"no actions":     {memory.New(memory.Options{}), table(t, none), "api", request{"/a", ""}, NoLimit, false, rule.Allow},
 		"away":           {away{}, table(t, file), "api", request{"/a", ""}, Undecided, false, rule.Allow},
 		"away, strict":   {away{}, table(t, file), "api", request{"/strict", ""}, Undecided, false, rule.Deny},
 		"away, a shadow": {away{}, table(t, file), "api", request{"/shadow", ""}, Undecided, false, rule.Allow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules := &Rules{limiter.New(test.store, test.table, limiter.Options{}), test.domain}
+			rules := &ByRules{limiter.New(test.store, test.table, limiter.Options{}), test.domain}
 			var s Scratch
-			got, err := rules.Ask(t.Context(), test.request, false, &s)
-			if got != test.want || (err != nil) != (got == Undecided || got == Misstated) {
+			got, err := rules.Decide(t.Context(), test.request, false, &s)
+			if got != test.want || (err != nil) != (got == Undecided || got == Invalid) {
 				t.Fatalf("outcome %d, %v, want %d", got, err, test.want)
 			}
 			if got == Decided && s.Verdict.Allowed != test.allowed {
@@ -103,10 +103,10 @@ func TestRules(t *testing.T) {
 
 // Only who says that the answer will be told has something reserved.
 func TestAnswers(t *testing.T) {
-	rules := &Rules{limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{}), "api"}
+	rules := &ByRules{limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{}), "api"}
 	for _, answers := range []bool{true, false} {
 		var s Scratch
-		if _, err := rules.Ask(t.Context(), request{"/answers", ""}, answers, &s); err != nil || s.Verdict.Reserved() != answers {
+		if _, err := rules.Decide(t.Context(), request{"/answers", ""}, answers, &s); err != nil || s.Verdict.Reserved() != answers {
 			t.Errorf("reserved %v, %v, want %v", s.Verdict.Reserved(), err, answers)
 		}
 	}
@@ -126,12 +126,12 @@ func (w who) Client() netip.Addr {
 func TestBare(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour})
 	store := memory.New(memory.Options{})
-	bare := func(o BareOptions) *Bare { return NewBare(limiter.New(store, nil, limiter.Options{}), limit, o) }
-	plain, keyed := bare(BareOptions{}), bare(BareOptions{Keyed: true})
-	named, refusing := bare(BareOptions{Name: "1/1h"}), bare(BareOptions{Keyed: true, OnMissing: Refuse})
-	passing, wide := bare(BareOptions{Keyed: true, OnMissing: Pass}), bare(BareOptions{Name: "wide", IPv6Bits: 48})
+	bare := func(o SingleOptions) *Single { return NewSingle(limiter.New(store, nil, limiter.Options{}), limit, o) }
+	plain, keyed := bare(SingleOptions{}), bare(SingleOptions{Keyed: true})
+	named, refusing := bare(SingleOptions{Name: "1/1h"}), bare(SingleOptions{Keyed: true, OnMissing: Refuse})
+	passing, wide := bare(SingleOptions{Keyed: true, OnMissing: Pass}), bare(SingleOptions{Name: "wide", IPv6Bits: 48})
 	for i, step := range []struct {
-		bare    *Bare
+		bare    *Single
 		part    string
 		who     who
 		want    Outcome
@@ -151,13 +151,13 @@ func TestBare(t *testing.T) {
 		{keyed, "", who{"", ""}, Unidentified, false},
 		{named, "", who{"", "192.0.2.1"}, Decided, true},
 		{refusing, "", who{"", "192.0.2.3"}, Unidentified, false},
-		{passing, "", who{"", "192.0.2.3"}, Unasked, false},
+		{passing, "", who{"", "192.0.2.3"}, NoLimit, false},
 		{wide, "", who{"", "2001:db8::1"}, Decided, true},
 		{wide, "", who{"", "2001:db8:0:1::1"}, Decided, false},
 		{wide, "", who{"", "2001:db8:1::1"}, Decided, true},
 	} {
 		var s Scratch
-		got, err := step.bare.Ask(t.Context(), step.part, step.who, &s)
+		got, err := step.bare.Decide(t.Context(), step.part, step.who, &s)
 		if err != nil || got != step.want || got == Decided && s.Verdict.Allowed != step.allowed {
 			t.Errorf("step %d: outcome %d, allowed %v, %v", i, got, s.Verdict.Allowed, err)
 		}

@@ -1,4 +1,4 @@
-package ask
+package request
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ func TestNamedRefuses(t *testing.T) {
 		for _, called := range []string{"", "mine"} {
 			said := func() (said any) {
 				defer func() { said = recover() }()
-				NewBare(nil, limit, BareOptions{Name: called})
+				NewSingle(nil, limit, SingleOptions{Name: called})
 				return nil
 			}()
 			if text, ok := said.(string); !ok || !strings.Contains(text, stint.ErrNoLimit.Error()) {

@@ -7,7 +7,7 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/ask"
+	"stint/limiter/request"
 )
 
 // Limit holds each client of a server to one limit, counted in store. Who a client
@@ -15,8 +15,8 @@ import (
 func Limit(store stint.Store, limit *stint.Limit, options Options) *Server {
 	l := limiter.New(store, nil, limiter.Options{})
 	f := finder(&options)
-	b := &bare{
-		Bare: ask.NewBare(l, limit, ask.BareOptions{
+	b := &single{
+		Single: request.NewSingle(l, limit, request.SingleOptions{
 			Name: options.Name, Keyed: options.Key != nil, OnMissing: options.OnMissing,
 			IPv6Bits: options.IPv6Bits, OnStoreFailure: options.OnStoreFailure,
 		}),
@@ -25,27 +25,27 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) *Server {
 	return newServer(b, l, options)
 }
 
-// bare asks one limit, without rules.
-type bare struct {
-	*ask.Bare
+// single asks one limit, without rules.
+type single struct {
+	*request.Single
 	given     Key
 	perMethod bool
 	finder    *web.ClientFinder
 	forwarded string // the key of metadata that finder reads
 }
 
-func (b *bare) ask(c *call, s *scratch) (ask.Outcome, error) {
+func (b *single) ask(c *call, s *scratch) (request.Outcome, error) {
 	part := ""
 	if b.perMethod {
 		part = c.method
 	}
-	return b.Ask(c.ctx, part, caller{c, b}, &s.Scratch)
+	return b.Decide(c.ctx, part, caller{c, b}, &s.Scratch)
 }
 
 // caller is who a call comes from.
 type caller struct {
 	*call
-	bare *bare
+	bare *single
 }
 
 // Key is part of ask.Caller.

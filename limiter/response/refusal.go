@@ -1,4 +1,4 @@
-package answer
+package response
 
 import (
 	"cmp"
@@ -13,49 +13,51 @@ import (
 	"stint/rule/denial"
 )
 
-// RetryUnavailable is how long a client is told to wait while no limit can be asked.
+// RetryUnavailable is the Retry-After of a refusal while the store cannot decide.
 const RetryUnavailable = time.Second
 
-// The code and the messages of a refusal by a limit, where nothing else is said.
+// The default code and messages of a refusal by a limit.
 const (
 	DefaultCode         = "rate_limited"
 	DefaultMessage      = "Request quota exceeded. Wait {wait} and try again."
 	DefaultNeverMessage = "Request quota exceeded. The limit never allows this request."
 )
 
-// Refusal is the answer to a plain HTTP request that may not pass, but for the fields
-// with numbers (web.Fields). The zero Refusal is ready; one that is used again keeps
-// its memory.
+// Refusal is the HTTP response to a denied request, without the header fields of its numbers,
+// which web.Fields writes. The zero Refusal is ready to use. A Refusal that is used again keeps its
+// memory.
 type Refusal struct {
 	Status int
-	Media  string // the type of Body
+	Media  string // the Content-Type of Body
 	Body   []byte
 
-	// Own are headers of the rule's own, to be set after all others; nil where it has
-	// none.
+	// Own are the headers that the rule itself names, nil if none. They are set after all
+	// others.
 	Own []denial.Header
 }
 
-// Wording is what refusals by a limit say. The zero Wording says the defaults.
-type Wording struct {
-	// Status is that of a refusal by a limit. 0: 429.
+// RefusalText is the status and text of refusals by a limit. The zero RefusalText stands for the
+// defaults.
+type RefusalText struct {
+	// Status is the HTTP status; 0 means 429.
 	Status int
 
-	// Code stands in the body. "": DefaultCode.
+	// Code is the error code in the body; "" means DefaultCode.
 	Code string
 
-	// Message stands in the body, with how long to wait for {wait}; Never where waiting
-	// does not help. "": DefaultMessage and DefaultNeverMessage.
+	// Message is the message in the body, where {wait} stands for the time to wait. Never is
+	// the message where waiting does not help. "" means DefaultMessage and
+	// DefaultNeverMessage.
 	Message, Never string
 
-	// Reset is how the time of the reset is written.
+	// Reset is the format of the reset time.
 	Reset web.Reset
 }
 
 // Refuser makes refusals. It is immutable and safe for concurrent use.
 //
-// Each method takes the Accept headers of the client: one that prefers problem details
-// gets them, any other the error envelope.
+// Each method takes the Accept headers of the client. A client that prefers problem details
+// (RFC 9457) gets them, any other gets the error envelope.
 type Refuser struct {
 	status int
 	reset  web.Reset
@@ -63,8 +65,8 @@ type Refuser struct {
 	denied, unknown, unavailable, listed, unmatched *web.Message
 }
 
-// NewRefuser returns what makes refusals in these words.
-func NewRefuser(w Wording) *Refuser {
+// NewRefuser returns a Refuser with this text.
+func NewRefuser(w RefusalText) *Refuser {
 	return &Refuser{
 		status: cmp.Or(w.Status, http.StatusTooManyRequests), reset: w.Reset,
 		denied: web.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
@@ -76,9 +78,8 @@ func NewRefuser(w Wording) *Refuser {
 	}
 }
 
-// Denied is the refusal of a request that the policy of that number denied, in the way
-// that its rule wants. The error says that the rule's own body could not be made; then
-// it is the ordinary one.
+// Denied makes the refusal of a request that policies[denied] denied, as the rule configures it.
+// If the rule's own body cannot be made, the body is the default one and the error says why.
 func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, policies []web.Policy, denied int) error {
 	*r = Refusal{Status: f.status, Body: r.Body[:0]}
 	var err error
@@ -86,7 +87,7 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 		own := v.Rule.Denial
 		r.Status, r.Own = own.Status, own.Headers
 		if own.HasBody() {
-			if r.Body, err = own.AppendBody(r.Body, Numbers(&policies[denied])); err == nil {
+			if r.Body, err = own.AppendBody(r.Body, DenialNumbers(&policies[denied])); err == nil {
 				r.Media = own.ContentType
 				return nil
 			}
@@ -100,33 +101,33 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 	return err
 }
 
-// Listed is the refusal of a request that is in a list.
+// Listed makes the refusal of a request that a deny list matched.
 func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict) {
-	plainly(r, accept, f.listed, v.Listed.Status)
+	plainRefusal(r, accept, f.listed, v.Listed.Status)
 }
 
-// Unmatched is the refusal of a request to which no limit applies.
+// Unmatched makes the refusal of a request to which no limit applies.
 func (f *Refuser) Unmatched(r *Refusal, accept []string) {
-	plainly(r, accept, f.unmatched, f.status)
+	plainRefusal(r, accept, f.unmatched, f.status)
 }
 
-// Unidentified is the refusal of a request of which nobody knows whose it is.
+// Unidentified makes the refusal of a request without key and address.
 func (f *Refuser) Unidentified(r *Refusal, accept []string) {
-	plainly(r, accept, f.unknown, http.StatusForbidden)
+	plainRefusal(r, accept, f.unknown, http.StatusForbidden)
 }
 
-// Misstated is the refusal of a request that names a cost which is none, or a path that
-// may be too many others.
-func (f *Refuser) Misstated(r *Refusal, accept []string, err error) {
+// Invalid makes the refusal of a request with a bad cost or an ambiguous path, by the error that
+// Decide returned.
+func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 	code := "bad_cost"
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		code = "bad_path"
 	}
-	plainly(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest)
+	plainRefusal(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest)
 }
 
-// plainly says that waiting will not help, without any limit's numbers.
-func plainly(r *Refusal, accept []string, m *web.Message, status int) {
+// plainRefusal makes a refusal for which waiting does not help, without numbers of a limit.
+func plainRefusal(r *Refusal, accept []string, m *web.Message, status int) {
 	*r = Refusal{Status: status, Body: r.Body[:0]}
 	if web.PrefersProblem(accept) {
 		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status))
@@ -135,7 +136,7 @@ func plainly(r *Refusal, accept []string, m *web.Message, status int) {
 	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, stint.Never)
 }
 
-// Unavailable is the refusal of a request whose limits cannot be asked.
+// Unavailable makes the refusal of a request that the store could not decide.
 func (f *Refuser) Unavailable(r *Refusal, accept []string) {
 	const status = http.StatusServiceUnavailable
 	*r = Refusal{Status: status, Body: r.Body[:0]}

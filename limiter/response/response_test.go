@@ -1,4 +1,4 @@
-package answer
+package response
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func TestHold(t *testing.T) {
 		l := newLimiter(t)
 		decide(t, l, "queue")
 		began := time.Now()
-		left, err := Hold(context.Background(), l, decide(t, l, "queue"))
+		left, err := Delay(context.Background(), l, decide(t, l, "queue"))
 		if held := time.Since(began); left != 0 || err != nil || held != time.Second {
 			t.Errorf("held %v, left %v, %v", held, left, err)
 		}
@@ -88,11 +88,11 @@ func TestHold(t *testing.T) {
 		policies, _ := Policies(nil, v, web.IETF, byRule{})
 		gone, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		time.AfterFunc(400*time.Millisecond, cancel) // the client hangs up
-		left, err = Hold(gone, l, v)
+		left, err = Delay(gone, l, v)
 		if left != 600*time.Millisecond || err != nil {
 			t.Errorf("left %v, %v", left, err)
 		}
-		if denied := TurnAway(policies, v, left); denied != 0 || v.Allowed || v.Rule.Name != "api/queue" || policies[0].Allowed || policies[0].RetryAfter != left {
+		if denied := DenyDelayed(policies, v, left); denied != 0 || v.Allowed || v.Rule.Name != "api/queue" || policies[0].Allowed || policies[0].RetryAfter != left {
 			t.Errorf("turned away by %d: %+v", denied, policies[0])
 		}
 		if v := decide(t, l, "queue"); v.Delay != 600*time.Millisecond {
@@ -111,7 +111,7 @@ func TestTurnAway(t *testing.T) {
 		if v.Rule.Name != "api/user" || v.Delay != time.Second {
 			t.Fatalf("delayed %v, nearest is %s", v.Delay, v.Rule.Name)
 		}
-		if denied := TurnAway(policies, v, v.Delay); denied != 1 || v.Rule.Name != "api/queue" || v.RetryAfter != time.Second {
+		if denied := DenyDelayed(policies, v, v.Delay); denied != 1 || v.Rule.Name != "api/queue" || v.RetryAfter != time.Second {
 			t.Errorf("turned away by %d, %s, for %v", denied, v.Rule.Name, v.RetryAfter)
 		}
 	})

@@ -1,6 +1,6 @@
-// Package answer is what the middlewares of all protocols make of a verdict: the
-// limits that a client is told of, and the wait of a request that is delayed.
-package answer
+// Package response turns a verdict into what a client gets: the limits in header fields, the
+// delay of a request, and the body of a refusal. Middleware and servers of all protocols share it.
+package response
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"stint/rule/denial"
 )
 
-// Namer knows how users call a limit that was asked, and its plain numbers.
+// Namer names limits.
 type Namer interface {
+	// Name returns the name that clients see of a limit, and the limit as it is configured.
 	Name(a *limiter.Asked) (string, *stint.Limit)
 }
 
-// Presets returns the set of a list of presets.
+// Presets returns a list of header presets as a set.
 func Presets(list []rule.Preset) web.Presets {
 	var set web.Presets
 	for _, p := range list {
@@ -36,9 +37,9 @@ func Presets(list []rule.Preset) web.Presets {
 	return set
 }
 
-// Policies lists the limits that have a part in the verdict as the outside sees
-// them, in the memory of list, and returns which one denied; -1 if none did. silent
-// are the presets of rules that name none.
+// Policies lists the limits that took part in a verdict, as clients see them, in the memory of
+// list, and returns the index of the one that denied, -1 if none did. silent are the presets of
+// rules that name none.
 func Policies(list []web.Policy, v *limiter.Verdict, silent web.Presets, names Namer) (policies []web.Policy, denied int) {
 	list, denied = list[:0], -1
 	for i := range v.Asked {
@@ -62,8 +63,8 @@ func Policies(list []web.Policy, v *limiter.Verdict, silent web.Presets, names N
 	return list, denied
 }
 
-// Policy returns how users call what decided: the list that the request is in, the
-// limit that denied it, or the one nearest to denying; "" where none applied.
+// Policy returns the name that clients see of what decided: the list that matched the request, the
+// limit that denied it, or the limit nearest to denying; "" if none applied.
 func Policy(v *limiter.Verdict, names Namer) string {
 	switch {
 	case v.Listed != nil:
@@ -77,11 +78,10 @@ func Policy(v *limiter.Verdict, names Namer) string {
 	return ""
 }
 
-// Hold waits for as long as the verdict delays the request. It returns how much of
-// that is left: nothing, or, where ctx ends before, more, and then what was taken is
-// given back. A deadline that comes before the end of the wait is not waited for.
-// The error says that giving back failed.
-func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left time.Duration, err error) {
+// Delay waits as long as the verdict delays the request, and returns 0. If ctx ends earlier, Delay
+// gives the units back and returns the rest of the delay. If the deadline of ctx is before the end
+// of the delay, it does so at once. The error is that of giving back.
+func Delay(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left time.Duration, err error) {
 	if v.Delay <= 0 {
 		return 0, nil
 	}
@@ -89,30 +89,30 @@ func Hold(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left tim
 	if deadline, ok := ctx.Deadline(); (!ok || ready.Before(deadline)) && system.Wait(ctx, v.Delay) {
 		return 0, nil
 	}
-	undo, cancel := after(ctx)
+	undo, cancel := afterwards(ctx)
 	defer cancel()
 	err = l.Undo(undo, v)
 	return max(time.Until(ready), 1), err
 }
 
-// Settle charges the limits that count answers of that status, and gives the others
-// back what the request reserved. It does so even if ctx has ended, and the error says
-// that it failed.
+// Settle charges the limits that count responses of this status, and gives the units reserved in
+// the others back. It does so even if ctx has ended.
 func Settle(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict, status int) error {
-	settle, cancel := after(ctx)
+	settle, cancel := afterwards(ctx)
 	defer cancel()
 	return l.Settle(settle, v, status)
 }
 
-// after returns a context for what has to be done after a request, whether or not it
+// afterwards returns a context for what has to be done afterwards a request, whether or not it
 // has ended: one second.
-func after(ctx context.Context) (context.Context, context.CancelFunc) {
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 
-// TurnAway makes a refusal of a request that could not be held to the end, by the
-// limit that held it, and returns which of the policies that is.
-func TurnAway(policies []web.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
+// DenyDelayed turns the verdict of a delayed request that cannot wait to the end into a denial by
+// the limit that delayed it. left is the rest of the delay. It returns the index of that limit in
+// policies.
+func DenyDelayed(policies []web.Policy, v *limiter.Verdict, left time.Duration) (denied int) {
 	for i := range v.Asked {
 		if a := &v.Asked[i]; a.Delay == v.Delay && (a.Rule == nil || !a.Rule.Shadow) {
 			v.Rule = a.Rule
@@ -131,9 +131,9 @@ func TurnAway(policies []web.Policy, v *limiter.Verdict, left time.Duration) (de
 	return denied
 }
 
-// Numbers returns what the body of a rule's own denial may say: the numbers of the
-// policy that denied.
-func Numbers(p *web.Policy) denial.Numbers {
+// DenialNumbers returns the numbers that the template of a denial may contain: those of the policy
+// that denied.
+func DenialNumbers(p *web.Policy) denial.Numbers {
 	n := denial.Numbers{
 		Rule: p.Name, Limit: p.Limit, Remaining: p.Remaining, RetryAfter: p.RetryAfter, ResetAfter: p.ResetAfter,
 	}
@@ -143,9 +143,9 @@ func Numbers(p *web.Policy) denial.Numbers {
 	return n
 }
 
-// Unavailable says whether a failure policy denied the request because its limit could
-// not be asked, rather than a limit or the share of one.
-func Unavailable(v *limiter.Verdict) bool {
+// StoreUnavailable reports whether a failure policy denied the request since the store could not
+// decide. A denial by a limit, or by this node's share of one, is none.
+func StoreUnavailable(v *limiter.Verdict) bool {
 	if v.Allowed || !v.Degraded {
 		return false
 	}

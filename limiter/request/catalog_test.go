@@ -1,4 +1,4 @@
-package ask
+package request
 
 import (
 	"net/http"
@@ -97,13 +97,13 @@ http: {rate_limits: [{actions: [{path: {}}]}, {actions: [{request_headers: {head
 				rules = table(t, tt.file)
 			}
 			l := limiter.New(memory.New(memory.Options{}), rules, limiter.Options{Catalog: c})
-			b, s, got := &Rules{Limiter: l, Domain: "api"}, new(Scratch), ""
+			b, s, got := &ByRules{Limiter: l, Domain: "api"}, new(Scratch), ""
 			for _, v := range tt.visits {
-				what, err := b.Ask(t.Context(), v, false, s)
+				what, err := b.Decide(t.Context(), v, false, s)
 				switch {
 				case err != nil:
 					t.Fatal(err)
-				case what == Unasked:
+				case what == NoLimit:
 					got += "u"
 				case s.Verdict.Allowed:
 					got += "y"
@@ -114,7 +114,7 @@ http: {rate_limits: [{actions: [{path: {}}]}, {actions: [{request_headers: {head
 			if got != tt.passed {
 				t.Errorf("%s, want %s", got, tt.passed)
 			}
-			if what, _ := (&Rules{Limiter: l, Domain: "none"}).Ask(t.Context(), tt.visits[0], false, s); what != Unasked {
+			if what, _ := (&ByRules{Limiter: l, Domain: "none"}).Decide(t.Context(), tt.visits[0], false, s); what != NoLimit {
 				t.Errorf("a domain that nobody knows: %v", what)
 			}
 		})

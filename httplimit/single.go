@@ -7,7 +7,7 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/limiter/ask"
+	"stint/limiter/request"
 )
 
 // Limit returns middleware that holds each client to one limit, counted in store.
@@ -15,8 +15,8 @@ import (
 func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Handler) http.Handler {
 	l := limiter.New(store, nil, limiter.Options{})
 	f := finder(&options)
-	b := &bare{
-		Bare: ask.NewBare(l, limit, ask.BareOptions{
+	b := &single{
+		Single: request.NewSingle(l, limit, request.SingleOptions{
 			Name: options.Name, Keyed: options.Key != nil, OnMissing: options.OnMissing,
 			IPv6Bits: options.IPv6Bits, OnStoreFailure: options.OnStoreFailure,
 		}),
@@ -25,23 +25,23 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Han
 	return middleware(b, l, options)
 }
 
-// bare asks one limit, without rules.
-type bare struct {
-	*ask.Bare
+// single asks one limit, without rules.
+type single struct {
+	*request.Single
 	given     func(*http.Request) (string, bool)
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, as net/http spells it
 }
 
-func (b *bare) ask(r *http.Request, s *scratch) (ask.Outcome, error) {
+func (b *single) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	s.caller = caller{r, b}
-	return b.Ask(r.Context(), "", &s.caller, &s.Scratch)
+	return b.Decide(r.Context(), "", &s.caller, &s.Scratch)
 }
 
 // caller is who a request comes from.
 type caller struct {
 	request *http.Request
-	bare    *bare
+	bare    *single
 }
 
 // Key is part of ask.Caller.
