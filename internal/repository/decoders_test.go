@@ -22,7 +22,6 @@ const (
 // reason why strangers cannot send what it decodes. Whoever adds a decoder adds it here,
 // with its test if it faces a socket.
 var decoders = map[string]string{
-	"server/rls/wire.go":                 measured,
 	"server/rls/json_request.go":         measured,
 	"server/rls/json.go":                 measured,
 	"server/rls/transport/grpc.go":       "by server/rls", // it copies a request once, which that test counts

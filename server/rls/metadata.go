@@ -1,12 +1,13 @@
 package rls
 
 import (
-	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // metadata is the dynamic metadata of one answer, as an object of the values that rule
@@ -140,10 +141,7 @@ func appendValue(dst []byte, value any) []byte {
 	case string:
 		return appendBytes(dst, 3, valid(v))
 	case bool:
-		if v {
-			return append(dst, 4<<3|varintKind, 1)
-		}
-		return append(dst, 4<<3|varintKind, 0)
+		return protowire.AppendVarint(protowire.AppendTag(dst, 4, protowire.VarintType), protowire.EncodeBool(v))
 	case map[string]any:
 		dst, from := open(dst, 5)
 		return finish(appendStruct(dst, v), from)
@@ -157,9 +155,9 @@ func appendValue(dst []byte, value any) []byte {
 		return finish(dst, list)
 	}
 	if n, ok := number(value); ok {
-		return binary.LittleEndian.AppendUint64(append(dst, 2<<3|fixed64Kind), math.Float64bits(n))
+		return protowire.AppendFixed64(protowire.AppendTag(dst, 2, protowire.Fixed64Type), math.Float64bits(n))
 	}
-	return append(dst, 1<<3|varintKind, 0)
+	return protowire.AppendVarint(protowire.AppendTag(dst, 1, protowire.VarintType), 0) // null
 }
 
 // number returns a number as JSON has it.

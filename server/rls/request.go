@@ -5,6 +5,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"stint/limiter"
 	"stint/rule"
 )
@@ -181,12 +183,12 @@ func (m *message) decode(data []byte) error {
 	var err error
 	for err == nil && r.next() {
 		switch {
-		case r.is(1, bytesKind):
+		case r.is(1, protowire.BytesType):
 			m.domain = view(r.part)
 			err = upTo(limiter.MaxKey, m.domain, errKey)
-		case r.is(2, bytesKind):
+		case r.is(2, protowire.BytesType):
 			err = m.decodeDescriptor(r.part)
-		case r.is(3, varintKind):
+		case r.is(3, protowire.VarintType):
 			m.hits = uint32(r.value)
 		}
 	}
@@ -197,7 +199,7 @@ func (m *message) decode(data []byte) error {
 func measure(data []byte) (n sizes, err error) {
 	r := reader{data: data}
 	for r.next() {
-		if !r.is(2, bytesKind) {
+		if !r.is(2, protowire.BytesType) {
 			continue
 		}
 		if n.descriptors++; n.descriptors > limiter.MaxDescriptors {
@@ -207,11 +209,11 @@ func measure(data []byte) (n sizes, err error) {
 		entries, more := 0, 0
 		for d.next() {
 			switch {
-			case d.is(1, bytesKind):
+			case d.is(1, protowire.BytesType):
 				if entries++; entries > limiter.MaxEntries {
 					return n, errEntries
 				}
-			case d.is(2, bytesKind), d.is(3, bytesKind), d.is(4, varintKind):
+			case d.is(2, protowire.BytesType), d.is(3, protowire.BytesType), d.is(4, protowire.VarintType):
 				more = 1
 			}
 		}
@@ -245,20 +247,20 @@ func (m *message) decodeDescriptor(data []byte) error {
 	var err error
 	for err == nil && r.next() {
 		switch {
-		case r.is(1, bytesKind):
+		case r.is(1, protowire.BytesType):
 			var e *rule.Entry
 			if e, err = m.addEntry(); err == nil {
 				err = decodeEntry(e, r.part)
 			}
-		case r.is(2, bytesKind):
+		case r.is(2, protowire.BytesType):
 			x := m.addExtra()
 			x.limited = true
 			r.bad = !x.override.decode(r.part)
-		case r.is(3, bytesKind):
+		case r.is(3, protowire.BytesType):
 			x := m.addExtra()
 			x.counted = true
 			r.bad = !decodeWrapped(&x.hits, r.part)
-		case r.is(4, varintKind):
+		case r.is(4, protowire.VarintType):
 			m.addExtra().negative = r.value != 0
 		}
 	}
@@ -270,10 +272,10 @@ func decodeEntry(e *rule.Entry, data []byte) error {
 	var err error
 	for err == nil && r.next() {
 		switch {
-		case r.is(1, bytesKind):
+		case r.is(1, protowire.BytesType):
 			e.Key = view(r.part)
 			err = upTo(limiter.MaxKey, e.Key, errKey)
-		case r.is(2, bytesKind):
+		case r.is(2, protowire.BytesType):
 			e.Value = view(r.part)
 			err = upTo(limiter.MaxValue, e.Value, errValue)
 		}
@@ -285,11 +287,11 @@ func (o *override) decode(data []byte) bool {
 	r := reader{data: data}
 	for r.next() {
 		switch {
-		case r.is(1, varintKind):
+		case r.is(1, protowire.VarintType):
 			o.requests = uint32(r.value)
-		case r.is(2, varintKind):
+		case r.is(2, protowire.VarintType):
 			o.unit = int32(r.value)
-		case r.is(3, bytesKind):
+		case r.is(3, protowire.BytesType):
 			o.scaled = true
 			n := uint64(o.multiplier)
 			r.bad = !decodeWrapped(&n, r.part)
@@ -303,7 +305,7 @@ func (o *override) decode(data []byte) bool {
 func decodeWrapped(n *uint64, data []byte) bool {
 	r := reader{data: data}
 	for r.next() {
-		if r.is(1, varintKind) {
+		if r.is(1, protowire.VarintType) {
 			*n = r.value
 		}
 	}
