@@ -1,8 +1,8 @@
-// Package audit reads rules as a whole: it finds what they say but can hardly mean,
-// and tells what a change of them changes for whom.
+// Package audit checks all rules of a table together. It finds rules that are valid but probably
+// not what the author wanted, and it compares two tables.
 //
-// A fault refuses a rule file. What is found here does not: the rules decide as they
-// are written, and each [Finding] says why that may not be what was wanted.
+// A fault makes the loader refuse a rule file; a finding of this package does not. The rules apply
+// as they are written, and each [Finding] explains why that may be wrong.
 package audit
 
 import (
@@ -13,40 +13,40 @@ import (
 	"stint/rule"
 )
 
-// Severity says how much a finding matters.
+// Severity is how much a finding matters.
 type Severity uint8
 
-// The severities, the least first.
+// The severities, in ascending order.
 const (
-	// Note is worth knowing and often right.
+	// Note is a fact worth knowing; the rule is often right.
 	Note Severity = iota
-	// Warning is what the rules say and probably do not mean.
+	// Warning is a rule that is probably wrong.
 	Warning
-	// Error is a fault: rules that are refused, or a test that fails.
+	// Error is a fault: the rules are refused, or a rule test fails.
 	Error
 )
 
 var severities = [...]string{"note", "warning", "error"}
 
-// String returns the word for the severity.
+// String returns the severity as one word.
 func (s Severity) String() string { return severities[s] }
 
-// MarshalText makes the word stand in JSON.
+// MarshalText returns the word of String, for JSON.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Finding is one thing that should be looked at.
+// Finding is one possible mistake in the rules.
 type Finding struct {
-	ID       string   `json:"id"` // of its [Kind]
+	ID       string   `json:"id"` // ID of its [Kind]
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"`
-	Line     int      `json:"line,omitempty"` // 0 where it is in no line
-	Rule     string   `json:"rule,omitempty"` // name of the rule; "" where it concerns none or several
+	Line     int      `json:"line,omitempty"` // 0 if it belongs to no line
+	Rule     string   `json:"rule,omitempty"` // name of the rule; "" if it concerns no rule or several
 	Text     string   `json:"text"`
 	Hint     string   `json:"hint"`
 }
 
-// Table finds what the rules of a table may not mean, with the warnings that reading
-// them gave, in the order of the domains, their files and lines.
+// Table returns the findings of all rules of a table and the warnings of the loader, ordered by
+// domain, file and line.
 func Table(t *rule.Table) []Finding {
 	var all []Finding
 	for _, w := range t.Warnings() {
@@ -75,17 +75,17 @@ func Table(t *rule.Table) []Finding {
 	return all
 }
 
-// auditor looks at one domain.
+// auditor checks one domain.
 type auditor struct {
 	domain   *rule.Domain
 	rules    []*rule.Rule
-	pools    map[*rule.Rule]bool // rules that lend
-	replaced map[string]bool     // names that rules replace
+	pools    map[*rule.Rule]bool // rules whose unused units elastic rules borrow
+	replaced map[string]bool     // names listed in the Replaces of a rule
 	loose    map[*rule.Rule]bool // rules that never deny
 	found    []Finding
 }
 
-// place is where something stands: the descriptors of a domain may be in several files.
+// place is a file and a line. The descriptors of one domain may be in several files.
 type place struct {
 	file string
 	line int
@@ -95,10 +95,11 @@ func ruleAt(r *rule.Rule) place { return place{r.File, r.Line} }
 
 func nodeAt(n *rule.Node) place { return place{n.File, n.Line} }
 
-// inFile is a line of the file in which the domain begins, with all that is for the whole of it.
+// inFile returns a line of the first file of the domain, which has the settings of the whole
+// domain.
 func (a *auditor) inFile(line int) place { return place{a.domain.File(), line} }
 
-// from names the place where somebody reads another one.
+// from returns the text for place p in a finding at place other.
 func (p place) from(other place) string {
 	if p.file == other.file {
 		return fmt.Sprintf("line %d", p.line)
@@ -106,7 +107,7 @@ func (p place) from(other place) string {
 	return fmt.Sprintf("line %d of %s", p.line, p.file)
 }
 
-// find notes a finding.
+// find adds a finding.
 func (a *auditor) find(id string, at place, rule, text, hint string) {
 	a.found = append(a.found, Finding{id, severityOf(id), at.file, at.line, rule, text, hint})
 }

@@ -14,7 +14,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// found returns the ids that are found in a rule file, each with its line.
+// found returns the IDs and lines of the findings in a rule file.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "t.yaml", Data: []byte(text)})
@@ -31,8 +31,7 @@ func found(t *testing.T, text string) []string {
 	return ids
 }
 
-// http returns a rule file whose requests are described by elements of
-// http.rate_limits, which stand from line 3 on.
+// http returns a rule file with these elements of http.rate_limits, which begin in line 3.
 func http(elements, descriptors string) string {
 	return "domain: d\nhttp: {rate_limits: [\n" + elements + "\n]}\ndescriptors:\n" + descriptors
 }
@@ -137,7 +136,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What is found in one of several files of a domain is found there.
+// A finding in one of several files of a domain has the name of that file.
 func TestMergedFiles(t *testing.T) {
 	var sources []rulefile.Source
 	for name, text := range map[string]string{
@@ -169,7 +168,7 @@ func TestMergedFiles(t *testing.T) {
 	}
 }
 
-// A value that the action of its key never says.
+// A value that the action of its key never produces is reported.
 func TestImpossibleValues(t *testing.T) {
 	for _, tt := range []struct {
 		action string
@@ -207,18 +206,18 @@ func TestImpossibleValues(t *testing.T) {
 		{"request_headers: {header_name: ':method', descriptor_key: k}", "post", false},
 	} {
 		text := http(address+"{actions: [{"+tt.action+"}]}", ofClient+"- {key: k, value: '"+tt.value+"', "+few+"}")
-		got := slices.DeleteFunc(found(t, text), func(id string) bool { return id == "no-fallback:7" }) // there is one value only
+		got := slices.DeleteFunc(found(t, text), func(id string) bool { return id == "no-fallback:7" }) // ignore no-fallback: the rules have only one value
 		if want := "impossible-value:7"; slices.Contains(got, want) == tt.ok || tt.ok && len(got) > 0 || len(got) > 1 {
 			t.Errorf("%s says %q: found %v, ok %t", tt.action, tt.value, got, tt.ok)
 		}
 	}
 }
 
-// A cost that a limit can never hold.
+// A cost above the capacity of a limit is reported.
 func TestCosts(t *testing.T) {
 	for _, tt := range []struct {
 		cost, limit string
-		want        int // findings
+		want        int // number of findings
 	}{
 		{"cost: 10", "{requests: 10, per: 1s}", 0},
 		{"cost: 11", "{requests: 10, per: 1s}", 1},
@@ -235,7 +234,7 @@ func TestCosts(t *testing.T) {
 		{`cost: {routes: {"GET /a": 50, "GET /b": 5, "GET /c": 60}}`, "{requests: 10, per: 1s}", 2},
 		{`cost: {routes: {"GET /b": 5}, default: 11}`, "{requests: 10, per: 1s}", 1},
 		{"cost: {header: x-cost, default: 11}", "{requests: 10, per: 1s}", 1},
-		{"cost: {header: x-cost, max: 100}", "{requests: 10, per: 1s}", 0}, // a request may say less
+		{"cost: {header: x-cost, max: 100}", "{requests: 10, per: 1s}", 0}, // a request may cost less
 	} {
 		text := http("{actions: [{remote_address: {}}], "+tt.cost+"}", "- {key: remote_address, rate_limit: "+tt.limit+"}")
 		got := found(t, text)
@@ -245,11 +244,11 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// Of two limits that are always asked together, one may be of no use.
+// Of two limits that are always asked together, one may never deny.
 func TestNeverDenies(t *testing.T) {
 	for _, tt := range []struct {
 		first, second string
-		never         int // which of the two; 0: none
+		never         int // number of the limit that never denies; 0 for neither
 	}{
 		{"{requests: 10, per: 1s}", "{requests: 100, per: 1m}", 0},
 		{"{requests: 10, per: 1s}", "{requests: 600, per: 1m}", 2},
@@ -300,7 +299,7 @@ func TestNeverDenies(t *testing.T) {
 	}
 }
 
-// The examples hold nothing that they do not mean.
+// The example rules have no findings except the intended ones.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*/*.yaml")
 	if err != nil || len(files) < 10 {
@@ -326,7 +325,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What is accepted with a warning: the golden file holds every finding.
+// The golden file has every finding of a file that is accepted with warnings.
 func TestWarnings(t *testing.T) {
 	table, err := rulefile.Load("../testdata/good/warnings.yaml")
 	if err != nil {
@@ -345,7 +344,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Each kind is described once, and what is found is of a kind.
+// Each kind is described once, and each finding is of a known kind.
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range audit.Kinds {
@@ -375,7 +374,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// No file that can be read makes the audit panic, and what it finds is complete.
+// No valid file makes the audit panic, and each finding is complete.
 func FuzzTable(f *testing.F) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
 		for _, name := range testkit.GoldenInputs(f, pattern) {

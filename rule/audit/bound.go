@@ -8,56 +8,56 @@ import (
 	"stint/rule/action"
 )
 
-// bound says what holds a client that makes up all it can.
+// bound is how well an element limits a client that invents every value it can.
 type bound uint8
 
 const (
-	// unbound: some request that the client makes up is charged to no bucket that the next
-	// one is charged to as well.
+	// unbound: the client can send requests of which no two are charged to the same bucket.
 	unbound bound = iota
-	// together: every request is charged to a bucket, and all clients may share it.
+	// together: every request is charged to one bucket, which all clients may share.
 	together
-	// apart: every request is charged to a bucket of its address, or of what was verified.
+	// apart: every request is charged to a bucket of the client's address or of a verified value.
 	apart
 )
 
-// maxForms bounds the requests that are tried against one element. An element of more
-// forms counts as one that holds nobody.
+// maxForms is the most requests that are tried against one element. An element with more forms
+// counts as unbound.
 const maxForms = 20_000
 
-// attack tries the requests that a client can make up against one element of
-// http.rate_limits. The client chooses what it sends and what it leaves out; it cannot choose
-// its address, nor what is verified.
+// attack tries the requests that a client can send against one element of http.rate_limits. The
+// client chooses which values it sends and which it omits. It cannot choose its address or a
+// verified value.
 type attack struct {
 	domain *rule.Domain
 	sec    *section
 	groups bool
-	// honest: the client leaves out whatever it would have to make up.
+	// honest means that the client omits each value that it would have to invent.
 	honest bool
 	tried  int
-	// several are the values of a key that are tried.
+	// several caches the values that are tried for a key.
 	several map[rank][]string
-	// met are the rules that hold the client in some form.
+	// met are the rules that limit the client in at least one form.
 	met []*rule.Rule
 }
 
-// holds returns what an element does to the request that fares best with it.
+// holds returns how well an element limits the client with the request that is best for the client,
+// and the rules that do so.
 func (s *section) holds(d *rule.Domain, h *rule.HTTPLimit, honest bool) (bound, []*rule.Rule) {
 	a := &attack{domain: d, sec: s, groups: h.Groups, honest: honest, several: map[rank][]string{}}
 	worst := a.from(h.Actions.Parts(), form{})
 	return worst, a.met
 }
 
-// form is a request, as far as the parts of an element have described it.
+// form is a request as described by the first parts of an element.
 type form struct {
 	entries []rule.Entry
-	node    *rule.Node // where these lead, nil where nowhere
-	madeUp  bool       // the bucket depends on a value that the client makes up
-	known   bool       // the bucket depends on a value that it cannot make up
-	held    bound      // by the descriptors of the groups around
+	node    *rule.Node // node of these entries; nil for none
+	madeUp  bool       // the bucket depends on a value that the client can invent
+	known   bool       // the bucket depends on a value that the client cannot invent
+	held    bound      // bound by the descriptors of the outer groups
 }
 
-// from returns what holds the client in the worst form that begins with f.
+// from returns the weakest bound of all forms that begin with f.
 func (a *attack) from(parts []action.Part, f form) bound {
 	if a.tried++; a.tried > maxForms {
 		return unbound
@@ -82,11 +82,11 @@ func (a *attack) from(parts []action.Part, f form) bound {
 	case parts[0].Optional:
 		return min(worst, a.from(parts[1:], f))
 	}
-	return min(worst, f.held) // without the value the descriptor ends before it
+	return min(worst, f.held) // without the value the descriptor is not complete
 }
 
-// choices are the actions that may make the entry of a part: of first_of those up to the
-// first that every request has a value for.
+// choices returns the actions that may produce the entry of a part. For first_of these are the
+// alternatives up to the first one that every request has a value for.
 func choices(p *action.Part) []action.Part {
 	if p.First == nil {
 		return []action.Part{*p}
@@ -101,16 +101,15 @@ func choices(p *action.Part) []action.Part {
 	return all
 }
 
-// invented reports whether a client may leave out the value of a part, and otherwise makes
-// it up.
+// invented reports whether the value of a part is either omitted or invented by the client.
 func invented(p *action.Part) bool { return endless(p) && !p.Always }
 
-// endless reports whether a client has a new value of the part for each request.
+// endless reports whether a client can send a new value of the part with each request.
 func endless(p *action.Part) bool { return p.From > action.FromProof && p.Values == nil }
 
-// values returns one value of the part for each way in which the rules treat those that a
-// client may have. What one value of many is (a partner's key, an own network) is for that
-// one alone.
+// values returns the values of a part to try: one new value, and one for each pattern that it may
+// match. Exact values (the key of a partner, an own network) are left out, because only one client
+// has them.
 func (a *attack) values(p *action.Part, f *form) []string {
 	switch {
 	case p.Values != nil:
@@ -134,13 +133,13 @@ func (a *attack) values(p *action.Part, f *form) []string {
 	return a.several[at]
 }
 
-// rank is a key below a node, or among the outermost where there is none.
+// rank is a key below a node; above is nil at the outermost level.
 type rank struct {
 	above *rule.Node
 	key   string
 }
 
-// next adds the entry of a part to a form.
+// next returns form f with the entry of part p added.
 func (a *attack) next(f form, p *action.Part, value string) form {
 	f.entries = append(slices.Clone(f.entries), rule.Entry{Key: p.Key, Value: value})
 	f.node = a.domain.Find(f.entries)
@@ -156,10 +155,10 @@ func (a *attack) next(f form, p *action.Part, value string) form {
 	return f
 }
 
-// end returns what holds the client where the descriptor is complete.
+// end returns the bound of a complete descriptor.
 func (a *attack) end(f form) bound { return max(f.held, a.at(f)) }
 
-// at returns what the limits of the node do where a form leads.
+// at returns the bound by the limits of the node of a form.
 func (a *attack) at(f form) bound {
 	if f.node == nil || f.madeUp {
 		return unbound
@@ -177,8 +176,8 @@ func (a *attack) at(f form) bound {
 	return together
 }
 
-// denies reports whether a rule denies requests by itself, and no client can have it replaced
-// by a rule that holds nobody.
+// denies reports whether a rule denies requests by itself, and no client can make it be replaced by
+// a rule that does not. asked are the rules already visited.
 func (s *section) denies(r *rule.Rule, asked []*rule.Rule) bool {
 	if r.Shadow || r.Quota || r.Limit.Algorithm() == stint.Unlimited || slices.Contains(asked, r) {
 		return false
@@ -196,14 +195,14 @@ func (s *section) denies(r *rule.Rule, asked []*rule.Rule) bool {
 	return true
 }
 
-// madeUp reports whether a client has a new bucket of the node for each request.
+// madeUp reports whether a client can use a new bucket of the node with each request.
 func madeUp(n *rule.Node, ways []*way) bool {
 	return slices.ContainsFunc(ways, func(w *way) bool {
 		return slices.ContainsFunc(w.open(n), func(p *action.Part) bool { return endless(p) })
 	})
 }
 
-// open returns the parts of a way to a node whose values have buckets of their own.
+// open returns the parts of a way whose values each have a bucket of their own at node n.
 func (w *way) open(n *rule.Node) []*action.Part {
 	var open []*action.Part
 	for i := range w.parts {

@@ -8,55 +8,56 @@ import (
 	"stint/rule"
 )
 
-// Effect is what a change means for those whom it concerns.
+// Effect is the effect of a change on the clients it concerns.
 type Effect string
 
 // The effects.
 const (
-	// Looser: more passes than before.
+	// Looser: more requests pass than before.
 	Looser Effect = "looser"
-	// Stricter: less passes than before.
+	// Stricter: fewer requests pass than before.
 	Stricter Effect = "stricter"
-	// Anew: counts begin anew, so whoever has used a limit up has all of it again, once.
+	// Anew: counts start at zero, so a client that had used up its limit has the full limit again,
+	// once.
 	Anew Effect = "anew"
-	// Other: neither, or some of both; Change.Why says which.
+	// Other: neither, or both; Change.Why is the reason.
 	Other Effect = "other"
-	// Same: the same limit in other words.
+	// Same: the same limit written differently.
 	Same Effect = "same"
 )
 
 // Effects are all effects.
 var Effects = []Effect{Looser, Stricter, Anew, Other, Same}
 
-// Change is one thing that differs between two tables, and for whom.
+// Change is one difference between two tables.
 type Change struct {
 	Effects []Effect `json:"effects"`
 	Domain  string   `json:"domain"`
-	Who     string   `json:"who"`            // the descriptors, such as "user=vip*, path"; "" for all of the domain
-	Was     string   `json:"was,omitempty"`  // name of the rule that held before; "" for none
-	Rule    string   `json:"rule,omitempty"` // name of the rule that holds now; "" for none
-	File    string   `json:"file"`           // where it stands; what is gone, where it stood
+	Who     string   `json:"who"`            // the descriptors it concerns, such as "user=vip*, path"; "" for the whole domain
+	Was     string   `json:"was,omitempty"`  // name of the old rule; "" for none
+	Rule    string   `json:"rule,omitempty"` // name of the new rule; "" for none
+	File    string   `json:"file"`           // file and line of the new rule, or of the old one if it was removed
 	Line    int      `json:"line,omitempty"`
 	Text    string   `json:"text"`
 	Why     string   `json:"why,omitempty"` // why the effect is Other
 
-	// WaitMS is how many milliseconds a key that is used up waits at most for one unit, rounded up;
-	// nil where the numbers stay, or where the counts begin anew.
+	// WaitMS is the longest time in milliseconds, rounded up, that a used-up key waits for one
+	// unit. It is nil if the numbers did not change, or if counts start at zero.
 	WaitMS *int64 `json:"wait_ms,omitempty"`
 }
 
-// Compare tells what changes for whom when one table takes the place of another. It
-// compares what the tables do with descriptors of every form that either of them
-// knows, and not how their files are written.
+// Compare returns what changes when table now replaces table old, and for which descriptors. It
+// compares the limits that apply to descriptors of every form in either table; how the files are
+// written does not matter.
 func Compare(old, now *rule.Table) []Change {
 	all := []Change{}
 	renamed := renamedDomains(old, now)
-	gone := map[*rule.Domain]string{} // what to say of a domain that was renamed
+	gone := map[*rule.Domain]string{} // text to add to the change of a domain that was renamed
 	for _, n := range now.Domains() {
 		o := old.Domain(n.Name())
 		if o == nil {
 			if o = renamed[n]; o == nil {
-				all = append(all, whole(n, now, Stricter, "a domain of its own now"))
+				all = append(all, whole(n, now, Stricter, "a new domain"))
 				continue
 			}
 			gone[o] = fmt.Sprintf(" (requests that still name it are not limited, see %q)", n.Name())
@@ -77,7 +78,7 @@ func Compare(old, now *rule.Table) []Change {
 	return all
 }
 
-// whole is a domain that is there before or after alone.
+// whole returns the change of a domain that was added or removed.
 func whole(d *rule.Domain, t *rule.Table, effect Effect, text string) Change {
 	n := 0
 	for _, r := range t.Rules() {
@@ -96,31 +97,31 @@ func whole(d *rule.Domain, t *rule.Table, effect Effect, text string) Change {
 	return Change{Effects: []Effect{effect}, Domain: d.Name(), File: d.File(), Text: fmt.Sprintf("%s, with %d %s", text, n, noun), Why: why}
 }
 
-// comparison compares two domains of one name.
+// comparison compares two domains of the same name.
 type comparison struct {
 	old, now *rule.Domain
-	pairs    map[[2]*rule.Rule]bool // that were compared
+	pairs    map[[2]*rule.Rule]bool // pairs already compared
 	changes  []Change
 	renamed  *renamedKey // the key being compared was renamed; nil if not
 }
 
-// note adds a change that concerns the whole domain.
+// note adds a change of the whole domain.
 func (c *comparison) note(effect Effect, at place, format string, args ...any) {
 	c.changes = append(c.changes, Change{Effects: []Effect{effect}, Domain: c.now.Name(), File: at.file, Line: at.line, Text: fmt.Sprintf(format, args...)})
 }
 
-// settings compares what is said for the whole domain.
+// settings compares the settings of the whole domain.
 func (c *comparison) settings() {
 	if c.old.Atomic() != c.now.Atomic() {
 		why := map[bool]string{true: whyUncharged, false: whyCharged}[c.now.Atomic()]
 		c.other(place{c.now.File(), 0}, why, "atomic: %t -> %t", c.old.Atomic(), c.now.Atomic())
 	}
 	if was, is := c.old.Paths().String(), c.now.Paths().String(); was != is {
-		c.other(place{c.now.File(), 0}, whyReach, "paths are read otherwise: %q -> %q", was, is)
+		c.other(place{c.now.File(), 0}, whyReach, "paths are normalized differently: %q -> %q", was, is)
 	}
 }
 
-// lists compares who is exempt and who is denied at once.
+// lists compares which values are exempt and which are denied at once.
 func (c *comparison) lists() {
 	is := map[string]*rule.Listed{}
 	was := map[string]*rule.Listed{}
@@ -146,7 +147,7 @@ func (c *comparison) lists() {
 	}
 }
 
-// elements compares what is in a list, before and after.
+// elements compares the elements of a list before and after.
 func (c *comparison) elements(l *rule.Listed, was, is []string) {
 	missing := func(from, in []string) (all []string) {
 		for _, e := range from {
@@ -168,13 +169,14 @@ func (c *comparison) elements(l *rule.Listed, was, is []string) {
 	}
 }
 
-// candidate is a value of an entry that stands for all that the tables treat alike.
+// candidate is one value of an entry. It represents all values to which both tables apply the same
+// nodes.
 type candidate struct {
 	value string
-	label string // for people
+	label string // shown in Change.Who
 }
 
-// level compares what becomes of descriptors whose next entry is one of the levels'.
+// level compares the limits of descriptors whose next entry matches one of the nodes.
 func (c *comparison) level(before []rule.Entry, labels []string, old, now []*rule.Node) {
 	keys, nodes := byKey(now, old)
 	outer, renamed := c.renamed, renamedKeys(keys, nodes)
@@ -205,7 +207,7 @@ func below(n *rule.Node) []*rule.Node {
 	return n.Below()
 }
 
-// byKey returns the nodes of two levels by their keys, and the keys in their order.
+// byKey groups the nodes of two levels by key, and returns the keys in order of appearance.
 func byKey(now, old []*rule.Node) (keys []string, nodes map[string][2][]*rule.Node) {
 	nodes = map[string][2][]*rule.Node{}
 	for side, level := range [2][]*rule.Node{now, old} {
@@ -222,11 +224,12 @@ func byKey(now, old []*rule.Node) (keys []string, nodes map[string][2][]*rule.No
 	return keys, nodes
 }
 
-// maxMixed is how many patterns of a key are also tried two at a time.
+// maxMixed is the number of patterns of a key up to which level also tries values that match two of
+// them.
 const maxMixed = 50
 
-// candidates returns values of a key that come to every node of two levels, alone and
-// where patterns of both overlap.
+// candidates returns values of a key that lead to every node of two levels, including values that
+// match a pattern of both.
 func candidates(key string, nodes [2][]*rule.Node) []candidate {
 	var all []candidate
 	var wild [2][]rule.Level
@@ -259,7 +262,7 @@ func candidates(key string, nodes [2][]*rule.Node) []candidate {
 	return all
 }
 
-// mixed returns a value that two patterns match.
+// mixed returns a value that both patterns match.
 func mixed(a, b string) (string, bool) {
 	firstA, lastA := a[:strings.IndexByte(a, '*')], a[strings.LastIndexByte(a, '*')+1:]
 	firstB, lastB := b[:strings.IndexByte(b, '*')], b[strings.LastIndexByte(b, '*')+1:]
@@ -277,8 +280,7 @@ func mixed(a, b string) (string, bool) {
 	return value, matches(a, value) && matches(b, value)
 }
 
-// node compares the limits of two nodes, nil for none, to which the same descriptors
-// come.
+// node compares the limits of two nodes that match the same descriptors; either may be nil.
 func (c *comparison) node(entries []rule.Entry, who string, old, now *rule.Node) {
 	var was, is []*rule.Rule
 	if old != nil {
@@ -312,8 +314,7 @@ func (c *comparison) node(entries []rule.Entry, who string, old, now *rule.Node)
 	}
 }
 
-// pair compares a limit that held with the one that holds in its place; one of them
-// may be nil.
+// pair compares an old limit with the new one that replaces it; either may be nil.
 func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) {
 	key := [2]*rule.Rule{was, is}
 	if c.pairs[key] && was != nil && is != nil {
@@ -340,7 +341,7 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 			if was.Name == is.Name || d.renamed() && sameName(was, is) {
 				return
 			}
-			d.other(whyNames, "answers and metrics call it otherwise")
+			d.other(whyNames, "answers and metrics show a different name")
 		}
 		change.Effects, change.WaitMS = d.all(), d.waitMS
 		d.explain(&change)
@@ -352,8 +353,7 @@ func (c *comparison) pair(entries []rule.Entry, who string, was, is *rule.Rule) 
 	c.changes = append(c.changes, change)
 }
 
-// denying returns the effect of a rule that comes or goes: none where it denies
-// nobody.
+// denying returns the effect of a rule that was added or removed: Other if the rule denies nobody.
 func denying(r *rule.Rule, effect Effect) Effect {
 	if whyHarmless(r) != "" {
 		return Other
@@ -361,7 +361,7 @@ func denying(r *rule.Rule, effect Effect) Effect {
 	return effect
 }
 
-// http compares how requests are described.
+// http compares how the http section turns requests into descriptors.
 func (c *comparison) http() {
 	lines := func(d *rule.Domain) map[string]int {
 		all := map[string]int{}
@@ -386,8 +386,8 @@ func (c *comparison) http() {
 	}
 }
 
-// reach compares to which limits the requests of the http section come, of those
-// that both tables have.
+// reach compares which limits the requests of the http section reach. It skips limits that only one
+// of the tables has.
 func (c *comparison) reach() {
 	was, is := readSection(c.old), readSection(c.now)
 	reached := map[string]bool{}

@@ -23,7 +23,7 @@ func parse(t *testing.T, name, text string) *rule.Table {
 	return table
 }
 
-// limit returns a descriptor of a key, or of a key and a value, with a limit.
+// limit returns a descriptor with a limit; at is a key, or a key and a value.
 func limit(at, words string) string {
 	key, value, found := strings.Cut(at, "=")
 	if found {
@@ -55,7 +55,7 @@ func TestCompare(t *testing.T) {
 			"stricter: u: fixed_window 10 per 1m -> fixed_window 0 per 1m",
 		}},
 		"another algorithm": {limit("u", ten), limit("u", ten+", algorithm: sliding_log"), []string{
-			"stricter, anew: u: fixed_window 10 per 1m -> sliding_log 10 per 1m; counted by another algorithm: each key has up to 10 again, once",
+			"stricter, anew: u: fixed_window 10 per 1m -> sliding_log 10 per 1m; counted by a different algorithm: each key has up to 10 again, once",
 		}},
 		"a burst": {limit("u", ten+", algorithm: token_bucket"), limit("u", ten+", algorithm: token_bucket, burst: 30"), []string{
 			"looser: u: token_bucket 10 per 1m burst 10 -> token_bucket 10 per 1m burst 30 (3 times at once); a key that is used up passes at once",
@@ -65,48 +65,48 @@ func TestCompare(t *testing.T) {
 		"a limit is gone": {limit("u", ten) + limit("v", ten), limit("v", ten), []string{"looser: u: no longer limited by d/u: fixed_window 10 per 1m"}},
 		"a limit is new":  {limit("v", ten), limit("v", ten) + limit("u", ten), []string{"stricter: u: now limited by d/u: fixed_window 10 per 1m"}},
 		"a renamed key": {limit("u", ten), limit("v", ten), []string{
-			`stricter, anew: v: now limited by d/v: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
-			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
+			`stricter, anew: v: now limited by d/v: fixed_window 10 per 1m; the key "v" replaces "u", and counts are kept by key: they start at zero, so each key has up to 10 again, once`,
+			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still send "u" are not limited by it, see "v")`,
 		}},
 		"a renamed key above others": {
 			"- {key: u, descriptors: [{key: p, value: a, rate_limit: {" + ten + "}}, {key: p, rate_limit: {requests: 5, per: 1m}}]}",
 			"- {key: v, descriptors: [{key: p, value: a, rate_limit: {" + ten + "}}, {key: p, rate_limit: {requests: 4, per: 1m}}]}",
 			[]string{
-				`stricter, anew: v, p=a: now limited by d/v/p=a: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
-				`stricter, anew: v, p: now limited by d/v/p: fixed_window 4 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 4 again, once`,
-				`looser: u, p=a: no longer limited by d/u/p=a: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
-				`looser: u, p: no longer limited by d/u/p: fixed_window 5 per 1m (requests that still say "u" are not limited by it, see "v")`,
+				`stricter, anew: v, p=a: now limited by d/v/p=a: fixed_window 10 per 1m; the key "v" replaces "u", and counts are kept by key: they start at zero, so each key has up to 10 again, once`,
+				`stricter, anew: v, p: now limited by d/v/p: fixed_window 4 per 1m; the key "v" replaces "u", and counts are kept by key: they start at zero, so each key has up to 4 again, once`,
+				`looser: u, p=a: no longer limited by d/u/p=a: fixed_window 10 per 1m (requests that still send "u" are not limited by it, see "v")`,
+				`looser: u, p: no longer limited by d/u/p: fixed_window 5 per 1m (requests that still send "u" are not limited by it, see "v")`,
 			},
 		},
 		"a renamed key below another": {
 			"- {key: t, descriptors: " + "[{key: u, value: 'a*', rate_limit: {" + ten + "}}]}", "- {key: t, descriptors: [{key: v, value: 'a*', rate_limit: {" + ten + "}}]}",
 			[]string{
-				`stricter, anew: t, v=a*: now limited by d/t/v=a*: fixed_window 10 per 1m; the key "v" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
-				`looser: t, u=a*: no longer limited by d/t/u=a*: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "v")`,
+				`stricter, anew: t, v=a*: now limited by d/t/v=a*: fixed_window 10 per 1m; the key "v" replaces "u", and counts are kept by key: they start at zero, so each key has up to 10 again, once`,
+				`looser: t, u=a*: no longer limited by d/t/u=a*: fixed_window 10 per 1m (requests that still send "u" are not limited by it, see "v")`,
 			},
 		},
 		"two keys are renamed": {limit("u", ten) + limit("v", "requests: 5, per: 1h"), limit("w", "requests: 5, per: 1h") + limit("x", ten), []string{
-			`stricter, anew: w: now limited by d/w: fixed_window 5 per 1h; the key "w" takes the place of "v", and counts are kept by key: they begin anew, each has up to 5 again, once`,
-			`stricter, anew: x: now limited by d/x: fixed_window 10 per 1m; the key "x" takes the place of "u", and counts are kept by key: they begin anew, each has up to 10 again, once`,
-			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still say "u" are not limited by it, see "x")`,
-			`looser: v: no longer limited by d/v: fixed_window 5 per 1h (requests that still say "v" are not limited by it, see "w")`,
+			`stricter, anew: w: now limited by d/w: fixed_window 5 per 1h; the key "w" replaces "v", and counts are kept by key: they start at zero, so each key has up to 5 again, once`,
+			`stricter, anew: x: now limited by d/x: fixed_window 10 per 1m; the key "x" replaces "u", and counts are kept by key: they start at zero, so each key has up to 10 again, once`,
+			`looser: u: no longer limited by d/u: fixed_window 10 per 1m (requests that still send "u" are not limited by it, see "x")`,
+			`looser: v: no longer limited by d/v: fixed_window 5 per 1h (requests that still send "v" are not limited by it, see "w")`,
 		}},
 		"another key with other numbers": {limit("u", ten), limit("v", "requests: 5, per: 1h"), []string{
 			"stricter: v: now limited by d/v: fixed_window 5 per 1h", "looser: u: no longer limited by d/u: fixed_window 10 per 1m",
 		}},
 		"a value of its own": {limit("u", ten), limit("u", ten) + limit("u=vip", "requests: 20, per: 1m"), []string{
-			"looser, anew: u=vip: by d/u=vip, and not by d/u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once); counted under another key: each has up to 20 again, once",
+			"looser, anew: u=vip: by d/u=vip, and not by d/u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once); counted under a different key: each has up to 20 again, once",
 		}},
 		"an allow list": {limit("u", ten), limit("u", ten) + "- {key: u, value: vip}", []string{
 			"looser: u=vip: no longer limited by d/u: fixed_window 10 per 1m",
 		}},
 		"where patterns overlap": {limit("u=a*", ten), limit("u=*b", ten), []string{
-			"anew: u=*b and a*: by d/u=*b, and not by d/u=a*: counted under another key: each has up to 10 again, once",
+			"anew: u=*b and a*: by d/u=*b, and not by d/u=a*: counted under a different key: each has up to 10 again, once",
 			"looser: u=a*: no longer limited by d/u=a*: fixed_window 10 per 1m",
 			"stricter: u=*b: now limited by d/u=*b: fixed_window 10 per 1m",
 		}},
 		"patterns in another order": {limit("u=a*", ten) + limit("u=ab*", "requests: 1, per: 1m"), limit("u=ab*", "requests: 1, per: 1m") + limit("u=a*", ten), []string{
-			"stricter, anew: u=ab*: by d/u=ab*, and not by d/u=a*: fixed_window 10 per 1m -> fixed_window 1 per 1m (0.1 times the rate, 0.1 times at once); counted under another key: each has up to 1 again, once",
+			"stricter, anew: u=ab*: by d/u=ab*, and not by d/u=a*: fixed_window 10 per 1m -> fixed_window 1 per 1m (0.1 times the rate, 0.1 times at once); counted under a different key: each has up to 1 again, once",
 		}},
 		"a name": {limit("u", ten+", name: x"), limit("u", ten+", name: y"), []string{
 			"anew: u: by y, and not by x: renamed, and the name is part of the key: each has up to 10 again, once",
@@ -125,20 +125,20 @@ func TestCompare(t *testing.T) {
 			"looser: u: while the store is away: local, 10% over 1 nodes -> local, 20% over 1 nodes",
 		}},
 		"headers":  {limit("u", ten), limit("u", ten+", headers: none"), []string{"other: u: headers: [] -> [none]"}},
-		"a denial": {limit("u", ten), limit("u", ten+", denial: {status: 503}"), []string{"other: u: denial: the ordinary one -> 503"}},
-		"its body": {limit("u", ten+`, denial: {json: "[1]"}`), limit("u", ten+`, denial: {json: "[2]"}`), []string{"other: u: denial: another body"}},
+		"a denial": {limit("u", ten), limit("u", ten+", denial: {status: 503}"), []string{"other: u: denial: the default one -> 503"}},
+		"its body": {limit("u", ten+`, denial: {json: "[1]"}`), limit("u", ten+`, denial: {json: "[2]"}`), []string{"other: u: denial: a different body"}},
 		"statuses": {limit("u", ten+", count: responses, statuses: [401]"), limit("u", ten+", count: responses, statuses: [4xx]"), []string{"stricter: u: statuses: 401 -> 400-499"}},
 		"all are charged": {limit("u", ten+", count: responses, statuses: [401]"), limit("u", ten), []string{
 			"stricter: u: count: responses -> requests: all are charged",
 		}},
-		"a place": {limit("u", ten), limit("u", ten+", shard_by: u"), []string{"anew: u: shard_by: [] -> [u]: on several servers keys move, and begin anew"}},
+		"a place": {limit("u", ten), limit("u", ten+", shard_by: u"), []string{"anew: u: shard_by: [] -> [u]: on several servers keys move and start at zero"}},
 		"debts":   {limit("u", ten), limit("u", ten+", overdraw: true"), []string{"stricter: u: fixed_window 10 per 1m -> fixed_window 10 per 1m with overdraw; overdraw: false -> true"}},
 		"one bucket for all": {limit("u=a*", ten), "- {key: u, value: a*, share_threshold: true, rate_limit: {" + ten + "}}", []string{
-			"anew: u=a*: counted under another key: each has up to 10 again, once",
+			"anew: u=a*: counted under a different key: each has up to 10 again, once",
 		}},
 		"one more limit on a node": {"- {key: u, rate_limit: [{" + ten + "}]}", "- {key: u, rate_limit: [{" + ten + "}, {requests: 1, per: 1s, name: x}]}", []string{
 			"stricter: u: now limited by x: fixed_window 1 per 1s",
-			"other: u: by d/u#1, and not by d/u: answers and metrics call it otherwise",
+			"other: u: by d/u#1, and not by d/u: answers and metrics show a different name",
 		}},
 		"deeper": {"- {key: u, descriptors: [{key: p, rate_limit: {" + ten + "}}]}", "- {key: u, descriptors: [{key: p, rate_limit: {" + ten + "}}]}\n" + limit("u=vip", ten), []string{
 			"stricter: u=vip: now limited by d/u=vip: fixed_window 10 per 1m",
@@ -156,7 +156,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// changes returns what is told of changes.
+// changes returns the effects and texts of changes.
 func changes(all []audit.Change) (texts []string) {
 	for _, c := range all {
 		text := fmt.Sprint(c.Effects)
@@ -169,7 +169,7 @@ func changes(all []audit.Change) (texts []string) {
 	return texts
 }
 
-// What is said for the whole of a domain.
+// Changes of the settings of a whole domain are reported.
 func TestCompareDomains(t *testing.T) {
 	const rest = "descriptors: [{key: remote_address, rate_limit: {requests: 1, per: 1s}}, {key: u, rate_limit: {requests: 1, per: 1s}}]\n"
 	const byAddress, byUser = "{actions: [{remote_address: {}}]}", "{actions: [{request_headers: {header_name: x-u, descriptor_key: u}}]}"
@@ -180,9 +180,9 @@ func TestCompareDomains(t *testing.T) {
 		old, now string
 		want     []string
 	}{
-		"gone":   {"domain: d\n" + rest, "domain: e\n", []string{"other: a domain of its own now, with 0 rules", "looser: the domain is gone, with 2 rules"}},
-		"new":    {"domain: d\n", "domain: e\n" + rest, []string{"stricter: a domain of its own now, with 2 rules", "other: the domain is gone, with 0 rules"}},
-		"one":    {"domain: d\ndescriptors: [{key: a, rate_limit: {requests: 5, per: 1m}}]\n", "domain: e\n", []string{"other: a domain of its own now, with 0 rules", "looser: the domain is gone, with 1 rule"}},
+		"gone":   {"domain: d\n" + rest, "domain: e\n", []string{"other: a new domain, with 0 rules", "looser: the domain is gone, with 2 rules"}},
+		"new":    {"domain: d\n", "domain: e\n" + rest, []string{"stricter: a new domain, with 2 rules", "other: the domain is gone, with 0 rules"}},
+		"one":    {"domain: d\ndescriptors: [{key: a, rate_limit: {requests: 5, per: 1m}}]\n", "domain: e\n", []string{"other: a new domain, with 0 rules", "looser: the domain is gone, with 1 rule"}},
 		"atomic": {"domain: d\n" + rest, "domain: d\natomic: false\n" + rest, []string{"other: atomic: true -> false"}},
 		"lists": {
 			"domain: d\nexempt: [{cidrs: [10.0.0.0/8, 192.0.2.1], name: us}]\ndeny: [{key: u, values: [a], name: bad}]\n" + rest,
@@ -208,7 +208,7 @@ func TestCompareDomains(t *testing.T) {
 			`other: requests are no longer described by {"actions":[{"request_headers":{"descriptor_key":"u","header_name":"x-u"}}]}`,
 		}},
 		"in another order": {section(byAddress + "," + byUser), section(byUser + "," + byAddress), nil},
-		"paths are folded": {section(byAddress), strings.Replace(section(byAddress), "http: {", "http: {path: {fold: [case]}, ", 1), []string{`other: paths are read otherwise: "" -> "case"`}},
+		"paths are folded": {section(byAddress), strings.Replace(section(byAddress), "http: {", "http: {path: {fold: [case]}, ", 1), []string{`other: paths are normalized differently: "" -> "case"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := changes(audit.Compare(parse(t, "old.yaml", tt.old), parse(t, "new.yaml", tt.now))); !slices.Equal(got, tt.want) {
@@ -218,7 +218,7 @@ func TestCompareDomains(t *testing.T) {
 	}
 }
 
-// What is gone is told of where it stood.
+// A removed rule is reported at its old place.
 func TestCompareGone(t *testing.T) {
 	const rest = "descriptors: [{key: u}]\n"
 	old := parse(t, "old.yaml", "domain: d\n\n\nexempt: [{cidrs: [10.0.0.0/8]}]\nhttp: {rate_limits: [{actions: [{path: {}}]}]}\n"+rest)
@@ -233,7 +233,7 @@ func TestCompareGone(t *testing.T) {
 	}
 }
 
-// A table changes nothing in place of itself.
+// Comparing a table with itself reports no change.
 func TestCompareSame(t *testing.T) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../../examples/rules/*.yaml"} {
 		for _, name := range testkit.GoldenInputs(t, pattern) {
@@ -255,8 +255,7 @@ func TestCompareSame(t *testing.T) {
 	}
 }
 
-// Whatever two trees are: where a descriptor is limited otherwise, a change says so,
-// and where no descriptor is, none does.
+// For random trees: Compare reports a change if and only if some descriptor is limited differently.
 func TestCompareFindsAll(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("STINT_SEED"); text != "" {

@@ -14,7 +14,7 @@ import (
 	"stint/rule/denial"
 )
 
-// difference is what differs between two rules of which one takes the other's place.
+// difference is the difference between an old rule and the new rule that replaces it.
 type difference struct {
 	was, is *rule.Rule
 	effects []Effect
@@ -28,8 +28,8 @@ func (d *difference) add(effect Effect, format string, args ...any) {
 	d.texts = append(d.texts, fmt.Sprintf(format, args...))
 }
 
-// all returns the effects, each once, in the order of Effects; looser and stricter
-// together are other.
+// all returns the effects without duplicates, in the order of Effects. It drops Other and Same if
+// there are further effects.
 func (d *difference) all() []Effect {
 	var all []Effect
 	for _, e := range Effects {
@@ -38,12 +38,12 @@ func (d *difference) all() []Effect {
 		}
 	}
 	for len(all) > 1 && (all[len(all)-1] == Same || all[len(all)-1] == Other) {
-		all = all[:len(all)-1] // said by the others
+		all = all[:len(all)-1] // the remaining effects say more
 	}
 	return all
 }
 
-// compare finds what differs for descriptors with these entries.
+// compare finds the differences for descriptors with these entries.
 func (d *difference) compare(entries []rule.Entry) {
 	d.numbers()
 	d.anew(entries)
@@ -52,7 +52,7 @@ func (d *difference) compare(entries []rule.Entry) {
 	d.rest()
 }
 
-// numbers compares how much passes.
+// numbers compares how many requests pass.
 func (d *difference) numbers() {
 	was, is := effective(d.was), effective(d.is)
 	a, b := was.Spec(), is.Spec()
@@ -66,7 +66,7 @@ func (d *difference) numbers() {
 	case b.Algorithm == stint.Unlimited:
 		d.add(Looser, "%s", text)
 	case sameLimit(d.was, d.is):
-		d.add(Same, "%s (the same rate and burst in other words)", text)
+		d.add(Same, "%s (the same rate and burst, written differently)", text)
 	default:
 		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Capacity()), float64(is.Capacity()))
 		effect := direction(rates, once)
@@ -89,7 +89,7 @@ func (d *difference) numbers() {
 	}
 }
 
-// effective returns the limit up to which a key of a rule may go.
+// effective returns the limit that applies at most to a key of a rule.
 func effective(r *rule.Rule) *stint.Limit {
 	if r.Elastic != nil {
 		return r.Elastic.Cap
@@ -97,7 +97,7 @@ func effective(r *rule.Rule) *stint.Limit {
 	return r.Stored
 }
 
-// limitOf returns the numbers of a rule as its summary begins.
+// limitOf returns the numbers of a rule as text; the summary of the rule begins with the same text.
 func limitOf(r *rule.Rule) string {
 	text := limits.Format(r.Limit)
 	if r.Soft > 0 {
@@ -115,7 +115,7 @@ func longer(a, b *stint.Spec) time.Duration {
 	return max(x, y)
 }
 
-// ratio returns how many times as much b is as a.
+// ratio returns b divided by a.
 func ratio(a, b float64) float64 {
 	switch {
 	case a == b:
@@ -126,7 +126,7 @@ func ratio(a, b float64) float64 {
 	return b / a
 }
 
-// direction returns what two ratios mean together.
+// direction returns the common effect of two ratios.
 func direction(x, y float64) Effect {
 	switch {
 	case x >= 1 && y >= 1 && (x > 1 || y > 1):
@@ -137,18 +137,19 @@ func direction(x, y float64) Effect {
 	return Other
 }
 
-// anew reports whether the counts of a key are lost, and if not, how long they deny it.
+// anew compares the keys and algorithms. It adds Anew if counts are lost; otherwise it adds how
+// long a used-up key waits.
 func (d *difference) anew(entries []rule.Entry) {
 	if d.was.Limit.Algorithm() == stint.Unlimited || d.is.Limit.Algorithm() == stint.Unlimited {
 		return
 	}
 	most := d.is.Stored.Capacity()
 	switch {
-	case d.renamed(): // all counts of the domain begin anew, which is said once
+	case d.renamed(): // all counts of the domain start at zero; the change of the domain says so
 	case string(d.was.AppendKey(nil, entries)) != string(d.is.AppendKey(nil, entries)):
 		d.add(Anew, "%s: each has up to %d again, once", d.otherKey(), most)
 	case d.was.Limit.Algorithm() != d.is.Limit.Algorithm():
-		d.add(Anew, "counted by another algorithm: each key has up to %d again, once", most)
+		d.add(Anew, "counted by a different algorithm: each key has up to %d again, once", most)
 	default:
 		if wait, carried := waitAfter(d.was, d.is); carried {
 			ms := int64((wait + time.Millisecond - 1) / time.Millisecond)
@@ -156,11 +157,11 @@ func (d *difference) anew(entries []rule.Entry) {
 		}
 	}
 	if was, is := strings.Join(d.was.ShardBy, ", "), strings.Join(d.is.ShardBy, ", "); was != is {
-		d.add(Anew, "shard_by: [%s] -> [%s]: on several servers keys move, and begin anew", was, is)
+		d.add(Anew, "shard_by: [%s] -> [%s]: on several servers keys move and start at zero", was, is)
 	}
 }
 
-// modes compares who is denied at all.
+// modes compares the settings that decide which requests are denied.
 func (d *difference) modes() {
 	d.flag("shadow_mode", d.was.Shadow, d.is.Shadow, Looser)
 	d.flag("quota_mode", d.was.Quota, d.is.Quota, Looser)
@@ -186,7 +187,7 @@ func (d *difference) modes() {
 	}
 }
 
-// flag compares a word that is on or off; when says what switching it on means.
+// flag compares a setting that is true or false; when is the effect of true.
 func (d *difference) flag(word string, was, is bool, when Effect) {
 	if was == is {
 		return
@@ -197,9 +198,9 @@ func (d *difference) flag(word string, was, is bool, when Effect) {
 	d.add(when, "%s: %t -> %t", word, was, is)
 }
 
-// failure compares what answers while the store is away.
+// failure compares the answers while the store is away.
 func (d *difference) failure() {
-	passes := func(r *rule.Rule) float64 { // so much of the limit
+	passes := func(r *rule.Rule) float64 { // the part of the limit that passes
 		switch r.OnStoreFailure {
 		case rule.Allow:
 			return math.Inf(1)
@@ -226,12 +227,12 @@ func (d *difference) failure() {
 		d.other(whyMemory, "keys that a node keeps: %s -> %s", was, is)
 	}
 	if d.was.AskPeers != d.is.AskPeers {
-		d.other(whyNodes, "gossip asks the others first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
+		d.other(whyNodes, "gossip asks the other nodes first: %v -> %v", d.was.AskPeers, d.is.AskPeers)
 	}
-	d.flag("unused where the store has lost what it knew", d.was.KeptAfterLoss, d.is.KeptAfterLoss, Looser)
+	d.flag("allowed as unused after the store lost its data", d.was.KeptAfterLoss, d.is.KeptAfterLoss, Looser)
 }
 
-// keysOf says how many keys of a rule a node keeps.
+// keysOf returns the number of keys of a rule that a node keeps, as text.
 func keysOf(r *rule.Rule) string {
 	if r.Terms == nil || r.Terms.Keys == 0 {
 		return "as many as fit"
@@ -239,12 +240,12 @@ func keysOf(r *rule.Rule) string {
 	return strconv.Itoa(r.Terms.Keys)
 }
 
-// rest compares what answers look like, and what else a rule says.
+// rest compares the answers, and the remaining settings of a rule.
 func (d *difference) rest() {
 	if was, is := denialOf(d.was), denialOf(d.is); was != is {
 		d.other(whyAnswers, "denial: %s -> %s", was, is)
 	} else if bodyOf(d.was) != bodyOf(d.is) {
-		d.other(whyAnswers, "denial: another body")
+		d.other(whyAnswers, "denial: a different body")
 	}
 	for _, w := range []struct{ word, was, is, why string }{
 		{"headers", fmt.Sprint(d.was.Headers), fmt.Sprint(d.is.Headers), whyAnswers},
@@ -260,12 +261,12 @@ func (d *difference) rest() {
 
 func denialOf(r *rule.Rule) string {
 	if r.Denial == nil {
-		return "the ordinary one"
+		return "the default one"
 	}
 	return r.Denial.String()
 }
 
-// bodyOf returns the body of a denial with some numbers.
+// bodyOf returns the body of a denial, rendered with example numbers.
 func bodyOf(r *rule.Rule) string {
 	if r.Denial == nil {
 		return ""

@@ -15,8 +15,7 @@ type way struct {
 	parts []action.Part
 }
 
-// maxWays bounds the forms of one element, which double with each entry that may be
-// left out.
+// maxWays is the most forms kept for one element. Each optional entry doubles their number.
 const maxWays = 256
 
 // waysOf returns the forms of the descriptors of an element.
@@ -54,14 +53,14 @@ func (w *way) always() bool {
 	return !slices.ContainsFunc(w.parts, func(p action.Part) bool { return !p.Always })
 }
 
-// section is what is known of the http section of a domain.
+// section is where the descriptors of the http section of a domain lead.
 type section struct {
 	ways    []way
-	ends    map[*rule.Node][]*way // where descriptors end
-	through map[*rule.Node]bool   // where they go on
-	cannot  map[*rule.Node]string // why no action says the value of a node
+	ends    map[*rule.Node][]*way // descriptors that end at the node
+	through map[*rule.Node]bool   // nodes at which a descriptor continues
+	cannot  map[*rule.Node]string // why no action produces the value of the node
 
-	replacing []*rule.Node // where descriptors end at a limit that replaces others
+	replacing []*rule.Node // nodes with a limit that replaces others and at which descriptors end
 }
 
 // readSection follows all descriptors that the http section makes.
@@ -82,7 +81,7 @@ func readSection(d *rule.Domain) *section {
 	return s
 }
 
-// follow notes to which nodes descriptors of a form come, from a depth on.
+// follow records which nodes the descriptors of a form reach, from a depth on.
 func (s *section) follow(d *rule.Domain, w *way, depth int, level []*rule.Node, entries []rule.Entry) {
 	part := &w.parts[depth]
 	for _, n := range level {
@@ -107,8 +106,8 @@ func (s *section) follow(d *rule.Domain, w *way, depth int, level []*rule.Node, 
 	}
 }
 
-// says returns a value with which the part of a descriptor comes to a node, or why
-// none does.
+// says returns a value of part that leads to node n after the entries before. If there is none, it
+// returns why; why may be empty.
 func says(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Entry) (value, why string, ok bool) {
 	at := own(n)
 	comes := func(value string) bool {
@@ -120,9 +119,9 @@ func says(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Entry) 
 			return part.Values[i], "", true
 		}
 		if at.Wildcard {
-			return "", fmt.Sprintf("%s says %s", part.Name, few(part.Values)), false
+			return "", fmt.Sprintf("%s produces only %s", part.Name, few(part.Values)), false
 		}
-		return "", "", false // what is left over, of which there is nothing now
+		return "", "", false // earlier nodes match all values of the part
 	case at.Wildcard && part.Name == "path" && at.Value[0] != '*' && at.Value[0] != '/':
 		return "", "a path begins with a slash", false
 	case !at.Wildcard && at.Value != "":
@@ -134,7 +133,7 @@ func says(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Entry) 
 	return value, "", comes(value)
 }
 
-// http looks at how requests become descriptors.
+// http checks how requests become descriptors.
 func (a *auditor) http() {
 	s := readSection(a.domain)
 	http := a.domain.HTTP()
@@ -146,15 +145,15 @@ func (a *auditor) http() {
 		switch {
 		case s.ends[n] != nil || s.blocked(a.domain, n):
 		case s.through[n]:
-			a.find("passed-by", nodeAt(n), nameOf(n), fmt.Sprintf("the http section describes requests beyond %s, and none that ends there: only the descriptor of the last entry counts", pathOf(n)),
-				"add an element to http.rate_limits whose actions end there; `groups` makes one for each level")
+			a.find("passed-by", nodeAt(n), nameOf(n), fmt.Sprintf("the http section produces descriptors that continue below %s, and none that ends there: only the node of the last entry counts", pathOf(n)),
+				"add an element to http.rate_limits whose actions end there; `groups` makes a descriptor for each level")
 		default:
 			outside = append(outside, n.Rules...)
 		}
 	}
 	for n, why := range s.cannot {
 		if s.ends[n] == nil && !s.through[n] {
-			a.find("impossible-value", nodeAt(n), nameOf(n), fmt.Sprintf("no request of the http section is %s: %s", own(n), why), "write the value as the action says it, or a pattern that matches it")
+			a.find("impossible-value", nodeAt(n), nameOf(n), fmt.Sprintf("no request of the http section is %s: %s", own(n), why), "write the value as the action produces it, or a pattern that matches it")
 		}
 	}
 	a.outside(outside)
@@ -165,8 +164,8 @@ func (a *auditor) http() {
 	a.plain(s)
 }
 
-// blocked reports whether a node, or one on the way to it, has a value that no action
-// says, or is never matched.
+// blocked reports whether a node, or one above it, has a value that no action produces, or is never
+// matched.
 func (s *section) blocked(d *rule.Domain, n *rule.Node) bool {
 	for depth := range n.Path {
 		at := d.Find(witnesses(n.Path[:depth+1]))
@@ -188,11 +187,11 @@ func pathOf(n *rule.Node) string {
 	return strings.Join(texts, "/")
 }
 
-// element looks for actions that make a descriptor which no rule knows.
+// element finds actions that make a descriptor which no rule matches.
 func (a *auditor) element(h *rule.HTTPLimit) {
 	levels := [][]*rule.Node{a.domain.Nodes()}
 	var path []string
-	for _, either := range h.Actions.Keys() { // what follows one that may be left out may stand at several levels
+	for _, either := range h.Actions.Keys() { // the entry after an optional one may be at several levels
 		path = append(path, strings.Join(either, " or "))
 		var below [][]*rule.Node
 		for _, level := range levels {
@@ -203,7 +202,7 @@ func (a *auditor) element(h *rule.HTTPLimit) {
 			}
 		}
 		if below == nil {
-			a.find("action-without-rule", a.inFile(h.Line), "", fmt.Sprintf("these actions describe a request as %s, and no descriptor stands there", strings.Join(path, "/")),
+			a.find("action-without-rule", a.inFile(h.Line), "", fmt.Sprintf("these actions describe a request as %s, but the rules have no such descriptor", strings.Join(path, "/")),
 				"the keys of the actions, in their order, are the keys of nested descriptors")
 			return
 		}
@@ -211,24 +210,24 @@ func (a *auditor) element(h *rule.HTTPLimit) {
 	}
 }
 
-// outside names the rules that only who brings descriptors is asked for.
+// outside reports the rules that apply only to callers that send descriptors themselves.
 func (a *auditor) outside(rules []*rule.Rule) {
 	rules = slices.DeleteFunc(rules, func(r *rule.Rule) bool { return a.pools[r] })
 	if len(rules) == 0 {
 		return
 	}
-	a.find("outside-http", ruleAt(rules[0]), "", "the http section never asks these limits, only who brings descriptors does: "+names(rules),
+	a.find("outside-http", ruleAt(rules[0]), "", "the http section never reaches these limits, only callers that send descriptors do: "+names(rules),
 		"add elements to http.rate_limits if requests of the middleware should count there")
 }
 
-// prices looks for costs that a limit can never hold.
+// prices finds costs above the capacity of a limit.
 func (a *auditor) prices(s *section) {
 	for n, ways := range s.ends {
 		for _, r := range n.Rules {
 			for _, w := range ways {
 				for _, p := range w.of.Cost.Prices() {
 					if most := most(r); most > 0 && int64(p.Units) > most {
-						a.find("cost-above-limit", ruleAt(r), r.Name, fmt.Sprintf("%s costs %d (%s), and the limit never holds more than %d: it is always denied", p.Of, p.Units, a.inFile(w.of.Line).from(ruleAt(r)), most),
+						a.find("cost-above-limit", ruleAt(r), r.Name, fmt.Sprintf("%s costs %d (%s), but the capacity of the limit is %d: it is always denied", p.Of, p.Units, a.inFile(w.of.Line).from(ruleAt(r)), most),
 							"raise the limit, or its burst, or lower the cost")
 					}
 				}
@@ -237,8 +236,7 @@ func (a *auditor) prices(s *section) {
 	}
 }
 
-// groups looks for limits of a group that never deny because that of a group around
-// it does before.
+// groups finds limits of a group that never deny because the limit of an outer group denies first.
 func (a *auditor) groups(s *section) {
 	for n, ways := range s.ends {
 		for depth := 1; depth < len(n.Path); depth++ {
@@ -257,8 +255,8 @@ func (a *auditor) groups(s *section) {
 	}
 }
 
-// asked reports whether for each of the inner descriptors there is an outer one at the
-// same cost, with the same beginning.
+// asked reports whether each inner descriptor has an outer one with the same first parts and the
+// same cost.
 func asked(inner, outer []*way, depth int) bool {
 	for _, w := range inner {
 		if !slices.ContainsFunc(outer, func(o *way) bool {
@@ -272,7 +270,7 @@ func asked(inner, outer []*way, depth int) bool {
 	return true
 }
 
-// uncounted looks for a section that reads only what clients may leave out.
+// uncounted finds a section that reads only values that clients may omit.
 func (a *auditor) uncounted(s *section) {
 	var reads []string
 	for n, ways := range s.ends {
@@ -291,9 +289,9 @@ func (a *auditor) uncounted(s *section) {
 		}
 	}
 	if len(reads) == 0 {
-		return // nothing is limited at all, which is said elsewhere
+		return // nothing is limited at all, which other findings report
 	}
 	slices.Sort(reads)
 	a.find("uncounted-request", a.inFile(a.domain.HTTP()[0].Line), "", fmt.Sprintf("a request that leaves out %s is not counted at all", some(slices.Compact(reads), "and")),
-		"add an element that every request has, such as `actions: [{remote_address: {}}]` with a limit, unless what stands in front lets nobody through without them")
+		"add an element that every request has, such as `actions: [{remote_address: {}}]` with a limit, unless a proxy in front refuses requests without it")
 }

@@ -9,8 +9,8 @@ import (
 	"stint/rule/action"
 )
 
-// invented looks for limits with a bucket for each value that a client makes up, and for
-// those that such a value takes the place of.
+// invented finds limits with one bucket for each value that a client invents, and limits that a
+// client escapes with an invented value.
 func (a *auditor) invented(s *section) {
 	http := a.domain.HTTP()
 	best, honest := unbound, make([]bound, len(http))
@@ -40,29 +40,30 @@ func (a *auditor) invented(s *section) {
 	c.report(a)
 }
 
-// claims is what a client says of itself, and no limit beside it holds who makes it up.
+// claims are the values that a client states about itself while no other limit restricts a client
+// that invents them.
 type claims struct {
-	reads   []string     // of the request
-	rules   []*rule.Rule // with a bucket for each value
-	escaped []*rule.Rule // in whose place such a value is counted
+	reads   []string     // where the values are read from
+	rules   []*rule.Rule // rules with a bucket for each value
+	escaped []*rule.Rule // rules that are not asked if such a value is present
 }
 
-// report notes one finding for all claims of a domain.
+// report adds one finding for all claims of a domain.
 func (c *claims) report(a *auditor) {
 	slices.Sort(c.reads)
-	who := "whoever makes up a new " + some(slices.Compact(c.reads), "or")
-	hint := "put a limit by address beside it, in an element of its own, unless what signs users in stands in front"
+	who := "a client that invents a new " + some(slices.Compact(c.reads), "or")
+	hint := "add an element with a limit by address, unless a proxy in front authenticates users"
 	switch {
 	case len(c.rules) > 0 && len(c.escaped) > 0:
-		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket of %s, and is not held to %s", who, names(c.rules), names(c.escaped)), hint)
+		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket of %s, and %s does not limit it", who, names(c.rules), names(c.escaped)), hint)
 	case len(c.rules) > 0:
-		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket, and nothing beside limits who does: %s", who, names(c.rules)), hint)
+		a.find("claimed-key", ruleAt(c.rules[0]), "", fmt.Sprintf("%s has a full bucket, and no other limit applies to it: %s", who, names(c.rules)), hint)
 	case len(c.escaped) > 0:
-		a.find("claimed-key", ruleAt(c.escaped[0]), "", fmt.Sprintf("%s is not held to %s", who, names(c.escaped)), hint)
+		a.find("claimed-key", ruleAt(c.escaped[0]), "", fmt.Sprintf("%s is not limited by %s", who, names(c.escaped)), hint)
 	}
 }
 
-// inventions returns what the parts read that a client may leave out or make up.
+// inventions returns what is read by the parts whose value a client may omit or invent.
 func inventions(parts []action.Part) []string {
 	var reads []string
 	for i := range parts {
@@ -75,9 +76,10 @@ func inventions(parts []action.Part) []string {
 	return reads
 }
 
-// open returns what a client makes up that has buckets of its own at a node, and whether
-// it says that of itself or asks for it. What it only asks for is nobody's where a value
-// beside it cannot be made up: a limit for each path of a user.
+// open returns what is read by the parts that have buckets of their own at a node and that a client
+// can invent. from is FromClaim if the client states the values about itself, or FromWish if they
+// are only what it asks for. Values of FromWish do not count if a part beside them cannot be
+// invented, as in a limit for each path of a user.
 func (s *section) open(n *rule.Node) (reads []string, from action.From) {
 	for _, w := range s.ends[n] {
 		open := w.open(n)
@@ -110,16 +112,14 @@ func (s *section) open(n *rule.Node) (reads []string, from action.From) {
 }
 
 func (a *auditor) endless(n *rule.Node, reads []string) {
-	a.find("endless-key", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client makes up as it likes", some(reads, "and")),
-		"count by `route`, or put a limit by address beside it; each bucket takes memory, too")
+	a.find("endless-key", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client can invent", some(reads, "and")),
+		"count by `route`, or add a limit by address beside it; each bucket also uses memory")
 }
 
-// wishes are keys under which those who bring descriptors send what a client makes
-// up.
+// wishes are keys that callers commonly use for what a request asks for, which a client can invent.
 var wishes = []string{"path", "uri", "url", "request_path", "request_uri", "query", "query_string", "user_agent", "user-agent", "referer"}
 
-// named is the same for a domain whose descriptors others bring: the names of the
-// keys are all that is known.
+// named finds endless keys in a domain without an http section, by the names of the keys only.
 func (a *auditor) named() {
 	for _, n := range limited(a.domain.Nodes()) {
 		var open []string
@@ -134,12 +134,12 @@ func (a *auditor) named() {
 	}
 }
 
-// secrets are headers whose values whoever reads the store could use.
+// secrets are headers whose values must not be readable in the store.
 var secrets = []string{
 	"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "x-access-token",
 }
 
-// plain looks for limits whose keys hold secrets as they stand.
+// plain finds limits whose keys contain secrets unhashed.
 func (a *auditor) plain(s *section) {
 	for _, n := range limited(a.domain.Nodes()) {
 		var open []string
@@ -153,8 +153,8 @@ func (a *auditor) plain(s *section) {
 		}
 		if len(open) > 0 {
 			slices.Sort(open)
-			a.find("plain-secret", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("the %s stands as it is in keys of the store", some(slices.Compact(open), "and")),
-				"describe the request by `api_key` or `cookie`, which take the SHA-256 of what they read")
+			a.find("plain-secret", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("the %s is stored unhashed in keys of the store", some(slices.Compact(open), "and")),
+				"describe the request by `api_key` or `cookie`, which store only a SHA-256")
 		}
 	}
 }

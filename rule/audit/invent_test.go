@@ -14,7 +14,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// What a client makes up takes the place of another identity in many ways.
+// Values that a client invents can replace another identity in many ways.
 func TestClaimedKey(t *testing.T) {
 	const (
 		key    = "{api_key: {header_name: x-api-key, descriptor_key: key}}"
@@ -74,7 +74,7 @@ func TestClaimedKey(t *testing.T) {
 	}
 }
 
-// request is one that a client sends from an address.
+// request is a request of one client, from an address.
 type request struct {
 	address netip.Addr
 	headers map[string]string
@@ -89,9 +89,8 @@ func (r *request) Header(name string) (string, bool) {
 	return value, ok
 }
 
-// For random rules: if a client at one address is held as long as it says nothing of itself,
-// and less when it makes up values for some headers, the check says so; and if nothing that it
-// can make up helps, the check says nothing of the kind.
+// For random rules: the check reports claimed-key if and only if a client at one address is limited
+// less when it invents values for some headers than when it sends none.
 func TestClaimedKeyByPlay(t *testing.T) {
 	n := 5000
 	if testing.Short() {
@@ -103,7 +102,7 @@ func TestClaimedKeyByPlay(t *testing.T) {
 		text := randomRules(random)
 		table, err := rulefile.Parse(rulefile.Source{Name: "t.yaml", Data: []byte(text)})
 		if err != nil {
-			continue // such as one rule twice
+			continue // invalid rules, such as one rule twice
 		}
 		domain := table.Domain("d")
 		honest, worst := held(domain, 0), unheld
@@ -127,14 +126,15 @@ func TestClaimedKeyByPlay(t *testing.T) {
 	}
 }
 
-// How a client is held: by nothing, by a bucket that others share, by one of its address.
+// How a client is limited: not at all, by a bucket shared with others, or by a bucket of its
+// address.
 const (
 	unheld = iota
 	shared
 	own
 )
 
-// held says how two requests of one address are held, each with new values for the chosen
+// held returns how two requests of one address are limited if each has new values for the chosen
 // headers.
 func held(domain *rule.Domain, choice int) int {
 	first, second, other := charged(domain, "192.0.2.1", choice, 1), charged(domain, "192.0.2.1", choice, 2), charged(domain, "198.51.100.1", choice, 3)
@@ -151,7 +151,7 @@ func held(domain *rule.Domain, choice int) int {
 	return held
 }
 
-// charged returns the buckets that deny and are charged for a request.
+// charged returns the buckets that deny a request and are charged for it.
 func charged(domain *rule.Domain, address string, choice, number int) []string {
 	r := request{netip.MustParseAddr(address), map[string]string{}}
 	for h := range 3 {
@@ -177,8 +177,7 @@ func charged(domain *rule.Domain, address string, choice, number int) []string {
 	return deny
 }
 
-// randomRules returns rules over an address and three headers, of every form that elements
-// may have.
+// randomRules returns rules over an address and three headers, with elements of every form.
 func randomRules(r *rand.Rand) string {
 	var action func(depth int, either bool) string
 	header := func(either bool) string {

@@ -9,7 +9,7 @@ import (
 	"stint/rule"
 )
 
-// loosest reports which of two limits of one bucket never denies, if one does not.
+// loosest finds which of two limits of one bucket never denies.
 func (a *auditor) loosest(first, second *rule.Rule) {
 	switch {
 	case a.within(first, second):
@@ -24,13 +24,13 @@ func (a *auditor) neverDenies(loose, tight *rule.Rule) {
 		return
 	}
 	a.loose[loose] = true
-	a.find("never-denies", ruleAt(loose), loose.Name, fmt.Sprintf("%s in %s is always asked as well, and never lets so much pass that this limit denies", tight.Name, ruleAt(tight).from(ruleAt(loose))),
-		"make it tighter than the other, or leave it out")
+	a.find("never-denies", ruleAt(loose), loose.Name, fmt.Sprintf("%s in %s always applies as well and denies before this limit does", tight.Name, ruleAt(tight).from(ruleAt(loose))),
+		"make it tighter than the other, or remove it")
 }
 
-// within reports whether all that passes tight passes loose too, where every take of
-// loose is one of tight in the same bucket or in a wider one. It says so only of what
-// it is sure of.
+// within reports whether tight denies before loose does: every request that tight allows, loose
+// allows too. Every take of loose must also be a take of tight, in the same bucket or in a wider
+// one. It returns false when in doubt.
 func (a *auditor) within(tight, loose *rule.Rule) bool {
 	for _, r := range []*rule.Rule{tight, loose} {
 		if r.Shadow || r.Quota || r.Limit.Algorithm() == stint.Unlimited || r.Limit.Spec().Requests == 0 {
@@ -54,10 +54,10 @@ func sameAnswers(a, b *rule.Rule) bool {
 	return *a.Answers == *b.Answers
 }
 
-// passes reports whether all that a limit admits another admits as well.
+// passes reports whether limit loose allows all that limit tight allows.
 func passes(tight, loose stint.Spec) bool {
 	if loose.CountDenied || loose.MinInterval > 0 || loose.StartUsedUp {
-		return false // it denies for other reasons
+		return false // loose denies for other reasons
 	}
 	switch loose.Algorithm {
 	case stint.FixedWindow:
@@ -71,15 +71,15 @@ func passes(tight, loose stint.Spec) bool {
 	case stint.SlidingLog:
 		return admits(&tight, loose.Per) <= float64(loose.Requests)
 	case stint.SlidingWindow:
-		return admits(&tight, 2*loose.Per) <= float64(loose.Requests) // an estimate may count what is older
+		return admits(&tight, 2*loose.Per) <= float64(loose.Requests) // its estimate may count requests up to twice Per old
 	case stint.TokenBucket:
 		return !loose.Step && atOnce(&tight) <= float64(loose.Burst) && rate(&tight) <= rate(&loose)
 	}
-	return false // leaky_bucket holds what it does not deny
+	return false // leaky_bucket delays requests that it does not deny
 }
 
-// windowsIn returns how many windows of one limit make one of another, where they
-// begin together.
+// windowsIn returns how many windows of inner make one window of outer. It returns false if the
+// windows do not start together.
 func windowsIn(inner, outer *stint.Spec) (float64, bool) {
 	if inner.Calendar != stint.NoPeriod || outer.Calendar != stint.NoPeriod {
 		return 1, inner.Calendar == outer.Calendar && inner.Zone.String() == outer.Zone.String()
@@ -89,7 +89,7 @@ func windowsIn(inner, outer *stint.Spec) (float64, bool) {
 
 const day = 24 * time.Hour
 
-// lengths returns how short and how long a period of a limit may be.
+// lengths returns the shortest and the longest duration of the period of a limit.
 func lengths(s *stint.Spec) (shortest, longest time.Duration) {
 	switch s.Calendar {
 	case stint.Day:
@@ -104,7 +104,7 @@ func lengths(s *stint.Spec) (shortest, longest time.Duration) {
 	return s.Per, s.Per
 }
 
-// admits returns the most that a limit lets pass in any time of that length.
+// admits returns the most units that a limit allows in any interval of length span.
 func admits(s *stint.Spec, span time.Duration) float64 {
 	per, _ := lengths(s)
 	periods := float64(span) / float64(per)
@@ -125,10 +125,10 @@ func admits(s *stint.Spec, span time.Duration) float64 {
 	return n * (math.Ceil(periods) + 1)
 }
 
-// atOnce returns the most that a limit lets pass in no time.
+// atOnce returns the most units that a limit allows at one instant.
 func atOnce(s *stint.Spec) float64 { return admits(s, 1) }
 
-// rate returns how many a second a limit lets pass in the long run.
+// rate returns how many units per second a limit allows in the long run.
 func rate(s *stint.Spec) float64 {
 	per, _ := lengths(s)
 	return float64(s.Requests) / per.Seconds()

@@ -10,11 +10,11 @@ import (
 	"stint/rule/action"
 )
 
-// fresh stands for a text that no rule file holds.
+// fresh is a text that no rule file contains.
 const fresh = "\x00"
 
-// witness returns a value that a level matches, and another only if that matches
-// all that this one does: every star stands for a text that no file holds.
+// witness returns a value that a level matches. Another level matches the value only if it matches
+// everything that this level matches: each star is replaced by a text that no rule file contains.
 func witness(l rule.Level) string {
 	switch {
 	case l.Wildcard:
@@ -25,7 +25,7 @@ func witness(l rule.Level) string {
 	return l.Value
 }
 
-// witnesses returns entries that lead to a node, unless others take them all.
+// witnesses returns entries that match a node, unless other nodes match all of its values first.
 func witnesses(path []rule.Level) []rule.Entry {
 	entries := make([]rule.Entry, len(path))
 	for i, l := range path {
@@ -34,13 +34,12 @@ func witnesses(path []rule.Level) []rule.Entry {
 	return entries
 }
 
-// own returns the level of a node itself.
+// own returns the last level of the path of a node.
 func own(n *rule.Node) rule.Level { return n.Path[len(n.Path)-1] }
 
-// nodes looks for nodes that can never limit anything, and for those that keep
-// others from it.
+// nodes finds nodes that can never limit anything, and nodes that hide limits of others.
 func (a *auditor) nodes(level []*rule.Node) {
-	several := map[string][]*rule.Node{} // those of several values, by key
+	several := map[string][]*rule.Node{} // nodes that match several values, by key
 	for _, n := range level {
 		if at := own(n); at.Value == "" || at.Wildcard {
 			several[at.Key] = append(several[at.Key], n)
@@ -51,15 +50,15 @@ func (a *auditor) nodes(level []*rule.Node) {
 		wide := several[own(n).Key]
 		if by := a.domain.Find(witnesses(n.Path)); by != n {
 			a.unreachable(n, by)
-			continue // and so is all below
+			continue // the nodes below it are unreachable too
 		}
 		if len(n.Rules) == 0 && len(n.Below()) == 0 && !hides(n, wide) {
-			a.find("empty-descriptor", nodeAt(n), "", fmt.Sprintf("descriptor %s has neither a limit nor descriptors, and hides no other", own(n)), "give it a rate_limit, or leave it out")
+			a.find("empty-descriptor", nodeAt(n), "", fmt.Sprintf("descriptor %s has no limit and no descriptors below it, and hides no other", own(n)), "give it a rate_limit, or remove it")
 		}
 		for _, m := range wide {
 			if wider(m, n) {
 				a.hidden(n, m)
-				break // the first is the one that would match
+				break // only the first one would match
 			}
 		}
 		for i, r := range n.Rules {
@@ -71,8 +70,8 @@ func (a *auditor) nodes(level []*rule.Node) {
 	}
 }
 
-// fallbacks looks for keys of which only exact values are limited. Those of several values
-// are given by key.
+// fallbacks finds keys that are limited only for exact values. several are the nodes that match
+// several values, by key.
 func (a *auditor) fallbacks(level []*rule.Node, several map[string][]*rule.Node) {
 	exact := map[string][]*rule.Node{}
 	for _, n := range level {
@@ -91,17 +90,17 @@ func (a *auditor) fallbacks(level []*rule.Node, several map[string][]*rule.Node)
 		for i, n := range nodes {
 			values[i] = own(n).Value
 		}
-		a.find("no-fallback", nodeAt(nodes[0]), "", fmt.Sprintf("%s has descriptors for exact values alone (%s), and any other value is not limited by them", key, few(values)),
+		a.find("no-fallback", nodeAt(nodes[0]), "", fmt.Sprintf("%s has descriptors for exact values only (%s), so no other value is limited by them", key, few(values)),
 			fmt.Sprintf("add a descriptor {key: %s, rate_limit: ...} without a value for all others, or run the service with --unmatched deny", key))
 	}
 }
 
-// selectors are keys under which those who bring descriptors send what a request asks for or
-// what a configuration says: rules choose among its values.
+// selectors are keys that callers commonly use for what a request asks for or for a configured
+// value. Rules select some of these values on purpose.
 var selectors = []string{"generic_key", "header_match", "query_match", "path", ":path", "uri", "url", "request_path", "request_uri", "route", "method", ":method", "host"}
 
-// selects reports whether rules choose among the values of a key on purpose: those that the
-// http section itself has, and what a request asks for.
+// selects reports whether rules limit only some values of a key on purpose: values that the http
+// section defines, or what a request asks for.
 func (a *auditor) selects(key string) bool {
 	described := false
 	http := a.domain.HTTP()
@@ -121,8 +120,8 @@ func (a *auditor) selects(key string) bool {
 	return described || slices.Contains(selectors, strings.ToLower(key))
 }
 
-// hides reports whether others of the level, those of several values under the key of n in their
-// order, would match some of what n does.
+// hides reports whether another node would match some values of n if n did not exist. wide are the
+// nodes of the same key that match several values, in order.
 func hides(n *rule.Node, wide []*rule.Node) bool {
 	at, place := own(n), slices.Index(wide, n)
 	for i, m := range wide {
@@ -135,14 +134,14 @@ func hides(n *rule.Node, wide []*rule.Node) bool {
 }
 
 func (a *auditor) unreachable(n, by *rule.Node) {
-	what, hint := "never matches", "put the more special pattern first, or leave one of the two out"
+	what, hint := "never matches", "put the more specific pattern first, or remove one of the two"
 	if by != nil && len(by.Path) == len(n.Path) {
 		what += fmt.Sprintf(": %s in %s comes first", own(by), nodeAt(by).from(nodeAt(n)))
 	}
 	a.find("unreachable-rule", nodeAt(n), nameOf(n), fmt.Sprintf("descriptor %s %s", own(n), what), hint)
 }
 
-// nameOf returns the name of the only rule of a node, "" where there are others.
+// nameOf returns the name of the only rule of a node, or "" if it does not have exactly one.
 func nameOf(n *rule.Node) string {
 	if len(n.Rules) == 1 {
 		return n.Rules[0].Name
@@ -150,7 +149,7 @@ func nameOf(n *rule.Node) string {
 	return ""
 }
 
-// wider reports whether m would match what n does, if n were not there.
+// wider reports whether m would match all values of n if n did not exist.
 func wider(m, n *rule.Node) bool {
 	of, at := own(m), own(n)
 	switch {
@@ -180,15 +179,14 @@ func matches(pattern, value string) bool {
 	return strings.HasSuffix(value, parts[last])
 }
 
-// hidden looks for limits below the wider node m that do not hold for what n takes
-// from it. Whoever takes all limits away (an entry of an allow list, unlimited) means
-// it.
+// hidden finds limits below the wider node m that no longer apply to the values that n matches. It
+// ignores a node that is unlimited or empty, because its author wants no limit there.
 func (a *auditor) hidden(n, m *rule.Node) {
 	if len(n.Rules) == 0 && len(n.Below()) == 0 || slices.ContainsFunc(n.Rules, func(r *rule.Rule) bool { return r.Limit.Algorithm() == stint.Unlimited }) {
 		return
 	}
 	if a.domain.Find(witnesses(m.Path)) != m {
-		return // it takes all of them, which is said there
+		return // n matches all values of m: reported as unreachable-rule
 	}
 	var lost []string
 	for _, below := range limited(m.Below()) {
@@ -198,12 +196,12 @@ func (a *auditor) hidden(n, m *rule.Node) {
 		}
 	}
 	if len(lost) > 0 {
-		a.find("hidden-below", nodeAt(n), nameOf(n), fmt.Sprintf("%s takes its requests away from %s in %s, and what stands below that does not hold for them: %s", own(n), own(m), nodeAt(m).from(nodeAt(n)), few(lost)),
-			"repeat below it what should hold; there is no way back to the wider descriptor")
+		a.find("hidden-below", nodeAt(n), nameOf(n), fmt.Sprintf("%s matches requests before %s in %s, so the limits below that descriptor do not apply to them: %s", own(n), own(m), nodeAt(m).from(nodeAt(n)), few(lost)),
+			"repeat below it the limits that should apply; matching never goes back to the wider descriptor")
 	}
 }
 
-// limited returns the nodes that have limits, of a level and of all below it.
+// limited returns the nodes with limits, of a level and of all levels below it.
 func limited(level []*rule.Node) []*rule.Node {
 	var all []*rule.Node
 	for _, n := range level {
@@ -215,7 +213,7 @@ func limited(level []*rule.Node) []*rule.Node {
 	return all
 }
 
-// few names some of many.
+// few joins names, with at most five of them.
 func few(names []string) string {
 	const most = 5
 	if len(names) > most {
@@ -224,7 +222,7 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// some is the same with a word before the last.
+// some joins names, with word before the last one.
 func some(names []string, word string) string {
 	if last := len(names) - 1; last > 0 && last < 5 {
 		return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
@@ -232,7 +230,7 @@ func some(names []string, word string) string {
 	return few(names)
 }
 
-// names names some of many rules.
+// names joins the names of rules, with at most five of them.
 func names(rules []*rule.Rule) string {
 	all := make([]string, len(rules))
 	for i, r := range rules {

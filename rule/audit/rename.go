@@ -8,8 +8,8 @@ import (
 	"stint/rule"
 )
 
-// renamedDomains returns for each new domain the one that is gone and has most places of limits in
-// common with it. At least half of the places of both must be the same.
+// renamedDomains maps each added domain to the removed domain with the most limits at the same
+// places, if these are at least half of the places of both.
 func renamedDomains(old, now *rule.Table) map[*rule.Domain]*rule.Domain {
 	renamed, taken := map[*rule.Domain]*rule.Domain{}, map[*rule.Domain]bool{}
 	for _, n := range now.Domains() {
@@ -32,8 +32,8 @@ func renamedDomains(old, now *rule.Table) map[*rule.Domain]*rule.Domain {
 	return renamed
 }
 
-// placesInCommon returns how many limited nodes of two domains stand at the same place, or 0 if
-// these are less than half of either domain's.
+// placesInCommon returns how many nodes with limits are at the same place in two domains, or 0 if
+// these are fewer than half of either domain.
 func placesInCommon(old, now *rule.Domain) int {
 	was, is := limited(old.Nodes()), limited(now.Nodes())
 	places := map[string]bool{}
@@ -52,20 +52,20 @@ func placesInCommon(old, now *rule.Domain) int {
 	return common
 }
 
-// renaming returns the change of a new domain that takes the place of another.
+// renaming returns the change of new domain n that replaces old domain o.
 func renaming(o, n *rule.Domain, now *rule.Table) Change {
-	change := whole(n, now, Stricter, "a domain of its own now")
+	change := whole(n, now, Stricter, "a new domain")
 	change.Effects = append(change.Effects, Anew)
-	change.Text += fmt.Sprintf("; it takes the place of %q, and the domain is part of every key: all counts begin anew, each key has its whole limit again, once", o.Name())
+	change.Text += fmt.Sprintf("; it replaces %q, and the domain is part of every key: all counts start at zero, so each key has its full limit again, once", o.Name())
 	return change
 }
 
-// renamedKey is a key of descriptors that takes the place of another one.
+// renamedKey is a key of descriptors that replaces another one.
 type renamedKey struct{ old, now string }
 
-// renamedKeys returns, by both names, the keys of a level that take the place of others: one key is
-// new and one is gone, and at least half of the limits of both stand at the same place below it
-// and have the same numbers.
+// renamedKeys returns, by both names, the keys of a level that replace others: one key was added
+// and one removed, and at least half of the limits of both have the same place below the key and
+// the same numbers.
 func renamedKeys(keys []string, nodes map[string][2][]*rule.Node) map[string]*renamedKey {
 	renamed := map[string]*renamedKey{}
 	for _, now := range keys {
@@ -95,8 +95,8 @@ func renamedKeys(keys []string, nodes map[string][2][]*rule.Node) map[string]*re
 	return renamed
 }
 
-// limitsBelow returns the limits of nodes of one key and of all below them, each with its place,
-// which leaves out that key.
+// limitsBelow returns the limits of the nodes of one key and of all nodes below, each with its
+// place without that key.
 func limitsBelow(level []*rule.Node) map[string]bool {
 	all := map[string]bool{}
 	if len(level) == 0 {
@@ -114,48 +114,47 @@ func limitsBelow(level []*rule.Node) map[string]bool {
 	return all
 }
 
-// comes completes the change of a rule that is new: its counts begin anew if its key was renamed.
+// comes completes the change of an added rule: its counts start at zero if its key was renamed.
 func (k *renamedKey) comes(change *Change, is *rule.Rule) {
 	if k == nil || whyHarmless(is) != "" {
 		return
 	}
 	change.Effects = append(change.Effects, Anew)
-	change.Text += fmt.Sprintf("; the key %q takes the place of %q, and counts are kept by key: they begin anew, each has up to %d again, once", k.now, k.old, is.Stored.Capacity())
+	change.Text += fmt.Sprintf("; the key %q replaces %q, and counts are kept by key: they start at zero, so each key has up to %d again, once", k.now, k.old, is.Stored.Capacity())
 }
 
-// goes completes the change of a rule that is gone.
+// goes completes the change of a removed rule.
 func (k *renamedKey) goes(change *Change) {
 	if k != nil {
-		change.Text += fmt.Sprintf(" (requests that still say %q are not limited by it, see %q)", k.old, k.now)
+		change.Text += fmt.Sprintf(" (requests that still send %q are not limited by it, see %q)", k.old, k.now)
 	}
 }
 
-// renamed reports whether two rules stand in domains of different names.
+// renamed reports whether two rules are in domains of different names.
 func (d *difference) renamed() bool { return d.was.Domain != d.is.Domain }
 
-// sameName reports whether two rules are called the same within their domains.
+// sameName reports whether two rules have the same name within their domains.
 func sameName(a, b *rule.Rule) bool {
 	return a.Given == b.Given && (a.Given != "" || strings.TrimPrefix(a.Name, a.Domain) == strings.TrimPrefix(b.Name, b.Domain))
 }
 
-// samePlace reports whether two rules have the same keys within their domains, as far as their
-// names tell.
+// samePlace reports whether two rules of different domains have the same name and the same path.
 func samePlace(a, b *rule.Rule) bool {
 	return a.Domain != b.Domain && sameName(a, b) && samePath(a, b)
 }
 
-// samePath reports whether the way to two rules is the same in their keys.
+// samePath reports whether the keys and values on the way to two rules are the same.
 func samePath(a, b *rule.Rule) bool {
 	return slices.EqualFunc(a.Path, b.Path, func(x, y rule.Level) bool {
 		return x.Key == y.Key && x.Value == y.Value && x.Wildcard == y.Wildcard && x.Shared == y.Shared
 	})
 }
 
-// otherKey returns why a rule counts under another key than the one before it.
+// otherKey returns why a rule counts under a different key than the old one.
 func (d *difference) otherKey() string {
 	switch {
 	case d.was.Given == d.is.Given || !samePath(d.was, d.is):
-		return "counted under another key"
+		return "counted under a different key"
 	case d.was.Given == "":
 		return "named, and the name is part of the key"
 	case d.is.Given == "":

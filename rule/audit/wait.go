@@ -10,9 +10,9 @@ import (
 	"stint/rule"
 )
 
-// waitAfter returns how long a key that is used up is denied at most after the numbers of its
-// limit changed. It returns false where the state is not carried over, or the new limit denies
-// all or nobody.
+// waitAfter returns the longest time for which a used-up key is denied after the numbers of its
+// limit changed. It returns false if the state is not carried over, or if the new limit denies
+// everything or nothing.
 func waitAfter(was, is *rule.Rule) (time.Duration, bool) {
 	a, b := was.Stored, is.Stored
 	if sameNumbers(a, b) || a.Algorithm() != b.Algorithm() || a.Algorithm() == stint.Unlimited || a.Capacity() == 0 || b.Capacity() == 0 || is.Shadow {
@@ -21,7 +21,7 @@ func waitAfter(was, is *rule.Rule) (time.Duration, bool) {
 	return longestWait(a, b), true
 }
 
-// waitText describes what waitAfter returns.
+// waitText returns the text for a time that waitAfter returned.
 func waitText(wait time.Duration) string {
 	if wait == 0 {
 		return "a key that is used up passes at once"
@@ -29,7 +29,7 @@ func waitText(wait time.Duration) string {
 	return fmt.Sprintf("a key that is used up waits at most %s, unless stint reset frees it", atMost(wait))
 }
 
-// sameNumbers reports whether two limits differ in nothing but how they treat debts and
+// sameNumbers reports whether two limits are equal except for their handling of debts and
 // reservations.
 func sameNumbers(a, b *stint.Limit) bool {
 	s, t := a.Spec(), b.Spec()
@@ -38,8 +38,7 @@ func sameNumbers(a, b *stint.Limit) bool {
 	return err == nil && l.ForStores().Same(b)
 }
 
-// atMost returns the text of a duration, rounded up: to milliseconds below a minute, else to
-// seconds.
+// atMost formats a duration rounded up: to milliseconds below a minute, otherwise to seconds.
 func atMost(d time.Duration) string {
 	unit := time.Millisecond
 	if d >= time.Minute {
@@ -52,8 +51,8 @@ func atMost(d time.Duration) string {
 	return d.String()
 }
 
-// longestWait returns how long one unit of the limit is waits at most, if the limit was is used
-// up at the moment of the change.
+// longestWait returns the longest time until limit is allows one unit, if limit was is used up at
+// the moment of the change.
 func longestWait(was, is *stint.Limit) (longest time.Duration) {
 	for _, at := range worstTimes(was.Spec(), is.Spec()) {
 		r := usedUp(was, at)
@@ -64,9 +63,9 @@ func longestWait(was, is *stint.Limit) (longest time.Duration) {
 	return longest
 }
 
-// usedUp returns the state of a key that has just taken all that a limit allows.
+// usedUp returns the state of a key just after a take of all units that the limit allows.
 func usedUp(l *stint.Limit, at stint.Instant) (r migrate.Record) {
-	if s := l.Spec(); s.StartUsedUp { // the first take of such a key writes down what it begins with
+	if s := l.Spec(); s.StartUsedUp { // the first take of such a key stores its initial, used-up state
 		first := at.Add(-s.Per - s.Per/time.Duration(s.Blocks))
 		first = first.Add(r.Test(l, first, 1).RetryAfter)
 		r.Take(l, first, 1)
@@ -75,9 +74,9 @@ func usedUp(l *stint.Limit, at stint.Instant) (r migrate.Record) {
 	return r
 }
 
-// worstTimes returns the times at which a key waits longest: when the windows of both limits
-// begin together. Days of a calendar begin apart and have 23 to 25 hours, so it returns
-// all of a leap year for these.
+// worstTimes returns the times at which a key waits longest: when the windows of both limits start
+// together. Calendar days of two zones start at different times and last 23 to 25 hours, so for
+// these it returns every day of a leap year.
 func worstTimes(was, is stint.Spec) (all []stint.Instant) {
 	begin := time.Date(2028, time.January, 1, 0, 0, 0, 0, time.UTC)
 	if was.Calendar == stint.NoPeriod && is.Calendar == stint.NoPeriod {
@@ -95,8 +94,8 @@ func worstTimes(was, is stint.Spec) (all []stint.Instant) {
 	return all
 }
 
-// commonPeriod returns the least time after which windows of two lengths begin together again, in
-// microseconds. Where that is longer than ten years, it returns the first length.
+// commonPeriod returns the shortest time, in microseconds, after which windows of both lengths
+// start together again. If that is longer than ten years, it returns a.
 func commonPeriod(a, b int64) int64 {
 	const years = 10 * 366 * 86400e6
 	x, y := a, b

@@ -13,7 +13,7 @@ import (
 	"stint/rule/audit"
 )
 
-// A change of numbers says how long a key that is used up waits.
+// A change of numbers states how long a used-up key waits.
 func TestCompareWaits(t *testing.T) {
 	const reset = ", unless stint reset frees it"
 	for name, tt := range map[string]struct{ old, now, want string }{
@@ -64,7 +64,7 @@ func TestCompareWaits(t *testing.T) {
 	}
 }
 
-// waits returns the time that the text of a change says, 0 for none.
+// waits returns the waiting time in the text of a change, 0 for none.
 func waits(t *testing.T, text string) time.Duration {
 	_, text, waits := strings.Cut(text, "waits at most ")
 	if !waits {
@@ -78,7 +78,7 @@ func waits(t *testing.T, text string) time.Duration {
 	return wait
 }
 
-// No key waits longer than a change says, whenever it was used up and the numbers changed.
+// No key waits longer than the change states, whenever it was used up and the numbers changed.
 func TestCompareWaitsEnough(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pers := []time.Duration{7 * time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}

@@ -8,28 +8,28 @@ import (
 	"stint/rule"
 )
 
-// The reasons for which a change is neither looser nor stricter.
+// The reasons why a change is neither looser nor stricter.
 const (
 	whyNoRules   = "a domain without rules limits nobody"
 	whyCharged   = "a request that one limit denies now uses up the other limits as well"
 	whyUncharged = "a request that one limit denies no longer uses up the other limits"
-	whyReach     = "a request may come to other limits than before, or to none"
+	whyReach     = "a request may reach different limits than before, or none"
 	whyAnswers   = "as much passes as before; answers look different"
 	whyMetrics   = "as much passes as before; metrics look different"
-	whyNames     = "as much passes as before; answers and metrics show another name"
+	whyNames     = "as much passes as before; answers and metrics show a different name"
 	whyMore      = "more passes in the long run, less at once"
 	whyLess      = "less passes in the long run, more at once"
-	whyCounted   = "the same rate, and as much at once, but counted in another way"
+	whyCounted   = "the same rate and the same burst, but counted differently"
 	whyStatuses  = "some responses are charged that were not, others no longer are"
 	whyNodes     = "the limit stays; how exactly the nodes agree on it changes, see --modes"
 	whyMemory    = "the limit stays; how many keys a node holds in memory changes"
 	whyShare     = "each node admits as much as before"
-	whyReplaces  = "other limits than before are dropped where this one holds"
+	whyReplaces  = "different limits than before are dropped where this one applies"
 	whyShadow    = "a limit in shadow mode denies nobody"
 	whyUnlimited = "an unlimited rule denies nobody"
 )
 
-// other adds a change to the whole domain that is neither looser nor stricter.
+// other adds a change of the whole domain that is neither looser nor stricter.
 func (c *comparison) other(at place, why, format string, args ...any) {
 	c.note(Other, at, format, args...)
 	c.changes[len(c.changes)-1].Why = why
@@ -41,21 +41,21 @@ func (d *difference) other(why, format string, args ...any) {
 	d.because(Other, why)
 }
 
-// because notes why the effect of a difference is Other; it ignores all other effects.
+// because adds the reason why the effect of a difference is Other; it ignores all other effects.
 func (d *difference) because(effect Effect, why string) {
 	if effect == Other && !slices.Contains(d.why, why) {
 		d.why = append(d.why, why)
 	}
 }
 
-// explain sets Why of a change, where its effect is Other.
+// explain sets change.Why if one of its effects is Other.
 func (d *difference) explain(change *Change) {
 	if slices.Contains(change.Effects, Other) {
 		change.Why = strings.Join(d.why, "; ")
 	}
 }
 
-// whyHarmless returns why a rule that comes or goes is neither looser nor stricter, or "".
+// whyHarmless returns why adding or removing a rule is neither looser nor stricter, or "" if it is.
 func whyHarmless(r *rule.Rule) string {
 	switch {
 	case r.Limit.Algorithm() == stint.Unlimited:
@@ -66,8 +66,8 @@ func whyHarmless(r *rule.Rule) string {
 	return ""
 }
 
-// whyNumbers returns why numbers that changed are neither looser nor stricter: rates and once are how many
-// times as much passes in the long run and at once.
+// whyNumbers returns why changed numbers are neither looser nor stricter. rates is the new long-run
+// rate divided by the old one; once is the same for the units allowed at one instant.
 func whyNumbers(rates, once float64) string {
 	switch {
 	case rates > once:
@@ -78,8 +78,8 @@ func whyNumbers(rates, once float64) string {
 	return whyCounted
 }
 
-// sameLimit reports whether the limits of two rules are the same in other words: buckets that
-// fill steadily, with the same time for one request and the same burst.
+// sameLimit reports whether two rules have the same limit in different notation: buckets that
+// refill continuously, with the same time per request and the same burst.
 func sameLimit(was, is *rule.Rule) bool {
 	if was.Elastic != nil || is.Elastic != nil || was.Soft != is.Soft {
 		return false

@@ -12,7 +12,7 @@ import (
 	"stint/rule/audit"
 )
 
-// Equal rates and bursts in other words are "same", and only these.
+// Equal rates and bursts in different notation are "same", and nothing else is.
 func TestCompareSameLimit(t *testing.T) {
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"token bucket":     {"requests: 60, per: 1m, algorithm: token_bucket", "requests: 1, per: 1s, burst: 60, algorithm: token_bucket", "same"},
@@ -34,13 +34,13 @@ func TestCompareSameLimit(t *testing.T) {
 	}
 }
 
-// Where a change is neither looser nor stricter, it says why.
+// A change that is neither looser nor stricter has a reason.
 func TestCompareWhy(t *testing.T) {
 	const ten = "requests: 10, per: 1m"
 	for name, tt := range map[string]struct{ old, now, want string }{
 		"less in the long run": {limit("u", ten), limit("u", "requests: 20, per: 1h"), "less passes in the long run, more at once"},
 		"more in the long run": {limit("u", "requests: 20, per: 1h"), limit("u", ten), "more passes in the long run, less at once"},
-		"counted otherwise":    {limit("u", ten), limit("u", ten+", align: first"), "the same rate, and as much at once, but counted in another way"},
+		"counted otherwise":    {limit("u", ten), limit("u", ten+", align: first"), "the same rate and the same burst, but counted differently"},
 		"answers":              {limit("u", ten), limit("u", ten+", headers: none"), "as much passes as before; answers look different"},
 		"one in shadow":        {limit("v", ten), limit("v", ten) + "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", "a limit in shadow mode denies nobody"},
 		"more and more":        {limit("u", "requests: 20, per: 1h"), limit("u", ten+", headers: none"), "more passes in the long run, less at once; as much passes as before; answers look different"},
@@ -54,12 +54,12 @@ func TestCompareWhy(t *testing.T) {
 	}
 }
 
-// A new name of a limit or of its domain makes counts begin anew, and a change says so.
+// A new name of a limit or its domain makes counts start at zero, and the change says so.
 func TestCompareRenamed(t *testing.T) {
 	const (
 		ten  = "requests: 10, per: 1m"
 		more = "requests: 20, per: 1m"
-		anew = "and the domain is part of every key: all counts begin anew, each key has its whole limit again, once"
+		anew = "and the domain is part of every key: all counts start at zero, so each key has its full limit again, once"
 	)
 	shop := func(domain, descriptors string) string { return "domain: " + domain + "\ndescriptors:\n" + descriptors }
 	three := limit("u", ten) + limit("v", ten+", name: orders") + limit("w=a*", ten)
@@ -72,18 +72,18 @@ func TestCompareRenamed(t *testing.T) {
 		"unnamed":   {shop("d", limit("u", ten+", name: y")), shop("d", limit("u", ten)), []string{"anew: u: by d/u, and not by y: no longer named, and the name is part of the key: each has up to 10 again, once"}},
 		"in a list": {shop("d", "- {key: u, rate_limit: [{"+ten+", name: x}, {"+more+", name: y}]}"), shop("d", "- {key: u, rate_limit: [{"+ten+", name: x}, {"+more+", name: z}]}"), []string{"anew: u: by z, and not by y: renamed, and the name is part of the key: each has up to 20 again, once"}},
 		"a domain": {shop("d", three), shop("e", three), []string{
-			`stricter, anew: a domain of its own now, with 3 rules; it takes the place of "d", ` + anew,
+			`stricter, anew: a new domain, with 3 rules; it replaces "d", ` + anew,
 			`looser: the domain is gone (requests that still name it are not limited, see "e"), with 3 rules`,
 		}},
 		"a domain, and numbers": {shop("d", three), shop("e", limit("u", "requests: 5, per: 1m, name: y")+limit("v", ten+", name: orders")+limit("x", ten)), []string{
-			`stricter, anew: a domain of its own now, with 3 rules; it takes the place of "d", ` + anew,
+			`stricter, anew: a new domain, with 3 rules; it replaces "d", ` + anew,
 			"stricter: u: by y, and not by d/u: fixed_window 10 per 1m -> fixed_window 5 per 1m (0.5 times the rate, 0.5 times at once)",
 			"stricter: x: now limited by e/x: fixed_window 10 per 1m",
 			"looser: w=a*: no longer limited by d/w=a*: fixed_window 10 per 1m",
 			`looser: the domain is gone (requests that still name it are not limited, see "e"), with 3 rules`,
 		}},
 		"another domain": {shop("d", three), shop("e", limit("x", ten)), []string{
-			"stricter: a domain of its own now, with 1 rule", "looser: the domain is gone, with 3 rules",
+			"stricter: a new domain, with 1 rule", "looser: the domain is gone, with 3 rules",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +95,8 @@ func TestCompareRenamed(t *testing.T) {
 	}
 }
 
-// Whatever two trees are: each change that is "other" says why and no other does, what is "same" is
-// nothing else, and a changed key of a limit is "anew". A new name of the domain changes
-// nothing of this for its limits.
+// For random trees: exactly the changes that are "other" have a reason, "same" stands alone, and a
+// changed key of a limit is "anew". A new name of the domain does not alter this for its limits.
 func TestCompareExplainsAll(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("STINT_SEED"); text != "" {
