@@ -56,7 +56,7 @@ http:
 		"{actions: [{path: {}}], groups: [{path: {}}]}": "actions beside groups",
 		"{groups: []}":                 "groups is empty",
 		"{levels: [{path: {}}]}":       "write groups: and the actions that tell them",
-		"{groups: [{path: {}}, path]}": "an action that is no object",
+		"{groups: [{path: {}}, path]}": "an action that is not an object",
 	} {
 		_, err := rulefile.Parse(rulefile.Source{Name: "f", Data: []byte("domain: d\nhttp: {rate_limits: [" + file + "]}\n")})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,10 +1,8 @@
-// Package action turns an HTTP request into descriptors, by the actions that rule
-// files name.
+// Package action turns an HTTP request into descriptors, with the actions of rule files.
 //
-// An action reads one thing of a request, such as its path or a header, and makes
-// one [Entry] of it; a [List] of actions makes one descriptor. Where a request has
-// nothing to say to an action there is no descriptor, rather than one with an empty
-// value: strangers never share a bucket.
+// An action reads one attribute of a request, such as its path or a header, and makes one [Entry]
+// of it; a [List] of actions makes one descriptor. If the request lacks the attribute there is no
+// descriptor, instead of one with an empty value: unknown clients never share a bucket.
 package action
 
 import (
@@ -15,13 +13,13 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// Entry is one (key, value) of a descriptor.
+// Entry is one (key, value) pair of a descriptor.
 type Entry struct{ Key, Value string }
 
-// Attributes is what actions read of an HTTP request: Method; Path as it was sent,
-// without the query; Query and Header, the first value of that name and whether
-// there is one; and RemoteAddress, the client's after trusted proxies, or the
-// invalid address where it is not known.
+// Attributes are the parts of an HTTP request that actions read. Path returns the path as sent,
+// without the query. Query and Header return the first value of that name, and whether there is
+// one. RemoteAddress returns the client's address behind trusted proxies, or the invalid address if
+// it is unknown.
 type Attributes interface {
 	Method() string
 	Path() string
@@ -30,69 +28,68 @@ type Attributes interface {
 	RemoteAddress() netip.Addr
 }
 
-// List is the actions of one descriptor. It is immutable.
+// List is the list of actions that make one descriptor. It is immutable.
 type List struct{ actions []action }
 
-// Outside is where Read gets what is not in the rule file itself. Where its methods return
-// nothing they have reported why to the document of the value.
+// Outside gives Read access to files and verifiers. A method that fails reports why to the document
+// of the value.
 type Outside interface {
-	// Open returns the bytes of the file that a value names.
+	// Open returns the content of the file that a value names.
 	Open(file strictyaml.Value) (data []byte, ok bool)
 
-	// Verifier returns what verifies the bearer tokens of these terms, by the keys in the file
-	// or at the address that a value names; nil where there is none.
+	// Verifier returns a verifier of bearer tokens with these terms. keys is the file or the
+	// address of the key set. It returns nil on failure.
 	Verifier(keys strictyaml.Value, t TokenTerms) Verifier
 }
 
-// TokenTerms say which bearer tokens are accepted.
+// TokenTerms restrict which bearer tokens are accepted.
 type TokenTerms struct {
-	// Issuer and Audience are what the token's iss must be and its aud must hold; "": any.
+	// Issuer is the required iss of a token, and Audience a required element of its aud; "" accepts
+	// any.
 	Issuer, Audience string
-	// PlainHTTP: the keys may be fetched from an address without TLS.
+	// PlainHTTP allows fetching the keys without TLS.
 	PlainHTTP bool
 }
 
-// Verifier verifies bearer tokens. It is called by many goroutines at once.
+// Verifier verifies bearer tokens. It is safe for concurrent use.
 type Verifier interface {
-	// Claim returns a claim of a token as text; false where the token is not verified, or
+	// Claim returns a claim of a token as text. It returns false if the token cannot be verified or
 	// has no such claim.
 	Claim(token, name string) (claim string, ok bool)
 }
 
 // action adds one entry to a descriptor.
 type action struct {
-	outside Outside // while it is read
+	outside Outside // set only while the action is being read
 	paths   Paths
-	name    string // as the file writes it, for messages
-	key     string // of the entry
-	// value reads the entry's value; false where the request has nothing to say.
+	name    string // name in the rule file, for messages
+	key     string // key of the entry
+	// value returns the value of the entry; false if the request has none.
 	value func(a Attributes) (string, bool)
-	// ofPath reads it where it depends on the path, from one reading of that; value is nil
-	// then.
+	// ofPath returns a value that depends on the path, from one reading of it. value is nil then.
 	ofPath func(a Attributes, path string) (string, bool)
-	// first are actions of which the first with a value makes the entry; value and ofPath
-	// are nil then.
+	// first are alternatives: the first one with a value makes the entry. value and ofPath are nil
+	// then.
 	first []action
-	// verifier is that of bearer_claim, nil for others.
+	// verifier verifies the tokens of bearer_claim; nil for other actions.
 	verifier Verifier
-	// device is the cookie of a device, nil for others.
+	// device is the cookie of a device action; nil for others.
 	device *deviceCookie
-	// What Parts tells beside: all values that there may be, nil where any text may;
-	// whether it says a hash; whether a host of one IPv6 /64 has many values; what it reads,
-	// where its name does not say it.
+	// Further facts for Parts: values are all possible values (nil: any text); hashed means that
+	// the value is a hash of a secret; narrow means that one IPv6 host can have many values; reads
+	// is the source of the value if the name does not show it.
 	values []string
 	hashed bool
 	narrow bool
 	reads  string
-	// optional: where there is no value the entry is left out, rather than the
-	// whole descriptor.
+	// optional omits the entry, instead of the whole descriptor, if there is no value.
 	optional bool
 }
 
-// Describe appends to entries those of a request. It reports false where there is
-// no descriptor, because an action found nothing; then there are those of the actions
-// before it. path is one reading of the request's path, see [Paths]; a list that does not
-// read it needs none.
+// Describe appends the entries of a request to entries. It returns false if there is no descriptor,
+// because an action found no value; then it has appended the entries of the actions before that
+// one. path is one reading of the request's path, see [Paths]; a list that does not read the path
+// ignores it.
 func (l *List) Describe(entries []Entry, a Attributes, path string) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {
@@ -106,7 +103,7 @@ func (l *List) Describe(entries []Entry, a Attributes, path string) ([]Entry, bo
 	return entries, len(entries) > before
 }
 
-// ReadsPath reports whether a descriptor depends on how the path is read.
+// ReadsPath reports whether the descriptor depends on how the path is read.
 func (l *List) ReadsPath() bool { return slices.ContainsFunc(l.actions, action.readsPath) }
 
 func (a action) readsPath() bool {
@@ -130,8 +127,7 @@ func (a *action) entry(request Attributes, path string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Keys returns the keys that each entry may have, in the order of the entries, up to
-// the first that may be left out.
+// Keys returns the possible keys of each entry, in order, up to the first optional entry.
 func (l *List) Keys() [][]string {
 	var keys [][]string
 	for i := range l.actions {
@@ -143,7 +139,7 @@ func (l *List) Keys() [][]string {
 	return keys
 }
 
-// Verifiers appends to dst what verifies the bearer tokens of the actions.
+// Verifiers appends the verifiers of the actions to dst.
 func (l *List) Verifiers(dst []Verifier) []Verifier { return verifiers(dst, l.actions) }
 
 func verifiers(dst []Verifier, actions []action) []Verifier {
@@ -156,7 +152,7 @@ func verifiers(dst []Verifier, actions []action) []Verifier {
 	return dst
 }
 
-// Hashed appends to dst the keys of entries whose values are hashes of secrets, each once.
+// Hashed appends to dst the keys of entries whose values are hashes of secrets, without duplicates.
 func (l *List) Hashed(dst []string) []string { return hashedKeys(dst, l.actions) }
 
 func hashedKeys(dst []string, actions []action) []string {
@@ -169,7 +165,7 @@ func hashedKeys(dst []string, actions []action) []string {
 	return dst
 }
 
-// Cookies appends to dst the cookies of devices that the actions issue.
+// Cookies appends to dst the device cookies that the actions issue.
 func (l *List) Cookies(dst []Cookie) []Cookie { return cookiesOf(dst, l.actions) }
 
 func cookiesOf(dst []Cookie, actions []action) []Cookie {
@@ -182,8 +178,7 @@ func cookiesOf(dst []Cookie, actions []action) []Cookie {
 	return dst
 }
 
-// String returns the names of the actions and what is said beside them, for people
-// and tests.
+// String returns the names and options of the actions, for output and tests.
 func (l *List) String() string {
 	var b strings.Builder
 	for i := range l.actions {

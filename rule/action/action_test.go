@@ -16,7 +16,7 @@ import (
 	"stint/rule/action"
 )
 
-// plain is a request of which only the attributes are known.
+// plain is a request that implements only Attributes.
 type plain struct {
 	header http.Header
 	query  url.Values
@@ -36,7 +36,7 @@ func (p *plain) Header(name string) (string, bool) {
 	return values[0], true
 }
 
-// full is a request of which the connection is known as well.
+// full is a request that implements Connection too.
 type full struct {
 	plain
 	host    string
@@ -67,7 +67,7 @@ func read(t *testing.T, yaml string) *action.List {
 	return list
 }
 
-// describe shows how a request is described.
+// describe returns the descriptor of a request as text.
 func describe(t *testing.T, yaml string, a action.Attributes) string {
 	t.Helper()
 	entries, ok := read(t, yaml).Describe(nil, a, action.Paths{}.Read(a.Path()))
@@ -85,8 +85,7 @@ func hash(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(
 
 func basic(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// Each action that identifies a caller says who it is, or nothing; and never a
-// secret.
+// Each action that identifies a caller returns the identity or nothing, and never a secret.
 func TestIdentity(t *testing.T) {
 	long := strings.Repeat("x", 8<<10)
 	for _, tt := range []struct {
@@ -132,7 +131,7 @@ func TestIdentity(t *testing.T) {
 			&full{plain: plain{tt.header, url.Values{"key": {"k2"}}}},
 		} {
 			if _, repeated := a.(*plain); repeated && repeats(tt.header) {
-				continue // without the connection a header has one value
+				continue // a plain request has one value for each header
 			}
 			if got := describe(t, tt.action, a); got != tt.want {
 				t.Errorf("%s with %v is %q, want %q", tt.action, tt.header, got, tt.want)
@@ -151,7 +150,7 @@ func repeats(h http.Header) bool {
 	return false
 }
 
-// One host has one bucket, however it is spelt.
+// One host has one bucket, in every spelling.
 func TestHost(t *testing.T) {
 	for in, want := range map[string]string{
 		"example.com": "host=example.com", "EXAMPLE.com:8080": "host=example.com", "example.com.": "host=example.com",
@@ -205,20 +204,20 @@ func TestKeysAndNames(t *testing.T) {
 	}
 }
 
-// What no request can carry is a mistake of the file, not an identity that nobody has.
+// A name that no request can have is a fault of the file.
 func TestImpossibleNames(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`{request_headers: {header_name: "x user", descriptor_key: u}}`:                         `header_name: "x user" is no name of a header`,
-		`{request_headers: {header_name: "x-user:", descriptor_key: u}}`:                        `header_name: "x-user:" is no name of a header`,
-		`{request_headers: {header_name: ":scheme", descriptor_key: u}}`:                        `header_name: ":scheme" is no name of a header`,
+		`{request_headers: {header_name: "x user", descriptor_key: u}}`:                         `header_name: "x user" is not a valid header name`,
+		`{request_headers: {header_name: "x-user:", descriptor_key: u}}`:                        `header_name: "x-user:" is not a valid header name`,
+		`{request_headers: {header_name: ":scheme", descriptor_key: u}}`:                        `header_name: ":scheme" is not a valid header name`,
 		`{request_headers: {header_name: ":path", descriptor_key: u}}`:                          "",
 		`{request_headers: {header_name: ":authority", descriptor_key: u}}`:                     "",
-		`{api_key: {header_name: "x-api-kéy"}}`:                                                 `header_name: "x-api-kéy" is no name of a header`,
-		`{device: {header: "x device"}}`:                                                        `header: "x device" is no name of a header`,
-		`{header_value_match: {descriptor_value: v, headers: [{name: "x plan", exact: free}]}}`: `name: "x plan" is no name of a header`,
+		`{api_key: {header_name: "x-api-kéy"}}`:                                                 `header_name: "x-api-kéy" is not a valid header name`,
+		`{device: {header: "x device"}}`:                                                        `header: "x device" is not a valid header name`,
+		`{header_value_match: {descriptor_value: v, headers: [{name: "x plan", exact: free}]}}`: `name: "x plan" is not a valid header name`,
 		`{header_value_match: {descriptor_value: v, headers: [{name: ":method", exact: GET}]}}`: "",
-		`{cookie: {name: "a b", descriptor_key: u}}`:                                            `name: "a b" is no name of a cookie`,
-		`{cookie: {name: "a=b", descriptor_key: u}}`:                                            `name: "a=b" is no name of a cookie`,
+		`{cookie: {name: "a b", descriptor_key: u}}`:                                            `name: "a b" is not a valid cookie name`,
+		`{cookie: {name: "a=b", descriptor_key: u}}`:                                            `name: "a=b" is not a valid cookie name`,
 		`{cookie: {name: "__Host-session.id", descriptor_key: u}}`:                              "",
 	} {
 		doc := parser.Parse([]byte("[" + yaml + "]"))

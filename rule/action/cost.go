@@ -7,46 +7,45 @@ import (
 	"stint/internal/urlpath"
 )
 
-// Sizer is what Attributes may know besides: how many bytes the body of the request
-// has, and whether that is known before it is read.
+// Sizer is implemented by Attributes that know the size of the request body.
 type Sizer interface {
-	// BodySize returns the size, and false where only reading it would tell.
+	// BodySize returns the size; false if it is unknown before the body is read.
 	BodySize() (bytes int64, known bool)
 }
 
-// Parameters is what Attributes may know besides: all values of a query parameter,
-// in their order. Without it a parameter has one value.
+// Parameters is implemented by Attributes that know all values of a query parameter. Without it a
+// parameter has one value.
 type Parameters interface {
-	// QueryValues returns the values, none where there is no such parameter.
+	// QueryValues returns the values of a parameter in order; none if it is missing.
 	QueryValues(name string) []string
 }
 
-// CostError says that a request names a cost that is none. Whoever sent it made a
-// mistake, so it is refused rather than let pass for nothing.
+// CostError is an invalid cost in a request. The request is refused, because its sender made a
+// mistake.
 type CostError struct {
-	Where   string // what names the cost, such as "header x-cost"
-	Value   string // what it says, cut where it is long
-	Problem string // what is wrong with that
+	Where   string // source of the cost, such as "header x-cost"
+	Value   string // the invalid value, shortened if long
+	Problem string // why the value is invalid
 }
 
-// Error says what is wrong, and where.
+// Error returns the source, the value and the problem.
 func (e *CostError) Error() string { return fmt.Sprintf("%s: %q %s", e.Where, e.Value, e.Problem) }
 
-// Cost is how many units a request costs. It is immutable; nil is one unit.
+// Cost computes how many units a request costs. It is immutable; nil is one unit.
 type Cost struct {
-	text   string // for people
+	text   string // description for String
 	prices []Price
 	of     func(a Attributes) (uint32, error)
-	ofPath func(a Attributes, path string) uint32 // from one reading of the path; of is nil then
+	ofPath func(a Attributes, path string) uint32 // cost that depends on one reading of the path; of is nil then
 }
 
-// Price is a cost that stands in the rule file.
+// Price is a cost that the rule file sets for some requests.
 type Price struct {
-	Of    string // what costs so much, such as "GET /export"
+	Of    string // the requests, such as "GET /export"
 	Units uint32
 }
 
-// Prices returns the costs that the file itself fixes, rather than a request.
+// Prices returns the costs that the rule file sets; costs that a request names are left out.
 func (c *Cost) Prices() []Price {
 	if c == nil {
 		return []Price{{"every request", 1}}
@@ -54,8 +53,8 @@ func (c *Cost) Prices() []Price {
 	return c.prices
 }
 
-// Of returns what a request costs, by one reading of its path, see [Paths]. The error is
-// a [*CostError].
+// Of returns the cost of a request with one reading of its path, see [Paths]. The error is a
+// [*CostError].
 func (c *Cost) Of(a Attributes, path string) (uint32, error) {
 	switch {
 	case c == nil:
@@ -69,7 +68,7 @@ func (c *Cost) Of(a Attributes, path string) (uint32, error) {
 // ReadsPath reports whether the cost depends on how the path is read.
 func (c *Cost) ReadsPath() bool { return c != nil && c.ofPath != nil }
 
-// String returns what the cost depends on, for people and tests.
+// String returns what the cost depends on, for output and tests.
 func (c *Cost) String() string {
 	if c == nil {
 		return "1"
@@ -77,16 +76,16 @@ func (c *Cost) String() string {
 	return c.text
 }
 
-// span is the costs that a request may name, and the one that it has where it names
+// span is the range of costs that a request may name; silent is the cost of a request that names
 // none.
 type span struct{ silent, least, most uint32 }
 
-// fixed costs every request alike.
+// fixed returns a function with the same cost for every request.
 func fixed(n uint32) func(Attributes) (uint32, error) {
 	return func(Attributes) (uint32, error) { return n, nil }
 }
 
-// parse reads the values that a request gives for its cost.
+// parse returns the cost in the values that a request sent.
 func (s span) parse(where string, values []string) (uint32, error) {
 	switch len(values) {
 	case 0:
@@ -110,7 +109,7 @@ func cut(value string) string {
 	return value
 }
 
-// headerCost reads the cost from a header.
+// headerCost returns a function that reads the cost from a header.
 func headerCost(name string, s span) func(Attributes) (uint32, error) {
 	where := "header " + name
 	return func(a Attributes) (uint32, error) {
@@ -122,7 +121,7 @@ func headerCost(name string, s span) func(Attributes) (uint32, error) {
 	}
 }
 
-// queryCost reads the cost from a parameter of the query.
+// queryCost returns a function that reads the cost from a query parameter.
 func queryCost(name string, s span) func(Attributes) (uint32, error) {
 	where := "query parameter " + name
 	return func(a Attributes) (uint32, error) {
@@ -141,7 +140,8 @@ func one(value string, ok bool) []string {
 	return []string{value}
 }
 
-// bodyCost counts a unit for so many bytes of the body that are begun.
+// bodyCost returns a function that counts one unit for each started block of `each` bytes of the
+// body.
 func bodyCost(each uint64, s span) func(Attributes) (uint32, error) {
 	return func(a Attributes) (uint32, error) {
 		sizer, ok := a.(Sizer)
@@ -163,7 +163,7 @@ func bodyCost(each uint64, s span) func(Attributes) (uint32, error) {
 	}
 }
 
-// routeCost looks the cost up by the route that a request takes.
+// routeCost returns a function that looks up the cost by the route of a request.
 func routeCost(set *urlpath.Routes, costs map[string]uint32, s span) func(Attributes, string) uint32 {
 	return func(a Attributes, path string) uint32 {
 		if pattern, ok := set.Match(a.Method(), path); ok {

@@ -12,7 +12,7 @@ import (
 	"stint/rule/action"
 )
 
-// priced is a request of which all is known that may be its cost.
+// priced is a request with every attribute that a cost may depend on.
 type priced struct {
 	full
 	method, path string
@@ -61,7 +61,7 @@ func TestCost(t *testing.T) {
 	for _, tt := range []struct {
 		cost    string
 		request action.Attributes
-		want    string // the cost, or the error
+		want    string // the cost or the error
 	}{
 		{"5", header(), "5"},
 		{"4294967295", header(), "4294967295"},
@@ -156,26 +156,26 @@ func TestCostFaults(t *testing.T) {
 		"0":                                "a cost of 0 counts nothing",
 		"-1":                               "-1 is negative",
 		"4294967296":                       "4294967296 is too large",
-		"x-cost":                           "cost: a text is no cost",
+		"x-cost":                           "cost: a text is not a cost",
 		"[1]":                              "expected a whole number, found a list",
-		"{}":                               "cost does not say where it stands",
-		"{max: 5}":                         "cost does not say where it stands",
+		"{}":                               "cost without a place in the request",
+		"{max: 5}":                         "cost without a place in the request",
 		"{number: 5}":                      `unknown word "number" in cost`,
 		"{header: a, query: b}":            "cost: query beside header",
 		"{header: ''}":                     "an empty text",
-		"{header: 'a b'}":                  `header: "a b" is no name of a header`,
-		"{header: a, max: 0}":              "cost: no number is from 1 to 0",
-		"{header: a, min: 5, max: 4}":      "cost: no number is from 5 to 4",
-		"{header: a, min: 10001}":          "cost: no number is from 10001 to 10000",
+		"{header: 'a b'}":                  `header: "a b" is not a valid header name`,
+		"{header: a, max: 0}":              "cost: there is no number from 1 to 0",
+		"{header: a, min: 5, max: 4}":      "cost: there is no number from 5 to 4",
+		"{header: a, min: 10001}":          "cost: there is no number from 10001 to 10000",
 		"{header: a, min: 2}":              "cost: the default 1 is not from 2 to 10000",
 		"{header: a, default: 10001}":      "cost: the default 10001 is not from 1 to 10000",
 		"{header: a, default: 0}":          "cost: the default 0 is not from 1 to 10000",
 		"{header: a, max: 4294967296}":     "max: 4294967296 is too large",
 		"{header: a, min: x}":              `min: expected a whole number, found the text "x"`,
-		"{body: 0}":                        `body: "0" is no size`,
-		"{body: 1KB}":                      `body: "1KB" is no size`,
-		"{body: -1KiB}":                    `body: "-1KiB" is no size`,
-		"{body: 9223372036854775807KiB}":   `body: "9223372036854775807KiB" is no size`,
+		"{body: 0}":                        `body: "0" is not a size`,
+		"{body: 1KB}":                      `body: "1KB" is not a size`,
+		"{body: -1KiB}":                    `body: "-1KiB" is not a size`,
+		"{body: 9223372036854775807KiB}":   `body: "9223372036854775807KiB" is not a size`,
 		"{body: }":                         "an empty text",
 		"{routes: {}}":                     "routes is empty",
 		"{routes: {/a: 0}}":                "routes: a cost of 0 for /a counts nothing",
@@ -192,7 +192,7 @@ func TestCostFaults(t *testing.T) {
 	}
 }
 
-// No request makes a cost that the file does not allow.
+// No request can set a cost that the file does not allow.
 func FuzzCost(f *testing.F) {
 	for _, seed := range []string{"", "0", "1", "-1", "1e9", " 1", "4294967296", "١"} {
 		f.Add(seed, seed)

@@ -10,38 +10,38 @@ import (
 	"stint/internal/text"
 )
 
-// Responder is what Attributes may be besides: a request whose answer can still carry
-// cookies. Without it nobody gets one.
+// Responder is implemented by Attributes whose answer can still carry cookies. Without it no cookie
+// is set.
 type Responder interface {
-	// SetCookie adds a cookie to the answer, unless it has one of that name. It belongs
-	// on the answer to a request that passes only: devices that cost nothing would be a
-	// way around the other limits.
+	// SetCookie adds a cookie to the answer, unless the answer has one of that name. The cookie
+	// must be sent only if the request passes; otherwise new devices would be free and could be
+	// used to escape other limits.
 	SetCookie(c *http.Cookie)
 }
 
 const (
-	// maxDeviceCookies is how many cookies of the name are checked in one request,
-	// because anybody can send many.
+	// maxDeviceCookies is the number of cookies of that name that are checked in one request,
+	// because a client can send many.
 	maxDeviceCookies = 3
 
-	// maxDeviceID is how long the id may be that a proxy gives a device.
+	// maxDeviceID is the maximum length of a device ID from a proxy, in bytes.
 	maxDeviceID = 256
 )
 
-// Cookie is the name of a cookie of devices, and the file of its secrets.
+// Cookie is the name of a device cookie and the file of its secrets.
 type Cookie struct{ Name, File string }
 
-// deviceCookie is a signed cookie by which a device is known.
+// deviceCookie is a signed cookie that identifies a device.
 type deviceCookie struct {
 	signer *DeviceSigner
 	name   string
-	file   string // of its secrets
-	plain  bool   // sent over http as well
+	file   string // file of the secrets
+	plain  bool   // cookie without Secure, sent over http too
 }
 
-// value returns the device whose cookie we have signed. Who has none gets one once a
-// request passes, and is nobody until it comes back with it: else throwing it away
-// would be a new bucket for each request.
+// value returns the ID of the device if the request has a cookie that we signed. Otherwise it sets
+// a new cookie and returns no ID. The device is identified only when it sends the cookie back;
+// otherwise a client could get a new bucket for each request by discarding the cookie.
 func (d *deviceCookie) value(a Attributes) (id string, ok bool) {
 	now, tries, fresh := time.Now(), 0, ""
 	cookies(a, d.name, func(value string) bool {
@@ -59,7 +59,7 @@ func (d *deviceCookie) value(a Attributes) (id string, ok bool) {
 	return id, ok
 }
 
-// cookie returns what the device shall keep.
+// cookie returns the cookie to set.
 func (d *deviceCookie) cookie(value string) *http.Cookie {
 	return &http.Cookie{
 		Name: d.name, Value: value, Path: "/", MaxAge: int(d.signer.MaxAge() / time.Second),
@@ -67,8 +67,8 @@ func (d *deviceCookie) cookie(value string) *http.Cookie {
 	}
 }
 
-// deviceHeader returns the device that a trusted proxy names. A header that is there
-// twice is none: one of the two may be the client's own.
+// deviceHeader returns a function that reads the device ID from a header of a trusted proxy. It
+// ignores a header with two values, because one may be the client's own.
 func deviceHeader(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		c, ok := a.(Connection)
@@ -83,7 +83,7 @@ func deviceHeader(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// deviceHint shows the three ways in which a device is known.
+// deviceHint lists the three ways to identify a device.
 const deviceHint = "write device: {cookie: {secret_file: FILE}}, or device: {header: NAME}, or device: {certificate: {}}"
 
 func readDevice(v strictyaml.Value, a *action) {
@@ -101,11 +101,11 @@ func readDevice(v strictyaml.Value, a *action) {
 		"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
 	if ways != 1 && (v.IsObject() || v.IsNull()) {
-		v.Fail("a device is known in one way", deviceHint+"; first_of tries several")
+		v.Fail("a device needs exactly one of cookie, header and certificate", deviceHint+"; first_of tries several")
 	}
 }
 
-// The ages that a cookie may have: browsers drop one after 400 days.
+// The range of a cookie's maximum age; browsers drop a cookie after 400 days.
 const (
 	defaultDeviceAge = 365 * 24 * time.Hour
 	minDeviceAge     = time.Minute
@@ -124,7 +124,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 	}, func(word string) string {
 		switch word {
 		case "secret", "key", "secrets":
-			return "write secret_file: FILE; a secret does not stand in a rule file"
+			return "write secret_file: FILE; a rule file must not contain secrets"
 		}
 		return ""
 	})
@@ -135,7 +135,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 		v.Fail("a device's cookie without secret_file", "add `secret_file: FILE`, with a line from `openssl rand -base64 32`")
 		return
 	case d.plain && (strings.HasPrefix(d.name, "__Host-") || strings.HasPrefix(d.name, "__Secure-")):
-		v.Fail(fmt.Sprintf("name: browsers drop %s where secure is false", d.name), "choose a name without that beginning, or leave `secure: false` out")
+		v.Fail(fmt.Sprintf("name: browsers drop %s if secure is false", d.name), "choose a name without that prefix, or remove `secure: false`")
 		return
 	case secrets.NonEmpty() == "":
 		return
@@ -147,7 +147,7 @@ func readDeviceCookie(v strictyaml.Value, a *action) {
 	keys, err := ParseDeviceSecrets(data)
 	if err != nil {
 		secrets.Fail(fmt.Sprintf("secret_file: %s: %v", secrets.Text(), err),
-			"write one secret a line, such as `openssl rand -base64 32` makes; the first signs, all are believed")
+			"write one secret a line, such as `openssl rand -base64 32` makes; the first one signs, all are accepted")
 		return
 	}
 	d.signer, d.file = NewDeviceSigner(d.name, keys, age), secrets.Text()

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// minSecret is how many bytes a secret must have: as many as its signatures.
+	// minSecret is the minimum length of a secret in bytes: the length of a signature.
 	minSecret = sha256.Size
 
-	// maxSecrets bounds what a forged cookie costs us.
+	// maxSecrets is the maximum number of secrets. It limits the work for a forged cookie.
 	maxSecrets = 10
 
 	idSize   = 16
@@ -25,26 +25,26 @@ const (
 	version  = 1
 )
 
-// deviceIDLength is how long every cookie is.
+// deviceIDLength is the length of every cookie value.
 var deviceIDLength = base64.RawURLEncoding.EncodedLen(size)
 
-// DeviceSigner signs and checks the cookies of one name, by which a device is known again. It is immutable and safe for
-// concurrent use. A check costs about a microsecond for each secret that is tried.
+// DeviceSigner issues and checks the cookies of one name, which identify a device. It is immutable
+// and safe for concurrent use. A check costs about a microsecond for each secret tried.
 type DeviceSigner struct {
 	name    string
 	secrets [][]byte
 	maxAge  time.Duration
 }
 
-// NewDeviceSigner returns a signer. The first secret signs, all of them are believed. A cookie is
-// good for maxAge after it was issued, by this clock; a name has its own, so that the
-// cookie of one is none of another.
+// NewDeviceSigner returns a signer. It signs with the first secret and accepts signatures of all of
+// them. A cookie is valid for maxAge after it was issued. The name is part of the signature, so a
+// cookie of one name is invalid under another.
 func NewDeviceSigner(name string, secrets [][]byte, maxAge time.Duration) *DeviceSigner {
 	return &DeviceSigner{name: name, secrets: secrets, maxAge: maxAge}
 }
 
-// ParseDeviceSecrets reads a file of secrets: one a line, each of 32 bytes or more, where
-// empty lines and those that begin with # do not count. Errors never show a secret.
+// ParseDeviceSecrets reads a file with one secret of at least 32 bytes in each line. It ignores
+// empty lines and lines that begin with #. Its errors never contain a secret.
 func ParseDeviceSecrets(data []byte) (secrets [][]byte, err error) {
 	n := 0
 	for line := range bytes.Lines(data) {
@@ -53,7 +53,7 @@ func ParseDeviceSecrets(data []byte) (secrets [][]byte, err error) {
 		switch {
 		case len(line) == 0 || line[0] == '#':
 		case len(line) < minSecret:
-			return nil, fmt.Errorf("line %d has %d bytes, and a secret at least %d", n, len(line), minSecret)
+			return nil, fmt.Errorf("line %d has %d bytes, but a secret needs at least %d", n, len(line), minSecret)
 		case len(secrets) == maxSecrets:
 			return nil, fmt.Errorf("more than %d secrets", maxSecrets)
 		default:
@@ -66,17 +66,17 @@ func ParseDeviceSecrets(data []byte) (secrets [][]byte, err error) {
 	return secrets, nil
 }
 
-// MaxAge returns how long a cookie is good.
+// MaxAge returns how long a cookie is valid.
 func (s *DeviceSigner) MaxAge() time.Duration { return s.maxAge }
 
-// Issue returns the cookie of a new device.
+// Issue returns a cookie for a new device.
 func (s *DeviceSigner) Issue(now time.Time) string {
 	var id [idSize]byte
-	_, _ = rand.Read(id[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(id[:]) // rand.Read never returns an error
 	return s.seal(id[:], now)
 }
 
-// seal returns the cookie of a device.
+// seal returns the cookie of the device with this ID.
 func (s *DeviceSigner) seal(id []byte, now time.Time) string {
 	b := make([]byte, 0, size)
 	b = append(b, version)
@@ -86,30 +86,29 @@ func (s *DeviceSigner) seal(id []byte, now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// sign returns the signature by the secret of that number.
+// sign returns the signature of text with secret number i.
 func (s *DeviceSigner) sign(i int, text []byte) []byte {
 	mac := hmac.New(sha256.New, s.secrets[i])
 	mac.Write([]byte(s.name))
-	mac.Write([]byte{0}) // no name has one
+	mac.Write([]byte{0}) // a separator that no name contains
 	mac.Write(text)
 	return mac.Sum(nil)
 }
 
-// Read returns the id of the device that a cookie is of, and false where the cookie
-// is not one of ours, or too old. renewed is the cookie that the device shall have in
-// its place, "" where that may stay: one that is half as old as it may become, or that
-// another secret than the first has signed, is replaced, so that a device which comes
-// now and then remains the same, and a secret can be taken out in the end.
+// Read returns the device ID of a cookie; false if we did not sign the cookie or it is too old.
+// renewed is a new cookie for the same device, or "" if the old one may stay. A cookie is renewed
+// when it has reached half of its maximum age or was not signed with the first secret. So a device
+// that returns now and then keeps its ID, and an old secret can be removed in the end.
 func (s *DeviceSigner) Read(cookie string, now time.Time) (id, renewed string, ok bool) {
 	if len(cookie) != deviceIDLength {
 		return "", "", false
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cookie)
-	if err != nil || len(b) != size || b[0] != version { // it reads over line ends
+	if err != nil || len(b) != size || b[0] != version { // DecodeString ignores line breaks
 		return "", "", false
 	}
 	text, signature := b[:size-sha256.Size], b[size-sha256.Size:]
-	// One that a faster clock than ours has issued is new.
+	// A cookie with an issue time in the future comes from a faster clock and counts as new.
 	issued := time.Unix(int64(binary.BigEndian.Uint64(text[1+idSize:])), 0)
 	age := now.Sub(issued)
 	if age >= s.maxAge {

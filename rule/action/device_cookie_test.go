@@ -19,8 +19,8 @@ const (
 	year = 365 * 24 * time.Hour
 )
 
-// A device is known by a cookie that we signed, for as long as it is good, and by no
-// other.
+// A device is identified by a cookie that we signed, until the cookie expires, and by no other
+// cookie.
 func TestRead(t *testing.T) {
 	s := NewDeviceSigner(name, [][]byte{oneSecret}, year)
 	good := s.Issue(zero)
@@ -66,8 +66,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A secret is exchanged without a device that comes meanwhile becoming another, and
-// one that comes again and again never does.
+// Secrets can be replaced without changing the ID of a device that returns in between, and a device
+// that keeps returning never gets a new ID.
 func TestRenewal(t *testing.T) {
 	before, now := NewDeviceSigner(name, [][]byte{oneSecret}, year), NewDeviceSigner(name, [][]byte{otherSecret, oneSecret}, year)
 	after := NewDeviceSigner(name, [][]byte{otherSecret}, year)
@@ -98,7 +98,7 @@ func TestParseSecrets(t *testing.T) {
 		"# since May\r\n" + line + "\r\n\n" + line: "2",
 		"":                            "no secret",
 		"# " + line:                   "no secret",
-		line + "\nshort-secret":       "line 2 has 12 bytes, and a secret at least 32",
+		line + "\nshort-secret":       "line 2 has 12 bytes, but a secret needs at least 32",
 		strings.Repeat(line+"\n", 11): "more than 10 secrets",
 	} {
 		secrets, err := ParseDeviceSecrets([]byte(file))
@@ -127,7 +127,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// No cookie makes the reader panic, and none is believed that we did not sign.
+// No cookie makes Read panic, and Read accepts no cookie that we did not sign.
 func FuzzRead(f *testing.F) {
 	f.Add(NewDeviceSigner(name, [][]byte{oneSecret}, year).Issue(zero))
 	f.Add(strings.Repeat("A", deviceIDLength))

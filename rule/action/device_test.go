@@ -15,8 +15,8 @@ import (
 
 var secret = []byte(strings.Repeat("s", 40))
 
-// outside gives the content of every file but one as one secret, and verifiers that remember
-// what they were made for.
+// outside returns a file with one secret for all names but one, and verifiers that record their
+// arguments.
 type outside struct{}
 
 func (outside) Open(v strictyaml.Value) ([]byte, bool) {
@@ -37,7 +37,7 @@ type verifier struct {
 
 func (verifier) Claim(token, name string) (string, bool) { return name, token == "good" }
 
-// device reads an action whose secret file holds one secret.
+// deviceAction reads an action whose secret file has one secret.
 func deviceAction(t *testing.T, yaml string) *action.List {
 	t.Helper()
 	doc := parser.Parse([]byte("[" + yaml + "]"))
@@ -48,8 +48,8 @@ func deviceAction(t *testing.T, yaml string) *action.List {
 	return list
 }
 
-// A device is known by a cookie that we have signed. Whoever has none gets one and
-// is nobody until it comes back.
+// A device is identified by a cookie that we signed. A client without one gets a cookie, and has no
+// ID until it sends the cookie back.
 func TestDeviceCookie(t *testing.T) {
 	list := deviceAction(t, `{device: {cookie: {name: d, secret_file: f, max_age: 30d}, descriptor_key: k}}`)
 	signer := action.NewDeviceSigner("d", [][]byte{secret}, 30*24*time.Hour)
@@ -61,9 +61,9 @@ func TestDeviceCookie(t *testing.T) {
 		return id
 	}
 	for name, tt := range map[string]struct {
-		cookies []string // lines of the header
-		want    string   // the id; "" is none
-		set     bool     // the answer has a cookie
+		cookies []string // values of the Cookie header
+		want    string   // the ID; "" for none
+		set     bool     // whether the answer sets a cookie
 	}{
 		"good":             {[]string{"d=" + good}, id(good), false},
 		"in the middle":    {[]string{"a=b; d=" + good + "; c"}, id(good), false},
@@ -114,7 +114,7 @@ func TestDeviceCookie(t *testing.T) {
 	}
 }
 
-// A device is what a trusted proxy calls it, or who owns a certificate.
+// A device is identified by a header of a trusted proxy or by a certificate.
 func TestDeviceByOthers(t *testing.T) {
 	header, cert := `{device: {header: x-device-id}}`, `{device: {certificate: {}}}`
 	for name, tt := range map[string]struct {
@@ -139,18 +139,18 @@ func TestDeviceByOthers(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a device is told.
+// Every fault of a device action is reported.
 func TestBadDevice(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`{device: {}}`:                                      "a device is known in one way",
-		`{device: }`:                                        "a device is known in one way",
-		`{device: {header: h, certificate: {}}}`:            "a device is known in one way",
+		`{device: {}}`:                                      "a device needs exactly one of cookie, header and certificate",
+		`{device: }`:                                        "a device needs exactly one of cookie, header and certificate",
+		`{device: {header: h, certificate: {}}}`:            "a device needs exactly one of cookie, header and certificate",
 		`{device: {header: ""}}`:                            "an empty text",
 		`{device: {cookie: {}}}`:                            "a device's cookie without secret_file",
 		`{device: {cookie: {secret: s}}}`:                   `unknown word "secret"`,
-		`{device: {cookie: {secret_file: short}}}`:          "secret_file: short: line 1 has 5 bytes, and a secret at least 32",
-		`{device: {cookie: {secret_file: f, name: "a b"}}}`: `name: "a b" is no name of a cookie`,
-		`{device: {cookie: {secret_file: f, name: __Host-d, secure: false}}}`: "browsers drop __Host-d where secure is false",
+		`{device: {cookie: {secret_file: short}}}`:          "secret_file: short: line 1 has 5 bytes, but a secret needs at least 32",
+		`{device: {cookie: {secret_file: f, name: "a b"}}}`: `name: "a b" is not a valid cookie name`,
+		`{device: {cookie: {secret_file: f, name: __Host-d, secure: false}}}`: "browsers drop __Host-d if secure is false",
 		`{device: {cookie: {secret_file: f, max_age: 500d}}}`:                 "max_age: 500d",
 		`{device: {cookie: {secret_file: f, max_age: 1s}}}`:                   "max_age: 1s",
 		`{device: {cookie: {secret_file: f, max_age: 365}}}`:                  `max_age: "365" is a number without a unit`,
@@ -174,8 +174,8 @@ func TestBadDevice(t *testing.T) {
 	}
 }
 
-// The verifiers of tokens are found wherever an action stands, each made for what its action
-// says.
+// Verifiers returns the verifiers of actions at every nesting depth, each with the terms of its
+// action.
 func TestVerifiers(t *testing.T) {
 	list := deviceAction(t, `{bearer_claim: {keys: "https://a/k", issuer: i, audience: u}}, {first_of: [{bearer_claim: {keys: "http://b/k", allow_http: true}}, {path: {}}]}, {method: {}}`)
 	want := []action.Verifier{

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// Connection is what Attributes may know besides: Host, the name that the client
-// asked for, with its port if it has one; Values, all values of a header in their
-// order; PeerCertificate, the client's certificate if the server has verified it,
-// else nil; and TrustedPeer, whether a trusted proxy brought the request. Without it
-// the host is the header Host, a header has one value, nobody has a certificate and
-// no proxy is trusted.
+// Connection is implemented by Attributes that know the connection. Host returns the name that the
+// client asked for, with its port if it has one. Values returns all values of a header in order.
+// PeerCertificate returns the client's certificate if the server verified it, else nil. TrustedPeer
+// reports whether a trusted proxy forwarded the request.
+//
+// Without Connection, the host is the header Host, a header has one value, there is no certificate
+// and no proxy is trusted.
 type Connection interface {
 	Host() string
 	Values(header string) []string
@@ -22,8 +23,8 @@ type Connection interface {
 	TrustedPeer() bool
 }
 
-// AnyValue calls use with each value of a header until it returns true, and says
-// whether it did.
+// AnyValue calls use with each value of a header until use returns true, and reports whether it
+// did.
 func AnyValue(a Attributes, name string, use func(value string) bool) bool {
 	if c, ok := a.(Connection); ok {
 		return slices.ContainsFunc(c.Values(name), use)
@@ -32,8 +33,8 @@ func AnyValue(a Attributes, name string, use func(value string) bool) bool {
 	return ok && use(value)
 }
 
-// hashed returns the SHA-256 of what read says, in hexadecimal: a secret that never
-// stands in keys, logs or metrics.
+// hashed returns a function that returns the SHA-256 of read's value, in hexadecimal. So a secret
+// never appears in keys, logs or metrics.
 func hashed(read func(Attributes) (string, bool)) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		secret, ok := read(a)
@@ -49,7 +50,7 @@ func fingerprint[T string | []byte](secret T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// cookie returns the value of the first cookie of that name that is not empty.
+// cookie returns a function that reads the first non-empty cookie of that name.
 func cookie(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (found string, ok bool) {
 		cookies(a, name, func(value string) bool {
@@ -60,7 +61,7 @@ func cookie(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// cookies calls use with the value of each cookie of that name until it returns true.
+// cookies calls use with the value of each cookie of that name until use returns true.
 func cookies(a Attributes, name string, use func(value string) bool) {
 	AnyValue(a, "Cookie", func(line string) bool {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -73,8 +74,7 @@ func cookies(a Attributes, name string, use func(value string) bool) {
 	})
 }
 
-// unquoted returns the value of a cookie without the quotes around it, which are
-// no part of it.
+// unquoted removes the quotes around the value of a cookie, which are not part of the value.
 func unquoted(value string) string {
 	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
 		return value[1 : len(value)-1]
@@ -82,8 +82,8 @@ func unquoted(value string) string {
 	return value
 }
 
-// host returns the name that the client asked for, in its one spelling: in lower case,
-// without a port and without a dot at its end.
+// host returns the normalized name that the client asked for: in lower case, without port and
+// without trailing dot.
 func host(a Attributes) (string, bool) {
 	var name string
 	if c, ok := a.(Connection); ok {
@@ -100,8 +100,7 @@ func host(a Attributes) (string, bool) {
 	return name, name != ""
 }
 
-// basicUser returns the user name of HTTP's basic authentication. Nobody has checked
-// the password here.
+// basicUser returns the user name of HTTP basic authentication. The password is not verified.
 func basicUser(a Attributes) (user string, ok bool) {
 	const scheme = "Basic "
 	ok = AnyValue(a, "Authorization", func(value string) bool {
@@ -116,7 +115,7 @@ func basicUser(a Attributes) (user string, ok bool) {
 	return user, ok
 }
 
-// bearerClaim returns a claim of the first bearer token that is verified.
+// bearerClaim returns a function that reads a claim of the first bearer token that can be verified.
 func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
 	const scheme = "Bearer "
 	return func(a Attributes) (claim string, ok bool) {
@@ -133,11 +132,11 @@ func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
 	}
 }
 
-// maxTokens is how many tokens of one request are verified, because it is costly.
+// maxTokens is the number of tokens that are verified in one request, because verification is slow.
 const maxTokens = 2
 
-// apiKey returns the key that stands in a header or, failing that, in a parameter of
-// the query; "" for a place that is not looked at.
+// apiKey returns a function that reads the key from a header or, if it is missing there, from a
+// query parameter. An empty name is skipped.
 func apiKey(inHeader, inQuery string) func(Attributes) (string, bool) {
 	fromHeader, fromQuery := header(inHeader), query(inQuery)
 	return func(a Attributes) (string, bool) {
@@ -153,7 +152,7 @@ func apiKey(inHeader, inQuery string) func(Attributes) (string, bool) {
 	}
 }
 
-// certificate says what part reads of the client's verified certificate.
+// certificate returns a function that reads part of the client's verified certificate.
 func certificate(part func(*x509.Certificate) string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		c, ok := a.(Connection)
@@ -169,7 +168,7 @@ func certificate(part func(*x509.Certificate) string) func(Attributes) (string, 
 	}
 }
 
-// parts of a certificate, by the words of the rule file.
+// parts are the parts of a certificate, by their names in the rule file.
 var parts = map[string]func(*x509.Certificate) string{
 	"common_name": func(c *x509.Certificate) string { return c.Subject.CommonName },
 	"san_uri": func(c *x509.Certificate) string {

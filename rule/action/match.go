@@ -7,7 +7,8 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// matched returns a fixed value where the headers match, or where they do not.
+// matched returns a function with a fixed value for requests whose headers match (expect), or do
+// not match (!expect).
 func matched(matchers []matcher, expect bool, value string) func(Attributes, string) (string, bool) {
 	return func(a Attributes, path string) (string, bool) {
 		for i := range matchers {
@@ -22,14 +23,14 @@ func matched(matchers []matcher, expect bool, value string) func(Attributes, str
 // matcher is a condition on one header.
 type matcher struct {
 	name   string
-	test   func(value string) bool // nil: the header is there
-	absent bool                    // with no test: the header is not there
+	test   func(value string) bool // nil: the header is present
+	absent bool                    // with test nil: the header is missing
 	invert bool
 	fold   bool // ignore case
 }
 
-// matches is Envoy's rule: a header that is missing matches only a test for being
-// missing. Of :path one reading is tested, with the query.
+// matches applies Envoy's rule: a missing header matches only a test for being missing. For :path
+// it tests one reading, with the query.
 func (m *matcher) matches(a Attributes, path string) bool {
 	value, ok := a.Header(m.name)
 	if strings.EqualFold(m.name, ":path") {
@@ -47,7 +48,7 @@ func (m *matcher) matches(a Attributes, path string) bool {
 	return m.test(value) != m.invert
 }
 
-// tests make a header's test from the text of the file.
+// tests create the test of a header from the text in the rule file.
 var tests = map[string]func(text string) (func(string) bool, error){
 	"exact": func(t string) (func(string) bool, error) { return func(v string) bool { return v == t }, nil },
 	"prefix": func(t string) (func(string) bool, error) {
@@ -63,12 +64,12 @@ var tests = map[string]func(text string) (func(string) bool, error){
 		if _, err := regexp.Compile(t); err != nil {
 			return nil, err
 		}
-		re, err := regexp.Compile(`\A(?:` + t + `)\z`) // the whole value, as Envoy has it
+		re, err := regexp.Compile(`\A(?:` + t + `)\z`) // match the whole value, as Envoy does
 		return re.MatchString, err
 	},
 }
 
-// readMatcher reads a condition on a header, with the short words or with Envoy's.
+// readMatcher reads a condition on a header, in the short notation or in Envoy's.
 func readMatcher(v strictyaml.Value) matcher {
 	var m matcher
 	count := 0
@@ -97,10 +98,10 @@ func readMatcher(v strictyaml.Value) matcher {
 	words["string_match"] = func(v strictyaml.Value) { v.Object("string_match", inner) }
 	known := v.Object("a header match", words)
 	if m.name == "" && known {
-		v.Fail("a header match without name", "add `name:`, the header that it looks at")
+		v.Fail("a header match without name", "add `name:`, the header to test")
 	}
 	if count > 1 {
-		v.Fail("a header match with two conditions", "begin each condition with `- `; all of them must hold")
+		v.Fail("a header match with two conditions", "begin each condition with `- `; all of them must match")
 	}
 	if kind != "" {
 		m.compile(kind, text, at)
@@ -108,7 +109,7 @@ func readMatcher(v strictyaml.Value) matcher {
 	return m
 }
 
-// compile makes the test of a matcher.
+// compile sets the test of a matcher.
 func (m *matcher) compile(kind, text string, at strictyaml.Value) {
 	if m.fold {
 		if kind == "regex" {

@@ -10,51 +10,50 @@ import (
 	"stint/internal/urlpath"
 )
 
-// Part is what one action of a list reads of a request, for those who look for
-// mistakes in rules.
+// Part describes what one action of a list reads, for checks of the rules.
 type Part struct {
-	Name string // of the action
-	Key  string // of its entry
+	Name string // name of the action
+	Key  string // key of the entry
 
-	// Reads is what is read of a request, for people, such as "header x-user".
+	// Reads is the source of the value as text, such as "header x-user".
 	Reads string
 
-	// From says who decides what the value is.
+	// From is who controls the value.
 	From From
 
-	// Always: every request has a value. Optional: one without it has a descriptor
-	// without the entry, rather than none.
+	// Always means that every request has a value. Optional means that a request without a value
+	// has a descriptor without the entry, instead of no descriptor.
 	Always, Optional bool
 
-	// Values are all that there may be; nil: there is no end of them.
+	// Values are all possible values; nil if they are unlimited.
 	Values []string
 
-	// First are the actions of first_of, of which one makes the entry. All else is then
-	// theirs, but Always.
+	// First are the alternatives of first_of, one of which makes the entry. Then only Always
+	// describes the part itself.
 	First []Part
 
 	hashed bool
 	paths  urlpath.Options
 }
 
-// From says who decides what the value of an entry is.
+// From is who controls the value of an entry.
 type From uint8
 
-// From the most to the least that can be relied on.
+// The sources of values, the most reliable first.
 const (
-	// FromFile: the rule file itself; a request chooses among its values.
+	// FromFile: the rule file has the values, and a request selects one.
 	FromFile From = iota
-	// FromNetwork: where the client is.
+	// FromNetwork: the address of the client.
 	FromNetwork
-	// FromProof: what was verified, such as a signed token.
+	// FromProof: a verified value, such as a claim of a signed token.
 	FromProof
-	// FromClaim: what a client says of itself; nobody has checked it here.
+	// FromClaim: a value that the client states about itself and that is not verified.
 	FromClaim
-	// FromWish: what a client asks for, which is anything.
+	// FromWish: what the client asks for; it can be anything.
 	FromWish
 )
 
-// Parts returns what the actions read, in their order.
+// Parts returns what the actions read, in order.
 func (l *List) Parts() []Part { return partsOf(l.actions) }
 
 func partsOf(actions []action) []Part {
@@ -81,7 +80,7 @@ func (a *action) part() Part {
 	case "remote_address", "masked_remote_address":
 		p.From, p.Always = FromNetwork, true
 		if a.narrow {
-			p.From = FromClaim // each host of IPv6 has a whole /64 to choose from
+			p.From = FromClaim // an IPv6 host can use every address of its /64
 		}
 	case "bearer_claim", "tls_client_certificate", "device":
 		p.From = FromProof
@@ -103,7 +102,7 @@ func (a *action) part() Part {
 	return p
 }
 
-// May reports whether the part may say that value, and if not, why.
+// May reports whether the part can have that value, and why not otherwise.
 func (p *Part) May(value string) (why string, ok bool) {
 	switch p.Name {
 	case "remote_address":
@@ -114,7 +113,7 @@ func (p *Part) May(value string) (why string, ok bool) {
 		}
 	case "path":
 		if clean := urlpath.String(value, p.paths); clean != value {
-			return fmt.Sprintf("a path is compared in its one spelling, %s", clean), false
+			return fmt.Sprintf("a path is compared in its normalized form, %s", clean), false
 		}
 	case "host":
 		name, _, port := strings.Cut(value, ":")
@@ -124,9 +123,9 @@ func (p *Part) May(value string) (why string, ok bool) {
 	}
 	switch {
 	case p.Values != nil && !slices.Contains(p.Values, value):
-		return fmt.Sprintf("%s says %s", p.Name, list(p.Values)), false
+		return fmt.Sprintf("%s produces only %s", p.Name, list(p.Values)), false
 	case p.hashed && !isHash(value):
-		return fmt.Sprintf("%s says the SHA-256 of a secret in hexadecimal: printf %%s SECRET | sha256sum", p.Name), false
+		return fmt.Sprintf("%s produces the SHA-256 of a secret in hexadecimal: printf %%s SECRET | sha256sum", p.Name), false
 	}
 	return "", true
 }
@@ -136,8 +135,7 @@ var methods = []string{
 	http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// mayAddress reports whether remote_address may say a value: an address, or a network
-// of IPv6.
+// mayAddress reports whether remote_address can have that value: an address, or an IPv6 network.
 func mayAddress(value string) (string, bool) {
 	if addr, err := netip.ParseAddr(value); err == nil {
 		if addr.Is4() && addr.String() == value {
@@ -161,7 +159,7 @@ func isHash(value string) bool {
 	return len(value) == 64 && strings.Trim(value, "0123456789abcdef") == ""
 }
 
-// list names a few values.
+// list joins a few values.
 func list(values []string) string {
 	const most = 5
 	if len(values) > most {

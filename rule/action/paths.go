@@ -8,17 +8,16 @@ import (
 	"stint/internal/urlpath"
 )
 
-// Paths says how the path of a request is read: which spellings the server behind
-// takes for one. The zero Paths read a path as RFC 3986 has it, and one that some
-// servers read otherwise also as these do: such a request counts under every reading, so
-// that it cannot choose.
+// Paths is how the path of a request is read: which spellings the server behind treats as equal.
+// The zero Paths read a path as RFC 3986 does. A path that some servers read differently is also
+// read as these servers do, and the request counts under every reading, so a client cannot gain by
+// its spelling.
 type Paths struct {
 	fold urlpath.Options
-	once bool // a path that some servers read otherwise is not read again
+	once bool // never use a second reading
 }
 
-// ReadPaths compiles `path` of the http section. What is wrong with it is reported to
-// its document.
+// ReadPaths compiles `path` of the http section and reports its faults.
 func ReadPaths(v strictyaml.Value) Paths {
 	var p Paths
 	v.Object("path", strictyaml.Words{
@@ -48,7 +47,7 @@ func ReadPaths(v strictyaml.Value) Paths {
 	return p
 }
 
-// String returns what is folded, for people and tests; "" for the zero Paths.
+// String returns the spellings that are folded, for output and tests; "" for the zero Paths.
 func (p Paths) String() string {
 	var words []string
 	for _, f := range urlpath.Words {
@@ -63,11 +62,11 @@ func (p Paths) String() string {
 	return strings.TrimSpace(text)
 }
 
-// Read returns the path by what the file says alone, in its one spelling.
+// Read returns the normalized path by the settings of the file only.
 func (p Paths) Read(path string) string { return urlpath.String(path, p.fold) }
 
-// ReadAll returns all paths that servers may take one for, the first as Read has it. The
-// error is a [*PathError]: there are too many.
+// ReadAll returns all paths that servers may read; the first is that of Read. The error is a
+// [*PathError] if there are too many.
 func (p Paths) ReadAll(path string) ([]string, error) {
 	if p.once {
 		return []string{p.Read(path)}, nil
@@ -82,21 +81,21 @@ func (p Paths) ReadAll(path string) ([]string, error) {
 // Unclear reports whether ReadAll may return more than one path.
 func (p Paths) Unclear(path string) bool { return !p.once && urlpath.Unclear(path) }
 
-// PathError says that servers may take the path of a request for too many others. Nobody
-// can say what such a request reaches, so it is refused rather than let pass for less.
+// PathError is a request path with too many readings. The service cannot determine which resource
+// the server would serve, so it refuses the request.
 type PathError struct {
-	Path string // cut where it is long
+	Path string // shortened if long
 }
 
-// Error says what is wrong with the path.
+// Error returns the path and the problem.
 func (e *PathError) Error() string {
 	return fmt.Sprintf("path %q: servers may read it in more than %d ways", e.Path, urlpath.MostReadings)
 }
 
-// path returns the path in its one spelling.
+// path returns the path, which is normalized already.
 func path(_ Attributes, path string) (string, bool) { return path, true }
 
-// readPatterns compiles patterns for readings of a path; at says where one of them stands.
+// readPatterns compiles patterns for readings of a path; at returns pattern i in the document.
 func readPatterns(patterns []string, p Paths, at func(i int) strictyaml.Value) (*urlpath.Routes, bool) {
 	set, i, err := urlpath.NewRoutes(patterns)
 	if err != nil {
@@ -105,13 +104,13 @@ func readPatterns(patterns []string, p Paths, at func(i int) strictyaml.Value) (
 	}
 	under, i := set.Under(p.fold)
 	if i >= 0 {
-		at(i).Fail(fmt.Sprintf("%s is the same as a pattern before it, by the words of fold", patterns[i]),
-			"leave one of them out")
+		at(i).Fail(fmt.Sprintf("%s is equal to an earlier pattern with these fold settings", patterns[i]),
+			"remove one of them")
 	}
 	return under, true
 }
 
-// withQuery returns a reading of the path with the query of what was sent.
+// withQuery returns a reading of the path with the query of the sent path.
 func withQuery(path, sent string) string {
 	if i := strings.IndexByte(sent, '?'); i >= 0 {
 		return path + sent[i:]

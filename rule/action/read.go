@@ -7,10 +7,10 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// actions are what reads each action. They return false where they reported a fault.
+// actions are the readers of the actions by name. A reader returns false after it reported a fault.
 var actions map[string]func(v strictyaml.Value, a *action)
 
-func init() { // here, because the hints of the readers speak of all actions
+func init() { // set in init to avoid an initialization cycle: the readers refer to actions
 	actions = map[string]func(v strictyaml.Value, a *action){
 		"remote_address":        readRemoteAddress,
 		"masked_remote_address": readMaskedAddress,
@@ -33,11 +33,10 @@ func init() { // here, because the hints of the readers speak of all actions
 	}
 }
 
-// Known reports whether there is an action of that name.
+// Known reports whether an action of that name exists.
 func Known(name string) bool { return actions[name] != nil }
 
-// Read compiles a list of actions, for paths that are read in some way. What is
-// wrong with the list is reported to its document.
+// Read compiles a list of actions and reports its faults. paths is how the actions read paths.
 func Read(v strictyaml.Value, paths Paths, outside Outside) *List {
 	l := new(List)
 	for _, element := range v.List() {
@@ -46,19 +45,19 @@ func Read(v strictyaml.Value, paths Paths, outside Outside) *List {
 		}
 	}
 	if (v.IsList() || v.IsNull()) && len(v.List()) == 0 {
-		v.Fail(v.Word()+" is empty", "name what describes a request, such as {remote_address: {}}")
+		v.Fail(v.Word()+" is empty", "add an action, such as {remote_address: {}}")
 	}
 	return l
 }
 
-// readAction compiles one action: an object whose only word is its name.
+// readAction compiles one action: an object whose only member is the name of the action.
 func readAction(v strictyaml.Value, paths Paths, outside Outside) (action, bool) {
 	if !v.IsObject() {
 		hint := "write {NAME: {}}, such as {remote_address: {}}"
 		if _, ok := actions[v.Text()]; ok {
 			hint = fmt.Sprintf("write {%s: {}}", v.Text())
 		}
-		v.Fail("an action that is no object", hint)
+		v.Fail("an action that is not an object", hint)
 		return action{}, false
 	}
 	var a action
@@ -75,7 +74,7 @@ func readAction(v strictyaml.Value, paths Paths, outside Outside) (action, bool)
 	if count > 1 {
 		v.Fail("an action with two names", "begin each action with `- `, or put each in its own braces")
 	}
-	a.outside = nil // it would keep the whole file
+	a.outside = nil // would keep the whole file in memory
 	return a, a.value != nil || a.ofPath != nil || a.first != nil
 }
 
@@ -107,7 +106,7 @@ func actionHint(word string) string {
 	return ""
 }
 
-// object reads the words of an action; all actions know descriptor_key.
+// object reads the members of an action, and descriptor_key, which all actions have.
 func (a *action) object(v strictyaml.Value, words strictyaml.Words) {
 	if words == nil {
 		words = strictyaml.Words{}
@@ -154,15 +153,15 @@ func readRequestHeaders(v strictyaml.Value, a *action) {
 	}
 }
 
-// HeaderName reads the name of a header. One that no request can carry is reported, and so
-// is a pseudo-header that Attributes do not tell.
+// HeaderName reads the name of a header. It reports a name that no request can have, and a
+// pseudo-header that Attributes do not have.
 func HeaderName(v strictyaml.Value) string {
 	name := v.NonEmpty()
 	switch {
 	case name == "", headerName.MatchString(name):
 	case name == ":path", name == ":method", name == ":authority":
 	default:
-		v.Fail(fmt.Sprintf("%s: %q is no name of a header", v.Word(), name), "write letters, digits and dashes, or :path, :method or :authority")
+		v.Fail(fmt.Sprintf("%s: %q is not a valid header name", v.Word(), name), "write letters, digits and dashes, or :path, :method or :authority")
 	}
 	return name
 }
@@ -217,12 +216,12 @@ func readHeaderValueMatch(v strictyaml.Value, a *action) {
 	}
 }
 
-// need reports a word that an action cannot do without.
+// need reports a required word that is missing.
 func (a *action) need(v strictyaml.Value, word, said string) {
 	if said == "" && (v.IsObject() || v.IsNull()) {
 		for _, f := range v.Fields() {
 			if f.Name == word {
-				return // it is there, and was reported
+				return // the word is present and its fault was reported
 			}
 		}
 		v.Fail(fmt.Sprintf("%s without %s", a.name, word), fmt.Sprintf("add `%s:`", word))

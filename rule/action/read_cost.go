@@ -10,13 +10,11 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// usualMost is the most that a client may name as its cost unless the file says
-// otherwise.
+// usualMost is the default of the highest cost that a client may name.
 const usualMost = 10_000
 
-// ReadCost compiles `cost`: a number, or an object that says where in a request the
-// cost stands, for paths that are read in some way. What is wrong with it is reported
-// to its document.
+// ReadCost compiles `cost` and reports its faults. It is a number, or an object with the place of
+// the cost in a request. paths is how paths are read.
 func ReadCost(v strictyaml.Value, paths Paths) *Cost {
 	if !v.IsObject() {
 		return readFixed(v)
@@ -39,7 +37,7 @@ func ReadCost(v strictyaml.Value, paths Paths) *Cost {
 	switch {
 	case !known:
 	case len(r.kinds) == 0:
-		v.Fail("cost does not say where it stands", "add header: NAME, query: NAME, body: SIZE or routes:, or write a number alone")
+		v.Fail("cost without a place in the request", "add header: NAME, query: NAME, body: SIZE or routes:, or write a number alone")
 	case len(r.kinds) > 1:
 		r.kinds[1].Fail(fmt.Sprintf("cost: %s beside %s", r.kinds[1].Word(), r.kinds[0].Word()), "keep one of the two; another element of rate_limits may have another cost")
 	default:
@@ -48,7 +46,7 @@ func ReadCost(v strictyaml.Value, paths Paths) *Cost {
 	return nil
 }
 
-// ReadHitsAddend compiles Envoy's word for a fixed cost.
+// ReadHitsAddend compiles hits_addend, Envoy's word for a fixed cost.
 func ReadHitsAddend(v strictyaml.Value) *Cost {
 	var number *strictyaml.Value
 	known := v.Object("hits_addend", strictyaml.Words{"number": func(v strictyaml.Value) { number = &v }}, func(word string) string {
@@ -61,24 +59,24 @@ func ReadHitsAddend(v strictyaml.Value) *Cost {
 	case number != nil:
 		return readFixed(*number)
 	case known:
-		v.Fail("hits_addend says nothing", "write hits_addend: {number: 5}")
+		v.Fail("hits_addend without number", "write hits_addend: {number: 5}")
 	}
 	return nil
 }
 
 func readFixed(v strictyaml.Value) *Cost {
 	if !v.IsInt() && !v.IsList() {
-		v.Fail("cost: a text is no cost", "write a whole number, or where it stands, such as {header: x-cost}")
+		v.Fail("cost: a text is not a cost", "write a whole number, or its place in the request, such as {header: x-cost}")
 		return nil
 	}
 	n := v.Uint32()
 	if isZero(v) {
-		v.Fail("a cost of 0 counts nothing", "write 1 or more; a cost that a request may set to 0 says min: 0")
+		v.Fail("a cost of 0 counts nothing", "write 1 or more; write min: 0 if requests may set a cost of 0")
 	}
 	return &Cost{text: fmt.Sprint(n), prices: []Price{{"every request", n}}, of: fixed(n)}
 }
 
-// isZero reports whether a 0 is written there, rather than what cannot be read.
+// isZero reports whether the value is the number 0.
 func isZero(v strictyaml.Value) bool {
 	if !v.IsInt() {
 		return false
@@ -90,7 +88,7 @@ func isZero(v strictyaml.Value) bool {
 func costHint(word string) string {
 	switch word {
 	case "number", "value", "fixed", "units":
-		return "a fixed cost stands alone, such as cost: 5"
+		return "write a fixed cost directly, such as cost: 5"
 	case "header_name", "request_header", "request_headers":
 		return "write header: NAME"
 	case "query_parameter", "query_parameters", "query_parameter_name", "parameter":
@@ -103,7 +101,7 @@ func costHint(word string) string {
 	return ""
 }
 
-// costReader reads an object that says where a cost stands.
+// costReader reads an object with the place of a cost.
 type costReader struct {
 	span
 	paths Paths
@@ -114,7 +112,7 @@ type costReader struct {
 func (r *costReader) read(v strictyaml.Value) *Cost {
 	at := r.kinds[0]
 	if _, says := r.said["max"]; !says && at.Word() == "body" {
-		r.most = math.MaxUint32 // a size is no claim
+		r.most = math.MaxUint32 // the client does not choose the size freely
 	}
 	c := new(Cost)
 	switch at.Word() {
@@ -137,15 +135,14 @@ func (r *costReader) read(v strictyaml.Value) *Cost {
 	return c
 }
 
-// checkSpan reports bounds that leave nothing between them, and a default that is
-// outside.
+// checkSpan reports bounds without a number between them, and a default outside the bounds.
 func (r *costReader) checkSpan(v strictyaml.Value) {
 	least, saysLeast := r.said["min"]
 	most, saysMost := r.said["max"]
 	silent, saysSilent := r.said["default"]
 	for word, n := range map[string]uint32{"min": r.least, "max": r.most, "default": r.silent} {
 		if v, ok := r.said[word]; ok && n == 0 && !isZero(v) {
-			return // reported
+			return // reported already
 		}
 	}
 	switch at := v; {
@@ -155,12 +152,12 @@ func (r *costReader) checkSpan(v strictyaml.Value) {
 		} else if saysLeast {
 			at = least
 		}
-		at.Fail(fmt.Sprintf("cost: no number is from %d to %d", r.least, r.most), fmt.Sprintf("write a max that is above 0 and not below min; it is %d where it is left out", usualMost))
+		at.Fail(fmt.Sprintf("cost: there is no number from %d to %d", r.least, r.most), fmt.Sprintf("write a max above 0 and not below min; the default is %d", usualMost))
 	case r.silent < r.least || r.silent > r.most:
 		if saysSilent {
 			at = silent
 		}
-		at.Fail(fmt.Sprintf("cost: the default %d is not from %d to %d", r.silent, r.least, r.most), "write default: and what a request costs that does not say")
+		at.Fail(fmt.Sprintf("cost: the default %d is not from %d to %d", r.silent, r.least, r.most), "write default: and the cost of a request that names none")
 	}
 }
 
@@ -173,7 +170,7 @@ const badPattern = "write [METHOD ]/PATH, with {name} for one segment and {name.
 func (r *costReader) readRoutes(v strictyaml.Value, c *Cost) {
 	for _, word := range []string{"min", "max"} {
 		if at, ok := r.said[word]; ok {
-			at.Fail(fmt.Sprintf("cost: %s beside routes", word), "no request names its own cost here; leave it out")
+			at.Fail(fmt.Sprintf("cost: %s beside routes", word), "with routes no request names its own cost; remove it")
 		}
 	}
 	if at, ok := r.said["default"]; ok && isZero(at) {
@@ -223,6 +220,6 @@ func readSize(v strictyaml.Value) uint64 {
 		}
 		break
 	}
-	v.Fail(fmt.Sprintf("%s: %q is no size", v.Word(), text), "write bytes, or a whole number with KiB, MiB or GiB, such as 64KiB")
+	v.Fail(fmt.Sprintf("%s: %q is not a size", v.Word(), text), "write bytes, or a whole number with KiB, MiB or GiB, such as 64KiB")
 	return 0
 }

@@ -25,16 +25,16 @@ func readCookie(v strictyaml.Value, a *action) {
 	}
 }
 
-// cookieName reads the name of a cookie, and reports one that no cookie can have.
+// cookieName reads the name of a cookie and reports an invalid one.
 func cookieName(v strictyaml.Value) string {
 	name := v.NonEmpty()
 	if name != "" && (&http.Cookie{Name: name, Value: "x"}).Valid() != nil {
-		v.Fail(fmt.Sprintf("name: %q is no name of a cookie", name), "write letters, digits, - and _")
+		v.Fail(fmt.Sprintf("name: %q is not a valid cookie name", name), "write letters, digits, - and _")
 	}
 	return name
 }
 
-// readPlain returns the reader of an action without words of its own.
+// readPlain returns the reader of an action without members of its own.
 func readPlain(value func(Attributes) (string, bool)) func(strictyaml.Value, *action) {
 	return func(v strictyaml.Value, a *action) {
 		a.value = value
@@ -50,7 +50,7 @@ func readAPIKey(v strictyaml.Value, a *action) {
 		"skip_if_absent":       func(v strictyaml.Value) { a.optional = v.Bool() },
 	})
 	if inHeader == "" && inQuery == "" && (v.IsObject() || v.IsNull()) {
-		v.Fail("api_key without a place", "add `header_name:` or `query_parameter_name:`, where the key stands")
+		v.Fail("api_key without a place", "add `header_name:` or `query_parameter_name:`, which has the key")
 	}
 	a.value, a.hashed = hashed(apiKey(inHeader, inQuery)), true
 }
@@ -95,11 +95,10 @@ func readBearerClaim(v strictyaml.Value, a *action) {
 	}
 }
 
-// readFirstOf reads the actions of which the first that has something to say makes
-// the entry.
+// readFirstOf reads alternatives; the first one with a value makes the entry.
 func readFirstOf(v strictyaml.Value, a *action) {
 	if !v.IsList() {
-		v.Fail("first_of is no list", "write first_of: [{basic_auth_user: {}}, {remote_address: {}}]")
+		v.Fail("first_of is not a list", "write first_of: [{basic_auth_user: {}}, {remote_address: {}}]")
 		return
 	}
 	for _, element := range v.List() {
@@ -114,7 +113,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 			}
 		}
 		if one.optional {
-			element.Fail("skip_if_absent inside first_of", "leave it out: the next action is taken where one has nothing to say")
+			element.Fail("skip_if_absent inside first_of", "remove it: if one action has no value, the next one is used")
 		}
 		a.first = append(a.first, one)
 	}
@@ -123,7 +122,7 @@ func readFirstOf(v strictyaml.Value, a *action) {
 	}
 }
 
-// keys returns the keys that the entry may have.
+// keys returns the possible keys of the entry.
 func (a *action) keys() []string {
 	if a.value != nil || a.ofPath != nil {
 		return []string{a.key}
@@ -135,7 +134,7 @@ func (a *action) keys() []string {
 	return all
 }
 
-// describeFirst names the actions of first_of.
+// describeFirst returns the text of first_of.
 func describeFirst(list []action) string {
 	names := make([]string, len(list))
 	for i := range list {

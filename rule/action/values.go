@@ -2,15 +2,15 @@ package action
 
 // The values of the actions.
 
-// constant always says the same.
+// constant returns a function that always returns value.
 func constant(value string) func(Attributes) (string, bool) {
 	return func(Attributes) (string, bool) { return value, true }
 }
 
-// method returns the method as it was sent: methods differ by case.
+// method returns the method as it was sent; methods are case-sensitive.
 func method(a Attributes) (string, bool) { return a.Method(), a.Method() != "" }
 
-// header returns the first value of a header that is not empty.
+// header returns a function that reads the first non-empty value of a header.
 func header(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Header(name)
@@ -21,7 +21,7 @@ func header(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// laterValue returns the first value that is not empty of a header whose first one is.
+// laterValue returns the first non-empty value of a header whose first value is empty.
 func laterValue(a Attributes, name string) (found string, ok bool) {
 	ok = AnyValue(a, name, func(value string) bool {
 		found = value
@@ -30,7 +30,7 @@ func laterValue(a Attributes, name string) (found string, ok bool) {
 	return found, ok
 }
 
-// query returns the value of a query parameter that is there and not empty.
+// query returns a function that reads a non-empty query parameter.
 func query(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Query(name)
@@ -38,8 +38,8 @@ func query(name string) func(Attributes) (string, bool) {
 	}
 }
 
-// network returns the client's network, as CIDR where it is more than one address or
-// always is set.
+// network returns a function that reads the client's network. The value is in CIDR notation if it
+// has more than one address or if always is true.
 func network(v4, v6 int, always bool) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		addr := a.RemoteAddress().Unmap().WithZone("")

@@ -1,9 +1,9 @@
-// Package denial makes the answers that rules of a file give in place of the
-// ordinary one: a status, headers, and a body made of the verdict's numbers.
+// Package denial builds the answer that a rule file sets for denied requests instead of the default
+// one: a status, headers, and a body with the numbers of the verdict.
 //
-// The body is a template, of JSON or of HTML. It is tried when the rule file is
-// read, so that a mistake in it stops the reload rather than an answer, and what
-// stands in it is escaped: a rule may have any name, and the body stays what it is.
+// The body is a JSON or HTML template. It is executed with sample numbers when the rule file is
+// read, so a mistake makes the reload fail and not a later answer. All values in it are escaped, so
+// the name of a rule cannot break the body.
 package denial
 
 import (
@@ -17,43 +17,44 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter and ResetAfter of what does not come back, as in package
+// Never is the RetryAfter and ResetAfter of a limit for which waiting does not help, as in package
 // stint.
 const Never time.Duration = math.MaxInt64
 
 // Denial is the answer of one rule. It is immutable and safe for concurrent use.
 type Denial struct {
-	// Status is that of an HTTP answer, 400 to 599; 429 where the file is silent.
+	// Status is the HTTP status, 400 to 599. The default is 429.
 	Status int
 
-	// Headers are set on the answer, beside those with numbers. The slice must not be
-	// changed.
+	// Headers are set on the answer, in addition to the headers with numbers. The slice must not be
+	// modified.
 	Headers []Header
 
-	// ContentType is that of the body; "" where the denial has no body of its own and
-	// the ordinary one is sent.
+	// ContentType is the type of the body. It is "" if the denial has no body and the default body
+	// is sent.
 	ContentType string
 
 	body executor
-	size int // of the template, for people
+	size int // size of the template in bytes, for String
 }
 
-// Header is one header of an answer. The name is in lower case.
+// Header is a header of the answer. Name is in lower case.
 type Header struct{ Name, Value string }
 
-// Numbers is what a body may say: those of the limit that speaks for the verdict.
+// Numbers are the values that a body can contain. They are those of the limit that decided the
+// verdict.
 type Numbers struct {
 	// Rule is the name of the rule.
 	Rule string
 
-	// Limit is how much may pass, and Remaining how much still may.
+	// Limit is the number of units that may pass, and Remaining how many still may.
 	Limit, Remaining int64
 
-	// RetryAfter is how long to wait, and ResetAfter how long it takes until all is as
-	// if nothing had passed.
+	// RetryAfter is the time until a retry can pass, and ResetAfter the time until the full limit
+	// is available again.
 	RetryAfter, ResetAfter time.Duration
 
-	// Renewal is when RetryAfter is over; the zero time: never.
+	// Renewal is the time when RetryAfter ends; zero means never.
 	Renewal time.Time
 }
 
@@ -65,9 +66,9 @@ type executor interface {
 // HasBody reports whether the denial has a body of its own.
 func (d *Denial) HasBody() bool { return d.body != nil }
 
-// AppendBody appends the body with these numbers, and nothing where the denial has
-// none. After an error nothing is appended, and the ordinary body should be sent:
-// the template does with these numbers what it did not do when it was tried.
+// AppendBody appends the body with these numbers, or nothing if the denial has no body. After an
+// error nothing is appended and the caller should send the default body: the template failed with
+// these numbers although it worked with the samples.
 func (d *Denial) AppendBody(dst []byte, n Numbers) ([]byte, error) {
 	if d.body == nil {
 		return dst, nil
@@ -84,7 +85,7 @@ func (d *Denial) AppendBody(dst []byte, n Numbers) ([]byte, error) {
 
 var errNotJSON = errors.New("the body is not valid JSON")
 
-// String returns what the denial says in one line.
+// String returns the status, the headers and the size of the body in one line.
 func (d *Denial) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d", d.Status)

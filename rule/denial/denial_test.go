@@ -11,7 +11,7 @@ import (
 	"stint/internal/strictyaml/parser"
 )
 
-// read compiles a denial, and shows its faults.
+// read compiles a denial and returns it with its faults.
 func read(text string) (*Denial, string) {
 	doc := parser.Parse([]byte(text))
 	d := Read(doc.Root())
@@ -83,21 +83,21 @@ func TestRead(t *testing.T) {
 func TestFaults(t *testing.T) {
 	long := strings.Repeat("x", mostBody+1)
 	for text, want := range map[string]string{
-		"":                                   `denial says nothing`,
-		"{}":                                 `denial says nothing`,
+		"":                                   `denial is empty`,
+		"{}":                                 `denial is empty`,
 		"503":                                `expected an object of words and values, found the number "503"`,
 		"body: x":                            `unknown word "body" in denial`,
-		"status: 399":                        `status: 399 is no refusal`,
-		"status: 0":                          `status: 0 is no refusal`,
+		"status: 399":                        `status: 399 does not refuse a request`,
+		"status: 0":                          `status: 0 does not refuse a request`,
 		"status: 600":                        `status: 600 is too large`,
 		"status: '503'":                      `status: expected a whole number, found the text "503"`,
-		"{json: '{}', html: x}":              `json and html both say the body`,
+		"{json: '{}', html: x}":              `json and html both set the body`,
 		"headers: {}":                        `headers is empty`,
-		"headers: {'a b': c}":                `headers: "a b" is no name of a header`,
-		"headers: {'a:': c}":                 `headers: "a:" is no name of a header`,
-		`headers: {a: "b\r\nSet-Cookie: c"}`: `headers: the value of a holds what no header may`,
-		"headers: {a: ä}":                    `headers: the value of a holds what no header may`,
-		"headers: {a: b, A: c}":              `headers: A stands twice`,
+		"headers: {'a b': c}":                `headers: "a b" is not a valid header name`,
+		"headers: {'a:': c}":                 `headers: "a:" is not a valid header name`,
+		`headers: {a: "b\r\nSet-Cookie: c"}`: `headers: the value of a has characters that are invalid in a header`,
+		"headers: {a: ä}":                    `headers: the value of a has characters that are invalid in a header`,
+		"headers: {a: b, A: c}":              `headers: A is set twice`,
 		"headers: {X-RateLimit-Limit: 1}":    `headers: X-RateLimit-Limit is one of the headers with numbers`,
 		"headers: {retry-after: 1}":          `headers: retry-after is one of the headers with numbers`,
 		"headers: {Content-Length: 1}":       `headers: Content-Length cannot be set here`,
@@ -112,16 +112,16 @@ func TestFaults(t *testing.T) {
 		"json: '{{.Rule}}'":                  `json: the body is not valid JSON: invalid character 'a' looking for beginning of value`,
 		"json: '{\"a\":{{.Renewal}}}'":       `json: the body is not valid JSON: invalid character '-' after object key:value pair`,
 		"json: '[{{if .Never}}x{{end}}]'":    `json: the body is not valid JSON: invalid character 'x' looking for beginning of value`,
-		"json: '{{.Rul}}'":                   `json: it holds .Rul, which a denial does not know`,
-		"json: '{{.Rule.Name}}'":             `json: it holds .Rule.Name, which a denial does not know`,
+		"json: '{{.Rul}}'":                   `json: it contains .Rul, which a denial does not allow`,
+		"json: '{{.Rule.Name}}'":             `json: it contains .Rule.Name, which a denial does not allow`,
 		"json: '{{.Rule'":                    `json: 1: unclosed action`,
 		"json: '{{nofunc .Rule}}'":           `json: 1: function "nofunc" not defined`,
-		"json: '{{printf \"%9d\" 1}}'":       `json: it holds the function printf, which a denial does not know`,
-		"html: '{{range .Limit}}{{end}}'":    `html: it holds {{range .Limit}}, which a denial does not know`,
-		"html: '{{with .Rule}}{{end}}'":      `html: it holds {{with .Rule}}, which a denial does not know`,
-		"html: '{{$x := 1}}'":                `html: it holds $x := 1, which a denial does not know`,
-		"html: '{{.}}'":                      `html: it holds ., which a denial does not know`,
-		"html: '{{define \"a\"}}{{end}}'":    `html: it holds {{define}} and {{block}}, which a denial does not know`,
+		"json: '{{printf \"%9d\" 1}}'":       `json: it contains the function printf, which a denial does not allow`,
+		"html: '{{range .Limit}}{{end}}'":    `html: it contains {{range .Limit}}, which a denial does not allow`,
+		"html: '{{with .Rule}}{{end}}'":      `html: it contains {{with .Rule}}, which a denial does not allow`,
+		"html: '{{$x := 1}}'":                `html: it contains $x := 1, which a denial does not allow`,
+		"html: '{{.}}'":                      `html: it contains ., which a denial does not allow`,
+		"html: '{{define \"a\"}}{{end}}'":    `html: it contains {{define}} and {{block}}, which a denial does not allow`,
 		"html: '<a href={{.Rule}}'":          `html: ends in a non-text context: {stateURL delimSpaceOrTagEnd urlPartNone jsCtxRegexp [] attrNone elementNone <nil>}`,
 		"html: '{{lt .Rule 1}}'":             `html: 1:2: executing "html" at <lt .Rule 1>: error calling lt: incompatible types for comparison: string and int`,
 	} {
@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What a template did not show when it was tried is an error, and no broken body.
+// A template that fails only later, with other numbers, returns an error and no broken body.
 func TestBodyThatBreaksLater(t *testing.T) {
 	for _, text := range []string{`json: '[{{if eq .Limit 77}}x{{end}}]'`, `json: '[{{if eq .Limit 77}}{{lt .Rule 1}}{{end}}]'`} {
 		d, faults := read(text)
@@ -144,7 +144,7 @@ func TestBodyThatBreaksLater(t *testing.T) {
 	}
 }
 
-// Whatever a rule is called, a body that is accepted stays JSON, and says the name.
+// For any name of a rule, an accepted body is valid JSON and contains the name.
 func FuzzJSON(f *testing.F) {
 	f.Add(`{"rule":"{{.Rule}}"}`, `a"b\`)
 	f.Add(`["{{if .Never}}{{.Rule}}{{end}}"]`, "\xff\u2028</script>")

@@ -11,15 +11,15 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// Bounds of what a file may say.
+// The limits of a denial in a rule file. mostBody is in bytes.
 const (
 	leastStatus = 400
 	mostStatus  = 599
 	mostBody    = 64 << 10
 )
 
-// Read compiles the word `denial` of a rule file. What is wrong with it is reported
-// to its document; then the result is good for nothing.
+// Read compiles the word `denial` of a rule file and reports its faults. After a fault the result
+// must not be used.
 func Read(v strictyaml.Value) *Denial {
 	d := &Denial{Status: http.StatusTooManyRequests}
 	var bodies []strictyaml.Value
@@ -38,9 +38,9 @@ func Read(v strictyaml.Value) *Denial {
 	}, wordHint)
 	switch {
 	case len(bodies) > 1:
-		bodies[1].Fail("json and html both say the body", "keep one of the two")
+		bodies[1].Fail("json and html both set the body", "keep one of the two")
 	case known && len(v.Fields()) == 0:
-		v.Fail("denial says nothing", "give it status, headers, json or html, or leave it out")
+		v.Fail("denial is empty", "give it status, headers, json or html, or remove it")
 	}
 	return d
 }
@@ -54,7 +54,7 @@ func wordHint(word string) string {
 	case "header":
 		return "write headers: {NAME: VALUE}"
 	case "content_type":
-		return "json: and html: say what the body is"
+		return "json: and html: set the content type"
 	}
 	return ""
 }
@@ -62,7 +62,7 @@ func wordHint(word string) string {
 func (d *Denial) readStatus(v strictyaml.Value) {
 	status := v.Uint(mostStatus)
 	if v.IsInt() && status > 0 && status < leastStatus || v.Text() == "0" {
-		v.Fail(fmt.Sprintf("status: %s is no refusal", v.Text()), fmt.Sprintf("write %d to %d; 429 where it is left out", leastStatus, mostStatus))
+		v.Fail(fmt.Sprintf("status: %s does not refuse a request", v.Text()), fmt.Sprintf("write %d to %d; the default is 429", leastStatus, mostStatus))
 	}
 	d.Status = int(status)
 }
@@ -74,17 +74,17 @@ var (
 
 // taken are headers that somebody else sets, in lower case.
 var taken = map[string]string{
-	"content-type":      "json: and html: say what the body is",
+	"content-type":      "json: and html: set the content type",
 	"content-length":    "it follows from the body",
-	"content-encoding":  "the body is sent as it stands",
-	"transfer-encoding": "the server says how it sends the body",
-	"connection":        "it belongs to the server",
-	"keep-alive":        "it belongs to the server",
-	"proxy-connection":  "it belongs to the server",
-	"te":                "it belongs to the server",
-	"trailer":           "it belongs to the server",
-	"upgrade":           "it belongs to the server",
-	"date":              "it belongs to the server",
+	"content-encoding":  "the body is sent unencoded",
+	"transfer-encoding": "the server sets it",
+	"connection":        "the server sets it",
+	"keep-alive":        "the server sets it",
+	"proxy-connection":  "the server sets it",
+	"te":                "the server sets it",
+	"trailer":           "the server sets it",
+	"upgrade":           "the server sets it",
+	"date":              "the server sets it",
 	"host":              "it is a header of requests",
 }
 
@@ -93,21 +93,21 @@ var numbers = []string{"retry-after", "ratelimit", "x-ratelimit"}
 
 func (d *Denial) readHeaders(v strictyaml.Value) {
 	if (v.IsObject() || v.IsNull()) && len(v.Fields()) == 0 {
-		v.Fail("headers is empty", "write headers: {NAME: VALUE}, or leave it out")
+		v.Fail("headers is empty", "write headers: {NAME: VALUE}, or remove it")
 	}
 	for _, f := range v.Fields() {
 		name, value := strings.ToLower(f.Name), f.Value.Text()
 		switch {
 		case !headerName.MatchString(name):
-			f.Value.Fail(fmt.Sprintf("headers: %q is no name of a header", f.Name), "write letters, digits and dashes")
+			f.Value.Fail(fmt.Sprintf("headers: %q is not a valid header name", f.Name), "write letters, digits and dashes")
 		case slices.ContainsFunc(numbers, func(n string) bool { return strings.HasPrefix(name, n) }):
-			f.Value.Fail(fmt.Sprintf("headers: %s is one of the headers with numbers", f.Name), "leave it out; `headers:` of the limit says which are sent")
+			f.Value.Fail(fmt.Sprintf("headers: %s is one of the headers with numbers", f.Name), "remove it; `headers:` of the limit selects which are sent")
 		case taken[name] != "":
-			f.Value.Fail(fmt.Sprintf("headers: %s cannot be set here", f.Name), "leave it out: "+taken[name])
+			f.Value.Fail(fmt.Sprintf("headers: %s cannot be set here", f.Name), "remove it: "+taken[name])
 		case !headerValue.MatchString(value):
-			f.Value.Fail(fmt.Sprintf("headers: the value of %s holds what no header may", f.Name), "write one line of ASCII; a text for people stands in json: or html:")
+			f.Value.Fail(fmt.Sprintf("headers: the value of %s has characters that are invalid in a header", f.Name), "write one line of ASCII; put other text into json: or html:")
 		case slices.ContainsFunc(d.Headers, func(h Header) bool { return h.Name == name }):
-			f.Value.Fail(fmt.Sprintf("headers: %s stands twice", f.Name), "keep one of the two; capitals do not count")
+			f.Value.Fail(fmt.Sprintf("headers: %s is set twice", f.Name), "keep one of the two; upper and lower case are the same")
 		default:
 			d.Headers = append(d.Headers, Header{name, strings.Trim(value, " \t")})
 		}
@@ -132,7 +132,7 @@ func (d *Denial) readBody(v strictyaml.Value, parse func(string) (executor, erro
 		err = d.try()
 	}
 	if errors.Is(err, errNotJSON) {
-		v.Fail(fmt.Sprintf("%s: %v", v.Word(), err), "a text stands in quotes, such as \"{{.Rule}}\" and \"{{.Renewal}}\"; numbers stand without")
+		v.Fail(fmt.Sprintf("%s: %v", v.Word(), err), "write texts in quotes, such as \"{{.Rule}}\" and \"{{.Renewal}}\", and numbers without")
 	} else if err != nil {
 		v.Fail(fmt.Sprintf("%s: %s", v.Word(), templatePrefix.ReplaceAllString(err.Error(), "")),
 			fmt.Sprintf("write text and {{.%s}}, and {{if}} with %s", strings.Join(known, "}}, {{."), strings.Join(functions, ", ")))

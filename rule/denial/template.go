@@ -20,7 +20,7 @@ const (
 	htmlType = "text/html; charset=utf-8"
 )
 
-// view is what a template sees of Numbers.
+// view is the data of a template, made of Numbers.
 type view struct {
 	Rule       string
 	Limit      int64
@@ -28,10 +28,10 @@ type view struct {
 	RetryAfter seconds
 	ResetAfter seconds
 	Renewal    string // RFC 3339 in UTC, "" for never
-	Never      bool   // waiting does not help
+	Never      bool   // true if waiting does not help
 }
 
-// known are the names of a view.
+// known are the field names of view.
 var known = []string{"Rule", "Limit", "Remaining", "RetryAfter", "ResetAfter", "Renewal", "Never"}
 
 func (n *Numbers) view() *view {
@@ -45,7 +45,7 @@ func (n *Numbers) view() *view {
 	return v
 }
 
-// seconds is a length of time in whole seconds, and never the most there is.
+// seconds is a duration in whole seconds; math.MaxInt64 means never.
 type seconds int64
 
 const never seconds = math.MaxInt64
@@ -77,15 +77,15 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(s), 10), nil
 }
 
-// samples are the numbers that a template is tried with: unlikely ones.
+// samples are unusual numbers with which each template is executed once.
 var samples = []Numbers{
 	{Rule: "a \"rule\" <of> \\ & 'more'\n\u2028{{}}", Limit: 100, RetryAfter: 1500 * time.Millisecond, ResetAfter: time.Hour, Renewal: time.Unix(1767225600, 0)},
 	{Rule: "r", Limit: 1, Remaining: 1, RetryAfter: Never, ResetAfter: Never},
 	{},
 }
 
-// newJSON makes a body of JSON. Whatever a template puts in is escaped as in the
-// middle of a text of JSON, which leaves numbers as they are.
+// newJSON parses a JSON template. Each value in it is escaped as inside a JSON string, which does
+// not change numbers.
 func newJSON(text string) (executor, error) {
 	t, err := template.New("json").Funcs(template.FuncMap{escaper: escapeJSON}).Parse(text)
 	if err != nil {
@@ -95,7 +95,7 @@ func newJSON(text string) (executor, error) {
 	return t, c.check(t.Tree, len(t.Templates()))
 }
 
-// newHTML makes a body of HTML, escaped by where in the page a value stands.
+// newHTML parses an HTML template. Each value is escaped as its place in the page requires.
 func newHTML(text string) (executor, error) {
 	t, err := htmltemplate.New("html").Parse(text)
 	if err != nil {
@@ -104,7 +104,7 @@ func newHTML(text string) (executor, error) {
 	return t, new(checker).check(t.Tree, len(t.Templates()))
 }
 
-// try makes the body with samples.
+// try executes the body with the samples.
 func (d *Denial) try() error {
 	for _, n := range samples {
 		if _, err := d.AppendBody(nil, n); errors.Is(err, errNotJSON) {
@@ -116,7 +116,7 @@ func (d *Denial) try() error {
 	return nil
 }
 
-// explain says where a body is no JSON.
+// explain returns where a body is not valid JSON.
 func (d *Denial) explain(n Numbers) error {
 	var b strings.Builder
 	if err := d.body.Execute(&b, n.view()); err != nil {
@@ -135,10 +135,10 @@ func (d *Denial) explain(n Numbers) error {
 	return fmt.Errorf("%w: %s", errNotJSON, why)
 }
 
-// escaper is the function that ends whatever a template of JSON puts in.
+// escaper is the name of the function that escapes each value of a JSON template.
 const escaper = "_json"
 
-// escapeJSON returns a value as it stands inside a text of JSON, without the quotes.
+// escapeJSON returns a value as it appears inside a JSON string, without the quotes.
 func escapeJSON(value any) (string, error) {
 	b, err := json.Marshal(value)
 	if err == nil && b[0] == '"' {
@@ -147,13 +147,13 @@ func escapeJSON(value any) (string, error) {
 	return string(b), err
 }
 
-// functions are those that templates may call: the ones that compare.
+// functions are the functions that templates may call: comparisons.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge"}
 
-// checker walks a template. It knows values and if: all else that templates can do
-// is of no use in a denial, and without it none takes long or grows large.
+// checker walks a template and allows only values and if. Without the other features no template
+// runs long or produces a large body.
 type checker struct {
-	escape bool // add the escaper
+	escape bool // append the escaper to each value
 	err    error
 }
 
@@ -169,7 +169,7 @@ func (c *checker) check(tree *parse.Tree, templates int) error {
 
 func (c *checker) fail(what string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("it holds %s, which a denial does not know", what)
+		c.err = fmt.Errorf("it contains %s, which a denial does not allow", what)
 	}
 }
 
