@@ -16,10 +16,10 @@ import (
 // Entry is one (key, value) pair of a descriptor.
 type Entry struct{ Key, Value string }
 
-// Attributes are the parts of an HTTP request that actions read. Path returns the path as sent,
-// without the query. Query and Header return the first value of that name, and whether there is
-// one. RemoteAddress returns the client's address behind trusted proxies, or the invalid address if
-// it is unknown.
+// Attributes are the parts of an HTTP request that actions read. Method and Path return the method
+// and the path as sent, the path without the query. Query and Header return the first value of that
+// name, and whether there is one. RemoteAddress returns the client's address behind trusted proxies,
+// or the invalid address if it is unknown.
 type Attributes interface {
 	Method() string
 	Path() string

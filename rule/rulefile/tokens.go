@@ -25,7 +25,7 @@ func (f *fileCompiler) keys(v strictyaml.Value, plain bool) token.Source {
 		address, err := token.NewAddress(v.Text(), plain)
 		if err != nil {
 			v.Fail(fmt.Sprintf("keys: %s: %v", withoutUser(v.Text()), err),
-				"write the address of a key set (JWKS) with https://, and without a user; with `allow_http: true` plain http:// does, where nobody can put in keys of their own on the way")
+				"write an https:// address of a key set (JWKS) without a user; `allow_http: true` allows http:// in a network where nobody can replace the keys")
 			return nil
 		}
 		return address

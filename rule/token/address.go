@@ -10,37 +10,35 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Address is where a key set (JWKS) is fetched from. It has no keys, and so knows
-// nobody, until a [Fetcher] uses it.
+// Address is the address of a key set (JWKS). It has no keys, so it verifies no token, until a
+// [Fetcher] uses it.
 type Address struct {
 	url    string
 	remote atomic.Pointer[remote]
 }
 
-// IsAddress reports whether text is meant as the address of a key set, rather than as
-// the name of a file.
+// IsAddress reports whether text is the address of a key set, not the name of a file.
 func IsAddress(text string) bool { return strings.Contains(text, "://") }
 
-// NewAddress returns the address that text says: https, or http to this machine, or
-// to others as well where plain is set. On the way of plain http anybody can put in
-// keys of their own.
+// NewAddress parses an address: https, or http to this machine. If plain is true, http to other
+// machines is allowed too; anybody on the network path can then replace the keys.
 func NewAddress(text string, plain bool) (*Address, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("it is not a valid URL")
 	case u.Host == "":
 		return nil, errors.New("it has no host")
 	case u.User != nil:
-		return nil, errors.New("it holds a user or a password")
+		return nil, errors.New("it contains a user or a password")
 	case !fetchable(u, plain):
-		return nil, errors.New("the keys would come in the clear")
+		return nil, errors.New("the keys would be sent without TLS")
 	}
 	u.Fragment = ""
 	return &Address{url: u.String()}, nil
 }
 
-// fetchable reports whether keys from there can be believed.
+// fetchable reports whether keys from u can be trusted.
 func fetchable(u *url.URL, plain bool) bool {
 	switch u.Scheme {
 	case "https":
@@ -55,7 +53,7 @@ func fetchable(u *url.URL, plain bool) bool {
 // String returns the address.
 func (a *Address) String() string { return a.url }
 
-// current is part of Source.
+// current implements Source.
 func (a *Address) current() *Keys {
 	if r := a.remote.Load(); r != nil {
 		return r.keys.Load()
@@ -63,8 +61,8 @@ func (a *Address) current() *Keys {
 	return nil
 }
 
-// find is part of Source. A token with an id that is not known makes the keys be
-// fetched anew soon; nobody waits for that.
+// find implements Source. An unknown key ID starts an early fetch in the background; find does not
+// wait for it.
 func (a *Address) find(algorithm, id string) []jwt.VerificationKey {
 	keys := a.current()
 	if keys == nil {

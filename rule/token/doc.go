@@ -1,3 +1,3 @@
-// Package token reads who sent a request out of a signed token (JWT), and believes
-// no token that it cannot verify.
+// Package token verifies signed tokens (JWT) and reads the sender of a request from them. It
+// rejects every token that it cannot verify.
 package token

@@ -12,41 +12,40 @@ import (
 )
 
 const (
-	// every is how often a key set is fetched where nothing asks for it sooner, and so
-	// how long a key is believed that the issuer took out.
+	// every is the interval between fetches of a key set. A key that the issuer removed is trusted
+	// for at most this long.
 	every = 15 * time.Minute
 
-	// gap is how long at least a fetch that tokens ask for waits after the one before,
-	// because anybody can make up the ids of keys.
+	// gap is the minimum time between a fetch and one caused by an unknown key ID, because anybody
+	// can send invented key IDs.
 	gap = time.Minute
 
-	// firstRetry is how soon a fetch that failed is tried again; each further one waits
+	// firstRetry is the time before the first retry of a failed fetch; each further retry waits
 	// twice as long, up to lastRetry.
 	firstRetry, lastRetry = 5 * time.Second, 5 * time.Minute
 
-	// timeout bounds a fetch with all its redirects, maxRedirects their number, maxSet
-	// the bytes of the answer.
+	// timeout limits a fetch with all redirects, maxRedirects the number of redirects, maxSet the
+	// size of the answer in bytes.
 	timeout      = 10 * time.Second
 	maxRedirects = 3
 	maxSet       = 1 << 20
 )
 
-// FetchOptions say how key sets are fetched.
+// FetchOptions are the options of a Fetcher.
 type FetchOptions struct {
-	// Transport carries the requests. Nil: one of its own, which verifies servers by
-	// the authorities of the system and uses the proxy of the environment.
+	// Transport sends the requests. If nil, a new transport is used that verifies servers with the
+	// system's certificate authorities and uses the proxy of the environment.
 	Transport http.RoundTripper
 
-	// Report is told of each fetch that failed (the keys before stay), of each key that
-	// was passed over because it is broken, and, with nil, of each fetch that
-	// succeeded. It is called by one goroutine for each address. Nil: nobody is told.
+	// Report is called with each error: a failed fetch (the old keys stay), or an invalid key that
+	// is skipped. It is called with nil after each successful fetch. One goroutine for each address
+	// calls it. Report may be nil.
 	Report func(address string, err error)
 }
 
-// Fetcher fetches the key sets of addresses in the background: at once, every 15
-// minutes, and when a token bears the id of a key that is not known, then at most
-// once a minute. While an address is down its keys stay as they were. It is safe for
-// concurrent use. Close ends it.
+// Fetcher fetches key sets in the background: at once, every 15 minutes, and when a token has an
+// unknown key ID, then at most once a minute. If a fetch fails the old keys stay. A Fetcher is safe
+// for concurrent use. Close stops it.
 type Fetcher struct {
 	options FetchOptions
 	group   sync.WaitGroup
@@ -56,14 +55,13 @@ type Fetcher struct {
 	remotes map[string]*remote // by address
 }
 
-// NewFetcher returns a fetcher that fetches nothing yet.
+// NewFetcher returns a fetcher without addresses.
 func NewFetcher(o FetchOptions) *Fetcher {
 	return &Fetcher{options: o, remotes: make(map[string]*remote)}
 }
 
-// Use gives the addresses their keys, those that are known already at once, and from
-// now on fetches these and no others. Addresses that were in use before keep the keys
-// that they have.
+// Use sets the addresses to fetch; it stops fetching all others. Each address gets the keys already
+// known for it at once. An Address of an earlier call keeps the keys that it has.
 func (f *Fetcher) Use(addresses []*Address) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,14 +87,14 @@ func (f *Fetcher) Use(addresses []*Address) {
 	}
 }
 
-// start begins to fetch an address.
+// start starts fetching an address.
 func (f *Fetcher) start(address string) *remote {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &remote{url: address, stop: cancel, asked: make(chan struct{}, 1), report: f.options.Report}
 	transport := f.options.Transport
 	if transport == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.DisableKeepAlives = true // it would hold a connection for 15 minutes
+		own.DisableKeepAlives = true // otherwise a connection would stay open for 15 minutes
 		transport = own
 	}
 	r.client = &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: checkRedirect}
@@ -104,21 +102,21 @@ func (f *Fetcher) start(address string) *remote {
 	return r
 }
 
-// checkRedirect follows redirects to https, and such as stay on a host that is asked
-// in the clear anyway.
+// checkRedirect allows redirects to https, and redirects within the same host if its address is
+// http anyway.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	to, from := req.URL, via[0].URL
 	switch {
 	case len(via) > maxRedirects:
 		return errors.New("too many redirects")
 	case to.Scheme != "https" && (to.Scheme != from.Scheme || to.Host != from.Host):
-		return fmt.Errorf("a redirect to %s://%s, from where the keys would come in the clear", to.Scheme, to.Host)
+		return fmt.Errorf("a redirect to %s://%s, where the keys would be sent without TLS", to.Scheme, to.Host)
 	}
 	return nil
 }
 
-// Close ends all fetches and waits until they are gone. Addresses keep the keys that
-// they have; Use does nothing any more.
+// Close stops all fetches and waits until they have ended. Addresses keep their keys; a later Use
+// has no effect.
 func (f *Fetcher) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -129,17 +127,17 @@ func (f *Fetcher) Close() {
 	f.group.Wait()
 }
 
-// remote is the keys of one address.
+// remote holds the keys of one address.
 type remote struct {
 	url    string
 	client *http.Client
 	report func(string, error)
 	stop   context.CancelFunc
-	asked  chan struct{} // has room for one
+	asked  chan struct{} // buffered for one element
 	keys   atomic.Pointer[Keys]
 }
 
-// ask asks for a fetch, and does not wait for it.
+// ask requests a fetch and returns immediately.
 func (r *remote) ask() {
 	select {
 	case r.asked <- struct{}{}:
@@ -147,7 +145,7 @@ func (r *remote) ask() {
 	}
 }
 
-// run fetches until ctx is done.
+// run fetches the keys until ctx is done.
 func (r *remote) run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
@@ -158,19 +156,19 @@ func (r *remote) run(ctx context.Context) {
 			retry = firstRetry
 		}
 		select {
-		case <-r.asked: // while it was fetched: that is answered
+		case <-r.asked: // drop a request that arrived during the fetch
 		default:
 		}
 		r.wait(ctx, next)
 	}
 }
 
-// wait waits for next, or until somebody asks and gap is over.
+// wait returns after next, or earlier if a fetch was requested and gap is over.
 func (r *remote) wait(ctx context.Context, next time.Duration) {
 	due, open := time.NewTimer(next), time.NewTimer(gap)
 	defer due.Stop()
 	defer open.Stop()
-	var asked <-chan struct{} // nil: nobody is heard
+	var asked <-chan struct{} // nil: no request is received
 	for {
 		select {
 		case <-open.C:
@@ -185,7 +183,7 @@ func (r *remote) wait(ctx context.Context, next time.Duration) {
 	}
 }
 
-// load fetches the keys once. On an error those before stay.
+// load fetches the keys once. On error the old keys stay.
 func (r *remote) load(ctx context.Context) error {
 	data, err := r.fetch(ctx)
 	var keys *Keys
@@ -202,7 +200,7 @@ func (r *remote) load(ctx context.Context) error {
 	return nil
 }
 
-// tell reports what became of a fetch, unless that was ended.
+// tell reports the result of a fetch, unless ctx is done.
 func (r *remote) tell(ctx context.Context, err error) {
 	if r.report != nil && ctx.Err() == nil {
 		r.report(r.url, err)

@@ -22,18 +22,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// issuer is an address of which the test says what it answers. It hears each fetch.
+// issuer is a fake server of key sets. It records each fetch.
 type issuer struct {
 	mu      sync.Mutex
-	answers map[string][]byte // by address; none: the address is down
-	fetched []string          // when and what, since the start
-	reports []string          // what the fetcher said
+	answers map[string][]byte // by address; without an answer the address is down
+	fetched []string          // times and addresses of the fetches
+	reports []string          // errors reported by the fetcher
 	began   time.Time
 }
 
 func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
-	case <-time.After(time.Second): // in a bubble of synctest
+	case <-time.After(time.Second): // inside a bubble of synctest
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
@@ -53,7 +53,7 @@ func (i *issuer) answer(address string, data []byte) {
 	i.answers[address] = data
 }
 
-// heard returns the fetches since it was asked last.
+// heard returns the fetches since its last call.
 func (i *issuer) heard() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -62,7 +62,7 @@ func (i *issuer) heard() string {
 	return text
 }
 
-// told returns the reports since it was asked last.
+// told returns the reports since its last call.
 func (i *issuer) told() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -91,12 +91,12 @@ func newKey25519(t *testing.T) crypto.Signer {
 	return key
 }
 
-// pass lets time pass in a bubble.
+// pass sleeps inside a bubble of synctest.
 func pass(d time.Duration) {
-	time.Sleep(d) // synctest's time, which is free
+	time.Sleep(d) // fake time: does not take real time
 }
 
-// inBubble runs a test with an issuer, a fetcher, and the time of synctest.
+// inBubble runs a test with an issuer and a fetcher in fake time.
 func inBubble(t *testing.T, test func(t *testing.T, i *issuer, f *Fetcher)) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{answers: map[string][]byte{}, began: time.Now()}
@@ -110,8 +110,8 @@ func inBubble(t *testing.T, test func(t *testing.T, i *issuer, f *Fetcher)) {
 	})
 }
 
-// Keys are there once they are fetched, nobody waits for that, and a key that the
-// issuer takes out is believed for a quarter of an hour at most.
+// Keys are available once fetched, no caller waits for the fetch, and a removed key is trusted for
+// at most 15 minutes.
 func TestFetch(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *issuer, f *Fetcher) {
 		old, fresh := newKey25519(t), newKey25519(t)
@@ -158,8 +158,8 @@ func TestFetch(t *testing.T) {
 	})
 }
 
-// An unknown key id is looked for soon, but strangers who make up one for each
-// request cause no more than a fetch each minute.
+// An unknown key ID causes an early fetch, but many invented IDs cause at most one fetch per
+// minute.
 func TestUnknownID(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *issuer, f *Fetcher) {
 		old, fresh := newKey25519(t), newKey25519(t)
@@ -193,7 +193,7 @@ func TestUnknownID(t *testing.T) {
 			v.Claim(signed(t, forged, "old"), "sub")
 			v.Claim(signed(t, forged, nil), "sub")
 		}
-		pass(2 * gap) // the last of the made-up ones may have been heard
+		pass(2 * gap) // the last invented ID may have caused a fetch
 		i.heard()
 		pass(10 * time.Minute)
 		if got := i.heard(); got != "" {
@@ -202,8 +202,7 @@ func TestUnknownID(t *testing.T) {
 	})
 }
 
-// While an address is down or answers nonsense, the keys before stay, and it is
-// tried again ever less often.
+// While an address is down or sends invalid data, the old keys stay and the retries become rarer.
 func TestAddressIsDown(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *issuer, f *Fetcher) {
 		key := newKey25519(t)
@@ -230,11 +229,11 @@ func TestAddressIsDown(t *testing.T) {
 		if n := strings.Count(i.heard(), "issuer"); n < 12 || n > 24 {
 			t.Errorf("%d fetches in 75 minutes", n)
 		}
-		// One broken key does not take the others along.
+		// One invalid key does not affect the others.
 		i.told()
 		i.answer(at, set(t, entry(t, key, named("1")), map[string]any{"kty": "EC", "crv": "P-256"}))
 		pass(lastRetry + 2*time.Second)
-		if got := fmt.Sprint(i.told()); got != "["+at+" key 2: an EC key without a fitting x and y]" {
+		if got := fmt.Sprint(i.told()); got != "["+at+" key 2: an EC key without valid x and y]" {
 			t.Error(got)
 		}
 		all := i.heard()
@@ -245,8 +244,8 @@ func TestAddressIsDown(t *testing.T) {
 	})
 }
 
-// Another table of rules keeps the keys of the addresses that it names as well, and
-// ends the fetching of others.
+// A new rule table keeps the keys of the addresses that it still uses and stops fetching the
+// others.
 func TestUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *issuer, f *Fetcher) {
 		key := newKey25519(t)
@@ -285,8 +284,8 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// A server is asked over a real connection: it must prove who it is, and send no
-// more than it may, from nowhere else.
+// Over a real connection, the server must have a valid certificate, send no more than maxSet bytes,
+// and not redirect to plain http.
 func TestServer(t *testing.T) {
 	key := newKey25519(t)
 	plain := httptest.NewServer(http.NotFoundHandler())

@@ -9,8 +9,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// However a token is made that nobody signed, looking at it takes little memory for each
-// byte.
+// Parsing any unsigned token takes a limited amount of memory for each byte.
 func TestDecodersAreFrugal(t *testing.T) {
 	encode := base64.RawURLEncoding.EncodeToString
 	head := encode([]byte(`{"alg":"ES256","kid":"a"}`))
@@ -35,7 +34,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 	testkit.Frugal(t, seeds, func(input []byte) { v.Claim(string(input), "sub") })
 }
 
-// Tokens as people issue them are looked at, also those of many groups.
+// Usual tokens are parsed, even with many groups.
 func TestModest(t *testing.T) {
 	encode := base64.RawURLEncoding.EncodeToString
 	for groups, name := range map[int]string{0: "", 50: "short", 150: "8f1f0a3c-5a3e-4a6e-9a4b-0c6ff3b1d2e4"} {

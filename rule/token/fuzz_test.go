@@ -2,7 +2,7 @@ package token
 
 import "testing"
 
-// No file makes the reader panic, and no key comes out that has no algorithm.
+// No file makes ParseKeys panic, and each key has an algorithm.
 func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"},{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`))
 	f.Add([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))

@@ -14,12 +14,11 @@ import (
 	"slices"
 )
 
-// maxKeys is how many keys a set may have. Those that serve hundreds of tenants have
-// a few dozen.
+// maxKeys is the maximum number of keys in a set. Sets for hundreds of tenants have a few dozen.
 const maxKeys = 100
 
-// webKey is one key of a set as RFC 7517 writes it, with what RFC 7518 (RSA, EC) and
-// RFC 8037 (OKP) say of its kind.
+// webKey is one key of a set in the format of RFC 7517, with the members of RFC 7518 (RSA, EC) and
+// RFC 8037 (OKP).
 type webKey struct {
 	Type       string   `json:"kty"`
 	ID         string   `json:"kid"`
@@ -30,10 +29,10 @@ type webKey struct {
 	N, E, X, Y base64URL
 }
 
-// base64URL is bytes in base64 for URLs without padding.
+// base64URL are bytes that JSON writes in unpadded base64url.
 type base64URL []byte
 
-// UnmarshalJSON reads the text of the bytes.
+// UnmarshalJSON decodes a base64url string.
 func (b *base64URL) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)
@@ -43,13 +42,13 @@ func (b *base64URL) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// parseSet reads a key set. Keys that are for something else than to verify, or of a
-// kind that we do not know, are passed over, as RFC 7517 asks; broken ones are told.
-// A set in which no key is left is an error.
+// parseSet parses a key set. It skips keys that are not for verification and keys of unknown types,
+// as RFC 7517 requires, and returns an error for each invalid key in broken. A set without any
+// usable key is an error.
 func parseSet(data []byte) (k *Keys, broken []error, err error) {
 	var set struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(data, &set); err != nil {
-		return nil, nil, fmt.Errorf("no key set (JWKS): %w", err)
+		return nil, nil, fmt.Errorf("not a key set (JWKS): %w", err)
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, nil, fmt.Errorf("%d keys, which is more than %d", len(set.Keys), maxKeys)
@@ -72,7 +71,7 @@ func parseSet(data []byte) (k *Keys, broken []error, err error) {
 	return nil, nil, errors.New("no public key in the key set (JWKS) verifies signatures")
 }
 
-// readWebKey returns one key of a set, and whether it is of use here.
+// readWebKey parses one key of a set; use reports whether the key can verify tokens.
 func readWebKey(text json.RawMessage) (k key, use bool, err error) {
 	var w webKey
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -90,22 +89,22 @@ func readWebKey(text json.RawMessage) (k key, use bool, err error) {
 	}
 	algorithm := w.Algorithm
 	if algorithm == "Ed25519" {
-		algorithm = "EdDSA" // RFC 9864 gave it a name of its own
+		algorithm = "EdDSA" // the name in RFC 9864
 	}
 	if !slices.Contains(k.algorithms, algorithm) {
-		return key{}, false, fmt.Errorf("alg %q does not fit its kind", w.Algorithm)
+		return key{}, false, fmt.Errorf("alg %q does not fit the type of the key", w.Algorithm)
 	}
 	k.algorithms = []string{algorithm}
 	return k, true, nil
 }
 
-// public returns the key, nil for one of an unknown kind, such as a shared secret.
+// public returns the public key, or nil for a key of an unknown type, such as a shared secret.
 func (w *webKey) public() (crypto.PublicKey, error) {
 	switch w.Type {
 	case "RSA":
 		e := new(big.Int).SetBytes(w.E)
 		if len(w.N) == 0 || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 || e.Bit(0) == 0 {
-			return nil, errors.New("an RSA key without a fitting n and e")
+			return nil, errors.New("an RSA key without valid n and e")
 		}
 		return &rsa.PublicKey{N: new(big.Int).SetBytes(w.N), E: int(e.Int64())}, nil
 	case "EC":
@@ -115,7 +114,7 @@ func (w *webKey) public() (crypto.PublicKey, error) {
 			return nil, nil
 		}
 		if len(w.X) != ed25519.PublicKeySize {
-			return nil, errors.New("an Ed25519 key without a fitting x")
+			return nil, errors.New("an Ed25519 key without a valid x")
 		}
 		return ed25519.PublicKey(w.X), nil
 	}
@@ -135,8 +134,8 @@ func (w *webKey) onCurve() (crypto.PublicKey, error) {
 		return nil, nil
 	}
 	if size := (curve.Params().BitSize + 7) / 8; len(w.X) != size || len(w.Y) != size {
-		return nil, errors.New("an EC key without a fitting x and y")
+		return nil, errors.New("an EC key without valid x and y")
 	}
-	point := append(append([]byte{4}, w.X...), w.Y...) // 4: uncompressed (SEC 1)
+	point := append(append([]byte{4}, w.X...), w.Y...) // 4: uncompressed point (SEC 1)
 	return ecdsa.ParseUncompressedPublicKey(curve, point)
 }

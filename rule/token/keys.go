@@ -15,24 +15,24 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Keys are public keys, each for its own algorithms only: a token says itself how it
-// is signed, and must not choose what a key is used for. They are immutable.
+// Keys are public keys. Each key is used only with its own algorithms, because a token names its
+// algorithm itself and must not choose the use of a key. Keys are immutable.
 type Keys struct{ all []key }
 
 // key is one public key.
 type key struct {
-	id         string // "": it has none
+	id         string // "" for none
 	public     crypto.PublicKey
 	algorithms []string
 }
 
-// weakest and largest are how many bits an RSA key must and may have. A larger one
-// would take longer to verify than a request may last.
+// weakest and largest are the allowed sizes of an RSA key in bits. Verifying with a larger key
+// would take too long for a request.
 const weakest, largest = 2048, 16384
 
-// ParseKeys reads public keys: one or several of RSA from 2048 bits, ECDSA and
-// Ed25519, or certificates with such, in PEM form; or a key set (JWKS), which is a
-// JSON object. A key that is broken is an error.
+// ParseKeys parses public keys: RSA keys from 2048 bits, ECDSA and Ed25519 keys, or certificates
+// with such keys, in PEM format; or a key set (JWKS), which is a JSON object. An invalid key is an
+// error.
 func ParseKeys(data []byte) (*Keys, error) {
 	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] == '{' {
 		keys, broken, err := parseSet(data)
@@ -75,10 +75,10 @@ func readBlock(block *pem.Block) (key, error) {
 			public = cert.PublicKey
 		}
 	default:
-		return key{}, fmt.Errorf("%q is no public key", block.Type)
+		return key{}, fmt.Errorf("%q is not a public key", block.Type)
 	}
 	if err != nil {
-		return key{}, fmt.Errorf("unreadable: %w", err)
+		return key{}, fmt.Errorf("invalid key: %w", err)
 	}
 	return newKey("", public)
 }
@@ -86,12 +86,12 @@ func readBlock(block *pem.Block) (key, error) {
 func newKey(id string, public crypto.PublicKey) (key, error) {
 	k := key{id: id, public: public, algorithms: algorithms(public)}
 	if k.algorithms == nil {
-		return k, fmt.Errorf("%T is none of RSA with %d to %d bits, ECDSA and Ed25519", public, weakest, largest)
+		return k, fmt.Errorf("%T is not RSA with %d to %d bits, ECDSA or Ed25519", public, weakest, largest)
 	}
 	return k, nil
 }
 
-// algorithms returns which algorithms a key is for, nil for none.
+// algorithms returns the algorithms of a key; nil if it has none.
 func algorithms(public crypto.PublicKey) []string {
 	switch public := public.(type) {
 	case *rsa.PublicKey:
@@ -113,12 +113,12 @@ func algorithms(public crypto.PublicKey) []string {
 	return nil
 }
 
-// current is part of Source.
+// current implements Source.
 func (k *Keys) current() *Keys { return k }
 
-// find returns the keys that may have signed a token with this algorithm, and this
-// key id if it has one: keys of that id, and those without any. A token without an
-// id fits a key with one only where no other is for the algorithm.
+// find returns the keys that can have signed a token with this algorithm. If id is not empty these
+// are the keys with that ID and the keys without an ID. A token without an ID matches a key with
+// one only if no other key has the algorithm.
 func (k *Keys) find(algorithm, id string) []jwt.VerificationKey {
 	var found []jwt.VerificationKey
 	var only *key

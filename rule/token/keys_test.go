@@ -21,7 +21,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// entry returns a public key as a key set writes it, with what more is said of it.
+// entry returns a public key as an entry of a key set, with additional members.
 func entry(t testing.TB, signer crypto.Signer, more map[string]any) map[string]any {
 	t.Helper()
 	text := base64.RawURLEncoding.EncodeToString
@@ -43,7 +43,7 @@ func entry(t testing.TB, signer crypto.Signer, more map[string]any) map[string]a
 	return e
 }
 
-// set returns keys as a key set.
+// set returns a key set.
 func set(t testing.TB, keys ...map[string]any) []byte {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"keys": keys})
@@ -55,7 +55,7 @@ func set(t testing.TB, keys ...map[string]any) []byte {
 
 func named(id string) map[string]any { return map[string]any{"kid": id} }
 
-// signed returns a good token that names its key.
+// signed returns a valid token with a key ID.
 func signed(t testing.TB, key crypto.Signer, id any) string {
 	t.Helper()
 	var method jwt.SigningMethod = jwt.SigningMethodEdDSA
@@ -68,7 +68,7 @@ func signed(t testing.TB, key crypto.Signer, id any) string {
 	return signedAs(t, method, key, map[string]any{"kid": id})
 }
 
-// signedAs returns a good token with more words in its header; nil is none.
+// signedAs returns a valid token with additional header members; a nil value removes one.
 func signedAs(t testing.TB, method jwt.SigningMethod, key any, header map[string]any) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()})
@@ -84,8 +84,7 @@ func signedAs(t testing.TB, method jwt.SigningMethod, key any, header map[string
 	return text
 }
 
-// Of a key set each key verifies what names it, by its own algorithms, and nothing
-// else.
+// Each key of a set verifies only tokens with its ID and its own algorithms.
 func TestKeySet(t *testing.T) {
 	one, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	two, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -132,9 +131,9 @@ func TestKeySet(t *testing.T) {
 	}
 }
 
-// A key that is broken is told, not passed over.
+// An invalid key is an error, not skipped.
 func TestBadKeys(t *testing.T) {
-	weak, _ := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
+	weak, _ := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // too weak on purpose
 	ec, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	odd, _ := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
 	secret, _ := x509.MarshalECPrivateKey(ec)
@@ -150,25 +149,25 @@ func TestBadKeys(t *testing.T) {
 	for name, tt := range map[string]struct{ file, want string }{
 		"empty":              {"", "no public key"},
 		"text":               {"secret", "no public key"},
-		"weak":               {string(public(t, ec)) + string(public(t, weak)), "key 2: *rsa.PublicKey is none of"},
-		"another curve":      {string(public(t, odd)), "key 1: *ecdsa.PublicKey is none of"},
-		"private":            {block("EC PRIVATE KEY", secret), "key 1: \"EC PRIVATE KEY\" is no public key"},
-		"damaged":            {block("PUBLIC KEY", []byte("x")), "key 1: unreadable"},
-		"certificate":        {block("CERTIFICATE", []byte("x")), "key 1: unreadable"},
+		"weak":               {string(public(t, ec)) + string(public(t, weak)), "key 2: *rsa.PublicKey is not RSA"},
+		"another curve":      {string(public(t, odd)), "key 1: *ecdsa.PublicKey is not RSA"},
+		"private":            {block("EC PRIVATE KEY", secret), "key 1: \"EC PRIVATE KEY\" is not a public key"},
+		"damaged":            {block("PUBLIC KEY", []byte("x")), "key 1: invalid key"},
+		"certificate":        {block("CERTIFICATE", []byte("x")), "key 1: invalid key"},
 		"cut off":            {string(public(t, ec)) + "-----BEGIN PUBLIC", "no public key"},
-		"no JSON":            {"{", "no key set (JWKS): "},
+		"no JSON":            {"{", "not a key set (JWKS): "},
 		"no set":             {`{"kty":"EC"}`, "no public key in the key set"},
-		"no list":            {`{"keys":"none"}`, "no key set (JWKS): "},
+		"no list":            {`{"keys":"none"}`, "not a key set (JWKS): "},
 		"only other kinds":   {`{"keys":[{"kty":"oct","k":"AAAA"}]}`, "no public key in the key set"},
 		"too many":           {string(set(t, many...)), "101 keys, which is more than 100"},
-		"weak in a set":      {string(set(t, good, entry(t, weak, nil))), "key 2: *rsa.PublicKey is none of"},
+		"weak in a set":      {string(set(t, good, entry(t, weak, nil))), "key 2: *rsa.PublicKey is not RSA"},
 		"off the curve":      {with(map[string]any{"y": good["x"]}), "key 2: "},
-		"short":              {with(map[string]any{"x": "AAAA"}), "key 2: an EC key without a fitting x and y"},
+		"short":              {with(map[string]any{"x": "AAAA"}), "key 2: an EC key without valid x and y"},
 		"not base64":         {with(map[string]any{"x": "*"}), "key 2: illegal base64"},
 		"another algorithm":  {with(map[string]any{"alg": "RS256"}), `key 2: alg "RS256" does not fit`},
-		"RSA without number": {`{"keys":[{"kty":"RSA","e":"AQAB"}]}`, "key 1: an RSA key without a fitting n and e"},
-		"RSA with an even e": {`{"keys":[{"kty":"RSA","n":"AQAB","e":"BA"}]}`, "key 1: an RSA key without a fitting n and e"},
-		"short Ed25519":      {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}`, "key 1: an Ed25519 key without a fitting x"},
+		"RSA without number": {`{"keys":[{"kty":"RSA","e":"AQAB"}]}`, "key 1: an RSA key without valid n and e"},
+		"RSA with an even e": {`{"keys":[{"kty":"RSA","n":"AQAB","e":"BA"}]}`, "key 1: an RSA key without valid n and e"},
+		"short Ed25519":      {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}`, "key 1: an Ed25519 key without a valid x"},
 	} {
 		if _, err := ParseKeys([]byte(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
@@ -176,12 +175,12 @@ func TestBadKeys(t *testing.T) {
 	}
 }
 
-// Of an address nothing is believed that could be changed on the way.
+// An address without transport security is refused.
 func TestNewAddress(t *testing.T) {
-	for text, want := range map[string]string{ // "": it is taken
+	for text, want := range map[string]string{ // "" means that the address is accepted
 		"https://login.example.com/keys?a=b#c": "", "http://127.0.0.1:1/k": "", "http://[::1]/k": "", "http://localhost/k": "",
-		"http://login.example.com/k": "in the clear", "http://127.0.0.1.example.com/": "in the clear", "ftp://127.0.0.1/": "in the clear",
-		"https:///k": "no host", "https://ann:secret@login.example.com/": "a password", "https://%zz/": "cannot be read",
+		"http://login.example.com/k": "without TLS", "http://127.0.0.1.example.com/": "without TLS", "ftp://127.0.0.1/": "without TLS",
+		"https:///k": "no host", "https://ann:secret@login.example.com/": "a password", "https://%zz/": "not a valid URL",
 	} {
 		a, err := NewAddress(text, false)
 		if want == "" && (err != nil || a.String() == "") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

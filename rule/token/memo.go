@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// slots is how many verified tokens are remembered; a power of two.
+// slots is the number of verified tokens in the cache; a power of two.
 const slots = 1 << 10
 
-// memo remembers tokens that were verified, because a client sends the same one with
-// every request and a signature takes long. Each token has one place, which it may
-// lose to another; only tokens that are good get there, so strangers drive nobody out.
-// It is safe for concurrent use.
+// memo caches verified tokens, because a client sends the same token with every request and
+// verifying a signature is slow. Each token has one slot, where it replaces another token. Only
+// valid tokens are stored, so invalid ones evict nothing. A memo is safe for concurrent use.
 type memo [slots]atomic.Pointer[verified]
 
-// verified is a token that was verified, and what it says.
+// verified is a verified token and one of its claims.
 type verified struct {
-	sum   [sha256.Size]byte // of the token
-	claim string            // the name
-	keys  *Keys             // that were known then
-	until time.Time         // when it expires
+	sum   [sha256.Size]byte // hash of the token
+	claim string            // value of the claim
+	keys  *Keys             // keys at the time of verification
+	until time.Time         // expiry of the token
 	text  string
 }
 
@@ -29,8 +28,8 @@ func (m *memo) at(sum *[sha256.Size]byte) *atomic.Pointer[verified] {
 	return &m[binary.LittleEndian.Uint16(sum[:])%slots]
 }
 
-// find returns what a token said when it was verified. It knows nothing of a token
-// that has expired since, or if the keys are others by now.
+// find returns the cached claim of a token. It returns false if the token has expired or the keys
+// have changed since.
 func (m *memo) find(sum *[sha256.Size]byte, claim string, keys *Keys) (string, bool) {
 	v := m.at(sum).Load()
 	if v == nil || v.sum != *sum || v.claim != claim || v.keys != keys || !time.Now().Before(v.until) {

@@ -12,7 +12,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// counted is a source that counts how often a signature had to be verified.
+// counted is a Source that counts verifications.
 type counted struct {
 	keys  atomic.Pointer[Keys]
 	asked atomic.Int64
@@ -25,8 +25,8 @@ func (c *counted) find(algorithm, id string) []jwt.VerificationKey {
 	return c.keys.Load().find(algorithm, id)
 }
 
-// A token is verified once for as long as it is good and the keys are the same, and
-// what is not good is never remembered.
+// A token is verified once until it expires or the keys change, and an invalid token is never
+// cached.
 func TestMemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +67,7 @@ func TestMemo(t *testing.T) {
 	})
 }
 
-// BenchmarkClaim is the cost of a token that was seen before, and of one that was not.
+// BenchmarkClaim measures Claim with a cached token and with a new one.
 func BenchmarkClaim(b *testing.B) {
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	token := sign(b, jwt.SigningMethodES256, key, jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()})

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// What a value of a token costs at most once it is decoded, in bytes: a member of an
-// object, an element of an array, an array or object itself.
+// The most memory that a decoded value takes, in bytes: a member of an object, an element of an
+// array, an array or object itself.
 const (
 	memberCost  = 160
 	elementCost = 90
 	nestedCost  = 100
 )
 
-// modest reports whether decoding a token takes little memory, before its signature is
-// looked at: a stranger can send a token of thousands of empty arrays, which take thirty
-// times its size. What anybody issues has far fewer values.
+// modest reports whether decoding a token takes little memory. It is called before the signature is
+// verified: a client can send a token of thousands of empty arrays, which take thirty times its
+// size. Real tokens have far fewer values.
 func modest(token string) bool {
 	header, rest, _ := strings.Cut(token, ".")
 	payload, _, _ := strings.Cut(rest, ".")
@@ -23,8 +23,8 @@ func modest(token string) bool {
 	return valuesCost(header)+valuesCost(payload) <= max(atLeast, perByte*len(token))-fixed*len(token)
 }
 
-// valuesCost returns what the values of a part of a token cost, 0 where it is no base64:
-// then nobody decodes it.
+// valuesCost returns the memory for the values of one part of a token. It returns 0 if the part is
+// not base64, because then the part is never decoded.
 func valuesCost(part string) (cost int) {
 	var space [maxBytes]byte
 	n, err := base64.RawURLEncoding.Decode(space[:], []byte(part))

@@ -8,40 +8,40 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// maxBytes is the longest token that is looked at.
+// maxBytes is the length of the longest accepted token.
 const maxBytes = 8 << 10
 
-// Config says which tokens are believed.
+// Config selects the accepted tokens.
 type Config struct {
-	// Source has the public keys that may have signed: [*Keys] or an [*Address].
+	// Source has the trusted public keys: [*Keys] or an [*Address].
 	Source Source
-	// Issuer and Audience are what the token's iss must be and its aud must hold; "":
-	// any. Without them a token that the same keys signed for somebody else passes.
+	// Issuer is the required iss of a token, and Audience a required element of its aud; "" accepts
+	// any. Without them, tokens that the same keys signed for another service are accepted.
 	Issuer, Audience string
 }
 
-// Source has public keys. It is asked by many at once and never blocks.
+// Source provides public keys. Its methods are safe for concurrent use and never block.
 type Source interface {
-	// find returns the keys that may have signed a token with this algorithm, and with
-	// this key id unless that is "".
+	// find returns the keys that can have signed a token with this algorithm and this key ID; an
+	// empty ID means that the token has none.
 	find(algorithm, id string) []jwt.VerificationKey
 
-	// current returns all keys as they are now, nil for none.
+	// current returns all current keys; nil for none.
 	current() *Keys
 }
 
-// Verifier verifies tokens. It is safe for concurrent use. A verification costs about
-// as much as a thousand decisions of a limit; a token that was verified is remembered
-// for as long as it is good and the keys stay the same, and costs as much as a few.
+// Verifier verifies tokens. It is safe for concurrent use. A verification costs about as much as a
+// thousand decisions of a limit. A verified token is cached until it expires or the keys change,
+// and then costs as much as a few decisions.
 type Verifier struct {
 	parser *jwt.Parser
 	source Source
 	memo   memo
 }
 
-// New returns a verifier. A token says itself how it is signed, so each kind of key
-// is only tried for its own algorithms, and one signed with a shared secret, or not
-// at all, is never believed. It must say until when it is good.
+// New returns a verifier. Each type of key is used only with its own algorithms, because a token
+// names its algorithm itself. A token with a shared-secret signature, without signature, or without
+// expiry is rejected.
 func New(c Config) *Verifier {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}),
@@ -56,14 +56,14 @@ func New(c Config) *Verifier {
 	return &Verifier{parser: jwt.NewParser(options...), source: c.Source}
 }
 
-// Address returns where the keys are fetched from; nil for those of a file.
+// Address returns the address of the key set; nil if the keys are from a file.
 func (v *Verifier) Address() *Address {
 	address, _ := v.source.(*Address)
 	return address
 }
 
-// Claim returns a claim of a token as text. It reports false where the token is not
-// verified, and where the claim is missing, empty, or neither text nor number.
+// Claim returns a claim of a token as text. It returns false if the token is invalid, or if the
+// claim is missing, empty, or neither text nor number.
 func (v *Verifier) Claim(token, name string) (string, bool) {
 	if len(token) > maxBytes {
 		return "", false
@@ -92,18 +92,18 @@ func (v *Verifier) Claim(token, name string) (string, bool) {
 	return text, text != ""
 }
 
-// keys returns the keys that may have signed t.
+// keys returns the keys that can have signed t.
 func (v *Verifier) keys(t *jwt.Token) (any, error) {
 	if t.Header["crit"] != nil {
-		return nil, errors.New("it names extensions that must be understood")
+		return nil, errors.New("it requires unknown extensions (crit)")
 	}
 	id, ok := t.Header["kid"].(string)
 	if !ok && t.Header["kid"] != nil {
-		return nil, errors.New("its key id is no text")
+		return nil, errors.New("its key id is not a text")
 	}
 	found := v.source.find(t.Method.Alg(), id)
 	if len(found) == 0 {
-		return nil, errors.New("no key for it")
+		return nil, errors.New("no key with this ID and algorithm")
 	}
 	return jwt.VerificationKeySet{Keys: found}, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// public returns a key as it stands in a file.
+// public returns a public key in the format of a key file.
 func public(t testing.TB, key crypto.Signer) []byte {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
@@ -44,8 +44,8 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.MapClaims)
 	return text
 }
 
-// No token is believed but one that a known key has signed, for us, and that is
-// good now.
+// A token is accepted only if a known key signed it, for this audience and issuer, and it is valid
+// now.
 func TestClaim(t *testing.T) {
 	ec, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	stranger, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
