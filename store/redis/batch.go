@@ -15,34 +15,34 @@ import (
 	"stint/store/redis/script"
 )
 
-// batch is a call on its way to the server and back: takes that are decided as one are
-// a group, and takes of one key in a group are one part.
+// batch is a call on its way to the server and back. Takes that are decided as one are a group;
+// takes of one key in a group are one part.
 type batch struct {
 	parts  []part
 	groups []group
-	of     []int // the part of each take
+	of     []int // index in parts of each take's part
 	call   *stint.Call
-	plan   transaction.Plan[transaction.ID] // of the group that is gathered
+	plan   transaction.Plan[transaction.ID] // plan of the group that add reads
 	at     stint.Instant                    // Call.At
-	fixed  bool                             // which is not about the present
-	now    stint.Instant                    // the time whose calendar windows were written
+	fixed  bool                             // at differs from the present by more than 5 s
+	now    stint.Instant                    // write sent the calendar windows around this time
 
 	mode    mode
-	only    int          // the one group that is written; -1: all
-	written int          // how many groups are
-	size    int          // bytes of keys and words, for groups of batches
-	gone    bool         // somebody may still read it
-	kinds   script.Kinds // of what is asked for
-	more    script.Kinds // of states that were found
+	only    int          // index of the only group to write; -1: all
+	written int          // number of groups written
+	size    int          // bytes of the keys and arguments; bounds what leaves together
+	gone    bool         // a sender may still read the batch, so it is not reused
+	kinds   script.Kinds // algorithms that the script must contain
+	more    script.Kinds // algorithms of states that a script found and could not read
 	keys    []string
 	args    []string
-	epoch   string        // the key of the epoch, where something may be lent
-	known   stint.Instant // the epoch that quick.lua is told
-	found   stint.Instant // when quick.lua decided
+	epoch   string        // key of the epoch; "" if nothing may be lent
+	known   stint.Instant // the epoch that quick.lua compares with
+	found   stint.Instant // time at which quick.lua decided
 	slot    waiter
 }
 
-// mode says what a group is asked for, see script/lua/decide.lua.
+// mode is what decide.lua does with a group, see script/lua/decide.lua.
 type mode int
 
 const (
@@ -51,46 +51,46 @@ const (
 	modeDenied
 )
 
-// group is the parts from first up to the next group's.
+// group is the parts first to end-1 of a batch, decided all or none.
 type group struct {
 	first, end  int
-	take        int // that leads it, or transaction.AllOrNone
+	take        int // index of its first take, or transaction.AllOrNone
 	done        bool
-	undecodable bool // the state of some part cannot be read, so it is not decided
+	undecodable bool // the server cannot read the state of some part, so the group is not decided
 }
 
-// part is what a call asks of one key.
+// part is the sum of a group's takes of one key.
 type part struct {
 	*script.Form
-	name        string // of the key in Redis, "" without a limit
+	name        string // key in Redis; "" without a limit
 	partition   int
 	op          stint.Op
 	undo        *stint.Decision
 	loan        *stint.Loan
-	known       stint.Instant // the epoch that this store remembers
-	epoch       string        // the name of the key of the epoch there
-	cold        bool          // this node has nothing of it, and quick.lua may decide it
+	known       stint.Instant // epoch of the partition that this store remembers
+	epoch       string        // key of the partition's epoch
+	cold        bool          // this node has no lease of the key, and quick.lua may decide the part
 	cost        uint64
 	borrows     uint8 // Take.Borrows
-	isSource    bool  // others borrow from it
-	asked       bool  // by a take that is not only a source
+	isSource    bool  // other parts borrow from it
+	asked       bool  // some take wants it for itself, not only as a source
 	sources     []source
-	stop        int    // its place in the manifest, -1 for none
-	merged      int    // the same of what is decided with others, -1 by itself
-	word        int64  // the state that quick.lua found
-	undecodable string // why its state cannot be read; "": it can
-	writes      bool   // of a test: denied, it would change its state all the same
+	stop        int    // index in manifest.stops; -1: none
+	merged      int    // index in manifest.merged; -1: decided by itself
+	word        int64  // state that quick.lua found
+	undecodable string // why its state cannot be read; "" if it can
+	writes      bool   // answer of a test: a denial would change the state too
 
 	result stint.Decision
 }
 
-// source is the part of the group that another borrows from, and how many units.
+// source is a part of the same group from which another part borrows, and how many units.
 type source struct {
 	part int
 	cost uint64
 }
 
-// clear forgets everything but the memory.
+// clear empties the batch and keeps its allocated memory.
 func (b *batch) clear() {
 	clear(b.parts)
 	clear(b.keys)
@@ -101,7 +101,7 @@ func (b *batch) clear() {
 	}
 }
 
-// gather makes parts of the takes of a call, those of each group one behind the other.
+// gather turns the takes of a call into parts. The parts of a group lie side by side.
 func (b *batch) gather(s *Store, c *stint.Call) error {
 	b.at, b.call, b.plan.Name = c.At, c, transaction.IDOf
 	b.of = slices.Grow(b.of, len(c.Takes))[:len(c.Takes)]
@@ -115,7 +115,7 @@ func (b *batch) gather(s *Store, c *stint.Call) error {
 	return nil
 }
 
-// add adds the group that was planned.
+// add appends the group that b.plan describes.
 func (b *batch) add(s *Store, c *stint.Call, take int) {
 	g := group{first: len(b.parts), take: take}
 	for i := range b.plan.Parts {
@@ -147,10 +147,10 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 	}
 }
 
-// maxText is the longest key that stands in Redis as it is.
+// maxText is the longest key, in bytes, that is stored as it is; longer ones are hashed.
 const maxText = 128
 
-// name returns the name of a key in Redis, and the partition it lies in.
+// name returns the key in Redis of a take's state, and its partition.
 func (s *Store) name(t *stint.Take) (name string, partition int) {
 	algorithm, key := t.Limit.Algorithm(), t.Key
 	partition = s.partition(t)
@@ -170,7 +170,7 @@ func (s *Store) partition(t *stint.Take) int {
 	return connect.PartitionOf(string(t.Place()), len(s.tags))
 }
 
-// where returns the partition of the groups that are to be written.
+// where returns the partition of the groups that write would write. They all lie in one.
 func (b *batch) where() int {
 	for i := range b.groups {
 		if b.only >= 0 && b.only != i {
@@ -185,7 +185,7 @@ func (b *batch) where() int {
 	return 0
 }
 
-// meets says whether parts lie in one partition.
+// meets reports whether all parts lie in one partition.
 func (b *batch) meets(parts []part) bool {
 	first := -1
 	for i := range parts {
@@ -200,17 +200,17 @@ func (b *batch) meets(parts []part) bool {
 	return true
 }
 
-// Keys outlive their states by this many milliseconds, buckets by five seconds less: see
-// Store and script/lua/write.lua.
+// Redis keeps keys this many milliseconds longer than their states need, buckets five seconds less:
+// see Store and script/lua/write.lua. spareFixed is for calls whose At is not the present.
 const (
 	spare      = int64(15 * time.Second / time.Millisecond)
 	spareFixed = int64(time.Hour / time.Millisecond)
 )
 
-// present is how far Call.At may be from the present to be about that.
+// present is how far Call.At may be from this node's clock to count as the present.
 const present = stint.Instant(5 * time.Second / time.Microsecond)
 
-// spare returns how much longer keys live than their states.
+// spare returns how many milliseconds Redis keeps keys longer than their states need.
 func (b *batch) spare() int64 {
 	if b.fixed {
 		return spareFixed
@@ -218,14 +218,14 @@ func (b *batch) spare() int64 {
 	return spare
 }
 
-// partBytes is about what the words of a part take beside its key.
+// partBytes is the approximate size of a part's arguments, without its key.
 const partBytes = 64
 
-// maxCost is more than any limit holds and any debt counts.
+// maxCost is larger than any capacity and any debt.
 const maxCost = 1 << 48
 
-// write puts the groups that are not done into words for the script; false if there
-// are none. Windows of a calendar are those around now.
+// write writes the keys and arguments of decide.lua for the groups that are not done, with the
+// calendar windows around now. It reports whether there are any.
 func (b *batch) write(now stint.Instant) bool {
 	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch = b.keys[:0], b.args[:0], b.more, now, 0, 0, ""
 	for i := range b.groups {
@@ -238,7 +238,7 @@ func (b *batch) write(now stint.Instant) bool {
 	return len(b.args) > 0
 }
 
-// unlimited answers a group of which nothing has a limit.
+// unlimited answers a group whose parts have no limit. It returns false if some part has one.
 func (b *batch) unlimited(g *group, now stint.Instant) bool {
 	parts := b.parts[g.first:g.end]
 	for i := range parts {
@@ -255,7 +255,7 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 
 func (b *batch) number(n int64) { b.args = append(b.args, script.Number(n)) }
 
-// writeGroup writes what script/lua/decide.lua wants to know of a group.
+// writeGroup writes the arguments of decide.lua for a group.
 func (b *batch) writeGroup(g *group, follows bool) {
 	b.number(int64(b.at))
 	b.number(b.spare())
@@ -311,7 +311,7 @@ func (b *batch) writePart(p *part) {
 	}
 }
 
-// scriptFlags returns the flags of a part.
+// scriptFlags returns the flags of a part for decide.lua.
 func (p *part) scriptFlags() int64 {
 	flags := p.Flags
 	if p.isSource {
@@ -332,8 +332,8 @@ func (p *part) scriptFlags() int64 {
 	return flags
 }
 
-// read reads the answers of the groups that were not done. Where again is set, it is
-// the server's time, and some are to be asked once more.
+// read reads the answers of the groups that were not done. If again is not 0 it is the server's
+// time, and some groups must be sent once more.
 func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	for i := range b.groups {
 		g := &b.groups[i]
@@ -375,18 +375,18 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	return again, err
 }
 
-// needs is how a script says that it does not know how to read a state.
+// needs begins the answer of a script that lacks the algorithm of a state.
 const needs = "STINT-NEEDS "
 
-// charged says whether the server has decided some group.
+// charged reports whether the server has decided some group.
 func (b *batch) charged() bool {
 	return slices.ContainsFunc(b.groups, func(g group) bool {
 		return g.done && slices.ContainsFunc(b.parts[g.first:g.end], func(p part) bool { return p.name != "" })
 	})
 }
 
-// retry says whether a group that could not be decided can be if it is asked once more,
-// and at which time the server is.
+// retry reports whether sending a group once more can decide it, and returns the server's time for
+// that.
 func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 	if now, ok := strings.CutPrefix(problem, "STINT-WINDOW "); ok {
 		n, err := strconv.ParseInt(now, 10, 64)
@@ -403,13 +403,13 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 	return 0, false
 }
 
-// errReply says that the server answered what no script of ours says.
+// errReply is the error about an answer that none of our scripts gives.
 var errReply = fmt.Errorf("redis: %w: the server's answer makes no sense", stint.ErrUnknown)
 
-// fields is how many numbers a script answers about a part.
+// fields is how many numbers a script answers for each part.
 const fields = 7
 
-// readGroup reads the answers about the parts of a group.
+// readGroup reads the answers for the parts of a group.
 func (b *batch) readGroup(g *group, answer message) error {
 	numbers, err := answer.AsIntSlice()
 	want := 1 + fields*(g.end-g.first)

@@ -17,85 +17,85 @@ import (
 )
 
 const (
-	// maxTogether and maxBytes bound what travels in one group: a server does nothing
-	// else while it decides them, half a millisecond.
+	// maxTogether (parts) and maxBytes bound a group. A server does nothing else while it decides
+	// one: at most half a millisecond.
 	maxTogether = 128
 	maxBytes    = 64 << 10
 
-	// maxFlights is how many groups may be on their way to one server, and enough how
-	// many batches make a group that leaves while others are on their way. One group at a
-	// time keeps the server waiting while callers read their answers, and the callers
-	// while it decides; more and smaller groups cost the server what they save.
+	// maxFlights is how many groups may be in flight to a near server. enough is how many batches
+	// must wait for a group to leave while others are in flight. With one group in flight at a time
+	// the server waits while callers read their answers, and the callers wait while it decides;
+	// with more and smaller groups the server spends on calls what it saves.
 	maxFlights = 2
 	enough     = 16
 
-	// slow is how long a group may be away before others leave as if nothing were on its
-	// way.
+	// slow is after which time in flight a group no longer keeps others from leaving.
 	slow = 5 * time.Millisecond
 
-	// often is how often a group sets the TTL of all that it writes, on each connection: so
-	// a key that somebody took the TTL from gets one, and most writes cost less.
+	// often is how often a group on each connection sets the TTL of all keys that it writes. So a
+	// key whose TTL somebody removed gets one again, and most writes cost less.
 	often = 5 * time.Millisecond
 
-	// patience is how long a group may wait for its answer if no caller says how long.
+	// patience is how long a group waits for its answer if no caller has a deadline.
 	patience = 10 * time.Second
 )
 
-// committer sends batches to one server, or to one partition of a Cluster, in groups. A
-// batch that finds nothing on its way leaves at once. What happens to those that come meanwhile
-// depends on the distance to the server, which the committer measures:
+// committer sends batches to one server, or to one partition of a Cluster, in groups. A batch
+// leaves at once if no group is in flight. While one is, the distance to the server decides, which
+// the committer measures:
 //
-//   - Near: they wait, and leave together in one script call as soon as they are enough and a
-//     connection is free, or when what was on its way is back. A server decides takes that
-//     come together in half the time.
-//   - Far: they leave at once too, as long as fewer groups are on their way than the server
-//     could decide in one round trip. A call that waited for the one before it would take two
-//     round trips, and a deadline of one and a half would fail a healthy server.
+//   - Near: batches wait, and leave together in one script call as soon as there are enough of
+//     them and a connection is free, or when the group in flight is back. Takes that a server
+//     decides together cost it half the time.
+//   - Far: batches leave at once too, as long as fewer groups are in flight than the server
+//     could decide in one round trip. If a call waited for the one before it, it would take
+//     two round trips, and a deadline of one and a half would fail with a healthy server.
 //
-// A connection is made, and after a loss made again, behind the backs of callers: they wait
-// for it, as for a group, and fail at once if it cannot be made.
+// Goroutines of the committer make connections, also after a loss. Callers wait for that as for a
+// group, and fail at once if it fails.
 //
-// A caller that waits no longer leaves the others alone: before the group has left it takes
-// its batch out, and nothing was charged; afterwards it goes without the answer.
+// A caller that stops waiting does not affect the others. Before its group has left it takes its
+// batch out, and nothing was charged; after that it returns without the answer.
 type committer struct {
 	mu          sync.Mutex
-	connections []connection // the first is used before the second
-	inFlight    int          // how many groups are on their way
+	connections []connection // used in this order
+	inFlight    int          // number of groups in flight
 	waiting     []*waiter
 	distance    distance
-	first       rueidis.Client // of the first connection; nil before the first call
-	where       string         // what the names of the keys begin with
-	shares      bool           // others use the same connections
+	first       rueidis.Client // client of the first connection; nil before the first call
+	where       string         // prefix of all keys
+	shares      bool           // other committers use the same connections
 }
 
-// connection is one way to the server. Near a server it carries one group at a time: where a client never has
-// two commands on their way, and callers have deadlines, it needs no goroutines of its own.
+// connection is one connection to the server. Near a server it carries one group at a time: a
+// client that never has two commands in flight needs no goroutines of its own, as callers have
+// deadlines.
 type connection struct {
 	link     *connect.Link
-	inFlight int       // groups on their way
-	since    time.Time // when the last of them left
-	renewed  time.Time // when a group last set the TTL of all that it wrote
+	inFlight int       // number of groups in flight
+	since    time.Time // when the last of them was sent
+	renewed  time.Time // when a group last set the TTL of all keys that it wrote
 
-	sound   bool      // a probe was answered on it; others are not used
-	doubted bool      // its last answer did not come in time; used where there is no better one
-	probes  int       // probes under way
-	probed  time.Time // when the last probe began
-	proved  time.Time // when the last probe began that was answered
-	after   time.Time // no probe before
-	err     error     // why it is not sound
+	sound   bool      // the server answered a probe on it; only sound connections are used
+	doubted bool      // its last answer came too late; used only if no other is better
+	probes  int       // number of probes in flight
+	probed  time.Time // start of the last probe
+	proved  time.Time // start of the last probe that was answered
+	after   time.Time // earliest time of the next probe
+	err     error     // why it is not sound; nil if it is
 }
 
-// roundTrip is a group that is about to leave, or on its way.
+// roundTrip is a group in flight, or about to be sent.
 type roundTrip struct {
 	connection int
 	client     rueidis.Client
 	left       time.Time
-	renew      bool // it sets the TTL of all that it writes
-	far        bool // others may leave on the same connection meanwhile
+	renew      bool // the group sets the TTL of all keys that it writes
+	far        bool // other groups may be in flight on the same connection
 }
 
-// newCommitter returns a committer with a connection for each link, for keys whose names begin with
-// where.
+// newCommitter returns a committer with one connection for each link. where is the prefix of its
+// keys.
 func newCommitter(links []connect.Link, where string) *committer {
 	c := &committer{connections: make([]connection, len(links)), where: where}
 	for i := range links {
@@ -104,34 +104,34 @@ func newCommitter(links []connect.Link, where string) *committer {
 	return c
 }
 
-// waiter is a batch in a group.
+// waiter is a batch that waits for its group to leave or for its answer.
 type waiter struct {
 	batch *batch
 	kind  passage
-	ctx   context.Context // of its caller, until it leaves
-	until time.Time       // when its caller waits no longer, once it has left; zero: never
-	left  bool            // it is on its way, under mu
-	done  chan struct{}   // has room for the one word that it is back
+	ctx   context.Context // the caller's context; nil once the group has left
+	until time.Time       // the caller's deadline once the group has left; zero: none
+	left  bool            // the group has left; guarded by mu
+	done  chan struct{}   // receives once when the group is back; buffered
 
-	reply []message // of decide.lua
-	epoch string    // as it stands in the server, of byPing
+	reply []message // answer of decide.lua
+	epoch string    // answer of byPing: the epoch as the server has it
 	err   error
 }
 
-// passage is how a batch is decided. Only those of one kind travel together.
+// passage is how the server decides a batch. The batches of a group have the same.
 type passage int
 
 const (
 	byDecide passage = iota // by decide.lua
 	byQuick                 // by quick.lua, few.lua or one.lua
-	byPing                  // not at all: is the server there, and in which epoch?
+	byPing                  // nothing is decided: reads the epoch, to see that the server answers
 )
 
-// exchange has the server decide a batch, and returns its part of the answer. The client is
-// that of the first connection. gone says that somebody may still read the batch.
+// exchange sends a batch with its group and returns the answer. client belongs to the first
+// connection. gone reports that the sender may still read the batch.
 func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p *waiter, gone bool) {
 	p = &b.slot
-	if b.gone { // that one is still on its way
+	if b.gone { // that waiter is still in flight
 		p = new(waiter)
 	}
 	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
@@ -143,7 +143,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 		c.mu.Unlock()
 		err := errPanicked
 		defer func() {
-			b.gone = b.gone || err == errPanicked //nolint:errorlint // as it is
+			b.gone = b.gone || err == errPanicked //nolint:errorlint // compared unwrapped
 			c.finish(f, err)
 		}()
 		err = f.send(ctx, []*waiter{p})
@@ -167,15 +167,15 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	return c.leave(ctx, p)
 }
 
-// errPanicked stands for a panic that goes on to the caller: its connection is free again.
+// errPanicked frees the connection of a client that panicked; the panic goes on to the caller.
 var errPanicked = errors.New("redis: the client panicked")
 
-// aloneLocked returns the round trip of a batch that leaves at once by itself, on its caller's own
-// goroutine; false where it becomes a waiter, who can go when his time is over.
+// aloneLocked starts the round trip of a batch that leaves at once by itself, on its caller's own
+// goroutine. It returns false if the batch must wait as a waiter, which can stop at its deadline.
 //
-// While a connection is made, the client has everybody wait who wants to use it, whatever their
-// contexts say. Near a server nobody does: a connection that carries one group at a time is not probed
-// meanwhile. Far from it, and in a Cluster, whose partitions share connections, somebody may.
+// While the client makes a connection, all who want to use it wait, whatever their contexts say.
+// Near a server nobody does: a connection that carries one group at a time is not probed meanwhile.
+// Far from it, and in a Cluster, whose partitions share connections, somebody may.
 func (c *committer) aloneLocked() (roundTrip, bool) {
 	if c.shares || c.inFlight > 0 || c.farLocked() {
 		return roundTrip{}, false
@@ -183,24 +183,25 @@ func (c *committer) aloneLocked() (roundTrip, bool) {
 	return c.pickLocked(time.Now())
 }
 
-// farLocked says whether the server is so far away that it could decide more groups in a
-// round trip than there are connections.
+// farLocked reports whether the server could decide more groups in one round trip than there are
+// connections.
 func (c *committer) farLocked() bool { return c.distance.groups() > len(c.connections) }
 
-// roomLocked says whether another group may leave.
+// roomLocked reports whether another group may leave.
 func (c *committer) roomLocked() bool {
 	return c.inFlight < max(len(c.connections), c.distance.groups())
 }
 
-// sendLocked sends a group on another connection, if one is sound.
+// sendLocked sends the next group on its own goroutine, if some connection is sound.
 func (c *committer) sendLocked(now time.Time) {
 	if f, ok := c.pickLocked(now); ok {
 		go c.loop(f, c.groupLocked())
 	}
 }
 
-// pickLocked has a group leave on a connection that is sound: near the server on the first that
-// is free, far from it on the one with the fewest groups. It has those probed that are not.
+// pickLocked starts a group on a sound connection: near the server on the first that is free, far
+// from it on the one with the fewest groups in flight. It starts probes of those that are not
+// sound.
 func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 	far := c.farLocked()
 	best, client := -1, c.first
@@ -208,7 +209,7 @@ func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 		l := &c.connections[i]
 		connected := c.first
 		if i > 0 {
-			// Who is alone needs no second connection while the server is away.
+			// While the server is away, a lone caller needs no second connection.
 			if connected = l.link.Ready(c.inFlight > 0); connected == nil {
 				continue
 			}
@@ -233,7 +234,7 @@ func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 	return c.startOn(best, client, now, far), true
 }
 
-// betterThan says whether a group leaves rather on this connection than on another.
+// betterThan reports whether a group should use l rather than other.
 func (l *connection) betterThan(other *connection) bool {
 	if l.doubted != other.doubted {
 		return other.doubted
@@ -241,7 +242,7 @@ func (l *connection) betterThan(other *connection) bool {
 	return l.inFlight < other.inFlight
 }
 
-// startOn notes that a group leaves on a connection.
+// startOn counts a group that leaves on a connection.
 func (c *committer) startOn(conn int, client rueidis.Client, now time.Time, far bool) roundTrip {
 	l := &c.connections[conn]
 	l.since = now
@@ -254,7 +255,8 @@ func (c *committer) startOn(conn int, client rueidis.Client, now time.Time, far 
 	return f
 }
 
-// heldUpLocked says whether all groups on other connections than this have been away for long.
+// heldUpLocked reports whether all groups on connections other than conn have been in flight for
+// longer than slow.
 func (c *committer) heldUpLocked(conn int, now time.Time) bool {
 	for i := range c.connections {
 		if l := &c.connections[i]; i != conn && l.inFlight > 0 && now.Sub(l.since) < slow {
@@ -264,13 +266,14 @@ func (c *committer) heldUpLocked(conn int, now time.Time) bool {
 	return true
 }
 
-// leave ends the wait of a waiter whose caller waits no longer.
+// leave removes a waiter whose context is done. It reports whether the waiter's group has already
+// left.
 func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.left {
 		select {
-		case <-p.done: // just now
+		case <-p.done: // it came just now
 			return p, false
 		default:
 		}
@@ -284,15 +287,15 @@ func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
 	return &waiter{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
 }
 
-// finish is called when a batch that travelled alone is back: if others wait, and may leave,
-// they do.
+// finish ends the round trip of a batch that left by itself, and sends the next group if there is
+// one.
 func (c *committer) finish(f roundTrip, err error) {
 	if next, group := c.next(f, err); len(group) > 0 {
 		go c.loop(next, group)
 	}
 }
 
-// loop sends a group, and more while callers wait for it.
+// loop sends a group, and then the next ones as long as callers wait.
 func (c *committer) loop(f roundTrip, group []*waiter) {
 	for len(group) > 0 {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
@@ -300,29 +303,29 @@ func (c *committer) loop(f roundTrip, group []*waiter) {
 		cancel()
 		back := group
 		if len(back) == 1 {
-			f, group = c.next(f, err) // a lone caller does not find his own group under way
+			f, group = c.next(f, err) // before done, so that a lone caller's next call finds no group in flight
 			back[0].done <- struct{}{}
 			continue
 		}
 		for _, p := range back {
 			p.done <- struct{}{}
 		}
-		// Those who have just got their answers ask again at once where the load is
-		// high. Let them run first, and they travel together.
+		// At high load those who have just got their answers call again at once. Let them run
+		// first, so that they leave together.
 		runtime.Gosched()
 		f, group = c.next(f, err)
 	}
 }
 
-// next is nextLocked with the lock.
+// next is nextLocked with c.mu locked.
 func (c *committer) next(f roundTrip, err error) (roundTrip, []*waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nextLocked(f, err)
 }
 
-// nextLocked notes that a group is back, and returns the round trip of the group that leaves now.
-// Some group stays on its way while somebody waits, or a probe.
+// nextLocked ends a round trip, and returns the one of the group that leaves now. While somebody
+// waits, some group or probe is always in flight.
 func (c *committer) nextLocked(f roundTrip, err error) (roundTrip, []*waiter) {
 	now := time.Now()
 	c.connections[f.connection].inFlight--
@@ -340,8 +343,8 @@ func (c *committer) nextLocked(f roundTrip, err error) (roundTrip, []*waiter) {
 	return next, c.groupLocked()
 }
 
-// groupLocked takes those who leave next out of the waiting: all that are decided by the
-// script of the first, as many as may travel together.
+// groupLocked removes from the waiters those who leave next: all that the same script decides as
+// the first, as many as fit into a group.
 func (c *committer) groupLocked() []*waiter {
 	first, parts, bytes := c.waiting[0], 0, 0
 	var group []*waiter
@@ -356,8 +359,7 @@ func (c *committer) groupLocked() []*waiter {
 			rest = append(rest, p)
 			continue
 		}
-		// Callers are asked for their deadlines only now: those of a guard begin when the
-		// call leaves.
+		// Read the deadline only now: a guard starts its timeout when the call leaves.
 		p.until, _ = p.ctx.Deadline()
 		p.left, p.ctx = true, nil
 		group = append(group, p)
@@ -367,7 +369,7 @@ func (c *committer) groupLocked() []*waiter {
 	return group
 }
 
-// deadline returns when the last of a group waits no longer.
+// deadline returns the latest deadline of a group's callers.
 func deadline(group []*waiter) time.Time {
 	last := time.Time{}
 	for _, p := range group {
@@ -381,7 +383,7 @@ func deadline(group []*waiter) time.Time {
 	return last
 }
 
-// send sends a group as one script call and hands out the answers, or the error.
+// send sends a group as one script call and gives each waiter its answer, or the error.
 func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	ctx = carried{ctx}
 	if f.far {
@@ -403,14 +405,14 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}
 	said := err
-	if said != nil && said != errReply { //nolint:errorlint // as it is
+	if said != nil && said != errReply { //nolint:errorlint // compared unwrapped
 		said = connect.Explain("decide", said)
 	}
 	hand(group, reply, said)
 	return err
 }
 
-// execDecide has batches decided by decide.lua.
+// execDecide runs decide.lua for a group of batches.
 func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rueidis.RedisResult {
 	first := group[0].batch
 	if len(group) == 1 && first.epoch == "" {
@@ -430,8 +432,8 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rue
 	return scripts[kinds].Exec(ctx, client, keys, args)
 }
 
-// execPing reads the epoch of the partition. A server that has none, or keeps it from this user, is
-// there.
+// execPing reads the epoch of the partition. A server that has none, or does not let this user read
+// it, answers all the same.
 func execPing(ctx context.Context, client rueidis.Client, group []*waiter) error {
 	text, err := client.Do(ctx, client.B().Get().Key(group[0].batch.epoch).Build()).ToString()
 	refused, ok := rueidis.IsRedisErr(err)
@@ -444,7 +446,7 @@ func execPing(ctx context.Context, client rueidis.Client, group []*waiter) error
 	return err
 }
 
-// hand gives each of a group its part of the answer of decide.lua.
+// hand gives each waiter its part of decide.lua's answer.
 func hand(group []*waiter, reply []message, err error) {
 	for _, p := range group {
 		n := p.batch.written

@@ -8,7 +8,7 @@ import (
 	"stint"
 )
 
-// readEpoch asks the server of a partition in which epoch it is, 0 for none that can be read.
+// readEpoch returns the epoch of a partition's server, 0 if it has none that can be read.
 func (s *Store) readEpoch(ctx context.Context, partition int) (stint.Instant, error) {
 	b := new(batch)
 	b.only, b.epoch = -1, s.where[partition]+epochKey
@@ -20,16 +20,16 @@ func (s *Store) readEpoch(ctx context.Context, partition int) (stint.Instant, er
 	}
 	var began int64
 	if _, err := fmt.Sscan(p.epoch, &began); err != nil {
-		return 0, nil //nolint:nilerr // there is none, or somebody wrote over it
+		return 0, nil //nolint:nilerr // none, or a value that is no epoch
 	}
 	return stint.Instant(began), nil
 }
 
-// watch asks the server of a partition whether it is there. A server without an epoch begins
-// one, a lost one if this store remembers an earlier one: so every node notices within a second
-// that a server was emptied, also where nothing is lent. lost says that the epoch is another one
-// than when somebody last looked: since then the server has forgotten something, all or what
-// another one did not tell it before that was gone.
+// watch reads the epoch of a partition's server; an error means that the server does not answer. If
+// there is no epoch it begins one, and marks it as following a loss if this store remembers an
+// earlier one. So every node notices within a second that a server was emptied, even if nothing is
+// lent. lost reports that the epoch differs from the one of the last watch: since then the server
+// lost all its keys, or it replaced another one whose last writes it does not have.
 func (s *Store) watch(ctx context.Context, partition int) (lost bool, err error) {
 	began, err := s.readEpoch(ctx, partition)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Store) watch(ctx context.Context, partition int) (lost bool, err error)
 	}
 	if began == 0 {
 		if began, err = s.beginEpoch(ctx, partition); err != nil {
-			return false, nil //nolint:nilerr // it is there, and others find out that it cannot decide
+			return false, nil //nolint:nilerr // the server answers; Probe finds out that it cannot decide
 		}
 	}
 	s.epochs[partition].Store(int64(began))
@@ -45,10 +45,10 @@ func (s *Store) watch(ctx context.Context, partition int) (lost bool, err error)
 	return before != 0 && before != int64(began), nil
 }
 
-// watching is a take of a key of which nothing is ever lent.
+// watching is a take of a key of which nothing is ever lent. It makes the server begin an epoch.
 var watching = stint.Take{Key: "?probe", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second}), Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 
-// beginEpoch has the server of a partition begin an epoch where it has none, and returns it.
+// beginEpoch makes a partition's server begin an epoch if it has none, and returns the epoch.
 func (s *Store) beginEpoch(ctx context.Context, partition int) (stint.Instant, error) {
 	t, loan := watching, stint.Loan{}
 	t.Handling = &stint.Handling{Terms: watching.Handling.Terms, Place: s.placeOf(partition), Loan: &loan}
@@ -58,7 +58,7 @@ func (s *Store) beginEpoch(ctx context.Context, partition int) (stint.Instant, e
 	return loan.Began, nil
 }
 
-// placeOf returns a Handling.Place of a partition; "" on one server.
+// placeOf returns a Handling.Place that lies in a partition; "" on one server.
 func (s *Store) placeOf(partition int) stint.Key {
 	if s.tags == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"stint/store/redis/connect"
 )
 
-// probes are takes that write a state of each structure, for some fifteen seconds.
+// probes write a state of each Redis type; these expire after about fifteen seconds.
 var probes = []stint.Take{
 	probe(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second}),
 	probe(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),
@@ -24,12 +24,12 @@ func probe(spec stint.Spec) stint.Take {
 	return stint.Take{Key: "?probe", Limit: stint.MustLimit(spec), Cost: 1, Independent: true}
 }
 
-// Probe has the server decide takes of a key of its own, of a Cluster each primary, and keep
-// what was taken: nil, or an error that says what is wrong and what to do. A server that is
-// there may still be a replica, be full, or not let this user write.
+// Probe makes the server decide takes of a key of its own and write their states, on a Cluster each
+// primary. The error says what is wrong and what to do. A server that answers Ping may still be a
+// replica, be full, or not let this user write.
 func (s *Store) Probe(ctx context.Context) error { return failed(s.Look(ctx, true)) }
 
-// probe has the server of a place decide.
+// probe makes the server of a place decide the probes.
 func (s *Store) probe(ctx context.Context, place stint.Key) error {
 	takes := slices.Clone(probes)
 	for i := range takes {
@@ -37,19 +37,19 @@ func (s *Store) probe(ctx context.Context, place stint.Key) error {
 	}
 	err := s.Decide(ctx, &stint.Call{Takes: takes})
 	if _, ok := errors.AsType[*stint.CorruptState](err); ok {
-		return nil // somebody wrote into these keys
+		return nil // somebody wrote other values into these keys
 	}
 	return err
 }
 
-// Warning is something about a server that will go wrong one day.
+// Warning is a setting of a server that will cause wrong decisions some day.
 type Warning struct {
 	Problem string
 	Hint    string
 }
 
-// Warnings looks at all servers for settings that limits do not go well with: a policy
-// by which a server that is full forgets keys, and with them what was used.
+// Warnings reads the settings of all servers and returns those that are dangerous for limits: a
+// maxmemory policy by which a full server evicts keys, and with them the counts.
 func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 	return all, nil
 }
 
-// judge returns what is wrong with the memory settings of a server.
+// judge returns the warnings about the memory settings of a server.
 func judge(address string, info map[string]string) []Warning {
 	most, err := strconv.ParseInt(info["maxmemory"], 10, 64)
 	if policy := info["maxmemory_policy"]; err == nil && most > 0 && policy != "noeviction" {
@@ -78,7 +78,7 @@ func judge(address string, info map[string]string) []Warning {
 	return nil
 }
 
-// fieldsOf reads what INFO says.
+// fieldsOf parses the answer of INFO.
 func fieldsOf(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -11,13 +11,13 @@ import (
 	"stint/store/redis/connect"
 )
 
-// epochKey is what the key of an epoch is called behind the namespace and the tag.
+// epochKey is the name of the epoch's key, after namespace and tag.
 const epochKey = "epoch"
 
-// loanFields is how many numbers script/lua/lend.lua answers about a loan.
+// loanFields is how many numbers script/lua/lend.lua answers for a loan.
 const loanFields = 6
 
-// writeLoan writes what a node has to tell.
+// writeLoan writes a node's report and request about its lease.
 func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
 	b.number(int64(a.Node))
 	b.number(int64(a.Seq))
@@ -33,15 +33,15 @@ func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
 	b.number(int64(max(known, a.Epoch)))
 }
 
-// readLoan reads what the script answers to that.
+// readLoan reads the script's answer to writeLoan.
 func readLoan(a *stint.Loan, n []int64) {
 	a.Grant, a.Held = uint32(n[0]), uint32(n[1])
 	a.Lease, a.Empty = span(n[2]), span(n[3])
 	a.Recall, a.Began = n[4] == 1, stint.Instant(n[5])
 }
 
-// rememberEpochs notes in which epochs the server was: only who knew an earlier one can
-// tell a server that was emptied.
+// rememberEpochs stores the epochs that the servers answered. Only a store that remembers an
+// earlier epoch can tell that a server was emptied.
 func (s *Store) rememberEpochs(b *batch) {
 	for i := range b.parts {
 		if p := &b.parts[i]; p.loan != nil && p.loan.Began > 0 {
@@ -55,8 +55,8 @@ func (s *Store) Part(t *stint.Take) int {
 	return s.partition(t)
 }
 
-// Lending returns what is lent of a take's key at now, the oldest first, and in which epoch it was
-// lent; 0 if nothing ever was. It reads the state as it stands and changes nothing.
+// Lending returns what is lent of a take's key at now, the oldest first, and the epoch in which it
+// was lent: 0 if nothing ever was. It reads the state and changes nothing.
 func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (
 	return epoch, t.Limit.ForStores().StillLent(lent, now), nil
 }
 
-// readLending reads what stands behind the tilde of a state, see script/lua/lend.lua.
+// readLending parses the loans, which follow the tilde of a state: see script/lua/lend.lua.
 func readLending(state string) (epoch stint.Instant, lent []stint.Lent) {
 	_, text, _ := strings.Cut(state, "~")
 	words := strings.NewReader(text)

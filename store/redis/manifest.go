@@ -7,36 +7,36 @@ import (
 	"stint/store/redis/script"
 )
 
-// manifest is what a group of batches asks quick.lua: each key once, however many takes
-// want it. Takes that are decided by themselves go first, and of each key together: they
-// are all under way at the same time, so any order will do. But what comes later in a call
-// is decided later: a take by itself whose key was asked for by several as one before it
-// goes with those. Only what is left to decide.lua is decided after all others.
+// manifest collects the keys and takes of a group of batches for quick.lua. It has each key once,
+// however many takes want it. Takes that are decided by themselves go first, those of one key side
+// by side: they are all in flight at the same time, so any order will do. But within a call order
+// counts: a take by itself goes with the merged ones if several takes decided as one asked for its
+// key before. Only what decide.lua must decide comes after all others.
 type manifest struct {
 	stops  []stop
-	names  map[string]int // the place of each stop
+	names  map[string]int // index in stops by key
 	forms  []asked
 	merged []merged
-	alone  int   // how many stops have turns, once order is made
-	order  []int // the stops as they stand in KEYS: those with turns, then the others
+	alone  int   // number of stops with turns, once order is made
+	order  []int // indexes in stops, in the order of KEYS: those with turns, then the others
 	bytes  []byte
 }
 
-// stop is a key that is asked for.
+// stop is a key that the script reads.
 type stop struct {
 	name, head string
-	form       int   // which its state is read by
-	turns      int   // the takes by themselves
-	shared     bool  // takes that are decided with others ask for it too
-	place      int   // among KEYS
+	form       int   // index in forms, by which the script reads the state
+	turns      int   // number of takes that are decided by themselves
+	shared     bool  // takes that are decided with others want it too
+	place      int   // index in KEYS
 	word       int64 // the state that the next take by itself finds
 }
 
-// asked is a limit and how many units of it are asked for.
+// asked is a limit and a cost.
 type asked struct {
 	of   *script.Quick
 	cost uint64
-	part *part // one that asks
+	part *part // one of the parts with this limit and cost
 }
 
 // merged is a take that is decided with others.
@@ -45,13 +45,13 @@ type merged struct {
 	more       bool // the next one is decided with it
 }
 
-// together says in the words that the next take is decided with this one; below it there
-// is room for the place of a key.
+// together is the flag of an argument byte: the next take is decided with this one. The lower bits
+// are the index of a key.
 const together = 128
 
 var manifests = sync.Pool{New: func() any { return &manifest{names: make(map[string]int)} }}
 
-// release keeps the memory for another group.
+// release returns the manifest to the pool.
 func (m *manifest) release() {
 	clear(m.stops)
 	clear(m.forms)
@@ -60,7 +60,7 @@ func (m *manifest) release() {
 	manifests.Put(m)
 }
 
-// add adds a batch.
+// add adds the takes of a batch.
 func (m *manifest) add(b *batch) {
 	for i := range b.groups {
 		g := &b.groups[i]
@@ -75,7 +75,7 @@ func (m *manifest) add(b *batch) {
 		for j := range parts {
 			p := &parts[j]
 			if !known {
-				p.stop = -1 // for decide.lua
+				p.stop = -1 // left to decide.lua
 				continue
 			}
 			p.merged = len(m.merged)
@@ -85,7 +85,7 @@ func (m *manifest) add(b *batch) {
 	}
 }
 
-// addAlone adds a take that is decided by itself; false if it cannot be added so.
+// addAlone adds a take that is decided by itself. It returns false if the take must be merged.
 func (m *manifest) addAlone(p *part) bool {
 	i := m.stopOf(p)
 	if i < 0 {
@@ -101,8 +101,8 @@ func (m *manifest) addAlone(p *part) bool {
 	return true
 }
 
-// stopOf returns the stop of a part, and adds it if it is new; -1 if another part of the
-// group counts its key under other numbers.
+// stopOf returns the index of a part's stop, and adds it if it is new. It returns -1 if another
+// part of the group counts the key under other numbers.
 func (m *manifest) stopOf(p *part) int {
 	i, ok := m.names[p.name]
 	if !ok {
@@ -116,7 +116,7 @@ func (m *manifest) stopOf(p *part) int {
 	return p.stop
 }
 
-// formOf returns the place of the form of a part.
+// formOf returns the index in forms of a part's limit and cost, and adds them if they are new.
 func (m *manifest) formOf(p *part) int {
 	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.of == p.Quick && a.cost == p.cost }); i >= 0 {
 		return i
@@ -125,8 +125,7 @@ func (m *manifest) formOf(p *part) int {
 	return len(m.forms) - 1
 }
 
-// keys returns the keys of all takes, and behind them that of the epoch of a batch, if it
-// has one.
+// keys returns KEYS: those of all takes, then the epoch of the batch if it has one.
 func (m *manifest) keys(b *batch) []string {
 	for i := range m.stops {
 		if m.stops[i].turns > 0 {
@@ -135,7 +134,7 @@ func (m *manifest) keys(b *batch) []string {
 	}
 	m.alone = len(m.order)
 	for i := range m.stops {
-		if s := &m.stops[i]; s.turns == 0 && s.shared { // not what is left to decide.lua
+		if s := &m.stops[i]; s.turns == 0 && s.shared { // skip keys that only decide.lua needs
 			m.order = append(m.order, i)
 		}
 	}
@@ -150,8 +149,8 @@ func (m *manifest) keys(b *batch) []string {
 	return keys
 }
 
-// words returns all arguments, for a group that is decided at the time of a batch; keys
-// has been asked before. renew says that all that is written gets its end anew.
+// words returns ARGV for a group that is decided at the time of b. The caller calls keys first.
+// renew makes the script set the TTL of all keys that it writes.
 func (m *manifest) words(b *batch, renew bool) []string {
 	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), script.Flag(renew))
 	for i := range m.forms {
@@ -184,8 +183,8 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	return words
 }
 
-// read gives each part of a batch the state that it found. What is found by others of the
-// same key that come later is what the take before leaves.
+// read gives each part of a batch the state that it found. For several takes of one key the script
+// answers the first state only; each later take finds what the take before it leaves.
 func (m *manifest) read(b *batch, words []int64) {
 	for i := range b.parts {
 		p := &b.parts[i]

@@ -10,8 +10,8 @@ import (
 	"stint/store/redis/connect"
 )
 
-// Publish sends a message to all who listen to a channel, in every database of the
-// server and, in a Cluster, on every node. Channels stand behind the namespace, as keys do.
+// Publish sends a message to all who listen to a channel, in every database of the server and, on a
+// Cluster, on every node. Channel names begin with the namespace, as keys do.
 func (s *Store) Publish(ctx context.Context, channel, message string) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
@@ -21,8 +21,8 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 	return s.explainNotice("publish", client.Do(ctx, command).Error())
 }
 
-// Listen calls hear for each message of the channels, in the order in which the server
-// has them, until ctx is done or the connection is lost. It has a connection of its own.
+// Listen calls hear for each message of the channels, in the server's order, until ctx is done or
+// the connection is lost. It uses a connection of its own.
 func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel
 	})
 }
 
-// explainNotice is explain for what has to do with channels.
+// explainNotice is connect.Explain with a hint about the rights that channels need.
 func (s *Store) explainNotice(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -52,8 +52,8 @@ func (s *Store) explainNotice(doing string, err error) error {
 	return err
 }
 
-// Divided says whether calls of several keys may be decided in several steps, as on a
-// Cluster: see Store.
+// Divided reports whether calls of several keys may be decided in several steps, as on a Cluster:
+// see Store.
 func (s *Store) Divided() bool { return s.tags != nil }
 
 // channel returns the name of a channel in Redis.

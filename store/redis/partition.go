@@ -2,21 +2,20 @@ package redis
 
 import "stint/store/redis/connect"
 
-// A Cluster divides all keys into slots, and a script may touch those of one slot only.
-// So that the keys of a call meet, they are divided into fewer partitions: the key of a
-// state begins with the tag of its partition, which alone says in which slot it lies,
-// whatever braces the text of the key holds.
+// A Cluster divides all keys into slots, and a script may use keys of one slot only. To make the
+// keys of a call lie together, Store divides them into fewer partitions: a key begins with the tag
+// of its partition, in braces, which alone decides the slot, whatever braces the rest of the key
+// contains.
 
-// DefaultPartitions is how many partitions a Cluster is divided into where Options are
-// silent: few enough that takes of a busy node meet in one script, and many enough to be
-// spread evenly over a dozen servers (docs/redis.md has what was measured).
+// DefaultPartitions is the number of partitions of a Cluster if Options set none: few enough that
+// the takes of a busy node are sent in one script, and enough to spread evenly over a dozen servers
+// (docs/redis.md has the measurements).
 const DefaultPartitions = 64
 
-// MaxPartitions is the most there may be.
+// MaxPartitions is the largest number of partitions.
 const MaxPartitions = connect.MaxPartitions
 
-// wheres returns what the names of all keys of each partition begin with; without tags
-// there is one.
+// wheres returns the prefix of all keys of each partition, one prefix without tags.
 func wheres(namespace string, tags []string) []string {
 	if tags == nil {
 		return []string{namespace + ":"}

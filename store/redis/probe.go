@@ -11,26 +11,26 @@ import (
 	"stint/store/redis/connect"
 )
 
-// probeTimeout is how long it may take to connect and to get an answer to a probe.
+// probeTimeout bounds connecting and the answer to a probe together.
 const probeTimeout = 2 * time.Second
 
-// probeAgain is how long a probe may be under way before another one is sent after it. In a
-// Cluster the server of a partition may be another one by then, and a probe that began before
-// stays with the one that is gone.
+// probeAgain is after which time without an answer a second probe is sent. In a Cluster another
+// server may have the partition by then, and the first probe waits for the lost one.
 const probeAgain = 200 * time.Millisecond
 
-// probeTries is how often a probe tries to connect: the client may first hand out a connection
-// that it has not seen to be lost, or what came of a group that makes none (see [connect.Carried]).
+// probeTries is how often a probe tries to connect: the client may first return a connection whose
+// loss it has not noticed, or the error of a group that makes no connection (see
+// [connect.Carried]).
 const probeTries = 3
 
-// A connection is probed before it carries a group: when it is new, and after it was
-// lost. A probe connects and reads a key that nobody writes, in its own time and behind the backs
-// of callers. Connecting takes two round trips and the first call one or two more, so a caller
-// who did that within his deadline would be late, end what was begun, and leave the next one
-// to begin again: a server that is half a deadline away would never be reached. A probe also
-// measures the distance, so that the first group travels as it should.
+// The committer probes a connection before it carries a group: when it is new, and after it was
+// lost. A probe connects and reads a key that nobody writes, on its own goroutine and with its own
+// timeout. Connecting takes two round trips and the first call one or two more. A caller who
+// connected within its deadline would be late and give up, and the next one would begin again: a
+// server half a deadline away would never be reached. A probe also measures the distance for the
+// first group.
 
-// probeLocked begins a probe of a connection, unless one began or failed a moment ago.
+// probeLocked starts a probe of a connection, unless one started or failed a moment ago.
 func (c *committer) probeLocked(conn int, client rueidis.Client, now time.Time) {
 	l := &c.connections[conn]
 	if l.probes > 0 && now.Sub(l.probed) < probeAgain || now.Before(l.after) {
@@ -41,12 +41,14 @@ func (c *committer) probeLocked(conn int, client rueidis.Client, now time.Time) 
 	go c.probe(conn, client, now)
 }
 
-// hangs says whether a probe has been under way for so long that another connection may be better.
+// hangs reports whether a probe has been in flight for so long that another connection may be
+// better.
 func (l *connection) hangs(now time.Time) bool {
 	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > connect.Pause
 }
 
-// probe makes a connection sound, and lets those leave who wait for it.
+// probe probes a connection. If the server answers, the connection is sound and waiting groups
+// leave.
 func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -62,7 +64,7 @@ func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	l := &c.connections[conn]
 	l.probes--
 	switch {
-	case err != nil && l.proved.After(began): // one that began later knows better
+	case err != nil && l.proved.After(began): // a later probe was answered
 	case err != nil:
 		l.sound, l.doubted = false, false
 		l.err, l.after = err, now.Add(connect.Pause)
@@ -76,12 +78,12 @@ func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	}
 }
 
-// soundLocked says whether any connection is sound.
+// soundLocked reports whether any connection is sound.
 func (c *committer) soundLocked() bool {
 	return slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound })
 }
 
-// hopelessLocked returns why nobody who waits will ever leave; nil where somebody may.
+// hopelessLocked returns why no waiter can ever leave; nil if some can.
 func (c *committer) hopelessLocked() error {
 	if c.inFlight > 0 || slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound || l.probes > 0 }) {
 		return nil
@@ -89,7 +91,7 @@ func (c *committer) hopelessLocked() error {
 	return c.connections[0].err
 }
 
-// giveUpLocked sends those home who wait, if nobody will come for them.
+// giveUpLocked fails all waiters if none can ever leave.
 func (c *committer) giveUpLocked() {
 	err := c.hopelessLocked()
 	if err == nil {
@@ -104,16 +106,16 @@ func (c *committer) giveUpLocked() {
 	c.waiting = c.waiting[:0]
 }
 
-// noteLocked notes what became of a group. A connection that was lost is probed before it
-// is used again, and one whose group had no answer in time while it may still be there is
-// probed beside.
+// noteLocked handles the result of a group. It probes a lost connection before the next group may
+// use it. A far connection whose group timed out may still work: it stays in use while it is
+// probed.
 func (c *committer) noteLocked(f roundTrip, err error, now time.Time) {
 	l := &c.connections[f.connection]
 	switch {
 	case err == nil:
 		c.distance.measured(now.Sub(f.left), now)
 		return
-	case errors.Is(err, context.Canceled), err == errPanicked, err == errReply: //nolint:errorlint // as they are
+	case errors.Is(err, context.Canceled), err == errPanicked, err == errReply: //nolint:errorlint // compared unwrapped
 		return
 	case f.far && errors.Is(err, context.DeadlineExceeded):
 		l.doubted = true

@@ -9,18 +9,18 @@ import (
 	"stint/store/redis/script"
 )
 
-// otherEpoch is what quick.lua says of all keys where another epoch is in force than it was
-// told, or one before which another was lost.
+// otherEpoch is quick.lua's answer for every key if the epoch in force is not the one in its
+// arguments, or follows a loss.
 const otherEpoch = -2
 
-// maxUnits is above the capacity of everything, maxState the largest number that is read as a
-// state, whoever wrote it.
+// maxUnits is larger than any capacity. maxState is the largest number that is read as a state,
+// whoever wrote it.
 const (
 	maxUnits = 1 << 52
 	maxState = 1 << 53
 )
 
-// units returns what a part takes, in the measure of its limit.
+// units returns what a part takes, in the units of its limit's state.
 func (p *part) units() int64 {
 	if p.cost > uint64(p.Limit.Capacity()) {
 		return maxUnits
@@ -28,8 +28,8 @@ func (p *part) units() int64 {
 	return int64(p.cost * p.Quick.Charge)
 }
 
-// most returns what a part's key may have used once it took its units. If those are none that is
-// anything in a window, and in a bucket what it holds: more is for decide.lua, see early.
+// most returns the largest state that quick.lua may leave for a part's key. For a peek that is any
+// number of a window, and a full bucket: quick.lua leaves larger states to decide.lua, see early.
 func (p *part) most() int64 {
 	units := p.units()
 	switch {
@@ -41,7 +41,7 @@ func (p *part) most() int64 {
 	return min(p.Quick.Full, p.Quick.Wait+units)
 }
 
-// isQuick says whether quick.lua can decide the whole batch.
+// isQuick reports whether quick.lua can decide the whole batch.
 func (b *batch) isQuick() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
 		return false
@@ -62,8 +62,8 @@ func (b *batch) isQuick() bool {
 	return len(b.groups) == 1 || !b.renumbers()
 }
 
-// renumbers says whether groups ask for one key under limits of other numbers: then each
-// must be decided before the next.
+// renumbers reports whether the batch has one key under limits of different numbers. Then each
+// group must be decided before the next.
 func (b *batch) renumbers() bool {
 	for i := range b.parts {
 		for j := range i {
@@ -75,12 +75,12 @@ func (b *batch) renumbers() bool {
 	return false
 }
 
-// quickWith says whether two batches that quick.lua can decide may travel together.
+// quickWith reports whether two batches that quick.lua can decide may be in one group.
 func (b *batch) quickWith(other *batch) bool {
 	return b.at == other.at && b.fixed == other.fixed && b.epoch == other.epoch && b.known == other.known
 }
 
-// isFew says whether one.lua or few.lua can decide a group of batches.
+// isFew reports whether one.lua or few.lua can decide a group of batches.
 func isFew(group []*waiter) bool {
 	b := group[0].batch
 	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 || b.epoch != "" {
@@ -94,7 +94,7 @@ func isFew(group []*waiter) bool {
 	return true
 }
 
-// few returns the script that decides the takes of a lone batch, and what it is called with.
+// few returns the script for a lone batch that isFew accepts, with its keys and arguments.
 func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 	keys = make([]string, len(b.parts))
 	for i := range b.parts {
@@ -106,7 +106,7 @@ func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 	return fewScript, keys, b.wordsOfFew(renew)
 }
 
-// readFew reads the answer of that script.
+// readFew reads the answer of the script that few returned.
 func (b *batch) readFew(answer rueidis.RedisResult) error {
 	numbers, err := readNumbers(answer, 1+len(b.parts))
 	if err != nil {
@@ -142,8 +142,8 @@ func (b *batch) wordsOfFew(renew bool) []string {
 	return words
 }
 
-// execQuick has a group of batches decided by quick.lua, as far as it can: it writes the
-// time to batch.found, and the states that were found to part.word. renew is as send says.
+// execQuick runs quick.lua for a group of batches. It stores the time in batch.found, and the
+// states that the script found in part.word. For renew see roundTrip.
 func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, renew bool) error {
 	m := manifests.Get().(*manifest)
 	defer m.release()
@@ -165,7 +165,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, rene
 	return nil
 }
 
-// readNumbers reads an answer of so many numbers.
+// readNumbers reads an answer of n numbers.
 func readNumbers(answer rueidis.RedisResult, n int) ([]int64, error) {
 	if err := answer.Error(); err != nil {
 		return nil, err
@@ -177,9 +177,9 @@ func readNumbers(answer rueidis.RedisResult, n int) ([]int64, error) {
 	return numbers, nil
 }
 
-// readQuick works out the decisions from the states that were found; false where
-// decide.lua has to be asked about some group. It is right because the script does what
-// stint.Limit.Take does.
+// readQuick computes the decisions from the states that the script found. It reports whether it
+// decided all groups; decide.lua decides the others. The decisions are right because the script
+// does what stint.Limit.Take does.
 func (b *batch) readQuick() (done bool) {
 	done = true
 	for i := range b.groups {
@@ -190,7 +190,8 @@ func (b *batch) readQuick() (done bool) {
 	return done
 }
 
-// answerQuick answers the parts of a group; false if some state could not be read.
+// answerQuick computes the results of a group's parts. It returns false if decide.lua must decide
+// the group.
 func (b *batch) answerQuick(parts []part) (known bool) {
 	pass := true
 	for i := range parts {
@@ -200,14 +201,14 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 		}
 		st := p.Quick.State(p.word, b.found)
 		if p.Quick.Early(st, b.found) && p.cost <= uint64(p.Limit.Capacity()) {
-			return false // which a look or a denied take corrects
+			return false // decide.lua corrects such a state in a peek or a denied take
 		}
 		p.result = p.Limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed
 	}
 	for i := range parts {
 		p := &parts[i]
-		if !pass && p.result.Allowed { // another denied
+		if !pass && p.result.Allowed { // another part denied
 			st := p.Quick.State(p.word, b.found)
 			p.result = p.Limit.Test(&st, b.found, 0)
 		}

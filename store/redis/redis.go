@@ -1,5 +1,4 @@
-// Package redis keeps the states of limits in Redis or Valkey, so that many nodes
-// decide as one.
+// Package redis stores the states of limits in Redis or Valkey, so that many nodes share them.
 package redis
 
 import (
@@ -19,146 +18,143 @@ import (
 	"stint/store/redis/script"
 )
 
-// DefaultNamespace stands before every key where Options are silent.
+// DefaultNamespace is the namespace if Options set none.
 const DefaultNamespace = "stint"
 
-// maxNamespace is how many bytes a namespace may have.
+// maxNamespace is the longest namespace, in bytes.
 const maxNamespace = 64
 
-// ConfigError says what is wrong with a URL or with Options.
+// ConfigError is an error about a URL or Options.
 type ConfigError = connect.URLError
 
-// Error says why the server could not decide. It wraps stint.ErrUnknown among others where nobody
-// knows whether the call was charged.
+// Error is why the server could not decide. It wraps stint.ErrUnknown, among others, if the call
+// may have been charged.
 type Error = connect.Error
 
-// Options are the optional parts of a Store. The zero value is ready to use.
+// Options are the optional settings of a Store. The zero value is ready to use.
 type Options struct {
-	// Namespace stands before every key, so that several services can use one
-	// server: two with different namespaces never meet, two with the same one share
-	// all states. Letters, digits, dot, dash and underscore, at most 64. "" means
-	// DefaultNamespace.
+	// Namespace is the beginning of every key, so that several services can use one server: stores
+	// with different namespaces share nothing, stores with the same one share all states. It has at
+	// most 64 letters, digits, dots, dashes and underscores. "" means DefaultNamespace.
 	Namespace string
 
-	// Partitions is how many parts the keys are divided into on a Cluster, 1 to
-	// MaxPartitions; 0 means DefaultPartitions. All nodes must say the same: with another
-	// number every key begins anew. More spread busy keys more evenly, fewer let more keys
-	// of a call meet on one server. One server has no use for it.
+	// Partitions is the number of parts into which the keys are divided on a Cluster, 1 to
+	// MaxPartitions; 0 means DefaultPartitions. All nodes must use the same: with another number
+	// every key starts anew. More partitions spread busy keys more evenly; with fewer, more keys of
+	// a call lie on one server. A single server ignores it.
 	Partitions int
 
-	// Clock is this node's clock, which decides nothing but which windows of a calendar
-	// are offered to the server first; the server's own time chooses among them. Nil is
-	// the machine's clock.
+	// Clock is this node's clock. It chooses only which calendar windows are sent to the server
+	// first; the server's own time decides. Nil means the machine's clock.
 	Clock func() time.Time
 }
 
-// Store keeps the state of every key in Redis (6.2 and later) or Valkey. It is exact
-// across any number of nodes and safe for concurrent use. Make one with Open and Close
-// it in the end; the zero Store is not usable.
+// Store keeps the state of every key in Redis (6.2 and later) or Valkey. It is exact across any
+// number of nodes and safe for concurrent use. Make one with Open and Close it in the end; the zero
+// Store is not usable.
 //
 // # How it decides
 //
-// All takes of a call are decided by one script in one round trip, all or none, by the
-// arithmetic of the root package: every field of a Decision is what a store in memory
-// would say. The time is the server's own (TIME), never a node's, unless Call.At is set.
-// A call of unlimited takes only is answered without asking the server.
+// One script decides all takes of a call in one round trip, all or none, with the arithmetic of the
+// root package: every field of a Decision has the value that a store in memory would return. The
+// time is the server's own (TIME), never a node's, unless Call.At is set. If no take of a call has
+// a limit, Store answers without the server.
 //
-// # What stands in Redis
+// # Keys and values
 //
 // The key of a state is NAMESPACE:ALGORITHM:KEY, such as
 //
 //	stint:token_bucket:api/user=42
 //
-// A key of more than 128 bytes stands as NAMESPACE:ALGORITHM#HASH, with 32 hexadecimal
-// digits of its SHA-256. No namespace holds a colon, so nothing of ours lies outside
-// it. Buckets and fixed windows are strings, sliding_log is a list, sliding_window a
-// hash of counts; the head of script/lua/*.lua says what is in them. Every state says by which
-// release's rules and under which numbers of its limit it was written. When the numbers
-// change it is carried over by what is charged first under the new ones, see migrate.Record.
+// Of a key longer than 128 bytes Store writes NAMESPACE:ALGORITHM#HASH, with 32 hexadecimal digits
+// of its SHA-256. A namespace has no colon, so all keys of a Store lie inside it. Buckets and fixed
+// windows are strings, sliding_log is a list, sliding_window a hash of counts; the head of each
+// script/lua/*.lua describes the value. Every state begins with the release whose rules wrote it
+// and the numbers of its limit. When the numbers change, the first charge under the new ones
+// carries the state over, see migrate.Record.
 //
-// A key expires when its state is as if never touched, and 10 to 15 seconds later so that a
-// server's clock that is set back gives nothing out again; an hour later where Call.At
-// says that it is another time than the present. The time to live is set in the step that
-// writes the value; where calls follow each other within milliseconds, a value that may live
-// on to the end that its key has is written without it.
+// A key expires 10 to 15 seconds after its state equals that of an unused key, so that setting a
+// server's clock back admits nothing twice; an hour after it if Call.At is not the present. The
+// same step writes the value and its time to live. Where calls follow each other within
+// milliseconds, a write keeps the key's expiry if that suits the new value too.
 //
 // # On a Cluster
 //
-// Keys are divided into partitions (Options.Partitions) by Handling.Place, or where that is
-// empty by their text, and a partition lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys lie in one is
-// decided as on a single server. Others take two round trips, to all partitions at once:
-// the first tests and charges nothing, the second charges each partition all or none. If
-// one denies then, because others were quicker, the rest is given back (which takes a
-// third). So no more ever passes than limits allow, and denials change nothing; but
-// between two partitions of a call others may see
+// Store divides keys into partitions (Options.Partitions) by Handling.Place, or by their text where
+// that is empty. A partition lies on one server: NAMESPACE:{TAG}:ALGORITHM:KEY. A call whose keys
+// lie in one partition is decided as on a single server. Others take two round trips, to all
+// partitions at once: the first tests and charges nothing, the second charges each partition all or
+// none. If a partition denies in the second because of other calls, a third gives the rest back. So
+// no more ever passes than limits allow, and denials change nothing. But between two partitions of
+// a call others may see
 //
 //   - some of its keys charged and others not yet;
-//   - for the length of a round trip, units charged that are then given back, so that
-//     somebody may be denied who would have passed had they asked later. A place in a
-//     leaky_bucket that others queued behind meanwhile stays taken.
+//   - for the length of a round trip, units charged that are then given back, so that a
+//     request may be denied that would have passed a moment later. A place in a
+//     leaky_bucket behind which others queued meanwhile stays taken.
 //
-// Takes that borrow from others (see stint.Take.Borrows) in another partition ask them in a
-// round trip of their own, and what they owe, like all that is forced, given back, settled
-// or reset, follows after everything else has passed. If the connection is lost between
-// two steps the error wraps stint.ErrUnknown. The decisions of one call carry the times of
-// their servers.
+// Takes that borrow from others (see stint.Take.Borrows) in another partition need one more round
+// trip for that. Debts of such takes, and all that is forced, given back, settled or reset, follow
+// after everything else has passed. If the connection is lost between two steps the error wraps
+// stint.ErrUnknown. The decisions of one call carry the times of their servers.
 //
-// # What is lent
+// # Loans
 //
-// Where units of a key are lent to nodes (see [stint.Loan]) its state says so, and lives
-// until the last loan is written off. NAMESPACE:epoch, in a Cluster one for each partition,
-// says since when the server forgot nothing; it never expires, nor does NAMESPACE:secret (see
-// [Store.KeepSecret]). A server
-// that did not write it itself, or has none though this Store remembers one, has lost writes
-// and begins another epoch. Where the takes of a call lie in several partitions, each looks at its epoch
-// when it tests and when it charges, and lends when it tests.
+// If units of a key are lent to nodes (see [stint.Loan]), its state contains the loans and lives
+// until the last loan is written off. NAMESPACE:epoch, on a Cluster one for each partition, is the
+// time since which the server lost nothing. It never expires, nor does NAMESPACE:secret (see
+// [Store.KeepSecret]). A server that did not write its epoch itself, or has none though this Store
+// remembers one, has lost writes and begins another epoch. If the takes of a call lie in several
+// partitions, each partition checks its epoch when it tests and when it charges, and lends when it
+// tests.
 //
-// # When it fails
+// # Errors
 //
-// A [stint.CorruptState] names takes whose keys hold what is no state of this release: all that is
-// not decided as one with them was. Any other error means that the call was not decided. It wraps [stint.ErrUnknown] where the
-// answer was lost on its way, so that nobody knows whether the call was charged; it was
-// not otherwise. Nothing is ever asked twice for that. A Store connects when it is first
-// asked and again after a connection was lost, so it can be opened before its server.
+// A [stint.CorruptState] lists the takes whose keys hold a value that this release cannot read:
+// everything that is not decided as one with them was decided. Any other error means that the call
+// was not decided. It wraps [stint.ErrUnknown] if the answer was lost, so that the call may have
+// been charged; otherwise nothing was charged. Store never sends a call again after ErrUnknown. A
+// Store connects at its first call and again after a connection was lost, so it can be opened
+// before its server starts.
 type Store struct {
 	namespace string
 	clock     func() time.Time
-	tags      []string         // of the partitions of a Cluster; nil on one server
+	tags      []string         // tags of the partitions of a Cluster; nil on one server
 	cluster   *connect.SlotMap // nil on one server
-	where     []string         // what the names of all keys of a partition begin with
-	links     []connect.Link   // the ways to the server; of a Cluster one
-	side      connect.Link     // for what is not a decision, so that it delays none
-	commits   []*committer     // of each partition
+	where     []string         // key prefix of each partition
+	links     []connect.Link   // connections for decisions; on a Cluster one
+	side      connect.Link     // connection for everything else, so that it delays no decision
+	commits   []*committer     // one for each partition
 	forms     script.Forms
-	epochs    []atomic.Int64 // that each partition was last known to be in
-	watched   []atomic.Int64 // that each was in when Look last asked
-	lost      []atomic.Int64 // one of them in which quick.lua decides nothing of what may be lent
-	general   bool           // decide.lua decides everything, for tests
-	batches   sync.Pool      // *batch
-	behind    sync.WaitGroup // what is given back behind the backs of callers
+	epochs    []atomic.Int64 // last known epoch of each partition
+	watched   []atomic.Int64 // epoch of each partition that Look read last
+	lost      []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
+	general   bool           // decide.lua decides everything; for tests
+	batches   sync.Pool      // of *batch
+	behind    sync.WaitGroup // refunds that go on after their call returned
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// Open returns a store on the server or servers that a URL names. It does not connect;
-// Ping does. The error is about the URL or the options.
+// Open returns a store on the server or servers of a URL. It does not connect; Ping does. The error
+// is about the URL or the options.
 //
-//	redis://USER:PASSWORD@HOST:PORT/DB           one server; all but HOST may be left out
-//	redis+sentinel://HOST,HOST/DB?master=NAME    the primary that Sentinels name
-//	redis+cluster://HOST,HOST                    a Cluster, by some of its nodes
+//	redis://USER:PASSWORD@HOST:PORT/DB           one server; all but HOST is optional
+//	redis+sentinel://HOST,HOST/DB?master=NAME    the primary, found through Sentinels
+//	redis+cluster://HOST,HOST                    a Cluster; some of its nodes are enough
 //	redis+unix:///PATH                           one server, by its Unix socket
 //
-// With rediss for redis the connection is encrypted, valkey and valkeys mean the same.
-// Parameters behind the question mark:
+// rediss instead of redis encrypts the connection; valkey and valkeys mean the same. Parameters
+// after the question mark:
 //
-//	password_file=PATH      the password is the first line of a file, read for each new connection
-//	password_command=COMMAND   the same of what a command of the shell prints, within 5 s
-//	sentinel_user=, sentinel_password=   for the Sentinels themselves
-//	ca=PATH                 certificates, as PEM, that may sign the server's
-//	cert=PATH, key=PATH     the certificate to show the server, read for each connection, and its key
-//	verify=chain            take a certificate of any name, if it is signed by somebody trusted
-//	db=NUMBER               of a Unix socket, where the path is taken
-//	partitions=N            of a Cluster, before Options.Partitions
+//	password_file=PATH      the first line of a file is the password, read for each new connection
+//	password_command=COMMAND   the first line of a shell command's output is the password, within 5 s
+//	sentinel_user=, sentinel_password=   user and password of the Sentinels themselves
+//	ca=PATH                 PEM certificates that may sign the server's
+//	cert=PATH, key=PATH     the client certificate and its key, read for each connection
+//	verify=chain            accept a certificate for any name, if a trusted authority signed it
+//	db=NUMBER               the database on a Unix socket, whose URL has no room for it
+//	partitions=N            the number of partitions of a Cluster, instead of Options.Partitions
 func Open(url string, options Options) (*Store, error) {
 	if options.Namespace == "" {
 		options.Namespace = DefaultNamespace
@@ -197,7 +193,7 @@ func Open(url string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// CheckNamespace says what is wrong with a namespace, nil for nothing.
+// CheckNamespace returns an error if name is not allowed as a namespace.
 func CheckNamespace(name string) error {
 	if name == "" || len(name) > maxNamespace {
 		return &ConfigError{
@@ -215,7 +211,7 @@ func CheckNamespace(name string) error {
 	return nil
 }
 
-// Close closes all connections. Calls that are under way fail.
+// Close closes all connections. Calls in flight fail.
 func (s *Store) Close() {
 	for i := range s.links {
 		s.links[i].Close()
@@ -224,12 +220,11 @@ func (s *Store) Close() {
 	s.behind.Wait()
 }
 
-// Ping asks the server whether it is there, of a Cluster all primaries: nil, or an error that
-// says what is wrong and what to do. Probe asks whether it can decide.
+// Ping asks the server for an answer, on a Cluster all primaries. The error says what is wrong and
+// what to do. Probe also checks that it can decide.
 func (s *Store) Ping(ctx context.Context) error { return failed(s.Look(ctx, false)) }
 
-// Decide answers the call, see stint.Store. It blocks until the server has answered or
-// ctx is done.
+// Decide decides the call, see stint.Store. It blocks until the server has answered or ctx is done.
 func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -251,7 +246,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		err = s.each(ctx, b, now)
 	case !s.isQuick(b):
 		err = s.repeat(ctx, b, now)
-	default: // as together does; most calls come by here
+	default: // like together without its checks, as most calls take this path
 		if _, err = s.exchange(ctx, b, byQuick); err == nil && !s.readQuick(b) {
 			err = s.repeat(ctx, b, now)
 		}
@@ -266,7 +261,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	return b.corrupt()
 }
 
-// each has the groups of a batch decided one after the other, as they do not lie in one partition.
+// each decides the groups of a batch one after the other, because they lie in several partitions.
 func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	charged := false
 	for i := range b.groups {
@@ -282,7 +277,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 		}
 		switch {
 		case !errors.Is(err, errUndecodable):
-		case errors.Is(err, stint.ErrUnknown): // some was charged
+		case errors.Is(err, stint.ErrUnknown): // some takes may be charged
 			return fmt.Errorf("%w: %w", stint.ErrUnknown, b.corrupt())
 		default:
 			continue
@@ -298,7 +293,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	return nil
 }
 
-// together has the groups of a batch decided that lie in one partition.
+// together decides the groups of a batch, which lie in one partition.
 func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
 	if s.isQuick(b) {
 		if _, err := s.exchange(ctx, b, byQuick); err != nil || s.readQuick(b) {
@@ -308,9 +303,8 @@ func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error
 	return s.repeat(ctx, b, now)
 }
 
-// repeat has groups decided by decide.lua. Those whose calendar windows turn out not to hold the
-// server's time are asked once more, with those that do, and so are those whose states need
-// another script: nothing of them was changed.
+// repeat decides groups by decide.lua. It sends a group again, of which nothing was changed, if the
+// calendar windows did not contain the server's time or the script lacked the algorithm of a state.
 func (s *Store) repeat(ctx context.Context, b *batch, now stint.Instant) error {
 	for range 3 {
 		if !b.write(now) {
@@ -330,8 +324,8 @@ func (s *Store) repeat(ctx context.Context, b *batch, now stint.Instant) error {
 	return &Error{Doing: "decide", Problem: "the server's clock does not stand still long enough to find its calendar window", Hint: "check the server's clock"}
 }
 
-// ask sends what the batch has written and reads the answers. Where again is set, it is
-// the server's time, and groups are left to be asked with the windows around it.
+// ask sends what write has written and reads the answers. If again is not 0 it is the server's
+// time, and some groups must be sent once more with the calendar windows around it.
 func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err error) {
 	p, err := s.exchange(ctx, b, byDecide)
 	if err != nil {
@@ -340,7 +334,7 @@ func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err err
 	return b.read(p.reply)
 }
 
-// isQuick says whether quick.lua may decide a batch, and notes how much that adds to a group.
+// isQuick reports whether quick.lua may decide a batch, and sets its size.
 func (s *Store) isQuick(b *batch) bool {
 	if s.general || !b.isQuick() {
 		return false
@@ -351,7 +345,7 @@ func (s *Store) isQuick(b *batch) bool {
 	return true
 }
 
-// readQuick reads what quick.lua said of a batch, and says whether nothing is left to be asked.
+// readQuick reads the answer of quick.lua for a batch, and reports whether all groups are decided.
 func (s *Store) readQuick(b *batch) (done bool) {
 	done = b.readQuick()
 	if p := &b.parts[0]; p.word == otherEpoch {
@@ -372,14 +366,13 @@ func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*waiter, 
 	c := s.commits[b.where()]
 	p, gone := c.exchange(ctx, client, b, kind)
 	if !gone && errors.Is(p.err, connect.ErrLost) && ctx.Err() == nil {
-		p, gone = c.exchange(ctx, client, b, kind) // it waits for the probe that connects
+		p, gone = c.exchange(ctx, client, b, kind) // a probe reconnects first, and this waits for it
 	}
 	b.gone = b.gone || gone
 	return p, p.err
 }
 
-// release keeps the memory of a batch for another, unless a group that it left with still
-// reads it.
+// release returns a batch to the pool, unless a sender may still read it.
 func (s *Store) release(b *batch) {
 	if b.gone {
 		return

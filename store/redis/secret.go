@@ -8,12 +8,12 @@ import (
 	"stint/store/redis/connect"
 )
 
-// secretKey is what the key of [Store.KeepSecret] is called behind the namespace.
+// secretKey is the name of KeepSecret's key, after the namespace.
 const secretKey = "secret"
 
-// KeepSecret returns the fingerprint of the secret under which nodes hash values in keys,
-// which is kept in NAMESPACE:secret and never expires; "" for none. Where none is kept it
-// keeps own, unless that is empty too, and says that it is the first.
+// KeepSecret returns the fingerprint of the secret with which nodes hash values in keys.
+// NAMESPACE:secret holds it and never expires; "" means that there is none. If there is none,
+// KeepSecret stores own, unless own is empty, and returns first as true.
 func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
 	client, err := s.side.Client(ctx)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"stint/store/redis/connect"
 )
 
-// Server is one of the servers that hold the keys of a Store: a primary of a Cluster, or the
-// only one.
+// Server is one of the servers that hold the keys of a Store: a primary of a Cluster, or the only
+// one.
 type Server struct {
-	// Number is what [Store.Server] calls it; -1 stands for all of a Cluster.
+	// Number is the number that [Store.Server] returns; -1 stands for the whole Cluster.
 	Number int
 
-	// Name is HOST:PORT in a Cluster, "" of the only server.
+	// Name is HOST:PORT on a Cluster, "" for a single server.
 	Name string
 
-	// Place is a Handling.Place whose keys lie there; "" where any does.
+	// Place is a Handling.Place whose keys lie on this server; "" for a single server.
 	Place stint.Key
 
-	// Err is why it did not answer, or cannot decide; nil: it did.
+	// Err is why the server did not answer or cannot decide; nil if it can.
 	Err error
 
-	// Lost says that it has forgotten counts since somebody last looked: it was emptied, or
-	// another server that lacks the last writes took its place.
+	// Lost reports that the server has lost counts since the last Look: it was emptied, or it
+	// replaced another server whose last writes it does not have.
 	Lost bool
 }
 
-// Server returns the number of the server that holds the key of a take, counted from 0; -1 for
-// a take without a limit. A server that does not answer any more concerns those of its number
-// only, see [stint/guard.Options].Server.
+// Server returns the number of the server that holds the key of a take, counted from 0; -1 for a
+// take without a limit. A server that stops answering affects only the keys with its number, see
+// [stint/guard.Options].Server.
 func (s *Store) Server(t *stint.Take) int {
 	if t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
 		return -1
@@ -47,13 +47,13 @@ func (s *Store) Server(t *stint.Take) int {
 		s.behind.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)
 			defer cancel()
-			_ = s.readLayout(ctx) // the old one stands
+			_ = s.readLayout(ctx) // on an error the last layout stays
 		})
 	}
 	return s.cluster.Server(s.partition(t))
 }
 
-// ServerName returns HOST:PORT of a server of a Cluster by its number; "" where it has none.
+// ServerName returns HOST:PORT of the server with a number on a Cluster; "" if it has no name.
 func (s *Store) ServerName(number int) string {
 	if s.tags == nil {
 		return ""
@@ -61,10 +61,10 @@ func (s *Store) ServerName(number int) string {
 	return s.cluster.Name(number)
 }
 
-// layoutTimeout is how long the nodes of a Cluster may take to say which of them holds what.
+// layoutTimeout bounds the query for the slots of a Cluster's nodes.
 const layoutTimeout = time.Second
 
-// readLayout asks the nodes of a Cluster which of them holds what.
+// readLayout asks a node of the Cluster which primary holds which slots.
 func (s *Store) readLayout(ctx context.Context) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
@@ -76,9 +76,9 @@ func (s *Store) readLayout(ctx context.Context) error {
 	return nil
 }
 
-// Look asks each server whether it is there and still has its epoch, all at once, and with
-// decide whether it can decide, as Probe does. Of a Cluster it asks the primaries: replicas decide nothing. Where nobody says
-// which they are, one stands for all.
+// Look checks all servers at once: that each answers and still has its epoch, and with decide also
+// that it can decide, as Probe does. On a Cluster it checks the primaries, since replicas decide
+// nothing. If no node answers which they are, it returns one Server for the whole Cluster.
 func (s *Store) Look(ctx context.Context, decide bool) []Server {
 	servers := []Server{{}}
 	if s.tags != nil {
@@ -103,7 +103,7 @@ func (s *Store) Look(ctx context.Context, decide bool) []Server {
 	return servers
 }
 
-// primaries returns all servers of a Cluster, each with a place of its own.
+// primaries returns all servers of a Cluster, each with a place that lies on it.
 func (s *Store) primaries() []Server {
 	var servers []Server
 	s.cluster.Each(func(number int, name, tag string) {
@@ -112,7 +112,7 @@ func (s *Store) primaries() []Server {
 	return servers
 }
 
-// failed joins what is wrong with servers, each by its name.
+// failed joins the errors of servers, each with the server's name.
 func failed(servers []Server) error {
 	var all []error
 	for _, one := range servers {
@@ -124,7 +124,7 @@ func failed(servers []Server) error {
 	return errors.Join(all...)
 }
 
-// whole says of an error that nothing is charged on other servers than those that it blames.
+// whole marks an error: the servers that it does not list charged nothing.
 func whole(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = true
@@ -132,7 +132,7 @@ func whole(err error) error {
 	return err
 }
 
-// notWhole takes that back.
+// notWhole removes the mark of whole.
 func notWhole(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = false
@@ -140,8 +140,7 @@ func notWhole(err error) error {
 	return err
 }
 
-// blame returns an error of the servers of some partitions of a Cluster as one that says which
-// they are.
+// blame wraps an error with the servers of the partitions in which it happened.
 func (s *Store) blame(err error, partitions ...int) error {
 	said := &transaction.ServerError{Err: err}
 	for _, p := range partitions {

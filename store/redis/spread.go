@@ -10,18 +10,18 @@ import (
 	"stint/internal/transaction"
 )
 
-// spread is a group of takes whose keys lie in several partitions: the participants of a
-// [transaction.Run]. When parts are tested nodes report what became of what they were lent, and are
-// lent more, as if what passes were charged already.
+// spread is a group of takes whose keys lie in several partitions. It implements
+// [transaction.Participants]. When it tests parts, nodes report what became of their leases and get
+// new ones, as if what passes were charged already.
 type spread struct {
 	store *Store
 	at    stint.Instant // Call.At
-	fixed bool          // which is not about the present
+	fixed bool          // at differs from the present by more than 5 s
 	now   stint.Instant
 	parts []part
 }
 
-// spread decides a group of several partitions.
+// spread decides a group that lies in several partitions.
 func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instant) error {
 	w := &spread{store: s, at: b.at, fixed: b.fixed, now: now, parts: b.parts[g.first:g.end]}
 	run := transaction.Run{Plan: &b.plan, By: w}
@@ -40,7 +40,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 	return err
 }
 
-// Detach returns a copy of all that outlives a call.
+// Detach returns a copy that may be used after the call has returned.
 func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i := range w.parts {
@@ -50,8 +50,8 @@ func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	return later, &w.store.behind
 }
 
-// Do has the steps of one partition done by one script, all partitions at once. The error is the
-// first, of all the servers that failed, errUndecodable only where there is no other.
+// Do does the steps of each partition with one script, all partitions at once. It returns the first
+// error and all servers that failed; errUndecodable only if there is no other.
 func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transaction.Step) error {
 	groups := map[int][]*transaction.Step{}
 	for i := range steps {
@@ -72,7 +72,7 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	}
 	all.Wait()
 	var undecodable, failed error
-	var where []int // it failed
+	var where []int // partitions that failed
 	for i := range steps {
 		switch err := steps[i].Err; {
 		case errors.Is(err, errUndecodable):
@@ -88,10 +88,10 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	return undecodable
 }
 
-// modes are the modes of the script in which the steps of a phase are done.
+// modes is the mode of decide.lua for each phase; modeDecide if it has none.
 var modes = map[transaction.Phase]mode{transaction.Test: modeTest, transaction.Deny: modeDenied}
 
-// send has the steps of one partition done.
+// send does the steps of one partition.
 func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*transaction.Step) {
 	b := w.store.batches.Get().(*batch)
 	defer w.store.release(b)
@@ -100,7 +100,7 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 		p := &w.parts[s.Part]
 		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true}
 		q.loan, q.known, q.epoch = p.loan, p.known, p.epoch
-		if p.loan != nil && p.op == stint.Ask && phase != transaction.Test { // reported already, but the server may be another one by now
+		if p.loan != nil && p.op == stint.Ask && phase != transaction.Test { // the test has sent the report, but another server may have the partition by now
 			q.loan, q.known = &stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}, max(p.known, p.loan.Began)
 		}
 		b.parts = append(b.parts, q)

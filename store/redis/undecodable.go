@@ -10,12 +10,12 @@ import (
 	"stint/store/redis/script"
 )
 
-// errUndecodable says that a group was not decided as the state of some part cannot be read: the
-// parts say which. Nothing was charged.
+// errUndecodable means that a group was not decided, because the state of some part cannot be read;
+// part.undecodable says why. Nothing was charged.
 var errUndecodable = errors.New("redis: the state of a key cannot be read")
 
-// noteUndecodable notes which parts of a group have a state that cannot be read, if that is what
-// a script answered.
+// noteUndecodable reports whether a script answered that it cannot read some states of a group, and
+// marks their parts.
 func (b *batch) noteUndecodable(g *group, answer string) bool {
 	places, why, is := script.Undecodable(answer, g.end-g.first)
 	for _, place := range places {
@@ -25,7 +25,7 @@ func (b *batch) noteUndecodable(g *group, answer string) bool {
 	return is
 }
 
-// corrupt returns the error about takes whose states cannot be read, nil where all can.
+// corrupt returns the error about takes whose states cannot be read, nil if all can be.
 func (b *batch) corrupt() error {
 	var takes []int
 	first := -1
