@@ -18,20 +18,20 @@ import (
 // batch is a call on its way to the server and back. Takes that are decided as one are a group;
 // takes of one key in a group are one part.
 type batch struct {
-	parts  []part
-	groups []group
-	of     []int // index in parts of each take's part
-	call   *stint.Call
-	plan   transaction.Plan[transaction.ID] // plan of the group that add reads
-	at     stint.Instant                    // Call.At
-	fixed  bool                             // at differs from the present by more than 5 s
-	now    stint.Instant                    // write sent the calendar windows around this time
+	parts      []part
+	groups     []group
+	partOf     []int // index in parts of each take's part
+	call       *stint.Call
+	plan       transaction.Plan[transaction.ID] // plan of the group that add reads
+	at         stint.Instant                    // Call.At
+	notPresent bool                             // at differs from the present by more than 5 s
+	now        stint.Instant                    // write sent the calendar windows around this time
 
 	mode    mode
 	only    int          // index of the only group to write; -1: all
 	written int          // number of groups written
 	size    int          // bytes of the keys and arguments; bounds what leaves together
-	gone    bool         // a sender may still read the batch, so it is not reused
+	inUse   bool         // a sender may still read the batch, so it is not reused
 	kinds   script.Kinds // algorithms that the script must contain
 	more    script.Kinds // algorithms of states that a script found and could not read
 	keys    []string
@@ -69,13 +69,13 @@ type part struct {
 	loan        *stint.Loan
 	known       stint.Instant // epoch of the partition that this store remembers
 	epoch       string        // key of the partition's epoch
-	cold        bool          // this node has no lease of the key, and quick.lua may decide the part
+	noLease     bool          // this node has no lease of the key, and quick.lua may decide the part
 	cost        uint64
 	borrows     uint8 // Take.Borrows
 	isSource    bool  // other parts borrow from it
 	asked       bool  // some take wants it for itself, not only as a source
 	sources     []source
-	stop        int    // index in manifest.stops; -1: none
+	keyUse      int    // index in manifest.uses; -1: none
 	merged      int    // index in manifest.merged; -1: decided by itself
 	word        int64  // state that quick.lua found
 	undecodable string // why its state cannot be read; "" if it can
@@ -96,7 +96,7 @@ func (b *batch) clear() {
 	clear(b.keys)
 	clear(b.args)
 	*b = batch{
-		only: -1, parts: b.parts[:0], groups: b.groups[:0], of: b.of[:0], keys: b.keys[:0], args: b.args[:0],
+		only: -1, parts: b.parts[:0], groups: b.groups[:0], partOf: b.partOf[:0], keys: b.keys[:0], args: b.args[:0],
 		slot: waiter{done: b.slot.done}, plan: b.plan,
 	}
 }
@@ -104,7 +104,7 @@ func (b *batch) clear() {
 // gather turns the takes of a call into parts. The parts of a group lie side by side.
 func (b *batch) gather(s *Store, c *stint.Call) error {
 	b.at, b.call, b.plan.Name = c.At, c, transaction.IDOf
-	b.of = slices.Grow(b.of, len(c.Takes))[:len(c.Takes)]
+	b.partOf = slices.Grow(b.partOf, len(c.Takes))[:len(c.Takes)]
 	for take := range transaction.Groups(c) {
 		if err := b.plan.Collect(c, take); err != nil {
 			return err
@@ -137,12 +137,12 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 	g.end = len(b.parts)
 	b.groups = append(b.groups, g)
 	for i, n := range b.plan.Takes() {
-		b.of[i] = g.first + n
+		b.partOf[i] = g.first + n
 		p := &b.parts[g.first+n]
 		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
-			p.loan, p.epoch = t.Loan(), s.where[p.partition]+epochKey
+			p.loan, p.epoch = t.Loan(), s.keyPrefixes[p.partition]+epochKey
 			p.known = stint.Instant(s.epochs[p.partition].Load())
-			p.cold = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
+			p.noLease = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
 		}
 	}
 }
@@ -154,12 +154,12 @@ const maxText = 128
 func (s *Store) name(t *stint.Take) (name string, partition int) {
 	algorithm, key := t.Limit.Algorithm(), t.Key
 	partition = s.partition(t)
-	where := s.where[partition]
+	prefix := s.keyPrefixes[partition]
 	if len(key) <= maxText {
-		return where + algorithm.String() + ":" + string(key), partition
+		return prefix + algorithm.String() + ":" + string(key), partition
 	}
 	sum := sha256.Sum256([]byte(key))
-	return where + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+	return prefix + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
 }
 
 // partition returns the partition of a take's key.
@@ -170,8 +170,8 @@ func (s *Store) partition(t *stint.Take) int {
 	return connect.PartitionOf(string(t.Place()), len(s.tags))
 }
 
-// where returns the partition of the groups that write would write. They all lie in one.
-func (b *batch) where() int {
+// partition returns the partition of the groups that write would write. They all lie in one.
+func (b *batch) partition() int {
 	for i := range b.groups {
 		if b.only >= 0 && b.only != i {
 			continue
@@ -185,8 +185,8 @@ func (b *batch) where() int {
 	return 0
 }
 
-// meets reports whether all parts lie in one partition.
-func (b *batch) meets(parts []part) bool {
+// inOnePartition reports whether all parts lie in one partition.
+func (b *batch) inOnePartition(parts []part) bool {
 	first := -1
 	for i := range parts {
 		switch {
@@ -203,17 +203,17 @@ func (b *batch) meets(parts []part) bool {
 // Redis keeps keys this many milliseconds longer than their states need, buckets five seconds less:
 // see Store and script/lua/write.lua. spareFixed is for calls whose At is not the present.
 const (
-	spare      = int64(15 * time.Second / time.Millisecond)
-	spareFixed = int64(time.Hour / time.Millisecond)
+	spare           = int64(15 * time.Second / time.Millisecond)
+	spareNotPresent = int64(time.Hour / time.Millisecond)
 )
 
-// present is how far Call.At may be from this node's clock to count as the present.
-const present = stint.Instant(5 * time.Second / time.Microsecond)
+// presentRange is how far Call.At may be from this node's clock to count as the present.
+const presentRange = stint.Instant(5 * time.Second / time.Microsecond)
 
 // spare returns how many milliseconds Redis keeps keys longer than their states need.
 func (b *batch) spare() int64 {
-	if b.fixed {
-		return spareFixed
+	if b.notPresent {
+		return spareNotPresent
 	}
 	return spare
 }
@@ -351,8 +351,8 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 			}
 			continue
 		}
-		problem, failed := answer.ToString()
-		if failed != nil {
+		problem, textErr := answer.ToString()
+		if textErr != nil {
 			return 0, errReply
 		}
 		if at, ok := b.retry(problem); ok {
@@ -362,7 +362,7 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 		if b.noteUndecodable(g, problem) {
 			continue
 		}
-		if head, ok := strings.CutPrefix(problem, needs); ok {
+		if head, ok := strings.CutPrefix(problem, needsPrefix); ok {
 			problem = "STINT-STATE was written by another release: " + head
 		}
 		if problem != "STINT-AFTER" {
@@ -375,8 +375,8 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	return again, err
 }
 
-// needs begins the answer of a script that lacks the algorithm of a state.
-const needs = "STINT-NEEDS "
+// needsPrefix begins the answer of a script that lacks the algorithm of a state.
+const needsPrefix = "STINT-NEEDS "
 
 // charged reports whether the server has decided some group.
 func (b *batch) charged() bool {
@@ -392,7 +392,7 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 		n, err := strconv.ParseInt(now, 10, 64)
 		return stint.Instant(n), err == nil
 	}
-	if head, ok := strings.CutPrefix(problem, needs); ok {
+	if head, ok := strings.CutPrefix(problem, needsPrefix); ok {
 		more := script.KindsOf(head)
 		if b.kinds&more == more {
 			return 0, false
@@ -404,7 +404,7 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 }
 
 // errReply is the error about an answer that none of our scripts gives.
-var errReply = fmt.Errorf("redis: %w: the server's answer makes no sense", stint.ErrUnknown)
+var errReply = fmt.Errorf("redis: %w: the server's answer has the wrong form", stint.ErrUnknown)
 
 // fields is how many numbers a script answers for each part.
 const fields = 7

@@ -22,22 +22,22 @@ const (
 	maxTogether = 128
 	maxBytes    = 64 << 10
 
-	// maxFlights is how many groups may be in flight to a near server. enough is how many batches
-	// must wait for a group to leave while others are in flight. With one group in flight at a time
-	// the server waits while callers read their answers, and the callers wait while it decides;
-	// with more and smaller groups the server spends on calls what it saves.
-	maxFlights = 2
-	enough     = 16
+	// maxInFlight is how many groups may be in flight to a near server. minGroup is how many
+	// batches must wait for a group to leave while others are in flight. With one group in flight
+	// at a time the server waits while callers read their answers, and the callers wait while it
+	// decides; with more and smaller groups the server spends on calls what it saves.
+	maxInFlight = 2
+	minGroup    = 16
 
-	// slow is after which time in flight a group no longer keeps others from leaving.
-	slow = 5 * time.Millisecond
+	// slowAfter is after which time in flight a group no longer keeps others from leaving.
+	slowAfter = 5 * time.Millisecond
 
-	// often is how often a group on each connection sets the TTL of all keys that it writes. So a
-	// key whose TTL somebody removed gets one again, and most writes cost less.
-	often = 5 * time.Millisecond
+	// renewInterval is how often a group on each connection sets the TTL of all keys that it
+	// writes. So a key whose TTL somebody removed gets one again, and most writes cost less.
+	renewInterval = 5 * time.Millisecond
 
-	// patience is how long a group waits for its answer if no caller has a deadline.
-	patience = 10 * time.Second
+	// answerTimeout is how long a group waits for its answer if no caller has a deadline.
+	answerTimeout = 10 * time.Second
 )
 
 // committer sends batches to one server, or to one partition of a Cluster, in groups. A batch
@@ -57,14 +57,14 @@ const (
 // A caller that stops waiting does not affect the others. Before its group has left it takes its
 // batch out, and nothing was charged; after that it returns without the answer.
 type committer struct {
-	mu          sync.Mutex
-	connections []connection // used in this order
-	inFlight    int          // number of groups in flight
-	waiting     []*waiter
-	distance    distance
-	first       rueidis.Client // client of the first connection; nil before the first call
-	where       string         // prefix of all keys
-	shares      bool           // other committers use the same connections
+	mu                sync.Mutex
+	connections       []connection // used in this order
+	inFlight          int          // number of groups in flight
+	waiting           []*waiter
+	distance          distance
+	first             rueidis.Client // client of the first connection; nil before the first call
+	keyPrefix         string         // prefix of all keys
+	sharesConnections bool           // other committers use the same connections
 }
 
 // connection is one connection to the server. Near a server it carries one group at a time: a
@@ -76,13 +76,13 @@ type connection struct {
 	since    time.Time // when the last of them was sent
 	renewed  time.Time // when a group last set the TTL of all keys that it wrote
 
-	sound   bool      // the server answered a probe on it; only sound connections are used
-	doubted bool      // its last answer came too late; used only if no other is better
-	probes  int       // number of probes in flight
-	probed  time.Time // start of the last probe
-	proved  time.Time // start of the last probe that was answered
-	after   time.Time // earliest time of the next probe
-	err     error     // why it is not sound; nil if it is
+	healthy      bool      // the server answered a probe on it; only healthy connections are used
+	suspect      bool      // its last answer came too late; used only if no other is better
+	probes       int       // number of probes in flight
+	lastProbe    time.Time // start of the last probe
+	lastAnswered time.Time // start of the last probe that was answered
+	after        time.Time // earliest time of the next probe
+	err          error     // why it is not healthy; nil if it is
 }
 
 // roundTrip is a group in flight, or about to be sent.
@@ -94,10 +94,10 @@ type roundTrip struct {
 	far        bool // other groups may be in flight on the same connection
 }
 
-// newCommitter returns a committer with one connection for each link. where is the prefix of its
-// keys.
-func newCommitter(links []connect.Link, where string) *committer {
-	c := &committer{connections: make([]connection, len(links)), where: where}
+// newCommitter returns a committer with one connection for each link. prefix is the beginning of
+// its keys.
+func newCommitter(links []connect.Link, prefix string) *committer {
+	c := &committer{connections: make([]connection, len(links)), keyPrefix: prefix}
 	for i := range links {
 		c.connections[i].link = &links[i]
 	}
@@ -107,7 +107,7 @@ func newCommitter(links []connect.Link, where string) *committer {
 // waiter is a batch that waits for its group to leave or for its answer.
 type waiter struct {
 	batch *batch
-	kind  passage
+	kind  method
 	ctx   context.Context // the caller's context; nil once the group has left
 	until time.Time       // the caller's deadline once the group has left; zero: none
 	left  bool            // the group has left; guarded by mu
@@ -118,20 +118,20 @@ type waiter struct {
 	err   error
 }
 
-// passage is how the server decides a batch. The batches of a group have the same.
-type passage int
+// method is how the server decides a batch. The batches of a group have the same.
+type method int
 
 const (
-	byDecide passage = iota // by decide.lua
-	byQuick                 // by quick.lua, few.lua or one.lua
-	byPing                  // nothing is decided: reads the epoch, to see that the server answers
+	byDecide method = iota // by decide.lua
+	byQuick                // by quick.lua, few.lua or one.lua
+	byPing                 // nothing is decided: reads the epoch, to see that the server answers
 )
 
 // exchange sends a batch with its group and returns the answer. client belongs to the first
-// connection. gone reports that the sender may still read the batch.
-func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind passage) (p *waiter, gone bool) {
+// connection. inUse reports that the sender may still read the batch.
+func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batch, kind method) (p *waiter, inUse bool) {
 	p = &b.slot
-	if b.gone { // that waiter is still in flight
+	if b.inUse { // that waiter is still in flight
 		p = new(waiter)
 	}
 	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
@@ -139,11 +139,11 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	p.reply, p.epoch, p.err = nil, "", nil
 	c.mu.Lock()
 	c.first = client
-	if f, ok := c.aloneLocked(); ok {
+	if f, ok := c.startAloneLocked(); ok {
 		c.mu.Unlock()
 		err := errPanicked
 		defer func() {
-			b.gone = b.gone || err == errPanicked //nolint:errorlint // compared unwrapped
+			b.inUse = b.inUse || err == errPanicked //nolint:errorlint // compared unwrapped
 			c.finish(f, err)
 		}()
 		err = f.send(ctx, []*waiter{p})
@@ -154,10 +154,10 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	p.ctx = ctx
 	c.waiting = append(c.waiting, p)
-	if now := time.Now(); c.roomLocked() && (c.farLocked() || len(c.waiting) >= enough || c.heldUpLocked(-1, now)) {
+	if now := time.Now(); c.roomLocked() && (c.farLocked() || len(c.waiting) >= minGroup || c.allSlowLocked(-1, now)) {
 		c.sendLocked(now)
 	}
-	c.giveUpLocked()
+	c.failWaitersLocked()
 	c.mu.Unlock()
 	select {
 	case <-p.done:
@@ -170,14 +170,15 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 // errPanicked frees the connection of a client that panicked; the panic goes on to the caller.
 var errPanicked = errors.New("redis: the client panicked")
 
-// aloneLocked starts the round trip of a batch that leaves at once by itself, on its caller's own
-// goroutine. It returns false if the batch must wait as a waiter, which can stop at its deadline.
+// startAloneLocked starts the round trip of a batch that leaves at once by itself, on its caller's
+// own goroutine. It returns false if the batch must wait as a waiter, which can stop at its
+// deadline.
 //
 // While the client makes a connection, all who want to use it wait, whatever their contexts say.
 // Near a server nobody does: a connection that carries one group at a time is not probed meanwhile.
 // Far from it, and in a Cluster, whose partitions share connections, somebody may.
-func (c *committer) aloneLocked() (roundTrip, bool) {
-	if c.shares || c.inFlight > 0 || c.farLocked() {
+func (c *committer) startAloneLocked() (roundTrip, bool) {
+	if c.sharesConnections || c.inFlight > 0 || c.farLocked() {
 		return roundTrip{}, false
 	}
 	return c.pickLocked(time.Now())
@@ -192,16 +193,16 @@ func (c *committer) roomLocked() bool {
 	return c.inFlight < max(len(c.connections), c.distance.groups())
 }
 
-// sendLocked sends the next group on its own goroutine, if some connection is sound.
+// sendLocked sends the next group on its own goroutine, if some connection is healthy.
 func (c *committer) sendLocked(now time.Time) {
 	if f, ok := c.pickLocked(now); ok {
 		go c.loop(f, c.groupLocked())
 	}
 }
 
-// pickLocked starts a group on a sound connection: near the server on the first that is free, far
+// pickLocked starts a group on a healthy connection: near the server on the first that is free, far
 // from it on the one with the fewest groups in flight. It starts probes of those that are not
-// sound.
+// healthy.
 func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 	far := c.farLocked()
 	best, client := -1, c.first
@@ -214,8 +215,8 @@ func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 				continue
 			}
 		}
-		if !l.sound {
-			if i == 0 || c.inFlight > 0 || c.connections[0].hangs(now) {
+		if !l.healthy {
+			if i == 0 || c.inFlight > 0 || c.connections[0].probeHangs(now) {
 				c.probeLocked(i, connected, now)
 			}
 			continue
@@ -224,7 +225,7 @@ func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 			continue
 		}
 		best, client = i, connected
-		if l.inFlight == 0 && !l.doubted {
+		if l.inFlight == 0 && !l.suspect {
 			break
 		}
 	}
@@ -236,8 +237,8 @@ func (c *committer) pickLocked(now time.Time) (roundTrip, bool) {
 
 // betterThan reports whether a group should use l rather than other.
 func (l *connection) betterThan(other *connection) bool {
-	if l.doubted != other.doubted {
-		return other.doubted
+	if l.suspect != other.suspect {
+		return other.suspect
 	}
 	return l.inFlight < other.inFlight
 }
@@ -248,18 +249,18 @@ func (c *committer) startOn(conn int, client rueidis.Client, now time.Time, far 
 	l.since = now
 	l.inFlight++
 	c.inFlight++
-	f := roundTrip{connection: conn, client: client, left: now, renew: now.Sub(l.renewed) >= often, far: far}
+	f := roundTrip{connection: conn, client: client, left: now, renew: now.Sub(l.renewed) >= renewInterval, far: far}
 	if f.renew {
 		l.renewed = now
 	}
 	return f
 }
 
-// heldUpLocked reports whether all groups on connections other than conn have been in flight for
-// longer than slow.
-func (c *committer) heldUpLocked(conn int, now time.Time) bool {
+// allSlowLocked reports whether all groups on connections other than conn have been in flight for
+// longer than slowAfter.
+func (c *committer) allSlowLocked(conn int, now time.Time) bool {
 	for i := range c.connections {
-		if l := &c.connections[i]; i != conn && l.inFlight > 0 && now.Sub(l.since) < slow {
+		if l := &c.connections[i]; i != conn && l.inFlight > 0 && now.Sub(l.since) < slowAfter {
 			return false
 		}
 	}
@@ -281,10 +282,10 @@ func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
 	}
 	i := slices.Index(c.waiting, p)
 	c.waiting = slices.Delete(c.waiting, i, i+1)
-	if !c.soundLocked() {
+	if !c.anyHealthyLocked() {
 		return &waiter{err: connect.Explain("connect", ctx.Err())}, false
 	}
-	return &waiter{err: fmt.Errorf("redis: not asked, calls before it have no answer: %w", ctx.Err())}, false
+	return &waiter{err: fmt.Errorf("redis: not sent, as earlier calls have no answer yet: %w", ctx.Err())}, false
 }
 
 // finish ends the round trip of a batch that left by itself, and sends the next group if there is
@@ -330,14 +331,14 @@ func (c *committer) nextLocked(f roundTrip, err error) (roundTrip, []*waiter) {
 	now := time.Now()
 	c.connections[f.connection].inFlight--
 	c.inFlight--
-	c.noteLocked(f, err, now)
+	c.resultLocked(f, err, now)
 	n := len(c.waiting)
-	if n == 0 || n < enough && c.inFlight > 0 && !c.farLocked() && !c.heldUpLocked(f.connection, now) {
+	if n == 0 || n < minGroup && c.inFlight > 0 && !c.farLocked() && !c.allSlowLocked(f.connection, now) {
 		return roundTrip{}, nil
 	}
 	next, ok := c.pickLocked(now)
 	if !ok {
-		c.giveUpLocked()
+		c.failWaitersLocked()
 		return roundTrip{}, nil
 	}
 	return next, c.groupLocked()
@@ -374,7 +375,7 @@ func deadline(group []*waiter) time.Time {
 	last := time.Time{}
 	for _, p := range group {
 		if p.until.IsZero() {
-			return time.Now().Add(patience)
+			return time.Now().Add(answerTimeout)
 		}
 		if p.until.After(last) {
 			last = p.until
@@ -385,9 +386,9 @@ func deadline(group []*waiter) time.Time {
 
 // send sends a group as one script call and gives each waiter its answer, or the error.
 func (f roundTrip) send(ctx context.Context, group []*waiter) error {
-	ctx = carried{ctx}
+	ctx = noDialContext{ctx}
 	if f.far {
-		ctx = shared{ctx}
+		ctx = noDeadlineContext{ctx}
 	}
 	client := f.client
 	var reply []message
@@ -408,7 +409,7 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	if said != nil && said != errReply { //nolint:errorlint // compared unwrapped
 		said = connect.Explain("decide", said)
 	}
-	hand(group, reply, said)
+	distribute(group, reply, said)
 	return err
 }
 
@@ -446,8 +447,8 @@ func execPing(ctx context.Context, client rueidis.Client, group []*waiter) error
 	return err
 }
 
-// hand gives each waiter its part of decide.lua's answer.
-func hand(group []*waiter, reply []message, err error) {
+// distribute gives each waiter its part of decide.lua's answer.
+func distribute(group []*waiter, reply []message, err error) {
 	for _, p := range group {
 		n := p.batch.written
 		if p.err = err; p.err == nil && len(reply) < n {

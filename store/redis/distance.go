@@ -26,8 +26,8 @@ type distance struct {
 	since       time.Time
 }
 
-// measured adds a round trip that ended now.
-func (d *distance) measured(took time.Duration, now time.Time) {
+// add adds a round trip that ended now.
+func (d *distance) add(took time.Duration, now time.Time) {
 	if now.Sub(d.since) > recent {
 		d.before, d.now, d.since = d.now, 0, now
 	}
@@ -47,20 +47,20 @@ func (d *distance) shortest() time.Duration {
 // groups returns how many groups the server could decide in one round trip.
 func (d *distance) groups() int { return int(min(d.shortest()/decideTime, maxDistance)) }
 
-// shared is the context of a group on a connection that carries others at the same time. It ends at
-// the group's deadline but returns none: with a deadline the client would close the connection
-// then, and the others would lose their answers.
-type shared struct{ context.Context }
+// noDeadlineContext is the context of a group on a connection that carries others at the same time.
+// It ends at the group's deadline but returns none: with a deadline the client would close the
+// connection then, and the others would lose their answers.
+type noDeadlineContext struct{ context.Context }
 
 // Deadline returns no deadline.
-func (shared) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (noDeadlineContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// carried is the context of a group. With it the client makes no connection, as only probes do: see
-// [connect.Carried].
-type carried struct{ context.Context }
+// noDialContext is the context of a group. With it the client makes no connection, as only probes
+// do: see [connect.Carried].
+type noDialContext struct{ context.Context }
 
 // Value returns a value of the context, and connect.Carried.
-func (c carried) Value(key any) any {
+func (c noDialContext) Value(key any) any {
 	if key == (connect.Carried{}) {
 		return key
 	}

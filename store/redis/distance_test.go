@@ -28,7 +28,7 @@ func TestDistance(t *testing.T) {
 		{12 * time.Second, time.Hour, time.Hour, maxDistance},
 	} {
 		at = at.Add(step.after)
-		d.measured(step.took, at)
+		d.add(step.took, at)
 		if got := d.shortest(); got != step.want || d.groups() != step.groups {
 			t.Errorf("step %d: %v, %d groups; want %v, %d", i, got, d.groups(), step.want, step.groups)
 		}

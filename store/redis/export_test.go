@@ -26,8 +26,8 @@ func (s *Store) FarForTest() bool {
 	return c.farLocked()
 }
 
-// ConnectSlowlyForTest gives each attempt to connect a minute, so that a caller that one holds stays
-// longer than on any busy machine. It is called before the first use.
+// ConnectSlowlyForTest gives each attempt to connect a minute, so that a caller that one holds
+// stays longer than on any busy machine. It is called before the first use.
 func (s *Store) ConnectSlowlyForTest() {
 	for i := range s.links {
 		target := &s.links[i].Target

@@ -137,8 +137,8 @@ func TestScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// A frozen server costs a caller its deadline, and whether the first one sent was charged is unknown;
-// when it runs again the store does too.
+// A frozen server costs a caller its deadline, and whether the first one sent was charged is
+// unknown; when it runs again the store does too.
 func TestFrozenServer(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ice")

@@ -61,13 +61,13 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 		if err != nil {
 			return all, connect.Explain("look at "+address, err)
 		}
-		all = append(all, judge(address, fieldsOf(text))...)
+		all = append(all, memoryWarnings(address, parseInfo(text))...)
 	}
 	return all, nil
 }
 
-// judge returns the warnings about the memory settings of a server.
-func judge(address string, info map[string]string) []Warning {
+// memoryWarnings returns the warnings about the memory settings of a server.
+func memoryWarnings(address string, info map[string]string) []Warning {
 	most, err := strconv.ParseInt(info["maxmemory"], 10, 64)
 	if policy := info["maxmemory_policy"]; err == nil && most > 0 && policy != "noeviction" {
 		return []Warning{{
@@ -78,8 +78,8 @@ func judge(address string, info map[string]string) []Warning {
 	return nil
 }
 
-// fieldsOf parses the answer of INFO.
-func fieldsOf(text string) map[string]string {
+// parseInfo parses the answer of INFO.
+func parseInfo(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

@@ -13,17 +13,17 @@ import (
 // counts: a take by itself goes with the merged ones if several takes decided as one asked for its
 // key before. Only what decide.lua must decide comes after all others.
 type manifest struct {
-	stops  []stop
-	names  map[string]int // index in stops by key
+	uses   []keyUse
+	names  map[string]int // index in uses by key
 	forms  []asked
 	merged []merged
-	alone  int   // number of stops with turns, once order is made
-	order  []int // indexes in stops, in the order of KEYS: those with turns, then the others
+	alone  int   // number of uses with turns, once order is made
+	order  []int // indexes in uses, in the order of KEYS: those with turns, then the others
 	bytes  []byte
 }
 
-// stop is a key that the script reads.
-type stop struct {
+// keyUse is a key that the script reads.
+type keyUse struct {
 	name, head string
 	form       int   // index in forms, by which the script reads the state
 	turns      int   // number of takes that are decided by themselves
@@ -34,29 +34,29 @@ type stop struct {
 
 // asked is a limit and a cost.
 type asked struct {
-	of   *script.Quick
-	cost uint64
-	part *part // one of the parts with this limit and cost
+	quick *script.Quick
+	cost  uint64
+	part  *part // one of the parts with this limit and cost
 }
 
 // merged is a take that is decided with others.
 type merged struct {
-	stop, form int
-	more       bool // the next one is decided with it
+	keyUse, form int
+	more         bool // the next one is decided with it
 }
 
-// together is the flag of an argument byte: the next take is decided with this one. The lower bits
-// are the index of a key.
-const together = 128
+// mergedWithNext is the flag of an argument byte: the next take is decided with this one. The lower
+// bits are the index of a key.
+const mergedWithNext = 128
 
 var manifests = sync.Pool{New: func() any { return &manifest{names: make(map[string]int)} }}
 
 // release returns the manifest to the pool.
 func (m *manifest) release() {
-	clear(m.stops)
+	clear(m.uses)
 	clear(m.forms)
 	clear(m.names)
-	m.stops, m.forms, m.merged, m.order, m.alone = m.stops[:0], m.forms[:0], m.merged[:0], m.order[:0], 0
+	m.uses, m.forms, m.merged, m.order, m.alone = m.uses[:0], m.forms[:0], m.merged[:0], m.order[:0], 0
 	manifests.Put(m)
 }
 
@@ -70,28 +70,28 @@ func (m *manifest) add(b *batch) {
 		}
 		known := true
 		for j := range parts {
-			known = m.stopOf(&parts[j]) >= 0 && known
+			known = m.useOf(&parts[j]) >= 0 && known
 		}
 		for j := range parts {
 			p := &parts[j]
 			if !known {
-				p.stop = -1 // left to decide.lua
+				p.keyUse = -1 // left to decide.lua
 				continue
 			}
 			p.merged = len(m.merged)
-			m.stops[p.stop].shared = true
-			m.merged = append(m.merged, merged{p.stop, m.formOf(p), j < len(parts)-1})
+			m.uses[p.keyUse].shared = true
+			m.merged = append(m.merged, merged{p.keyUse, m.formOf(p), j < len(parts)-1})
 		}
 	}
 }
 
 // addAlone adds a take that is decided by itself. It returns false if the take must be merged.
 func (m *manifest) addAlone(p *part) bool {
-	i := m.stopOf(p)
+	i := m.useOf(p)
 	if i < 0 {
 		return false
 	}
-	s, form := &m.stops[i], m.formOf(p)
+	s, form := &m.uses[i], m.formOf(p)
 	if s.shared || s.turns > 0 && s.form != form {
 		return false
 	}
@@ -101,24 +101,24 @@ func (m *manifest) addAlone(p *part) bool {
 	return true
 }
 
-// stopOf returns the index of a part's stop, and adds it if it is new. It returns -1 if another
+// useOf returns the index of a part's key, and adds it if it is new. It returns -1 if another
 // part of the group counts the key under other numbers.
-func (m *manifest) stopOf(p *part) int {
+func (m *manifest) useOf(p *part) int {
 	i, ok := m.names[p.name]
 	if !ok {
-		i = len(m.stops)
+		i = len(m.uses)
 		m.names[p.name] = i
-		m.stops = append(m.stops, stop{name: p.name, head: p.Head, form: m.formOf(p)})
+		m.uses = append(m.uses, keyUse{name: p.name, head: p.Head, form: m.formOf(p)})
 	}
-	if p.stop = i; m.stops[i].head != p.Head {
-		p.stop = -1
+	if p.keyUse = i; m.uses[i].head != p.Head {
+		p.keyUse = -1
 	}
-	return p.stop
+	return p.keyUse
 }
 
 // formOf returns the index in forms of a part's limit and cost, and adds them if they are new.
 func (m *manifest) formOf(p *part) int {
-	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.of == p.Quick && a.cost == p.cost }); i >= 0 {
+	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.quick == p.Quick && a.cost == p.cost }); i >= 0 {
 		return i
 	}
 	m.forms = append(m.forms, asked{p.Quick, p.cost, p})
@@ -127,21 +127,21 @@ func (m *manifest) formOf(p *part) int {
 
 // keys returns KEYS: those of all takes, then the epoch of the batch if it has one.
 func (m *manifest) keys(b *batch) []string {
-	for i := range m.stops {
-		if m.stops[i].turns > 0 {
+	for i := range m.uses {
+		if m.uses[i].turns > 0 {
 			m.order = append(m.order, i)
 		}
 	}
 	m.alone = len(m.order)
-	for i := range m.stops {
-		if s := &m.stops[i]; s.turns == 0 && s.shared { // skip keys that only decide.lua needs
+	for i := range m.uses {
+		if s := &m.uses[i]; s.turns == 0 && s.shared { // skip keys that only decide.lua needs
 			m.order = append(m.order, i)
 		}
 	}
 	keys := make([]string, 0, len(m.order)+1)
 	for place, i := range m.order {
-		m.stops[i].place = place
-		keys = append(keys, m.stops[i].name)
+		m.uses[i].place = place
+		keys = append(keys, m.uses[i].name)
 	}
 	if b.epoch != "" {
 		keys = append(keys, b.epoch)
@@ -155,21 +155,21 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), script.Flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
-		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.of.Per)
+		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.quick.Per)
 	}
 	numbers := len(bytes)
 	for _, i := range m.order {
-		bytes = append(bytes, byte(m.stops[i].form))
+		bytes = append(bytes, byte(m.uses[i].form))
 	}
 	plan := len(bytes)
 	for _, i := range m.order[:m.alone] {
-		bytes = append(bytes, byte(m.stops[i].turns))
+		bytes = append(bytes, byte(m.uses[i].turns))
 	}
 	turns := len(bytes)
 	for _, r := range m.merged {
-		place := byte(m.stops[r.stop].place)
+		place := byte(m.uses[r.keyUse].place)
 		if r.more {
-			place |= together
+			place |= mergedWithNext
 		}
 		bytes = append(bytes, place, byte(r.form))
 	}
@@ -178,7 +178,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	words := make([]string, 0, 4+len(m.forms))
 	words = append(words, text[:numbers], text[numbers:plan], text[plan:turns], text[turns:])
 	for i := range m.forms {
-		words = append(words, m.forms[i].of.Head)
+		words = append(words, m.forms[i].quick.Head)
 	}
 	return words
 }
@@ -189,12 +189,12 @@ func (m *manifest) read(b *batch, words []int64) {
 	for i := range b.parts {
 		p := &b.parts[i]
 		switch {
-		case p.stop < 0:
+		case p.keyUse < 0:
 			p.word = -1
 		case p.merged >= 0:
 			p.word = words[p.merged]
 		default:
-			s := &m.stops[p.stop]
+			s := &m.uses[p.keyUse]
 			p.word = s.word
 			if s.turns--; s.turns > 0 && s.word >= 0 {
 				st := p.Quick.State(s.word, b.found)

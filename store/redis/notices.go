@@ -23,7 +23,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 
 // Listen calls hear for each message of the channels, in the server's order, until ctx is done or
 // the connection is lost. It uses a connection of its own.
-func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
+func (s *Store) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
 	client, err := s.side.Client(ctx)
 	if err != nil {
 		return connect.Explain("connect", err)
@@ -35,7 +35,7 @@ func (s *Store) Listen(ctx context.Context, channels []string, hear func(channel
 	return client.Dedicated(func(own rueidis.DedicatedClient) error {
 		defer own.Close()
 		return s.explainNotice("listen", own.Receive(ctx, own.B().Subscribe().Channel(names...).Build(), func(m rueidis.PubSubMessage) {
-			hear(strings.TrimPrefix(m.Channel, s.channel("")), m.Message)
+			onMessage(strings.TrimPrefix(m.Channel, s.channel("")), m.Message)
 		}))
 	})
 }

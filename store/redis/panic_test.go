@@ -12,7 +12,7 @@ import (
 // wait for it, and nobody writes into a batch that may still be read.
 func TestPanic(t *testing.T) {
 	c := newCommitter(make([]connect.Link, 1), "")
-	c.connections[0].sound = true
+	c.connections[0].healthy = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // who would wait does not
 	for range 2 {
@@ -21,8 +21,8 @@ func TestPanic(t *testing.T) {
 			p, _ := c.exchange(ctx, nil, b, byPing) // there is no client
 			return p.err
 		})
-		if err != nil || !b.gone || c.inFlight != 0 {
-			t.Errorf("%v; the batch is gone: %v; %d are on their way", err, b.gone, c.inFlight)
+		if err != nil || !b.inUse || c.inFlight != 0 {
+			t.Errorf("%v; the batch is gone: %v; %d are on their way", err, b.inUse, c.inFlight)
 		}
 	}
 }

@@ -15,8 +15,8 @@ const DefaultPartitions = 64
 // MaxPartitions is the largest number of partitions.
 const MaxPartitions = connect.MaxPartitions
 
-// wheres returns the prefix of all keys of each partition, one prefix without tags.
-func wheres(namespace string, tags []string) []string {
+// keyPrefixes returns the prefix of all keys of each partition, one prefix without tags.
+func keyPrefixes(namespace string, tags []string) []string {
 	if tags == nil {
 		return []string{namespace + ":"}
 	}

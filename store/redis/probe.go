@@ -33,28 +33,28 @@ const probeTries = 3
 // probeLocked starts a probe of a connection, unless one started or failed a moment ago.
 func (c *committer) probeLocked(conn int, client rueidis.Client, now time.Time) {
 	l := &c.connections[conn]
-	if l.probes > 0 && now.Sub(l.probed) < probeAgain || now.Before(l.after) {
+	if l.probes > 0 && now.Sub(l.lastProbe) < probeAgain || now.Before(l.after) {
 		return
 	}
 	l.probes++
-	l.probed = now
+	l.lastProbe = now
 	go c.probe(conn, client, now)
 }
 
-// hangs reports whether a probe has been in flight for so long that another connection may be
+// probeHangs reports whether a probe has been in flight for so long that another connection may be
 // better.
-func (l *connection) hangs(now time.Time) bool {
-	return l.probes > 1 || l.probes == 1 && now.Sub(l.probed) > connect.Pause
+func (l *connection) probeHangs(now time.Time) bool {
+	return l.probes > 1 || l.probes == 1 && now.Sub(l.lastProbe) > connect.Pause
 }
 
-// probe probes a connection. If the server answers, the connection is sound and waiting groups
+// probe probes a connection. If the server answers, the connection is healthy and waiting groups
 // leave.
 func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	var err error
 	for range probeTries {
-		if err = client.Do(ctx, client.B().Get().Key(c.where).Build()).NonRedisError(); err == nil || ctx.Err() != nil {
+		if err = client.Do(ctx, client.B().Get().Key(c.keyPrefix).Build()).NonRedisError(); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -64,36 +64,36 @@ func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 	l := &c.connections[conn]
 	l.probes--
 	switch {
-	case err != nil && l.proved.After(began): // a later probe was answered
+	case err != nil && l.lastAnswered.After(began): // a later probe was answered
 	case err != nil:
-		l.sound, l.doubted = false, false
+		l.healthy, l.suspect = false, false
 		l.err, l.after = err, now.Add(connect.Pause)
-		c.giveUpLocked()
+		c.failWaitersLocked()
 	default:
-		l.sound, l.doubted, l.proved = true, false, began
-		c.distance.measured(now.Sub(began), now)
+		l.healthy, l.suspect, l.lastAnswered = true, false, began
+		c.distance.add(now.Sub(began), now)
 		if len(c.waiting) > 0 && c.roomLocked() {
 			c.sendLocked(now)
 		}
 	}
 }
 
-// soundLocked reports whether any connection is sound.
-func (c *committer) soundLocked() bool {
-	return slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound })
+// anyHealthyLocked reports whether any connection is healthy.
+func (c *committer) anyHealthyLocked() bool {
+	return slices.ContainsFunc(c.connections, func(l connection) bool { return l.healthy })
 }
 
-// hopelessLocked returns why no waiter can ever leave; nil if some can.
-func (c *committer) hopelessLocked() error {
-	if c.inFlight > 0 || slices.ContainsFunc(c.connections, func(l connection) bool { return l.sound || l.probes > 0 }) {
+// connectErrLocked returns why no waiter can ever leave; nil if some can.
+func (c *committer) connectErrLocked() error {
+	if c.inFlight > 0 || slices.ContainsFunc(c.connections, func(l connection) bool { return l.healthy || l.probes > 0 }) {
 		return nil
 	}
 	return c.connections[0].err
 }
 
-// giveUpLocked fails all waiters if none can ever leave.
-func (c *committer) giveUpLocked() {
-	err := c.hopelessLocked()
+// failWaitersLocked fails all waiters if none can ever leave.
+func (c *committer) failWaitersLocked() {
+	err := c.connectErrLocked()
 	if err == nil {
 		return
 	}
@@ -106,24 +106,24 @@ func (c *committer) giveUpLocked() {
 	c.waiting = c.waiting[:0]
 }
 
-// noteLocked handles the result of a group. It probes a lost connection before the next group may
+// resultLocked handles the result of a group. It probes a lost connection before the next group may
 // use it. A far connection whose group timed out may still work: it stays in use while it is
 // probed.
-func (c *committer) noteLocked(f roundTrip, err error, now time.Time) {
+func (c *committer) resultLocked(f roundTrip, err error, now time.Time) {
 	l := &c.connections[f.connection]
 	switch {
 	case err == nil:
-		c.distance.measured(now.Sub(f.left), now)
+		c.distance.add(now.Sub(f.left), now)
 		return
 	case errors.Is(err, context.Canceled), err == errPanicked, err == errReply: //nolint:errorlint // compared unwrapped
 		return
 	case f.far && errors.Is(err, context.DeadlineExceeded):
-		l.doubted = true
+		l.suspect = true
 	default:
 		if _, answered := rueidis.IsRedisErr(err); answered {
 			return
 		}
-		l.sound, l.err = false, err
+		l.healthy, l.err = false, err
 	}
 	c.probeLocked(f.connection, f.client, now)
 }

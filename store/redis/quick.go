@@ -49,7 +49,7 @@ func (b *batch) isQuick() bool {
 	b.epoch, b.known = "", 0
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && !p.cold {
+		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && !p.noLease {
 			return false
 		}
 		if p.loan != nil {
@@ -77,7 +77,7 @@ func (b *batch) renumbers() bool {
 
 // quickWith reports whether two batches that quick.lua can decide may be in one group.
 func (b *batch) quickWith(other *batch) bool {
-	return b.at == other.at && b.fixed == other.fixed && b.epoch == other.epoch && b.known == other.known
+	return b.at == other.at && b.notPresent == other.notPresent && b.epoch == other.epoch && b.known == other.known
 }
 
 // isFew reports whether one.lua or few.lua can decide a group of batches.
@@ -156,7 +156,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, rene
 		return err
 	}
 	for i := range m.alone {
-		m.stops[m.order[i]].word = numbers[1+i]
+		m.uses[m.order[i]].word = numbers[1+i]
 	}
 	for _, p := range group {
 		p.batch.found = stint.Instant(numbers[0])

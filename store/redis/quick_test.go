@@ -164,8 +164,8 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 	server.Freeze()
 	var all sync.WaitGroup
 	var unknown atomic.Int64
-	ask := func(patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ask := func(timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		_, err := attempt(ctx, s, "a")
 		if errors.Is(err, stint.ErrUnknown) {

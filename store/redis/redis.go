@@ -117,21 +117,21 @@ type Options struct {
 // Store connects at its first call and again after a connection was lost, so it can be opened
 // before its server starts.
 type Store struct {
-	namespace string
-	clock     func() time.Time
-	tags      []string         // tags of the partitions of a Cluster; nil on one server
-	cluster   *connect.SlotMap // nil on one server
-	where     []string         // key prefix of each partition
-	links     []connect.Link   // connections for decisions; on a Cluster one
-	side      connect.Link     // connection for everything else, so that it delays no decision
-	commits   []*committer     // one for each partition
-	forms     script.Forms
-	epochs    []atomic.Int64 // last known epoch of each partition
-	watched   []atomic.Int64 // epoch of each partition that Look read last
-	lost      []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
-	general   bool           // decide.lua decides everything; for tests
-	batches   sync.Pool      // of *batch
-	behind    sync.WaitGroup // refunds that go on after their call returned
+	namespace     string
+	clock         func() time.Time
+	tags          []string         // tags of the partitions of a Cluster; nil on one server
+	cluster       *connect.SlotMap // nil on one server
+	keyPrefixes   []string         // key prefix of each partition
+	links         []connect.Link   // connections for decisions; on a Cluster one
+	side          connect.Link     // connection for everything else, so that it delays no decision
+	commits       []*committer     // one for each partition
+	forms         script.Forms
+	epochs        []atomic.Int64 // last known epoch of each partition
+	checkedEpochs []atomic.Int64 // epoch of each partition that Look read last
+	lost          []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
+	general       bool           // decide.lua decides everything; for tests
+	batches       sync.Pool      // of *batch
+	background    sync.WaitGroup // refunds that go on after their call returned
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -169,7 +169,7 @@ func Open(url string, options Options) (*Store, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxFlights), side: connect.Link{Target: target}}
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxInFlight), side: connect.Link{Target: target}}
 	if asked, cluster := connect.PartitionsOfURL(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
 		if err := connect.CheckPartitions(n); err != nil {
@@ -181,14 +181,14 @@ func Open(url string, options Options) (*Store, error) {
 	for i := range s.links {
 		s.links[i].Target = target
 	}
-	s.where = wheres(s.namespace, s.tags)
-	for _, where := range s.where {
-		c := newCommitter(s.links, where)
-		c.shares = len(s.where) > 1
+	s.keyPrefixes = keyPrefixes(s.namespace, s.tags)
+	for _, prefix := range s.keyPrefixes {
+		c := newCommitter(s.links, prefix)
+		c.sharesConnections = len(s.keyPrefixes) > 1
 		s.commits = append(s.commits, c)
 	}
 	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
-	s.watched = make([]atomic.Int64, len(s.commits))
+	s.checkedEpochs = make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -217,7 +217,7 @@ func (s *Store) Close() {
 		s.links[i].Close()
 	}
 	s.side.Close()
-	s.behind.Wait()
+	s.background.Wait()
 }
 
 // Ping asks the server for an answer, on a Cluster all primaries. The error says what is wrong and
@@ -237,12 +237,12 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	c.SizeResults()
 	now := stint.At(s.clock())
 	if c.At != 0 {
-		b.fixed = max(now-c.At, c.At-now) > present
+		b.notPresent = max(now-c.At, c.At-now) > presentRange
 		now = c.At
 	}
 	var err error
 	switch {
-	case s.tags != nil && len(b.parts) > 0 && !b.meets(b.parts):
+	case s.tags != nil && len(b.parts) > 0 && !b.inOnePartition(b.parts):
 		err = s.each(ctx, b, now)
 	case !s.isQuick(b):
 		err = s.repeat(ctx, b, now)
@@ -254,7 +254,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range b.of {
+	for i, p := range b.partOf {
 		c.Results[i] = b.parts[p].result
 	}
 	s.rememberEpochs(b)
@@ -267,10 +267,10 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	for i := range b.groups {
 		g := &b.groups[i]
 		var err error
-		if parts := b.parts[g.first:g.end]; b.meets(parts) {
+		if parts := b.parts[g.first:g.end]; b.inOnePartition(parts) {
 			b.only = i
 			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
-				err = whole(s.blame(err, b.where()))
+				err = markWhole(s.withServers(err, b.partition()))
 			}
 		} else {
 			err = s.spread(ctx, b, g, now)
@@ -283,7 +283,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 			continue
 		}
 		if err != nil && charged {
-			return notWhole(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
+			return unmarkWhole(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
 		}
 		if err != nil {
 			return err
@@ -321,7 +321,7 @@ func (s *Store) repeat(ctx context.Context, b *batch, now stint.Instant) error {
 		}
 		now = again
 	}
-	return &Error{Doing: "decide", Problem: "the server's clock does not stand still long enough to find its calendar window", Hint: "check the server's clock"}
+	return &Error{Doing: "decide", Problem: "the server's clock changes too fast to find its calendar window", Hint: "check the server's clock"}
 }
 
 // ask sends what write has written and reads the answers. If again is not 0 it is the server's
@@ -355,26 +355,26 @@ func (s *Store) readQuick(b *batch) (done bool) {
 }
 
 // exchange sends a batch and returns the answer to it.
-func (s *Store) exchange(ctx context.Context, b *batch, kind passage) (*waiter, error) {
+func (s *Store) exchange(ctx context.Context, b *batch, kind method) (*waiter, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redis: not asked: %w", err)
+		return nil, fmt.Errorf("redis: not sent: %w", err)
 	}
 	client, err := s.links[0].Client(ctx)
 	if err != nil {
 		return nil, connect.Explain("connect", err)
 	}
-	c := s.commits[b.where()]
-	p, gone := c.exchange(ctx, client, b, kind)
-	if !gone && errors.Is(p.err, connect.ErrLost) && ctx.Err() == nil {
-		p, gone = c.exchange(ctx, client, b, kind) // a probe reconnects first, and this waits for it
+	c := s.commits[b.partition()]
+	p, inUse := c.exchange(ctx, client, b, kind)
+	if !inUse && errors.Is(p.err, connect.ErrLost) && ctx.Err() == nil {
+		p, inUse = c.exchange(ctx, client, b, kind) // a probe reconnects first, and this waits for it
 	}
-	b.gone = b.gone || gone
+	b.inUse = b.inUse || inUse
 	return p, p.err
 }
 
 // release returns a batch to the pool, unless a sender may still read it.
 func (s *Store) release(b *batch) {
-	if b.gone {
+	if b.inUse {
 		return
 	}
 	b.clear()

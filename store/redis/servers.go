@@ -44,7 +44,7 @@ func (s *Store) Server(t *stint.Take) int {
 		return 0
 	}
 	if s.cluster.Due(time.Now()) {
-		s.behind.Go(func() {
+		s.background.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)
 			defer cancel()
 			_ = s.readLayout(ctx) // on an error the last layout stays
@@ -95,7 +95,7 @@ func (s *Store) Look(ctx context.Context, decide bool) []Server {
 				one.Err = s.probe(ctx, one.Place)
 			}
 			if one.Err == nil {
-				one.Lost, one.Err = s.watch(ctx, s.partition(&stint.Take{Handling: &stint.Handling{Place: one.Place}}))
+				one.Lost, one.Err = s.checkEpoch(ctx, s.partition(&stint.Take{Handling: &stint.Handling{Place: one.Place}}))
 			}
 		})
 	}
@@ -124,24 +124,24 @@ func failed(servers []Server) error {
 	return errors.Join(all...)
 }
 
-// whole marks an error: the servers that it does not list charged nothing.
-func whole(err error) error {
+// markWhole marks an error: the servers that it does not list charged nothing.
+func markWhole(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = true
 	}
 	return err
 }
 
-// notWhole removes the mark of whole.
-func notWhole(err error) error {
+// unmarkWhole removes the mark of whole.
+func unmarkWhole(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
 		said.Whole = false
 	}
 	return err
 }
 
-// blame wraps an error with the servers of the partitions in which it happened.
-func (s *Store) blame(err error, partitions ...int) error {
+// withServers wraps an error with the servers of the partitions in which it happened.
+func (s *Store) withServers(err error, partitions ...int) error {
 	said := &transaction.ServerError{Err: err}
 	for _, p := range partitions {
 		if n := s.cluster.Server(p); !slices.Contains(said.Servers, n) {

@@ -85,8 +85,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLost: whoever looks at a server that was emptied learns of it, once, and the server begins
-// an epoch that says so; also on a Cluster of which one server was, and where nothing was ever lent.
+// TestLost: whoever looks at a server that was emptied learns of it, once, and the server begins an
+// epoch that says so; also on a Cluster of which one server was, and where nothing was ever lent.
 func TestLost(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
 	check := func(t *testing.T, a, b *redis.Store, servers int, empty *testkit.RedisServer) {

@@ -14,16 +14,16 @@ import (
 // [transaction.Participants]. When it tests parts, nodes report what became of their leases and get
 // new ones, as if what passes were charged already.
 type spread struct {
-	store *Store
-	at    stint.Instant // Call.At
-	fixed bool          // at differs from the present by more than 5 s
-	now   stint.Instant
-	parts []part
+	store      *Store
+	at         stint.Instant // Call.At
+	notPresent bool          // at differs from the present by more than 5 s
+	now        stint.Instant
+	parts      []part
 }
 
 // spread decides a group that lies in several partitions.
 func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instant) error {
-	w := &spread{store: s, at: b.at, fixed: b.fixed, now: now, parts: b.parts[g.first:g.end]}
+	w := &spread{store: s, at: b.at, notPresent: b.notPresent, now: now, parts: b.parts[g.first:g.end]}
 	run := transaction.Run{Plan: &b.plan, By: w}
 	defer b.plan.Release()
 	if err := run.Collect(b.call, g.take); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 	}
 	g.done = err == nil
 	if !run.Lasting {
-		return whole(err)
+		return markWhole(err)
 	}
 	return err
 }
@@ -47,7 +47,7 @@ func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 		p := &w.parts[i]
 		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition}
 	}
-	return later, &w.store.behind
+	return later, &w.store.background
 }
 
 // Do does the steps of each partition with one script, all partitions at once. It returns the first
@@ -71,19 +71,19 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 		all.Go(func() { w.send(ctx, phase, group) })
 	}
 	all.Wait()
-	var undecodable, failed error
-	var where []int // partitions that failed
+	var undecodable, first error
+	var failedIn []int // partitions
 	for i := range steps {
 		switch err := steps[i].Err; {
 		case errors.Is(err, errUndecodable):
 			undecodable = err
 		case err != nil:
-			failed = cmp.Or(failed, err)
-			where = append(where, w.parts[steps[i].Part].partition)
+			first = cmp.Or(first, err)
+			failedIn = append(failedIn, w.parts[steps[i].Part].partition)
 		}
 	}
-	if failed != nil {
-		return w.store.blame(failed, where...)
+	if first != nil {
+		return w.store.withServers(first, failedIn...)
 	}
 	return undecodable
 }
@@ -95,7 +95,7 @@ var modes = map[transaction.Phase]mode{transaction.Test: modeTest, transaction.D
 func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*transaction.Step) {
 	b := w.store.batches.Get().(*batch)
 	defer w.store.release(b)
-	b.at, b.fixed, b.mode = w.at, w.fixed, modes[phase]
+	b.at, b.notPresent, b.mode = w.at, w.notPresent, modes[phase]
 	for _, s := range steps {
 		p := &w.parts[s.Part]
 		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true}

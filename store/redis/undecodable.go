@@ -29,7 +29,7 @@ func (b *batch) noteUndecodable(g *group, answer string) bool {
 func (b *batch) corrupt() error {
 	var takes []int
 	first := -1
-	for i, n := range b.of {
+	for i, n := range b.partOf {
 		if b.parts[n].undecodable == "" {
 			continue
 		}
