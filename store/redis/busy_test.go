@@ -12,8 +12,8 @@ import (
 	"stint/store/redis"
 )
 
-// untilProblem asks until the answer is an error that names the problem; it charges
-// nothing, and says what to do.
+// untilProblem calls the store until the error names the problem. It checks that nothing is charged
+// and that the error has a hint.
 func untilProblem(t *testing.T, s *redis.Store, problem string) {
 	t.Helper()
 	testkit.Until(t, "an error with "+problem, func() bool {
@@ -29,12 +29,12 @@ func untilProblem(t *testing.T, s *redis.Store, problem string) {
 	})
 }
 
-// A server that somebody else's script keeps busy, or that reads its data, decides again
-// when that is over.
+// A server that is busy with another client's script, or that loads its data, decides again
+// afterwards.
 func TestServerIsBusy(t *testing.T) {
 	problems := map[string][]string{"BUSY": {"EVAL", "while true do end", "0"}}
 	args := []string{"--lua-time-limit", "50", "--key-load-delay", "0"}
-	if testkit.RedisVersion(t) >= 7 { // before, it reads so little without answering between
+	if testkit.RedisVersion(t) >= 7 { // older releases load so little data without answering between
 		problems["LOADING"] = []string{"DEBUG", "RELOAD", "NOSAVE"}
 		args = append(args, "--loading-process-events-interval-bytes", "1024", "--enable-debug-command", "yes")
 	}

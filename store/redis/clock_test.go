@@ -11,8 +11,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// A replica takes over from a primary whose clock ran a day ahead: what was used up there is
-// denied, and no longer than a full use from now, and what clocks may differ by.
+// A replica replaces a primary whose clock was a day ahead: keys that were used up there deny, but
+// no longer than a full use from now plus the difference that clocks may have.
 func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 	t.Parallel()
 	primary, replica := testkit.StartRedisAhead(t, 24*time.Hour), testkit.StartRedis(t)
@@ -39,12 +39,12 @@ func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 			d := take(t, after, key, limit, 100)
 			return max(d.RetryAfter, d.Delay)
 		}
-		most := limit.Spec().Per // a window of which some is over already
+		most := limit.Spec().Per // part of its window may be over already
 		if limit.Spec().Calendar == stint.Day {
 			most = 24 * time.Hour
 		}
 		spec := limit.Spec()
-		spec.StartUsedUp = false // with that, all before was used too
+		spec.StartUsedUp = false // otherwise the time before counts as used
 		empty := stint.MustLimit(spec)
 		full := func(key string) time.Duration {
 			fresh := stint.Key(fmt.Sprint(key, i))
@@ -60,7 +60,7 @@ func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 	}
 }
 
-// clockOf returns what time a server has.
+// clockOf returns the time of a server.
 func clockOf(t *testing.T, server *testkit.RedisServer) time.Time {
 	t.Helper()
 	seconds, _, _ := strings.Cut(server.Do("TIME"), "\n")

@@ -22,7 +22,7 @@ func openCluster(t testing.TB, cluster *testkit.RedisCluster) *redis.Store {
 }
 
 func TestSuiteOnCluster(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	cluster := testkit.StartRedisCluster(t, 3)
 	cluster.Timeout(testkit.Steady)
 	storetest.Run(t, storetest.Options{

@@ -14,7 +14,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// gate stands before a server. It can hold back what the server says, or shut.
+// gate is a proxy before a server. It can withhold the server's answers, or refuse connections.
 type gate struct {
 	listener net.Listener
 	stalled  atomic.Bool
@@ -58,7 +58,7 @@ func newGate(t *testing.T, server string) *gate {
 	return g
 }
 
-// through returns a writer to a connection that loses everything while the gate is stalled.
+// through returns a writer to a connection that discards everything while the gate is stalled.
 func (g *gate) through(to net.Conn) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		if g.stalled.Load() {
@@ -81,7 +81,7 @@ func (g *gate) shut() {
 	}
 }
 
-// failures has callers ask so many times each, and returns how many calls failed.
+// failures runs callers that each make times calls, and returns how many calls failed.
 func failures(t *testing.T, s *Store, callers, times int, deadline time.Duration) int64 {
 	t.Helper()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Per: time.Second})
@@ -103,8 +103,8 @@ func failures(t *testing.T, s *Store, callers, times int, deadline time.Duration
 	return failed.Load()
 }
 
-// One of the two connections fails, at once or never answering: the calls that are on it
-// fail. All others go by the other one, however few callers there are.
+// One of the two connections fails, at once or by never answering. The calls on it fail; all others
+// use the other connection, however few callers there are.
 func TestOneConnectionFails(t *testing.T) {
 	for _, broken := range []int{0, 1} {
 		for what, fail := range map[string]func(g *gate){

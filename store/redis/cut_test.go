@@ -16,14 +16,14 @@ import (
 	"stint/store/redis"
 )
 
-// cutter passes so many bytes of a connection on to a server, and cuts it then.
+// cutter passes a number of bytes of a connection on to a server, and then cuts the connection.
 type cutter struct {
 	net.Listener
 	server string
 	all    sync.WaitGroup
 
 	mu    sync.Mutex
-	left  int // bytes to the server; negative: all
+	left  int // bytes to the server; negative: no limit
 	conns []net.Conn
 }
 
@@ -58,7 +58,7 @@ func (c *cutter) accept() {
 		c.conns = append(c.conns, from, to)
 		c.mu.Unlock()
 		c.all.Go(func() {
-			io.Copy(from, to) //nolint:errcheck // it is cut
+			io.Copy(from, to) //nolint:errcheck // the connection was cut
 			from.Close()
 		})
 		c.all.Go(func() { c.pass(from, to) })
@@ -104,8 +104,8 @@ func (c *cutter) cut() {
 	c.conns = nil
 }
 
-// Wherever the connection is cut in the middle of a decision, no key is left that lives
-// for ever, and nothing was charged that the caller does not know to be unknown.
+// Wherever the connection is cut within a decision, no key without an expiry stays, and the caller
+// gets ErrUnknown for everything that may have been charged.
 func TestCutAnywhere(t *testing.T) {
 	server := testkit.StartRedis(t)
 	proxy := startCutter(t, server.Addr)
@@ -120,19 +120,19 @@ func TestCutAnywhere(t *testing.T) {
 		if i == 4 { // by few.lua
 			takes = append(takes, stint.Take{Key: "beside", Limit: limit, Cost: 1})
 		}
-		decide(t, direct, takes...) // so that the script is there
+		decide(t, direct, takes...) // the server loads the script
 		s, err := redis.Open("redis://"+proxy.Addr().String(), redis.Options{Namespace: "cut"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := noon
 		if limit == forms[0] {
-			at = 0 // or one.lua and few.lua do not decide it
+			at = 0 // otherwise one.lua and few.lua do not decide it
 		}
 		used := int64(0)
 		for cut := 1; cut < 500; cut += step {
 			proxy.allow(-1)
-			untilDecided(t, s) // connected
+			untilDecided(t, s) // now it is connected
 			for _, take := range takes {
 				decideAt(t, direct, at, stint.Take{Key: take.Key, Limit: limit, Op: stint.Reset})
 			}

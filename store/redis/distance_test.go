@@ -21,8 +21,8 @@ func TestDistance(t *testing.T) {
 		{0, 3 * time.Millisecond, 3 * time.Millisecond, 60},
 		{time.Second, time.Millisecond, time.Millisecond, 20},
 		{time.Second, 5 * time.Millisecond, time.Millisecond, 20},
-		{6 * time.Second, 5 * time.Millisecond, time.Millisecond, 20},     // of the time before
-		{6 * time.Second, 4 * time.Millisecond, 4 * time.Millisecond, 80}, // that is over too
+		{6 * time.Second, 5 * time.Millisecond, time.Millisecond, 20},     // from the interval before
+		{6 * time.Second, 4 * time.Millisecond, 4 * time.Millisecond, 80}, // that interval counts no more
 		{time.Second, 60 * time.Microsecond, 60 * time.Microsecond, 1},
 		{12 * time.Second, time.Hour, 60 * time.Microsecond, 1},
 		{12 * time.Second, time.Hour, time.Hour, maxDistance},
@@ -35,15 +35,14 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// inFlightForTest returns how many groups are on their way.
+// inFlightForTest returns the number of groups in flight.
 func (c *committer) inFlightForTest() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.inFlight
 }
 
-// A server that is far away is asked by every caller at once: nobody waits for the answer to
-// somebody else first.
+// Every caller of a far server sends at once: no call waits for the answer to another one.
 func TestFarCallsDoNotWait(t *testing.T) {
 	const callers = 8
 	server := testkit.StartRedis(t)
@@ -67,8 +66,8 @@ func TestFarCallsDoNotWait(t *testing.T) {
 			}
 		})
 	}
-	for s.commits[0].inFlightForTest() < callers { // the time limit of the tests ends it
-		time.Sleep(time.Millisecond) // until all have asked
+	for s.commits[0].inFlightForTest() < callers { // the test's deadline ends the loop
+		time.Sleep(time.Millisecond) // until all calls are in flight
 	}
 	proxy.Resume()
 	all.Wait()
@@ -77,9 +76,8 @@ func TestFarCallsDoNotWait(t *testing.T) {
 	}
 }
 
-// A server that is so far away that a call cannot also connect within its deadline is reached
-// all the same: from the beginning, after each loss of the connections, and after it forgot
-// its scripts.
+// Calls reach a server that is so far away that a call cannot also connect within its deadline: at
+// the start, after each loss of the connections, and after the server lost its scripts.
 func TestFarServerIsReached(t *testing.T) {
 	server := testkit.StartRedis(t)
 	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 60 * time.Millisecond})
@@ -92,8 +90,8 @@ func TestFarServerIsReached(t *testing.T) {
 		defer cancel()
 		return s.Decide(ctx, &stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1}}})
 	}
-	// Without connecting a call takes 120 ms, or twice that where the script is unknown;
-	// with it at least 360.
+	// Without connecting a call takes 120 ms, or twice that if the script is unknown; with
+	// connecting at least 360 ms.
 	for _, step := range []struct {
 		what string
 		harm func()
@@ -116,8 +114,8 @@ func TestFarServerIsReached(t *testing.T) {
 	}
 }
 
-// A far server lost its connections while nobody asked, and takes new ones without a word: who
-// asks then goes without an answer in time, and does not wait for the client to give up.
+// A far server lost its connections while nobody called, and now accepts new ones without
+// answering. A call then fails at its deadline, and does not wait until the client gives up.
 func TestFrozenServerHoldsNoFarCall(t *testing.T) {
 	server := testkit.StartRedis(t)
 	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 3 * time.Millisecond})
@@ -137,7 +135,7 @@ func TestFrozenServerHoldsNoFarCall(t *testing.T) {
 	testkit.Must(t, ask(10*time.Second))
 	proxy.Stall()
 	proxy.Cut()
-	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
+	time.Sleep(100 * time.Millisecond) // the client notices the loss while nobody calls
 	const within = 20 * time.Millisecond
 	var all sync.WaitGroup
 	for range 5 {
@@ -154,7 +152,7 @@ func TestFrozenServerHoldsNoFarCall(t *testing.T) {
 	testkit.Until(t, "the server is reached again", func() bool { return ask(time.Second) == nil })
 }
 
-// A call that finds its connection lost waits for the next one, if it has time.
+// A call that finds its connection lost waits for the next one, if its deadline allows.
 func TestFarCallOutlivesALoss(t *testing.T) {
 	server := testkit.StartRedis(t)
 	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 3 * time.Millisecond})
@@ -170,6 +168,6 @@ func TestFarCallOutlivesALoss(t *testing.T) {
 	}
 	testkit.Must(t, ask())
 	proxy.Cut()
-	time.Sleep(100 * time.Millisecond) // until the client has seen it, while nobody asks
+	time.Sleep(100 * time.Millisecond) // the client notices the loss while nobody calls
 	testkit.Must(t, ask())
 }

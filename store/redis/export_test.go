@@ -2,11 +2,11 @@ package redis
 
 import "time"
 
-// GeneralForTest has decide.lua decide everything, also what quick.lua and others could.
+// GeneralForTest makes decide.lua decide everything, even what quick.lua could.
 func (s *Store) GeneralForTest() { s.general = true }
 
-// KeepTTLsForTest has no group set the TTLs of keys but where their states need it, as
-// most do not under load.
+// KeepTTLsForTest makes groups set the TTLs of keys only if their states need it, as most groups do
+// under load.
 func (s *Store) KeepTTLsForTest() {
 	for _, c := range s.commits {
 		for i := range c.connections {
@@ -15,10 +15,10 @@ func (s *Store) KeepTTLsForTest() {
 	}
 }
 
-// InFlightForTest returns how many groups are on their way.
+// InFlightForTest returns the number of groups in flight.
 func (s *Store) InFlightForTest() int { return s.commits[0].inFlightForTest() }
 
-// FarForTest says whether the server is so far away that groups leave without waiting.
+// FarForTest reports whether the server is so far away that groups leave without waiting.
 func (s *Store) FarForTest() bool {
 	c := s.commits[0]
 	c.mu.Lock()
@@ -26,8 +26,8 @@ func (s *Store) FarForTest() bool {
 	return c.farLocked()
 }
 
-// ConnectSlowlyForTest gives each attempt to connect a minute, so that a caller that one holds
-// stays longer than on any busy machine. It is called before the first use.
+// ConnectSlowlyForTest gives each attempt to connect a minute, so that a caller whom one blocks
+// stays longer than on any busy machine. The test calls it before the first use.
 func (s *Store) ConnectSlowlyForTest() {
 	for i := range s.links {
 		target := &s.links[i].Target
@@ -35,7 +35,7 @@ func (s *Store) ConnectSlowlyForTest() {
 	}
 }
 
-// NearForTest has the server be near, however busy the machine is.
+// NearForTest makes the store treat the server as near, however busy the machine is.
 func (s *Store) NearForTest() {
 	c := s.commits[0]
 	c.mu.Lock()

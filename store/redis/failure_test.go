@@ -15,7 +15,7 @@ import (
 	"stint/store/redis"
 )
 
-// attempt asks for one unit of a key.
+// attempt takes one unit of a key.
 func attempt(ctx context.Context, s stint.Store, key stint.Key) (stint.Decision, error) {
 	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: forms[0], Cost: 1}}}
 	if err := s.Decide(ctx, &call); err != nil {
@@ -24,7 +24,7 @@ func attempt(ctx context.Context, s stint.Store, key stint.Key) (stint.Decision,
 	return call.Results[0], nil
 }
 
-// Each error of the server is an error that says what to do, and charges nothing.
+// Each error of the server becomes an error with a hint, and nothing is charged.
 func TestErrorsOfTheServer(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -95,10 +95,10 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// A server that refuses the second of two writes has charged the first, and nobody says that
-// nothing was.
+// If the server refuses the second of two writes, the first is charged, and the error is
+// ErrUnknown.
 func TestRefusedInTheMiddle(t *testing.T) {
-	for _, second := range []*stint.Limit{forms[0], forms[4]} { // by few.lua and quick.lua
+	for _, second := range []*stint.Limit{forms[0], forms[4]} { // few.lua, then quick.lua
 		server := testkit.StartRedis(t)
 		s := openIn(t, server, "half")
 		s.KeepTTLsForTest()
@@ -106,9 +106,9 @@ func TestRefusedInTheMiddle(t *testing.T) {
 		for i := range 5 {
 			key := stint.Key(fmt.Sprint("a", i))
 			name := "half:token_bucket:" + string(key)
-			take(t, s, key, forms[0], uint32(1+2*i)) // so not all states end in the last moment of a block
+			take(t, s, key, forms[0], uint32(1+2*i)) // so that not all states end at the end of a block
 			before := server.Do("GET", name)
-			server.Do("ACL", "SETUSER", "default", "-set") // in place one may write
+			server.Do("ACL", "SETUSER", "default", "-set") // writing in place stays allowed
 			err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: key, Limit: forms[0], Cost: 1}, {Key: "b", Limit: second, Cost: 1}}})
 			server.Do("ACL", "SETUSER", "default", "+set")
 			charged := server.Do("GET", name) != before
@@ -125,7 +125,7 @@ func TestRefusedInTheMiddle(t *testing.T) {
 	}
 }
 
-// A server that forgets its scripts is sent them again.
+// The store sends its scripts again after the server lost them.
 func TestScriptsAreForgotten(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "forget")
@@ -137,8 +137,8 @@ func TestScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// A frozen server costs a caller its deadline, and whether the first one sent was charged is
-// unknown; when it runs again the store does too.
+// A call to a frozen server fails at its deadline. It is unknown whether the first one sent was
+// charged. When the server runs again the store works too.
 func TestFrozenServer(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ice")
@@ -171,7 +171,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// untilDecided asks until there is an answer; t's deadline ends it.
+// untilDecided calls the store until there is an answer; t's deadline ends it.
 func untilDecided(t *testing.T, s stint.Store) stint.Decision {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
@@ -186,8 +186,8 @@ func untilDecided(t *testing.T, s stint.Store) stint.Decision {
 	return stint.Decision{}
 }
 
-// A server that is not there is an error with the address; when it comes, and when it
-// comes back, the store finds it.
+// The error about a server that is down contains its address. When it starts, and when it starts
+// again, the store reaches it.
 func TestServerComesAndGoes(t *testing.T) {
 	server := testkit.StartRedis(t)
 	server.Stop()
@@ -218,7 +218,7 @@ func TestServerComesAndGoes(t *testing.T) {
 	s.Close()
 }
 
-// A password is taken from the URL, or from a file that is read for each connection.
+// The password comes from the URL, or from a file that is read for each connection.
 func TestPasswords(t *testing.T) {
 	server := testkit.StartRedis(t, "--requirepass", "p/w")
 	file := filepath.Join(t.TempDir(), "password")
@@ -321,8 +321,7 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
-// A user who may write some states and not others leaves a call half done, which is
-// unknown, not an answer.
+// If the user may write some states and not others, a call is half done: the error is ErrUnknown.
 func TestRightToWriteSomeStates(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "some")

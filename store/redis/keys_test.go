@@ -14,7 +14,7 @@ import (
 	"stint/store/redis"
 )
 
-// forms are limits of each kind that stands in Redis in its own way.
+// forms are limits of each kind of value in Redis.
 var forms = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute, Step: true}),
@@ -38,8 +38,8 @@ func openIn(t testing.TB, server *testkit.RedisServer, namespace string) *redis.
 	return s
 }
 
-// noon is the time of calls that are held to what is left: by the server's clock a window may
-// end between two of them, and a bucket fills.
+// noon is the time of calls whose remaining units a test checks: by the server's clock a window may
+// end between two of them, and a bucket refills.
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 7, 0, time.UTC))
 
 func decide(t testing.TB, s stint.Store, takes ...stint.Take) []stint.Decision {
@@ -67,8 +67,8 @@ func takeAt(t testing.TB, s stint.Store, at stint.Instant, key stint.Key, limit 
 	return decideAt(t, s, at, stint.Take{Key: key, Limit: limit, Cost: cost})[0]
 }
 
-// Whatever is done, each key lies in the namespace and has a time to live, which is no
-// longer than two windows and the fifteen seconds that a clock may be set back.
+// Whatever a call does, each key lies in the namespace and has a time to live of at most two
+// windows and the fifteen seconds by which a clock may be set back.
 func TestKeysLieInTheNamespaceAndExpire(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "mine")
@@ -85,7 +85,7 @@ func TestKeysLieInTheNamespaceAndExpire(t *testing.T) {
 		}
 	}
 	names := strings.Split(server.Do("KEYS", "*"), "\n")
-	if len(names) != 6*5 { // keys by algorithms
+	if len(names) != 6*5 { // keys times algorithms
 		t.Errorf("%d keys: %q", len(names), names)
 	}
 	for _, name := range names {
@@ -99,7 +99,7 @@ func TestKeysLieInTheNamespaceAndExpire(t *testing.T) {
 	}
 }
 
-// A window of 10 ms lives for milliseconds, not for ten thousand.
+// The key of a window of 10 ms lives for milliseconds, not for ten thousand.
 func TestExpiryIsInMilliseconds(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "unit")
@@ -123,7 +123,7 @@ func TestExpiryIsInMilliseconds(t *testing.T) {
 	}
 }
 
-// Who says that it is about now writes keys that live no longer than others.
+// A call whose At is the present writes keys that live no longer than others.
 func TestTimeOfTheCallIsThePresent(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "now")
@@ -141,8 +141,7 @@ func TestTimeOfTheCallIsThePresent(t *testing.T) {
 	}
 }
 
-// Two services with namespaces of their own pass 5 of 5 each, two with the same one 5
-// together.
+// Two services with different namespaces pass 5 of 5 each, two with the same namespace 5 together.
 func TestNamespaces(t *testing.T) {
 	server := testkit.StartRedis(t)
 	limit := stint.MustLimit(stint.Spec{Requests: 5, Per: 24 * time.Hour, FromFirst: true})
@@ -164,21 +163,21 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A key without an end, which somebody planted or an old release left, gets one.
+// A key without an expiry, which somebody planted or an old release left, gets one.
 func TestImmortalKeysAreHealed(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "heal")
 	for _, limit := range forms {
 		for _, cost := range []uint32{0, 1, 50} {
-			for _, beside := range []int{0, 1} { // another take of the call
+			for _, beside := range []int{0, 1} { // with and without another take in the call
 				key := stint.Key(fmt.Sprint(cost, "+", beside))
 				take(t, s, key, limit, 100)
 				name := "heal:" + limit.Algorithm().String() + ":" + string(key)
 				if server.Do("PERSIST", name) != "1" {
-					continue // it began full, and nothing passed
+					continue // it began used up, and nothing passed
 				}
 				asked := 0
-				for asked < 1000 && server.Do("PTTL", name) == "-1" { // in five milliseconds at the latest
+				for asked < 1000 && server.Do("PTTL", name) == "-1" { // takes at most five milliseconds
 					decide(t, s, []stint.Take{{Key: key, Limit: limit, Cost: cost}, {Key: "other", Limit: limit}}[:1+beside]...)
 					asked++
 				}
@@ -190,7 +189,7 @@ func TestImmortalKeysAreHealed(t *testing.T) {
 	}
 }
 
-// What stands in a key is what the comments say.
+// The values in Redis are those that the comments describe.
 func TestWhatStandsInRedis(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "see")
@@ -222,8 +221,8 @@ func TestWhatStandsInRedis(t *testing.T) {
 	}
 }
 
-// What is not ours, or a later release's, is an error that names the way out, and
-// changes nothing; other keys of the call stay as they are.
+// A value that is not ours, or a later release's, causes an error with a hint, and stays; the other
+// keys of the call stay unchanged.
 func TestForeignStates(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "alien")
@@ -265,8 +264,8 @@ func TestForeignStates(t *testing.T) {
 	}
 }
 
-// A server whose clock is far from the node's decides by its own, also where windows of
-// a calendar have to be found for it.
+// A server whose clock differs from the node's decides by its own clock, even if calendar windows
+// have to be computed for it.
 func TestTheServersClockDecides(t *testing.T) {
 	server := testkit.StartRedis(t)
 	for _, off := range []time.Duration{-3 * 365 * 24 * time.Hour, -5 * time.Minute, 0, 5 * time.Minute, 90 * 24 * time.Hour} {
@@ -291,8 +290,7 @@ func TestTheServersClockDecides(t *testing.T) {
 	}
 }
 
-// Unlimited takes do not ask the server, and one that is not there does not matter to
-// them.
+// Unlimited takes need no server, and pass while it is down.
 func TestUnlimitedAsksNobody(t *testing.T) {
 	s, err := redis.Open("redis://127.0.0.1:1", redis.Options{})
 	if err != nil {
@@ -306,8 +304,8 @@ func TestUnlimitedAsksNobody(t *testing.T) {
 	}
 }
 
-// A call that has to be asked twice, as the node's calendar is wrong, and fails the second
-// time was not charged, and says so.
+// A call that must be sent twice, as the node's calendar is wrong, and fails the second time was
+// not charged, and its error says so.
 func TestAskedTwiceInVain(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s, err := redis.Open(server.URL(), redis.Options{Namespace: "twice", Clock: func() time.Time { return time.Now().AddDate(0, 3, 0) }})

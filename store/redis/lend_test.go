@@ -15,7 +15,7 @@ import (
 // lent refills 80 units in 800 seconds.
 var lent = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 80})
 
-// lend asks for one unit and a loan.
+// lend takes one unit and asks for a loan.
 func lend(t testing.TB, s stint.Store, key stint.Key, a stint.Loan) (stint.Decision, stint.Loan) {
 	t.Helper()
 	return lendAt(t, s, 0, key, a)
@@ -31,8 +31,8 @@ func lendAt(t testing.TB, s stint.Store, at stint.Instant, key stint.Key, a stin
 	return call.Results[0], a
 }
 
-// A server that lost what it knew, and is told so by whoever knew it before, lets nobody
-// take what others may hold; one that nobody remembers is new.
+// A server that lost its data, which it learns from a node that knew its epoch, does not grant
+// units that others may still have; a server whose epoch nobody remembers is new.
 func TestEpochs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -78,9 +78,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// A key that may be lent and is asked seldom costs the server one quick script, as one that
-// cannot; where an epoch was lost, or somebody holds units of it, the script that knows of
-// loans decides.
+// quick.lua decides a key that may be lent and is rarely used, like one that cannot be lent; if an
+// epoch was lost, or a node has units of it, decide.lua decides.
 func TestCold(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "cold")
@@ -100,9 +99,9 @@ func TestCold(t *testing.T) {
 		}
 		return a
 	}
-	// So that quick.lua is there.
+	// The server loads quick.lua.
 	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1, Independent: true}, stint.Take{Key: "y", Limit: lent, Cost: 1, Independent: true})
-	first := ask("a") // tells the epoch
+	first := ask("a") // returns the epoch
 	lend(t, s, "busy", stint.Loan{Node: 7, Seq: 1, Want: 10})
 	for _, test := range []struct {
 		name    string
@@ -135,7 +134,7 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// What is lent of a key that nobody has heard of again goes with the key.
+// The loans of a key that no node mentions again expire with the key.
 func TestLentExpires(t *testing.T) {
 	s := openIn(t, testkit.StartRedis(t), "lent")
 	lendAt(t, s, noon, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
@@ -146,8 +145,8 @@ func TestLentExpires(t *testing.T) {
 	}
 }
 
-// On a Cluster each partition lends for itself, also where a call lies in several, and
-// whether that passes or not.
+// On a Cluster each partition lends for itself, also in a call of several partitions, whether it
+// passes or not.
 func TestLendOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.StartRedisCluster(t, 3)
@@ -173,7 +172,7 @@ func TestLendOnCluster(t *testing.T) {
 		remaining int64 // of the key a
 	}{
 		{1, [2]uint32{4, 4}, [2]uint32{8, 8}, true, 60},
-		{100, [2]uint32{12, 12}, [2]uint32{4, 0}, false, 56}, // which calls in what is lent of b
+		{100, [2]uint32{12, 12}, [2]uint32{4, 0}, false, 56}, // recalls the loans of b
 		{60, [2]uint32{16, 12}, [2]uint32{2, 0}, true, 53},
 		{60, [2]uint32{18, 12}, [2]uint32{0, 0}, false, 53},
 	} {
@@ -194,7 +193,7 @@ func TestLendOnCluster(t *testing.T) {
 
 var _ interface{ Part(*stint.Take) int } = (*redis.Store)(nil)
 
-// Who holds what of a key is read as it was lent, and nothing is changed by that.
+// Lending returns who has how many units of a key, and changes nothing.
 func TestLending(t *testing.T) {
 	t.Parallel()
 	for _, key := range []stint.Key{"a", stint.Key(make([]byte, 300))} {

@@ -12,13 +12,13 @@ import (
 	"stint/store/memory"
 )
 
-// unit is what is decided as one: a group of a batch.
+// unit is a group of a batch: decided all or none.
 type unit struct {
 	batch *batch
 	group *group
 }
 
-// decided asks the memory store for what a unit asks.
+// decided returns the memory store's decisions for a unit.
 func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint.Decision {
 	t.Helper()
 	call := stint.Call{At: at}
@@ -33,10 +33,10 @@ func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint
 
 func (u unit) parts() []part { return u.batch.parts[u.group.first:u.group.end] }
 
-// Batches that travel together are decided as if one had come after the other: first the
-// takes by themselves, key by key, then those that are decided with others; and what one
-// call asks for later is decided later. A key of which another caller knows other numbers
-// is left to decide.lua, and so is all that is decided with it.
+// Batches that leave together are decided as if one had come after the other: first the takes by
+// themselves, key by key, then those that are decided with others; and a later take of a call is
+// decided later. A key for which another caller has other numbers is left to decide.lua, and so is
+// everything that is decided with it.
 func TestTravelTogether(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s, err := Open(server.URL(), Options{})

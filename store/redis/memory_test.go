@@ -11,14 +11,14 @@ import (
 	"stint/internal/testkit"
 )
 
-// What a key costs in Redis is at most what docs/redis.md says: the bytes of MEMORY USAGE
-// for a key of 40 bytes in all, after as many takes as its limit allows.
+// A key needs at most as much memory in Redis as docs/redis.md says: the bytes of MEMORY USAGE for
+// a key of 40 bytes in all, after as many takes as its limit allows.
 func TestMemoryPerKey(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "mem")
 	spare := 0
 	if strings.Contains(server.Do("INFO", "memory"), "mem_allocator:libc") {
-		spare = 32 // glibc gives a piece that it finds whole where the rest is too small to keep
+		spare = 32 // glibc returns a whole block if the rest is too small to keep
 	}
 	long := 10_000
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"stint/store/redis"
 )
 
-// quotas are limits of 1,000 in a time that does not end while a test runs.
+// quotas are limits of 1,000 in a time that does not end during a test.
 var quotas = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer}),
 	stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer, FromFirst: true}),
@@ -21,7 +21,7 @@ var quotas = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 1000, Per: stint.MaxPer, Blocks: 10}),
 }
 
-// Nodes whose clocks differ by minutes and by more decide as one: the time is the server's.
+// Nodes whose clocks differ by minutes and more decide alike: the time is the server's.
 func TestClocksOfNodesDiffer(t *testing.T) {
 	server := testkit.StartRedis(t)
 	offsets := []time.Duration{0, -time.Minute, time.Minute, -7 * time.Minute, 13 * time.Minute, time.Hour, -400 * 24 * time.Hour, 400 * 24 * time.Hour}
@@ -69,7 +69,7 @@ func one(t testing.TB, s stint.Store, key stint.Key, limit *stint.Limit) (stint.
 	return call.Results[0], nil
 }
 
-// One unit is left and two services ask at once: it goes to one of them, each time.
+// One unit is left and two services take it at once: one of them gets it, each time.
 func TestLastUnit(t *testing.T) {
 	server := testkit.StartRedis(t)
 	services := []*redis.Store{openIn(t, server, "last"), openIn(t, server, "last")}

@@ -10,13 +10,13 @@ import (
 	"stint/store/redis"
 )
 
-// heard is what a listener gets, and why it ended.
+// heard is what a listener received, and why it ended.
 type heard struct {
 	messages chan [2]string
 	ended    chan error
 }
 
-// listen listens until the test ends or the channel is lost, and returns when it hears.
+// listen listens until the test ends or the channel is lost. It returns when messages arrive.
 func listen(t *testing.T, s *redis.Store, channels ...string) *heard {
 	t.Helper()
 	h := &heard{make(chan [2]string, 100), make(chan error, 1)}
@@ -46,7 +46,7 @@ func listen(t *testing.T, s *redis.Store, channels ...string) *heard {
 	}
 }
 
-// next returns the next message that is not about being ready.
+// next returns the next message other than the one by which listen sees that messages arrive.
 func (h *heard) next(t *testing.T) [2]string {
 	t.Helper()
 	for {
@@ -63,7 +63,7 @@ func (h *heard) next(t *testing.T) [2]string {
 	}
 }
 
-// TestNotices: messages arrive in order, as they are, on their channels of the namespace.
+// TestNotices: messages arrive in order and unchanged, on their channels of the namespace.
 func TestNotices(t *testing.T) {
 	server := testkit.StartRedis(t)
 	a, b, other := openIn(t, server, "a"), openIn(t, server, "a"), openIn(t, server, "b")
@@ -85,8 +85,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesEnd: a connection that is lost ends listening, and decisions go on; so does
-// a server that ends.
+// TestNoticesEnd: the loss of the connection, or of the server, ends Listen; decisions go on.
 func TestNoticesEnd(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "a")

@@ -13,12 +13,12 @@ import (
 	"stint/store/redis/connect"
 )
 
-// hung is a client whose first call gets no answer: it went to a server that is frozen, and no
-// longer the one that holds the key.
+// hung is a client whose first call gets no answer: it went to a frozen server, which no longer
+// holds the key.
 type hung struct {
 	rueidis.Client
 	calls atomic.Int64
-	held  chan struct{} // closed when the first call is given up
+	held  chan struct{} // closed when the first call fails
 }
 
 func (h *hung) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
@@ -31,7 +31,7 @@ func (h *hung) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	return h.Client.Do(canceled, cmd)
 }
 
-// A probe that hangs does not keep callers from a server that answers, nor does its end.
+// A probe that hangs does not keep callers from a server that answers, and neither does its end.
 func TestHungProbe(t *testing.T) {
 	t.Parallel()
 	s, err := Open(testkit.StartRedis(t).URL(), Options{})

@@ -12,8 +12,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// quick.lua and decide.lua answer the same and leave the same behind: values, and keys
-// that live equally long.
+// quick.lua and decide.lua give the same answers and leave the same values, in keys that live
+// equally long.
 func TestQuickLeavesTheSameStates(t *testing.T) {
 	server := testkit.StartRedis(t)
 	quick, general := openIn(t, server, "quick"), openIn(t, server, "general")
@@ -58,7 +58,7 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 			}
 			one, err1 := strconv.Atoi(server.Do("PTTL", "quick"+name))
 			other, err2 := strconv.Atoi(server.Do("PTTL", "general"+name))
-			// The time of the calls runs ahead of the server's, by two minutes.
+			// The time of the calls is two minutes ahead of the server's.
 			if apart := one - other; err1 != nil || err2 != nil || apart > 300_000 || apart < -300_000 {
 				t.Fatalf("step %d: %s lives for %d ms, in general %d", step, name, one, other)
 			}
@@ -66,7 +66,7 @@ func TestQuickLeavesTheSameStates(t *testing.T) {
 	}
 }
 
-// A look writes nothing, also beside a take that does.
+// A peek writes nothing, even beside a take that does.
 func TestLooksWriteNothing(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "look")
@@ -81,8 +81,8 @@ func TestLooksWriteNothing(t *testing.T) {
 	}
 }
 
-// What a stranger put there, beyond the capacity of everything, denies takes and no looks: what is
-// answered is what was charged.
+// A value that somebody planted, above any capacity, denies takes and no peeks: the answer is what
+// was charged.
 func TestLooksBeyondEverything(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "beyond")
@@ -94,7 +94,7 @@ func TestLooksBeyondEverything(t *testing.T) {
 	} {
 		server.Do("SET", "beyond:"+limit.Algorithm().String()+":far", head+"|9007199254740992")
 		far, near := stint.Take{Key: "far", Limit: limit}, stint.Take{Key: "near", Limit: limit, Cost: 60}
-		for _, other := range []stint.Take{near, window} { // by few.lua and quick.lua
+		for _, other := range []stint.Take{near, window} { // few.lua, then quick.lua
 			if d := decide(t, s, far, other); !d[0].Allowed || !d[1].Allowed {
 				t.Errorf("%s: a look denies: %+v", head, d)
 			}

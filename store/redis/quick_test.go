@@ -16,28 +16,27 @@ import (
 	"stint/store/storetest/model"
 )
 
-// quickCall makes up a call of steady buckets, most of which one.lua, few.lua and quick.lua
-// decide.
+// quickCall returns a random call of steady buckets; one.lua, few.lua and quick.lua decide most of
+// them.
 func quickCall(r *rand.Rand, limits []*stint.Limit) stint.Call {
 	var call stint.Call
 	for range []int{1, 1, 1, 2, 3, 5}[r.IntN(6)] {
 		t := stint.Take{
 			Key: stint.Key(fmt.Sprint("key", r.IntN(4))), Limit: limits[r.IntN(len(limits))],
-			Cost: []uint32{0, 1, 1, 1, 2, 5, uint32(r.IntN(20)), stint.MaxCost}[r.IntN(8)], Independent: len(limits) == 1 && r.IntN(6) == 0, // with several, some may be left to another script, a moment later
+			Cost: []uint32{0, 1, 1, 1, 2, 5, uint32(r.IntN(20)), stint.MaxCost}[r.IntN(8)], Independent: len(limits) == 1 && r.IntN(6) == 0, // with several, another script may decide some a moment later
 		}
 		if t.Independent {
 			t.Key = "apart"
 		}
 		if r.IntN(30) == 0 {
-			t.Op = []stint.Op{stint.Refund, stint.Reset, stint.Force}[r.IntN(min(3, 1+len(limits)))] // a debt is for another script too
+			t.Op = []stint.Op{stint.Refund, stint.Reset, stint.Force}[r.IntN(min(3, 1+len(limits)))] // another script decides debts too
 		}
 		call.Takes = append(call.Takes, t)
 	}
 	return call
 }
 
-// What quick.lua decides at the server's own time is what the model decides at the time
-// that the decisions name.
+// quick.lua decides at the server's own time as the model does at the time of the decisions.
 func TestQuickDifferential(t *testing.T) {
 	server := testkit.StartRedis(t)
 	seed := rand.Uint64()
@@ -78,7 +77,7 @@ func TestQuickDifferential(t *testing.T) {
 	}
 }
 
-// sameTime says whether a call was decided at one moment.
+// sameTime reports whether a call was decided at one moment.
 func sameTime(results []stint.Decision) bool {
 	for i := range results {
 		if results[i].At != results[0].At {
@@ -88,8 +87,8 @@ func sameTime(results []stint.Decision) bool {
 	return true
 }
 
-// Many callers at once: each call stays all or none, exactly the limit passes, and those
-// who give up take nobody with them.
+// With many callers at once each call stays all or none, exactly the limit passes, and callers that
+// give up do not affect others.
 func TestCommitTogether(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := open(t, server)
@@ -111,9 +110,9 @@ func TestCommitTogether(t *testing.T) {
 						go cancel()
 					}
 					call.Takes[0].Key = "given up"
-				case g%8 == 1: // decided by the other script
+				case g%8 == 1: // decide.lua decides it
 					call.Takes[0] = stint.Take{Key: "window", Limit: other, Cost: 1}
-				case g%8 == 2: // more than others travel with
+				case g%8 == 2: // longer than a group
 					call.Takes[0].Key = stint.Key(fmt.Sprint("own", g))
 					for n := range 200 {
 						call.Takes = append(call.Takes, stint.Take{Key: stint.Key(fmt.Sprint("wide", n)), Limit: hot, Cost: 0})
@@ -154,13 +153,13 @@ func TestCommitTogether(t *testing.T) {
 	}
 }
 
-// Who waits for calls that have no answer is told that nothing was charged, and its
-// place is free.
+// A call that waits for calls without an answer fails with nothing charged, and its slot becomes
+// free.
 func TestNobodyWaitsForTheFrozen(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := open(t, server)
 	take(t, s, "a", forms[0], 1)
-	s.NearForTest() // where it is far nobody waits for others
+	s.NearForTest() // on a far server nobody waits for others
 	server.Freeze()
 	var all sync.WaitGroup
 	var unknown atomic.Int64
@@ -173,7 +172,7 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 		}
 		return err
 	}
-	all.Go(func() { _ = ask(time.Minute) }) // it waits for the thaw, in whoever's company
+	all.Go(func() { _ = ask(time.Minute) }) // waits until the server runs again, in any group
 	testkit.Until(t, "it is on its way", func() bool { return s.InFlightForTest() > 0 })
 	unasked := 0
 	for range 100 {
@@ -195,8 +194,8 @@ func TestNobodyWaitsForTheFrozen(t *testing.T) {
 	}
 }
 
-// TestRenumbered: takes of one key that are apart, under limits of other numbers, are
-// decided one after another.
+// TestRenumbered: takes of one key in different groups, under limits of different numbers, are
+// decided one after the other.
 func TestRenumbered(t *testing.T) {
 	s, model := open(t, testkit.StartRedis(t)), new(model.Store)
 	six := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Per: time.Hour, Burst: 5})

@@ -35,7 +35,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestSuiteGeneral has decide.lua decide what TestSuite leaves to quick.lua.
+// TestSuiteGeneral runs TestSuite with decide.lua only.
 func TestSuiteGeneral(t *testing.T) {
 	server := testkit.StartRedis(t)
 	storetest.Run(t, storetest.Options{

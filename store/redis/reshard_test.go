@@ -11,11 +11,11 @@ import (
 	"stint/store/redis"
 )
 
-// A slot moves from one server to another while its keys are asked: every decision counts
-// once, wherever its key is by then (MOVED and ASK). Only a call whose keys are on both
-// sides cannot be decided (TRYAGAIN), is told so, and charges nothing.
+// A slot moves from one server to another while calls use its keys: every decision counts once,
+// wherever its key is (MOVED and ASK). Only a call whose keys are on both sides cannot be decided
+// (TRYAGAIN): it gets that error, and charges nothing.
 func TestSlotMoves(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	cluster := testkit.StartRedisCluster(t, 3)
 	cluster.Timeout(testkit.Steady)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "move", Partitions: 1})
@@ -31,7 +31,7 @@ func TestSlotMoves(t *testing.T) {
 		for i, limit := range limits {
 			at := noon
 			if i == 0 {
-				at = 0 // or one.lua does not decide it, for which a bucket fills
+				at = 0 // otherwise one.lua does not decide it, and a bucket refills
 			}
 			if d := takeAt(t, s, at, stint.Key(fmt.Sprint("key", i)), limit, 1); d.Remaining != 100-used && i != 0 || !d.Allowed {
 				t.Fatalf("%s, key %d: %+v, want %d remaining", when, i, d, 100-used)

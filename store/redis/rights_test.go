@@ -14,15 +14,15 @@ import (
 	"stint/store/storetest"
 )
 
-// user is who docs/redis-operation.md says a service may be on a server.
+// user is the user that docs/redis-operation.md describes for a service.
 type user struct {
-	rights   []string // what follows ACL SETUSER NAME, for the namespace shop
-	cluster  []string // further ones in a Cluster
-	sentinel []string // further ones where Sentinels name the server
-	watcher  []string // those of a user of Sentinels
+	rights   []string // arguments of ACL SETUSER NAME, for the namespace shop
+	cluster  []string // further ones on a Cluster
+	sentinel []string // further ones with Sentinels
+	watcher  []string // those of a user of the Sentinels
 }
 
-// documented reads the user from the page.
+// documented reads the user from that page.
 func documented(t testing.TB) (u user) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis-operation.md")

@@ -10,9 +10,9 @@ import (
 	"stint/store/storetest"
 )
 
-// The primary that Sentinels name is a server like any other.
+// The primary behind Sentinels works like any other server.
 func TestSuiteOnSentinels(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	sentinels := testkit.StartSentinels(t, 1)
 	sentinels.Timeout(testkit.Steady)
 	start := func(t testing.TB) *redis.Store {
@@ -27,7 +27,7 @@ func TestSuiteOnSentinels(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 	if testing.Short() {
-		return // TestSuite asks the same of one server
+		return // TestSuite covers the rest on one server
 	}
 	storetest.Run(t, storetest.Options{
 		New:       func(t testing.TB) stint.Store { return start(t) },

@@ -15,11 +15,11 @@ import (
 	"stint/store/redis"
 )
 
-// TestLook: of a Cluster the primaries are asked and named, each key lies on one of them, and a
-// replica that is gone is nobody's matter. One that is frozen is named, also by the error of a
-// call that spans it and others.
+// TestLook: on a Cluster Look checks and names the primaries, each key lies on one of them, and a
+// lost replica is no error. A frozen primary is named, also by the error of a call that uses it and
+// others.
 func TestLook(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	cluster := testkit.StartRedisCluster(t, 3)
 	cluster.Timeout(testkit.Steady)
 	s := openCluster(t, cluster)
@@ -39,7 +39,7 @@ func TestLook(t *testing.T) {
 	slices.Sort(want)
 	cluster.Nodes[4].Stop()
 	cluster.Nodes[5].Stop()
-	for range 20 { // of which any could go to a replica
+	for range 20 { // any of them could go to a replica
 		if got := names(s.Look(t.Context(), false)); !slices.Equal(got, want) {
 			t.Fatalf("there are %q, want %q", got, want)
 		}
@@ -85,10 +85,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLost: whoever looks at a server that was emptied learns of it, once, and the server begins an
-// epoch that says so; also on a Cluster of which one server was, and where nothing was ever lent.
+// TestLost: each store learns once that a server was emptied, and the server begins an epoch that
+// is marked so; also on a Cluster of which one server was emptied, and if nothing was ever lent.
 func TestLost(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	check := func(t *testing.T, a, b *redis.Store, servers int, empty *testkit.RedisServer) {
 		lost := func(s *redis.Store) (names []string) {
 			found := s.Look(t.Context(), false)
@@ -145,10 +145,10 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// A primary that is frozen takes connections without a word. Nobody waits for that but the probe of
-// the partition which lost its connection first, neither by it nor by others of that server.
+// A frozen primary accepts connections without answering. Only the probe of the partition that lost
+// its connection first waits for it, no call of this or of other partitions.
 func TestFrozenPrimaryHoldsNobody(t *testing.T) {
-	t.Parallel() // mostly servers that find each other
+	t.Parallel() // most of the time servers only find each other
 	cluster := testkit.StartRedisCluster(t, 3)
 	cluster.Timeout(testkit.Steady)
 	s, err := redis.Open(cluster.URL(), redis.Options{Namespace: "frozen"})
@@ -174,7 +174,7 @@ func TestFrozenPrimaryHoldsNobody(t *testing.T) {
 	if at < 0 {
 		t.Fatalf("no node is %q", name)
 	}
-	time.Sleep(100 * time.Millisecond) // nobody has asked for a while
+	time.Sleep(100 * time.Millisecond) // nobody calls for a while
 	cluster.Nodes[at].Do("CLIENT", "KILL", "TYPE", "normal")
 	cluster.Nodes[at].Freeze()
 	defer cluster.Nodes[at].Thaw()

@@ -49,11 +49,10 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// A connection is encrypted where the URL says so, and only to a server whose certificate
-// is trusted.
+// A connection is encrypted if the URL says so, and only to a server with a trusted certificate.
 func TestEncrypted(t *testing.T) { testEncrypted(t, "no") }
 
-// A server may ask for a certificate of its own.
+// A server may require a client certificate.
 func TestEncryptedBothWays(t *testing.T) { testEncrypted(t, "yes") }
 
 func testEncrypted(t *testing.T, clients string) {
@@ -70,7 +69,7 @@ func testEncrypted(t *testing.T, clients string) {
 	listener.Close()
 	testkit.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", clients)
 	shown, anonymous := "&cert="+cert+"&key="+key, "?ca="+cert
-	refused := map[string]string{"no": "", "yes": " "}[clients] // in whatever words
+	refused := map[string]string{"no": "", "yes": " "}[clients] // any text
 	for _, test := range []struct{ url, problem string }{
 		{"rediss://127.0.0.1:" + port + anonymous, refused},
 		{"rediss://127.0.0.1:" + port + anonymous + shown, ""},
@@ -100,7 +99,7 @@ func testEncrypted(t *testing.T, clients string) {
 	}
 }
 
-// A server may be reached by its socket.
+// The store reaches a server by its Unix socket.
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	testkit.StartRedis(t, "--unixsocket", path)

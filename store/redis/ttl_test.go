@@ -14,7 +14,7 @@ import (
 // 0 if never.
 func ttlOf(t *testing.T, server *testkit.RedisServer, name string) (value string, end int64) {
 	t.Helper()
-	// In one step, as both times go on.
+	// One script, as both times go on.
 	answer := server.Do("EVAL", `local ttl = redis.call('PTTL', KEYS[1])
 local t = redis.call('TIME')
 return {redis.call('GET', KEYS[1]), string.format('%.0f', ttl < 0 and ttl + 1 or t[1] * 1000000 + t[2] + ttl * 1000)}`, "1", name)
@@ -26,7 +26,7 @@ return {redis.call('GET', KEYS[1]), string.format('%.0f', ttl < 0 and ttl + 1 or
 	return value, end
 }
 
-// writtenInPlace returns how many values were written without a TTL.
+// writtenInPlace returns how many values the server got without a TTL.
 func writtenInPlace(server *testkit.RedisServer) int {
 	_, stats, found := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_setrange:calls=")
 	if !found {
@@ -37,22 +37,22 @@ func writtenInPlace(server *testkit.RedisServer) int {
 	return n
 }
 
-// year is so long that no test meets its edge.
+// year is so long that no test reaches its end.
 const year = 366 * 24 * time.Hour
 
-// ttls are limits of which each unit is 1.7 seconds of a bucket, so that some writes need
-// no other TTL and some do.
+// ttls are limits whose unit is 1.7 seconds of a bucket, so that some writes need another TTL and
+// some do not.
 var ttls = []*stint.Limit{
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 170 * time.Second}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: 170 * time.Second, Burst: 99}),
 	stint.MustLimit(stint.Spec{Requests: 100, Per: year}),
 }
 
-// waits is how long a server may wait for a processor between two looks at its clock: before
-// Redis 7.2 the commands of a script each have a time of their own.
+// waits is how long a server may wait for a processor between two readings of its clock: before
+// Redis 7.2 each command of a script has its own time.
 const waits = time.Second
 
-// However a value is written, its key outlives its state by 10 to 15 seconds.
+// However a value is written, its key lives 10 to 15 seconds longer than its state.
 func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ttl")
@@ -83,7 +83,7 @@ func TestValuesWrittenInPlaceLiveLongEnough(t *testing.T) {
 	}
 }
 
-// Who may not write in place writes as if there were no such thing.
+// If the user may not write in place, the scripts write with SET.
 func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
 	server := testkit.StartRedis(t)
 	if answer := server.Do("ACL", "SETUSER", "default", "-setrange"); answer != "OK" {
@@ -97,14 +97,14 @@ func TestValuesNeedNotBeWrittenInPlace(t *testing.T) {
 			t.Fatalf("take %d: %+v", i, d)
 		}
 		for _, d := range []stint.Decision{both[0], take(t, s, "alone", ttls[0], 1)} {
-			if d.Remaining < int64(99-i) { // a bucket fills
+			if d.Remaining < int64(99-i) { // the bucket refills
 				t.Fatalf("take %d: %+v", i, d)
 			}
 		}
 	}
 }
 
-// A value that somebody planted is written anew if its digits are not ours.
+// A planted value is written with SET if its digits are not ours.
 func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "ttl")
@@ -123,8 +123,8 @@ func TestPlantedDigitsAreNotWrittenInPlace(t *testing.T) {
 	}
 }
 
-// A key that lost its end has one again soon, also under load: when its state needs
-// another, or when a group gives all their ends anew.
+// A key that lost its expiry soon has one again, also under load: when its state needs another, or
+// when a group renews all.
 func TestEndsAreHealedUnderLoad(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		server := testkit.StartRedis(t)

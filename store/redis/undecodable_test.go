@@ -13,7 +13,7 @@ import (
 	"stint/store/redis"
 )
 
-// spoil puts under a name what is no state of any limit.
+// spoil stores under a name a value that is no state of any limit.
 var spoil = map[string][]string{
 	"list":                {"RPUSH", "", "x"},
 	"set":                 {"SADD", "", "x"},
@@ -36,8 +36,8 @@ var spoil = map[string][]string{
 	"loans without words": {"SET", "", "1b 100 60000000 100|1~x"},
 }
 
-// A key whose state cannot be read is named, concerns only what is decided as one with it, and
-// heals when the key is gone or reset.
+// A key whose state cannot be read is named in the error, affects only the takes that are decided
+// as one with it, and works again when it is deleted or reset.
 func TestUndecodable(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "undecodable")
@@ -88,8 +88,8 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// undecodableOnCluster: of keys in several partitions the one that cannot be read takes only those
-// with it that are decided as one with it, and nothing of these stays charged.
+// undecodableOnCluster: of keys in several partitions, one that cannot be read affects only the
+// takes that are decided as one with it, and nothing of these stays charged.
 func undecodableOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
 	s, limit := openCluster(t, cluster), forms[0]
 	takes := []stint.Take{{Key: "bad", Limit: limit, Cost: 1}}
@@ -118,7 +118,7 @@ func undecodableOnCluster(t *testing.T, cluster *testkit.RedisCluster) {
 		}
 	}
 
-	// A denied take may have left a debt by the time that another is seen to be unreadable.
+	// A denied take may leave a debt before another state turns out to be unreadable.
 	over := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Hour, Burst: 10, Overdraw: true})
 	for i := range 3 {
 		owes := stint.Key(fmt.Sprint("owes", i))
