@@ -89,7 +89,7 @@ func TestBadValues(t *testing.T) {
 		{"store", "redis://user:password@host/x", `"x" is not the number of a database`, "redis://HOST:PORT/0"},
 		{"store", "redis://user:password%@host", "the URL cannot be read", "escape special characters"},
 		{"store", "postgres://user:password@x", `unknown store "postgres"`, "use memory, or redis://"},
-		{"namespace", "a:b", "a character that is none of a name", "letters, digits"},
+		{"namespace", "a:b", "a character that is not allowed", "letters, digits"},
 		{"namespace", "", "namespace of 0 characters", "1 to 64 letters"},
 		{"memory", "lots", `"lots" is not a size`, "512MiB"},
 		{"memory", "1KiB", "1024 bytes is too little", "1MiB"},

@@ -56,12 +56,12 @@ type noDeadlineContext struct{ context.Context }
 func (noDeadlineContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // noDialContext is the context of a group. With it the client makes no connection, as only probes
-// do: see [connect.Carried].
+// do: see [connect.NoDial].
 type noDialContext struct{ context.Context }
 
-// Value returns a value of the context, and connect.Carried.
+// Value returns a value of the context, and connect.NoDial.
 func (c noDialContext) Value(key any) any {
-	if key == (connect.Carried{}) {
+	if key == (connect.NoDial{}) {
 		return key
 	}
 	return c.Context.Value(key)

@@ -299,7 +299,7 @@ func TestBadURLs(t *testing.T) {
 		{"redis+sentinel://a,,b?master=m", "without a host"},
 		{"redis://localhost?timeout=1s", "unknown parameter"},
 		{"redis://localhost?master=m", "unknown parameter"},
-		{"redis://localhost?password_file=a&password_command=b", "password file beside"},
+		{"redis://localhost?password_file=a&password_command=b", "both password_file"},
 		{"redis://localhost?ca=/etc/passwd", "without encryption"},
 		{"rediss://localhost?ca=/nonexistent", "cannot be read"},
 		{"rediss://localhost?ca=/etc/passwd", "no certificate"},

@@ -20,7 +20,7 @@ const probeAgain = 200 * time.Millisecond
 
 // probeTries is how often a probe tries to connect: the client may first return a connection whose
 // loss it has not noticed, or the error of a group that makes no connection (see
-// [connect.Carried]).
+// [connect.NoDial]).
 const probeTries = 3
 
 // The committer probes a connection before it carries a group: when it is new, and after it was

@@ -204,7 +204,7 @@ func CheckNamespace(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	if rest := strings.Trim(name, allowed); rest != "" {
 		return &ConfigError{
-			Problem: fmt.Sprintf("namespace %q has a character that is none of a name", name),
+			Problem: fmt.Sprintf("namespace %q has a character that is not allowed", name),
 			Hint:    "use letters, digits, dots, dashes and underscores",
 		}
 	}

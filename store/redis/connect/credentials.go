@@ -10,11 +10,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// commandTimeout is how long a command may take to say the password.
+// commandTimeout is how long a command may take to print the password.
 const commandTimeout = 5 * time.Second
 
-// credentials returns a function that asks for the password for each new connection, so
-// that it can be changed while the service runs. The password is the first line.
+// credentials returns a function that reads the password for each new connection, so that it can be
+// changed while the service runs. The password is the first line.
 func credentials(user string, read func() ([]byte, error)) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 		text, err := read()
@@ -36,14 +36,14 @@ func fromFile(path string) func() ([]byte, error) {
 	}
 }
 
-// fromCommand runs a command of the shell. What it prints is the password; its name and
-// what it says on standard error may hold secrets and are not repeated.
+// fromCommand returns a function that runs a shell command, whose output is the password. The
+// command line and its standard error may contain secrets, so no error repeats them.
 func fromCommand(command string) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-		cmd.WaitDelay = time.Second // for children that hold its output
+		cmd.WaitDelay = time.Second // for child processes that keep its output open
 		text, err := cmd.Output()
 		if err != nil {
 			return nil, &URLError{Problem: "password command: " + err.Error(), Hint: "run the command behind password_command= by hand, as the user of this service"}

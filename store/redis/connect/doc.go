@@ -1,5 +1,4 @@
-// Package connect reaches Redis servers: it reads from a URL where they are and how to talk to
-// them (url.go, servers.go, tls.go, credentials.go), keeps a connection to each (link.go), finds
-// the server of a Cluster that has a key (slots.go, slot_map.go), and explains their errors
-// (fault.go).
+// Package connect connects to Redis servers. It parses URLs (url.go, servers.go, tls.go,
+// credentials.go), keeps a client for each server (link.go), finds the server of a Cluster that
+// holds a key (slots.go, slot_map.go), and explains errors (fault.go).
 package connect

@@ -13,25 +13,25 @@ import (
 	"stint"
 )
 
-// Error says why the server could not decide.
+// Error is why the server could not decide.
 type Error struct {
-	Doing   string // what was being done
+	Doing   string // what the store was doing
 	Problem string // what is wrong
-	Hint    string // what to do, "" where nobody knows
-	Err     error  // the cause, nil where there is none
+	Hint    string // what to do; "" if unknown
+	Err     error  // the cause; nil if there is none
 }
 
-// Error returns what was being done and the problem. The hint stands apart.
+// Error returns Doing and Problem, without the hint.
 func (e *Error) Error() string { return "redis: " + e.Doing + ": " + e.Problem }
 
-// Unwrap returns the cause; it is stint.ErrUnknown among others where that applies.
+// Unwrap returns the cause, which may wrap stint.ErrUnknown.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint returns what to do about an error that a server answers, by its first word.
+// Hint returns what to do about an error of the server, by the error's first word.
 func Hint(word string) string { return hints[word] }
 
-// hints say what to do about the errors that a server answers, by their first word.
-// None of them charges anything.
+// hints are what to do about errors of the server, by their first word. None of these errors
+// charges anything.
 var hints = map[string]string{
 	"NOAUTH":      "put the password into the URL: redis://:PASSWORD@HOST",
 	"WRONGPASS":   "check the user and the password of the URL",
@@ -46,7 +46,7 @@ var hints = map[string]string{
 	"MOVED":       "the server is part of a Cluster: use redis+cluster://",
 	"ASK":         "the server is part of a Cluster: use redis+cluster://",
 	"CROSSSLOT":   "the server is part of a Cluster: use redis+cluster://",
-	"TRYAGAIN":    "a slot of the Cluster is on the move",
+	"TRYAGAIN":    "a slot of the Cluster is moving to another server",
 	"NOREPLICAS":  "the server wants more replicas than it has; see min-replicas-to-write",
 	"UNKILLABLE":  "a script of somebody else runs too long",
 	"STINT-STATE": "somebody else writes into the namespace, or a later release did: reset or delete the key, or give this service another namespace",
@@ -59,8 +59,8 @@ var hints = map[string]string{
 	"Unknown":     "let the server have the commands that lua/*.lua calls under their own names",
 }
 
-// Explain turns an error of the client into one for people. Whatever was lost on its way
-// may have been charged.
+// Explain turns an error of the client into an Error for people. It wraps stint.ErrUnknown if the
+// call may have been charged.
 func Explain(doing string, err error) error {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		return ExplainText(doing, answer.Error())
@@ -82,8 +82,8 @@ func Explain(doing string, err error) error {
 	return &Error{Doing: doing, Problem: "connection lost: " + err.Error(), Hint: "check that the server runs, and its log", Err: errors.Join(stint.ErrUnknown, err)}
 }
 
-// hintOfConnection says what to do where a connection was never made, so that nothing was
-// asked; false if it was, or might have been.
+// hintOfConnection returns what to do about an error while connecting, so that nothing was sent. It
+// returns false for all other errors.
 func hintOfConnection(err error) (hint string, unconnected bool) {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return "check that the server runs and that the address is right", true
@@ -100,7 +100,7 @@ func hintOfConnection(err error) (hint string, unconnected bool) {
 	return "", false
 }
 
-// ExplainText turns an error that the server answered into one for people.
+// ExplainText turns the text of a server's error into an Error for people.
 func ExplainText(doing, text string) error {
 	text = strings.TrimPrefix(text, "ERR ")
 	if cause, partly := strings.CutPrefix(text, "STINT-PARTLY "); partly {
@@ -111,9 +111,9 @@ func ExplainText(doing, text string) error {
 	return &Error{Doing: doing, Problem: text, Hint: hints[word], Err: fmt.Errorf("redis: %s", text)}
 }
 
-// Plain puts the word that names an error first. Where a command failed within a script
-// Redis 6.2 says before it in which one (...: @user_script: 26: -READONLY You can't ...),
-// and no release has a word there for a right that is missing.
+// Plain moves the word that names an error to the beginning. If a command failed within a script,
+// Redis 6.2 puts the script before it (...: @user_script: 26: -READONLY You can't ...), and no
+// release has such a word for a missing right.
 func Plain(text string) string {
 	if strings.HasPrefix(text, "STINT-") {
 		return text

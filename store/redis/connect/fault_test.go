@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What releases say of a command that failed within a script is told by its word.
+// The first word names errors of commands within scripts, for all releases.
 func TestErrorsWithinScripts(t *testing.T) {
 	for text, problem := range map[string]string{
 		"READONLY You can't write against a read only replica.":                                                                                  "READONLY You can't write against a read only replica.",

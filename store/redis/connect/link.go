@@ -10,41 +10,42 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Link is the way to the server: a client that is made when it is first needed, and
-// tried again where that fails. It is safe for concurrent use.
+// Link makes a client when it is first needed, and tries again after a failure. It is safe for
+// concurrent use.
 type Link struct {
-	// Target says where the server is. It is not changed any more once somebody asks for the client.
+	// Target is the address and settings of the server. It must not change after the first call of
+	// Client or Ready.
 	Target rueidis.ClientOption
 
 	mu     sync.Mutex
 	made   rueidis.Client
-	making chan struct{} // closed when an attempt is over; nil while there is none
-	failed error         // of the last attempt
-	after  time.Time     // no attempt before
+	making chan struct{} // closed when the attempt ends; nil if none is running
+	failed error         // error of the last attempt
+	after  time.Time     // earliest time of the next attempt
 	closed bool
 }
 
 // Pause is the time between two attempts to make a client.
 const Pause = 100 * time.Millisecond
 
-// ErrLost says that a call found no connection, and was told not to make one: nothing was asked.
+// ErrLost is the error of a call that had no connection and may not make one (see NoDial): nothing
+// was sent.
 var ErrLost = errors.New("the connection was lost")
 
-// Carried is the key of a context's value, anything but nil, of a call that makes no
-// connection. The client does not look whether a context is done while it connects: a call, and
-// with it all that wait for the same connection, would stay until a server that is frozen is
-// given up.
-type Carried struct{}
+// NoDial is a context key; any value but nil keeps the client from connecting for this call. While
+// it connects, the client does not check whether a context is done: the call, and all that wait for
+// the same connection, would wait until the client gives up a frozen server.
+type NoDial struct{}
 
-// refuse has no connection made for calls that are to make none.
+// refuse stops the dialing of calls with NoDial.
 func refuse(ctx context.Context, _, _ string, _ syscall.RawConn) error {
-	if ctx.Value(Carried{}) != nil {
+	if ctx.Value(NoDial{}) != nil {
 		return ErrLost
 	}
 	return nil
 }
 
-// Client returns the client, or why there is none.
+// Client returns the client, or why there is none. It waits for a running attempt.
 func (l *Link) Client(ctx context.Context) (rueidis.Client, error) {
 	l.mu.Lock()
 	switch {
@@ -73,7 +74,7 @@ func (l *Link) Client(ctx context.Context) (rueidis.Client, error) {
 	return l.made, nil
 }
 
-// Ready returns the client if it is there, or else nil, and begins to make it if wanted.
+// Ready returns the client, nil if there is none yet. wanted starts an attempt to make it.
 func (l *Link) Ready(wanted bool) rueidis.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +84,8 @@ func (l *Link) Ready(wanted bool) rueidis.Client {
 	return l.made
 }
 
-// begunLocked begins an attempt to make the client if none is under way, nor was a moment ago.
-// It says whether one is.
+// begunLocked starts an attempt to make the client, unless one is running or failed a moment ago.
+// It reports whether one is running.
 func (l *Link) begunLocked() bool {
 	if l.making == nil && !time.Now().Before(l.after) {
 		l.making = make(chan struct{})
@@ -115,7 +116,7 @@ func (l *Link) make(done chan struct{}) {
 	}
 }
 
-// Close closes the client; nobody gets one any more.
+// Close closes the client; Client then returns an error.
 func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Server is one of the servers, or of the groups of servers, that a URL names.
+// Server is one of the servers, or groups of servers, of a URL.
 type Server struct {
-	// Name is HOST:PORT, by which all nodes know the server; of Sentinels and of a
-	// Cluster it is the URL without passwords.
+	// Name is HOST:PORT, the same on all nodes; for Sentinels and a Cluster it is the URL without
+	// passwords.
 	Name string
 
-	// URL names this server alone, for redis.Open.
+	// URL is the URL of this server alone, for redis.Open.
 	URL string
 }
 
-// Servers returns what a URL names, in its order:
+// Servers returns the servers of a URL, in its order:
 //
-//	redis://HOST:PORT,HOST:PORT/DB   servers that know nothing of each other, each of which
-//	                                 keeps some of the keys (see package shard)
+//	redis://HOST:PORT,HOST:PORT/DB   independent servers, each of which
+//	                                 keeps some of the keys (see package servers)
 //
-// and any URL that redis.Open takes, which is one Server. What stands before and behind the
-// hosts is for all of them. An error shows no password.
+// and any URL that redis.Open accepts, as one Server. User, database and parameters apply to all
+// hosts. Errors contain no password.
 func Servers(text string) ([]Server, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	before, hosts, after := split(rest)
@@ -44,7 +44,7 @@ func Servers(text string) ([]Server, error) {
 	return list, nil
 }
 
-// server returns what a URL names that redis.Open takes.
+// server returns the Server for a URL that redis.Open accepts.
 func server(text string) (Server, error) {
 	target, err := ParseURL(text)
 	if err != nil {
@@ -56,8 +56,7 @@ func server(text string) (Server, error) {
 	return Server{RedactURL(text), text}, nil
 }
 
-// split returns what stands before the hosts of a URL without its scheme, the hosts,
-// and what stands behind them.
+// split returns the hosts of a URL without its scheme, and the text before and after them.
 func split(rest string) (before, hosts, after string) {
 	end := len(rest)
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {

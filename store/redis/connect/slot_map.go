@@ -14,33 +14,34 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// SlotMap says which server of a Cluster holds each partition of the keys, as far as its nodes have
-// said by [SlotMap.Read]; until then server 0 holds all. A server has a number as long as it holds
-// any; who comes later may get it then. Make one with NewSlotMap. It is safe for concurrent use.
+// SlotMap maps each partition of the keys to the server of a Cluster that holds it, as
+// [SlotMap.Read] last read it; before that server 0 holds all. A server has a number as long as it
+// holds a partition; then a new server may get the number. Make one with NewSlotMap. It is safe for
+// concurrent use.
 type SlotMap struct {
-	tags    []string // of the partitions
+	tags    []string // tags of the partitions
 	layout  atomic.Pointer[layout]
-	due     atomic.Int64 // when it is to be read again, nanoseconds of Unix time
-	reading sync.Mutex   // held by who does
-	source  string       // which node answered last; guarded by reading
+	due     atomic.Int64 // when to read it again, Unix time in nanoseconds
+	reading sync.Mutex   // held during Read
+	source  string       // address of the node that answered last; guarded by reading
 }
 
 const (
-	// age is how old the answer may be: a replica that became a primary is another server.
+	// age is the largest age of the map: a replica that becomes a primary is another server.
 	age = time.Second
 
-	// alone is how long the node that answered last is asked alone.
+	// alone is how long Read waits for the node that answered last before it asks the others.
 	alone = 200 * time.Millisecond
 )
 
-// NewSlotMap returns a map of partitions, by their tags.
+// NewSlotMap returns a map of the partitions with these tags.
 func NewSlotMap(tags []string) *SlotMap {
 	m := &SlotMap{tags: tags}
 	m.layout.Store(&layout{names: []string{""}, holds: make([]int, len(tags))})
 	return m
 }
 
-// Due says that the map is old, once: whoever is told reads it.
+// Due reports whether the map is too old. It returns true to one caller only, who must call Read.
 func (m *SlotMap) Due(now time.Time) bool {
 	at, due := now.UnixNano(), m.due.Load()
 	return at >= due && m.due.CompareAndSwap(due, at+int64(age))
@@ -49,7 +50,7 @@ func (m *SlotMap) Due(now time.Time) bool {
 // Server returns the number of the server that holds a partition.
 func (m *SlotMap) Server(partition int) int { return max(0, m.layout.Load().holds[partition]) }
 
-// Name returns HOST:PORT of a server, "" where none has the number.
+// Name returns HOST:PORT of a server, "" if no server has the number.
 func (m *SlotMap) Name(number int) string {
 	if names := m.layout.Load().names; number >= 0 && number < len(names) {
 		return names[number]
@@ -67,14 +68,14 @@ func (m *SlotMap) Each(do func(number int, name, tag string)) {
 	}
 }
 
-// layout says which server of a Cluster holds each partition. It is replaced as a whole.
-// A server keeps its number as long as it holds any; who comes later gets a free one.
+// layout maps each partition to the server of a Cluster that holds it. It never changes; Read
+// replaces it.
 type layout struct {
-	names []string // of the servers by number, "" for a free one
-	holds []int    // the number of the server of each partition, -1 for none
+	names []string // name of each server by number, "" for a free number
+	holds []int    // number of the server of each partition, -1 for none
 }
 
-// after returns the layout in which servers, by name, hold the partitions; "" for none.
+// after returns the next layout, in which holders names the server of each partition; "" for none.
 func (l *layout) after(holders []string) *layout {
 	next := &layout{names: slices.Clone(l.names), holds: make([]int, len(holders))}
 	for i, name := range next.names {
@@ -88,7 +89,7 @@ func (l *layout) after(holders []string) *layout {
 	return next
 }
 
-// number returns the number of a server, which may be a new one.
+// number returns the number of a server, and gives it one if it is new.
 func (l *layout) number(name string) int {
 	if name == "" {
 		return -1
@@ -105,8 +106,8 @@ func (l *layout) number(name string) int {
 	return i
 }
 
-// Read asks the nodes of a Cluster, by their addresses, which of them hold which slots: first the one that
-// answered last, then all others at once.
+// Read asks the nodes of a Cluster, by their addresses, which server holds which slots: first the
+// node that answered last, then all others at once.
 func (m *SlotMap) Read(ctx context.Context, nodes map[string]rueidis.Client) error {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -165,14 +166,14 @@ func (m *SlotMap) ask(ctx context.Context, address string, node rueidis.Client) 
 		}
 	}
 	if !slices.ContainsFunc(holders, func(name string) bool { return name != "" }) {
-		return nil, fmt.Errorf("%s knows of no slots", address)
+		return nil, fmt.Errorf("%s lists no slots", address)
 	}
 	return holders, nil
 }
 
-// readRange reads an element of the answer to CLUSTER SLOTS: two slots and the nodes that hold
-// those between them, the primary first. A node that does not know its own host is on that of
-// the one that was asked.
+// readRange reads an element of the answer to CLUSTER SLOTS: the first and last slot of a range and
+// the nodes that hold it, the primary first. If the primary's host is unknown, it is that of the
+// node that answered.
 func readRange(m rueidis.RedisMessage, host string) (first, last int64, name string, err error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) < 3 {
@@ -194,5 +195,5 @@ func readRange(m rueidis.RedisMessage, host string) (first, last int64, name str
 	return first, last, net.JoinHostPort(host, strconv.FormatInt(port, 10)), nil
 }
 
-// errLayout is what readRange says of anything else.
+// errLayout is the error about an answer of another form.
 var errLayout = errors.New("the answer to CLUSTER SLOTS cannot be read")

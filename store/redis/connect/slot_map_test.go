@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestLayout: a server keeps its number as long as it holds something, and leaves it to the next.
+// TestLayout: a server keeps its number as long as it holds a partition; then a new one gets it.
 func TestLayout(t *testing.T) {
 	m := NewSlotMap(Tags(4))
 	for i, step := range []struct{ holders, want []string }{

@@ -2,11 +2,11 @@ package connect
 
 import "strconv"
 
-// Count is how many slots there are in every Cluster.
+// Count is the number of slots of every Cluster.
 const Count = 16384
 
-// Tags returns the tags of n partitions, each of a slot in its nth of all slots, so that
-// servers that share the slots evenly share the partitions evenly.
+// Tags returns the tags of n partitions. The slot of the nth tag lies in the nth part of all slots,
+// so that servers that share the slots evenly share the partitions evenly.
 func Tags(n int) []string {
 	all := make([]string, n)
 	for left, i := n, 0; left > 0; i++ {
@@ -19,11 +19,11 @@ func Tags(n int) []string {
 	return all
 }
 
-// PartitionOf returns the partition of a key among n: the part of all slots in which the
-// key's text itself would lie.
+// PartitionOf returns the partition of a key among n: the part of all slots that contains the slot
+// of the key's text.
 func PartitionOf(key string, n int) int { return SlotOf(key) * n / Count }
 
-// SlotOf returns the slot of a text without braces: CRC-16/XMODEM, as Redis has it.
+// SlotOf returns the slot of a text without braces, as Redis computes it: CRC-16/XMODEM.
 func SlotOf(text string) int {
 	crc := uint16(0)
 	for i := range len(text) {
@@ -32,7 +32,7 @@ func SlotOf(text string) int {
 	return int(crc) % Count
 }
 
-// crcTable is what each byte adds.
+// crcTable is the CRC of each byte.
 var crcTable = func() (table [256]uint16) {
 	for i := range table {
 		crc := uint16(i) << 8

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The slot of a text is the one that Redis names.
+// SlotOf returns the slot that Redis uses.
 func TestOf(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "123456789": 12739, "foo": 12182, "a": 15495} {
 		if got := SlotOf(text); got != want {
@@ -14,7 +14,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Every number of partitions has that many tags, which share all slots evenly.
+// Tags returns n tags, which share all slots evenly.
 func TestTags(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 64, 1000, 4096} {
 		for i, tag := range Tags(n) {
@@ -25,8 +25,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// Keys share the partitions evenly: of a hundred thousand the fullest of 256 has no more
-// than a quarter above its part.
+// Keys share the partitions evenly: of a hundred thousand keys the fullest of 256 partitions has at
+// most a quarter more than its share.
 func TestPartitionsAreEven(t *testing.T) {
 	const keys, partitions = 100_000, 64
 	counts := make([]int, partitions)

@@ -11,8 +11,7 @@ import (
 // encryption are the parameters of a URL about certificates.
 var encryption = map[string]bool{"ca": true, "cert": true, "key": true, "verify": true}
 
-// setEncryption reads those parameters into config, which is nil where the URL does not
-// ask for encryption.
+// setEncryption reads those parameters into config, which is nil if the URL is not encrypted.
 func setEncryption(config *tls.Config, values url.Values) error {
 	for name := range encryption {
 		if config == nil && values.Has(name) {
@@ -42,7 +41,7 @@ func setEncryption(config *tls.Config, values url.Values) error {
 	return nil
 }
 
-// trust makes the certificates of a file those that may sign the server's.
+// trust accepts servers whose certificate is signed by one of the file's.
 func trust(config *tls.Config, path string) error {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -55,8 +54,8 @@ func trust(config *tls.Config, path string) error {
 	return nil
 }
 
-// identify shows the server a certificate, which is read for each connection, so that it
-// can be renewed while the service runs.
+// identify sends the server a client certificate. It reads it for each connection, so that it can
+// be renewed while the service runs.
 func identify(config *tls.Config, cert, key string) error {
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
 		return &URLError{Problem: "the certificate for the server cannot be used: " + err.Error(), Hint: "check the paths behind cert= and key=, both PEM"}
@@ -68,11 +67,10 @@ func identify(config *tls.Config, cert, key string) error {
 	return nil
 }
 
-// verifyChain checks that a certificate is signed by somebody who is trusted, and not
-// whose name it bears.
+// verifyChain checks that a trusted authority signed the server's certificate, but not its name.
 func verifyChain(config *tls.Config) {
 	roots := config.RootCAs
-	config.InsecureSkipVerify = true //nolint:gosec // what follows checks all but the name
+	config.InsecureSkipVerify = true //nolint:gosec // VerifyConnection checks everything but the name
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 		for _, between := range state.PeerCertificates[1:] {

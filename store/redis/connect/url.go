@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Ports where a URL is silent.
+// Default ports.
 const (
 	serverPort   = "6379"
 	sentinelPort = "26379"
@@ -22,34 +22,34 @@ const (
 // dialTimeout is how long one attempt to connect may take.
 const dialTimeout = 2 * time.Second
 
-// buffer is how many bytes are read and written at once.
+// buffer is the size of the read and write buffers of a connection, in bytes.
 const buffer = 64 << 10
 
-// MaxPartitions is the most partitions that a Cluster may be divided into.
+// MaxPartitions is the largest number of partitions of a Cluster.
 const MaxPartitions = 4096
 
-// URLError says what is wrong with a URL, or with what goes with it. It shows no password.
+// URLError is an error about a URL or its parameters. It contains no password.
 type URLError struct {
 	Problem string // what is wrong
 	Hint    string // what to do
 }
 
-// Error returns the problem. The hint stands apart.
+// Error returns the problem, without the hint.
 func (e *URLError) Error() string { return "redis: " + e.Problem }
 
-// ParseURL turns a URL, as redis.Open describes it, into what the client wants to know. The
-// error is a *URLError.
+// ParseURL turns a URL, as redis.Open describes it, into the options of the client. The error is a
+// *URLError.
 func ParseURL(text string) (rueidis.ClientOption, error) {
 	target := rueidis.ClientOption{
-		// Nothing is cached on this side, and nothing is asked twice by itself.
+		// The client caches nothing and repeats no command.
 		DisableCache: true, DisableRetry: true,
 		ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		Dialer: net.Dialer{Timeout: dialTimeout},
-		// A connection that hangs is asked PING after a second of silence, and closed if it does
-		// not answer for so long.
+		// After a second without an answer the client sends PING, and closes the connection if it
+		// has no answer for this long.
 		ConnWriteTimeout: dialTimeout,
-		// One connection will do: few groups are on their way at a time, and their commands
-		// share it.
+		// One connection is enough: few groups are in flight at a time, and their commands share
+		// it.
 		PipelineMultiplex: -1, RingScaleEachConn: 8,
 	}
 	u, err := url.Parse(text)
@@ -83,7 +83,7 @@ func ParseURL(text string) (rueidis.ClientOption, error) {
 		return target, &URLError{Problem: "several servers in one URL", Hint: "use redis+cluster:// for the nodes of a Cluster, redis+sentinel:// for Sentinels"}
 	}
 	target.ForceSingleClient = form == ""
-	// A primary that hangs says nothing of who took its place.
+	// Poll, as a primary that hangs does not announce which server replaced it.
 	target.ClusterOption.ShardsRefreshInterval = time.Second
 	if err := setDatabase(&target, u.Path, form); err != nil {
 		return target, err
@@ -94,7 +94,7 @@ func ParseURL(text string) (rueidis.ClientOption, error) {
 	return target, setParameters(&target, u.RawQuery, form)
 }
 
-// setSocket makes the path of a URL that of a Unix socket.
+// setSocket uses the path of a URL as a Unix socket.
 func setSocket(target *rueidis.ClientOption, u *url.URL) error {
 	if u.Host != "" || len(u.Path) < 2 {
 		return &URLError{Problem: "a URL of a socket without its path", Hint: "write redis+unix:///PATH, with three slashes"}
@@ -107,7 +107,7 @@ func setSocket(target *rueidis.ClientOption, u *url.URL) error {
 	return setParameters(target, u.RawQuery, "unix")
 }
 
-// addresses reads a list of hosts with and without ports.
+// addresses parses a list of hosts with and without ports.
 func addresses(hosts, port string) ([]string, error) {
 	var list []string
 	for host := range strings.SplitSeq(hosts, ",") {
@@ -126,7 +126,7 @@ func addresses(hosts, port string) ([]string, error) {
 	return list, nil
 }
 
-// setDatabase reads the number of the database from the path.
+// setDatabase parses the number of the database from the path.
 func setDatabase(target *rueidis.ClientOption, path, form string) error {
 	path = strings.Trim(path, "/")
 	if path == "" {
@@ -143,7 +143,7 @@ func setDatabase(target *rueidis.ClientOption, path, form string) error {
 	return nil
 }
 
-// setParameters reads what stands behind the question mark.
+// setParameters parses the parameters after the question mark.
 func setParameters(target *rueidis.ClientOption, query, form string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -152,12 +152,12 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 	for name, value := range values {
 		switch {
 		case (name == "password_file" || name == "password_command") && target.AuthCredentialsFn != nil:
-			return &URLError{Problem: "a password file beside a password command", Hint: "keep one of the two"}
+			return &URLError{Problem: "both password_file and password_command in the URL", Hint: "keep one of the two"}
 		case name == "password_file":
 			target.AuthCredentialsFn = credentials(target.Username, fromFile(value[0]))
 		case name == "password_command":
 			target.AuthCredentialsFn = credentials(target.Username, fromCommand(value[0]))
-		case encryption[name]: // below
+		case encryption[name]: // see setEncryption
 		case form == "unix" && name == "db":
 			if err := setDatabase(target, value[0], form); err != nil {
 				return err
@@ -181,16 +181,16 @@ func setParameters(target *rueidis.ClientOption, query, form string) error {
 	}
 	if form == "sentinel" {
 		if target.Sentinel.MasterSet == "" {
-			return &URLError{Problem: "Sentinels without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
+			return &URLError{Problem: "a Sentinel URL without the name of the primary", Hint: "add ?master=NAME, as the Sentinels know it"}
 		}
 		target.Sentinel.Dialer, target.Sentinel.TLSConfig = target.Dialer, target.TLSConfig
-		// A primary that was demoted stays alive, and the message that says so can be lost.
+		// Poll, as a demoted primary goes on running, and the message about it can be lost.
 		target.Sentinel.TopologyRefreshInterval = time.Second
 	}
 	return nil
 }
 
-// partitionsIn returns how many partitions the parameters ask for; 0 where they are silent.
+// partitionsIn returns the number of partitions in the parameters; 0 if they have none.
 func partitionsIn(values url.Values) (int, error) {
 	text := values.Get("partitions")
 	if text == "" {
@@ -203,23 +203,22 @@ func partitionsIn(values url.Values) (int, error) {
 	return n, nil
 }
 
-// IsURL says whether a text is meant to be a URL for redis.Open.
+// IsURL reports whether a text has the scheme of a URL for redis.Open.
 func IsURL(text string) bool {
 	scheme, _, ok := strings.Cut(text, "://")
 	scheme, _, _ = strings.Cut(scheme, "+")
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys")
 }
 
-// FormOfURL returns what a URL leads to: "sentinel", "cluster", "unix", or "" for servers by
-// themselves.
+// FormOfURL returns the form of a URL: "sentinel", "cluster", "unix", or "" for single servers.
 func FormOfURL(text string) string {
 	scheme, _, _ := strings.Cut(text, "://")
 	_, form, _ := strings.Cut(scheme, "+")
 	return strings.ToLower(form)
 }
 
-// PartitionsOfURL returns how many partitions a URL, which has been parsed, asks for, 0 where it
-// is silent; false where it names no Cluster.
+// PartitionsOfURL returns the number of partitions in a URL that ParseURL accepted, 0 if it has
+// none. cluster is false if the URL is not of a Cluster.
 func PartitionsOfURL(text string) (n int, cluster bool) {
 	u, err := url.Parse(text)
 	if err != nil || FormOfURL(text) != "cluster" {
@@ -229,7 +228,7 @@ func PartitionsOfURL(text string) (n int, cluster bool) {
 	return n, err == nil
 }
 
-// CheckPartitions says what is wrong with a number of partitions, nil for nothing.
+// CheckPartitions returns an error if n is not allowed as a number of partitions.
 func CheckPartitions(n int) error {
 	if n < 1 || n > MaxPartitions {
 		return &URLError{Problem: fmt.Sprintf("%d partitions", n), Hint: fmt.Sprintf("choose 1 to %d, the same on all nodes", MaxPartitions)}
@@ -237,7 +236,7 @@ func CheckPartitions(n int) error {
 	return nil
 }
 
-// RedactURL returns the URL without its passwords, for people to see.
+// RedactURL returns the URL without its passwords, for logs.
 func RedactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

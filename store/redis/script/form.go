@@ -9,37 +9,36 @@ import (
 	"stint"
 )
 
-// Form is what a limit looks like to the scripts.
+// Form holds what the scripts need of a limit.
 type Form struct {
 	Limit   *stint.Limit
 	Head    string // letter and numbers, see lua/common.lua
-	Flags   int64  // those that the limit asks for: overdraw, count_denied
+	Flags   int64  // flags of the limit: overdraw, count_denied
 	Wait    int64  // max_wait or min_interval in microseconds, -1 for none
-	Kinds   Kinds  // the files that count it
-	Quick   *Quick // nil where quick.lua cannot decide it
+	Kinds   Kinds  // the Lua files of its algorithm
+	Quick   *Quick // nil if quick.lua cannot decide it
 	Effects bool   // a denied take may change its state
-	// Calendar is set for windows of a calendar, which need [Form.Around].
+	// Calendar reports whether its windows follow the calendar and need [Form.Around].
 	Calendar bool
-	// bounds are what Around returned last.
+	// bounds is the last result of Around.
 	bounds atomic.Pointer[[]int64]
 }
 
-// Flags of a take: what decide.lua does with it, and which arguments follow.
+// Flags of a take for decide.lua: what it does with the take, and which arguments follow.
 const (
 	flagOverdraw    = 1 << iota // see stint.Spec.Overdraw
 	flagCountDenied             // see stint.Spec.CountDenied
-	FlagSource                  // others of the group borrow from it
-	FlagUnasked                 // and it is in the group for that alone
-	FlagUndo                    // the decision that it undoes follows
+	FlagSource                  // other takes of the group borrow from it
+	FlagUnasked                 // it is in the group only as a source
+	FlagUndo                    // the decision to undo follows
 	FlagBorrows                 // its sources follow
 	FlagLoan                    // its loan follows
 )
 
-// Forms remembers the forms of limits; the zero Forms knows none. It is emptied when it
-// holds maxForms, for programs that make a new limit for every call. It is safe for
-// concurrent use.
+// Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it starts anew,
+// for programs that make a new limit for every call. It is safe for concurrent use.
 type Forms struct {
-	known sync.Map // *stint.Limit: *Form
+	known sync.Map // from *stint.Limit to *Form
 	count atomic.Int64
 }
 
@@ -79,7 +78,7 @@ func newForm(limit *stint.Limit) *Form {
 	return f
 }
 
-// Head returns the letter and the numbers of a limit, as they stand in states.
+// head returns the letter and the numbers of a limit, as states begin with them.
 func head(s stint.Spec) string {
 	per := s.Per.Microseconds()
 	switch s.Algorithm {
@@ -122,7 +121,7 @@ func head(s stint.Spec) string {
 	return fmt.Sprintf("1w %d %d", s.Requests, per)
 }
 
-// KindsOf returns the files that know how to count under a head, 0 for one that none knows.
+// KindsOf returns the Lua files for states with a head, 0 if there is none.
 func KindsOf(head string) Kinds {
 	switch head[:min(2, len(head))] {
 	case "1b", "1s", "1q":
@@ -135,14 +134,14 @@ func KindsOf(head string) Kinds {
 		return logKind
 	case "1k", "1m":
 		return slidingKind
-	case "~": // what stands behind a state of which something is lent
+	case "~": // the loans, at the end of a state
 		return Lend
 	}
 	return 0
 }
 
-// Around returns where four windows of the calendar begin, in order of time: the one before
-// now, the one that holds now, and the two after it.
+// Around returns the starts of four calendar windows in order of time: the one before now, the one
+// that contains now, and the two after it.
 func (f *Form) Around(now stint.Instant) []int64 {
 	if known := f.bounds.Load(); known != nil && (*known)[1] <= int64(now) && int64(now) < (*known)[2] {
 		return *known
@@ -157,11 +156,11 @@ func (f *Form) Around(now stint.Instant) []int64 {
 	return bounds
 }
 
-// start returns when the window that holds at begins.
+// start returns the start of the window that contains at.
 func (f *Form) start(at stint.Instant) stint.Instant {
 	var st stint.State
 	f.Limit.Force(&st, at, 1)
-	if st.N == 0 { // a limit of no requests counts nothing: any window will do
+	if st.N == 0 { // a limit of 0 requests counts nothing, so any window will do
 		return at
 	}
 	return stint.Instant(st.T)

@@ -6,22 +6,22 @@ import (
 	"stint"
 )
 
-// Quick are the numbers of a limit for quick.lua, few.lua and one.lua, which decide what
-// nearly all takes are: a token bucket, a leaky bucket or a fixed window, and nothing else.
-// The state of such a key is one number. Times are in microseconds.
+// Quick holds the numbers of a limit for quick.lua, few.lua and one.lua. These decide nearly all
+// takes, but only for a token bucket, a leaky bucket or a fixed window. The state of such a key is
+// one number. Times are in microseconds.
 type Quick struct {
-	Head   string // that of the form, and a bar
-	Place  string // where the digits behind the head begin, from 1
-	Full   int64  // what the bucket or the window holds
+	Head   string // Form.Head and a bar
+	Place  string // where the digits after the head begin, counted from 1
+	Full   int64  // capacity of the bucket or window, in units of its state
 	Wait   int64  // the longest wait in the queue of a leaky bucket
-	Per    int64  // the length of a window, 0 for buckets
-	Charge uint64 // of one unit: an interval of a bucket, 1 in a window
+	Per    int64  // length of a window, 0 for buckets
+	Charge uint64 // charge of one unit: an interval of a bucket, 1 in a window
 }
 
-// noWait is longer than anybody waits.
+// noWait is the Wait of limits that bound no wait; it is longer than any.
 const noWait = 1 << 52
 
-// newQuick returns the numbers of a limit, nil where quick.lua cannot decide it.
+// newQuick returns the numbers of a limit, nil if quick.lua cannot decide it.
 func newQuick(limit *stint.Limit, head string) *Quick {
 	s := limit.Spec()
 	if s.Step || s.Reserve || s.Overdraw || s.Requests == 0 || s.FromFirst || s.CarryDebt || s.Calendar != stint.NoPeriod {
@@ -46,12 +46,12 @@ func newQuick(limit *stint.Limit, head string) *Quick {
 	}
 }
 
-// Early reports whether more is used in a state than its bucket holds: the clock was set back.
+// Early reports whether a bucket has more used than its capacity, because the clock was set back.
 func (f *Quick) Early(st stint.State, now stint.Instant) bool {
 	return f.Per == 0 && st.T > int64(now)+f.Full
 }
 
-// State returns the state that the number of a key means at a time.
+// State returns the state for the number of a key at a time.
 func (f *Quick) State(found int64, now stint.Instant) stint.State {
 	if f.Per == 0 {
 		return stint.State{T: found}
@@ -62,7 +62,7 @@ func (f *Quick) State(found int64, now stint.Instant) stint.State {
 	return stint.State{T: int64(now) - int64(now)%f.Per, N: found}
 }
 
-// Word returns the number that a state is kept as.
+// Word returns the number that represents a state.
 func (f *Quick) Word(st stint.State) int64 {
 	if f.Per > 0 {
 		return st.N

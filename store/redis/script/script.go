@@ -1,5 +1,5 @@
-// Package script holds the Lua that decides inside Redis, and what a limit looks like to it.
-// Package redis sends it and reads its answers.
+// Package script contains the Lua scripts that decide inside Redis, and encodes limits for them.
+// Package redis sends the scripts and reads their answers.
 package script
 
 import (
@@ -10,10 +10,10 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// Kinds is a set of the files that the algorithms of a call need.
+// Kinds is a set of Lua files, by the algorithms that a call needs.
 type Kinds uint8
 
-// The kinds that callers name: that of what is lent of a key to other nodes, and all of them.
+// Lend is the file for loans, All is every file.
 const (
 	bucketKind Kinds = 1 << iota
 	holdKind
@@ -48,13 +48,13 @@ func (set Kinds) Text() string {
 	return Text(append(files, "decide")...)
 }
 
-// Text returns the script that several files make.
+// Text returns the Lua files with these names as one script.
 func Text(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
 		lua, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
-			panic("stint: " + err.Error()) // it is part of the program
+			panic("stint: " + err.Error()) // the files are embedded in the program
 		}
 		b.Write(lua)
 	}

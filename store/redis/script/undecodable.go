@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Undecodable reads the answer of a script about a group of n takes: which of them, from 0, have
-// a state that cannot be read, and why. Any other answer is none of this kind.
+// Undecodable parses the answer that some states of a group of n takes cannot be read. It returns
+// the indexes of those takes and the reason. is reports whether the answer is of this kind.
 func Undecodable(answer string, n int) (places []int, why string, is bool) {
 	rest, is := strings.CutPrefix(answer, "STINT-TAKES ")
 	list, why, whole := strings.Cut(rest, " ")

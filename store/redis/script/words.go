@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Flag is how scripts are told yes and no.
+// Flag returns 1 for true, as scripts take it.
 func Flag(yes bool) int64 {
 	if yes {
 		return 1
@@ -14,7 +14,7 @@ func Flag(yes bool) int64 {
 	return 0
 }
 
-// small are the words of small numbers.
+// small are the texts of the numbers below 256.
 var small = func() (words [256]string) {
 	for i := range words {
 		words[i] = strconv.Itoa(i)
@@ -22,7 +22,7 @@ var small = func() (words [256]string) {
 	return words
 }()
 
-// Number returns the word of a number. Those below 256 take no memory.
+// Number returns the decimal text of n. It allocates nothing for n below 256.
 func Number(n int64) string {
 	if n >= 0 && n < int64(len(small)) {
 		return small[n]
@@ -30,7 +30,7 @@ func Number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Doubles appends numbers of at most 2^53 as quick.lua and few.lua read them.
+// Doubles appends numbers of at most 2^53 in the encoding of quick.lua and few.lua.
 func Doubles(bytes []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(float64(n)))

@@ -2,8 +2,8 @@
 --
 --   1b 100 60000000 100|1767225600123456        requests, per in microseconds, burst
 --
--- letters: b fills steadily, s in steps, h and i hold their takes (steadily and in
--- steps), q is a leaky bucket. With
+-- letters: b fills steadily, s in steps, h and i reserve their takes (steadily and in
+-- steps, see hold.lua), q is a leaky bucket. With
 --
 --   clock(now)  = now; in steps floor(now/per) * requests, the units refilled so far
 --   charge      = ceil(per/requests); in steps 1
@@ -62,19 +62,20 @@ local function bucket_add(l, t, now, cost)
   return min(c + max(0, t - c) + min(cost * l.charge, most), most)
 end
 
--- hold_time returns now, or when the newest reservation was made if that is later.
+-- hold_time returns now, or the time of the newest reservation if that is later.
 local function hold_time(st, now)
   return st.log and max(now, tail(st.log) or 0) or now
 end
 
--- bucket_full says whether more is used than the bucket holds, and what t is when it is full.
+-- bucket_full reports whether the bucket has more used than its capacity, and returns the t of a
+-- full one.
 local function bucket_full(l, st, now)
   local t = clock(l, hold_time(st, now)) + l.full
   return st.t > t, t
 end
 
--- bucket_until returns when no more is used than a level, by the bucket's clock, if nothing comes
--- back that is lent or reserved.
+-- bucket_until returns when at most level is used, by the bucket's clock, if no lent or reserved
+-- units come back.
 local function bucket_until(l, st, now, level)
   local at = hold_time(st, now)
   local t, ends = (st.loans and lending or l.kind).ends(l, st, at)
@@ -92,7 +93,7 @@ local function bucket_until(l, st, now, level)
   return max(at, unclock(l, max(0, t - level)))
 end
 
--- level_allowed returns how much may be used of old, by its clock, if so many units of p may be.
+-- level_allowed returns how much of old may be used, by its clock, while left units of p may be.
 local function level_allowed(p, old, left)
   if p.step or old.step then
     if not p.step then
@@ -121,8 +122,8 @@ local function bucket_numbers(l, words)
   l.full = l.most * l.charge
 end
 
--- left_by returns the t that the take left whose decision undo is; where the debt of
--- a bucket with steps is not known exactly, the least.
+-- left_by returns the t that a take left, by its decision undo; if the debt of a bucket with steps
+-- is not known exactly, the least possible t.
 local function left_by(l, undo)
   if not l.step then
     return undo.reset
@@ -164,8 +165,8 @@ kinds.b = {
   add = function(l, st, now, cost)
     st.t = bucket_add(l, st.t, now, cost)
   end,
-  -- What has been refilled since may have passed again already, so only the rest of
-  -- an earlier take is given back.
+  -- Units that were refilled since the earlier take may have passed again, so only the rest of it
+  -- is given back.
   sub = function(l, st, now, cost, undo)
     local units = cost * l.charge
     local c = clock(l, now)
@@ -185,7 +186,8 @@ kinds.b = {
     st.t = used > 0 and clock(l, to) + used or 0
   end,
   full = bucket_full,
-  -- ends returns t, and of all that is kept from being refilled the units and until when.
+  -- ends returns t, and a list of the units that are not refilled and until when. A plain bucket
+  -- has none.
   ends = function(_, st)
     return st.t, {}
   end,
@@ -196,7 +198,7 @@ kinds.q = {
   delay = function(l, st, now)
     return in_use(l, st.t, now)
   end,
-  -- Only the last place in a queue can be taken away without moving others.
+  -- Only the last place in a queue can be removed without moving others.
   sub = function(l, st, _, cost, undo)
     if not undo or undo.reset == st.t then
       st.t = max(0, st.t - cost * l.charge)

@@ -1,46 +1,46 @@
--- What all algorithms share. The script that is sent is this file, those of the
--- algorithms that a call needs, and decide.lua, in this order.
+-- Functions that all algorithms share. A script consists of this file, those of the algorithms
+-- that a call needs, and decide.lua, in this order.
 --
--- Lua's numbers are doubles, which hold every whole number up to 2^53 exactly. So
--- does everything here: times are microseconds since 1970 and end at 2^52 (the year
+-- Lua's numbers are doubles, which represent every whole number up to 2^53 exactly. All numbers
+-- here stay in that range: times are microseconds since 1970 and end at 2^52 (the year
 -- 2112), costs of a call are below 2^48, and a quotient floor(a/b) is exact for
 -- a < 2^53: the exact one is at least 1/b below the next whole number k, and doubles
--- below k lie k*2^-53 < 1/b apart, so it never rounds up to k. Where a product may
--- be larger, either only min(product, 2^52) is used, which rounding leaves as it is,
+-- below k lie k*2^-53 < 1/b apart, so it never rounds up to k. For a product that may
+-- be larger, either only min(product, 2^52) is used, which rounding does not change,
 -- or muldiv computes it.
 
 local floor, max, min, huge = math.floor, math.max, math.min, math.huge
 local match, format = string.match, string.format
 local call = redis.call
 
-local END = 2 ^ 52 - 1 -- the latest microsecond that stands in a state
-local UNITS = 2 ^ 47 -- no more units than these are debited at once
+local END = 2 ^ 52 - 1 -- the latest time in a state, in microseconds
+local UNITS = 2 ^ 47 -- the most units of one debit
 
--- kinds are the ways to count, by the letter that states and arguments begin with.
--- The functions of a kind mean what those of the root package mean by these names:
+-- kinds are the algorithms and their variants, by the letter in states and arguments. The
+-- functions of a kind do the same as those of these names in the root package:
 --
---   numbers(l, words)        puts the numbers of a limit into l
+--   numbers(l, words)        reads the numbers of a limit into l
 --   blank(key)               returns the state of an untouched key
---   decode(text)             returns a state that stands in a string, behind its head
---   load(key)                returns one that does not, and its head, nil where there
---                            is none
---   save(key, st, l, ttl)    writes it, to live for ttl milliseconds
+--   decode(text)             returns the state in a string, which follows its head
+--   load(key)                returns the state of another Redis type, and its head, nil if
+--                            there is none
+--   save(key, st, l, ttl)    writes the state, to live for ttl milliseconds
 --   used, fits, retry, add, sub, expiry, delay, tidy, charge, opens (l, st, now, ...)
---   report(l, st, now)       returns remaining, reset_after, and the time it was decided for
---                            where that is not now
---   untouched(st)            says whether nothing has to be remembered
---   wait(l, st, now, left)   returns how long until no more than left units count
---   dated(l, st)             returns a time before which a state was not written, as far as it says
---   shift(l, st, from, to)   makes the state at one time the same state at another
---   gather(l, st, from, now) makes all that counts at one time a take of another
---   roll(l, st, now)         works off what the windows up to now do of a state that defers
---   blend(p, st, now, units) puts units into the state of an untouched key, just taken
+--   report(l, st, now)       returns remaining, reset_after, and the time of the decision if
+--                            that is not now
+--   untouched(st)            reports whether the state equals that of an untouched key
+--   wait(l, st, now, left)   returns the time until at most left units count
+--   dated(l, st)             returns the earliest time of the state's last write, by its content
+--   shift(l, st, from, to)   moves a state from one time to another
+--   gather(l, st, from, now) turns all units that count at from into one take at now
+--   roll(l, st, now)         works off the excess of a state in the windows up to now
+--   blend(p, st, now, units) adds units to an untouched state, as if just taken
 --
--- A state above full use, whose excess does not follow from its window, carries the time of its
--- last write behind an @, see above.go in the root package: st.written.
+-- A state above full use, whose excess does not follow from its window, ends with an @ and the
+-- time of its last write, see above.go in the root package: st.written.
 local kinds = {}
 
--- lending are the functions of lend.lua, none where that is not part of the script.
+-- lending has the functions of lend.lua; it is empty if that is not part of the script.
 local lending = {}
 
 -- int writes a whole number, which tostring would round to 14 digits.
@@ -48,18 +48,18 @@ local function int(x)
   return format('%.0f', x)
 end
 
--- foreign says that what stands in a key is none of ours.
+-- foreign raises the error about a value that is no state.
 local function foreign(text)
   error('STINT-STATE is not a state of Stint: ' .. string.sub(text, 1, 64), 0)
 end
 
--- unreadable says whether an error is about what stands in a key: a value of another type,
--- no state of ours, or one that these lines cannot work with.
-local function unreadable(text)
+-- undecodable reports whether an error is about the value of a key: of another type, no state, or
+-- one that this code cannot work with.
+local function undecodable(text)
   return match(text, '^STINT%-STATE') or string.find(text, 'WRONGTYPE', 1, true) or match(text, '^user_script:%d+: ')
 end
 
--- ceil(a/b) for whole numbers with a + b <= 2^53.
+-- ceildiv returns ceil(a/b) for whole numbers with a + b <= 2^53.
 local function ceildiv(a, b)
   return floor((a + b - 1) / b)
 end
@@ -110,12 +110,12 @@ local function muldown(a, b, c)
   return min(whole * b + muldiv(b, a - whole * c, c), 2 ^ 53)
 end
 
--- written_text returns what a state ends with that says when it was written.
+-- written_text returns the end of a state with the time of its last write, "" if it has none.
 local function written_text(st)
   return st.written and ' @' .. int(st.written) or ''
 end
 
--- read_written takes that off: the rest, and the time.
+-- read_written returns a state's text without that end, and the time.
 local function read_written(text)
   local rest, at = match(text, '^(.*) @(%d+)$')
   if not rest then
@@ -124,27 +124,27 @@ local function read_written(text)
   return rest, tonumber(at)
 end
 
--- suffix returns what a state ends with that says when it was written, or is lent.
+-- suffix returns the end of a state: the time of its last write and its loans.
 local function suffix(st)
   return written_text(st) .. (st.loans and lending.text(st.loans) or '')
 end
 
--- spans returns in how many windows so many units count.
+-- spans returns the number of windows in which units count.
 local function spans(l, units)
   return ceildiv(units, l.most)
 end
 
--- length returns how long a window is; of a calendar, day to year, as a mean of many.
+-- length returns the length of a window; of a calendar, day to year, the mean of many.
 local LENGTHS = { 86400000000, 604800000000, 2629746000000, 31556952000000 }
 local function length(l)
   return l.letter == 'c' and LENGTHS[l.per] or l.per
 end
 
--- The head of every state says under which numbers it was written:
+-- parse splits a state. Its head has the numbers under which it was written:
 --
 --   1b 100 60000000 100|        version 1, a letter for the kind, its numbers
 --
--- and what stands behind the bar is the kind's.
+-- and the text after the bar depends on the kind.
 local function parse(text)
   local head, rest = match(text, '^([^|]*)|(.*)$')
   if not head then
@@ -156,11 +156,11 @@ local function parse(text)
   return head, rest
 end
 
--- read puts the numbers of the limit that head names into l.
+-- read reads the numbers of the limit with this head into l.
 local function read(head, l)
   local letter, words = match(head, '^1(%a)(.*)$')
   local kind = kinds[letter]
-  if not kind and letter and match(letter, '[bsqhiwfcdlkmu]') then -- but counted in another way
+  if not kind and letter and match(letter, '[bsqhiwfcdlkmu]') then -- another script can count it
     error('STINT-NEEDS ' .. head, 0)
   elseif not kind then
     error('STINT-STATE was written by another release: ' .. string.sub(head, 1, 64), 0)
@@ -170,7 +170,7 @@ local function read(head, l)
   return l
 end
 
--- The kind of what has no limit.
+-- The kind of unlimited.
 kinds.u = {
   numbers = function(l)
     l.most = huge
@@ -194,13 +194,14 @@ kinds.u = {
   end,
 }
 
--- SKEW is how many microseconds later than now a state may have been written without being from
+-- SKEW is how many microseconds after now a state may have been written without counting as from
 -- the future, see above.go in the root package.
 local SKEW = 5000000
 
--- present makes a state that is from the future one of at most a full use from now: one that was
--- written later than now, or where that is not said, cannot have been written before it. A bucket
--- that has more used than it holds and does not say when it was written counts as full.
+-- present changes a state from the future, so that it is free at most a full use from now. A state
+-- is from the future if it was written later than now; one without that time, if it cannot have
+-- been written earlier. A bucket that has more used than its capacity, and no time of its write,
+-- counts as full.
 local function present(l, st, now)
   if l.most == 0 then
     return
@@ -227,7 +228,7 @@ local function present(l, st, now)
   end
 end
 
--- plain makes a state plain whose excess is gone.
+-- plain removes the time of the write from a state that has no excess any more.
 local function plain(l, st, now)
   if st.written then
     st.written = nil
@@ -235,20 +236,20 @@ local function plain(l, st, now)
   end
 end
 
--- defer_most returns how many units a state may hold that defers them from a time on: those that
--- are worked off before the end of time.
+-- defer_most returns the most units that a state may defer from a time on: those that are worked
+-- off before END.
 local function defer_most(l, at)
   return min(UNITS, l.most * floor((END - at) / length(l)))
 end
 
--- turn makes a state that of now, before it is charged.
+-- turn brings a state up to now before it is charged.
 local function turn(l, st, now)
   if st.written and l.kind.roll then
     l.kind.roll(l, st, now)
   end
 end
 
--- mark notes when a state was written that is above full use.
+-- mark stores the time of the write in a state above full use.
 local function mark(l, st, now)
   if l.kind.full and l.kind.full(l, st, now) then
     st.written = now

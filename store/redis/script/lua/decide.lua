@@ -1,61 +1,59 @@
 -- Decides groups of takes one after another, each all or none.
 --
--- KEYS are the buckets of all takes in order, one for each but those without a limit.
--- ARGV says of each group
+-- KEYS are the keys of all takes in order, except those without a limit. ARGV has for each group
 --
 --   at        microseconds since 1970, at most 2^52; 0: the time of this server
 --   spare     milliseconds that a key outlives its state, 0 to 2^32
---   follows   1 if it is decided only if the group before it was, else 0
---   mode      0 decide; 1 only test what is asked, and answer as if it were alone; 2 the
---             call is denied elsewhere: only do what denied takes do (overdraw, count)
---   n         takes, 1 or more
+--   follows   1: decided only if the group before it was; else 0
+--   mode      0: decide; 1: only test each take, as if it were alone; 2: another partition
+--             denies the call, so only do what denied takes do (overdraw, count)
+--   n         number of takes, 1 or more
 --
--- and then of each of its takes
+-- and then for each of its takes
 --
---   head      numbers of its limit, as states carry them: "1b 100 60000000 100"
---   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 owe: debit unasked, into
---             a debt of no more than the limit
+--   head      letter and numbers of its limit, as states begin with: "1b 100 60000000 100"
+--   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 owe: debit without a test,
+--             into a debt of at most the limit
 --   cost      units, 0 to 2^48
---   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 and
---             nobody asks it, 16 it has an undo, 32 it borrows, 64 it has a loan
+--   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 it is only a
+--             source, 16 it has an undo, 32 it borrows, 64 it has a loan
 --   wait      max_wait or min_interval in microseconds, -1 for none
---   bounds    calendar windows only: how many, and so many microseconds in order,
---             where windows around the time of the call begin
---   undo      if there is one: when it was decided, when the key was to be untouched
---             after it, both in microseconds, and limit less remaining
---   borrows   if it borrows: from how many sources, and of each its place in the
---             group, from 1, and the units
---   loan      if it has one: node, seq, epoch, kept, home, want, 1 if a key it lost starts unused
+--   bounds    calendar windows only: their number, and the starts of that many windows
+--             around the time of the call, in order, in microseconds
+--   undo      if it has one: the time of that decision, the time at which the key would have
+--             been untouched after it, both in microseconds, and limit minus remaining
+--   borrows   if it borrows: the number of sources, and for each its index in the group,
+--             from 1, and the units
+--   loan      if it has one: node, seq, epoch, kept, home, want, 1 if the key starts unused
 --             after a loss, else 0, and the epoch that this client remembers
 --
--- It returns for each group a list: the time, and of each take
+-- It returns for each group a list: the time, and for each take
 --
 --   allowed, remaining, retry_after, reset_after, delay, over, ahead
 --
--- over is 2 where a test is denied and the take would write its state all the same. Times are in
--- microseconds, -1 for never; remaining below 0 is a debt that is carried; ahead is how much later than the time
--- of the group the take counts, where its key has seen later ones. A take with a loan adds
+-- over is 2 if a test is denied and the take would write its state all the same. Times are in
+-- microseconds, -1 for never; remaining below 0 is a carried debt; ahead is by how much the time
+-- at which the take counts is later than the group's, because its key has seen later times. A
+-- take with a loan adds
 --
 --   grant, held, lease, empty, recall, began
 --
--- Or it is an error text instead: "STINT-TAKES 2,5 why" where the states of these takes of the
--- group, from 1, cannot be read, which keeps no other group from being decided;
--- "STINT-WINDOW now" where now is outside the bounds; or "STINT-NEEDS
--- head" where a state was written under a kind of limit that is not part of this
--- script; "STINT-AFTER" where it follows one that was not decided. Then nothing of the
--- group was changed.
+-- Or the element of a group is an error text, and nothing of the group was changed:
+-- "STINT-TAKES 2,5 why" if the states of these takes of the group, from 1, cannot be read, which
+-- does not affect other groups; "STINT-WINDOW now" if now is outside the bounds; "STINT-NEEDS
+-- head" if a state was written under a kind of limit that is not part of this script;
+-- "STINT-AFTER" if it follows a group that was not decided.
 --
--- All states of a group are read, then all takes are tested, then all are applied, so
--- that whatever goes wrong does so before the first is written. Memory that is full is
--- noticed by Redis at the first write, and after one has passed no other is refused. Only
--- a user who may run some commands and not others fails later; "STINT-PARTLY" stands
--- before that error.
+-- The script reads all states of a group, then tests all takes, then applies them, so that
+-- errors come before the first write. Redis notices full memory at the first write, and refuses
+-- no later one. Only for a user who may run some commands and not others a later write fails;
+-- that error begins with "STINT-PARTLY".
 
 local ASK, FORCE, BACK, RESET, SETTLE, OWE = 0, 1, 2, 3, 4, 5
 local TEST, DENIED = 1, 2 -- modes
 local argument, key = 0, 0
-local written = false -- whether anything of the group was
-local current = 0 -- the take of the group whose state is looked at
+local written = false -- whether something of the group was written
+local current = 0 -- index of the take in the group that is in work
 
 local function number()
   argument = argument + 1
@@ -75,7 +73,7 @@ local function numbers(count)
   return list
 end
 
--- flag takes the highest of flags off: whether it is set, and the rest.
+-- flag reports whether the highest flag is set, and returns the other flags.
 local function flag(flags, bit)
   if flags >= bit then
     return true, flags - bit
@@ -83,10 +81,10 @@ local function flag(flags, bit)
   return false, flags
 end
 
-local limits = {} -- by head and wait: what takes of the same limit have in common
+local limits = {} -- by head and wait: the fields that takes of the same limit share
 local NONE = {}
 
--- limit_of returns the numbers of a limit, as the metatable of takes that ask it.
+-- limit_of returns the numbers of a limit, as the metatable of its takes.
 local function limit_of(head, wait)
   local name = head .. wait
   local meta = limits[name]
@@ -147,10 +145,11 @@ local function expiry(p)
 end
 
 -- A state that was written under other numbers stays under them, as p.old, until it is written
--- anew, as carry.Record has it. Meanwhile p.st is what it means under the numbers of p: the same
--- state, where those read it as it stands, else so many units that were just taken (p.converts).
+-- anew, as migrate.Record describes. Meanwhile p.st is its meaning under the numbers of p: the same
+-- state if those read it unchanged, else the used units as if they had just been taken
+-- (p.converts).
 
--- used_before returns what counts as taken under the old numbers, a debt whole.
+-- used_before returns the units in use under the old numbers, with the whole debt.
 local function used_before(old, now)
   if old.letter == 'm' and expiry(old) <= now then
     return 0
@@ -158,7 +157,7 @@ local function used_before(old, now)
   return old.kind.used(old, old.st, now)
 end
 
--- reads says whether a limit reads states of another as they stand.
+-- reads reports whether a limit reads states of another limit unchanged.
 local function reads(head, old)
   if match(head, '^1[bshiq]') then -- all but the last number, the burst
     return match(head, '^(.*) %d+$') == match(old, '^(.*) %d+$')
@@ -175,14 +174,14 @@ local function copy(kind, st)
   return { t = st.t, n = st.n, stop = st.stop, written = st.written, log = st.log and copy_queue(st.log) }
 end
 
--- unwritten returns the state of an untouched key, in place of the one that stands in the server.
+-- unwritten returns the state of an untouched key. It replaces the one in the server.
 local function unwritten(p)
   local st = p.kind.blank(p.key)
   st.whole = true
   return st
 end
 
--- adopt makes p.st of what stands under the old numbers.
+-- adopt sets p.st to the state under the old numbers, unchanged.
 local function adopt(p, now)
   local old = p.old
   p.st = copy(p.kind, old.st)
@@ -199,7 +198,7 @@ local function adopt(p, now)
   end
 end
 
--- convert makes p.st of what was used under the old numbers.
+-- convert sets p.st to the units in use under the old numbers.
 local function convert(p, now)
   local old = p.old
   turn(old, old.st, now)
@@ -227,7 +226,7 @@ local function convert(p, now)
   mark(p, p.st, now)
 end
 
--- look makes p.st of what is under the old numbers.
+-- look sets p.st from the state under the old numbers.
 local function look(p, now)
   local old = p.old
   p.converts, p.stands = false, old.most > 0 and p.most > 0 and reads(p.head, old.head)
@@ -258,8 +257,8 @@ local function renew(p)
   p.old, p.st.dirty = nil, true
 end
 
--- wait_for returns how long until a cost fits that does not now, if the state stays under the old
--- numbers meanwhile.
+-- wait_for returns the time until a denied cost fits, if the state stays under the old numbers
+-- until then.
 local function wait_for(p, now, cost)
   local old, left = p.old, p.most - cost
   if p.kind.full then
@@ -275,8 +274,9 @@ local function wait_for(p, now, cost)
   return old.kind.wait(old, old.st, now, left)
 end
 
--- answer_before answers for a state under old numbers: who is denied waits until enough is gone
--- under those, or writes the new ones, where it passes sooner so and all is gone no later.
+-- answer_before sets retry and reset for a state under old numbers. A denied take waits until
+-- enough is free under those; or it writes the new numbers, if it then passes sooner and the rest
+-- is free no later.
 local function answer_before(p, now, cost, looks)
   local left = p.reset
   local _, gone = p.old.kind.report(p.old, p.old.st, now)
@@ -288,16 +288,16 @@ local function answer_before(p, now, cost, looks)
     end
     p.retry = wait
   end
-  if match(p.letter, '[wcd]') then -- which always tell their own end
+  if match(p.letter, '[wcd]') then -- these always return the end of their window
     gone = max(gone, p.kind.none(p, now))
-  elseif looks and match(p.letter, '[bh]') then -- which tell what is used
+  elseif looks and match(p.letter, '[bh]') then -- these return the end of their use
     gone = min(gone, left)
   end
-  p.reset = looks and gone or max(gone, p.retry) -- what is reserved may outlast the reset
+  p.reset = looks and gone or max(gone, p.retry) -- a reservation may outlast the reset
 end
 
--- What a take answers: p.allowed, p.remaining, p.retry and p.reset at the present state.
-
+-- answer sets the answer of a take in its present state: p.allowed, p.remaining, p.retry and
+-- p.reset.
 local function answer(p, now, cost, allowed)
   p.allowed, p.retry, p.delay, p.at, p.writes = allowed, 0, 0, nil, false
   if p.most == 0 then
@@ -313,7 +313,7 @@ local function answer(p, now, cost, allowed)
     p.retry = huge
   elseif not allowed then
     p.retry = (p.st.loans and lending or p.kind).retry(p, p.st, now, cost)
-    if p.kind == kinds.h then -- what is reserved may outlast the reset
+    if p.kind == kinds.h then -- a reservation may outlast the reset
       p.reset = max(p.reset, p.retry)
     end
   end
@@ -333,13 +333,13 @@ local function add(p, now, cost)
   p.st.dirty = true
 end
 
--- charge debits units that nobody asks for.
+-- charge debits units without a test.
 local function charge(p, now, units)
   renew(p)
   add(p, now, units)
 end
 
--- count_denied puts a denied try into a log, which grows no further than what it may hold.
+-- count_denied adds a denied take to a log, which grows no longer than its limit allows.
 local function count_denied(p, now, cost)
   renew(p)
   turn(p, p.st, now)
@@ -351,13 +351,13 @@ local function count_denied(p, now, cost)
   p.kind.keep_newest(p, p.st, most)
 end
 
--- corrects says whether a take writes down a state that was moved back, even where it is denied
--- or only looks: else who asks again and again would never see it pass.
+-- corrects reports whether a take writes a state that was moved back in time, even if it is denied
+-- or a peek: otherwise a client that asks again and again would never see the correction.
 local function corrects(p, cost)
   return (p.old or p).st.moved and (cost <= p.most or p.overdraw)
 end
 
--- take asks for the cost and takes it if it is there.
+-- take takes the cost if it fits.
 local function take(p, now, cost)
   if p.most == 0 then
     return answer(p, now, cost, cost == 0)
@@ -410,7 +410,7 @@ local function reset(p, now)
   end
 end
 
--- owe debits units unasked, into a debt of no more than the limit.
+-- owe debits units without a test, into a debt of at most the limit.
 local function owe(p, now, units)
   if not p.key or p.most == 0 then
     return answer(p, now, 0, true)
@@ -423,9 +423,9 @@ local function owe(p, now, units)
   p.over = debit < units
 end
 
--- act does what the take is for.
+-- act does the operation of a take.
 local function act(p, now)
-  local charges, at = p.most > 0 and p.cost > 0, p.old or p -- what is given back is so where it stands
+  local charges, at = p.most > 0 and p.cost > 0, p.old or p -- units go back to the numbers under which they were taken
   if p.op == ASK then
     return take(p, now, p.cost)
   elseif p.op == OWE then
@@ -439,7 +439,7 @@ local function act(p, now)
     turn(at, at.st, now)
     at.kind.sub(at, at.st, now, min(p.cost, UNITS), p.undo)
     mark(at, at.st, now)
-    at.st.dirty, at.st.deferred = true, at.st.written and not at.kind.full -- no more, where all above it came back
+    at.st.dirty, at.st.deferred = true, at.st.written and not at.kind.full -- not deferred any more if the whole excess came back
   elseif p.op == SETTLE and charges and at.kind.settle and p.undo then
     at.kind.settle(at, at.st, now, p.cost, p.undo)
     mark(at, at.st, now)
@@ -451,7 +451,7 @@ local function act(p, now)
   answer(p, now, 0, true)
 end
 
--- decode returns the state of a limit that a text says, as it is now.
+-- decode returns the state in a text, as it is now.
 local function decode(l, text, now)
   local bar = string.find(text, '~', 1, true)
   local rest, written = read_written(bar and string.sub(text, 1, bar - 1) or text)
@@ -468,7 +468,7 @@ local function decode(l, text, now)
   return st
 end
 
--- written_as says under which other numbers the state was written.
+-- written_as sets p.old to the other numbers under which the state was written.
 local function written_as(p, head)
   local l = { key = p.key, found = true }
   if p.bounds and reads(p.head, head) then -- the same calendar
@@ -480,7 +480,7 @@ end
 
 local function load(p, now)
   if p.letter == 'c' then
-    window(p, now) -- or an error, while nothing is changed
+    window(p, now) -- an error here comes before any change
   end
   local at, st, head = p, nil, nil
   if p.kind.load then
@@ -508,7 +508,7 @@ local function load(p, now)
   end
 end
 
--- text returns what an error says.
+-- text returns the text of an error.
 local function text(err)
   if type(err) == 'table' then
     return err.err or 'an error without a text' -- as of Redis 7
@@ -516,26 +516,26 @@ local function text(err)
   return err
 end
 
--- try calls f for a take. Whoever resets a key need not be able to read what it holds.
+-- try calls f for a take. A reset works even if the state cannot be read.
 local function try(f, p, now)
   if p.op ~= RESET then
     return f(p, now)
   end
   local well, err = pcall(f, p, now)
-  if not well and p.key and unreadable(text(err)) then
+  if not well and p.key and undecodable(text(err)) then
     p.st, p.old, p.found = p.kind.blank(p.key), nil, true
   elseif not well then
     error(err, 0)
   end
 end
 
--- unread says whose states cannot be read: that of the current take, for which there is a
--- reason why not, and of those behind it.
-local function unread(group, now, why)
+-- undecodable_takes answers which states cannot be read: that of the current take, because of why,
+-- and any after it.
+local function undecodable_takes(group, now, why)
   local places = { current }
   for i = current + 1, #group do
     local read, err = pcall(try, load, group[i], now)
-    if not read and unreadable(text(err)) then
+    if not read and undecodable(text(err)) then
       places[#places + 1] = i
     end
   end
@@ -545,8 +545,7 @@ local function unread(group, now, why)
   return 'STINT-TAKES ' .. table.concat(places, ',') .. ' ' .. why
 end
 
--- save writes a state that was changed, and gives a key that lives for ever, which
--- none of ours does, an end.
+-- save writes a changed state. It sets an expiry on a key without one, which none of ours is.
 local function save(p, now, spare)
   if not p.key then
     return
@@ -564,7 +563,7 @@ local function save(p, now, spare)
   end
 end
 
--- test says whether the group passes.
+-- test reports whether the group passes.
 local function test(group, now)
   for place, p in ipairs(group) do
     current = place
@@ -605,7 +604,7 @@ local function test(group, now)
   return pass
 end
 
--- conclude charges a take if the group passes, and answers it.
+-- conclude charges a take if the group passes, and sets its answer.
 local function conclude(p, pass, now)
   if p.over then
     answer(p, now, 0, true)
@@ -622,8 +621,9 @@ local function conclude(p, pass, now)
   end
 end
 
--- sooner returns how long a take waits: one that borrows waits for the sooner of two ways: its
--- own limit, or all its sources. Both are as they are now, since denied takes may have been charged.
+-- sooner returns the retry time of a take. A take that borrows can pass in two ways, by its own
+-- limit or by all its sources, and waits for the sooner. It uses their present states, as denied
+-- takes may have been charged.
 local function sooner(group, p)
   if p.allowed or not p.borrows then
     return p.retry
@@ -667,7 +667,7 @@ local function decide(group, now, spare, mode)
     save(p.old or p, now, spare)
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
-    p.told, result[i + 3], result[i + 4] = i + 3, 0, p.reset -- when to retry once all are concluded
+    p.told, result[i + 3], result[i + 4] = i + 3, 0, p.reset -- the retry time follows when all are concluded
     local over = p.over and 1 or 0
     if mode == TEST and not p.allowed and (p.writes or corrects(p, p.cost)) then
       over = 2
@@ -708,8 +708,8 @@ while argument < #ARGV do
       result = text(result)
       if written then
         result = 'STINT-PARTLY ' .. result
-      elseif unreadable(result) then
-        decided, result = true, unread(group, now, result)
+      elseif undecodable(result) then
+        decided, result = true, undecodable_takes(group, now, result)
       end
     end
   end

@@ -1,18 +1,18 @@
 -- Decides takes of buckets that fill steadily, token_bucket and leaky_bucket, as one, all or
--- none: quick.lua for a call that has nobody to travel with, and for a third less.
+-- none. It does the same as quick.lua for a call that is sent alone, in two thirds of the time.
 --
 -- KEYS are the buckets, each once. ARGV are
 --
---   numbers   doubles, little-endian: spare and renew (see write.lua), and of each bucket
---     units     what it takes, microseconds, below 2^51; 0 looks only; above most where the
---               limit never holds so much
---     most      what may be used afterwards, as for quick.lua
+--   numbers   doubles, little-endian: spare and renew (see write.lua), and for each bucket
+--     units     what the take charges, in microseconds, below 2^51; 0: a peek; above most if the
+--               limit never has that much
+--     most      the most that may be used afterwards, as for quick.lua
 --
--- and then of each bucket
+-- and then for each bucket
 --
---   head      as its state begins with it, with the bar
+--   head      beginning of its state, with the bar
 --
--- It returns the time and of each bucket the t that was found, as quick.lua does.
+-- It returns the time and for each bucket the t that it found, as quick.lua does.
 
 local keys, words, numbers = KEYS, ARGV, ARGV[1]
 spare, renew = doubles('<dd', numbers)
@@ -20,14 +20,14 @@ local values = call('MGET', unpack(keys))
 local time = redis.call('TIME')
 now = time[1] * 1000000 + time[2]
 
-local result, after = { now, unpack(keys) }, { unpack(keys) } -- as long as they will be
+local result, after = { now, unpack(keys) }, { unpack(keys) } -- with their final length
 local pass, missing = true, nil
 for i = 1, #keys do
   local value, t = values[i], 0
   if value then
     local head = words[i + 1]
     t = find(value, head, 1, true) == 1 and tonumber(sub(value, #head + 1))
-    if not t or not (t >= 0 and t <= 2 ^ 53) then -- nan and inf are numbers too
+    if not t or not (t >= 0 and t <= 2 ^ 53) then -- refuses nan and inf, which are numbers too
       t = -1
     end
   else
@@ -43,7 +43,7 @@ for i = 1, #keys do
   after[i] = units > 0 and now + used + units or t
 end
 
--- MGET takes what is no string for nothing.
+-- MGET returns nothing for values of other types.
 if missing and call('EXISTS', unpack(missing)) ~= 0 then
   pass = false
   for i = 1, #keys do

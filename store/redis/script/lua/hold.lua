@@ -1,13 +1,13 @@
--- A token bucket that holds its takes until they are settled or given back. Behind t
--- its state lists what is reserved, as (time of the take, units):
+-- A token bucket whose takes are reserved until they are settled or given back. After t
+-- its state lists the reservations, as (time of the take, units):
 --
 --   1h 100 60000000 100|1767225600123456 1767225600100000 2 1767225600110000 1
 --
 --   reserved    = units of all takes that are neither settled nor given back
 --   used        = max(t - clock(now), reserved*charge)
 --
--- so that the bucket refills only to burst minus what is reserved. A reservation that
--- nobody ended for MAX_HOLD counts as settled. Time never runs back behind the newest.
+-- so that the bucket refills only to burst minus the reserved units. A reservation that
+-- nobody ended for MAX_HOLD counts as settled. Time never goes back before the newest.
 
 local MAX_HOLD = 600 * 1000000 -- microseconds
 
@@ -34,8 +34,8 @@ local function hold_tidy(l, st, now)
   prune(st.log, old)
 end
 
--- hold_retry returns when cost units fit if nothing reserved is settled or given back: as
--- many of the oldest reservations as leave no room for the units have to become too old.
+-- hold_retry returns when cost units fit if no reservation is settled or given back: enough of the
+-- oldest reservations must become too old.
 local function hold_retry(l, st, now, cost)
   local t, old = held(l, st, now)
   local q, reserved = st.log, st.log.total
@@ -51,7 +51,7 @@ local function hold_retry(l, st, now, cost)
   return bucket_retry(l, t, now, cost)
 end
 
--- free ends up to cost units of the reservation made at a time; it returns how many.
+-- free ends up to cost units of the reservation made at a time, and returns how many.
 local function free(l, st, now, cost, at)
   hold_tidy(l, st, hold_time(st, now))
   local before = st.log.total
@@ -111,7 +111,7 @@ kinds.h = {
     local t = held(l, st, at)
     return in_use(l, t, at) + cost * l.charge <= l.full
   end,
-  -- What is reserved counts as if it were settled now: nobody knows when it will be.
+  -- Reservations count as if they were settled now, as it is unknown when they will be.
   report = function(l, st, now)
     local at = hold_time(st, now)
     local t = held(l, st, at)
@@ -137,7 +137,7 @@ kinds.h = {
   end,
   sub = function(l, st, now, cost, undo)
     if undo then
-      local freed = free(l, st, now, cost, undo.at) -- which brings t up to now
+      local freed = free(l, st, now, cost, undo.at) -- brings t up to now
       st.t = max(0, st.t - freed * l.charge)
       return
     end

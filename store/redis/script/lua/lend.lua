@@ -1,25 +1,25 @@
--- Lends units of a token bucket that fills steadily, or of a fixed window, to nodes. A
--- state of which something is lent goes on behind a tilde:
+-- Lends units of a token bucket that fills steadily, or of a fixed window, to nodes. The loans
+-- of a state follow a tilde at its end:
 --
 --   1b 100 60000000 100|1767225600123456~1767225500000000 0 42 7 20 20 1767225600100000
 --
--- with the epoch it is known in, the time up to which nothing is lent, and of each loan, by
--- age: the node (0: of an epoch that was lost), the number of its last ask, units possibly
+-- with the epoch of the loans, the time until which nothing more is lent, and for each loan, by
+-- age: the node (0: loans of a lost epoch), the number of its last ask, units possibly
 -- unspent, units granted by that ask, its time. As in lend.go,
 --
 --   used = max(t - now, lent * charge)
 --
--- which load brings into t, so that everything else counts as ever. Times are microseconds.
+-- which load adds to t, so that all other functions need not know loans. Times are microseconds.
 -- The last of KEYS is the epoch's, whose value is
 --
---   1767225500000000 0 2f11c6480911d74e      when it began, 1 if one before it was lost,
+--   1767225500000000 0 2f11c6480911d74e      when it began, 1 if an epoch before it was lost,
 --                                            and the server that wrote it
 
-local LIFE = 2500000 -- from an ask until its loan is written off
-local SPENT = 0.8 -- the part of that in which the node may spend
-local PART = 4 -- one in so many is lent at most
-local PAUSE = 75000 -- how long to leave a key alone that is used up
-local ACTIVE = 500000 -- how long a node counts that asked
+local LIFE = 2500000 -- time from an ask until its loan is written off
+local SPENT = 0.8 -- the part of LIFE in which the node may spend
+local PART = 4 -- at most 1/PART of a limit is lent
+local PAUSE = 75000 -- how long a node does not ask again for a used up key
+local ACTIVE = 500000 -- how long a node counts as active after an ask
 
 function lending.read(text)
   local began, called, rest = match(text, '^(%d+) (%d+)(.*)$')
@@ -79,7 +79,8 @@ local function leasable(p)
   return not p.overdraw and p.most >= 2 * PART and (smooth(p) or p.kind == kinds.w)
 end
 
--- present_loans makes loans that a clock made which ran ahead ones that were made now.
+-- present_loans changes loans from the future, which a clock that was ahead made, to loans made
+-- now.
 local function present_loans(st, loans, now)
   if loans.called > now + SKEW then
     loans.called, st.moved = now, true
@@ -96,8 +97,8 @@ local function present_loans(st, loans, now)
   end
 end
 
--- tidy makes a state that of now: what is older is written off, and what was lent of a window
--- that is over. Who asked since then stays known.
+-- tidy brings a state up to now. It writes off old loans, and those of a window that is over. Nodes
+-- that asked since then stay in the list.
 function lending.tidy(l, st, now)
   local loans = st.loans
   present_loans(st, loans, now)
@@ -123,7 +124,7 @@ function lending.tidy(l, st, now)
   end
 end
 
--- ends returns t, and of all that is lent the units and until when, as kinds.b.ends does.
+-- ends returns t, and a list of the lent units and until when, as kinds.b.ends does.
 function lending.ends(_, st)
   local list = {}
   for i, o in ipairs(st.loans) do
@@ -132,7 +133,7 @@ function lending.ends(_, st)
   return st.t, list
 end
 
--- retry is when cost units fit if no loan is heard of again.
+-- retry returns when cost units fit if no node reports or returns its loan.
 function lending.retry(l, st, now, cost)
   if not smooth(l) then
     return l.kind.retry(l, st, now, cost)
@@ -162,7 +163,7 @@ function lending.expiry(l, st)
   return max(last.at + LIFE, t)
 end
 
--- reset makes a state that of an untouched key, but for what is lent.
+-- reset makes a state that of an untouched key, except for its loans.
 function lending.reset(p, now)
   local old = p.st
   p.st = p.kind.blank(p.key)
@@ -176,15 +177,15 @@ function lending.reset(p, now)
   lending.tidy(p, p.st, now)
 end
 
--- carried lets a state that is looked at under other numbers know its loans.
+-- carried adds the loans to a state that is seen under other numbers.
 function lending.carried(p, loans)
   p.st.loans = leasable(p) and loans or nil
 end
 
 local epoch
 
--- enter_epoch returns the epoch in which an ask is answered whose node knows another one. One
--- that cannot be read was lost: somebody wrote over it.
+-- enter_epoch returns the epoch in which an ask is answered; known is the epoch that the node
+-- remembers. An epoch that cannot be read counts as lost: somebody wrote over it.
 local function enter_epoch(now, known)
   if not epoch then
     local text = redis.pcall('GET', KEYS[#KEYS])
@@ -205,8 +206,8 @@ local function enter_epoch(now, known)
   return epoch
 end
 
--- suspect makes the state that of a key which may have been used up when the epoch began,
--- and of which all that may be lent may be unspent.
+-- suspect sets p.st to the state of a key that may have been used up when the epoch began, and all
+-- of whose possible loans may be unspent.
 local function suspect(p, now, began)
   p.st = p.kind.blank(p.key)
   p.st.loans = { called = 0 }
@@ -221,8 +222,8 @@ local function suspect(p, now, began)
   end
 end
 
--- report tells a state what a node did with what it was lent: that of p, or what is under
--- other numbers than p's.
+-- report books in a state what a node did with its loan. p has the state, under other numbers than
+-- those of asks if it was written so.
 function lending.report(asks, p, now)
   local a = asks.loan
   local e = enter_epoch(now, a.known)
@@ -236,7 +237,7 @@ function lending.report(asks, p, now)
       suspect(p, now, min(e.began, now))
       st = p.st
     elseif not st.loans and a.node == 0 and not e.lost then
-      return -- nothing is lent, and nothing forgotten
+      return -- nothing is lent, and no epoch was lost
     elseif not st.loans then
       st.loans = { called = 0 }
     end
@@ -358,9 +359,9 @@ local function lend(p, now, renew)
   end
 end
 
--- lend lends what a take's loan asks for, after the take was decided. Where it was only
--- tested, and is charged soon, what it will charge is not lent. What is lent is charged, so
--- that it carries over what is under other numbers.
+-- lend grants units to the loan of a take, after the take was decided. If the take was only tested,
+-- and soon is the cost that it will charge, those units are not lent. Lent units are charged, so
+-- that they carry over a state under other numbers.
 function lending.lend(p, now, soon, renew)
   if not leasable(p) or p.loan.node == 0 or not p.st.loans then
     return

@@ -4,23 +4,23 @@
 --   1l 5 1000000|1767225600000000 3 1767225600100000     requests, per in microseconds
 --   1767225600000000 2 1767225600100000 1
 --
--- Behind the bar stand the time up to which the list was pruned, the units of all its
+-- After the bar follow the time up to which the list was pruned, the units of all its
 -- entries and the time of the newest. So a take reads the head and the oldest entry,
--- whatever the length: a list gives both ends at once and keeps an entry in 12 to 14
--- bytes, where a sorted set takes 31 (of 100 entries) to 129 (of 10,000). Entries that are
+-- whatever the length: a list has fast access to both ends and needs 12 to 14 bytes for an
+-- entry, a sorted set 31 (of 100 entries) to 129 (of 10,000). Entries that are
 -- a whole per old no longer count; each is read once more when it is dropped. A take of n
 -- units passes if the units newer than now - per and n together are at most requests, and
 -- the newest entry is min_interval old.
 --
--- Behind these three may stand the larger requests that the list met since it was empty, and the
--- time of the last write of a list that was carried from other numbers and holds more than
--- requests. Then it is one entry, of which requests are worked off each per:
+-- After these three may follow the largest requests under which the list was used since it was
+-- empty, and the time of the last write of a list that was carried over from other numbers and
+-- has more than requests. Then it is one entry, of which requests are worked off each per:
 --
 --   1l 5 1000000|1767225600000000 12 1767225600100000 20 @1767225600100000
 
-local CHUNK = 64 -- entries that are read at once
+local CHUNK = 64 -- number of entries that are read at once
 
--- entry returns time and units of the ith oldest entry, nil behind the last.
+-- entry returns time and units of the ith oldest entry, nil after the last.
 local function entry(st, i)
   if st.last > 0 and i > st.loaded and not st.whole then
     local from = (st.headless and 0 or 1) + 2 * st.loaded
@@ -51,9 +51,9 @@ local function log_newer(st, old)
   return left
 end
 
--- What changes a list is written at once: the call has passed its test by then. But a list that
--- is made anew (st.whole: all of its entries are loaded, none is stored) is so with its first
--- change.
+-- Changes of a list are written at once, as the call has passed its test by then. But a list that
+-- is made anew is written with its first change: st.whole means that all of its entries are loaded
+-- and none is stored.
 
 local function store_whole(st)
   if not st.whole then
@@ -61,7 +61,7 @@ local function store_whole(st)
   end
   call('DEL', st.key)
   st.missing, st.headless = st.total == 0, false
-  local words = { '' } -- the head comes when the state is saved
+  local words = { '' } -- save writes the head
   for i = 1, st.loaded do
     words[2 * i], words[2 * i + 1] = int(st.at[i]), int(st.n[i])
   end
@@ -73,7 +73,7 @@ local function store_whole(st)
   st.whole = nil
 end
 
--- drop removes the count oldest entries of so many units.
+-- drop removes the count oldest entries, which have that many units together.
 local function drop(st, count, units)
   if count == 0 then
     return
@@ -153,7 +153,7 @@ local function log_push(st, at, n)
     end
   else
     if st.missing then
-      call('RPUSH', st.key, '', at, n) -- the head comes when the state is saved
+      call('RPUSH', st.key, '', at, n) -- save writes the head
       st.missing = false
     else
       call('RPUSH', st.key, at, n)
@@ -162,8 +162,8 @@ local function log_push(st, at, n)
   st.total, st.last = st.total + n, at
 end
 
--- keep_entries bounds the number of entries by moving the oldest units to the entry
--- behind them, which only makes a limit stricter. Only a debt can exceed it.
+-- keep_entries bounds the number of entries by moving the oldest units to the next entry, which
+-- only makes a limit stricter. Only a debt can exceed the bound.
 local function keep_entries(st, most)
   if st.total <= most then
     return
@@ -200,8 +200,8 @@ local function keep_newest(_, st, most)
   end
 end
 
--- take_back takes up to n units from the entry of the time at, or, where at is nil,
--- from the newest. It looks from the newest on, where most of what is given back is.
+-- take_back removes up to n units from the entry of the time at, or, if at is nil, from the newest
+-- entries. It searches from the newest on, as most undone takes are recent.
 local function take_back(st, at, n)
   store_whole(st)
   local first = st.headless and 0 or 1
@@ -234,7 +234,7 @@ local function take_back(st, at, n)
   end
 end
 
--- log_replace makes a list one entry, or none of no units.
+-- log_replace replaces all entries by one, or by none if n is 0.
 local function log_replace(st, at, n)
   st.at, st.n, st.loaded, st.total, st.last, st.whole = { at }, { n }, 1, n, at, true
   if n == 0 then
@@ -242,7 +242,7 @@ local function log_replace(st, at, n)
   end
 end
 
--- log_until returns when so many of the oldest units are gone.
+-- log_until returns when the over oldest units are gone.
 local function log_until(l, st, over)
   if st.written then
     return st.last + max(0, spans(l, over)) * l.per
@@ -258,9 +258,9 @@ local function log_until(l, st, over)
   return ready
 end
 
--- log_wait returns when no more than left units count of a list under other numbers: what is used
--- stands at the newest entry, and each per after that works off requests; meanwhile entries leave
--- by the per of old.
+-- log_wait returns when at most left units count of a list under other numbers. The units in use
+-- stand at the newest entry, and each per after it works off requests of them; meanwhile entries
+-- leave by the per of old.
 local function log_wait(p, old, now, left)
   local st, per = old.st, p.per
   local function leaves(k, rest)
@@ -278,7 +278,7 @@ local function log_wait(p, old, now, left)
     end
   end
   local ready = leaves(low, left)
-  if p.min_interval > 0 then -- from what then still counts
+  if p.min_interval > 0 then -- after the entries that still count then
     ready = min(max(ready, st.last + low * per + p.min_interval), leaves(low, 0), st.last + (low + 1) * per)
   end
   return ready
@@ -389,7 +389,7 @@ kinds.l = {
     local left = max(0, l.most - log_newer(st, log_steady(st, now) - l.per))
     return left, max(0, kinds.l.expiry(l, st) - now)
   end,
-  -- Enough of the oldest have left, and the newest is min_interval old.
+  -- Enough of the oldest entries must be gone, and the newest must be min_interval old.
   retry = function(l, st, now, cost)
     if st.last == 0 then
       return 0
@@ -397,7 +397,7 @@ kinds.l = {
     local ready, over, i = st.last + l.min_interval, st.total + cost - l.most, 1
     if st.written then
       ready = st.last + spans(l, over) * l.per
-      if st.total > spans(l, over) * l.most then -- of what counts from then on the distance counts too
+      if st.total > spans(l, over) * l.most then -- min_interval applies to what still counts then
         ready = ready + l.min_interval
       end
       return max(0, ready - now)
@@ -425,7 +425,7 @@ kinds.l = {
   end,
   sub = function(l, st, _, cost, undo)
     take_back(st, undo and undo.reset - l.per, cost)
-    -- What was loaded may be gone.
+    -- The loaded entries may be gone.
     st.at, st.n, st.loaded = {}, {}, 0
     st.last = 0
     if st.total > 0 then

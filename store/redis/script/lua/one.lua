@@ -1,15 +1,15 @@
--- Decides one take of a bucket that fills steadily, as few.lua does several: for a caller who
--- has nobody to travel with, and whom each microsecond keeps waiting.
+-- Decides one take of a bucket that fills steadily, as few.lua does for several. It is for calls
+-- that are sent alone, where every microsecond is latency.
 --
 -- KEYS[1] is the bucket. ARGV are
 --
---   head      as its state begins with it, with the bar
---   units     what it takes, microseconds, below 2^51; 0 looks only; above most where the
---             limit never holds so much
---   most      what may be used afterwards, microseconds, as for quick.lua
+--   head      beginning of its state, with the bar
+--   units     what the take charges, in microseconds, below 2^51; 0: a peek; above most if the
+--             limit never has that much
+--   most      the most that may be used afterwards, in microseconds, as for quick.lua
 --   place     where the digits begin, if they may be written in place (see write.lua); or ""
 --
--- It returns the time and the t that was found, as quick.lua does.
+-- It returns the time and the t that it found, as quick.lua does.
 
 local head = ARGV[1]
 local value = redis.pcall('GET', KEYS[1]) -- or a table with the error
@@ -21,14 +21,14 @@ if value then
     return { now, -1 }
   end
   t = tonumber(string.sub(value, #head + 1))
-  if not t or not (t >= 0 and t <= 2 ^ 53) then -- nan and inf are numbers too
+  if not t or not (t >= 0 and t <= 2 ^ 53) then -- refuses nan and inf, which are numbers too
     return { now, -1 }
   end
 end
 local used, units, place = t > now and t - now or 0, tonumber(ARGV[2]), ARGV[4]
 local after = now + used + units
 if units > 0 and used + units <= tonumber(ARGV[3]) then
-  local digits = string.format('%d', after) -- faster than %.0f, but for 32 bits it is too small
+  local digits = string.format('%d', after) -- %d is faster than %.0f, but too small on 32 bits
   if #digits ~= 16 then
     digits = string.format('%.0f', after)
   end

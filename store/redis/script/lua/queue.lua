@@ -1,20 +1,20 @@
--- A queue of (time, units) in order of time, held as two lists: at and n. It is the
--- root package's Log for the states that are read and written as a whole.
+-- A queue of (time, units) in order of time, stored as two lists: at and n. It is the root
+-- package's Log, for states that are read and written as a whole.
 
-local MOST_UNITS = 2 ^ 52 - 1 -- where a debt stops growing
+local MOST_UNITS = 2 ^ 52 - 1 -- the largest total
 
 local function new_queue()
   return { at = {}, n = {}, first = 1, last = 0, total = 0 }
 end
 
--- tail returns the time of the newest entry, nil where there is none.
+-- tail returns the time of the newest entry, nil if there is none.
 local function tail(q)
   if q.first <= q.last then
     return q.at[q.last]
   end
 end
 
--- push adds n units at a time that is not before the newest entry's.
+-- push adds n units at a time, which is not before the newest entry's.
 local function push(q, at, n)
   n = min(n, MOST_UNITS - q.total)
   if n == 0 then
@@ -49,8 +49,8 @@ local function newer(q, old)
   return left
 end
 
--- remove takes up to n units away from the entry of the time at, or, where newest is
--- set, from the newest entries.
+-- remove removes up to n units from the entry of the time at, or, if newest is true, from the
+-- newest entries.
 local function remove(q, at, n, newest)
   for i = q.last, q.first, -1 do
     if n == 0 then
@@ -70,7 +70,7 @@ local function remove(q, at, n, newest)
   end
 end
 
--- move changes the times of all entries by as much.
+-- move adds by to the times of all entries.
 local function move(q, by)
   by = max(by, -(q.at[q.first] or 0))
   for i = q.first, q.last do

@@ -1,48 +1,50 @@
 -- Decides takes of token_bucket (steady), leaky_bucket and fixed_window (at multiples of
--- per), which is what most are: as decide.lua would, for less. bucket.lua and window.lua
--- say what stands in a state and by which formula it is decided. With now in microseconds
+-- per), which most takes are: as decide.lua would, in less time. bucket.lua and window.lua
+-- describe the states and the formulas. With now in microseconds
 --
 --   buckets   used = max(0, t - now)           passes if used + units <= most, and makes
 --                                              t = now + used + units
 --   windows   n taken since the window began   passes if n + units <= most, and makes n + units
 --
--- KEYS are those of all takes, each once, however many ask for it: first those that takes ask
--- by themselves, then those of takes that are decided as one, all or none. ARGV are
+-- KEYS are the keys of all takes, each once, however many takes use it: first those of takes
+-- that are decided by themselves, then those of takes that are decided as one, all or none. ARGV
+-- are
 --
---   numbers   doubles, little-endian, as parsing digits takes its time
+--   numbers   doubles, little-endian, as parsing digits would cost time
 --     now       microseconds since 1970, at most 2^52; 0: the time of this server
---     spare     milliseconds that a key outlives its state, 0 to 2^32
+--     spare     milliseconds that a key lives longer than its state, 0 to 2^32
 --     known     see below, or 0
---     renew     1: every key that is written gets its end anew; 0: only if its state needs it
---     and of each form, which is a limit and a cost,
---     units     what it takes: microseconds, below 2^51, or units of a window; 0: nothing.
---               More than most where the limit never holds so much
---     most      what may be used afterwards, in the same measure: the capacity, below 2^51, or
---               the longest wait and units if that is less; where units is 0 the capacity, and
---               of windows 2^53, all that a state may say
---     per       windows: how long they are, in microseconds; buckets: 0
---   plan      a byte for each of KEYS: the place of a form that it is read by, from 0 on
---   turns     a byte for each of the first KEYS: how many takes ask for it, one after the
---             other, each by itself and in that form, 1 to 128
---   groups    two bytes for each of the other takes: the place of its key among KEYS, from 0
---             on, plus 128 if the next take is decided with it; and the place of its form
+--     renew     1: set the TTL of every key that is written; 0: only if its state needs it
+--     and for each form, which is a limit and a cost,
+--     units     what a take charges: microseconds, below 2^51, or units of a window; 0: a peek.
+--               More than most if the limit never has that much
+--     most      the most that may be used afterwards, in the same unit: the capacity, below
+--               2^51, or the longest wait plus units if that is less; if units is 0 the
+--               capacity, and for windows 2^53, the largest number of a state
+--     per       windows: their length, in microseconds; buckets: 0
+--   plan      a byte for each of KEYS: the index, from 0, of a form by which it is read
+--   turns     a byte for each of the first KEYS: how many takes of that form use it, one after
+--             the other, each by itself, 1 to 128
+--   groups    two bytes for each of the other takes: the index of its key in KEYS, from 0,
+--             plus 128 if the next take is decided with it; and the index of its form
 --
--- and then of each form
+-- and then for each form
 --
 --   limit     its numbers as states begin with them: "1b 100 60000000 100|"
 --
--- Takes of keys that may be lent, of nodes that hold nothing of them, are decided here too as
--- long as no loan was ever forgotten. Then KEYS are one more than the plan has, the key of the
--- epoch (see lend.lua), and known is the epoch that those who ask remember. Where that is not
--- in force, or another one was lost before it, no key is read, and each is answered -2.
+-- The script also decides takes of keys that may be lent, of nodes without a lease of them, as
+-- long as no loan was ever lost. Then KEYS has one more than plan, the key of the epoch (see
+-- lend.lua), and known is the epoch that the callers remember. If another epoch is in force, or
+-- one before it was lost, the script reads no key and answers -2 for each.
 --
--- It returns the time; of each key of turns the t or n that its first take found; and the same
--- of each take of groups. From that the caller works out the decisions by the same formula. -1
--- is: the state was written under other numbers, in a window to come, has loans, or is none of
--- ours. Takes of such a key, and those decided with them, are left alone, for decide.lua.
+-- It returns the time; for each key of turns the t or n that its first take found; and the same
+-- for each take of groups. The caller computes the decisions from that by the same formula. -1
+-- means that the state was written under other numbers or in a later window, has loans, or is
+-- no state. The script does not decide takes of such a key, and those decided with them:
+-- decide.lua does.
 --
--- A key is read once and written once, or twice where takes ask for it both ways; write.lua
--- says what an error of that means.
+-- The script reads and writes a key once, or twice if takes use it both ways; write.lua
+-- describes the errors.
 
 local match, byte = string.match, string.byte
 local keys, limits, numbers, plan, turns, groups = KEYS, ARGV, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -58,16 +60,16 @@ if #keys > #plan then
   local epoch = call('GET', table.remove(keys))
   local server = call('INFO', 'server')
   if type(server) ~= 'string' or epoch ~= format(whole, known) .. ' 0 ' .. match(server, 'run_id:(%w+)') then
-    local unread = { now }
+    local stale = { now }
     for i = 1, #turns + #groups / 2 do
-      unread[i + 1] = -2
+      stale[i + 1] = -2
     end
-    return unread
+    return stale
   end
 end
 
--- form_of returns the numbers of a form, from when on it counts (buckets from now on, windows
--- from 0), what states of it begin with, and of windows how long a key lives, in milliseconds.
+-- form_of returns the numbers of a form: units, most, the start (now for buckets, 0 for windows),
+-- the head of its states, and for windows the life of a key in milliseconds.
 local windows = {}
 local function form_of(place)
   local units, most, per = doubles('<ddd', numbers, place * 24 + 33)
@@ -89,7 +91,7 @@ end
 local function found(value, head, place)
   if find(value, head, 1, true) == 1 then
     local t = tonumber(sub(value, #head + 1))
-    return t and t >= 0 and t <= 2 ^ 53 and t or -1 -- nan and inf are numbers too
+    return t and t >= 0 and t <= 2 ^ 53 and t or -1 -- refuses nan and inf, which are numbers too
   end
   local window = windows[place]
   local limit = window and window.limit
@@ -98,7 +100,7 @@ local function found(value, head, place)
 end
 
 local values = call('MGET', unpack(keys))
-local result, states = { now, unpack(keys) }, {} -- no longer than it will be
+local result, states = { now, unpack(keys) }, {} -- result has its largest length
 local grouped = #groups > 0
 local place, units, most, base, head, life
 
@@ -147,7 +149,7 @@ if not grouped then
   return result
 end
 
--- MGET takes what is no string for nothing.
+-- MGET returns nothing for values of other types.
 local missing
 for i = #turns + 1, #keys do
   if not values[i] then
@@ -157,9 +159,9 @@ for i = #turns + 1, #keys do
 end
 local hidden = missing and call('EXISTS', unpack(missing)) ~= 0
 
-local before, after, places = {}, { unpack(keys) }, { unpack(keys) } -- as long as they will be
+local before, after, places = {}, { unpack(keys) }, { unpack(keys) } -- with their final length
 local count = #turns + 1
-local first, pass = 1, true -- of the group
+local first, pass = 1, true -- first take of the group, and whether the group passes
 for at = 1, #groups, 2 do
   local i, number = byte(groups, at, at + 1)
   local last = i < 128

@@ -4,7 +4,7 @@
 --   ""          1k 100 60000000 10|1767225600000000      requests, per in microseconds, blocks
 --   294537600   7
 --
--- Where the state was carried from other numbers and its newest block holds more than requests,
+-- If the state was carried over from other numbers and its newest block has more than requests,
 -- the rest counts in the block one window later, and so on; then the head ends with the time of
 -- its write: "1k 100 60000000 10|1767225600000000 @1767225600000000".
 --
@@ -24,15 +24,15 @@ local function blocks_steady(l, st, now)
   return t
 end
 
--- block_at returns the block that holds the steady time, and the time into it.
+-- block_at returns the block of the steady time, and the offset into it.
 local function block_at(l, st, now)
   local t = blocks_steady(l, st, now)
   local i = floor(t / l.block)
   return i, t - i * l.block
 end
 
--- unseen says whether block i is the first in which anything is taken, as far as the
--- state knows.
+-- unseen reports whether block i is the first in which anything is taken, as far as the state
+-- shows.
 local function unseen(l, st, i)
   if l.letter ~= 'm' or i < l.blocks then
     return false
@@ -50,7 +50,7 @@ local function share_before(l, n)
   return units + 1
 end
 
--- write_before puts what counts as taken before block i into a queue.
+-- write_before adds to a queue the units that count as taken before block i.
 local function write_before(l, q, i)
   prune(q, i)
   for n = 0, l.blocks - 1 do
@@ -99,15 +99,15 @@ local function blocks_used(l, st, now)
   return whole + weighed(l, newer(st.log, oldest - 1) - whole, l.block - o)
 end
 
--- The estimate only falls while nobody takes, so it is enough to look where each entry
--- in turn is the one that is weighed.
+-- blocks_wait returns the time until at most wanted units count. The estimate only falls while
+-- nobody takes, so it is enough to try each entry in turn as the weighted one.
 local function blocks_wait(l, st, now, wanted)
   local room = wanted + 1 -- the estimate must be below this
   local i, o = block_at(l, st, now)
   local q = st.log
   if st.written then
     local units, at = q.n[q.last], tail(q)
-    local k = spans(l, units - room + 1) -- windows until what has not left is below room
+    local k = spans(l, units - room + 1) -- windows until the rest is below room
     local rest = room - max(0, units - k * l.most)
     return (at + k * l.blocks) * l.block + offset_below(l, min(l.most, units - (k - 1) * l.most), rest) - now
   end
@@ -118,7 +118,7 @@ local function blocks_wait(l, st, now, wanted)
   local whole, ready = q.total, now
   for e = q.first, q.last do
     whole = whole - q.n[e]
-    local j = q.at[e] + l.blocks -- the block in which the entry is weighed
+    local j = q.at[e] + l.blocks -- the block in which the entry is weighted
     if j >= i and whole < room then
       ready = j * l.block + offset_below(l, q.n[e], room - whole)
       if j == i then
@@ -130,8 +130,8 @@ local function blocks_wait(l, st, now, wanted)
   return max(0, ready - now)
 end
 
--- blocks_roll leaves what the newest block may hold there, once its window is over, and puts the
--- rest one window later, and so on.
+-- blocks_roll leaves l.most units in the newest block once its window is over, puts the rest one
+-- window later, and so on.
 local function blocks_roll(l, st, now)
   local q = st.log
   local units, at = q.n[q.last], tail(q)
@@ -139,7 +139,7 @@ local function blocks_roll(l, st, now)
   local k = min(floor((i - at) / l.blocks), spans(l, units) - 1)
   if k > 0 then
     st.log = new_queue()
-    push(st.log, at + (k - 1) * l.blocks, l.most) -- which is weighed in one block more
+    push(st.log, at + (k - 1) * l.blocks, l.most) -- it is weighted in one more block
     push(st.log, at + k * l.blocks, units - k * l.most)
   end
   if st.log.n[st.log.last] <= l.most then
@@ -180,7 +180,7 @@ kinds.k = {
     if #list > 0 and not head then
       error('STINT-STATE is not a state of Stint: a hash without a head', 0)
     end
-    if not sorted then -- Redis keeps the order of small hashes
+    if not sorted then -- small hashes keep their order in Redis
       table.sort(blocks)
     end
     for i = 1, #blocks do
@@ -239,7 +239,7 @@ kinds.k = {
   gather = function(l, st, from, now)
     local used = 0
     if kinds.k.expiry(l, st) > from then
-      used = min(blocks_used(l, st, from) + 1, l.most, st.log.total) -- one may have begun to leave
+      used = min(blocks_used(l, st, from) + 1, l.most, st.log.total) -- one more, which may partly have left
     end
     st.t, st.log = 0, new_queue()
     push(st.log, floor(now / l.block), used)
@@ -251,7 +251,7 @@ kinds.k = {
     move(st.log, blocks)
   end,
   roll = blocks_roll,
-  -- What came before is known then, also where a key begins full.
+  -- A state with an entry counts nothing before it, even if the key begins used up.
   blend = function(p, st, now, units)
     push(st.log, floor(now / p.block), units)
   end,
@@ -285,8 +285,8 @@ kinds.k = {
     return (last + l.kept) * l.block
   end,
   tidy = blocks_tidy,
-  -- opens says whether a denied take is to begin a key's window: no later first take
-  -- of that cost could pass, as each would find the window before it full.
+  -- opens reports whether a denied take begins a key's window: no later first take of that cost
+  -- could pass, as each would find the window before it used up.
   opens = function(l, st, now, cost)
     if l.letter ~= 'm' or cost > l.most then
       return false

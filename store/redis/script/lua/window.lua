@@ -4,24 +4,24 @@
 --   1w 100 60000000|1767225600000000 12                   requests, per in microseconds
 --   1c 100 3 Europe/Berlin|1767225600000000 12 1769904000000000
 --
--- Where the state was carried from other numbers and counts more than requests, the rest counts
--- in the windows after it, by requests in each; then it carries the time of its write:
+-- If the state was carried over from other numbers and counts more than requests, the rest counts
+-- in the windows after it, by requests in each; then it ends with the time of its write:
 --
 --   1w 100 60000000|1767225600000000 250 @1767225601000000
 --
--- A window that is from the future begins anew when that is seen, and floats: its start is none of the
--- limit's own, and of a calendar no whole second.
+-- A window from the future is moved to now when a take finds it, and floats: its start is no
+-- multiple of per, and for a calendar no whole second.
 --
 -- letters: w windows at multiples of per since 1970, f from the first take, c of the
 -- calendar, d as w, but what was debited beyond requests counts as used in the windows
 -- that follow, less requests for each. A take of n units passes if used + n <= requests.
 --
--- Redis knows no time zones, so a call brings the bounds of the windows around its
--- time, and is told to bring others where the server's time lies outside of them.
+-- Redis has no time zones, so the arguments have the bounds of the windows around the time of
+-- the call. If the server's time lies outside of them, the script answers STINT-WINDOW.
 
-local MAX_DEBT = 64 -- how many times its limit a window can count up to
+local MAX_DEBT = 64 -- a window counts up to this many times its limit
 
--- window returns the start and end of the window that holds now.
+-- window returns the start and end of the window that contains now.
 local function window(l, now)
   if l.letter == 'c' then
     for i = 1, #l.bounds - 1 do
@@ -35,7 +35,7 @@ local function window(l, now)
   return start, start + l.per
 end
 
--- bounded says whether the call brought the bounds of the calendar's window at a time.
+-- bounded reports whether the arguments have the bounds of the calendar window at a time.
 local function bounded(l, at)
   return l.bounds and l.bounds[1] <= at and at < l.bounds[#l.bounds]
 end
@@ -57,14 +57,15 @@ local function window_expiry(l, st)
   return window_stop(l, st)
 end
 
--- floats says whether a window is none of the limit's own: it was moved to another time, and the
--- next one begins a whole length later. Those of a calendar begin with a second.
+-- floats reports whether a window was moved to another time, so that the next one begins a whole
+-- length later. The limit's own windows begin at multiples of per, those of a calendar at a whole
+-- second.
 local function floats(l, start)
   return start % (l.letter == 'c' and 1000000 or l.per) ~= 0
 end
 
--- window_of returns the window that counts at now. One that the state already saw
--- stays in force where time ran backwards.
+-- window_of returns the window that counts at now. If time ran backwards, a later window that the
+-- state has seen stays in force.
 local function window_of(l, st, now)
   if st.n > 0 and (l.letter == 'f' or floats(l, st.t)) and now < window_expiry(l, st) then
     local size = length(l)
@@ -73,7 +74,7 @@ local function window_of(l, st, now)
   elseif l.letter == 'f' then
     return now, now + l.per
   end
-  if st.stop and st.n > 0 and now < st.stop then -- also of another calendar, whose bounds nobody brought
+  if st.stop and st.n > 0 and now < st.stop then -- also of another calendar, whose bounds are not in the arguments
     return st.t, st.stop
   end
   local start, stop = window(l, now)
@@ -83,7 +84,7 @@ local function window_of(l, st, now)
   return start, stop
 end
 
--- window_used needs no bounds of a calendar, which nobody brings of another one than the take's.
+-- window_used needs no bounds of a calendar: the arguments have only those of the take's own.
 local function window_used(l, st, now)
   if st.n == 0 then
     return 0
@@ -170,7 +171,7 @@ kinds.w = {
     local used, start = l.kind.used(l, st, from), st.t
     if l.letter ~= 'c' or from < st.stop or bounded(l, from) then
       start = window_of(l, st, from)
-    else -- nobody brought its bounds, and it works off its debt as if all windows were of one length
+    else -- its bounds are not in the arguments: work off the debt as if all windows had one length
       start = st.stop + floor((from - st.stop) / length(l)) * length(l)
     end
     st.t, st.n = max(0, start + to - from), used
@@ -179,8 +180,8 @@ kinds.w = {
       st.stop = st.t + length(l)
     end
   end,
-  -- roll leaves windows of a calendar whose bounds nobody brought as they are.
-  lazy = true, -- what is used is read as it stands
+  -- roll does not change calendar windows whose bounds are not in the arguments.
+  lazy = true, -- load does not roll, as used does not need it
   roll = function(l, st, now)
     if l.letter ~= 'c' or l.bounds or now < st.stop then
       local start, stop = window_of(l, st, now)
@@ -220,7 +221,7 @@ kinds.w = {
 }
 kinds.f, kinds.c = kinds.w, kinds.w
 
--- debt_turn makes the state that of the window that counts at now.
+-- debt_turn moves the state to the window that counts at now.
 local function debt_turn(l, st, now)
   st.n, st.t = window_used(l, st, now), (window_of(l, st, now))
 end

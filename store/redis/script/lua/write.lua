@@ -1,27 +1,28 @@
--- How quick.lua and few.lua store what they have decided: this stands before both.
+-- Writes the states that quick.lua and few.lua have decided; it is the first part of both.
 --
--- SETRANGE of as many digits costs a third of SET with an end. It will do where the end is far
--- enough away: that of a window never moves, and a bucket gets another with the first t of each
--- block of five seconds. So keys of buckets outlive their states by spare, less five seconds.
+-- SETRANGE of as many digits costs a third of SET with a TTL. It is enough if the key's expiry is
+-- late enough: that of a window never moves, and a bucket gets another with the first t of each
+-- block of five seconds. So keys of buckets live longer than their states by spare, less up to
+-- five seconds.
 --
--- An error of the first write, for memory or rights, says that nothing was charged;
--- "STINT-PARTLY" stands before that of a later one.
+-- After an error of the first write, for memory or rights, nothing was charged; that of a later
+-- write begins with "STINT-PARTLY".
 
 local call, sub, find, format, doubles = redis.pcall, string.sub, string.find, string.format, struct.unpack
 local floor, tonumber, unpack = math.floor, tonumber, unpack
 local block = 5000000
-local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but for 32 bits it is too small
+local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, but too small on 32 bits
 
 local now   -- microseconds since 1970
-local spare -- milliseconds that a key outlives its state
-local renew -- 1: every key that is written gets its end anew; 0: only if its state needs it
+local spare -- milliseconds that a key lives longer than its state
+local renew -- 1: set the TTL of every key that is written; 0: only if its state needs it
 
--- write stores the state of a key: t in the place of was; value is nil if there was none, true
--- if it was written before. It returns false if there is one after all that MGET does not see,
--- and what went wrong.
+-- write stores the state of a key: t replaces was. value is nil if the key had no value, true if
+-- this script has written it before. write returns false if the key has a value that MGET does not
+-- return; and the error, if there is one.
 local written, digits, digits_of, ttl, ttl_of, offset, offset_of = false, nil, nil, nil, nil, nil, nil
 local function write(key, value, head, life, t, was)
-  if t ~= digits_of then -- keys that were idle have the same digits, and live as long
+  if t ~= digits_of then -- keys that were idle have the same digits and TTL
     digits, digits_of = format(whole, t), t
   end
   if renew == 0 and was > 0 and value ~= true and (life or was % block + t - was < block) then
@@ -33,7 +34,7 @@ local function write(key, value, head, life, t, was)
     if length == size + #digits and call('SETRANGE', key, offset, digits) == length then
       written = true
       return true
-    end -- or this user may not, and SET says what else is wrong
+    end -- otherwise this user may not use SETRANGE; SET returns any other error
   end
   if not life then
     local number = spare + floor((t - now + 999) / 1000)
@@ -57,7 +58,7 @@ local function write(key, value, head, life, t, was)
   return true
 end
 
--- heal gives a key an end that has none.
+-- heal sets an expiry on a key that has none.
 local function heal(key, life, t)
   if call('PTTL', key) == -1 then
     call('PEXPIRE', key, life or format(whole, spare + floor(((t > now and t - now or 0) + 999) / 1000)))
