@@ -10,27 +10,26 @@ import (
 	"stint/internal/urlpath"
 )
 
-// Catalog is a set of rules. It is safe for concurrent use: whoever asks it sees all
-// rules of one moment and never waits; changes come one after the other. A change of
-// one rule takes microseconds whatever the number of rules, because the versions
-// before and after it share all that it does not touch.
+// Catalog is a set of rules. It is safe for concurrent use: readers see all rules of one version
+// and never wait, and changes are applied one after another. Changing one rule takes microseconds,
+// independent of the number of rules, because the old and the new version share everything that
+// does not change.
 //
-// About 200 bytes of memory belong to a rule, more or less with the length of its
-// texts. What changed or deleted rules leave behind is cleared away in the background
-// once it is more than what is in force; that and Replace need room for both for a
-// moment. The zero Catalog is not usable: see [New].
+// A rule takes about 200 bytes of memory, depending on the length of its texts. Memory of changed
+// and deleted rules is reclaimed in the background once it exceeds the memory in use; reclaiming
+// and Replace need memory for both for a short time. The zero Catalog is not usable: see [New].
 type Catalog struct {
 	options Options
 	current atomic.Pointer[version]
-	drafts  atomic.Uint64 // how many there were
+	drafts  atomic.Uint64 // number of drafts created
 
-	mu       sync.Mutex // guards what follows, and is held by whoever makes a version
+	mu       sync.Mutex // guards the fields below; held while a new version is made
 	pool     *pool
-	clearing *draft   // what the rules in force are compiled to anew
-	missed   []change // since that began
+	clearing *draft   // draft to which the current rules are being recompiled; nil if none
+	missed   []change // changes since clearing began
 }
 
-// change is a Put, or the Delete of an id.
+// change is a Put, or a Delete of rule.ID.
 type change struct {
 	rule   Rule
 	delete bool
@@ -38,16 +37,15 @@ type change struct {
 
 // Options are the settings of a catalog.
 type Options struct {
-	// Domain is that of rules which name none. "": they belong to the domain that has
-	// no name.
+	// Domain is the domain of rules without one. "" is a domain too, which has no name.
 	Domain string
 
-	// Paths say which spellings of a path are taken for one. The zero value suits
-	// servers that follow RFC 3986.
+	// Paths select the spellings of a path that are treated as equal. The zero value fits servers
+	// that follow RFC 3986.
 	Paths Paths
 }
 
-// Paths say which spellings of a path are taken for one.
+// Paths select the spellings of a path that are treated as equal.
 type Paths = urlpath.Options
 
 // New returns a catalog without rules.
@@ -69,32 +67,30 @@ func (c *Catalog) empty(p *pool) *draft {
 	d := &draft{owner: c.drafts.Add(1), pool: p, ownsDomains: true, ownsMethods: true}
 	d.seed = maphash.MakeSeed()
 	d.domains, d.methods = map[string]domain{}, map[string]uint8{}
-	d.nodes.add(d.owner) // number 0 is none
+	d.nodes.add(d.owner) // number 0 means none
 	d.leaves.add(d.owner)
 	d.rules.add(d.owner)
 	return d
 }
 
-// next returns a draft of what follows the version in force.
+// next returns a draft that begins as a copy of the current version.
 func (c *Catalog) next() *draft {
 	d := &draft{version: *c.current.Load(), owner: c.drafts.Add(1), pool: c.pool}
 	d.sync()
 	return d
 }
 
-// Replace puts a whole set in force at once, in place of all rules. Where one of them
-// is refused, or the sequence yields an error, the rules before stay, and the error
-// says why: that of the sequence as it is, or an [*Error], for two rules of one id with
-// the positions in the sequence, from 0, of both.
+// Replace replaces all rules at once. If a rule is refused, or the sequence yields an error, the
+// old rules stay. Replace returns the error of the sequence unchanged, or an [*Error]; for two
+// rules with the same ID the error has their positions in the sequence, counted from 0.
 //
-// Other changes do not wait while the set is compiled. They are in force until the set
-// is, which replaces them too.
+// Other changes do not wait while the set is compiled. They take effect, and are then replaced too.
 func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
 	d, err := c.compile(rules)
 	if err != nil {
 		return err
 	}
-	// The point of no return: all that can fail is done.
+	// Nothing can fail from here on.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.generation = c.current.Load().generation + 1
@@ -104,7 +100,7 @@ func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
 	return nil
 }
 
-// compile returns a draft of all rules of a sequence.
+// compile returns a draft with all rules of a sequence.
 func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
 	d := c.empty(c.newPool())
 	for r, err := range rules {
@@ -121,8 +117,8 @@ func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
 		if a, b := d.rules.at(sorted[i-1]), d.rules.at(sorted[i]); d.id(a) == d.id(b) {
 			return nil, &Error{
 				ID: d.id(a), Field: "id",
-				Problem: fmt.Sprintf("two rules have it, number %d and number %d", sorted[i-1]-1, sorted[i]-1),
-				Hint:    "give one of them another",
+				Problem: fmt.Sprintf("two rules have this id, number %d and number %d", sorted[i-1]-1, sorted[i]-1),
+				Hint:    "give one of them another id",
 			}
 		}
 	}
@@ -130,18 +126,18 @@ func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
 	return d, nil
 }
 
-// fill puts the default domain where a rule names none.
+// fill sets the default domain if a rule has none.
 func (c *Catalog) fill(r *Rule) {
 	if r.Domain == "" {
 		r.Domain = c.options.Domain
 	}
 }
 
-// Put adds a rule, or puts it in the place of the one of its id. It is in force when
-// Put returns. A rule that is refused changes nothing; the error is an [*Error].
+// Put adds a rule, or replaces the rule with its ID. The rule is in force when Put returns. A
+// refused rule changes nothing; the error is an [*Error].
 //
-// Whoever used up a part of a limit has used it up under the new numbers as well; a
-// rule with another domain, uid or url starts afresh.
+// Usage is kept if only the numbers of a rule change; a rule with a new domain, uid or url starts
+// with its full limit.
 func (c *Catalog) Put(r Rule) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +151,7 @@ func (c *Catalog) Put(r Rule) error {
 	return nil
 }
 
-// Delete takes out the rule of an id, and says whether there was one.
+// Delete removes the rule with this ID and reports whether there was one.
 func (c *Catalog) Delete(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +163,7 @@ func (c *Catalog) Delete(id string) bool {
 	return true
 }
 
-// commit puts a draft in force.
+// commit makes a draft the current version.
 func (c *Catalog) commit(d *draft, by change) {
 	d.generation++
 	c.current.Store(d.publish())
@@ -181,14 +177,14 @@ func (c *Catalog) commit(d *draft, by change) {
 	}
 }
 
-// wasteful reports whether more memory serves no rule than serves one.
+// wasteful reports whether more memory is unused than used.
 func (d *draft) wasteful() bool {
-	const least = 1 << 20 // bytes that are not worth the work
+	const least = 1 << 20 // less unused memory is not worth reclaiming, in bytes
 	return d.garbage > least && d.garbage > d.pool.written-d.garbage || len(d.terms) > 10_000 && len(d.terms) > 2*d.count
 }
 
-// clear compiles the rules of a version anew, without what they do not need, and puts
-// that in force with the changes that came meanwhile.
+// clear recompiles the rules of a version without unused memory, applies the changes made
+// meanwhile, and makes the result the current version.
 func (c *Catalog) clear(d *draft, v *version) {
 	refs := make([]uint32, 0, v.count)
 	var err error
@@ -202,19 +198,19 @@ func (c *Catalog) clear(d *draft, v *version) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.clearing != d {
-		return // all was replaced meanwhile
+		return // Replace was called meanwhile
 	}
 	missed := c.missed
 	c.clearing, c.missed = nil, nil
 	if err != nil || d.catchUp(missed) != nil {
-		return // it is as full as it was before
+		return // keep the old version, which has not become larger
 	}
 	d.generation = c.current.Load().generation
 	c.pool = d.pool
 	c.current.Store(d.publish())
 }
 
-// catchUp makes the changes that came while the draft was made.
+// catchUp applies the changes that were made while the draft was compiled.
 func (d *draft) catchUp(missed []change) error {
 	for i := range missed {
 		if missed[i].delete {
@@ -226,7 +222,7 @@ func (d *draft) catchUp(missed []change) error {
 	return nil
 }
 
-// Get returns the rule of an id, with its domain.
+// Get returns the rule with this ID, with its domain.
 func (c *Catalog) Get(id string) (Rule, bool) {
 	v := c.current.Load()
 	_, ref := v.search(id)
@@ -236,8 +232,8 @@ func (c *Catalog) Get(id string) (Rule, bool) {
 	return v.rule(ref), true
 }
 
-// List returns up to n rules whose ids follow after, in the order of their bytes. ""
-// begins; the last id of one page is where the next begins.
+// List returns up to n rules with IDs greater than after, in byte order. Start with ""; pass the
+// last ID of a page to get the next one.
 func (c *Catalog) List(after string, n int) []Rule {
 	v := c.current.Load()
 	p := v.order.search(func(ref uint32) bool { return v.id(v.rules.at(ref)) <= after })
@@ -248,21 +244,20 @@ func (c *Catalog) List(after string, n int) []Rule {
 	return list
 }
 
-// Len returns how many rules there are.
+// Len returns the number of rules.
 func (c *Catalog) Len() int { return c.current.Load().count }
 
-// Generation returns how often this process has put a change in force.
+// Generation returns how many changes this process has put in force.
 func (c *Catalog) Generation() uint64 { return c.current.Load().generation }
 
-// Hash returns a short hash of all rules, by which a fleet tells whether all its nodes
-// have the same. It depends neither on the order in which they came nor on what was
-// there before.
+// Hash returns a short hash of all rules. Nodes of a fleet compare it to check that they have the
+// same rules. It does not depend on the order of the rules or on earlier rules.
 func (c *Catalog) Hash() string {
 	v := c.current.Load()
 	return v.sum.hash(v.count)
 }
 
-// Has reports whether a domain has any rule.
+// Has reports whether a domain has rules.
 func (c *Catalog) Has(domain string) bool {
 	_, ok := c.current.Load().domains[domain]
 	return ok

@@ -15,8 +15,7 @@ import (
 	"stint/rule"
 )
 
-// A catalog chooses among patterns as net/http's ServeMux does, wherever that takes
-// them.
+// A catalog chooses among patterns as net/http's ServeMux does, if ServeMux accepts the patterns.
 func TestMatchIsServeMux(t *testing.T) {
 	segments := []string{"a", "b", "c", "{x}", "{y}"}
 	ends := []string{"", "", "/", "/{rest...}", "/{$}"}
@@ -49,7 +48,7 @@ func TestMatchIsServeMux(t *testing.T) {
 			h, want := mux.Handler(r)
 			w := httptest.NewRecorder()
 			if h.ServeHTTP(w, r); want != "" && w.Code != http.StatusNotFound {
-				continue // it sends the client to the path with a slash at its end
+				continue // ServeMux redirects to the path with a trailing slash
 			}
 			a.domain = ""
 			got := ""
@@ -64,7 +63,7 @@ func TestMatchIsServeMux(t *testing.T) {
 	}
 }
 
-// registers reports whether net/http takes a pattern beside those that it has.
+// registers reports whether net/http accepts a pattern beside the registered ones.
 func registers(mux *http.ServeMux, url string) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	mux.Handle(url, http.NotFoundHandler())
@@ -85,7 +84,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 		says  string
 	}{
 		{append(good[:2:2], Rule{ID: "1", URL: "/c", Time: "sec"}), nil, "number 0 and number 2"},
-		{append(good[:2:2], Rule{ID: "3", URL: "/a", Time: "1s"}), nil, "rule 1 already limits"},
+		{append(good[:2:2], Rule{ID: "3", URL: "/a", Time: "1s"}), nil, "is already limited by rule 1"},
 		{append(good[:2:2], Rule{ID: "3", URL: "a", Time: "1s"}), nil, "slash"},
 		{append(good[:2:2], Rule{ID: "3", URL: "/a", Time: "1s", Algorithm: "x"}), nil, "algorithm"},
 		{good, broken, "broken"},
@@ -115,8 +114,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Those who ask see all rules of one moment: a pair of rules that is always changed
-// together, by way of one that has both urls for a while, is never missing.
+// Readers see all rules of one version: a rule whose url changes is always found.
 func TestMatchWhileRulesChange(t *testing.T) {
 	c := New(Options{Domain: "api"})
 	put := func(r Rule) {
@@ -155,7 +153,7 @@ func TestMatchWhileRulesChange(t *testing.T) {
 	wg.Wait()
 }
 
-// A change that comes while a set is compiled does not wait for it.
+// A change does not wait while a set is compiled.
 func TestReplaceKeepsNobodyWaiting(t *testing.T) {
 	c := New(Options{})
 	err := c.Replace(func(yield func(Rule, error) bool) {
@@ -169,7 +167,7 @@ func TestReplaceKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// What changed rules leave behind is cleared away, with no change lost.
+// The memory of changed rules is reclaimed, and no change is lost.
 func TestClear(t *testing.T) {
 	c := New(Options{})
 	long := strings.Repeat("x", 3000)
@@ -201,7 +199,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// busy reports whether something is being cleared away.
+// busy reports whether memory is being reclaimed.
 func (c *Catalog) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +234,7 @@ func TestKeysTellRulesApart(t *testing.T) {
 			m.Reset()
 			c.Match(&m, "api", []rule.Entry{{Key: "path", Value: path}, {Key: "user", Value: user}})
 			if path == "/a" {
-				m.hits = m.hits[1:] // one bucket for all
+				m.hits = m.hits[1:] // one bucket for all users
 			}
 			check(user + path)
 		}
@@ -272,7 +270,7 @@ func TestPathOptions(t *testing.T) {
 	}
 }
 
-// A path that servers read in different ways is limited under each reading, once.
+// A path that servers read differently is limited under each reading, once.
 func TestUnclearPaths(t *testing.T) {
 	c := New(Options{Domain: "api"})
 	for id, url := range map[string]string{"admin": "/admin/", "a": "/a/{x}/{y...}", "any": "/"} {
@@ -313,8 +311,8 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A call of many paths that may be others costs no more than some of them: what applies to
-// the rest is not known. Paths that clients write are read, 1,000 in a call.
+// The cost of a call with many ambiguous paths is bounded: Match returns false for the rest. 1,000
+// ordinary paths in one call are all matched.
 func TestManyUnclearPaths(t *testing.T) {
 	c := New(Options{Domain: "api"})
 	if err := c.Put(Rule{ID: "any", URL: "/", Time: "sec"}); err != nil {
@@ -337,7 +335,7 @@ func TestManyUnclearPaths(t *testing.T) {
 	}
 }
 
-// What applies to a path that may be too many others is not known.
+// Match returns false for a path with too many readings.
 func TestUnreadablePaths(t *testing.T) {
 	c := New(Options{Domain: "api"})
 	if err := c.Put(Rule{ID: "any", URL: "/", Time: "sec"}); err != nil {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// first returns the first of the rules that are for the same users of a leaf.
+// first returns the first rule of the chain that a rule belongs to: the rules of one leaf for the
+// same users.
 func (d *draft) first(r *record, name string) uint32 {
 	switch l := d.leaf(r.leaf); r.who {
 	case everybody:
@@ -17,7 +18,7 @@ func (d *draft) first(r *record, name string) uint32 {
 	}
 }
 
-// setFirst puts another rule in its place; 0: there is none any more.
+// setFirst replaces the first rule of a chain; 0 removes the chain.
 func (d *draft) setFirst(leaf uint32, w who, name string, old, first uint32) {
 	if old == first {
 		return
@@ -49,7 +50,7 @@ func (d *draft) setFirst(leaf uint32, w who, name string, old, first uint32) {
 	}
 }
 
-// link puts a rule among those of its url and uid, the shortest time first.
+// link adds a rule to the chain of its url and uid, which is ordered by time, the shortest first.
 func (d *draft) link(ref uint32, r *Rule) error {
 	one := d.rules.at(ref)
 	_, name := whose(r.UID)
@@ -76,11 +77,11 @@ func (d *draft) link(ref uint32, r *Rule) error {
 	return nil
 }
 
-// same says that a rule says what another one says.
+// same returns the error for a rule that equals another one.
 func (d *draft) same(r *Rule, other Rule) error {
 	return &Error{
-		ID: r.ID, Problem: fmt.Sprintf("%s is what rule %s already limits: %s", said(r), other.ID, said(&other)),
-		Hint: "delete one of the two, or give it another url, uid or time",
+		ID: r.ID, Problem: fmt.Sprintf("%s is already limited by rule %s: %s", said(r), other.ID, said(&other)),
+		Hint: "delete one of the two, or give it a different url, uid or time",
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package catalog keeps rules per API by the million: compact, matched in less than a
+// Package catalog keeps millions of rules per API: in little memory, matched in less than a
 // microsecond, and changed one by one while requests are decided.
 //
-// A [Rule] says how often a user, each user, or all together may call what a url
-// pattern describes. A [Catalog] holds any number of them and answers which apply to
-// a request. The rules of YAML files ([stint/rule.Table]) say more, and are written by
-// hand; both are decided as one.
+// A [Rule] limits how often one user, each user, or all users together may call the APIs that a url
+// pattern matches. A [Catalog] holds any number of rules and returns which of them apply to a
+// request. The rules of YAML files ([stint/rule.Table]) have more features and are written by hand.
+// If both apply to a request, they are decided together.
 package catalog

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// draft is a version that is being made. It begins as a copy of one, with which it
-// shares everything; what it changes is its own. It is put in force, or forgotten.
+// draft is a version under construction. It begins as a copy of a version and shares its data; it
+// copies what it changes. A draft is published or dropped.
 type draft struct {
 	version
 	owner uint64
@@ -16,18 +16,18 @@ type draft struct {
 
 	ownsDomains, ownsMethods bool
 
-	url   uint32 // of the rule that is added, once it is written
+	url   uint32 // position of the url of the rule being added, once written
 	wrote bool
 }
 
-// publish returns the version that was made.
+// publish returns the finished version.
 func (d *draft) publish() *version {
 	v := d.version
 	v.text.chunks, v.terms, v.classes = d.pool.chunks, d.pool.terms, d.pool.classes
 	return &v
 }
 
-// put adds a rule, or changes the one of its id, and says whether anything changed.
+// put adds a rule, or replaces the rule with its ID, and reports whether anything changed.
 func (d *draft) put(r *Rule) (bool, error) {
 	at, old := d.search(r.ID)
 	if old != 0 {
@@ -50,7 +50,7 @@ func (d *draft) put(r *Rule) (bool, error) {
 	return true, nil
 }
 
-// amend gives a rule other terms.
+// amend changes the terms of a rule.
 func (d *draft) amend(ref uint32, before, r *Rule) error {
 	number, err := d.pool.termsFor(r)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *draft) amend(ref uint32, before, r *Rule) error {
 	return nil
 }
 
-// delete takes a rule out, if there is one of that id.
+// delete removes the rule with this ID and reports whether there was one.
 func (d *draft) delete(id string) bool {
 	at, old := d.search(id)
 	if old == 0 {
@@ -78,7 +78,7 @@ func (d *draft) delete(id string) bool {
 	return true
 }
 
-// insert adds a rule to all but the order. Where it fails the draft is of no use.
+// insert adds a rule to everything except the order. If it fails, the draft must be dropped.
 func (d *draft) insert(r *Rule) (uint32, error) {
 	if err := r.checkTexts(); err != nil {
 		return 0, err
@@ -117,7 +117,7 @@ func (d *draft) insert(r *Rule) (uint32, error) {
 	return ref, nil
 }
 
-// account counts a rule that comes (1) or goes (-1).
+// account adds a rule to the counters (by is 1) or removes it (by is -1).
 func (d *draft) account(r *Rule, by int) {
 	own := d.domain(r.Domain)
 	if kind, _ := whose(r.UID); kind == everybody {
@@ -135,12 +135,13 @@ func (d *draft) account(r *Rule, by int) {
 	}
 }
 
-// sync lets the draft see what was added to the pool.
+// sync copies the current slices of the pool to the draft.
 func (d *draft) sync() {
 	d.text.chunks, d.terms, d.classes = d.pool.chunks, d.pool.terms, d.pool.classes
 }
 
-// take returns a free element, or a new one. next reads the list of free ones.
+// take returns the index of a free element, or of a new one. next returns the link of an element in
+// the list of free elements.
 func take[T any](all *paged[T], free *uint32, next func(*T) uint32, owner uint64) uint32 {
 	i := *free
 	if i == 0 {
@@ -150,7 +151,7 @@ func take[T any](all *paged[T], free *uint32, next func(*T) uint32, owner uint64
 	return i
 }
 
-// domain returns the domain of that name, made if there is none, to be changed.
+// domain returns the domain with this name for modification; it adds a missing domain.
 func (d *draft) domain(name string) domain {
 	d.ownDomains()
 	own, ok := d.domains[name]
@@ -161,7 +162,7 @@ func (d *draft) domain(name string) domain {
 	return own
 }
 
-// ownDomains makes the map of domains the draft's.
+// ownDomains copies the map of domains, unless the draft has its own copy already.
 func (d *draft) ownDomains() {
 	if !d.ownsDomains {
 		d.domains, d.ownsDomains = maps.Clone(d.domains), true

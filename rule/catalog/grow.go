@@ -2,7 +2,7 @@ package catalog
 
 import "cmp"
 
-// grow returns the leaf of a pattern, made with all nodes on the way if there is none.
+// grow returns the leaf of a pattern; it adds the leaf and all missing nodes above.
 func (d *draft) grow(r *Rule, p *pattern) (uint32, error) {
 	method, err := d.method(p.method)
 	if err != nil {
@@ -17,7 +17,7 @@ func (d *draft) grow(r *Rule, p *pattern) (uint32, error) {
 	return d.leafOf(at, method, p.end), nil
 }
 
-// leafOf returns the leaf of a node for a method, made if there is none.
+// leafOf returns the leaf of a node for a method and an end; it adds a missing leaf.
 func (d *draft) leafOf(at uint32, method uint8, e end) uint32 {
 	n := d.nodes.at(at)
 	if !n.own.empty() && n.own.method == method && n.own.end == e {
@@ -41,7 +41,7 @@ func (d *draft) leafOf(at uint32, method uint8, e end) uint32 {
 	return i | otherLeaf
 }
 
-// editLeaf returns a leaf to be changed.
+// editLeaf returns a leaf for modification.
 func (d *draft) editLeaf(i uint32) *leaf {
 	if i < otherLeaf {
 		return &d.nodes.edit(i, d.owner).own
@@ -49,7 +49,7 @@ func (d *draft) editLeaf(i uint32) *leaf {
 	return &d.leaves.edit(i-otherLeaf, d.owner).leaf
 }
 
-// step returns the child of a node for a segment, made if there is none.
+// step returns the child of a node for a segment; it adds a missing child.
 func (d *draft) step(of uint32, s *segment, url string) (uint32, error) {
 	switch s.kind {
 	case single:
@@ -100,7 +100,7 @@ func (d *draft) stepClass(of uint32, source string) uint32 {
 	return i
 }
 
-// linkClass makes i the child of a class that follows another one, 0 the first.
+// linkClass links child i of a class behind child before; if before is 0, as the first one.
 func (d *draft) linkClass(of, before, i uint32) {
 	if before == 0 {
 		d.nodes.edit(of, d.owner).classes = i
@@ -109,7 +109,7 @@ func (d *draft) linkClass(of, before, i uint32) {
 	}
 }
 
-// writeURL keeps the url of the rule that is added, and returns where it is.
+// writeURL stores the url of the rule being added and returns its position.
 func (d *draft) writeURL(url string) (uint32, error) {
 	if d.wrote {
 		return d.url, nil
@@ -123,8 +123,8 @@ func (d *draft) writeURL(url string) (uint32, error) {
 	return at, nil
 }
 
-// literalNode returns the node of a literal. The text of a long one is most often in
-// the url.
+// literalNode returns a new node for a literal. The text of a long literal is usually part of the
+// stored url.
 func (d *draft) literalNode(s *segment, url string) (node, error) {
 	n := node{kind: literal, length: uint16(len(s.text))}
 	if len(s.text) <= shortText {
@@ -142,7 +142,7 @@ func (d *draft) literalNode(s *segment, url string) (node, error) {
 	return n, err
 }
 
-// keepURL keeps the url of a rule, once for all rules of a leaf that write it alike.
+// keepURL stores the url of a rule. Rules of one leaf with the same spelling share one copy.
 func (d *draft) keepURL(ref uint32, url string) error {
 	r := d.rules.edit(ref, d.owner)
 	l := d.leaf(r.leaf)

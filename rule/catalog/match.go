@@ -11,35 +11,35 @@ import (
 	"stint/rule"
 )
 
-// The keys of the entries that are looked at.
+// The keys of the entries that Match reads.
 const (
 	pathKey   = "path"
 	methodKey = "method"
 	planKey   = "plan"
 
-	// UserKey is the key whose value says whose bucket a rule per API charges.
+	// UserKey is the key of the entry with the user, whose bucket is charged.
 	UserKey = "user"
 )
 
-// Matched is what applies to one request, which may have several descriptors. The
-// zero Matched is ready, and good for the next request after Reset. It belongs to one
-// goroutine at a time.
+// Matched holds the rules that apply to one request, which may have several descriptors. The zero
+// Matched is ready for use; call Reset before the next request. It must not be used by several
+// goroutines at once.
 type Matched struct {
 	version *version
 	hits    []hit
-	rules   []*rule.Rule // memory
-	path    []byte       // memory
+	rules   []*rule.Rule // reused by Rule
+	path    []byte       // buffer
 	work    urlpath.Work
 }
 
-// hit is a rule that applies, and to whom.
+// hit is a rule that applies to a request.
 type hit struct {
 	ref   uint32
-	user  string // "" for all together
-	first int    // the first one that is the same
+	user  string // "" if all users share the bucket
+	first int    // index of the first hit with the same rule and user
 }
 
-// Reset makes it ready for the next request.
+// Reset prepares m for the next request.
 func (m *Matched) Reset() {
 	m.Release()
 	clear(m.hits)
@@ -47,28 +47,26 @@ func (m *Matched) Reset() {
 	m.work = urlpath.Work{}
 }
 
-// Release lets go of the rules, so that a Matched which waits for its next request does
-// not keep them in memory. What Rule returned stays; no more can be asked.
+// Release drops the reference to the rules, so that an idle Matched does not keep them in memory.
+// Rules returned by Rule stay valid; other methods must not be called until Reset.
 func (m *Matched) Release() { m.version = nil }
 
-// Len returns how many rules apply.
+// Len returns the number of rules that apply.
 func (m *Matched) Len() int { return len(m.hits) }
 
-// Match adds to m the rules of a domain that apply to a descriptor, see [Rule]. All
-// descriptors of one Matched are asked of the same version of the rules.
+// Match adds to m the rules of a domain that apply to a descriptor, see [Rule]. All calls between
+// two Resets use the same version of the rules.
 //
-// Of the entries, path, method, user and plan are looked at, the first of each, in
-// any order; others are passed over. Without a path nothing applies, and without a
-// user only what is for all together. An empty value is as good as none, so that
-// strangers never share a bucket. A path may be spelled in any way, and may have a
-// query behind it; where servers may take it for others, what applies to any of these
-// applies as well. A bucket that several descriptors lead to is there for each, see First.
+// Match reads the first entries with the keys path, method, user and plan, in any order, and
+// ignores all others. Without a path no rule applies, and without a user only rules for all users
+// together. An empty value counts as missing, so unknown users never share a bucket. The path may
+// have any spelling and a query. If servers may read it in several ways, the rules of all readings
+// apply. If several descriptors lead to the same bucket, it is listed for each of them, see First.
 //
-// ok is false where the path may be too many others, or where the call has many such
-// paths: what applies is not known then, and the request is to be denied.
+// ok is false if a path has too many readings, or if the call has many such paths. Then m is
+// incomplete, and the caller should deny the request.
 //
-// Nothing is allocated once m has been used, but for a path that servers may take for
-// another.
+// Match does not allocate once m has been used, except for a path with several readings.
 func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) (ok bool) {
 	if m.version == nil {
 		m.version = c.current.Load()
@@ -87,7 +85,7 @@ func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) (ok boo
 	from := len(m.hits)
 	if path, _, _ = strings.Cut(path, "?"); !urlpath.Unclear(path) {
 		m.path = urlpath.Clean(m.path[:0], path, c.options.Paths)
-		m.read(s, own.root, unsafe.String(unsafe.SliceData(m.path), len(m.path)), from) // nobody keeps it
+		m.read(s, own.root, unsafe.String(unsafe.SliceData(m.path), len(m.path)), from) // safe: the string is not kept
 		return true
 	}
 	readings, ok := m.work.Readings(path, c.options.Paths)
@@ -97,11 +95,11 @@ func (c *Catalog) Match(m *Matched, domain string, entries []rule.Entry) (ok boo
 	return ok
 }
 
-// read adds what applies to one reading of a path. from is where the hits of the
-// descriptor begin.
+// read adds the rules that apply to one reading of a path. from is the index of the descriptor's
+// first hit.
 func (m *Matched) read(s search, root uint32, path string, from int) {
 	if path == "" || path[0] != '/' {
-		return // the * of OPTIONS
+		return // such as the * of OPTIONS
 	}
 	s.walk(root, path[1:])
 	if s.foundAll != 0 {
@@ -111,14 +109,14 @@ func (m *Matched) read(s search, root uint32, path string, from int) {
 	m.addAll(s.foundApart, s.user, from)
 }
 
-// addAll adds rules of one url and uid.
+// addAll adds a chain of rules, which have the same url and uid.
 func (m *Matched) addAll(first uint32, user string, from int) {
 	for ref := first; ref != 0; ref = m.version.rules.at(ref).next {
 		m.add(ref, user, from)
 	}
 }
 
-// add adds a rule, unless the descriptor has it.
+// add adds a rule, unless it was added for this descriptor already.
 func (m *Matched) add(ref uint32, user string, from int) {
 	found := hit{ref: ref, user: user, first: len(m.hits)}
 	for i := range m.hits {
@@ -132,22 +130,22 @@ func (m *Matched) add(ref uint32, user string, from int) {
 	}
 }
 
-// First returns the number of the first rule of the same bucket, which is i itself
-// unless an earlier descriptor leads to it as well.
+// First returns the index of the first rule with the same bucket as rule i. It is i unless an
+// earlier descriptor leads to this bucket too.
 func (m *Matched) First(i int) int { return m.hits[i].first }
 
-// search is one walk through the tree of a domain.
+// search is one search in the tree of a domain.
 type search struct {
 	version    *version
-	methods    [3]uint8 // of leaves, the most specific first; 0 is any and ends them
+	methods    [3]uint8 // methods of leaves to try, the most specific first; 0 is any method and the last one
 	user, plan string
 
-	all, apart           bool // still looked for
+	all, apart           bool // still to be found
 	foundAll, foundApart uint32
-	nextAll              uint32 // behind foundAll
+	nextAll              uint32 // the rule after foundAll in its chain
 }
 
-// read takes what is looked at from the entries.
+// read reads the known entries and returns path and method.
 func (s *search) read(entries []rule.Entry) (path, method string) {
 	for i := range entries {
 		var to *string
@@ -170,8 +168,7 @@ func (s *search) read(entries []rule.Entry) (path, method string) {
 	return path, method
 }
 
-// rank returns the methods whose leaves a request may have. Those that no rule names
-// have none.
+// rank returns the methods of the leaves to try. A method without rules has no number.
 func (s *search) rank(method string) (ranked [3]uint8) {
 	n := 0
 	if m, ok := s.version.methods[method]; ok {
@@ -184,8 +181,8 @@ func (s *search) rank(method string) (ranked [3]uint8) {
 	return ranked
 }
 
-// walk looks below a node for the rest of a path, behind a slash. It says whether all
-// is found.
+// walk searches below a node for the rest of a path after a slash. It reports whether everything
+// was found.
 func (s *search) walk(at uint32, path string) bool {
 	v := s.version
 	n := v.nodes.at(at)
@@ -210,7 +207,7 @@ func (s *search) walk(at uint32, path string) bool {
 	return s.take(at, n, rest)
 }
 
-// enter goes on at a node that matched a segment.
+// enter continues the search at a node that matched a segment.
 func (s *search) enter(at uint32, after string, more bool) bool {
 	n := s.version.nodes.at(at)
 	switch {
@@ -224,8 +221,8 @@ func (s *search) enter(at uint32, after string, more bool) bool {
 	return s.take(at, n, below)
 }
 
-// take takes what is still looked for from the leaves of an end, and says whether all
-// is found.
+// take takes the rules still to be found from the leaves with this end. It reports whether
+// everything was found.
 func (s *search) take(at uint32, n *node, e end) bool {
 	if n.ends&(1<<e) == 0 {
 		return false
@@ -248,10 +245,11 @@ func (s *search) take(at uint32, n *node, e end) bool {
 	return !s.all && !s.apart
 }
 
-// look takes it from one leaf.
+// look takes the rules still to be found from one leaf.
 func (s *search) look(i uint32, l *leaf) {
 	if s.all && l.all != 0 {
-		// What follows it is read here, so that it is under way while the user is looked for.
+		// Read the next rule here already, so that the memory access overlaps with the search for
+		// the user.
 		s.foundAll, s.all, s.nextAll = l.all, false, s.version.rules.at(l.all).next
 	}
 	if !s.apart {
@@ -269,18 +267,17 @@ func (s *search) look(i uint32, l *leaf) {
 	s.apart = s.foundApart == 0
 }
 
-// longUser is the length from which a user stands in keys as the hash of his name.
+// longUser is the length of a user name above which keys contain its hash.
 const longUser = 256
 
-// AppendKey appends to dst the bytes of the key under which a store counts rule number
-// i for whom it applies to. They begin with the id of the rule and its length, so that
-// no two rules share any; they do not depend on the numbers of the rule, and are the
-// same on every node and after a restart. A rule with another domain, uid or url has
-// others.
+// AppendKey appends to dst the key of the bucket of rule i and its user. The key begins with the
+// length and the ID of the rule, so rules never share a bucket. It does not depend on the numbers
+// of the rule, and is the same on every node and after a restart. A rule with a new domain, uid or
+// url has new keys.
 func (m *Matched) AppendKey(dst []byte, i int) []byte { return m.AppendKeyed(dst, i, nil) }
 
-// AppendKeyed is AppendKey with the user under a secret, where users are hashes of secrets;
-// nil: they are not.
+// AppendKeyed is AppendKey with the user hashed with a secret. Pass the secret if users are hashes
+// of secrets, otherwise nil.
 func (m *Matched) AppendKeyed(dst []byte, i int, secret *rule.KeySecret) []byte {
 	h := &m.hits[i]
 	r := m.version.rules.at(h.ref)
@@ -300,10 +297,10 @@ func (m *Matched) AppendKeyed(dst []byte, i int, secret *rule.KeySecret) []byte 
 	return append(append(dst, ':'), h.user...)
 }
 
-// Rule returns rule number i as all others are. It stays what it is until the Matched
-// is used again.
+// Rule returns rule i in the form of rules from files. It is valid until m is used for the next
+// request.
 //
-// Its Name and Given are its id, and its Index is -1, as it stands in no table.
+// Its Name and Given are its ID. Its Index is -1, because it is in no table.
 func (m *Matched) Rule(i int) *rule.Rule {
 	for len(m.rules) <= i {
 		m.rules = append(m.rules, &rule.Rule{Index: -1})

@@ -14,10 +14,10 @@ import (
 	"stint/rule"
 )
 
-// model is what a catalog is, in the plainest way.
+// model is a simple reference implementation of a catalog.
 type model map[string]Rule
 
-// applies returns the ids of the rules that apply, by trying all.
+// applies returns the IDs of the rules that apply; it tries all rules.
 func (m model) applies(domain, method, path, user, plan string) []string {
 	var all, apart []Rule
 	for _, r := range m {
@@ -48,7 +48,7 @@ func (m model) applies(domain, method, path, user, plan string) []string {
 	return ids
 }
 
-// rankOf says how close a uid is to a user, 0 for not at all.
+// rankOf returns how specific a uid is for a user; 0 if it does not apply.
 func rankOf(uid, user, plan string) int {
 	switch {
 	case uid == "*":
@@ -63,7 +63,7 @@ func rankOf(uid, user, plan string) int {
 	return 0
 }
 
-// covers reports whether a url matches a request, by a regular expression.
+// covers reports whether a url matches a request, with a regular expression.
 func covers(url, method, path string) bool {
 	own, pattern, has := strings.Cut(url, " ")
 	if !has {
@@ -99,13 +99,13 @@ func expression(pattern string) *regexp.Regexp {
 	return expressions[pattern]
 }
 
-// compareURLs is the order from the most specific that Rule describes.
+// compareURLs compares urls by the order that Rule documents, the most specific first.
 func compareURLs(a, b string) int {
 	x, y := steps(a), steps(b)
 	return cmp.Compare(strings.Join(x, "\x00"), strings.Join(y, "\x00"))
 }
 
-// steps turns a url into texts whose order is that of the urls.
+// steps returns texts that sort like the url.
 func steps(url string) []string {
 	method, pattern, has := strings.Cut(url, " ")
 	if !has {
@@ -135,7 +135,7 @@ func steps(url string) []string {
 		all = append(all, "0")
 	}
 	if method == "" {
-		return append(all, "\x7f") // behind what names a method, whatever ends here
+		return append(all, "\x7f") // any method sorts after a named method
 	}
 	return append(all, "\x7e"+method)
 }
@@ -181,7 +181,7 @@ func randomAsk(random *rand.Rand) ask {
 	}
 }
 
-// matched returns the ids of what applies.
+// matched returns the IDs of the rules that apply.
 func matched(c *Catalog, m *Matched, a ask) []string {
 	m.Reset()
 	c.Match(m, a.domain, []rule.Entry{{Key: "plan", Value: a.plan}, {Key: "user", Value: a.user}, {Key: "path", Value: a.path}, {Key: "method", Value: a.method}})
@@ -193,8 +193,8 @@ func matched(c *Catalog, m *Matched, a ask) []string {
 	return ids
 }
 
-// A catalog finds what a search through all rules finds, whatever was put and deleted
-// before, and leaves nothing behind.
+// After any series of puts and deletes, a catalog finds the same rules as a search through all
+// rules, and keeps no memory of deleted ones.
 func TestCatalogIsItsModel(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -233,7 +233,7 @@ func TestCatalogIsItsModel(t *testing.T) {
 	}
 }
 
-// twin returns the rule that says the same for the same time.
+// twin returns the ID of another rule with the same domain, url, uid and time.
 func (m model) twin(r Rule) string {
 	per := func(r Rule) any { d, _ := parseTime(r.Time); return d }
 	whom := func(r Rule) string { k, n := whose(r.UID); return fmt.Sprint(k, strings.TrimPrefix(n, "all")) }
@@ -292,7 +292,7 @@ func seq(rules []Rule) func(func(Rule, error) bool) {
 	}
 }
 
-// isClean checks that a catalog without rules has nothing else either.
+// isClean checks that an empty catalog has no nodes, leaves or texts left.
 func isClean(t *testing.T, c *Catalog) {
 	t.Helper()
 	v := c.current.Load()

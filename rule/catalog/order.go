@@ -2,23 +2,23 @@ package catalog
 
 import "slices"
 
-// blockLen is how many rules a block of the order holds at most.
+// blockLen is the most rules in one block of the order.
 const blockLen = 512
 
-// order is the rules by their ids. It is shared by many versions as a paged is.
+// order is the list of rules ordered by ID. Versions share its blocks, as with paged.
 type order struct {
 	blocks []*block
-	owner  uint64 // of the list
+	owner  uint64 // owner of the slice blocks
 }
 
-// block is a part of the order; none is empty.
+// block is a part of the order. It is never empty.
 type block struct {
 	owner uint64
 	n     int
 	refs  [blockLen]uint32
 }
 
-// newOrder returns the order of rules that are sorted.
+// newOrder returns the order of rules that are sorted already.
 func newOrder(sorted []uint32, owner uint64) order {
 	o := order{owner: owner}
 	for part := range slices.Chunk(sorted, blockLen*3/4) {
@@ -29,11 +29,11 @@ func newOrder(sorted []uint32, owner uint64) order {
 	return o
 }
 
-// place is where a rule stands or would stand.
+// place is the position of a rule in the order.
 type place struct{ block, at int }
 
-// search returns the place of the first rule for which less is false. less is true
-// for the rules up to some id.
+// search returns the place of the first rule for which less returns false. less must return true
+// for all rules before some rule, and false from there on.
 func (o *order) search(less func(ref uint32) bool) place {
 	n, _ := slices.BinarySearchFunc(o.blocks, 0, func(b *block, _ int) int { return before(less(b.refs[0])) })
 	if n == 0 {
@@ -54,7 +54,7 @@ func before(yes bool) int {
 	return 1
 }
 
-// at returns the rule at a place, 0 where the order ends.
+// at returns the rule at a place; 0 at the end of the order.
 func (o *order) at(p place) uint32 {
 	if p.block < len(o.blocks) && p.at < o.blocks[p.block].n {
 		return o.blocks[p.block].refs[p.at]
@@ -62,7 +62,7 @@ func (o *order) at(p place) uint32 {
 	return 0
 }
 
-// next returns the place behind another one.
+// next returns the following place.
 func (o *order) next(p place) place {
 	if p.at++; p.at == o.blocks[p.block].n {
 		return place{p.block + 1, 0}
@@ -70,7 +70,7 @@ func (o *order) next(p place) place {
 	return p
 }
 
-// edit returns a block to be changed.
+// edit returns a block for modification.
 func (o *order) edit(i int, owner uint64) *block {
 	b := o.blocks[i]
 	if b.owner != owner {
@@ -89,9 +89,9 @@ func (o *order) own(owner uint64) {
 	}
 }
 
-// insert puts a rule at the place that search returned.
+// insert inserts a rule at a place that search returned.
 func (o *order) insert(p place, ref uint32, owner uint64) {
-	if p.at == 0 && p.block > 0 { // at the end of the block before
+	if p.at == 0 && p.block > 0 { // append to the block before
 		p = place{p.block - 1, o.blocks[p.block-1].n}
 	}
 	if len(o.blocks) == 0 {
@@ -114,7 +114,7 @@ func (o *order) insert(p place, ref uint32, owner uint64) {
 	b.n++
 }
 
-// remove takes out the rule at a place.
+// remove removes the rule at a place.
 func (o *order) remove(p place, owner uint64) {
 	b := o.edit(p.block, owner)
 	copy(b.refs[p.at:], b.refs[p.at+1:b.n])

@@ -7,21 +7,20 @@ const (
 	pageLen  = 1 << pageBits
 )
 
-// paged is an array that many versions share: a change copies the page that it is on,
-// and the list of pages. Whoever has an older copy of the paged sees none of it. Each
-// change is made for an owner, a number that no other change has; what an owner has
-// copied once it changes in place.
+// paged is an array that several versions share. A change copies the page of the element and the
+// list of pages, so older copies of the paged do not see it. Each change has an owner, a unique
+// number; an owner modifies the pages that it has copied in place.
 type paged[T any] struct {
 	pages  []*[pageLen]T
-	owners []uint64 // of the pages
-	owner  uint64   // of the lists
-	n      uint32   // how many elements there are
+	owners []uint64 // owners of the pages
+	owner  uint64   // owner of the slices pages and owners
+	n      uint32   // number of elements
 }
 
-// at returns an element to be read.
+// at returns an element for reading.
 func (p *paged[T]) at(i uint32) *T { return &p.pages[i>>pageBits][i%pageLen] }
 
-// edit returns an element to be changed.
+// edit returns an element for modification.
 func (p *paged[T]) edit(i uint32, owner uint64) *T {
 	n := i >> pageBits
 	if p.owners[n] != owner {
@@ -32,20 +31,20 @@ func (p *paged[T]) edit(i uint32, owner uint64) *T {
 	return &p.pages[n][i%pageLen]
 }
 
-// own makes the lists of pages the owner's.
+// own copies the lists of pages, unless the owner has done so already.
 func (p *paged[T]) own(owner uint64) {
 	if p.owner != owner {
 		p.pages, p.owners, p.owner = slices.Clone(p.pages), slices.Clone(p.owners), owner
 	}
 }
 
-// add makes one more element, and returns its index.
+// add appends an element and returns its index.
 func (p *paged[T]) add(owner uint64) uint32 {
 	p.resize(p.n+1, owner)
 	return p.n - 1
 }
 
-// resize makes room for n elements, which is more than there are.
+// resize grows the array to n elements.
 func (p *paged[T]) resize(n uint32, owner uint64) {
 	for uint32(len(p.pages))<<pageBits < n {
 		p.own(owner)

@@ -10,7 +10,7 @@ import (
 	"stint/internal/urlpath"
 )
 
-// kind is what a segment of a pattern matches, the most specific first.
+// kind is what a segment of a pattern matches, ordered from most to least specific.
 type kind uint8
 
 const (
@@ -19,63 +19,62 @@ const (
 	single       // {name}
 )
 
-// end is where a pattern ends, the most specific first.
+// end is how a pattern ends, ordered from most to least specific.
 type end uint8
 
 const (
-	here  end = iota // with its last segment
-	one              // with one more segment, which is any: {name}
-	rest             // with all that follows a slash: {name...}, or the slash alone
-	below            // with its last segment or anything below it: {/...}
+	here  end = iota // after its last segment
+	one              // after one more arbitrary segment: {name}
+	rest             // with everything after a slash: {name...}, or a trailing slash
+	below            // after its last segment, or anywhere below it: {/...}
 )
 
-// maxSegments is the most segments of a pattern.
+// maxSegments is the most segments that a pattern may have.
 const maxSegments = 64
 
-// segment is one segment of a pattern: the text in its one spelling, or the regular
-// expression; "" for {name}. {$} is a literal without a text.
+// segment is one segment of a pattern. text is the normalized literal or the regular expression,
+// and "" for {name}. {$} is a literal with an empty text.
 type segment struct {
 	kind kind
 	text string
-	raw  int // where the text is in the url; -1 where it is spelled differently there
+	raw  int // position of the text in the url; -1 if the url spells it differently
 }
 
-// isEnd reports whether it is {$}.
+// isEnd reports whether the segment is {$}.
 func (s *segment) isEnd() bool { return s.kind == literal && s.text == "" }
 
-// pattern is a url, taken apart. It is good for one after the other, and keeps its
-// memory.
+// pattern is a parsed url. It can be reused for the next url and then reuses its memory.
 type pattern struct {
 	method   string
 	segments []segment
 	end      end
 	names    []string
 
-	paths urlpath.Options           // by which literals are spelled
-	known map[string]*regexp.Regexp // of classes, each for a whole segment
+	paths urlpath.Options           // normalization of literals
+	known map[string]*regexp.Regexp // compiled classes, each matching a whole segment
 }
 
 const belowWord = "{/...}"
 
-// parse reads a url. The fault is a *hinted.
+// parse parses a url. The error is a *hinted.
 func (p *pattern) parse(url string) error {
 	p.segments, p.names, p.end, p.method = p.segments[:0], p.names[:0], here, ""
 	path := url
 	if i := strings.IndexAny(url, " \t/"); i >= 0 && url[i] != '/' {
 		p.method, path = url[:i], strings.TrimLeft(url[i:], " \t")
 		if p.method == "" || strings.ContainsFunc(p.method, notInToken) {
-			return &hinted{fmt.Sprintf("%q is no method", p.method), "write one such as GET, a blank, and the path"}
+			return &hinted{fmt.Sprintf("%q is not a method", p.method), "write one such as GET, a blank, and the path"}
 		}
 		if upper := strings.ToUpper(p.method); upper != p.method {
 			return &hinted{fmt.Sprintf("the method %q is not in capitals, so no request has it", p.method), "write " + upper}
 		}
 	}
 	if path == "" || path[0] != '/' {
-		return &hinted{fmt.Sprintf("%q does not begin with a slash, or a method and a slash", url), "write a path such as /v1/orders/{id}; hosts are told apart by the domain"}
+		return &hinted{fmt.Sprintf("%q does not begin with a slash, or a method and a slash", url), "write a path such as /v1/orders/{id}; use the domain to separate hosts"}
 	}
 	path, isBelow := strings.CutSuffix(path, belowWord)
 	if isBelow && (path == "" || strings.HasSuffix(path, "/")) {
-		return &hinted{fmt.Sprintf("%s behind a slash in %q", belowWord, url), "a slash at the end already is all that follows"}
+		return &hinted{fmt.Sprintf("%s after a slash in %q", belowWord, url), "a trailing slash already matches everything below"}
 	}
 	for left, more := path[1:], true; more; {
 		raw := len(url) - len(left)
@@ -85,7 +84,7 @@ func (p *pattern) parse(url string) error {
 		var one string
 		one, left, more = cutSegment(left)
 		if p.ended() {
-			return &hinted{fmt.Sprintf("%q goes on behind its end", url), "{name...} and {$} stand at the end"}
+			return &hinted{fmt.Sprintf("%q continues after its end", url), "write {name...} and {$} only at the end"}
 		}
 		if err := p.add(one, raw, more); err != nil {
 			return err
@@ -95,7 +94,7 @@ func (p *pattern) parse(url string) error {
 		}
 	}
 	if isBelow && p.ended() {
-		return &hinted{fmt.Sprintf("%q has two ends", url), "leave one of them out"}
+		return &hinted{fmt.Sprintf("%q has two ends", url), "remove one of them"}
 	}
 	if isBelow {
 		p.end = below
@@ -109,7 +108,7 @@ func (p *pattern) parse(url string) error {
 	return nil
 }
 
-// unslash makes the pattern one of paths without a slash at their end.
+// unslash makes the pattern match paths without the trailing slash.
 func (p *pattern) unslash() {
 	n := len(p.segments)
 	if p.end == rest && n > 0 {
@@ -120,18 +119,18 @@ func (p *pattern) unslash() {
 	}
 }
 
-// ended reports whether nothing can follow.
+// ended reports whether no segment may follow.
 func (p *pattern) ended() bool {
 	return p.end == rest || len(p.segments) > 0 && p.segments[len(p.segments)-1].isEnd()
 }
 
-// cutSegment is strings.Cut at the first slash that is not in braces.
+// cutSegment is strings.Cut at the first slash outside braces.
 func cutSegment(path string) (one, after string, more bool) {
 	depth := 0
 	for i := 0; i < len(path); i++ {
 		switch c := path[i]; {
 		case c == '\\' && depth > 0:
-			i++ // a brace behind it is one of the expression
+			i++ // an escaped brace belongs to the expression
 		case c == '{':
 			depth++
 		case c == '}':
@@ -143,7 +142,7 @@ func cutSegment(path string) (one, after string, more bool) {
 	return path, "", false
 }
 
-// add adds one segment.
+// add parses one segment.
 func (p *pattern) add(one string, raw int, more bool) error {
 	switch {
 	case one == "" && !more:
@@ -155,15 +154,15 @@ func (p *pattern) add(one string, raw int, more bool) error {
 	case strings.HasPrefix(one, "{") && strings.HasSuffix(one, "}"):
 		return p.addWildcard(one[1 : len(one)-1])
 	case one == "", one == ".", one == "..":
-		return &hinted{fmt.Sprintf("the segment %q never is in a path", one), "write the path without empty segments and without . and .."}
+		return &hinted{fmt.Sprintf("no path has the segment %q", one), "write the path without empty segments and without . and .."}
 	case strings.ContainsAny(one, "{}"):
-		return &hinted{fmt.Sprintf("the segment %q is partly a wildcard", one), `a wildcard is a whole segment; {name:regex} says more, such as {file:.*\.json}`}
+		return &hinted{fmt.Sprintf("the segment %q is partly a wildcard", one), `a wildcard is a whole segment; use {name:regex} for a part, such as {file:.*\.json}`}
 	case strings.ContainsAny(one, "?#"):
-		return &hinted{fmt.Sprintf("the segment %q holds a query", one), "a pattern is a path; write ? as %3F where it is part of one"}
+		return &hinted{fmt.Sprintf("the segment %q contains a query", one), "a pattern is a path; write ? as %3F if it is part of the path"}
 	}
 	text := urlpath.String("/"+one, p.paths)[1:]
 	if text == "" || strings.Contains(text, "/") {
-		return &hinted{fmt.Sprintf("the segment %q is spelled %q in every path", one, text), "write the pattern as its paths are spelled"}
+		return &hinted{fmt.Sprintf("the segment %q is normalized to %q in every path", one, text), "write the normalized form"}
 	}
 	if text != one {
 		raw = -1
@@ -172,7 +171,7 @@ func (p *pattern) add(one string, raw int, more bool) error {
 	return nil
 }
 
-// addWildcard adds what stands in braces.
+// addWildcard parses the text inside braces.
 func (p *pattern) addWildcard(inner string) error {
 	if name, isRest := strings.CutSuffix(inner, "..."); isRest {
 		p.end = rest
@@ -190,30 +189,30 @@ func (p *pattern) addWildcard(inner string) error {
 	return p.name(name)
 }
 
-// name checks the name of a wildcard, as net/http does.
+// name checks the name of a wildcard by the rules of net/http.
 func (p *pattern) name(name string) error {
 	for i, c := range name {
 		if !unicode.IsLetter(c) && c != '_' && (i == 0 || !unicode.IsDigit(c)) {
-			return &hinted{fmt.Sprintf("%q is no name of a wildcard", name), "write a letter, then letters and digits, such as {id}"}
+			return &hinted{fmt.Sprintf("%q is not a valid wildcard name", name), "write a letter, then letters and digits, such as {id}"}
 		}
 	}
 	if name == "" {
 		return &hinted{"a wildcard without a name", "write one such as {id}"}
 	}
 	if slices.Contains(p.names, name) {
-		return &hinted{fmt.Sprintf("two wildcards are called %s", name), "give each its own name"}
+		return &hinted{fmt.Sprintf("two wildcards have the name %s", name), "give each its own name"}
 	}
 	p.names = append(p.names, name)
 	return nil
 }
 
-// compile makes the regular expression of a class, unless it is known.
+// compile compiles the regular expression of a class, unless it is cached.
 func (p *pattern) compile(regex string) error {
 	if digits(regex) || p.known[regex] != nil {
 		return nil
 	}
 	if regex == "" {
-		return &hinted{"a wildcard with an empty expression", "write one behind the colon, or leave the colon out"}
+		return &hinted{"a wildcard with an empty expression", "write one after the colon, or remove the colon"}
 	}
 	if _, err := regexp.Compile(regex); err != nil {
 		return &hinted{strings.Replace(err.Error(), "error parsing regexp", "the regular expression does not compile", 1), "write one of RE2 (https://github.com/google/re2/wiki/Syntax)"}
@@ -229,7 +228,7 @@ func (p *pattern) compile(regex string) error {
 	return nil
 }
 
-// digits reports whether a class is asked without a regular expression.
+// digits reports whether a class is matched without a regular expression.
 func digits(regex string) bool { return regex == `[0-9]+` || regex == `\d+` }
 
 func notInToken(c rune) bool {

@@ -7,12 +7,12 @@ import (
 	"stint"
 )
 
-// pool is what versions that follow each other share and only ever add to. It belongs
-// to whoever makes them.
+// pool is the append-only data that successive versions share. Only the goroutine that makes a
+// version uses it.
 type pool struct {
 	chunks  []*[chunkLen]byte
-	used    int // bytes of the last chunk
-	written int // bytes in all
+	used    int // bytes used in the last chunk
+	written int // bytes written in total
 	terms   []*terms
 	classes []classOf
 
@@ -20,7 +20,7 @@ type pool struct {
 	limits  map[stint.Spec]*stint.Limit
 	classOf map[string]uint32
 
-	pattern pattern // scratch
+	pattern pattern // reused for each url
 	buf     []byte
 }
 
@@ -33,10 +33,10 @@ func newPool() *pool {
 	return &pool{termsOf: map[termsKey]uint32{}, limits: map[stint.Spec]*stint.Limit{}, classOf: map[string]uint32{}}
 }
 
-// errFull says that the numbers of a catalog are used up.
-var errFull = &hinted{"the catalog is full", "it keeps 4 GiB of text, and 4 billion rules; split it"}
+// errFull means that no more text or rules can be addressed.
+var errFull = &hinted{"the catalog is full", "a catalog holds at most 4 GiB of text and 4 billion rules; split it"}
 
-// write keeps the bytes of some strings side by side, and returns where.
+// write stores the strings one after another and returns their position.
 func (p *pool) write(parts ...string) (uint32, error) {
 	n := 0
 	for _, s := range parts {
@@ -57,7 +57,7 @@ func (p *pool) write(parts ...string) (uint32, error) {
 	return uint32(last)<<chunkBits | uint32(at), nil
 }
 
-// termsFor returns the number of the terms of a rule.
+// termsFor returns the number of the terms of a rule; it adds missing terms.
 func (p *pool) termsFor(r *Rule) (uint32, error) {
 	key := termsKey{r.Domain, r.Time, r.Algorithm, r.Policy, r.Requests, r.Burst}
 	if n, ok := p.termsOf[key]; ok {
@@ -68,7 +68,7 @@ func (p *pool) termsFor(r *Rule) (uint32, error) {
 		return 0, err
 	}
 	t.limit, t.stored = p.limit(t.limit), p.limit(t.stored)
-	// The texts of the caller may be parts of something large.
+	// Clone the texts, because they may be part of a large string of the caller.
 	for _, s := range []*string{&t.domain, &t.time, &t.algorithm, &t.policy} {
 		*s = strings.Clone(*s)
 	}
@@ -78,7 +78,7 @@ func (p *pool) termsFor(r *Rule) (uint32, error) {
 	return uint32(len(p.terms) - 1), nil
 }
 
-// limit returns the one limit of those numbers.
+// limit returns a shared limit with the same numbers.
 func (p *pool) limit(l *stint.Limit) *stint.Limit {
 	if known := p.limits[l.Spec()]; known != nil {
 		return known
@@ -87,7 +87,7 @@ func (p *pool) limit(l *stint.Limit) *stint.Limit {
 	return l
 }
 
-// class returns the number of a class.
+// class returns the number of a class; it adds a missing class.
 func (p *pool) class(source string, regex *regexp.Regexp) uint32 {
 	n, ok := p.classOf[source]
 	if !ok {

@@ -1,6 +1,6 @@
 package catalog
 
-// remove takes a rule out of all but the order, with what nobody needs any more.
+// remove removes a rule from everything except the order, with all data that only this rule used.
 func (d *draft) remove(ref uint32) {
 	r := d.rule(ref)
 	d.account(&r, -1)
@@ -22,7 +22,7 @@ func (d *draft) remove(ref uint32) {
 	}
 }
 
-// unlink takes a rule from those of its url and uid.
+// unlink removes a rule from the chain of its url and uid.
 func (d *draft) unlink(ref uint32, r *Rule) {
 	one := *d.rules.at(ref)
 	_, name := whose(r.UID)
@@ -38,7 +38,7 @@ func (d *draft) unlink(ref uint32, r *Rule) {
 	d.rules.edit(before, d.owner).next = one.next
 }
 
-// dropLeaf takes an empty leaf from its node, and returns the node.
+// dropLeaf removes an empty leaf from its node and returns the node.
 func (d *draft) dropLeaf(i uint32) (at uint32) {
 	if at = i; i >= otherLeaf {
 		at = d.dropOther(i - otherLeaf)
@@ -70,7 +70,7 @@ func (d *draft) dropOther(i uint32) (at uint32) {
 	return gone.node
 }
 
-// prune takes out a node that no pattern goes through any more, and those above it.
+// prune removes a node that no pattern uses any more, and unused nodes above it.
 func (d *draft) prune(i uint32) {
 	for {
 		n := *d.nodes.at(i)

@@ -11,23 +11,21 @@ import (
 	"stint/rule"
 )
 
-// Rule is one rule per API, as people write it: a row of a file, or the body of a
-// PUT. `7,all,/v1/orders/{id},minute,5` denies the sixth GET of /v1/orders/7 or
-// /v1/orders/8 within a minute, whoever asks: the pattern has one bucket, not each of
+// Rule is one rule per API, as written in a row of a file or in the body of a PUT.
+// `7,all,/v1/orders/{id},minute,5` denies the sixth GET of /v1/orders/7 or
+// /v1/orders/8 within a minute, whoever asks: the pattern has one bucket for all of
 // its values.
 //
 // # Which rules apply
 //
-// A request is described by entries: path, and where they are known method, user and
-// plan. There are two questions, and the answer to a request is all that both find:
-// what do all users together get, and what does this user get?
+// A request is described by the entry path and, if they are known, the entries method,
+// user and plan. Two groups of rules apply to it:
 //
-//   - For all together, the rules with uid `all` whose url is the most specific that
-//     matches.
-//   - For this user, the rules whose url is the most specific that matches, among all
-//     other rules that are for him. Where several uids have rules for that url, those
-//     of his own name come before those of his plan, and these before those of
-//     everybody (`*`).
+//   - For all users together, the rules with uid `all` that have the most specific
+//     matching url.
+//   - For this user, of all other rules with a matching uid, those with the most
+//     specific matching url. If several uids have rules for that url, rules of the
+//     user name come before rules of the plan, and these before rules of uid `*`.
 //
 // Several rules of the same url and uid apply together if their times differ, such as
 // 10 a second and 100 a minute. Two with the same time are refused.
@@ -35,74 +33,72 @@ import (
 // # Which url is the most specific
 //
 // A url is compared segment by segment from the left: a literal comes before {name:regex},
-// this before {name}, and this before whatever takes all that follows: {name...} and
-// the slash at the end before {/...}. Of two that are alike, the one with a method comes
-// first. Wherever net/http's ServeMux accepts two patterns, it makes the same choice;
-// where it would refuse them as conflicting, this order decides.
+// this before {name}, and this before wildcards for all following segments: {name...}
+// and a trailing slash before {/...}. Of two equal patterns, the one with a method comes
+// first. If net/http's ServeMux accepts two patterns, it makes the same choice; if it
+// refuses them as conflicting, this order decides.
 //
-// The zero Rule is none.
+// The zero Rule is invalid.
 type Rule struct {
-	// ID names the rule: what users see, and what the keys of a store begin with. It is
-	// unique in the whole catalog. 1 to 255 bytes.
+	// ID is the name of the rule. Users see it, and keys in the store begin with it. It is unique
+	// in the catalog and has 1 to 255 bytes.
 	ID string
 
-	// UID is whom the rule is for:
+	// UID is the user that the rule applies to:
 	//
 	//	all, or empty   all users together, in one bucket
-	//	*               every user by himself, who has no rule of his own
-	//	plan:gold       every user of that plan by himself
+	//	*               each user without a rule of his own, in a bucket of his own
+	//	plan:gold       each user of that plan, in a bucket of his own
 	//	42              the user 42
-	//	user:all        the user whose name is all; so for any other name that has a
-	//	                meaning here, also for one that begins with user:
+	//	user:all        the user named all; write user: before every name that has a
+	//	                meaning here or begins with user:
 	//
 	// At most 255 bytes.
 	UID string
 
-	// URL is a pattern as net/http's ServeMux has it, without a host: an optional method
-	// and a blank, literal segments, {name} for one segment, {name...} or a slash at the
-	// end for all that follows, {$} for the end. GET covers HEAD. Beside these,
+	// URL is a pattern of net/http's ServeMux without a host: an optional method and a
+	// blank, literal segments, {name} for one segment, {name...} or a trailing slash for
+	// all following segments, {$} for the end. GET includes HEAD. In addition,
 	//
 	//	{name:regex}       is one segment that matches as a whole (RE2)
 	//	/v1/users{/...}    is /v1/users and everything below it
 	//
-	// Paths and patterns are compared in their one spelling. At most 4,096 bytes and 64
-	// segments.
+	// Paths and patterns are normalized before they are compared. At most 4,096 bytes and
+	// 64 segments.
 	URL string
 
-	// Time is the period: sec, second, min, minute, hour, day, week, month (30 days) or
-	// year (365 days), or a length such as 15m, 1h30m or 2d.
+	// Time is the period: sec, second, min, minute, hour, day, week, month (30 days) or year (365
+	// days), or a duration such as 15m, 1h30m or 2d.
 	Time string
 
-	// Requests is how many may pass in that time. 0 denies every one.
+	// Requests is the number of requests that may pass in that time. 0 denies every request.
 	Requests uint64
 
-	// Algorithm is the name of one, such as token_bucket. "": fixed_window. A rule that is
-	// unlimited has neither time nor requests, and lets pass what a less specific one
-	// would limit.
+	// Algorithm is the name of an algorithm, such as token_bucket; "" is fixed_window. An unlimited
+	// rule has neither Time nor Requests; it allows requests that a less specific rule would limit.
 	Algorithm string
 
-	// Burst is that of a token_bucket (0: Requests) or leaky_bucket (0: none may wait).
+	// Burst is the burst of a token_bucket (0: Requests) or leaky_bucket (0: no request may wait).
 	Burst uint64
 
-	// Domain is the one that is asked. "": the catalog's default.
+	// Domain is the domain of the rule; "" is the default of the catalog.
 	Domain string
 
-	// Policy is what the rule does beside counting, as words with blanks or + between
-	// them: allow or deny, which answer when the store cannot (allow where silent);
-	// shadow, which counts and denies nobody; and soft:10%, which lets that much more
-	// pass, marked as over the limit.
+	// Policy has words separated by blanks or +. allow or deny (default allow) is the answer when
+	// the store is away. shadow counts and denies nobody. soft:10% allows that much more than the
+	// limit, marked as over.
 	Policy string
 }
 
-// Error is what is wrong with a rule.
+// Error describes a fault in a rule.
 type Error struct {
-	ID      string // of the rule, "" where that is what is wrong
-	Field   string // id, uid, url, time, requests, algorithm, burst, domain or policy; "": the rule as a whole
+	ID      string // ID of the rule; "" if the ID itself is faulty
+	Field   string // id, uid, url, time, requests, algorithm, burst, domain or policy; "" for the whole rule
 	Problem string
-	Hint    string // what to do
+	Hint    string // how to correct the fault
 }
 
-// Error returns what is wrong, and the hint on a line of its own.
+// Error returns the problem, and the hint in a second line.
 func (e *Error) Error() string {
 	text := "rule"
 	if e.ID != "" {
@@ -118,7 +114,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Bounds of the texts of a rule, in bytes.
+// The maximum lengths of the texts of a rule, in bytes.
 const (
 	MaxID     = 255
 	MaxUID    = 255
@@ -126,8 +122,8 @@ const (
 	MaxDomain = 255
 )
 
-// Check returns nil for a rule that a catalog takes, else an [*Error]. Whether it fits
-// beside the others only the catalog knows.
+// Check returns nil if the rule is valid by itself, otherwise an [*Error]. It does not check for
+// conflicts with other rules of a catalog.
 func (r *Rule) Check() error {
 	var p pattern
 	if err := r.checkTexts(); err != nil {
@@ -142,7 +138,7 @@ func (r *Rule) Check() error {
 	return nil
 }
 
-// checkTexts checks what is compared as it stands.
+// checkTexts checks the texts that are compared literally.
 func (r *Rule) checkTexts() error {
 	if r.ID == "" {
 		return &Error{Field: "id", Problem: "a rule without an id", Hint: "give each rule an id that no other has, such as a number"}
@@ -152,19 +148,19 @@ func (r *Rule) checkTexts() error {
 		most        int
 	}{{"id", r.ID, MaxID}, {"uid", r.UID, MaxUID}, {"url", r.URL, MaxURL}, {"domain", r.Domain, MaxDomain}} {
 		if len(t.text) > t.most {
-			return &Error{r.ID[:min(len(r.ID), MaxID)], t.field, fmt.Sprintf("%d bytes are too long", len(t.text)), fmt.Sprintf("at most %d are kept", t.most)}
+			return &Error{r.ID[:min(len(r.ID), MaxID)], t.field, fmt.Sprintf("%d bytes are too long", len(t.text)), fmt.Sprintf("write at most %d bytes", t.most)}
 		}
 		if i := strings.IndexFunc(t.text, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }); i >= 0 {
-			return &Error{r.ID, t.field, fmt.Sprintf("%q holds a control character, or is not UTF-8", t.text), "leave it out"}
+			return &Error{r.ID, t.field, fmt.Sprintf("%q contains a control character or is not UTF-8", t.text), "remove it"}
 		}
 	}
 	if _, name := whose(r.UID); name == "" && r.UID != "" {
-		return &Error{r.ID, "uid", fmt.Sprintf("%q names nobody", r.UID), "write a name behind the colon, * for every user by himself, or all"}
+		return &Error{r.ID, "uid", fmt.Sprintf("%q has no name", r.UID), "write a name after the colon, * for each user, or all"}
 	}
 	return nil
 }
 
-// clone returns the rule with texts of its own.
+// clone returns a copy of the rule with cloned texts.
 func (r *Rule) clone() Rule {
 	own := *r
 	for _, t := range []*string{&own.ID, &own.UID, &own.URL, &own.Time, &own.Algorithm, &own.Domain, &own.Policy} {
@@ -181,7 +177,7 @@ func (r *Rule) fault(field string, err error) *Error {
 	return e
 }
 
-// hinted is a fault before it is known in which rule it is.
+// hinted is a fault without the ID and field of the rule.
 type hinted struct{ problem, hint string }
 
 func (h *hinted) Error() string { return h.problem }
@@ -190,20 +186,20 @@ func (h *hinted) Error() string { return h.problem }
 type who uint8
 
 const (
-	everybody who = iota // all together
-	each                 // *
+	everybody who = iota // uid all
+	each                 // uid *
 	plan
 	user
 )
 
-// Beginnings of uids.
+// The prefixes of uids.
 const (
 	planWord = "plan:"
 	userWord = "user:"
 )
 
-// whose returns the kind of a uid, and the name of the plan or user, which is the end
-// of uid; for the other kinds uid itself.
+// whose returns the kind of a uid, and the name of the plan or user. For the other kinds the name
+// is the uid itself.
 func whose(uid string) (kind who, name string) {
 	switch {
 	case uid == "" || uid == "all":
@@ -218,13 +214,13 @@ func whose(uid string) (kind who, name string) {
 	return user, uid
 }
 
-// timeWords are words for periods that rule.ParseUnit does not know.
+// timeWords are periods that rule.ParseUnit does not know.
 var timeWords = map[string]time.Duration{
 	"s": time.Second, "sec": time.Second, "seconds": time.Second,
 	"min": time.Minute, "minutes": time.Minute, "h": time.Hour, "hours": time.Hour, "days": 24 * time.Hour,
 }
 
-// parseTime reads a period.
+// parseTime parses a period.
 func parseTime(written string) (time.Duration, error) {
 	if u, ok := rule.ParseUnit(written); ok {
 		return u.Per, nil
@@ -234,26 +230,26 @@ func parseTime(written string) (time.Duration, error) {
 	}
 	d, err := text.ParseDuration(written)
 	if err != nil {
-		return 0, &hinted{fmt.Sprintf("%q is no time: %v", written, err), "write sec, minute, hour, day, or a length such as 15m"}
+		return 0, &hinted{fmt.Sprintf("%q is not a valid time: %v", written, err), "write sec, minute, hour, day, or a length such as 15m"}
 	}
 	return d, nil
 }
 
-// terms are all that a rule says but for its names: many rules share the same. They
+// terms are all properties of a rule except ID, uid and url. Many rules share the same terms. They
 // are immutable.
 type terms struct {
-	domain, time, algorithm, policy string // as they are written
+	domain, time, algorithm, policy string // as written in the rule
 	requests, burst                 uint64
 
-	unit           string        // of the time, "" for a length
-	per            time.Duration // 0 for a rule that is unlimited
+	unit           string        // unit of the time; "" for a duration
+	per            time.Duration // 0 for an unlimited rule
 	limit, stored  *stint.Limit
 	soft           rule.Ratio
 	shadow         bool
 	onStoreFailure rule.Failure
 }
 
-// newTerms checks the numbers of a rule.
+// newTerms checks the terms of a rule and returns them.
 func newTerms(r *Rule) (*terms, error) {
 	t := &terms{
 		domain: r.Domain, time: r.Time, algorithm: r.Algorithm, policy: r.Policy,
@@ -282,7 +278,7 @@ func newTerms(r *Rule) (*terms, error) {
 	return t, nil
 }
 
-// refused says which word of the rule a limit was refused for.
+// refused returns the error for a limit that could not be made, with the field that caused it.
 func (r *Rule) refused(err error) *Error {
 	e := r.fault("", err)
 	if s, ok := errors.AsType[*stint.SpecError](err); ok {
@@ -294,7 +290,7 @@ func (r *Rule) refused(err error) *Error {
 	return e
 }
 
-// spec returns the limit that the rule writes.
+// spec returns the limit of the rule.
 func (r *Rule) spec() (stint.Spec, error) {
 	var spec stint.Spec
 	var err error
@@ -318,7 +314,7 @@ func (r *Rule) spec() (stint.Spec, error) {
 		to    *uint32
 	}{{"requests", r.Requests, &spec.Requests}, {"burst", r.Burst, &spec.Burst}} {
 		if *n.to = uint32(n.from); uint64(*n.to) != n.from {
-			return spec, &Error{r.ID, n.field, fmt.Sprintf("%d is too many", n.from), "at most 4294967295 are counted; more are as good as unlimited"}
+			return spec, &Error{r.ID, n.field, fmt.Sprintf("%d is too many", n.from), "the maximum is 4294967295; larger limits are practically unlimited"}
 		}
 	}
 	return spec, nil

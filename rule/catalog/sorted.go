@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sorted returns the rules by their ids.
+// sorted returns the rules ordered by ID.
 func (d *draft) sorted() []uint32 {
 	all := make([]keyed, 0, d.count)
 	shared := d.sharedPrefix()
@@ -25,13 +25,13 @@ func (d *draft) sorted() []uint32 {
 	return refs
 }
 
-// keyed is a rule with the beginning of what it is sorted by.
+// keyed is a rule with the first bytes of its sort key.
 type keyed struct {
 	lead uint64
 	ref  uint32
 }
 
-// sharedPrefix returns how long the text is that all ids begin with.
+// sharedPrefix returns the length of the prefix that all IDs have.
 func (d *draft) sharedPrefix() int {
 	if d.rules.n < 2 {
 		return 0
@@ -48,7 +48,7 @@ func (d *draft) sharedPrefix() int {
 	return n
 }
 
-// lead returns the first bytes of a text as a number of the same order.
+// lead returns the first eight bytes of a text as a number that sorts in the same order.
 func lead(text string) (n uint64) {
 	for i := range 8 {
 		n <<= 8

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// sum is the sum of the hashes of all rules, which does not depend on their order,
-// and from which a rule that goes can be taken.
+// sum is the sum of the hashes of all rules. It does not depend on their order, and a removed rule
+// can be subtracted.
 type sum struct{ high, low uint64 }
 
 func (s *sum) add(o sum) {
@@ -23,7 +23,7 @@ func (s *sum) sub(o sum) {
 	s.high, _ = bits.Sub64(s.high, o.high, borrow)
 }
 
-// sumOf returns the hash of one rule, in the memory of buf.
+// sumOf returns the hash of one rule. It reuses buf and returns it.
 func sumOf(r *Rule, buf []byte) (sum, []byte) {
 	buf = buf[:0]
 	for _, t := range [...]string{r.ID, r.UID, r.URL, r.Time, r.Algorithm, r.Domain, r.Policy} {
@@ -35,7 +35,7 @@ func sumOf(r *Rule, buf []byte) (sum, []byte) {
 	return sum{binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16])}, buf
 }
 
-// hash returns what people compare.
+// hash returns the text of Catalog.Hash.
 func (s sum) hash(count int) string {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[:], uint64(count))
@@ -45,8 +45,8 @@ func (s sum) hash(count int) string {
 	return hex.EncodeToString(h[:6])
 }
 
-// markOf returns what tells the keys of a rule from those of the rule that had its id
-// before: by its domain, uid and url, and nothing else.
+// markOf returns a hash of domain, uid and url. It is part of the keys of a rule, so a rule that
+// reuses an ID with a different domain, uid or url has new keys.
 func markOf(domain, uid, url string) (mark [8]byte) {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)

@@ -1,26 +1,25 @@
 package catalog
 
-// table finds the number of something by the hash of its name. It is shared by many
-// versions as a paged is. Those who look have to compare the names: two of them may
-// have one hash.
+// table is a hash table from hashes of names to numbers. Versions share it, as with paged. Callers
+// must compare the names, because two names may have the same hash.
 type table struct {
 	slots paged[slot]
 	used  uint32
 }
 
-// slot is a place of a table. ref 0 is a free one. The place where a hash belongs is
-// its part of the table, so that a larger table has all in the same order.
+// slot is an entry of a table; it is free if ref is 0. The home of a hash is proportional to the
+// hash, so a larger table keeps all entries in the same order.
 type slot struct{ hash, ref uint32 }
 
-// leastTable is how many slots a table begins with.
+// leastTable is the initial number of slots.
 const leastTable = 64
 
-// home returns the slot where a hash belongs.
+// home returns the first slot for a hash.
 func (t *table) home(hash uint32) uint32 {
 	return uint32(uint64(hash) * uint64(t.slots.n) >> 32)
 }
 
-// after returns the slot behind another one.
+// after returns the following slot; the first one follows the last.
 func (t *table) after(i uint32) uint32 {
 	if i++; i == t.slots.n {
 		return 0
@@ -28,7 +27,7 @@ func (t *table) after(i uint32) uint32 {
 	return i
 }
 
-// put adds what is not there yet.
+// put adds an entry that is not in the table.
 func (t *table) put(hash, ref uint32, owner uint64) {
 	if t.used+1 > t.slots.n-t.slots.n/4 {
 		t.grow(owner)
@@ -57,7 +56,7 @@ func (t *table) grow(owner uint64) {
 	*t = larger
 }
 
-// find returns the slot of what is there.
+// find returns the slot of an existing entry.
 func (t *table) find(hash, ref uint32) uint32 {
 	i := t.home(hash)
 	for t.slots.at(i).ref != ref {
@@ -66,12 +65,12 @@ func (t *table) find(hash, ref uint32) uint32 {
 	return i
 }
 
-// replace puts something else of the same name in the place of what is there.
+// replace replaces ref by another number with the same name.
 func (t *table) replace(hash, ref, by uint32, owner uint64) {
 	t.slots.edit(t.find(hash, ref), owner).ref = by
 }
 
-// remove takes out what is there, and moves up what it kept from its home.
+// remove removes an entry and moves up the entries that it displaced.
 func (t *table) remove(hash, ref uint32, owner uint64) {
 	t.used--
 	gap := t.find(hash, ref)
@@ -80,7 +79,8 @@ func (t *table) remove(hash, ref uint32, owner uint64) {
 		if s.ref == 0 {
 			break
 		}
-		// It may move up unless its home lies behind the gap, on the way round.
+		// An entry may move up unless its home is behind the gap, counted around the end of the
+		// table.
 		if home := t.home(s.hash); (i-home+t.slots.n)%t.slots.n >= (i-gap+t.slots.n)%t.slots.n {
 			*t.slots.edit(gap, owner) = s
 			gap = i

@@ -13,13 +13,13 @@ import (
 	"stint/rule/catalog/catalogtest"
 )
 
-// median returns the time in the middle: other work of the machine does not move it.
+// median returns the median, which is robust against other load on the machine.
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
 }
 
-// busyTime returns how long this process has been computing.
+// busyTime returns the CPU time that this process has used.
 func busyTime(b *testing.B) time.Duration {
 	busy, err := testkit.BusyTime()
 	if err != nil {
@@ -28,11 +28,10 @@ func busyTime(b *testing.B) time.Duration {
 	return busy
 }
 
-// BenchmarkMillion prints what a million rules cost: load-s, the time from the file on
-// disk to the rules in force (load-cpu-s, of it computing, which is what counts on a busy
-// machine); B/rule, what they take of the heap in all; ns/match and
-// allocs/match, a request that rules apply to; and change-ms, the time until a changed
-// rule is on the disk and in force.
+// BenchmarkMillion reports the cost of a million rules: load-s, the time from the file on disk to
+// the rules in force (load-cpu-s is the CPU time of that, which does not depend on other load);
+// B/rule, the heap per rule; ns/match and allocs/match, for a request with matching rules; and
+// change-ms, the time until a changed rule is on disk and in force.
 //
 //	go test ./rule/catalog/book -run '^$' -bench Million -benchtime 1x
 func BenchmarkMillion(b *testing.B) {
@@ -57,7 +56,7 @@ func BenchmarkMillion(b *testing.B) {
 	}
 }
 
-// writeRules makes a file of n rules.
+// writeRules writes a file of n rules.
 func writeRules(b *testing.B, path string, n int) {
 	store, err := OpenDisk(path)
 	if err != nil {
@@ -75,7 +74,7 @@ func writeRules(b *testing.B, path string, n int) {
 	}
 }
 
-// measureMatch asks for rules from all over the catalog, so that they are in no cache.
+// measureMatch measures matches of random rules of the whole catalog, which are in no cache.
 func measureMatch(b *testing.B, book *Book) {
 	const batch = 500
 	rules := make([]catalog.Rule, 0, 200*batch)
@@ -111,7 +110,7 @@ func measureMatch(b *testing.B, book *Book) {
 	}), "allocs/match")
 }
 
-// measureChange changes rules, and sees each time that the change is in force.
+// measureChange changes rules and checks that each change is in force.
 func measureChange(b *testing.B, book *Book) {
 	var times []time.Duration
 	var m catalog.Matched

@@ -9,32 +9,31 @@ import (
 	"stint/rule/catalog"
 )
 
-// Book is a catalog and where its rules come from. There are two kinds:
+// Book is a catalog with the source of its rules. There are two kinds:
 //
-//   - One of files ([New], [Book.Load]). Whoever wants other rules changes the files and
-//     loads them again.
-//   - One with a store on disk ([Open]). Its rules are changed by [Book.Put],
-//     [Book.Delete] and [Book.Import]. A change is in force and on the disk when the call
-//     that made it returns; one that cannot be written is taken back.
+//   - A book of files ([New], [Book.Load]). To change its rules, change the files and
+//     load them again.
+//   - A book with a store on disk ([Open]). Its rules are changed by [Book.Put],
+//     [Book.Delete] and [Book.Import]. When the call returns, the change is in force and
+//     on disk; a change that cannot be written is undone.
 //
-// It is safe for concurrent use. Changes are made one after the other; nobody who reads
-// or decides waits for them.
+// A Book is safe for concurrent use. Changes are made one after another; reads and decisions never
+// wait for them.
 type Book struct {
 	catalog *catalog.Catalog
-	disk    *Disk // nil: the rules come from files
+	disk    *Disk // nil if the rules come from files
 
-	mu     sync.Mutex // held for the whole of a change
-	looked string     // what the files looked like when they were last read
+	mu     sync.Mutex // held during a whole change
+	looked string     // result of looks for the files last read
 
-	loadsMu sync.Mutex // guards what follows; never held for long
+	loadsMu sync.Mutex // guards the fields below; held only briefly
 	loads   Loads
 }
 
-// New returns a book of files that holds no rule so far.
+// New returns a book of files without rules.
 func New(o catalog.Options) *Book { return &Book{catalog: catalog.New(o)} }
 
-// Open returns the book of a store on disk, with all its rules in force. The error is a
-// [*book.DiskError].
+// Open opens a store on disk and puts its rules in force. The error is a [*book.DiskError].
 func Open(path string, o catalog.Options) (*Book, error) {
 	store, err := OpenDisk(path)
 	if err != nil {
@@ -42,13 +41,13 @@ func Open(path string, o catalog.Options) (*Book, error) {
 	}
 	b := &Book{catalog: catalog.New(o), disk: store}
 	if err := b.catalog.Replace(store.Rules()); err != nil {
-		_ = store.Close() // it was only read
+		_ = store.Close() // nothing was written
 		return nil, b.unusable(err)
 	}
 	return b, nil
 }
 
-// unusable says that the rules on disk cannot be put in force.
+// unusable returns the error for rules on disk that this version refuses.
 func (b *Book) unusable(err error) error {
 	if _, ok := errors.AsType[*DiskError](err); ok {
 		return err
@@ -62,11 +61,10 @@ func (b *Book) unusable(err error) error {
 // Catalog returns the rules in force.
 func (b *Book) Catalog() *catalog.Catalog { return b.catalog }
 
-// OnDisk reports whether the rules are kept in a store on disk, and so can be changed one
-// by one.
+// OnDisk reports whether the book has a store on disk, so that single rules can be changed.
 func (b *Book) OnDisk() bool { return b.disk != nil }
 
-// Close lets go of the store on disk, if there is one. The rules stay in force.
+// Close closes the store on disk, if there is one. The rules stay in force.
 func (b *Book) Close() error {
 	if b.disk == nil {
 		return nil
@@ -76,8 +74,8 @@ func (b *Book) Close() error {
 	return b.disk.Close()
 }
 
-// Load puts the rules of files in force, all or nothing. The error of the files is a
-// [*stint/rule.Errors]; then the rules before stay.
+// Load replaces all rules by those of files, all or nothing. If the files have faults, the error is
+// a [*stint/rule.Errors] and the old rules stay.
 func (b *Book) Load(files ...string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,20 +91,20 @@ func (b *Book) Load(files ...string) error {
 	return err
 }
 
-// ErrReadOnly is returned for changes of a book of files.
+// ErrReadOnly is returned for changes of single rules in a book of files.
 var ErrReadOnly = errors.New("the rules come from files")
 
-// A Precondition is what must be true of the rule of an id for a change to be made, so
-// that of two who change the same neither overwrites the other unseen. Nil: nothing.
+// A Precondition reports whether a change may be made, given the present rule with its ID. It
+// prevents that one of two concurrent editors overwrites the other. Nil allows every change.
 type Precondition func(present catalog.Rule, exists bool) bool
 
-// PreconditionError says that a precondition was false, and what is there instead.
+// PreconditionError is returned if a precondition was false. It has the present rule.
 type PreconditionError struct {
 	Present catalog.Rule
 	Exists  bool
 }
 
-// Error says what was found.
+// Error returns whether there is such a rule.
 func (e *PreconditionError) Error() string {
 	if !e.Exists {
 		return "there is no such rule"
@@ -114,8 +112,8 @@ func (e *PreconditionError) Error() string {
 	return fmt.Sprintf("the rule %.60q is not what it was taken for", e.Present.ID)
 }
 
-// Put writes a rule, in the place of one with its id; created says that there was none.
-// Errors are [*catalog.Error], [*PreconditionError], [*book.DiskError] and ErrReadOnly; then
+// Put adds a rule or replaces the rule with its ID; created reports whether it was added. Errors
+// are [*catalog.Error], [*PreconditionError], [*book.DiskError] and ErrReadOnly; after an error
 // nothing has changed.
 func (b *Book) Put(r catalog.Rule, must Precondition) (created bool, err error) {
 	if b.disk == nil {
@@ -140,7 +138,7 @@ func (b *Book) Put(r catalog.Rule, must Precondition) (created bool, err error) 
 	return !exists, nil
 }
 
-// putBack puts in force what was before a change that could not be written.
+// putBack restores the rule as it was before a change that could not be written.
 func (b *Book) putBack(id string, before catalog.Rule, exists bool) error {
 	if exists {
 		return b.catalog.Put(before)
@@ -149,8 +147,8 @@ func (b *Book) putBack(id string, before catalog.Rule, exists bool) error {
 	return nil
 }
 
-// Delete removes a rule. It returns false where there is none. Errors are
-// [*PreconditionError], [*book.DiskError] and ErrReadOnly.
+// Delete removes a rule and reports whether there was one. Errors are [*PreconditionError],
+// [*book.DiskError] and ErrReadOnly.
 func (b *Book) Delete(id string, must Precondition) (bool, error) {
 	if b.disk == nil {
 		return false, ErrReadOnly
@@ -171,25 +169,25 @@ func (b *Book) Delete(id string, must Precondition) (bool, error) {
 	return true, nil
 }
 
-// An Import says what becomes of the rules that are there before one.
+// Import are the options of Book.Import.
 type Import struct {
-	// Replace removes them. False: those with an id of the import are replaced, the
-	// others stay.
+	// Replace removes all present rules. If false, only rules with an ID of the import are
+	// replaced.
 	Replace bool
 
-	// Hash is that of the catalog that the import is made for; "": of any.
+	// Hash is the hash that the catalog must have before the import; "" allows any.
 	Hash string
 }
 
-// StaleError says that an import was made for other rules than those in force.
+// StaleError is returned if the catalog has another hash than Import.Hash.
 type StaleError struct{ Hash string }
 
-// Error says which rules are in force.
+// Error returns the hash of the rules in force.
 func (e *StaleError) Error() string { return "the rules in force have the hash " + e.Hash }
 
-// Import puts many rules in force as one change, all or nothing, and returns how many
-// they are. Errors are those that rules yields, [*catalog.Error], [*StaleError],
-// [*book.DiskError] and ErrReadOnly; then nothing has changed.
+// Import puts many rules in force as one change, all or nothing, and returns their number. Errors
+// are those that rules yields, [*catalog.Error], [*StaleError], [*book.DiskError] and ErrReadOnly;
+// after an error nothing has changed.
 func (b *Book) Import(rules iter.Seq2[catalog.Rule, error], how Import) (n int, err error) {
 	if b.disk == nil {
 		return 0, ErrReadOnly
@@ -211,8 +209,8 @@ func (b *Book) Import(rules iter.Seq2[catalog.Rule, error], how Import) (n int, 
 	return batch.Len(), err
 }
 
-// importLocked writes rules and puts them in force. They are written once the catalog has
-// taken them all, and in force once they are written.
+// importLocked replaces the rules in force. It calls write after the catalog has accepted all
+// rules, and puts them in force after write has succeeded.
 func (b *Book) importLocked(rules iter.Seq2[catalog.Rule, error], write func() error) error {
 	return b.catalog.Replace(func(yield func(catalog.Rule, error) bool) {
 		for r, err := range rules {

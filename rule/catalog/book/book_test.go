@@ -26,7 +26,7 @@ func open(t *testing.T, path string) *Book {
 	return b
 }
 
-// show lists the rules in force, as ID=REQUESTS.
+// show returns the rules in force as ID=REQUESTS.
 func show(b *Book) string {
 	var list []string
 	for _, r := range b.Catalog().List("", 1000) {
@@ -37,7 +37,7 @@ func show(b *Book) string {
 
 func rows(text string) string { return strings.ReplaceAll(text, " ", "\n") }
 
-// Each change is in force at once, and after the file was opened again.
+// Each change is in force at once, and also after reopening the file.
 func TestChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
 	b := open(t, path)
@@ -98,12 +98,12 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change that cannot be written is taken back.
+// A change that cannot be written is undone.
 func TestUnwritable(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "rules.db"))
 	_, err := b.Put(sample("a", 1), nil)
 	testkit.Must(t, err)
-	testkit.Must(t, b.disk.Close()) // it takes nothing any more
+	testkit.Must(t, b.disk.Close()) // writes fail from now on
 	for name, change := range map[string]func() error{
 		"put":    func() error { _, err := b.Put(sample("a", 2), nil); return err },
 		"create": func() error { _, err := b.Put(sample("b", 2), nil); return err },
@@ -116,7 +116,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// Rules of files are loaded all or none, and not changed otherwise.
+// Rules of files are loaded all or none, and cannot be changed one by one.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
@@ -129,7 +129,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	testkit.Must(t, os.WriteFile(bad, []byte("# b\nb,,/v1/a,60s,1\n"), 0o600))
-	if err := b.Load(good, bad); err == nil || !strings.HasPrefix(err.Error(), bad+":2: rule b: /v1/a for uid \"\" per 60s is what rule a already limits") {
+	if err := b.Load(good, bad); err == nil || !strings.HasPrefix(err.Error(), bad+":2: rule b: /v1/a for uid \"\" per 60s is already limited by rule a") {
 		t.Errorf("error %v", err)
 	}
 	_, err = b.Put(sample("a", 2), nil)
@@ -146,7 +146,7 @@ func TestFiles(t *testing.T) {
 	testkit.Must(t, b.Close())
 }
 
-// A store whose rules are refused by this version says so.
+// Opening a store with rules that this version refuses returns an error.
 func TestRefusedByThisVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
 	s, err := OpenDisk(path)
@@ -171,8 +171,8 @@ func TestRefusedByThisVersion(t *testing.T) {
 	}
 }
 
-// Files are read again where they look other than before, cannot be told apart from
-// that, or were refused; there is news where that changed anything.
+// Reload reads files again if they look changed, if that cannot be determined, or if they were
+// refused. It reports news only if anything changed.
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	at := time.Now().Add(-time.Hour)
@@ -190,7 +190,7 @@ func TestReload(t *testing.T) {
 		always bool
 		news   bool
 		fault  bool
-		reads  bool // seen by the generation, where it is no fault
+		reads  bool // whether the generation shows a new read, if there is no fault
 		want   string
 	}{
 		{"as it was", func() {}, false, false, false, false, "a=1"},

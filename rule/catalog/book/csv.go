@@ -14,15 +14,15 @@ import (
 
 const buffered = 64 << 10
 
-// table reads CSV: RFC 4180, with comments, and spaces around values.
+// table reads CSV as in RFC 4180, with comments and with blanks around values.
 type table struct {
 	*collector
 	columns []int // the field of each column
-	least   int   // columns that a record must have
-	first   bool  // nothing was read so far
+	least   int   // number of columns that each record must have
+	first   bool  // no record was read yet
 }
 
-// readCSV reads a file of CSV.
+// readCSV reads a CSV file.
 func readCSV(c *collector, r io.Reader) error {
 	in, err := openText(c, r)
 	if in == nil {
@@ -60,9 +60,9 @@ func readCSV(c *collector, r io.Reader) error {
 	}
 }
 
-// openText returns r without its byte order mark; nil if it is no text. Without one byte it
-// is none: a file is empty for a moment when another one is written over it, and its
-// rules are not gone.
+// openText returns r without its byte order mark, or nil if r is not a text. An empty r is not a
+// text either: a file is empty for a moment while it is overwritten, and its rules must not be
+// removed then.
 func openText(c *collector, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, buffered)
 	start, err := in.Peek(3)
@@ -74,7 +74,7 @@ func openText(c *collector, r io.Reader) (*bufio.Reader, error) {
 		c.fail(0, "nothing is in it", "where there are to be no rules, write an empty line")
 		return nil, nil
 	case string(start) == "\ufeff":
-		_, _ = in.Discard(len(start)) // they have been peeked at
+		_, _ = in.Discard(len(start)) // Peek has buffered them
 	case strings.HasPrefix(string(start), "\xff\xfe"), strings.HasPrefix(string(start), "\xfe\xff"):
 		c.fail(1, "UTF-16 text", "save the file as UTF-8")
 		return nil, nil
@@ -85,7 +85,7 @@ func openText(c *collector, r io.Reader) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// malformed notes what the reader of CSV could not read.
+// malformed adds a fault for a line that the CSV reader could not parse.
 func (t *table) malformed(e *csv.ParseError) {
 	switch {
 	case errors.Is(e.Err, csv.ErrBareQuote):
@@ -97,7 +97,7 @@ func (t *table) malformed(e *csv.ParseError) {
 	}
 }
 
-// record reads one record. The error tells the reader to stop.
+// record reads one record. After an error the caller must stop.
 func (t *table) record(line int, record []string) error {
 	if t.first {
 		t.first = false
@@ -105,7 +105,7 @@ func (t *table) record(line int, record []string) error {
 			return nil
 		}
 	}
-	if len(t.columns) == 0 { // the header is wrong: nobody knows what the values are
+	if len(t.columns) == 0 { // the header is invalid, so the columns are unknown
 		return nil
 	}
 	if !t.count(line, record) {
@@ -136,7 +136,7 @@ func (t *table) record(line int, record []string) error {
 	return t.rule(line, r)
 }
 
-// count reports whether a record has as many values as it must.
+// count reports whether a record has the right number of values.
 func (t *table) count(line int, record []string) bool {
 	if len(record) >= t.least && len(record) <= len(t.columns) {
 		return true
@@ -153,7 +153,7 @@ func (t *table) count(line int, record []string) bool {
 	return false
 }
 
-// columnList names columns as a line of the file has them.
+// columnList returns the names of columns as in a header line.
 func columnList(columns []int) string {
 	known := make([]string, len(columns))
 	for i, field := range columns {
@@ -162,8 +162,8 @@ func columnList(columns []int) string {
 	return strings.Join(known, ",")
 }
 
-// header reports whether the first record names the columns. It does where two of its
-// values are such names; no rule looks like that.
+// header reports whether the first record is a header. It is one if at least two of its values are
+// column names, which no rule has.
 func (t *table) header(line int, record []string) bool {
 	known := 0
 	for _, name := range record {
@@ -205,22 +205,22 @@ func (t *table) header(line int, record []string) bool {
 	return true
 }
 
-// errLong says that a record is longer than any rule.
+// errLong is returned for a record longer than any rule.
 var errLong = errors.New("a record is too long")
 
-// bounded hands on CSV until a record has more than maxLine bytes: package csv would keep
-// all of it, and 40 bytes for each comma.
+// bounded passes CSV through until a record has more than maxLine bytes. Package csv would keep the
+// whole record, and 40 bytes for each comma.
 type bounded struct {
 	in      *bufio.Reader
-	line    int  // how many have ended
-	record  int  // the line in which the record began
-	size    int  // bytes of the record so far
-	fresh   bool // a line begins, outside of quotes
-	quoted  bool // within double quotes, where a line may end
+	line    int  // number of complete lines
+	record  int  // line in which the current record began
+	size    int  // bytes of the current record
+	fresh   bool // at the beginning of a line, outside quotes
+	quoted  bool // inside double quotes, where line breaks belong to a value
 	comment bool
 }
 
-// Read reads a part of the text.
+// Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	for i, c := range p[:n] {

@@ -13,35 +13,34 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another process to let go of the file: a
-	// service that is being replaced needs a moment to end.
+	// lockWait is how long OpenDisk waits for another process to close the file, such as a service
+	// that is being replaced.
 	lockWait = 2 * time.Second
 
-	// formatNow is the version of the file that this program writes.
+	// formatNow is the version of the file format that this program writes.
 	formatNow = 1
 
-	// fill is how full pages are left by an import, in which rules come in order.
+	// fill is the fill ratio of pages after an import, which inserts rules in order.
 	fill = 0.9
 )
 
-// The buckets of the file, and what stands in the first.
+// The buckets of the file, and the keys in the first one.
 var (
 	aboutBucket = []byte("stint rules")
 	rulesBucket = []byte("rules")
 	formatKey   = []byte("format")
 )
 
-// Disk is a file of rules. It is safe for concurrent use; changes are made one after
-// the other, readers wait for nobody. A rule takes about 120 bytes of the file, which
-// never becomes smaller: what an import replaces is used again by the next one, so that
-// a million rules that are replaced now and then take 220 MB.
+// Disk is a file of rules. It is safe for concurrent use; changes are made one after another, and
+// readers never wait. A rule takes about 120 bytes of the file. The file never shrinks: the next
+// import reuses the space of replaced rules, so a million rules that are replaced from time to time
+// take 220 MB.
 type Disk struct {
 	path string
 	db   *bolt.DB
 }
 
-// OpenDisk opens the file, or makes it where there is none; its folder must be there. The
-// error is an [*DiskError].
+// OpenDisk opens the file, or creates it in an existing folder. The error is a [*DiskError].
 func OpenDisk(path string) (*Disk, error) {
 	s := &Disk{path: path}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -56,14 +55,14 @@ func OpenDisk(path string) (*Disk, error) {
 	})
 	if err != nil {
 		if s.db != nil {
-			_ = s.db.Close() // it was of no use
+			_ = s.db.Close() // the file is unusable anyway
 		}
 		return nil, err
 	}
 	return s, nil
 }
 
-// prepare sees that the file is one of rules, or makes it one.
+// prepare checks that the file is a file of rules; it initializes a new file.
 func (s *Disk) prepare() error {
 	var fresh bool
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -98,8 +97,8 @@ func (s *Disk) prepare() error {
 	})
 }
 
-// whole sees that the file is as long as it says: what is missing would be noticed only
-// when it is read.
+// whole checks that the file has its full length; otherwise missing data would be noticed only when
+// it is read.
 func (s *Disk) whole(tx *bolt.Tx) error {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Disk) whole(tx *bolt.Tx) error {
 	return nil
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (s *Disk) Close() error {
 	if err := s.db.Close(); err != nil {
 		return s.fault("cannot close it: "+err.Error(), "see what the system says of the disk", err)
@@ -122,9 +121,8 @@ func (s *Disk) Close() error {
 // Path returns the name of the file.
 func (s *Disk) Path() string { return s.path }
 
-// Rules returns all rules in the order of their ids, as they are when the iteration
-// begins. The last that it yields may be an [*DiskError]. Whoever iterates must be quick:
-// the file cannot take back the room of old rules meanwhile.
+// Rules returns all rules ordered by ID, as they are when the iteration begins. The last element
+// may be a [*DiskError]. Iterate quickly: the file cannot reuse the space of old rules meanwhile.
 func (s *Disk) Rules() iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		more := true
@@ -145,20 +143,19 @@ func (s *Disk) Rules() iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-// Put writes a rule, in the place of one with its id. It is on the disk once Put has
-// returned nil.
+// Put adds a rule or replaces the rule with its ID. The rule is on disk when Put returns nil.
 func (s *Disk) Put(r catalog.Rule) error {
 	return s.update(func(tx *bolt.Tx) error {
 		return tx.Bucket(rulesBucket).Put([]byte(r.ID), encode(nil, &r))
 	})
 }
 
-// Delete removes a rule, if it is there.
+// Delete removes a rule if it exists.
 func (s *Disk) Delete(id string) error {
 	return s.update(func(tx *bolt.Tx) error { return tx.Bucket(rulesBucket).Delete([]byte(id)) })
 }
 
-// update changes the file, all or nothing.
+// update changes the file in one transaction.
 func (s *Disk) update(change func(*bolt.Tx) error) error {
 	return s.guard(func() error {
 		err := s.db.Update(change)
@@ -169,8 +166,8 @@ func (s *Disk) update(change func(*bolt.Tx) error) error {
 	})
 }
 
-// read calls do with the rules. What do hands to the caller goes through give, so that a
-// panic of the caller is not taken for one about the file.
+// read calls do with the rules. do must wrap each call of the caller's code in give, so that a
+// panic there is not treated as an error of the file.
 func (s *Disk) read(do func(rules *bolt.Bucket, give func(func())) error) error {
 	outside := false
 	give := func(call func()) {

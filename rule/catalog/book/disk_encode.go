@@ -8,14 +8,14 @@ import (
 	"stint/rule/catalog"
 )
 
-// A rule is written as a checksum of its id and all that follows, its two numbers, and
+// Format of a stored rule: a checksum of its ID and of everything that follows; its two numbers;
 // its texts, each after its length.
 
 const checksumBytes = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode appends a rule to b, without its id.
+// encode appends a rule without its ID to b.
 func encode(b []byte, r *catalog.Rule) []byte {
 	start := len(b)
 	b = append(b, make([]byte, checksumBytes)...)
@@ -29,7 +29,7 @@ func encode(b []byte, r *catalog.Rule) []byte {
 	return b
 }
 
-// texts are the texts of a rule but its id, in the order in which they are written.
+// texts returns the texts of a rule except the ID, in the order in which they are stored.
 func texts(r *catalog.Rule) [6]*string {
 	return [...]*string{&r.UID, &r.URL, &r.Time, &r.Algorithm, &r.Domain, &r.Policy}
 }
@@ -38,7 +38,7 @@ func checksum(id, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id, castagnoli), castagnoli, value)
 }
 
-// decode reads a rule that encode has written. Nothing of it is part of value.
+// decode reads a rule that encode wrote. The rule does not refer to the memory of value.
 func (s *Disk) decode(id, value []byte) (catalog.Rule, error) {
 	r := catalog.Rule{ID: string(id)}
 	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(id, value[checksumBytes:]) {

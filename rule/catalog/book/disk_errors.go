@@ -14,21 +14,21 @@ import (
 	"stint/internal/text"
 )
 
-// DiskError says what is wrong with a file of rules.
+// DiskError is an error of a file of rules.
 type DiskError struct {
-	Path    string // of the file
-	Problem string // what is wrong
-	Hint    string // what to do
+	Path    string // name of the file
+	Problem string // what went wrong
+	Hint    string // how to correct it
 	Err     error  // the cause; may be nil
 }
 
-// Error returns the file and the problem. The hint stands apart.
+// Error returns the file and the problem, without the hint.
 func (e *DiskError) Error() string { return e.Path + ": " + e.Problem }
 
 // Unwrap returns the cause.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// ErrDamaged is what an [DiskError] about a file that cannot be read as it was written wraps.
+// ErrDamaged is wrapped by a [DiskError] about a damaged file.
 var ErrDamaged = errors.New("damaged")
 
 func (s *Disk) fault(problem, hint string, err error) *DiskError {
@@ -39,7 +39,7 @@ func (s *Disk) damaged(how string) *DiskError {
 	return s.fault("damaged: "+how, "look for a faulty disk or another writer; put back a copy of the file, or move it away and import the rules anew", ErrDamaged)
 }
 
-// opening puts what bbolt says of a file that it cannot open into words.
+// opening returns the DiskError for an error of bbolt when opening the file.
 func (s *Disk) opening(err error) *DiskError {
 	if known, ok := errors.AsType[*DiskError](err); ok {
 		return known
@@ -60,7 +60,7 @@ func (s *Disk) opening(err error) *DiskError {
 	return s.fault("cannot open it: "+text.Cause(err), "see what the system says of the disk and the file", err)
 }
 
-// writing puts what went wrong with a write into words.
+// writing returns the DiskError for an error of a write.
 func (s *Disk) writing(err error) error {
 	if known, ok := errors.AsType[*DiskError](err); ok {
 		return known
@@ -71,7 +71,7 @@ func (s *Disk) writing(err error) error {
 	return s.fault("cannot write: "+text.Cause(err), "see what the system says of the disk; what was there before stays in force", err)
 }
 
-// full is the error about a disk without room; nil if it is another one.
+// full returns the error for a full disk; nil if err is another error.
 func (s *Disk) full(err error) *DiskError {
 	switch {
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
@@ -82,26 +82,26 @@ func (s *Disk) full(err error) *DiskError {
 	return nil
 }
 
-// isOne reports whether the system said one of codes. bbolt hands on some of its errors as
-// their text alone.
+// isOne reports whether err has one of these codes. It compares texts too, because bbolt returns
+// some errors only as text.
 func isOne(err error, codes ...syscall.Errno) bool {
 	return slices.ContainsFunc(codes, func(code syscall.Errno) bool {
 		return errors.Is(err, code) || strings.HasSuffix(err.Error(), code.Error())
 	})
 }
 
-// guard calls do, and returns as an error what a damaged file makes it panic of. The
-// file is mapped to memory: what the disk cannot give shows as a fault of an address.
+// guard calls do and returns a panic caused by a damaged file as an error. The file is mapped into
+// memory, so a read error of the disk causes a memory fault.
 func (s *Disk) guard(do func() error) error {
 	return s.guardBut(new(bool), do)
 }
 
-// guardBut is guard but for panics while outside is true, which are of other code.
+// guardBut is guard, except for panics while outside is true, which come from other code.
 func (s *Disk) guardBut(outside *bool, do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if *outside {
-			return // it goes on as it came
+			return // let the panic continue
 		}
 		if p := recover(); p != nil {
 			err = s.damaged(fmt.Sprint(p))

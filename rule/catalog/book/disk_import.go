@@ -10,17 +10,17 @@ import (
 	"stint/rule/catalog"
 )
 
-// Gathered is a set of rules that is to be written as one change.
+// Gathered is a set of rules to be written as one change.
 type Gathered struct {
-	bytes []byte // ids and encoded rules, one after the other
+	bytes []byte // IDs and encoded rules, one after another
 	rules []span
 }
 
-// span is where a rule of an Import stands in its bytes.
+// span is the position of a rule in the bytes of a Gathered.
 type span struct{ id, value, end int }
 
-// Gather takes rules for an import. The error is the first that rules yields, or a
-// [*catalog.Error] about two of one id.
+// Gather collects rules for an import. The error is the first that rules yields, or a
+// [*catalog.Error] for two rules with the same ID.
 func Gather(rules iter.Seq2[catalog.Rule, error]) (*Gathered, error) {
 	i := new(Gathered)
 	for r, err := range rules {
@@ -34,27 +34,27 @@ func Gather(rules iter.Seq2[catalog.Rule, error]) (*Gathered, error) {
 		at.end = len(i.bytes)
 		i.rules = append(i.rules, at)
 	}
-	// A tree that grows at its end only is written fastest, and leaves no holes.
+	// Inserting in order is fastest and leaves no gaps.
 	slices.SortFunc(i.rules, func(a, b span) int {
 		return bytes.Compare(i.bytes[a.id:a.value], i.bytes[b.id:b.value])
 	})
 	for n := 1; n < len(i.rules); n++ {
 		if id := i.id(n); bytes.Equal(id, i.id(n-1)) {
-			return nil, &catalog.Error{ID: string(id), Field: "id", Problem: "two rules have it", Hint: "give one of them another"}
+			return nil, &catalog.Error{ID: string(id), Field: "id", Problem: "two rules have this id", Hint: "give one of them another id"}
 		}
 	}
 	return i, nil
 }
 
-// Len returns how many rules it holds.
+// Len returns the number of rules.
 func (i *Gathered) Len() int { return len(i.rules) }
 
-// Merge writes all rules of i, each in the place of one with its id, as one change.
+// Merge writes all rules of i as one change; each replaces the rule with its ID.
 func (s *Disk) Merge(i *Gathered) error {
 	return s.update(func(tx *bolt.Tx) error { return i.put(tx.Bucket(rulesBucket)) })
 }
 
-// Replace puts the rules of i in the place of all that are there, as one change.
+// Replace replaces all rules of the store by the rules of i as one change.
 func (s *Disk) Replace(i *Gathered) error {
 	return s.update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(rulesBucket); err != nil {
@@ -78,7 +78,7 @@ func (i *Gathered) put(rules *bolt.Bucket) error {
 	return nil
 }
 
-// Rules returns the rules of i in the order of their ids.
+// Rules returns the rules of i ordered by ID.
 func (i *Gathered) Rules() iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		for n := range i.rules {
@@ -96,8 +96,7 @@ func (i *Gathered) rule(n int) (catalog.Rule, error) {
 
 func (i *Gathered) id(n int) []byte { return i.bytes[i.rules[n].id:i.rules[n].value] }
 
-// Merged returns the rules that the store would hold after a Merge of i, in the order of
-// their ids.
+// Merged returns the rules that the store would have after a Merge of i, ordered by ID.
 func (s *Disk) Merged(i *Gathered) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		n := 0

@@ -17,7 +17,7 @@ import (
 	"stint/rule/catalog"
 )
 
-// Variables that make this test binary a writer of the file they name.
+// Environment variables that make this test binary a writer of a file.
 const (
 	writerFile = "STINT_TEST_WRITER_FILE"
 	writerFrom = "STINT_TEST_WRITER_FROM"
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// changeOnDisk makes change number n to what do stands for; all writers make the same ones.
+// changeOnDisk makes change number n with the given functions; it is the same change for all
+// writers.
 func changeOnDisk(n int, put func(...catalog.Rule) error, remove func(string) error, replace func(...catalog.Rule) error) error {
 	batch := make([]catalog.Rule, 30)
 	for i := range batch {
@@ -54,8 +55,7 @@ func changeOnDisk(n int, put func(...catalog.Rule) error, remove func(string) er
 	return put(sampleOnDisk(fmt.Sprint("one-", n*3%11), n))
 }
 
-// writer changes a file until it is killed or fails, and says each change that was
-// acknowledged.
+// writer changes a file until it is killed or fails, and prints each acknowledged change.
 func writer(path string) error {
 	from, _ := strconv.Atoi(os.Getenv(writerFrom))
 	if room, err := strconv.ParseUint(os.Getenv(writerRoom), 10, 64); err == nil {
@@ -84,7 +84,7 @@ func writer(path string) error {
 		}
 		return s.Replace(i)
 	}
-	for n := from; n < from+100_000; n++ { // it is killed long before
+	for n := from; n < from+100_000; n++ { // killed long before the end
 		if err := changeOnDisk(n, merge, s.Delete, replace); err != nil {
 			if fault, ok := errors.AsType[*DiskError](err); ok {
 				return fmt.Errorf("%w\nhint: %s", err, fault.Hint)
@@ -96,7 +96,7 @@ func writer(path string) error {
 	return nil
 }
 
-// model is what a file holds after the changes from and up to n.
+// model is the content of a file after a number of changes.
 type model map[string]catalog.Rule
 
 func (m model) change(n int) {
@@ -109,10 +109,10 @@ func (m model) change(n int) {
 	_ = changeOnDisk(n, put, func(id string) error { delete(m, id); return nil }, func(rules ...catalog.Rule) error {
 		clear(m)
 		return put(rules...)
-	}) // it cannot fail
+	}) // never fails
 }
 
-// start starts a writer; it is told how much room it has, "" for enough.
+// start starts a writer with a limited file size; "" for no limit.
 func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -125,7 +125,7 @@ func start(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.
 	return cmd, bufio.NewScanner(out), said
 }
 
-// same reports whether the file holds what the model does, and nothing else.
+// same reports whether the file has exactly the content of the model.
 func same(t *testing.T, path string, m model) bool {
 	t.Helper()
 	s, err := OpenDisk(path)
@@ -134,9 +134,8 @@ func same(t *testing.T, path string, m model) bool {
 	return reflect.DeepEqual(model(all(t, s)), m)
 }
 
-// A writer is killed at any moment, again and again: each change that it acknowledged is
-// there, the one that it was making is there as a whole or not at all, and the file
-// opens.
+// A writer is killed repeatedly at random times: the file opens, each acknowledged change is
+// present, and the unfinished change is either complete or absent.
 func TestKill(t *testing.T) {
 	kills := 100
 	if testing.Short() {
@@ -155,11 +154,11 @@ func TestKill(t *testing.T) {
 			next++
 		}
 		testkit.Must(t, cmd.Process.Kill())
-		for out.Scan() { // what it said before it died
+		for out.Scan() { // output before it was killed
 			m.change(next)
 			next++
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // was killed
 		if same(t, path, m) {
 			continue
 		}
@@ -172,7 +171,7 @@ func TestKill(t *testing.T) {
 	t.Logf("%d changes, killed %d times", next, kills)
 }
 
-// A writer that runs out of room says so with a hint, and loses nothing.
+// A writer without disk space returns an error with a hint and loses nothing.
 func TestNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
 	cmd, out, said := start(t, path, 0, strconv.Itoa(80<<10))

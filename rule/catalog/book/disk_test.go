@@ -16,7 +16,7 @@ import (
 	"stint/rule/catalog"
 )
 
-// sampleOnDisk returns a rule whose every field tells n.
+// sampleOnDisk returns a rule whose fields all depend on n.
 func sampleOnDisk(id string, n int) catalog.Rule {
 	return catalog.Rule{
 		ID: id, UID: fmt.Sprint("user-", n), URL: "GET /v1/orders/{id}", Time: "minute", Requests: uint64(n),
@@ -44,7 +44,7 @@ func openDisk(t *testing.T, path string) *Disk {
 	return s
 }
 
-// all returns what the store holds.
+// all returns the rules of the store.
 func all(t *testing.T, s *Disk) map[string]catalog.Rule {
 	t.Helper()
 	rules := map[string]catalog.Rule{}
@@ -126,8 +126,7 @@ func TestMerged(t *testing.T) {
 	}
 }
 
-// What is wrong with a file or its place is said when it is opened or read, and what to
-// do about it.
+// Every fault of a file or its folder is reported with a hint when the file is opened or read.
 func TestDiskFaults(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.db")
@@ -182,7 +181,7 @@ func TestDiskFaults(t *testing.T) {
 	}
 }
 
-// A panic of whoever reads is its own, and leaves the store usable.
+// A panic of the iterating code is passed on and leaves the store usable.
 func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
 	s := openDisk(t, filepath.Join(t.TempDir(), "rules.db"))
 	testkit.Must(t, s.Put(sampleOnDisk("a", 1)))
@@ -208,7 +207,7 @@ func TestGatherStopsAtAnError(t *testing.T) {
 	if !errors.Is(err, wrong) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Gather(each(sampleOnDisk("a", 1), sampleOnDisk("b", 1), sampleOnDisk("a", 2))); err == nil || !strings.Contains(err.Error(), "two rules have it") {
+	if _, err := Gather(each(sampleOnDisk("a", 1), sampleOnDisk("b", 1), sampleOnDisk("a", 2))); err == nil || !strings.Contains(err.Error(), "two rules have this id") {
 		t.Errorf("error %v", err)
 	}
 }

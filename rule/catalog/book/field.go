@@ -12,7 +12,7 @@ import (
 	"stint/rule/catalog"
 )
 
-// The columns of CSV in their order, which are the fields of JSON as well.
+// The columns of CSV in their default order; they are also the fields of JSON.
 const (
 	id = iota
 	uid
@@ -26,13 +26,13 @@ const (
 	fields
 )
 
-// required are those that no rule goes without where they are named. No uid is everybody.
-// Time and requests may be empty, in a rule that is unlimited.
+// required are the fields that a header or an object must have. A missing uid means all users. Time
+// and requests may be empty in an unlimited rule.
 var required = [...]int{id, url, period, requests}
 
 var names = [fields]string{"id", "uid", "url", "time", "requests", "algorithm", "burst", "domain", "policy"}
 
-// set puts the text of a column into a rule. The problem is "" where it can be.
+// set sets a field of a rule from the text of a column. problem is "" on success.
 func set(r *catalog.Rule, field int, text string) (problem, hint string) {
 	switch field {
 	case id:
@@ -50,7 +50,7 @@ func set(r *catalog.Rule, field int, text string) (problem, hint string) {
 	case algorithm:
 		r.Algorithm = text
 	case burst:
-		if text != "" { // empty: the default
+		if text != "" { // empty means the default
 			r.Burst, problem, hint = number(field, text)
 		}
 	case domain:
@@ -61,7 +61,7 @@ func set(r *catalog.Rule, field int, text string) (problem, hint string) {
 	return problem, hint
 }
 
-// requiredNames lists the fields that no rule goes without.
+// requiredNames returns the names of the required fields.
 func requiredNames() string {
 	var list []string
 	for _, field := range required {
@@ -70,8 +70,7 @@ func requiredNames() string {
 	return strings.Join(list, ", ")
 }
 
-// needed says what a rule is missing that has no number of requests. Only one that is
-// unlimited goes without.
+// needed reports a missing number of requests; only unlimited rules may omit it.
 func needed(r *catalog.Rule, has bool) (problem, hint string) {
 	if has || r.Algorithm == stint.Unlimited.String() {
 		return "", ""
@@ -79,7 +78,7 @@ func needed(r *catalog.Rule, has bool) (problem, hint string) {
 	return "requests: missing", "write how many may pass, digits only; 0 denies every request"
 }
 
-// number reads a whole number.
+// number parses a whole number.
 func number(field int, written string) (n uint64, problem, hint string) {
 	n, err := strconv.ParseUint(written, 10, 64)
 	switch {
@@ -91,12 +90,12 @@ func number(field int, written string) (n uint64, problem, hint string) {
 	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], text.Quote(written)), "write digits only, without sign, fraction, unit or commas between them"
 }
 
-// fieldOf returns the field of that name, in any case; -1 if there is none.
+// fieldOf returns the field with this name, ignoring case; -1 if there is none.
 func fieldOf(name string) int {
 	return slices.IndexFunc(names[:], func(known string) bool { return strings.EqualFold(known, name) })
 }
 
-// unknown says that a name is none of the fields.
+// unknown returns the fault for an unknown field name.
 func unknown(what, name string) (problem, hint string) {
 	hint = "known are " + strings.Join(names[:], ", ")
 	if near := strictyaml.Nearest(name, names[:]); near != "" {

@@ -11,12 +11,12 @@ import (
 	"stint/internal/testkit"
 )
 
-// Rules are read as a stream, so it is not the whole that counts but what no rule comes of:
-// however long a text is, what is wrong with it takes a fixed amount of memory.
+// Rules are read as a stream. However long an invalid text is, reading it takes a fixed amount of
+// memory.
 func TestDecodersAreFrugal(t *testing.T) {
 	const size = 4 << 20
 	most := uint64(16 << 20)
-	if testkit.Race { // it allocates too
+	if testkit.Race { // the race detector allocates too
 		most *= 4
 	}
 	for _, test := range []struct {
@@ -56,7 +56,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 	}
 }
 
-// repeating is a piece of text again and again.
+// repeating is a reader that repeats a piece of text.
 type repeating struct {
 	piece string
 	at    int
@@ -76,8 +76,8 @@ func (r *repeating) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What package csv reads of a text is what it would read of it as a whole: comments and
-// quoted lines do not change where a rule begins.
+// Comments and quoted lines do not change where bounded sees the beginning of a record: package csv
+// reads the same rules with and without it.
 func TestBounded(t *testing.T) {
 	long := strings.Repeat("x", 40<<10)
 	text := "# it's \"one\n7,\"a\nb\"\n#" + long + "\n8," + long + "\n9,\"" + long + "\"\n"

@@ -17,12 +17,11 @@ import (
 	"stint/rule/catalog"
 )
 
-// maxLine is the longest line of a JSON Lines file.
+// maxLine is the maximum length of a line in a JSON Lines file, in bytes.
 const maxLine = 64 << 10
 
-// ReadOne reads one rule, a JSON object, as a line of a JSON Lines file is read, but that it
-// need not name its id, which is id then. It does not check what the rule says. The error
-// is a [*rule.Error] without a place.
+// ReadOne parses one rule, a JSON object as in a line of a JSON Lines file. A missing id is set to
+// id. ReadOne does not check the values. The error is a [*rule.Error] without a place.
 func ReadOne(data []byte, id string) (catalog.Rule, error) {
 	r := catalog.Rule{ID: id}
 	if problem, hint := object(string(data), &r); problem != "" {
@@ -31,7 +30,7 @@ func ReadOne(data []byte, id string) (catalog.Rule, error) {
 	return r, nil
 }
 
-// readLines reads a file of JSON Lines.
+// readLines reads a JSON Lines file.
 func readLines(c *collector, r io.Reader) error {
 	in, err := openText(c, r)
 	if in == nil {
@@ -61,8 +60,8 @@ func readLines(c *collector, r io.Reader) error {
 	}
 }
 
-// nextLine reads a line, which is valid until the next call. One that is too long is
-// read to its end, and not whole.
+// nextLine reads a line, which is valid until the next call. If the line is too long it is skipped,
+// and whole is false.
 func nextLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	line, err = in.ReadSlice('\n')
 	whole = true
@@ -73,13 +72,13 @@ func nextLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	return line, whole, err
 }
 
-// lineScanner reads one JSON object of texts and numbers.
+// lineScanner parses one JSON object of texts and numbers.
 type lineScanner struct {
 	text string
 	pos  int
 }
 
-// object reads an object into r. The problem is "" where it is one.
+// object parses an object into r. problem is "" on success.
 func object(text string, r *catalog.Rule) (problem, hint string) {
 	if !utf8.ValidString(text) {
 		return "not UTF-8", "save the file as UTF-8"
@@ -112,7 +111,7 @@ func object(text string, r *catalog.Rule) (problem, hint string) {
 	return needed(r, has[requests])
 }
 
-// member reads the name of a field and its colon.
+// member parses the name of a field and the colon.
 func (s *lineScanner) member(has *[fields]bool) (field int, problem, hint string) {
 	name, ok := s.string()
 	if !ok {
@@ -136,8 +135,8 @@ func (s *lineScanner) member(has *[fields]bool) (field int, problem, hint string
 	return field, problem, hint
 }
 
-// value reads the value of a field: a text, or a number where one is asked for. An id
-// may be written as a number too.
+// value parses the value of a field: a text, or a number if the field requires one. An id may be a
+// number too.
 func (s *lineScanner) value(field int, r *catalog.Rule) (problem, hint string) {
 	s.space()
 	start := s.pos
@@ -171,7 +170,7 @@ func (s *lineScanner) value(field int, r *catalog.Rule) (problem, hint string) {
 	return names[field] + ": " + problem, hint
 }
 
-// whole writes a whole number in digits that is written another way, such as 1e3.
+// whole returns the digits of a whole number in another notation, such as 1e3.
 func whole(number string) string {
 	if !strings.ContainsAny(number, ".eE") {
 		return number
@@ -183,7 +182,7 @@ func whole(number string) string {
 	return number
 }
 
-// string reads a string.
+// string parses a string.
 func (s *lineScanner) string() (string, bool) {
 	s.space()
 	rest := s.text[s.pos:]
@@ -204,7 +203,7 @@ func (s *lineScanner) string() (string, bool) {
 	return "", false
 }
 
-// escaped reads a string that has its first escape at a position of what is left.
+// escaped parses a string whose first escape is at a position of the remaining text.
 func (s *lineScanner) escaped(from int) (string, bool) {
 	rest := s.text[s.pos:]
 	for i := from; i < len(rest); i++ {
@@ -214,7 +213,7 @@ func (s *lineScanner) escaped(from int) (string, bool) {
 		case '"':
 			var value string
 			if json.Unmarshal([]byte(rest[:i+1]), &value) != nil || strings.ContainsRune(value, utf8.RuneError) {
-				return "", false // among them half a pair of surrogates
+				return "", false // such as half a surrogate pair
 			}
 			s.pos += i + 1
 			return value, true
@@ -223,7 +222,7 @@ func (s *lineScanner) escaped(from int) (string, bool) {
 	return "", false
 }
 
-// is reports whether c stands next, and takes it if so.
+// is skips c if it is the next character, and reports whether it was.
 func (s *lineScanner) is(c byte) bool {
 	if s.space(); s.pos == len(s.text) || s.text[s.pos] != c {
 		return false
@@ -238,7 +237,7 @@ func (s *lineScanner) space() {
 	}
 }
 
-// unexpected says what should have stood next.
+// unexpected returns the fault that want was expected here.
 func (s *lineScanner) unexpected(want string) (problem, hint string) {
 	if s.space(); s.pos == len(s.text) {
 		return "the object ends before it is whole, expected " + want, "write one whole object in each line"

@@ -14,7 +14,7 @@ import (
 	"stint/rule/catalog"
 )
 
-// maxConfigs is the largest file of ratelimiter4j: YAML is read as a whole.
+// maxConfigs is the maximum size of a ratelimiter4j file in bytes, because YAML is read as a whole.
 const maxConfigs = 64 << 20
 
 // readConfigs reads a file of ratelimiter4j, YAML or JSON:
@@ -25,11 +25,11 @@ const maxConfigs = 64 << 20
 //	      - {api: /v1/user, limit: 50}
 //	      - {api: "/v1/orders/{id}", limit: 5, unit: 60}
 //
-// An application is the user who asks: its rules are for the uid of that name. A rule
-// covers its path and everything below, in one bucket, of any method; of several, the
-// deepest counts. {id} is a segment of digits, {name:regex} one that matches. The id of
-// a rule is APPID:API. The unit is a number of seconds, or a time as all sources write
-// it; where it is missing it is one second.
+// An application is a user: its rules have the uid of that name. A rule applies to its path and
+// everything below, to any method, with one bucket; of several rules the deepest path applies. {id}
+// matches a segment of digits, and {name:regex} a segment that matches the expression. The ID of a
+// rule is APPID:API. The unit is a number of seconds, or a time as in the other formats; the default
+// is one second.
 func readConfigs(c *collector, r io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfigs+1))
 	if err != nil {
@@ -68,7 +68,7 @@ func readConfigs(c *collector, r io.Reader) error {
 	return nil
 }
 
-// config is a rule of a file of ratelimiter4j.
+// config is a rule of a ratelimiter4j file.
 type config struct {
 	line int
 	api  string
@@ -120,7 +120,7 @@ func readLimit(v strictyaml.Value) config {
 	return config{v.Line(), api, r}
 }
 
-// unit reads what ratelimiter4j reads and forgets: how long a limit counts.
+// unit reads the period of a limit, which ratelimiter4j itself parses but ignores.
 func unit(v strictyaml.Value) string {
 	written := v.NonEmpty()
 	if strings.Trim(written, "0123456789") != "" {
@@ -130,13 +130,13 @@ func unit(v strictyaml.Value) string {
 		written = strconv.FormatUint(v.Uint(math.MaxUint64), 10)
 	}
 	if strings.Trim(written, "0") == "" {
-		v.Fail("unit: "+text.Quote(written)+" is no time", "write a whole number of seconds, or a time such as minute or 10s")
+		v.Fail("unit: "+text.Quote(written)+" is not a valid time", "write a whole number of seconds, or a time such as minute or 10s")
 	}
 	return written + "s"
 }
 
-// below returns the pattern of a path and everything below it. A segment {name} is
-// digits there.
+// below returns the pattern for a path and everything below it. In a ratelimiter4j path {name}
+// matches digits only.
 func below(api string) string {
 	segments := strings.Split(strings.TrimRight(api, "/"), "/")
 	for i, s := range segments {
@@ -148,7 +148,7 @@ func below(api string) string {
 			class = "[0-9]+"
 		}
 		if slices.ContainsFunc(segments[:i], func(before string) bool { return strings.HasPrefix(before, "{"+name+":") }) {
-			name += strconv.Itoa(i) // here a name stands once
+			name += strconv.Itoa(i) // a name must be unique in our patterns
 		}
 		segments[i] = "{" + name + ":" + class + "}"
 	}
@@ -158,7 +158,7 @@ func below(api string) string {
 	return strings.Join(segments, "/") + "{/...}"
 }
 
-// user returns the uid of a user, whatever his name.
+// user returns the uid of a user with any name.
 func user(name string) string {
 	if name == "*" || name == "all" || strings.HasPrefix(name, "plan:") || strings.HasPrefix(name, "user:") {
 		return "user:" + name

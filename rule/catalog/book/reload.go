@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// settled is how old a file must be before its time tells that it has not changed: a
-// second write may leave the time of the first.
+// settled is the minimum age of a file whose modification time is trusted: a second write soon
+// after the first may leave the same time.
 const settled = 2 * time.Second
 
-// Loads says what became of the loads of a book of files.
+// Loads is the result of the loads of a book of files.
 type Loads struct {
-	// Failure is why the last one was refused, at the time At; nil: it succeeded.
+	// Failure is why the last load was refused, at time At; nil if it succeeded.
 	Failure error
 	At      time.Time
 
-	// Refused counts those that were.
+	// Refused is the number of refused loads.
 	Refused uint64
 }
 
-// Loads returns what became of the loads so far.
+// Loads returns the result of the loads so far.
 func (b *Book) Loads() Loads {
 	b.loadsMu.Lock()
 	defer b.loadsMu.Unlock()
 	return b.loads
 }
 
-// Reload is [Book.Load] where the files may be as they were: then it does nothing, unless
-// it is told always to. It returns whether there is anything to say of it: other rules,
-// an error that is not that of the time before, or that this is over.
+// Reload calls [Book.Load] if the files may have changed, or if always is true. news reports
+// whether there is something to log: new rules, a new error, or the end of an error.
 func (b *Book) Reload(always bool, files ...string) (news bool, err error) {
 	b.mu.Lock()
 	now := looks(files)
@@ -47,10 +46,10 @@ func (b *Book) Reload(always bool, files ...string) (news bool, err error) {
 	return always || before != nil || b.catalog.Hash() != hash, nil
 }
 
-// note keeps what became of a load of files that looked so before it.
+// note stores the result of a load. looked is how the files looked before it.
 func (b *Book) note(looked string, err error) {
 	if b.looked = looked; err != nil {
-		b.looked = "" // what is refused is read again whatever it looks like
+		b.looked = "" // always read refused files again
 	}
 	b.loadsMu.Lock()
 	defer b.loadsMu.Unlock()
@@ -59,8 +58,8 @@ func (b *Book) note(looked string, err error) {
 	}
 }
 
-// looks is what tells that files have changed without reading them; "" where that
-// cannot be told.
+// looks returns a text that differs when files have changed, without reading them; "" if that
+// cannot be determined.
 func looks(files []string) string {
 	var b strings.Builder
 	for _, name := range files {

@@ -5,23 +5,23 @@ import (
 	"hash/maphash"
 )
 
-// seen knows the ids that were read and where they stand. A million of them cost 50 MB
-// while they are read, half of what the ids themselves would: it keeps 128 bits of
-// each, under a seed of its own, so that two ids that differ are never taken for one.
+// seen stores the IDs that were read and their positions. It takes 50 MB for a million IDs, half as
+// much as the IDs themselves, because it keeps only 128 bits of each: a hash with a random seed, so
+// that different IDs are practically never mistaken for one.
 type seen struct {
 	first, second maphash.Seed
 	at            map[[2]uint64]position
 	files         []string
 }
 
-// position is where an id stands.
+// position is the position of an ID.
 type position struct{ file, line int32 }
 
 func newSeen() seen {
 	return seen{first: maphash.MakeSeed(), second: maphash.MakeSeed(), at: make(map[[2]uint64]position)}
 }
 
-// add notes an id. twice says that it was there before, and where.
+// add adds an ID. If it was added before, twice is true and before is its first position.
 func (s *seen) add(id, file string, line int) (before string, twice bool) {
 	if n := len(s.files); n == 0 || s.files[n-1] != file {
 		s.files = append(s.files, file)

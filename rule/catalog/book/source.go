@@ -15,25 +15,25 @@ import (
 	"stint/rule/catalog"
 )
 
-// MaxFaults is how many faults are reported; of more, only their number is.
+// MaxFaults is the number of faults that are reported in full; the others are only counted.
 const MaxFaults = 20
 
-// maxCounted is after how many faults nobody reads on: a file of which every line is wrong
-// is another file.
+// maxCounted is the number of faults after which reading stops: a file with an error in every line
+// is probably the wrong file.
 const maxCounted = 1000
 
-// Format is how rules are written.
+// Format is the format of a file of rules.
 type Format uint8
 
 // The formats.
 const (
-	CSV           Format = iota + 1 // a rule in each line, columns
-	JSONLines                       // a rule in each line, an object
-	RateLimiter4j                   // YAML or JSON, by application
+	CSV           Format = iota + 1 // one rule in each line, in columns
+	JSONLines                       // one rule in each line, as a JSON object
+	RateLimiter4j                   // YAML or JSON, grouped by application
 )
 
-// FormatOf returns the format of a file by the end of its name: .csv; .jsonl and
-// .ndjson; .yaml, .yml and .json, which are ratelimiter4j's.
+// FormatOf returns the format of a file by its extension: .csv; .jsonl and .ndjson; .yaml, .yml and
+// .json for ratelimiter4j.
 func FormatOf(name string) (Format, bool) {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".csv":
@@ -46,11 +46,11 @@ func FormatOf(name string) (Format, bool) {
 	return 0, false
 }
 
-// ReadFiles returns the rules of files, in their order. Where they cannot be read, the last
-// that it yields is an error, an [*rule.Errors]. Each use of it reads the files anew.
+// ReadFiles returns the rules of files in order. If the files have faults, the last element is an
+// error, an [*rule.Errors]. Each iteration reads the files again.
 //
-// It is made for a catalog, and leaves to it whether each rule is right and no id stands
-// twice: [Explain] says where. That halves the time of a million rules.
+// The caller passes the rules to a catalog, which checks each rule and finds duplicate IDs;
+// [Explain] returns the places of such faults. That halves the time for a million rules.
 func ReadFiles(names ...string) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		c := newCollector(yield)
@@ -59,14 +59,14 @@ func ReadFiles(names ...string) iter.Seq2[catalog.Rule, error] {
 		if len(c.faults.List) == 0 {
 			return
 		}
-		if all := checked(names); len(all.List) > 0 { // else they have been mended just now
+		if all := checked(names); len(all.List) > 0 { // otherwise the files were corrected meanwhile
 			c.faults = *all
 		}
 		c.yieldError(&c.faults)
 	}
 }
 
-// checked returns all that is wrong with the rules of files, each by itself.
+// checked returns the faults of the rules of files, checking each rule by itself.
 func checked(names []string) *rule.Errors {
 	c := newCollector(func(catalog.Rule, error) bool { return true })
 	c.openAll(names)
@@ -74,9 +74,9 @@ func checked(names []string) *rule.Errors {
 	return &c.faults
 }
 
-// Explain returns all that is wrong with the rules of files, with the place of each, where
-// a catalog has refused one of them: that, if it is right by itself and only clashes with
-// another one. The error is an [*rule.Errors].
+// Explain returns all faults of the rules of files with their places, after a catalog refused one
+// of the rules. If each rule is valid by itself, it returns the place of the refused rule, which
+// conflicts with another one. The error is an [*rule.Errors].
 func Explain(refused *catalog.Error, names ...string) error {
 	if all := checked(names); len(all.List) > 0 {
 		return all
@@ -93,9 +93,8 @@ func Explain(refused *catalog.Error, names ...string) error {
 	return &rule.Errors{List: []*rule.Error{at}}
 }
 
-// ReadRules returns the rules that r holds; name stands for it in errors. Where anything is
-// wrong with them, the last that it yields is an error: an [*rule.Errors], or that of
-// r, wrapped. It can be used once.
+// ReadRules returns the rules that r contains; name is used in errors. If there are faults, the
+// last element is an error: an [*rule.Errors], or the wrapped error of r. It can be iterated once.
 func ReadRules(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		c := newCollector(yield)
@@ -111,20 +110,20 @@ func ReadRules(name string, format Format, r io.Reader) iter.Seq2[catalog.Rule, 
 	}
 }
 
-// errStopped says that whoever uses the rules wants no more of them.
+// errStopped means that the caller has ended the iteration.
 var errStopped = errors.New("stopped")
 
-// collector hands rules on until the first fault, and collects faults from then on.
+// collector yields rules until the first fault, and then only collects faults.
 type collector struct {
-	name   string // of the file that is being read
+	name   string // name of the current file
 	yield  func(catalog.Rule, error) bool
-	looked func(line int, id string) // where wanted, told of every rule
+	looked func(line int, id string) // called for each rule if not nil
 
-	// trusting leaves it to others to check rules, and stops at the first fault.
+	// trusting leaves the checks of rules to the catalog and stops at the first fault.
 	trusting bool
 
 	faults rule.Errors
-	more   int // faults above MaxFaults
+	more   int // number of faults above MaxFaults
 	ended  bool
 	ids    seen
 }
@@ -143,7 +142,7 @@ func (c *collector) openAll(names []string) {
 	}
 }
 
-// open reads a file. It returns false once nobody wants more rules.
+// open reads a file. It returns false after the caller ended the iteration.
 func (c *collector) open(name string) bool {
 	format, ok := FormatOf(name)
 	if !ok {
@@ -155,7 +154,7 @@ func (c *collector) open(name string) bool {
 		c.note(&rule.Error{Problem: "cannot read it: " + text.Cause(err), Hint: "check the path and its permissions", Err: err})
 		return true
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close() //nolint:errcheck // opened for reading only
 	before, _ := f.Stat()
 	if err := c.read(format, f); err != nil && !errors.Is(err, errStopped) {
 		c.fail(0, "cannot read it: "+text.Cause(err), "name a file that this user may read, not a folder")
@@ -166,12 +165,12 @@ func (c *collector) open(name string) bool {
 	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
 }
 
-// changed reports whether somebody has written to a file meanwhile. Nil: it cannot be told.
+// changed reports whether a file was written between two Stats; false if a Stat is nil.
 func changed(before, after fs.FileInfo) bool {
 	return before != nil && after != nil && (before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()))
 }
 
-// read reads rules in a format. The error is that of r.
+// read reads rules in a format. It returns the error of r.
 func (c *collector) read(format Format, r io.Reader) error {
 	switch format {
 	case CSV:
@@ -183,7 +182,7 @@ func (c *collector) read(format Format, r io.Reader) error {
 	}
 }
 
-// rule takes a rule of a line. The error tells the reader to stop.
+// rule handles the rule in a line. After an error the caller must stop.
 func (c *collector) rule(line int, r catalog.Rule) error {
 	if c.looked != nil {
 		c.looked(line, r.ID)
@@ -202,10 +201,10 @@ func (c *collector) rule(line int, r catalog.Rule) error {
 	return c.hand(r)
 }
 
-// hand hands a rule on.
+// hand yields a rule.
 func (c *collector) hand(r catalog.Rule) error {
 	if len(c.faults.List) > 0 {
-		if c.trusting { // what else is wrong is found by looking at all of it
+		if c.trusting { // the complete check finds the other faults
 			return errStopped
 		}
 		return nil
@@ -217,7 +216,7 @@ func (c *collector) hand(r catalog.Rule) error {
 	return nil
 }
 
-// wrong notes what a check found.
+// wrong adds the fault that a check returned.
 func (c *collector) wrong(line int, err error) {
 	problem, hint := err.Error(), ""
 	if e, ok := errors.AsType[*catalog.Error](err); ok {
@@ -228,12 +227,12 @@ func (c *collector) wrong(line int, err error) {
 	c.fail(line, problem, hint)
 }
 
-// fail notes a fault in a line, 0: in none.
+// fail adds a fault in a line; 0 for no line.
 func (c *collector) fail(line int, problem, hint string) {
 	c.note(&rule.Error{Line: line, Problem: problem, Hint: hint})
 }
 
-// note notes a fault of the file.
+// note adds a fault of the current file.
 func (c *collector) note(fault *rule.Error) {
 	if len(c.faults.List) >= MaxFaults {
 		c.more++
@@ -243,10 +242,10 @@ func (c *collector) note(fault *rule.Error) {
 	c.faults.List = append(c.faults.List, fault)
 }
 
-// enough reports whether there are so many faults that nobody reads on.
+// enough reports whether there are so many faults that reading should stop.
 func (c *collector) enough() bool { return len(c.faults.List)+c.more > maxCounted }
 
-// count says how many faults there are beside those that are listed.
+// count adds the number of faults that are not listed.
 func (c *collector) count() {
 	if c.more > 0 {
 		problem := fmt.Sprintf("and %d more faults", c.more)

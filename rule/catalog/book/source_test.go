@@ -14,7 +14,7 @@ import (
 	"stint/rule/catalog"
 )
 
-// readText returns the rules of a text, and its faults, one a line.
+// readText returns the rules of a text, and its faults with one in each line.
 func readText(format Format, text string) (rules []catalog.Rule, faults string) {
 	for r, err := range ReadRules("f", format, strings.NewReader(text)) {
 		if err != nil {
@@ -25,7 +25,7 @@ func readText(format Format, text string) (rules []catalog.Rule, faults string) 
 	return rules, ""
 }
 
-// showFaults writes faults as LINE: PROBLEM; HINT.
+// showFaults formats faults as LINE: PROBLEM; HINT.
 func showFaults(err error) string {
 	all, ok := errors.AsType[*rule.Errors](err)
 	if !ok {
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 		{JSONLines, `{"id" "7"}`, `1: expected a colon after id, found "\"7\"}"; write one JSON object in each line`},
 		{JSONLines, `{"id":"7","url":"/x","time":"minute"}`, "1: requests: missing; write how many may pass, digits only; 0 denies every request"},
 		{JSONLines, `{"id":"7","requests":5}`, "1: no url; a rule has at least id, url, time, requests"},
-		{CSV, "7,all,/x,never,5\n", `1: time: "never" is no time: no duration; write sec, minute, hour, day, or a length such as 15m`},
+		{CSV, "7,all,/x,never,5\n", `1: time: "never" is not a valid time: no duration; write sec, minute, hour, day, or a length such as 15m`},
 		{JSONLines, `{"id":"7","id":"7"}`, "1: id stands twice; keep one of the two"},
 		{JSONLines, `{"Id":"7"}`, `1: unknown field "Id"; is id meant? Known are id, uid, url, time, requests, algorithm, burst, domain, policy`},
 		{JSONLines, `{"requests":"5"}`, "1: requests: a text instead of a number; write it without quotes"},
@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Of many faults the first are reported, and the number of the others.
+// The first faults are reported, the others only counted.
 func TestManyFaults(t *testing.T) {
 	_, faults := readText(CSV, strings.Repeat("x\n", 1000))
 	if lines := strings.Split(faults, "\n"); len(lines) != MaxFaults+1 || lines[MaxFaults] != "0: and 980 more faults; mend those above and look again" {
@@ -194,13 +194,12 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// What a catalog refuses is explained by all that is wrong with each rule, or by the place
-// of one that clashes with another.
+// Explain returns the faults of each rule, or the place of a rule that conflicts with another one.
 func TestExplain(t *testing.T) {
 	for text, want := range map[string]string{
 		"1,all,/x,minute,5\n1,all,/y,minute,5\n":                     `2: the rule "1" stands twice, first in FILE:1; give each rule an id of its own`,
-		"1,all,/x,blink,5\n2,all,/y,minute,5\n3,all,/y,minute\n":     "1: time: \"blink\" is no time: no duration; write sec, minute, hour, day, or a length such as 15m\n3: 4 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes",
-		"1,all,/x,minute,5\n# the same\n2,all,/x,60s,6\n3,,/z,s,1\n": "3: rule 2: /x for uid \"all\" per 60s is what rule 1 already limits: /x for uid \"all\" per minute; delete one of the two, or give it another url, uid or time",
+		"1,all,/x,blink,5\n2,all,/y,minute,5\n3,all,/y,minute\n":     "1: time: \"blink\" is not a valid time: no duration; write sec, minute, hour, day, or a length such as 15m\n3: 4 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes",
+		"1,all,/x,minute,5\n# the same\n2,all,/x,60s,6\n3,,/z,s,1\n": "3: rule 2: /x for uid \"all\" per 60s is already limited by rule 1: /x for uid \"all\" per minute; delete one of the two, or give it a different url, uid or time",
 	} {
 		file := filepath.Join(t.TempDir(), "rules.csv")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -219,7 +218,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// An error of the reader is told as it is, and nothing is after it.
+// An error of the reader is returned unchanged, and nothing is yielded after it.
 func TestReaderFails(t *testing.T) {
 	for _, format := range []Format{CSV, JSONLines, RateLimiter4j} {
 		wrong := errors.New("cut")
@@ -233,7 +232,7 @@ func TestReaderFails(t *testing.T) {
 	}
 }
 
-// Whoever wants no more rules gets none.
+// A caller that ends the iteration gets no more rules.
 func TestStop(t *testing.T) {
 	n := 0
 	for _, err := range ReadRules("f", CSV, strings.NewReader("1,all,/x,minute,5\n2,all,/x,minute,5\n3,x\n")) {
@@ -285,11 +284,11 @@ configs:
 			"5: no limit; write how many requests may pass, such as limit: 50\n" +
 			"6: api: \"x\" does not begin with a slash; write the path alone, such as /v1/user\n" +
 			"7: limit: -1 is negative; write a number from 0 to 4294967295\n" +
-			"8: unit: \"0\" is no time; write a whole number of seconds, or a time such as minute or 10s",
+			"8: unit: \"0\" is not a valid time; write a whole number of seconds, or a time such as minute or 10s",
 		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5}\n  - {api: /x, limit: 6}": `5: the rule "a:/x" stands twice, first in f:4; give each rule an id of its own`,
 		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 010, unit: 060}": "4: limit: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base\n" +
 			"4: unit: 060 is 48: YAML reads a number that begins with 0 by base eight; write 60, or 48 if eight is meant as the base",
-		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5, unit: TimeUnit.SECOND}": `4: time: "TimeUnit.SECOND" is no time: no duration; write sec, minute, hour, day, or a length such as 15m`,
+		"configs:\n- appId: a\n  limits:\n  - {api: /x, limit: 5, unit: TimeUnit.SECOND}": `4: time: "TimeUnit.SECOND" is not a valid time: no duration; write sec, minute, hour, day, or a length such as 15m`,
 	} {
 		if _, faults := readText(RateLimiter4j, text); faults != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, faults, want)
@@ -297,8 +296,8 @@ configs:
 	}
 }
 
-// A file that somebody writes to while it is read is refused, as the reader may have seen
-// half of it. One that is replaced meanwhile is not: it was read as it stood.
+// A file that is written while it is read is refused, because the reader may have seen half of the
+// change. A file that is replaced meanwhile is accepted: the old file was read completely.
 func TestFilesChangedMeanwhile(t *testing.T) {
 	const row = "id,uid,url,time,requests\n1,u,/a,1m,5\n2,u,/b,1m,5\n"
 	for _, test := range []struct {

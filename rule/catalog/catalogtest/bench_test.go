@@ -13,8 +13,8 @@ import (
 	"stint/rule/catalog"
 )
 
-// requests are some that rules apply to, for the patterns that pick says: three rules with
-// one url stand together, the last of them for a user.
+// requests returns requests that match rules at the positions that pick returns. Three successive
+// rules have the same url, and the last of them is for a user.
 func requests(rules []catalog.Rule, pick func() int, n int) [][]rule.Entry {
 	all := make([][]rule.Entry, n)
 	for i := range all {
@@ -23,8 +23,8 @@ func requests(rules []catalog.Rule, pick func() int, n int) [][]rule.Entry {
 	return all
 }
 
-// matching measures a match, in nanoseconds: the median of batches, as others may use
-// the machine. A request is in the cache when it is asked for; the rules are not.
+// matching returns the time of one match in nanoseconds: the median of several batches, because
+// others may use the machine. The requests are in the cache of the processor, the rules are not.
 func matching(b *testing.B, c *catalog.Catalog, rules []catalog.Rule, pick func() int) float64 {
 	var m catalog.Matched
 	var took []time.Duration
@@ -33,7 +33,7 @@ func matching(b *testing.B, c *catalog.Catalog, rules []catalog.Rule, pick func(
 		began := time.Now()
 		for i := range batch {
 			m.Reset()
-			if c.Match(&m, "api", batch[i]); m.Len() < 2 { // for all, and for the user
+			if c.Match(&m, "api", batch[i]); m.Len() < 2 { // one for all users, one for the user
 				b.Fatalf("%d rules apply to %v", m.Len(), batch[i])
 			}
 		}
@@ -43,9 +43,9 @@ func matching(b *testing.B, c *catalog.Catalog, rules []catalog.Rule, pick func(
 	return float64(took[len(took)/2].Nanoseconds())
 }
 
-// BenchmarkMillion prints what a million rules cost. An iteration is a match of one and
-// the same request; ns/any is that of a pattern out of all, and ns/liked that where some
-// patterns are asked for more than others, as in most traffic (Zipf, exponent 1.1).
+// BenchmarkMillion reports the cost of a million rules. An iteration matches the same request
+// again; ns/any is the time for patterns selected uniformly, and ns/liked for patterns with a Zipf
+// distribution (exponent 1.1), as in most traffic.
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
 	rules := make([]catalog.Rule, 0, n)
@@ -88,8 +88,8 @@ func listed(rules []catalog.Rule) iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-// changing measures a change that is in force, the longest of 200: of numbers, or of a
-// url.
+// changing returns the longest time of 200 changes, of numbers or of a url, until the change is in
+// force.
 func changing(b *testing.B, c *catalog.Catalog, rules []catalog.Rule, random *rand.Rand) (longest time.Duration) {
 	for i := range 200 {
 		r := rules[random.IntN(len(rules))]

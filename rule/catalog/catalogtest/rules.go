@@ -1,5 +1,5 @@
-// Package catalogtest makes sets of rules per API for tests, of any size and always the
-// same for a seed.
+// Package catalogtest generates sets of rules per API for tests: of any size, and always the same
+// for the same seed.
 package catalogtest
 
 import (
@@ -23,10 +23,10 @@ var (
 	plans     = []string{"plan:free", "plan:team", "plan:gold"}
 )
 
-// Rules yields n rules as a large platform has them: hundreds of services with their
-// resources, the most of them with an id in their path; rules for all together, for
-// everybody by himself, for plans, and for users by their names. Most are fixed windows. A
-// catalog takes all of them; what is yielded is never an error.
+// Rules yields n rules as a large platform has them: hundreds of services with resources, most of
+// them with an ID in the path; rules for all users together, for each user, for plans, and for
+// single users. Most are fixed windows. A catalog accepts all of them; no yielded error is ever
+// non-nil.
 func Rules(n int, seed uint64) iter.Seq2[catalog.Rule, error] {
 	return func(yield func(catalog.Rule, error) bool) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -50,7 +50,7 @@ func Rules(n int, seed uint64) iter.Seq2[catalog.Rule, error] {
 	}
 }
 
-// url returns pattern number p, one that no other number has.
+// url returns pattern number p; patterns with different numbers differ.
 func url(p int) string {
 	service := products[p%len(products)] + strconv.Itoa(p/len(products)%50)
 	number := p / len(products) / 50
@@ -71,8 +71,8 @@ func url(p int) string {
 	return path + "/{id}"
 }
 
-// uid says whom rule number i is for: of three with one url, one is for all, one for
-// everybody or a plan, and one for a user.
+// uid returns the uid of rule number i. Of three rules with the same url, one is for all users, one
+// for each user or a plan, and one for a user.
 func uid(i int, random *rand.Rand) string {
 	switch i % 3 {
 	case 0:
@@ -86,7 +86,7 @@ func uid(i int, random *rand.Rand) string {
 	return fmt.Sprintf("user-%05d", random.IntN(100_000))
 }
 
-// WriteCSV writes the rules of Rules as a file.
+// WriteCSV writes the rules of Rules as CSV.
 func WriteCSV(w io.Writer, n int, seed uint64) error {
 	out := csv.NewWriter(w)
 	for r, err := range Rules(n, seed) {
@@ -110,8 +110,7 @@ var segments = strings.NewReplacer(
 	"{id:[0-9]+}", "42", "{id}", "42", "{line}", "3", "{/...}", "/below/it",
 )
 
-// Asking returns a request that a rule of Rules applies to, by the user of that rule or
-// by somebody.
+// Asking returns a request that a rule of Rules matches, by the user of that rule or by any user.
 func Asking(r *catalog.Rule) []rule.Entry {
 	method, path, ok := strings.Cut(r.URL, " ")
 	if !ok {

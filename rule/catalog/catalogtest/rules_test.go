@@ -7,8 +7,8 @@ import (
 	"stint/rule/catalog"
 )
 
-// A catalog takes all rules, each applies to the request that is made for it, and the
-// same seed makes the same rules.
+// A catalog accepts all rules, each rule matches the request made for it, and the same seed
+// generates the same rules.
 func TestRules(t *testing.T) {
 	const n = 30_000
 	c, again := catalog.New(catalog.Options{Domain: "api"}), catalog.New(catalog.Options{Domain: "api"})
