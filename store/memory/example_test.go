@@ -12,14 +12,14 @@ import (
 	"stint/store/memory"
 )
 
-// A program that keeps its counts over a restart: what was used up stays used up.
+// A program that keeps its counts over a restart: a used up limit stays used up.
 func ExampleLoadFile() {
 	dir, err := os.MkdirTemp("", "stint")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only a folder of an example is left
+	defer func() { _ = os.RemoveAll(dir) }() // a left over folder does no harm
 	file := filepath.Join(dir, "counts")
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 3, Per: time.Hour})
 

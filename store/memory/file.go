@@ -11,11 +11,11 @@ import (
 	"stint/internal/system"
 )
 
-// SaveFile writes a snapshot to a file that only its owner may read (mode 0600). It
-// writes name.tmp beside it, waits until the disk has it, and then gives it the name:
-// whatever happens meanwhile, a crash of the machine too, the file holds the snapshot
-// before or this one. Where name is a link, the file that the link leads to is replaced.
-// One process at a time may save to a name.
+// SaveFile writes a snapshot to a file that only its owner may read (mode 0600). It writes name.tmp
+// in the same folder, syncs it to disk, and then renames it to name. Whatever happens meanwhile,
+// even a crash of the machine, the file contains the previous snapshot or this one. If name is a
+// link, SaveFile replaces the file that the link leads to. Only one process at a time may save to a
+// name.
 func (s *Store) SaveFile(name string) error {
 	name, err := system.LinkTarget(name)
 	if err != nil {
@@ -34,9 +34,9 @@ func (s *Store) SaveFile(name string) error {
 	return nil
 }
 
-// saveNew writes a snapshot to a file that it makes, and leaves none on an error.
+// saveNew writes a snapshot to a new file, and removes the file on an error.
 func (s *Store) saveNew(name string) error {
-	// What a crash left. A link that somebody put there is removed, not followed.
+	// A crash may have left the file. If it is a link, this removes the link and not its target.
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Store) saveNew(name string) error {
 	return nil
 }
 
-// syncFolder waits until the disk has the names of a folder.
+// syncFolder syncs the names in a folder to disk.
 func syncFolder(name string) error {
 	folder, err := os.Open(name)
 	if err != nil {
@@ -62,14 +62,14 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// LoadFile returns a store with the states of the snapshot in a file, see Load. Where
-// there is no such file the error is fs.ErrNotExist.
+// LoadFile returns a store with the states of the snapshot in a file, see Load. If there is no such
+// file the error is fs.ErrNotExist.
 func LoadFile(name string, options Options) (*Store, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // to open a pipe would wait for somebody to write into it
+	if !info.Mode().IsRegular() { // opening a pipe would wait until somebody writes into it
 		return nil, &fs.PathError{Op: "load", Path: name, Err: errNoFile}
 	}
 	f, err := os.Open(name)
@@ -85,10 +85,9 @@ func LoadFile(name string, options Options) (*Store, error) {
 
 var errNoFile = errors.New("not a regular file")
 
-// SetAside renames a file that Load refused to name.damaged-N, with the first N from
-// 1 that is free, and returns the new name. So nothing is lost that somebody may
-// still want to look at, and the next snapshot has its place. Of a link, the file that it
-// leads to is renamed, in its own folder.
+// SetAside renames a file that Load refused to name.damaged-N, with the first unused N from 1, and
+// returns the new name. So the file stays for an inspection, and the next snapshot can use the
+// name. If name is a link, SetAside renames its target, in the target's folder.
 func SetAside(name string) (string, error) {
 	name, err := system.LinkTarget(name)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestFile(t *testing.T) {
 	if s, err := LoadFile(name, options); s != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no file: error %v", err)
 	}
-	// What a crash in the middle of a save left, or somebody put there.
+	// The left over file of a crash in the middle of a save, or a file of somebody else.
 	secret := filepath.Join(t.TempDir(), "secret")
 	testkit.Must(t, os.WriteFile(secret, []byte("untouched"), 0o644))
 	testkit.Must(t, os.Symlink(secret, name+".tmp"))
@@ -50,8 +50,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// Where the name is a link, its target is replaced, in the target's folder, and the link stays;
-// also where nothing is there yet, and where the target is set aside.
+// If the name is a link, its target is replaced, in the target's folder, and the link stays; also
+// if the target does not exist yet, and in SetAside.
 func TestFileThroughLink(t *testing.T) {
 	near, far := t.TempDir(), t.TempDir()
 	name, target := filepath.Join(near, "counts"), filepath.Join(far, "kept")
@@ -81,7 +81,7 @@ func TestFileThroughLink(t *testing.T) {
 	}
 }
 
-// A save that fails leaves the file before and nothing else.
+// A save that fails leaves the previous file and no other.
 func TestFileKeepsTheOneBefore(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "counts")
@@ -121,11 +121,10 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot saves and loads a million keys, and measures decisions meanwhile:
-// hold-ms is the longest work under the lock of a shard, slowest-ms the slowest of the
-// decisions that another goroutine made one after another during a save, and alone-ms
-// the slowest while a processor was as busy with something else. The last two count
-// whatever else the machine did.
+// BenchmarkSnapshot saves and loads a million keys, and measures decisions meanwhile: hold-ms is
+// the longest work under the lock of a shard, slowest-ms the slowest of the decisions that another
+// goroutine made one after another during a save, and alone-ms the slowest while other work kept a
+// processor as busy. The last two include whatever else the machine did.
 func BenchmarkSnapshot(b *testing.B) {
 	const keys = 1_000_000
 	for _, spec := range []stint.Spec{specs[0], specs[5]} {
@@ -168,16 +167,16 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// longestHold returns how long the shard that takes longest to copy takes, of each the
-// quickest of five rounds: in the others the processor may have been taken away.
+// longestHold returns the time to copy the slowest shard: of each shard the fastest of five rounds,
+// as in the others the processor may have been taken away.
 func longestHold(s *Store) time.Duration {
-	var c copied
+	var c shardCopy
 	quickest := make([]time.Duration, len(s.shards))
 	for round := range 5 {
 		for i := range s.shards {
 			c.reserve(&s.shards[i])
 			began := time.Now()
-			c.take(&s.shards[i])
+			c.copyShard(&s.shards[i])
 			if took := time.Since(began); round == 0 || took < quickest[i] {
 				quickest[i] = took
 			}
@@ -186,8 +185,7 @@ func longestHold(s *Store) time.Duration {
 	return slices.Max(quickest)
 }
 
-// slowestTake returns how long the slowest of the takes took that were made while f
-// ran.
+// slowestTake returns the time of the slowest take while f ran.
 func slowestTake(s *Store, l *stint.Limit, f func()) (slowest time.Duration) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

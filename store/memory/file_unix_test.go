@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is no file is refused at once, a pipe that nobody writes into as well.
+// LoadFile refuses names that are not regular files at once, even a pipe into which nobody writes.
 func TestLoadNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -11,10 +11,10 @@ import (
 	"stint"
 )
 
-// budgets are the smallest, some between, the default, and one that no test can use up.
+// budgets are the smallest, two others, the default, and one that no test can use up.
 var budgets = []int64{1, 3 << 20, 16 << 20, 0, 16 << 30}
 
-// newKeys is a call of n keys that nobody has used.
+// newKeys returns a call of n unused keys.
 func newKeys(name string, n int, l *stint.Limit) *stint.Call {
 	c := &stint.Call{Takes: make([]stint.Take, n)}
 	for i := range c.Takes {
@@ -23,7 +23,7 @@ func newKeys(name string, n int, l *stint.Limit) *stint.Call {
 	return c
 }
 
-// passes decides a call, which has to end well before the test does.
+// passes decides a call, which must end well before the test does.
 func passes(t *testing.T, s *Store, c *stint.Call) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -38,8 +38,8 @@ func passes(t *testing.T, s *Store, c *stint.Call) {
 	}
 }
 
-// TestManyNewKeys: one call of many new keys is answered by stores of every budget, and all
-// of its keys are charged.
+// TestManyNewKeys: stores of every budget decide one call of many new keys, and charge all of its
+// keys.
 func TestManyNewKeys(t *testing.T) {
 	sizes := []int{1, 2, 3, 5, 6, 7, 10, 50, 200, 383, 384, 385, 700, 999, 1000}
 	if !testing.Short() {
@@ -66,8 +66,8 @@ func TestManyNewKeys(t *testing.T) {
 	}
 }
 
-// TestManyNewKeysAtEveryFill: calls of many new keys are answered whatever fills the shards:
-// states, budget and all, or claims that were never written.
+// TestManyNewKeysAtEveryFill: stores decide calls of many new keys whatever fills their shards:
+// states, the whole budget, or claims that were never written.
 func TestManyNewKeysAtEveryFill(t *testing.T) {
 	l, full := limit(t, specs[0]), limit(t, specs[0])
 	s := New(Options{Budget: 1})
@@ -95,8 +95,8 @@ func TestManyNewKeysAtEveryFill(t *testing.T) {
 	}
 }
 
-// TestManyNewKeysOfUnevenShards: a call has more new keys in each shard than are left of the
-// budget, since keys of other kinds use it up.
+// TestManyNewKeysOfUnevenShards: a call has more new keys in each shard than the budget has left,
+// since other keys use it up.
 func TestManyNewKeysOfUnevenShards(t *testing.T) {
 	s := New(Options{Budget: 1})
 	log := limit(t, stint.Spec{Algorithm: stint.SlidingLog, Requests: 100, Per: time.Hour})
@@ -112,8 +112,8 @@ func TestManyNewKeysOfUnevenShards(t *testing.T) {
 	}
 }
 
-// TestManyNewKeysAtOnce: callers of many new keys, some of them the same, do not keep each
-// other from being answered, while tables are replaced.
+// TestManyNewKeysAtOnce: callers of many new keys, some of them the same, do not block each other
+// while tables are replaced.
 func TestManyNewKeysAtOnce(t *testing.T) {
 	const rounds = 3
 	l := limit(t, specs[0])
@@ -147,17 +147,17 @@ func TestManyNewKeysAtOnce(t *testing.T) {
 	}
 }
 
-// TestEndedCallerDoesNotTryAgain: a call whose tries fail because of others ends with its
-// context, and charges nothing.
+// TestEndedCallerDoesNotTryAgain: a call whose tries fail because of others ends with its context,
+// and charges nothing.
 func TestEndedCallerDoesNotTryAgain(t *testing.T) {
 	s := New(Options{})
 	l := limit(t, specs[0])
 	log := limit(t, specs[5])
 	c := &stint.Call{Takes: []stint.Take{{Key: "a", Limit: l, Cost: 1}, {Key: "b", Limit: log, Cost: 1}}}
 	passes(t, s, c)
-	// A slot of a table that is replaced meanwhile: the call has to look again.
-	sh := s.shard(s.print(l.Algorithm(), "a"))
-	sl, _ := sh.table.Load().find(s.print(l.Algorithm(), "a"))
+	// A slot of a table that is replaced meanwhile: the call must try again.
+	sh := s.shard(s.fingerprint(l.Algorithm(), "a"))
+	sl, _ := sh.table.Load().find(s.fingerprint(l.Algorithm(), "a"))
 	word := sl.word.Swap(frozen)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,4 +1,4 @@
-// Package memory keeps the states of limits in this process.
+// Package memory stores the states of limits in the memory of this process.
 package memory
 
 import (
@@ -15,80 +15,76 @@ import (
 	"stint/migrate"
 )
 
-// DefaultBudget is how many bytes a store may use where Options are silent: room
-// for about ten million token buckets.
+// DefaultBudget is the budget of a store in bytes if Options set none: enough for about ten million
+// token buckets.
 const DefaultBudget = 256 << 20
 
-// minBudget is the smallest budget; less leaves no room for the shards themselves.
+// minBudget is the smallest budget; the shards themselves need that much.
 const minBudget = 1 << 20
 
-// Options are the optional parts of a Store. The zero value is ready to use.
+// Options are the optional settings of a Store. The zero value is ready to use.
 type Options struct {
-	// Budget is how many bytes the states of all keys may take. 0 means
-	// DefaultBudget; less than 1 MiB means 1 MiB. What happens when it is full is
-	// said at Store. Raising it costs nothing until the keys are there.
+	// Budget is the most bytes that the states of all keys may use. 0 means DefaultBudget; less
+	// than 1 MiB means 1 MiB. Store describes what happens when it is used up. A larger budget
+	// costs no memory until there are keys.
 	Budget int64
 
-	// Clock is asked for the time of each call that does not bring its own. Nil is
-	// the machine's clock, read once per call; it never runs backwards.
+	// Clock returns the time of each call whose At is 0. Nil means the machine's clock, read once
+	// per call; it never goes backwards.
 	Clock func() stint.Instant
 }
 
-// Store keeps the state of every key in memory. It is exact, safe for concurrent
-// use, and never fails: Decide returns an error only for a call that no store could
-// decide, among them [stint.ErrNoKey], and [stint.ErrNoLimit] for a nil or zero Limit. Take,
-// which has no error to return, panics there. The zero Store is not usable, see New: Decide,
-// WriteSnapshot and SaveFile return [stint.ErrNoStore], and Take panics.
+// Store keeps the state of every key in memory. It is exact, safe for concurrent use, and never
+// fails: Decide returns an error only for a call that no store could decide, such as
+// [stint.ErrNoKey], and [stint.ErrNoLimit] for a nil or zero Limit. Take, which returns no error,
+// panics then. The zero Store is not usable, see New: its Decide, WriteSnapshot and SaveFile return
+// [stint.ErrNoStore], and its Take panics.
 //
-// # What a key costs
+// # Memory of a key
 //
-// A key whose state is one number (token_bucket, leaky_bucket, and fixed_window of
-// usual size) costs 16 bytes in an open-addressed table that is 68 to 85 % full, so
-// 19 to 24 bytes, no allocation and no pointer for the garbage collector. A
-// decision about it reads the clock once, touches one cache line of the table and
-// changes it by one compare-and-swap, without a lock. Other states (sliding_log,
-// sliding_window, calendar windows, a bucket in debt) live in a map per shard behind a mutex and cost
-// 180 bytes and more; a fixed window without a log about 85.
+// A key whose state is one number (token_bucket, leaky_bucket, and fixed_window of usual size)
+// needs 16 bytes in an open-addressed table that is 68 to 85 % full, so 19 to 24 bytes, no
+// allocation and no pointer for the garbage collector. A decision about it reads the clock once,
+// touches one cache line of the table and changes it by one compare-and-swap, without a lock. Other
+// states (sliding_log, sliding_window, calendar windows, a bucket in debt) are in a map per shard
+// behind a mutex and need 180 bytes and more; a fixed window without a log about 85.
 //
 // # Fingerprints
 //
-// The text of a key is not kept, only a 64-bit fingerprint of it and its algorithm,
-// under a random seed of this store, so nobody outside can make two keys collide.
-// Two keys that do collide by chance share one state: both together then get what
-// one should. Among a million live keys there is such a pair once in 37 million
-// stores, and a given key is hit once in 18 million million.
+// Store does not keep the text of a key, only a 64-bit fingerprint of it and its algorithm, under a
+// random seed of this store, so nobody outside can make two keys collide. Two keys that collide by
+// chance share one state: together they get the limit of one. Among a million live keys there is
+// such a pair once in 37 million stores, and a given key collides once in 18 million million.
 //
-// # When it is full
+// # Eviction
 //
-// Expired states are dropped whenever a shard runs out of room, and by Sweep. If
-// the budget is used up by live ones, keys that could still take go first, those
-// nearest their reset before others, so a key that is over its limit is never
-// forgotten before an idle one and a new key always finds a place. Only where all
-// keys of a shard are over their limit are they forgotten too, the one nearest its
-// reset first; Stats counts each kind. A shard is the part of all keys that shares
-// the first bits of the fingerprint; work under its lock stays well below 1 ms. The keys
-// of one call have room beside each other in any case: where its shards are full and small
-// the store uses more than the budget, by at most 24 bytes for each new key of the call.
+// Store drops expired states whenever a shard runs out of room, and in Sweep. If live keys use up
+// the budget, Store evicts keys that could still take first, those nearest their reset before
+// others. So it never evicts a key that is over its limit before an idle one, and a new key always
+// gets a slot. Only if all keys of a shard are over their limit Store evicts such keys too, the one
+// nearest its reset first; Stats counts each kind. A shard is the part of all keys that share the
+// first bits of the fingerprint; work under its lock takes well below 1 ms. The keys of one call
+// always fit together: if its shards are full and small the store uses more than the budget, by at
+// most 24 bytes for each new key of the call.
 //
 // # Restarts
 //
-// SaveFile keeps all states in a file and LoadFile begins with them, so that a
-// restart forgives nobody; see WriteSnapshot and Load for what that promises. A store
-// that is not told to keeps nothing.
+// SaveFile saves all states in a file and LoadFile loads them, so that a restart resets no limit;
+// see WriteSnapshot and Load for the guarantees. Without them Store saves nothing.
 type Store struct {
 	seed    system.Seed
-	epoch   stint.Epoch // the store forgets nothing while it is there
-	shift   uint        // shard of a fingerprint: its top bits
+	epoch   stint.Epoch // one epoch, as the store never loses states
+	shift   uint        // by which the top bits of a fingerprint give its shard
 	budget  int64
-	clock   func() stint.Instant // nil: own
+	clock   func() stint.Instant // nil: use own
 	own     system.Clock
 	limits  registry
 	shards  []shard
-	tables  []atomic.Pointer[table] // of the shards, close together
-	bytes   atomic.Int64            // of all tables and cells
+	tables  []atomic.Pointer[table] // table of each shard, close together in memory
+	bytes   atomic.Int64            // size of all tables and cells
 	counts  counters
-	calls   sync.Pool // *call
-	scratch sync.Pool // *[]entry
+	calls   sync.Pool // of *call
+	scratch sync.Pool // of *[]entry
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -100,8 +96,8 @@ func New(options Options) *Store {
 		budget = DefaultBudget
 	}
 	budget = max(budget, minBudget)
-	// A shard's table then has at most 16,384 slots, which are gone through in a
-	// fraction of a millisecond.
+	// A shard's table then has at most 16,384 slots. To go through them takes a fraction of a
+	// millisecond.
 	n := max(64, 1<<bits.Len64(uint64(budget-1)/(256<<10)))
 	s := &Store{
 		seed: system.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
@@ -109,7 +105,7 @@ func New(options Options) *Store {
 	}
 	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
-	name := func(t *stint.Take) uint64 { return s.print(t.Limit.Algorithm(), t.Key) }
+	name := func(t *stint.Take) uint64 { return s.fingerprint(t.Limit.Algorithm(), t.Key) }
 	s.calls.New = func() any { return &call{Plan: transaction.Plan[uint64]{Name: name}} }
 	s.scratch.New = func() any { return new([]entry) }
 	empty := new(table)
@@ -120,26 +116,25 @@ func New(options Options) *Store {
 	return s
 }
 
-// Take asks for cost units of limit for key at the store's own time. It is Decide
-// for a single take, without the words around it, and allocates nothing. It panics where
-// the key is empty, which would put strangers into one bucket, and where the limit is nil or
-// zero or the store is.
+// Take takes cost units of limit for key at the store's own time. It does the same as Decide for a
+// single take, and allocates nothing. It panics if the key is empty, as all such clients would
+// share one bucket, and if the limit or the store is nil or zero.
 func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.Decision) {
 	if key == "" || limit == nil || s.shards == nil {
 		s.refuse(key, limit)
 	}
 	now := s.now(0)
-	if limit.ForStores().Packed() && s.quick(s.print(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
+	if limit.ForStores().Packed() && s.quick(s.fingerprint(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
 		return d
 	}
 	s.one(key, &query{limit: limit, cost: uint64(cost)}, &d)
 	return d
 }
 
-// refuse panics with what is wrong with a take.
+// refuse panics with the error of a take.
 func (s *Store) refuse(key stint.Key, limit *stint.Limit) {
 	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
-	err := s.made()
+	err := s.checkMade()
 	if err == nil {
 		err = c.Check()
 	}
@@ -148,19 +143,19 @@ func (s *Store) refuse(key stint.Key, limit *stint.Limit) {
 	}
 }
 
-// made returns an error for the zero Store.
-func (s *Store) made() error {
+// checkMade returns an error for the zero Store.
+func (s *Store) checkMade() error {
 	if s.shards == nil {
 		return stint.ErrNoStore
 	}
 	return nil
 }
 
-// Decide answers the call, see stint.Store. It waits for nothing but other calls of the same
-// keys, for less than a millisecond. A call of several takes that has to try again because of
-// others looks at ctx before it does; where ctx has ended nothing was charged.
+// Decide decides the call, see stint.Store. It waits only for other calls of the same keys, for
+// less than a millisecond. If a call of several takes must try again because of others, it first
+// checks ctx; if ctx is done nothing was charged.
 func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
-	if err := s.made(); err != nil {
+	if err := s.checkMade(); err != nil {
 		return err
 	}
 	if err := c.Check(); err != nil {
@@ -180,15 +175,15 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		if err := s.together(ctx, c, transaction.AllOrNone); err != nil {
 			return err
 		}
-		ctx = context.Background() // what is begun is brought to its end
+		ctx = context.Background() // the rest of a begun call is always decided
 	}
-	now := stint.Instant(0) // not known yet, or older than what was decided last
+	now := stint.Instant(0) // 0: not read yet, or too old after a slow decision
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
 		if !t.Independent && joined > 1 {
 			continue
 		}
-		if t.Borrows > 0 { // apart, with what it leans on
+		if t.Borrows > 0 { // decide it with its sources
 			if err := s.together(ctx, c, i); err != nil {
 				return err
 			}
@@ -199,7 +194,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		if now == 0 {
 			now = s.now(c.At)
 		}
-		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.print(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
 		}
@@ -207,7 +202,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	return nil
 }
 
-// now returns the time of a call that brings at.
+// now returns the time of a call with this At.
 func (s *Store) now(at stint.Instant) stint.Instant {
 	switch {
 	case at != 0:
@@ -218,52 +213,51 @@ func (s *Store) now(at stint.Instant) stint.Instant {
 	return s.own.Now()
 }
 
-// present sets the time of a query. It is called when the state has been read, or cannot change
-// any more. A goroutine may stand still between two lines: a time from before may lie before the
-// last write of the state, which then seems to be from the future, and tokens come back that
-// nobody gave back.
-func (s *Store) present(q *query) { q.now = s.now(q.at) }
+// setTime sets the time of a query. The caller calls it after it has read the state, or when the
+// state cannot change any more. A goroutine may be suspended between two lines: an earlier time may
+// lie before the last write of the state, which would then count as from the future and give units
+// back.
+func (s *Store) setTime(q *query) { q.now = s.now(q.at) }
 
 // query is one take.
 type query struct {
 	fp    uint64
 	limit *stint.Limit
 	cost  uint64
-	at    stint.Instant // when to decide it; 0: by the clock
-	now   stint.Instant // the time as it was once the state was there to be read, see Store.present
+	at    stint.Instant // time of the decision; 0: by the clock
+	now   stint.Instant // time after the state was read, see setTime
 	undo  *stint.Decision
-	loan  *stint.Loan // of a node that may hold something; nil for all others
+	loan  *stint.Loan // of a node that may have a lease; nil for others
 	op    stint.Op
 }
 
-// one decides a take by itself, into d. It is right for every take; Take and Decide
-// try quick first.
+// one decides a take by itself, into d. It can decide every take; Take and Decide try quick first.
 func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
 	if q.limit.Check() != nil {
-		s.refuse(key, q.limit) // Decide looked before
+		s.refuse(key, q.limit) // Decide has checked it before
 	}
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {
 		*d = q.limit.Test(nil, s.now(q.at), q.cost)
 		return
 	}
-	q.fp, q.now = s.print(algorithm, key), s.now(q.at)
+	q.fp, q.now = s.fingerprint(algorithm, key), s.now(q.at)
 	sh := s.shard(q.fp)
 	for q.limit.ForStores().Packed() && q.loan == nil {
-		switch s.narrow(sh, q, d) {
+		switch s.decideInTable(sh, q, d) {
 		case decided:
 			return
 		case elsewhere:
-			s.wide(sh, q, d)
+			s.decideInMap(sh, q, d)
 			return
 		}
 		runtime.Gosched()
 	}
-	s.wide(sh, q, d)
+	s.decideInMap(sh, q, d)
 }
 
-// print returns the fingerprint of a key, which is never one of the two marks.
-func (s *Store) print(algorithm stint.Algorithm, key stint.Key) uint64 {
+// fingerprint returns the fingerprint of a key. It is never empty or closed.
+func (s *Store) fingerprint(algorithm stint.Algorithm, key stint.Key) uint64 {
 	fp := s.seed.Sum(uint8(algorithm), string(key))
 	if fp+1 < 2 { // empty or closed
 		fp = 2
@@ -273,7 +267,7 @@ func (s *Store) print(algorithm stint.Algorithm, key stint.Key) uint64 {
 
 func (s *Store) shard(fp uint64) *shard { return &s.shards[fp>>s.shift] }
 
-// loan returns what a take has to tell about what a node was lent, nil for nothing.
+// loan returns the loan of a take if the node may have a lease, else nil; then it answers the loan.
 func (s *Store) loan(t *stint.Take) *stint.Loan {
 	if t.Loan() == nil || t.Loan().Node != 0 && t.Op == stint.Ask {
 		return t.Loan()
@@ -282,7 +276,7 @@ func (s *Store) loan(t *stint.Take) *stint.Loan {
 	return nil
 }
 
-// lend does what apply does for a node that tells what it was lent, and lends it more.
+// lend is apply for a node that reports its lease and asks for more.
 func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.Decision {
 	r.Report(q.limit, at, q.loan, e)
 	d := q.apply(r, at)
@@ -290,13 +284,13 @@ func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.D
 	return d
 }
 
-// apply does the query's operation to a record as it is at a time.
+// apply does the query's operation on a record at a time.
 func (q *query) apply(r *migrate.Record, at stint.Instant) stint.Decision {
 	return r.Apply(q.op, q.limit, at, q.cost, q.undo)
 }
 
-// applyWord is apply on a packed state under the query's numbers; it returns the new one, above
-// stateMask where that does not fit into a word, and then the map has to decide.
+// applyWord is apply on a packed state under the query's numbers. It returns the new state; if that
+// is above stateMask it does not fit into a word, and the map has to decide.
 func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint64 {
 	if q.op == stint.Ask {
 		return q.limit.ForStores().TakeWord(word, at, q.cost, d)
@@ -306,20 +300,19 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	return q.limit.ForStores().Pack(&r.State)
 }
 
-// since returns when to decide for an unknown key at now, where states that had expired were
-// dropped at born: then, as what they forgot is not to be given out again; but now if the clock
-// ran ahead at that time.
-func since(now, born stint.Instant) stint.Instant {
-	if born <= now || born.Future(now) {
+// decisionTime returns the time for deciding an unknown key at now, if expired states were dropped
+// at lastDrop: the later of the two, so that the dropped states admit nothing again. It returns now
+// if the clock was ahead at lastDrop.
+func decisionTime(now, lastDrop stint.Instant) stint.Instant {
+	if lastDrop <= now || lastDrop.Future(now) {
 		return now
 	}
-	return born
+	return lastDrop
 }
 
-// late corrects a decision for now that had to be made for the later time at, because what
-// came before that was forgotten: see table.born. The reservation of a bucket that holds was made
-// at that time.
-func late(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
+// correctTime changes a decision that was made for the later time at, because earlier states were
+// dropped (see table.lastDrop), into one for now. A reservation keeps the later time.
+func correctTime(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
 	by := at.Sub(now)
 	if by <= 0 {
 		return

@@ -54,8 +54,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestExactUnderContention: of many tries by 64 goroutines on one key exactly the
-// limit passes, while other goroutines make the tables grow and be replaced.
+// TestExactUnderContention: of many tries by 64 goroutines on one key exactly the limit passes,
+// while other goroutines make the tables grow.
 func TestExactUnderContention(t *testing.T) {
 	for _, spec := range specs {
 		t.Run(fmt.Sprint(spec.Algorithm, spec.Step, spec.FromFirst), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTogetherIsExact(t *testing.T) {
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	swept := make(chan struct{})
-	go func() { // meanwhile tables are looked through and replaced
+	go func() { // tables are read and replaced meanwhile
 		defer close(swept)
 		for {
 			select {
@@ -152,8 +152,8 @@ func TestTogetherIsExact(t *testing.T) {
 	}
 }
 
-// TestEviction: with ten times the keys that fit, those over their limit stay over
-// it, and each new key is served.
+// TestEviction: with ten times the keys that fit, keys over their limit stay over it, and each new
+// key is decided.
 func TestEviction(t *testing.T) {
 	n := 10_000_000
 	if testing.Short() {
@@ -188,8 +188,8 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestEvictionOfOverLimitKeys: where every key is over its limit, the one nearest
-// its reset is forgotten first, and it is counted.
+// TestEvictionOfOverLimitKeys: if every key is over its limit, the one nearest its reset is evicted
+// first, and counted.
 func TestEvictionOfOverLimitKeys(t *testing.T) {
 	for _, test := range []struct {
 		algorithm stint.Algorithm
@@ -208,7 +208,7 @@ func TestEvictionOfOverLimitKeys(t *testing.T) {
 		if stats.EvictedOver == 0 || stats.EvictedIdle != 0 {
 			t.Fatalf("stats %+v: want over-limit keys evicted and no others", stats)
 		}
-		// In each shard the oldest went first, so of the newest eighth that would fit all
+		// In each shard the oldest were evicted first, so of the newest eighth that would fit all
 		// are there.
 		for i := n - int(stats.Keys)/8; i < n; i++ {
 			if s.Take(stint.Key(fmt.Sprint(i)), l, 1).Allowed {
@@ -237,8 +237,8 @@ func TestExpiredStatesAreReclaimed(t *testing.T) {
 	}
 }
 
-// TestManyNumbers: more sets of numbers than the registry holds; each key is
-// limited by its own, and changed numbers carry over.
+// TestManyNumbers: with more sets of numbers than the registry holds, each key is limited by its
+// own, and changed numbers carry over.
 func TestManyNumbers(t *testing.T) {
 	now := stint.At(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))
 	s := New(Options{Clock: func() stint.Instant { return now }})
@@ -260,7 +260,7 @@ func TestManyNumbers(t *testing.T) {
 
 func TestTakeAllocatesNothing(t *testing.T) {
 	if testkit.Race {
-		return // the detector makes sync.Pool drop things on purpose
+		return // the race detector makes sync.Pool drop items at random
 	}
 	s := New(Options{})
 	l := limit(t, specs[0])

@@ -7,17 +7,16 @@ import (
 	"stint"
 )
 
-// registry numbers the limits under which states were written, so that a state of
-// one word can say in 11 bits how it is to be read. It holds 2,045 different sets
-// of numbers; states under any more live in the map, where they carry their limit
-// themselves. Sets are never forgotten.
+// registry numbers the limits under which states were written, so that a state of one word can name
+// its limit in 11 bits. It holds 2,045 different sets of numbers; states under any more are in the
+// map, where each has its limit. Sets are never removed.
 type registry struct {
-	// By the top 12 bits of a word: nil for one that is busy or no state.
+	// limits by the top 12 bits of a word: nil for a busy word or no state.
 	limits [1 << 12]atomic.Pointer[stint.Limit]
 
-	// known are the numbers of limits by their address, so that an address that was
-	// seen before costs one look-up. It is emptied when it holds maxKnown, for
-	// programs that make a new limit for every call.
+	// known caches the number of each limit by its address, so that a known address costs one
+	// look-up. At maxKnown entries it starts anew, for programs that make a new limit for every
+	// call.
 	known sync.Map
 	count atomic.Int64
 
@@ -31,7 +30,7 @@ const maxKnown = 1 << 16
 // is untouched, busy, moved or frozen.
 func (r *registry) of(word uint64) *stint.Limit { return r.limits[word>>stateBits].Load() }
 
-// id returns the number of the limit, 0 if there is none left.
+// id returns the number of the limit, 0 if all numbers are used.
 func (r *registry) id(limit *stint.Limit) uint64 {
 	if id, ok := r.known.Load(limit); ok {
 		return id.(uint64)
@@ -45,7 +44,7 @@ func (r *registry) id(limit *stint.Limit) uint64 {
 	return id
 }
 
-// add returns the number of a set of numbers, a new one if need be.
+// add returns the number of a spec, and gives it one if it is new.
 func (r *registry) add(key stint.Spec, limit *stint.Limit) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,7 @@ func (r *registry) add(key stint.Spec, limit *stint.Limit) uint64 {
 	return id
 }
 
-// numbers returns what stint.StoreLimit.Same compares; packed limits have no calendar.
+// numbers returns the fields that stint.StoreLimit.Same compares; packed limits have no calendar.
 func numbers(limit *stint.Limit) stint.Spec {
 	s := limit.Spec()
 	return stint.Spec{Algorithm: s.Algorithm, Requests: s.Requests, Per: s.Per, Burst: s.Burst, Step: s.Step}

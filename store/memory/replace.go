@@ -9,31 +9,31 @@ import (
 	"stint"
 )
 
-// entry is a state on its way from one table to the next.
+// entry is a state that moves from one table to the next.
 type entry struct {
 	fp, word uint64
-	rank     uint64 // in which order to forget, see rank
+	rank     uint64 // order of eviction, see rank
 }
 
 const (
 	slotBytes = int64(unsafe.Sizeof(slot{}))
 	minSlots  = 8
 
-	// A table is replaced when 17/20 of its slots are claimed, by one of which 17/25
-	// are: each step grows it by a quarter.
+	// A table is replaced when 17/20 of its slots are claimed; in the new table 17/25 are. So each
+	// step grows it by a quarter.
 	fullNum, fullDen   = 17, 20
 	freshNum, freshDen = 17, 25
 
-	overLimit = 1 << 63        // in a rank: the key could not take now
-	rankBits  = 63 - stateBits // what is left beside that and an instant
+	overLimit = 1 << 63        // bit of a rank: the key could not take now
+	rankBits  = 63 - stateBits // bits of a rank beside overLimit and an instant
 )
 
-// counters count what was forgotten, see Stats.
+// counters count dropped states, see Stats.
 type counters struct {
 	expired, idle, over atomic.Int64
 }
 
-// replace puts a table with more room in place of t, unless somebody just did.
+// replace replaces t by a table with more room, unless another goroutine just did.
 func (s *Store) replace(sh *shard, t *table, now stint.Instant) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -42,13 +42,13 @@ func (s *Store) replace(sh *shard, t *table, now stint.Instant) {
 	}
 }
 
-// replaceLocked copies what lives in t into a new table, in which the wanted fingerprints, in
-// their order, have slots. It takes about 30 ns a slot. Other slots that are claimed and not
-// written lose their claim.
+// replaceLocked copies the live states of t into a new table, in which the wanted fingerprints, in
+// ascending order, have slots. It takes about 30 ns a slot. Other slots without a state lose their
+// claim.
 func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []uint64) {
 	buffer := s.scratch.Get().(*[]entry)
 	entries := t.drain((*buffer)[:0])
-	born := t.born
+	lastDrop := t.lastDrop
 	live := entries[:0]
 	missing := len(wanted)
 	for _, e := range entries {
@@ -56,7 +56,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 		st := limit.ForStores().Unpack(e.word & stateMask)
 		expiry := limit.ForStores().Expiry(&st)
 		if expiry <= now {
-			born = since(now, born)
+			lastDrop = decisionTime(now, lastDrop)
 			continue
 		}
 		e.rank = rank(e.fp, limit, &st, min(expiry, stint.MaxInstant), now)
@@ -74,7 +74,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 		unwanted := len(live) - (len(wanted) - missing)
 		live = live[s.forget(live, short, min(most/16, max(0, unwanted-short))):]
 	}
-	next.born = born
+	next.lastDrop = lastDrop
 	for _, e := range live {
 		next.put(e)
 	}
@@ -89,8 +89,8 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 	s.scratch.Put(buffer)
 }
 
-// newTable returns an empty table for so many states, or for as many as the budget
-// allows, but always for the least that are told.
+// newTable returns an empty table for that many states, or for as many as the budget allows, but
+// for at least least.
 func (s *Store) newTable(old *table, states, least int) *table {
 	want := slotsFor(states)
 	had := int64(len(old.slots)) * slotBytes
@@ -98,22 +98,22 @@ func (s *Store) newTable(old *table, states, least int) *table {
 		want = min(want, max(len(old.slots), int(left/slotBytes)))
 	}
 	want = max(want, slotsFor(least))
-	// Growing an empty slice fills the size class that the allocator has to give.
+	// append rounds the capacity up to the allocator's size class.
 	slots := append([]slot(nil), make([]slot, want)...)
 	slots = slots[:cap(slots)]
 	s.bytes.Add(int64(len(slots))*slotBytes - had)
 	return &table{slots: slots}
 }
 
-// slotsFor returns how many slots a new table has for so many states.
+// slotsFor returns the number of slots of a new table for that many states.
 func slotsFor(states int) int {
 	return max(minSlots, (states*freshDen+freshNum-1)/freshNum)
 }
 
-// rank returns when to forget a live state: the smallest first. Keys that could
-// take come before those over their limit, and those nearest their reset before
-// others. Among equals the fingerprint decides, by bits that have no part in where
-// a state stands: taking neighbours away would leave the rest in clusters.
+// rank returns the order of eviction of a live state: the smallest first. Keys that could take come
+// before those over their limit, and those nearest their reset before others. Among equal states
+// the fingerprint decides, by bits that do not choose the slot: evicting neighbours would leave the
+// rest in clusters.
 func rank(fp uint64, limit *stint.Limit, st *stint.State, expiry, now stint.Instant) uint64 {
 	r := uint64(expiry)<<rankBits | fp>>32&(1<<rankBits-1)
 	if !limit.Test(st, now, 1).Allowed {
@@ -122,10 +122,9 @@ func rank(fp uint64, limit *stint.Limit, st *stint.State, expiry, now stint.Inst
 	return r
 }
 
-// forget chooses states to forget, moves them to the front and returns how many
-// they are: at least need, and up to extra more so that the work is not soon to be
-// done again. Of those over their limit it takes only what it must, and a quarter
-// of extra.
+// forget chooses the states to evict, moves them to the front and returns how many they are: at
+// least need, and up to extra more so that the next eviction is not soon. Of keys over their limit
+// it evicts only as many as it must, plus a quarter of extra.
 func (s *Store) forget(live []entry, need, extra int) int {
 	idle := 0
 	for i := range live {
@@ -145,7 +144,7 @@ func (s *Store) forget(live []entry, need, extra int) int {
 	return n
 }
 
-// smallest moves the n entries of least rank to the front (Hoare's selection).
+// smallest moves the n entries of the smallest ranks to the front (Hoare's selection).
 func smallest(e []entry, n int) {
 	for lo, hi := 0, len(e)-1; lo < hi && n > lo && n <= hi; {
 		pivot := e[lo+(hi-lo)/2].rank
@@ -173,19 +172,18 @@ func smallest(e []entry, n int) {
 	}
 }
 
-// Stats says what a store holds and what it had to forget.
+// Stats are the numbers of a store's states and evictions.
 type Stats struct {
-	Keys   int64 // states, those that have expired but not been dropped among them
-	Bytes  int64 // of their tables, cells and logs
+	Keys   int64 // number of states, including expired ones that are not dropped yet
+	Bytes  int64 // size of their tables, cells and logs
 	Budget int64
 
-	Expired     int64 // dropped because they had expired
-	EvictedIdle int64 // dropped for want of room while they could still take
-	EvictedOver int64 // dropped for want of room while they were over their limit
+	Expired     int64 // states dropped because they had expired
+	EvictedIdle int64 // states evicted while they could still take
+	EvictedOver int64 // states evicted while they were over their limit
 }
 
-// Stats counts. It goes through all tables without holding anybody up, at about
-// 1 ns a slot.
+// Stats returns the present numbers. It reads all tables without a lock, at about 1 ns a slot.
 func (s *Store) Stats() Stats {
 	stats := Stats{
 		Bytes: s.bytes.Load(), Budget: s.budget,
@@ -204,10 +202,10 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// Sweep drops expired states and gives back the memory of tables that have become
-// too large, and follows the wall clock where that was set forward. A store bounds
-// itself without it; call it every few seconds to give memory back to the process.
-// It holds the lock of one shard at a time, for well under 1 ms.
+// Sweep drops expired states, frees the memory of tables that have become too large, and follows
+// the wall clock if it was set forward. A store keeps its budget without it; call it every few
+// seconds to give memory back to the process. It holds the lock of one shard at a time, for well
+// under 1 ms.
 func (s *Store) Sweep() {
 	if s.clock == nil {
 		s.own.Follow()
@@ -226,8 +224,8 @@ func (s *Store) Sweep() {
 	}
 }
 
-// wasteful says whether at least half of what a table could hold is unused or
-// expired, and something can be gained.
+// wasteful reports whether at least half of a table's capacity is unused or expired, and a smaller
+// table is possible.
 func (s *Store) wasteful(t *table, now stint.Instant) bool {
 	if len(t.slots) <= minSlots {
 		return false

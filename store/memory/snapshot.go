@@ -19,19 +19,19 @@ import (
 //
 //	head    "stintmem", the version in 4 bytes (little-endian, as all numbers of fixed size)
 //	block   length of the content in 8 bytes, content, SHA-256 of the snapshot from its
-//	        first byte to the end of this content
+//	first byte to the end of this content
 //
-// A block can so be trusted before it is read, and nothing can be changed, left out,
-// repeated or put elsewhere. The first block is the seed in 32 bytes and the
-// fingerprint of a known text in 8, by which a reader sees that it computes them the
-// same way. The others hold records, each after a byte that says what it is:
+// So a reader checks a block before it parses it, and no change, omission, repetition or other
+// order passes. The first block is the seed in 32 bytes and the fingerprint of a known text in 8,
+// by which a reader checks that it computes fingerprints the same way. The other blocks have
+// records, each after a byte for its kind:
 //
 //	limit   the numbers of a limit, see appendSpec. Limits count from 0.
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
-//	end     how many states there are, and the store's born (uvarints); the last record
+//	end     the number of states, and the store's lastDrop (uvarints); the last record
 //
-// Only limits under which there is a state are written, before the first such state.
+// Only limits with a state are written, before the first such state.
 const (
 	snapshotMagic   = "stintmem"
 	snapshotVersion = 1
@@ -43,54 +43,52 @@ const (
 	recordState = 3
 	recordEnd   = 4
 
-	// blockSize is where a block ends; a state that is longer makes a longer block.
+	// blockSize is the size at which a block ends; a longer state makes a longer block.
 	blockSize = 64 << 10
 
-	// nameless is the number of limits whose time zone cannot be written.
-	nameless = math.MaxUint64
+	// unknownZone stands for the number of a limit whose time zone cannot be written.
+	unknownZone = math.MaxUint64
 
-	// knownKey is the text whose fingerprint stands in each snapshot.
+	// knownKey is the text whose fingerprint is in each snapshot.
 	knownKey = "the same key, the same fingerprint"
 )
 
-// Errors of Load, wrapped with what is wrong.
+// Errors of Load, wrapped with details.
 var (
-	// ErrDamaged says that bytes are not what WriteSnapshot wrote.
+	// ErrDamaged means that WriteSnapshot did not write these bytes.
 	ErrDamaged = errors.New("damaged snapshot")
 
-	// ErrNewer says that a later version of Stint wrote the snapshot.
+	// ErrNewer means that a later version of Stint wrote the snapshot.
 	ErrNewer = errors.New("snapshot of a newer version")
 )
 
-// WriteSnapshot writes all states that have not expired to w, with the numbers they
-// were written under and the seed of the fingerprints. With the seed somebody can
-// find out whether a key they guess is in it, and make keys that collide: keep it
-// from others' eyes. Time zones are written by name: states of calendar windows in a
-// zone that [time.LoadLocation] does not know are left out.
+// WriteSnapshot writes all live states to w, with the numbers under which they were written and the
+// seed of the fingerprints. Keep a snapshot secret: with the seed somebody can find out whether a
+// guessed key is in it, and make keys that collide. Time zones are written by name: states of
+// calendar windows in a zone that [time.LoadLocation] does not find are left out.
 //
-// It may be called at any time. Takes on a table are not held up at all; who needs
-// the lock of a shard, because a key is new and its table is full or because a state
-// lives in the map, waits while the shard is copied in memory, a small part of a
-// millisecond. The states are written when the lock is free again.
+// It may be called at any time. Takes on a table do not wait for it. A take that needs the lock of
+// a shard, because its key is new and the table is full or because its state is in the map, waits
+// while the shard is copied in memory, a small part of a millisecond. The states are written after
+// that, without the lock.
 //
-// Everything that was decided before the call is in the snapshot. Of what is decided
-// meanwhile each key is seen before or after, so a call of several takes may be in
-// the snapshot with some of its keys and not with others. To come back from such a
-// snapshot is to lose the last takes of some keys, as any crash loses those since the
-// last snapshot; nobody is ever charged twice. To wait for slots that a call holds
-// would change nothing of this, since its other keys may have been passed already:
-// what such a slot held before is taken. A store that nobody asks meanwhile is
-// written exactly.
+// Everything that was decided before the call is in the snapshot. For decisions during the call
+// each key is copied before or after, so a call of several takes may be in the snapshot with some
+// of its keys and not with others. A restart from such a snapshot loses the last takes of some
+// keys, as any crash loses those since the last snapshot; nobody is ever charged twice. If a call
+// is changing a slot, the snapshot has the slot's old state: to wait would not help, since other
+// keys of the call may have been copied already. A store without calls meanwhile is written
+// exactly.
 func (s *Store) WriteSnapshot(w io.Writer) error {
-	if err := s.made(); err != nil {
+	if err := s.checkMade(); err != nil {
 		return err
 	}
 	e := &encoder{w: w, sum: sha256.New(), now: s.now(0), limits: make(map[*stint.Limit]uint64), specs: make(map[stint.Spec]uint64)}
 	e.head(s)
-	var c copied
+	var c shardCopy
 	for i := range s.shards {
-		c.take(&s.shards[i])
-		e.born = max(e.born, c.born)
+		c.copyShard(&s.shards[i])
+		e.lastDrop = max(e.lastDrop, c.lastDrop)
 		for _, one := range c.words {
 			e.word(one, s.limits.of(one.word))
 		}
@@ -100,33 +98,33 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 		if e.err != nil {
 			return e.err
 		}
-		runtime.Gosched() // decisions that wait for a processor come first
+		runtime.Gosched() // lets waiting decisions run first
 	}
 	return e.end()
 }
 
-// copied is what a shard holds at one moment.
-type copied struct {
-	words []entry
-	cells []keptCell
-	born  stint.Instant
+// shardCopy has the states of a shard at one moment.
+type shardCopy struct {
+	words    []entry
+	cells    []cellCopy
+	lastDrop stint.Instant
 }
 
-// keptCell is a copy of a cell.
-type keptCell struct {
+// cellCopy is a copy of a cell.
+type cellCopy struct {
 	fp    uint64
 	limit *stint.Limit
 	state stint.State
 }
 
-// take copies a shard under its lock, so that its table is not replaced and no state
-// moves into the map meanwhile. A slot that a call holds still shows its old state.
-func (c *copied) take(sh *shard) {
+// copyShard copies a shard under its lock, so that its table is not replaced and no state moves
+// into the map meanwhile. A slot that a call holds still has its old state.
+func (c *shardCopy) copyShard(sh *shard) {
 	c.reserve(sh)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	t := sh.table.Load()
-	c.born = max(t.born, sh.born)
+	c.lastDrop = max(t.lastDrop, sh.lastDrop)
 	for i := range t.slots {
 		sl := &t.slots[i]
 		if fp := sl.mark.Load(); fp != empty {
@@ -135,7 +133,7 @@ func (c *copied) take(sh *shard) {
 			}
 		}
 	}
-	for fp, one := range sh.wide {
+	for fp, one := range sh.cellMap {
 		n := len(c.cells)
 		c.cells = slices.Grow(c.cells, 1)[:n+1]
 		c.cells[n].fp, c.cells[n].limit = fp, one.Limit
@@ -143,9 +141,9 @@ func (c *copied) take(sh *shard) {
 	}
 }
 
-// reserve makes memory before the lock is taken: under it the garbage collector
+// reserve allocates memory before copyShard takes the lock: under the lock a garbage collection
 // would make others wait too.
-func (c *copied) reserve(sh *shard) {
+func (c *shardCopy) reserve(sh *shard) {
 	c.words = slices.Grow(c.words[:0], len(sh.table.Load().slots))
 	cells := int(sh.cells.Load())
 	c.cells = slices.Grow(c.cells[:0], cells)
@@ -164,14 +162,14 @@ type encoder struct {
 	block []byte
 	err   error
 
-	limits map[*stint.Limit]uint64 // their numbers in the snapshot
-	specs  map[stint.Spec]uint64   // the same by their content: limits may be made anew for each call
-	states uint64
-	born   stint.Instant
-	long   []byte // memory for the state that is being written
+	limits   map[*stint.Limit]uint64 // number of each limit in the snapshot
+	specs    map[stint.Spec]uint64   // number of each spec, as programs may make a new limit for each call
+	states   uint64
+	lastDrop stint.Instant
+	long     []byte // buffer for one state
 }
 
-// write writes bytes as they are, and sums them.
+// write writes bytes and adds them to the checksum.
 func (e *encoder) write(b []byte) {
 	if e.err == nil {
 		e.sum.Write(b)
@@ -189,7 +187,7 @@ func (e *encoder) flush() {
 	e.block = e.block[:0]
 }
 
-// head writes what a snapshot begins with.
+// head writes the head and the first block.
 func (e *encoder) head(s *Store) {
 	e.write(binary.LittleEndian.AppendUint32([]byte(snapshotMagic), snapshotVersion))
 	for _, part := range s.seed {
@@ -203,7 +201,7 @@ func (e *encoder) head(s *Store) {
 func (e *encoder) end() error {
 	e.block = append(e.block, recordEnd)
 	e.block = binary.AppendUvarint(e.block, e.states)
-	e.block = binary.AppendUvarint(e.block, uint64(e.born))
+	e.block = binary.AppendUvarint(e.block, uint64(e.lastDrop))
 	e.flush()
 	return e.err
 }
@@ -219,28 +217,28 @@ func (e *encoder) word(one entry, limit *stint.Limit) {
 }
 
 // state writes a state of the map.
-func (e *encoder) state(c *keptCell) {
+func (e *encoder) state(c *cellCopy) {
 	if !e.begin(recordState, c.fp, c.limit, &c.state) {
 		return
 	}
-	e.long, _ = c.state.AppendBinary(e.long[:0]) // it never fails
+	e.long, _ = c.state.AppendBinary(e.long[:0]) // the error is always nil
 	e.block = binary.AppendUvarint(e.block, uint64(len(e.long)))
 	e.block = append(e.block, e.long...)
 	e.done()
 }
 
-// begin writes what each record of a state begins with; false for one that has
-// expired.
+// begin writes the first fields of a state's record. It returns false for a state that is not
+// written, because it has expired or its zone cannot be written.
 func (e *encoder) begin(kind byte, fp uint64, limit *stint.Limit, st *stint.State) bool {
 	if limit.Untouched(st, e.now) {
-		e.born = max(e.born, e.now)
+		e.lastDrop = max(e.lastDrop, e.now)
 		return false
 	}
 	number, ok := e.limits[limit]
 	if !ok {
 		number = e.number(limit)
 	}
-	if number == nameless {
+	if number == unknownZone {
 		return false
 	}
 	e.block = append(e.block, kind)
@@ -249,7 +247,7 @@ func (e *encoder) begin(kind byte, fp uint64, limit *stint.Limit, st *stint.Stat
 	return true
 }
 
-// done counts a state, and ends the block where it is long enough.
+// done counts a state, and ends the block if it is long enough.
 func (e *encoder) done() {
 	e.states++
 	if len(e.block) >= blockSize {
@@ -257,15 +255,14 @@ func (e *encoder) done() {
 	}
 }
 
-// number returns the number of a limit that is seen for the first time, and writes
-// its numbers where no other limit has had the same; nameless for one that cannot be
-// written.
+// number returns the number of a limit that is not in e.limits, and writes its spec if that is new.
+// It returns unknownZone if the limit cannot be written.
 func (e *encoder) number(limit *stint.Limit) uint64 {
 	spec := limit.Spec()
 	number, ok := e.specs[spec]
 	if !ok && spec.Zone != nil {
 		if _, err := time.LoadLocation(spec.Zone.String()); err != nil {
-			number, ok = nameless, true
+			number, ok = unknownZone, true
 		}
 	}
 	if !ok {
@@ -289,9 +286,9 @@ const (
 	allFlags = 1<<iota - 1
 )
 
-// appendSpec appends the numbers of a limit: algorithm, flags, calendar period (a
-// byte each), requests, burst, blocks, per, max_wait, min_interval (uvarints, times
-// in nanoseconds), and the name of the time zone with its length, "" for none.
+// appendSpec appends the numbers of a limit: algorithm, flags, calendar period (a byte each),
+// requests, burst, blocks, per, max_wait, min_interval (uvarints, times in nanoseconds), and the
+// name of the time zone after its length, "" for none.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
 	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Reserve, s.StartUsedUp, s.CarryDebt} {
@@ -314,7 +311,7 @@ func appendSpec(b []byte, s *stint.Spec) []byte {
 	return append(b, zone...)
 }
 
-// damaged returns an error that says what is wrong with a snapshot.
+// damaged returns an ErrDamaged with details.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }

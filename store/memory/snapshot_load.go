@@ -14,15 +14,13 @@ import (
 	"stint/migrate"
 )
 
-// Load returns a store with the states of a snapshot that WriteSnapshot wrote. The
-// time since then counts: states hold points in time, so what has expired meanwhile
-// is dropped and all else is as if the store had never stopped. Limits whose numbers
-// have changed since carry over as they do in a running store. A smaller budget than
-// before forgets keys as a full store does.
+// Load returns a store with the states of a snapshot. The time since the snapshot counts: states
+// contain points in time, so Load drops those that have expired meanwhile, and all others are as if
+// the store had never stopped. Limits whose numbers have changed since carry over as in a running
+// store. With a smaller budget than before Load evicts keys as a full store does.
 //
-// Load reads r to its end. A snapshot that is not whole to the last byte, or has
-// anything behind it, is an error that wraps ErrDamaged or ErrNewer, and there is no
-// store; errors of r are returned as they are.
+// Load reads r to its end. If the snapshot is incomplete or has bytes after its end, Load returns
+// no store and an error that wraps ErrDamaged or ErrNewer; it returns errors of r unchanged.
 func Load(r io.Reader, options Options) (*Store, error) {
 	s := New(options)
 	d := &decoder{r: r, sum: sha256.New(), store: s, budget: s.budget}
@@ -49,32 +47,32 @@ func Load(r io.Reader, options Options) (*Store, error) {
 	return s, nil
 }
 
-// decoder reads a snapshot into a store that nobody else knows yet.
+// decoder reads a snapshot into a store that no other goroutine uses yet.
 type decoder struct {
 	r      io.Reader
 	sum    hash.Hash
 	store  *Store
-	budget int64 // of the whole store
+	budget int64 // budget of the finished store
 	now    stint.Instant
 
-	block  bytes.Buffer
-	left   []byte // what has not been read of block
-	limits []*stint.Limit
-	states uint64
-	born   stint.Instant // latest time at which an expired state was dropped
-	ended  bool
+	block    bytes.Buffer
+	left     []byte // unread rest of block
+	limits   []*stint.Limit
+	states   uint64
+	lastDrop stint.Instant // latest time at which an expired state was dropped
+	ended    bool
 }
 
-// head reads what a snapshot begins with.
+// head reads the head and the first block.
 func (d *decoder) head() error {
 	head := make([]byte, headSize)
-	if err := d.full(head); err != nil {
+	if err := d.readFull(head); err != nil {
 		return err
 	}
 	version := binary.LittleEndian.Uint32(head[len(snapshotMagic):])
 	switch {
 	case string(head[:len(snapshotMagic)]) != snapshotMagic || version == 0:
-		return damaged("it does not begin as one")
+		return damaged("it does not begin with the head of a snapshot")
 	case version > snapshotVersion:
 		return ErrNewer
 	}
@@ -87,21 +85,21 @@ func (d *decoder) head() error {
 	}
 	var seed system.Seed
 	for i := range seed {
-		if seed[i] = d.eight(); seed[i] == 0 {
+		if seed[i] = d.readUint64(); seed[i] == 0 {
 			return damaged("the seed is empty")
 		}
 	}
-	if d.eight() != seed.Sum(0, knownKey) {
+	if d.readUint64() != seed.Sum(0, knownKey) {
 		return damaged("its fingerprints are computed in another way")
 	}
 	d.store.seed = seed
 	return nil
 }
 
-// next reads a block and checks its sum.
+// next reads a block and checks its checksum.
 func (d *decoder) next() error {
 	var length [8]byte
-	if err := d.full(length[:]); err != nil {
+	if err := d.readFull(length[:]); err != nil {
 		return err
 	}
 	size := int64(binary.LittleEndian.Uint64(length[:]))
@@ -109,12 +107,12 @@ func (d *decoder) next() error {
 		return damaged("a block of impossible length")
 	}
 	d.block.Reset()
-	// The buffer grows with what comes, so a damaged length cannot exhaust memory.
+	// The buffer grows with the data, so a damaged length cannot exhaust memory.
 	if _, err := io.CopyN(&d.block, d.r, size); err != nil {
-		return early(err)
+		return cutOff(err)
 	}
 	var sum [sha256.Size]byte
-	if err := d.full(sum[:]); err != nil {
+	if err := d.readFull(sum[:]); err != nil {
 		return err
 	}
 	d.sum.Write(length[:])
@@ -126,14 +124,14 @@ func (d *decoder) next() error {
 	return nil
 }
 
-// full fills b.
-func (d *decoder) full(b []byte) error {
+// readFull reads len(b) bytes into b.
+func (d *decoder) readFull(b []byte) error {
 	_, err := io.ReadFull(d.r, b)
-	return early(err)
+	return cutOff(err)
 }
 
-// early turns an end that comes too early into what it means.
-func early(err error) error {
+// cutOff turns the error about an early end into ErrDamaged.
+func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it is cut off")
 	}
@@ -142,21 +140,21 @@ func early(err error) error {
 
 // record reads the next record of the block.
 func (d *decoder) record() error {
-	switch kind := d.one(); kind {
+	switch kind := d.readByte(); kind {
 	case recordLimit:
 		return d.limit()
 	case recordWord, recordState:
 		return d.state(kind)
 	case recordEnd:
 		states, ok := d.uvarint()
-		born, alsoOK := d.uvarint()
-		if !ok || !alsoOK || states != d.states || born > uint64(stint.MaxInstant) || len(d.left) > 0 {
-			return damaged("its end does not fit")
+		lastDrop, alsoOK := d.uvarint()
+		if !ok || !alsoOK || states != d.states || lastDrop > uint64(stint.MaxInstant) || len(d.left) > 0 {
+			return damaged("its last record is wrong")
 		}
-		if dropped := stint.Instant(born); !dropped.Future(d.now) {
-			d.born = max(d.born, dropped)
+		if dropped := stint.Instant(lastDrop); !dropped.Future(d.now) {
+			d.lastDrop = max(d.lastDrop, dropped)
 		}
-		d.store.forgotten(d.born)
+		d.store.markDropped(d.lastDrop)
 		d.store.budget = d.budget
 		d.ended = true
 		return nil
@@ -169,7 +167,7 @@ func (d *decoder) record() error {
 func (d *decoder) limit() error {
 	var s stint.Spec
 	flags := byte(0)
-	s.Algorithm, flags, s.Calendar = stint.Algorithm(d.one()), d.one(), stint.Period(d.one())
+	s.Algorithm, flags, s.Calendar = stint.Algorithm(d.readByte()), d.readByte(), stint.Period(d.readByte())
 	s.Step, s.FromFirst = flags&flagStep != 0, flags&flagFromFirst != 0
 	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
 	s.Reserve, s.StartUsedUp = flags&flagHold != 0, flags&flagStartFull != 0
@@ -195,7 +193,7 @@ func (d *decoder) limit() error {
 		}
 		s.Zone = zone
 	}
-	s.RoundRate = true // it was accepted once
+	s.RoundRate = true // a running store accepted the rate before
 	limit, err := stint.NewLimit(s)
 	if err != nil {
 		return damaged("%v", err)
@@ -204,15 +202,15 @@ func (d *decoder) limit() error {
 	return nil
 }
 
-// state reads a state and puts it into the store.
+// state reads a state and adds it to the store.
 func (d *decoder) state(kind byte) error {
 	number, ok := d.uvarint()
 	if !ok || number >= uint64(len(d.limits)) || len(d.left) < 8 {
 		return damaged("a state of no limit")
 	}
 	limit := d.limits[number]
-	fp := d.eight()
-	word, ok := d.uvarint() // or length
+	fp := d.readUint64()
+	word, ok := d.uvarint() // or the length of a state
 	if !ok || fp == empty || fp == closed {
 		return damaged("a state of no key")
 	}
@@ -231,33 +229,33 @@ func (d *decoder) state(kind byte) error {
 		}
 	}
 	d.states++
-	// Shards come one after another, so each gets its part of the budget: the first ones
-	// would otherwise use it up, and the last ones forget everybody.
+	// Shards come one after another, so each gets its part of the budget. Otherwise the first ones
+	// would use it up, and all keys of the last ones would be evicted.
 	shards := uint64(len(d.store.shards))
 	d.store.budget = int64(uint64(d.budget) / shards * (fp>>d.store.shift + 1))
 	if limit.Untouched(&st, d.now) {
 		d.store.counts.expired.Add(1)
-		d.born = d.now
+		d.lastDrop = d.now
 		return nil
 	}
 	if !d.store.restore(fp, limit, &st, d.now) {
-		return damaged("a key stands in it twice")
+		return damaged("it has a key twice")
 	}
 	return nil
 }
 
-// one takes a byte, 0 where there is none.
-func (d *decoder) one() byte {
+// readByte returns the next byte, 0 if there is none.
+func (d *decoder) readByte() byte {
 	if len(d.left) == 0 {
 		return 0
 	}
 	return d.cut(1)[0]
 }
 
-// eight takes a number of eight bytes, which have to be there.
-func (d *decoder) eight() uint64 { return binary.LittleEndian.Uint64(d.cut(8)) }
+// readUint64 returns the next eight bytes as a number. The caller checks that they are there.
+func (d *decoder) readUint64() uint64 { return binary.LittleEndian.Uint64(d.cut(8)) }
 
-// cut takes n bytes, which have to be there.
+// cut returns the next n bytes. The caller checks that they are there.
 func (d *decoder) cut(n int) []byte {
 	b := d.left[:n]
 	d.left = d.left[n:]
@@ -273,7 +271,7 @@ func (d *decoder) uvarint() (uint64, bool) {
 	return v, true
 }
 
-// restore puts back the state of a key; false if the map holds the key already.
+// restore adds the state of a key. It returns false if the map has the key already.
 func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stint.Instant) bool {
 	sh := s.shard(fp)
 	for limit.ForStores().Packed() {
@@ -291,19 +289,19 @@ func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stin
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, there := sh.wide[fp]; there {
+	if _, there := sh.cellMap[fp]; there {
 		return false
 	}
-	s.keepLocked(sh, fp, &cell{Record: migrate.Record{State: *st, Limit: limit}}, now)
+	s.storeLocked(sh, fp, &cell{Record: migrate.Record{State: *st, Limit: limit}}, now)
 	return true
 }
 
-// forgotten notes that states which expired by the time at were dropped, whosever
-// they were. Nobody else may know the store yet.
-func (s *Store) forgotten(at stint.Instant) {
+// markDropped sets the time at which expired states of unknown keys were dropped. No other
+// goroutine may use the store yet.
+func (s *Store) markDropped(at stint.Instant) {
 	for i := range s.shards {
-		s.shards[i].born = max(s.shards[i].born, at)
+		s.shards[i].lastDrop = max(s.shards[i].lastDrop, at)
 		t := s.tables[i].Load()
-		t.born = max(t.born, at)
+		t.lastDrop = max(t.lastDrop, at)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"stint"
 )
 
-// noon is when the tests of snapshots happen.
+// noon is the time of the tests of snapshots.
 var noon = stint.At(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))
 
-// kept are limits of all kinds of states, and what a limit of the same algorithm with
-// other numbers is.
+// kept returns limits for all kinds of states, and for each a limit of the same algorithm with
+// other numbers.
 func kept(t testing.TB) (limits, changed []*stint.Limit) {
 	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -49,7 +49,7 @@ func kept(t testing.TB) (limits, changed []*stint.Limit) {
 	return limits, changed
 }
 
-// fill takes i%90+1 units of each limit in turn for n keys, in several moments.
+// fill takes i%90+1 units of n keys, each under the next limit, at several times.
 func fill(s *Store, limits []*stint.Limit, n int, now *stint.Instant) {
 	for i := range n {
 		for range 3 {
@@ -59,7 +59,7 @@ func fill(s *Store, limits []*stint.Limit, n int, now *stint.Instant) {
 	}
 }
 
-// snapshot returns what the store writes.
+// snapshot returns the snapshot of the store.
 func snapshot(t testing.TB, s *Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -69,8 +69,8 @@ func snapshot(t testing.TB, s *Store) []byte {
 	return b.Bytes()
 }
 
-// A store that comes back from a snapshot answers as the one that wrote it would, a
-// while later too, also under limits whose numbers have changed meanwhile.
+// A store that was loaded from a snapshot decides as the one that wrote it, a while later too, also
+// under limits whose numbers have changed meanwhile.
 func TestSnapshotRoundTrip(t *testing.T) {
 	now := noon
 	options := Options{Clock: func() stint.Instant { return now }}
@@ -132,8 +132,7 @@ func TestSnapshotOfManyNumbers(t *testing.T) {
 	}
 }
 
-// Numbers under which nothing lives any more are not written: they do not add up over
-// restarts.
+// Numbers without a live state are not written: they do not add up over restarts.
 func TestSnapshotForgetsNumbers(t *testing.T) {
 	now := noon
 	s := New(Options{Clock: func() stint.Instant { return now }})
@@ -146,7 +145,7 @@ func TestSnapshotForgetsNumbers(t *testing.T) {
 	}
 }
 
-// A time zone without a name that can be looked up is left out, and the rest is kept.
+// States in a time zone without a known name are left out, and the rest is saved.
 func TestSnapshotOfNamelessZone(t *testing.T) {
 	options := Options{Clock: func() stint.Instant { return noon }}
 	s := New(options)
@@ -163,8 +162,9 @@ func TestSnapshotOfNamelessZone(t *testing.T) {
 	}
 }
 
-// Time that runs backwards over a restart gives nothing back that was forgotten, by as much as
-// clocks may differ. Further back, the clock that forgot ran ahead, and its time is no longer waited for.
+// If time goes backwards over a restart, by as much as clocks may differ, dropped states admit
+// nothing again. If it goes back further, the clock that dropped them was ahead, and its time is
+// ignored.
 func TestSnapshotBackwards(t *testing.T) {
 	now := noon
 	options := Options{Clock: func() stint.Instant { return now }}
@@ -199,8 +199,8 @@ func TestSnapshotBackwards(t *testing.T) {
 	}
 }
 
-// A state file of a process whose clock was a day ahead denies nobody, read by a clock that is right,
-// for longer than a full use, whether they look or ask.
+// A state file of a process whose clock was a day ahead, read with a right clock, denies for no
+// longer than a full use, both takes and peeks.
 func TestSnapshotOfAFastClock(t *testing.T) {
 	for _, cost := range []uint32{0, 1} {
 		now := noon.Add(24 * time.Hour)
@@ -229,7 +229,7 @@ func TestSnapshotOfAFastClock(t *testing.T) {
 		}
 		for i, l := range limits {
 			passes, began := false, noon
-			most := time.Minute + l.Spec().Per/6*time.Duration(min(1, l.Spec().Blocks)) // whose oldest block leaves bit by bit
+			most := time.Minute + l.Spec().Per/6*time.Duration(min(1, l.Spec().Blocks)) // its oldest block leaves gradually
 			for now = began; now <= began.Add(most) && !passes; now = now.Add(time.Second) {
 				d := s.Take(stint.Key(rune('b'+i)), l, cost)
 				if passes = d.Allowed && d.Remaining+int64(cost) > 0; passes && now == began {
@@ -243,7 +243,7 @@ func TestSnapshotOfAFastClock(t *testing.T) {
 	}
 }
 
-// A smaller budget keeps those who are over their limit.
+// With a smaller budget the keys over their limit stay.
 func TestLoadKeepsToTheBudget(t *testing.T) {
 	for _, test := range []struct {
 		spec stint.Spec
@@ -276,7 +276,7 @@ func TestLoadKeepsToTheBudget(t *testing.T) {
 	}
 }
 
-// small is a snapshot of a few keys of each kind, short enough to be damaged anywhere.
+// small returns a snapshot of a few keys of each kind, short enough to damage every byte.
 func small(t testing.TB) []byte {
 	t.Helper()
 	now := noon
@@ -286,7 +286,7 @@ func small(t testing.TB) []byte {
 	return snapshot(t, s)
 }
 
-// No byte can be changed, left out or added anywhere.
+// Load refuses a snapshot in which any byte is changed, missing or added.
 func TestLoadRefusesDamage(t *testing.T) {
 	written := small(t)
 	if _, err := Load(bytes.NewReader(written), Options{}); err != nil {
@@ -316,7 +316,7 @@ func TestLoadRefusesDamage(t *testing.T) {
 	}
 }
 
-// Blocks that are each whole cannot be left out, repeated or put into another order.
+// Load refuses complete blocks that are missing, repeated or in another order.
 func TestLoadRefusesOtherBlocks(t *testing.T) {
 	now := noon
 	s := New(Options{Clock: func() stint.Instant { return now }})
@@ -341,7 +341,7 @@ func TestLoadRefusesOtherBlocks(t *testing.T) {
 	}
 }
 
-// split cuts a snapshot into its head and its blocks.
+// split splits a snapshot into its head and its blocks.
 func split(b []byte) [][]byte {
 	parts := [][]byte{b[:headSize]}
 	for b = b[headSize:]; len(b) > 0; {
@@ -352,7 +352,7 @@ func split(b []byte) [][]byte {
 	return parts
 }
 
-// sealed is a snapshot of such a content behind its first block, with right sums.
+// sealed returns a snapshot with this content after its first block, with right checksums.
 func sealed(content []byte) []byte {
 	var b bytes.Buffer
 	e := &encoder{w: &b, sum: sha256.New()}
@@ -362,8 +362,8 @@ func sealed(content []byte) []byte {
 	return b.Bytes()
 }
 
-// FuzzLoad reads anything, as it is and with right checksums around it. Neither
-// panics; only the second can be accepted, and then the store can be used.
+// FuzzLoad loads any bytes, as they are and with right checksums. Neither panics; only the second
+// can be accepted, and then the store can be used.
 func FuzzLoad(f *testing.F) {
 	for _, block := range split(small(f))[2:] {
 		f.Add(block[8 : len(block)-sha256.Size])
@@ -391,7 +391,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// brokenReader fails as a disk does.
+// brokenReader fails like a broken disk.
 type brokenReader struct{ r io.Reader }
 
 var errDisk = errors.New("the disk is gone")
@@ -404,7 +404,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenWriter takes so many bytes.
+// brokenWriter accepts that many bytes and then fails.
 type brokenWriter int
 
 func (b *brokenWriter) Write(p []byte) (int, error) {
@@ -414,7 +414,7 @@ func (b *brokenWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A disk that fails is no damage: the file may be whole.
+// The error of a disk is not ErrDamaged: the file may be complete.
 func TestSnapshotReportsTheDisk(t *testing.T) {
 	written := small(t)
 	for i := 0; i <= len(written); i += 7 {
@@ -432,7 +432,7 @@ func TestSnapshotReportsTheDisk(t *testing.T) {
 	}
 }
 
-// What was decided before a snapshot began is in it, while other goroutines take,
+// A snapshot contains everything that was decided before it began, while other goroutines take,
 // hold several keys at once and make tables grow.
 func TestSnapshotUnderLoad(t *testing.T) {
 	options := Options{Clock: func() stint.Instant { return noon }}
@@ -446,7 +446,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		limits = append(limits, limit(t, spec))
 	}
 	const workers = 2
-	var passed [workers]atomic.Int64 // how often each worker has taken one of each of its keys
+	var passed [workers]atomic.Int64 // how often each worker has taken one unit of each of its keys
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	key := func(g, i int) stint.Key { return stint.Key(fmt.Sprint("worker", g, "key", i)) }
@@ -457,7 +457,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 				call.Takes = append(call.Takes, stint.Take{Key: key(g, i), Limit: l, Cost: 1})
 			}
 			for n := range 900_000 { // of 999,999, however slow the snapshots are
-				runtime.Gosched() // they need the only processor, where there is one
+				runtime.Gosched() // the snapshots need the processor if there is only one
 				select {
 				case <-stop:
 					return
@@ -483,7 +483,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		}
 		written := snapshot(t, s)
 		for g := range after {
-			after[g] = passed[g].Load() + 1 // one more may have been decided and not yet counted
+			after[g] = passed[g].Load() + 1 // one more may be decided and not yet counted
 		}
 		loaded, err := Load(bytes.NewReader(written), options)
 		if err != nil {
@@ -502,7 +502,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// Logs that grow and are pruned while their copies are written: each snapshot is whole.
+// Logs grow and are pruned while their copies are written: each snapshot is consistent.
 func TestSnapshotOfBusyLogs(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(int64(noon))

@@ -8,9 +8,9 @@ import (
 	"stint/internal/testkit"
 )
 
-// What a caller reads who then stands still lies before the last write of a state, which is not from
-// the future for that. A call of several keys that all have slots reads the clock but once, while it
-// holds them.
+// A goroutine that was suspended after it read the clock has a time before the last write of a
+// state; the state does not count as from the future for that. A call of several keys that all have
+// slots reads the clock only once, while it holds them.
 func TestStaleTime(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	queue := limit(t, stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1000, Per: time.Second, Burst: 999})
@@ -29,7 +29,7 @@ func TestStaleTime(t *testing.T) {
 	}
 }
 
-// A look whose time is stale changes nothing.
+// A peek with a stale time changes nothing.
 func TestStaleLook(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	clock := testkit.NewStaleClock()
@@ -43,8 +43,8 @@ func TestStaleLook(t *testing.T) {
 	}
 }
 
-// What one call takes of a key step by step is decided in that order: by no time before that of the
-// takes before, as they would be dearer.
+// One call that takes of a key several times is decided in that order, never at an earlier time
+// than the take before, as that would cost more.
 func TestTimesOfOneCall(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2})
 	roomy := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 9, Per: time.Hour, Burst: 9})

@@ -10,30 +10,30 @@ import (
 	"stint/migrate"
 )
 
-// shard holds the keys whose fingerprints share their top bits. Takes on the table
-// need no lock. mu guards the replacement of the table, and the map.
+// shard has the keys whose fingerprints share their top bits. Takes on the table need no lock. mu
+// guards the replacement of the table, and the map.
 type shard struct {
-	table *atomic.Pointer[table] // in Store.tables
-	cells atomic.Int32           // len(wide), read without mu
+	table *atomic.Pointer[table] // element of Store.tables
+	cells atomic.Int32           // len(cellMap), read without mu
 
-	mu   sync.Mutex
-	wide map[uint64]*cell
-	born stint.Instant // latest time at which an expired cell was dropped
+	mu       sync.Mutex
+	cellMap  map[uint64]*cell
+	lastDrop stint.Instant // latest time at which an expired cell was dropped
 }
 
-// table is an open-addressed hash table of one-word states. A slot is claimed once
-// and never moves: room is made only by copying what lives into another table.
+// table is an open-addressed hash table of one-word states. A slot is claimed once and never moves;
+// only copying the live states into another table makes room.
 type table struct {
-	slots []slot
-	room  atomic.Int32  // slots that may still be claimed
-	born  stint.Instant // latest time at which an expired state was dropped
+	slots    []slot
+	room     atomic.Int32  // number of slots that may still be claimed
+	lastDrop stint.Instant // latest time at which an expired state was dropped
 }
 
 // slot is one key. mark is its fingerprint, or empty, or closed. word is
 //
 //	bit 63      busy: a call of several takes holds the slot
 //	bits 52-62  the numbers under which the state was written, see registry
-//	bits 0-51   the state, as stint.StoreLimit.Pack writes it; one that does not fit lives in the map
+//	bits 0-51   the state, as stint.StoreLimit.Pack writes it; a state that does not fit is in the map
 //
 // or untouched, moved or frozen.
 type slot struct {
@@ -42,35 +42,35 @@ type slot struct {
 }
 
 const (
-	empty  = 0              // mark: nobody's
-	closed = math.MaxUint64 // mark: nobody's, and the table is being replaced
+	empty  = 0              // mark: no key
+	closed = math.MaxUint64 // mark: no key, and the table is being replaced
 
 	untouched = 0              // word: no state
-	moved     = frozen - 1     // word: the state lives in the map
+	moved     = frozen - 1     // word: the state is in the map
 	frozen    = math.MaxUint64 // word: the table is being replaced
 
 	stateBits = 52
 	stateMask = 1<<stateBits - 1
 	busy      = 1 << 63
-	unheld    = busy      // no slot's word before it is held, see part
+	unheld    = busy      // place.word before its slot is held
 	maxID     = 1<<11 - 2 // the last number belongs to moved and frozen
 )
 
-// outcome says how an attempt on the table went.
+// outcome is the result of an attempt on the table.
 type outcome int
 
 const (
 	decided   outcome = iota
-	again             // the slot or the table changed meanwhile
+	again             // try again: the slot or the table changed meanwhile
 	elsewhere         // the map has to decide
 )
 
-// quick is the way that nearly every take goes: the key has a slot, written under
-// the same numbers, and nobody else is at it. Where it returns false nothing has
-// been done and narrow finds out why.
+// quick decides nearly all takes: the key has a slot, the state was written under the same numbers,
+// and no other goroutine changes it. If it returns false it has changed nothing, and decideInTable
+// takes the other cases.
 func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Instant, d *stint.Decision) bool {
 	slots := s.tables[fp>>s.shift].Load().slots
-	i := home(fp, len(slots))
+	i := firstSlot(fp, len(slots))
 	for ; i < len(slots); i++ {
 		sl := &slots[i]
 		if mark := sl.mark.Load(); mark != fp {
@@ -84,7 +84,7 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 			return false
 		}
 		state := limit.ForStores().TakeWord(word&stateMask, now, cost, d)
-		if state > stateMask || state < word&stateMask { // or it is later than now, see present
+		if state > stateMask || state < word&stateMask { // the state is later than now, see setTime
 			return false
 		}
 		next := word&^stateMask | state
@@ -93,18 +93,18 @@ func (s *Store) quick(fp uint64, limit *stint.Limit, cost uint64, now stint.Inst
 	return false
 }
 
-// narrow decides a query on the table, by one compare-and-swap.
-func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
+// decideInTable decides a query on the table, by one compare-and-swap.
+func (s *Store) decideInTable(sh *shard, q *query, d *stint.Decision) outcome {
 	t := sh.table.Load()
 	sl, end := t.find(q.fp)
 	if sl == nil {
-		return s.absent(sh, t, end, q, d)
+		return s.decideNewKey(sh, t, end, q, d)
 	}
 	word := sl.word.Load()
 	if word&busy != 0 || word < 1<<stateBits {
-		return s.unusual(sh, t, sl, word, q, d)
+		return s.decideOnMark(sh, t, sl, word, q, d)
 	}
-	s.present(q)
+	s.setTime(q)
 	if known := s.limits.of(word); known != q.limit && !known.ForStores().Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}
@@ -119,9 +119,9 @@ func (s *Store) narrow(sh *shard, q *query, d *stint.Decision) outcome {
 	return again
 }
 
-// unusual decides where the word of a slot is not a state: nobody has taken yet, or
-// somebody else has the slot.
-func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d *stint.Decision) outcome {
+// decideOnMark decides if the word of a slot is not a state: nothing was taken yet, or another
+// goroutine has the slot.
+func (s *Store) decideOnMark(sh *shard, t *table, sl *slot, word uint64, q *query, d *stint.Decision) outcome {
 	switch {
 	case word == moved:
 		return elsewhere
@@ -129,13 +129,13 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 		sh.await()
 		return again
 	case word != untouched:
-		return again // busy, or somebody else was quicker
+		return again // busy, or another goroutine was faster
 	}
 	id := s.limits.id(q.limit)
 	if id == 0 {
 		return elsewhere
 	}
-	at := since(q.now, t.born)
+	at := decisionTime(q.now, t.lastDrop)
 	state := q.applyWord(0, at, d)
 	if state > stateMask {
 		return elsewhere
@@ -143,43 +143,43 @@ func (s *Store) unusual(sh *shard, t *table, sl *slot, word uint64, q *query, d 
 	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
 		return again
 	}
-	late(q.now, at, q.limit, d)
+	correctTime(q.now, at, q.limit, d)
 	return decided
 }
 
-// await returns when nobody is replacing the shard's table any more.
+// await waits until the shard's table is replaced.
 func (sh *shard) await() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 }
 
-// absent decides for a key that has no slot: it claims one, where the search for it
-// ended, if there is anything to remember.
-func (s *Store) absent(sh *shard, t *table, end int, q *query, d *stint.Decision) outcome {
+// decideNewKey decides for a key without a slot. If its state is not untouched it claims a slot,
+// from end on.
+func (s *Store) decideNewKey(sh *shard, t *table, end int, q *query, d *stint.Decision) outcome {
 	if sh.cells.Load() > 0 && s.inMap(sh, q.fp) || s.limits.id(q.limit) == 0 {
 		return elsewhere
 	}
-	at := since(q.now, t.born)
+	at := decisionTime(q.now, t.lastDrop)
 	switch state := q.applyWord(0, at, d); {
 	case state == 0:
-		late(q.now, at, q.limit, d)
+		correctTime(q.now, at, q.limit, d)
 		return decided
 	case state > stateMask:
 		return elsewhere
 	}
 	sl := t.claim(q.fp, end)
 	if sl == nil {
-		return s.crowded(sh, q, d)
+		return s.decideInFullTable(sh, q, d)
 	}
-	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
+	return s.decideOnMark(sh, t, sl, sl.word.Load(), q, d)
 }
 
-// crowded decides for a key that has no slot in a table without room: it makes room, and
-// lets nobody else replace the table before it is done.
-func (s *Store) crowded(sh *shard, q *query, d *stint.Decision) outcome {
+// decideInFullTable decides for a key without a slot in a table without room. It makes room under
+// the lock, so that nobody else replaces the table before.
+func (s *Store) decideInFullTable(sh *shard, q *query, d *stint.Decision) outcome {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, there := sh.wide[q.fp]; there {
+	if _, there := sh.cellMap[q.fp]; there {
 		return elsewhere
 	}
 	t := sh.table.Load()
@@ -192,19 +192,19 @@ func (s *Store) crowded(sh *shard, q *query, d *stint.Decision) outcome {
 		t = sh.table.Load()
 		sl, _ = t.find(q.fp)
 	}
-	return s.unusual(sh, t, sl, sl.word.Load(), q, d)
+	return s.decideOnMark(sh, t, sl, sl.word.Load(), q, d)
 }
 
 // renumber decides on a state that was written under other numbers, see migrate.Record.
 func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *stint.Decision) outcome {
 	id := s.limits.id(q.limit)
 	if id == 0 {
-		return elsewhere // the map takes the state over
+		return elsewhere // the map takes over the state
 	}
 	r := migrate.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}
 	*d = q.apply(&r, q.now)
 	if r.Limit == old {
-		id = word >> stateBits // it stays under the old ones
+		id = word >> stateBits // it stays under the old numbers
 	}
 	state := r.Limit.ForStores().Pack(&r.State)
 	if state > stateMask {
@@ -217,16 +217,16 @@ func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *s
 	return again
 }
 
-// home returns where the search for fp begins among n slots: at the start of a cache
-// line, which holds four, so that most searches end in the line they began with.
-func home(fp uint64, n int) int { return int(uint64(uint32(fp)) * uint64(n/4) >> 32 * 4) }
+// firstSlot returns the index among n slots at which the search for fp begins: the start of a cache
+// line, which has four slots, so that most searches end in the line in which they begin.
+func firstSlot(fp uint64, n int) int { return int(uint64(uint32(fp)) * uint64(n/4) >> 32 * 4) }
 
-// find returns the slot of fp, or nil and where the search for it ended.
+// find returns the slot of fp, or nil and the index at which the search ended.
 func (t *table) find(fp uint64) (*slot, int) {
 	if len(t.slots) == 0 {
 		return nil, 0
 	}
-	for i := home(fp, len(t.slots)); ; {
+	for i := firstSlot(fp, len(t.slots)); ; {
 		sl := &t.slots[i]
 		switch sl.mark.Load() {
 		case fp:
@@ -240,8 +240,8 @@ func (t *table) find(fp uint64) (*slot, int) {
 	}
 }
 
-// claim returns the slot of fp, a new one if need be, where find ended at i; nil if
-// the table has no more room or is being replaced.
+// claim returns the slot of fp, if need be a new one; i is the index at which find ended. It
+// returns nil if the table has no more room or is being replaced.
 func (t *table) claim(fp uint64, i int) *slot {
 	for len(t.slots) > 0 {
 		sl := &t.slots[i]
@@ -270,9 +270,9 @@ func (t *table) claim(fp uint64, i int) *slot {
 	return nil
 }
 
-// put adds a state to a table that nobody else sees yet.
+// put adds a state to a table that no other goroutine uses yet.
 func (t *table) put(e entry) {
-	i := home(e.fp, len(t.slots))
+	i := firstSlot(e.fp, len(t.slots))
 	for t.slots[i].mark.Load() != empty {
 		if i++; i == len(t.slots) {
 			i = 0
@@ -282,8 +282,8 @@ func (t *table) put(e entry) {
 	t.slots[i].word.Store(e.word)
 }
 
-// drain closes the table and appends its states to out. From then on nobody can
-// change it: whoever tries finds frozen and waits for the next one.
+// drain closes the table and appends its states to out. From then on nobody can change the table:
+// other goroutines find frozen and wait for the next one.
 func (t *table) drain(out []entry) []entry {
 	for i := range t.slots {
 		sl := &t.slots[i]
@@ -292,7 +292,7 @@ func (t *table) drain(out []entry) []entry {
 		}
 		word := sl.word.Load()
 		for word&busy != 0 && word != moved || !sl.word.CompareAndSwap(word, frozen) {
-			runtime.Gosched() // a call of several takes is about to let go
+			runtime.Gosched() // a call of several takes will release it soon
 			word = sl.word.Load()
 		}
 		if word != untouched && word != moved {

@@ -10,44 +10,41 @@ import (
 	"stint/migrate"
 )
 
-// patience is how often a call tries to hold its keys by locking only the shards that it has
-// to; after that it locks the shards of all its keys, which cannot fail.
-const patience = 3
+// maxTries is how often a call tries to hold its keys with the locks of only those shards that need
+// it. After that it locks the shards of all its keys, which cannot fail.
+const maxTries = 3
 
-// call is the work of a call of several takes that stand or fall together.
+// call is the work of a group of takes that is decided all or none.
 //
-// All their keys are held at once. Of keys that are in the map of their shard, or have no slot
-// yet, the shards are locked first, in the order of shards: nobody else replaces the tables of
-// locked shards, and the slots that the call claims there stay until it is decided. Then the
-// slots of all keys are held by their busy bit, in the order of fingerprints. Who holds a slot
-// waits for nothing but slots of greater fingerprints, so two calls never wait for each other
-// in a circle.
+// It holds all their keys at once. It first locks the shards of keys that are in the map of their
+// shard, or have no slot yet, in the order of shards: nobody else replaces the tables of locked
+// shards, and the slots that the call claims there stay until it is decided. Then it holds the
+// slots of all keys by their busy bit, in the order of fingerprints. A call that holds a slot waits
+// only for slots of greater fingerprints, so two calls never wait for each other in a circle.
 type call struct {
 	transaction.Plan[uint64]
-	held   []place // where the state of each part is
-	order  []int   // the parts by their fingerprints: the order in which they are held
+	held   []place // place of each part's state
+	order  []int   // indexes of the parts by fingerprint, the order in which they are held
 	locked []*shard
-	wanted []uint64 // fingerprints that need a slot of one shard, in their order
+	wanted []uint64 // fingerprints that need a slot of one shard, in ascending order
 }
 
-// place is where the state of a part is: in a slot, in the map, or nowhere where nothing has
-// to be remembered.
+// place is the place of a part's state: a slot, the map, or none if there is nothing to store.
 type place struct {
 	sh    *shard
-	lent  bool   // to nodes: that lives in the map
-	id    uint64 // of the limit's numbers, 0 for one whose states live in the map
-	slot  *slot  // where its word is held; nil: in the map, or nothing to hold
-	word  uint64 // as it was before
-	claim bool   // without a slot it needs a new one
-	lock  bool   // only under the lock of its shard it is seen where the state is
+	lent  bool   // to nodes; a lent state is in the map
+	id    uint64 // number of the limit, 0 if its states are in the map
+	slot  *slot  // slot that the call holds; nil: in the map, or nothing to hold
+	word  uint64 // word of the slot before the call
+	claim bool   // the part needs a slot, if it has none a new one
+	lock  bool   // the place can only be found under the lock of its shard
 	cell  *cell  // nil: not in the map
-	fresh bool   // it holds nothing, as nothing was known of the key
-	grows bool   // it may not fit into a word when the call is done
+	fresh bool   // the cell is new, as the key had no state
+	grows bool   // after the call the state may not fit into a word
 }
 
-// together decides a group of takes of c, all or none: the whole of those that are not
-// apart, or the take of a number with those it leans on. Where ctx ends before it has hold of
-// all keys nothing was done.
+// together decides a group of takes of c, all or none: all that are not independent, or the take
+// with the index group and its sources. If ctx ends before it holds all keys it changes nothing.
 func (s *Store) together(ctx context.Context, c *stint.Call, group int) error {
 	w := s.calls.Get().(*call)
 	defer s.calls.Put(w)
@@ -56,7 +53,7 @@ func (s *Store) together(ctx context.Context, c *stint.Call, group int) error {
 	}
 	s.find(w, c)
 	for try := 1; ; try++ {
-		now, held := s.hold(w, c.At, try > patience)
+		now, held := s.hold(w, c.At, try > maxTries)
 		if held {
 			s.read(w, now)
 			w.Decide()
@@ -74,7 +71,7 @@ func (s *Store) together(ctx context.Context, c *stint.Call, group int) error {
 	}
 }
 
-// find finds out which shard holds each part, and what has to be told of loans.
+// find finds the shard and the loan of each part.
 func (s *Store) find(w *call, c *stint.Call) {
 	w.held, w.order = w.held[:0], w.order[:0]
 	for i := range w.Parts {
@@ -96,9 +93,9 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 }
 
-// hold takes hold of all parts, and returns the time then, by the clock where at is 0; false if it
-// has to be tried again, because others changed where the states are. With all it locks the shards
-// of all parts, and never fails.
+// hold holds the states of all parts, and returns the time of that: at, or by the clock if at is 0.
+// It returns false if it must be tried again, because other goroutines moved states. With all it
+// locks the shards of all parts, and never fails.
 func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, held bool) {
 	for i := range w.held {
 		s.look(&w.held[i], &w.Parts[i], all)
@@ -123,7 +120,7 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 			return 0, false
 		}
 	}
-	now = s.now(at) // what the states are to be decided at, see present
+	now = s.now(at) // time of the decision, see setTime
 	for i := range w.held {
 		h := &w.held[i]
 		if h.appeared(w.Parts[i].Name) {
@@ -141,8 +138,7 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 	return now, true
 }
 
-// outgrows says whether the state of a part that is held may not fit into a word when the call
-// is done.
+// outgrows reports whether the state of a held part may not fit into a word after the call.
 func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	p, h := &w.Parts[part], &w.held[part]
 	r := migrate.Record{Limit: p.Take.Limit}
@@ -152,29 +148,29 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	}
 	units, unasked := w.Debits(part)
 	if r.Limit.Algorithm() == stint.FixedWindow && r.State.T > int64(now) {
-		return true // it may be moved to now
+		return true // a state from the future may be moved to now
 	}
 	if units == 0 || !unasked && r.Limit.ForStores().Same(p.Take.Limit) {
 		return false
 	}
-	r.Force(p.Take.Limit, since(now, h.sh.table.Load().born), units)
+	r.Force(p.Take.Limit, decisionTime(now, h.sh.table.Load().lastDrop), units)
 	return r.Limit.ForStores().Pack(&r.State) > stateMask
 }
 
-// moveLocked moves the state of a part from the slot that is held to the map.
+// moveLocked moves the state of a part from its held slot to the map.
 func (s *Store) moveLocked(h *place, p *transaction.Part[uint64], now stint.Instant) {
 	h.cell = &cell{Record: migrate.Record{Limit: p.Take.Limit}}
 	h.fresh = h.word == untouched
 	if !h.fresh {
 		h.cell.Limit = s.limits.of(h.word)
 		h.cell.State = h.cell.Limit.ForStores().Unpack(h.word & stateMask)
-		s.keepLocked(h.sh, p.Name, h.cell, now)
+		s.storeLocked(h.sh, p.Name, h.cell, now)
 	}
 	h.slot.word.Store(moved)
 	h.slot, h.word = nil, unheld
 }
 
-// look finds the slot of a part, and whether its shard has to be locked.
+// look finds the slot of a part, and whether its shard must be locked.
 func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	h.id, h.slot, h.cell, h.claim, h.lock = 0, nil, nil, false, false
 	limit := p.Take.Limit
@@ -185,7 +181,7 @@ func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 		h.slot, _ = h.sh.table.Load().find(p.Name)
 		h.id = s.number(limit, h.slot)
 	}
-	h.claim = all || limit.Capacity() != 0 && p.Charges() // else there is nothing to remember
+	h.claim = all || limit.Capacity() != 0 && p.Charges() // otherwise there is nothing to store
 	switch {
 	case h.slot != nil:
 		h.lock = all || h.id == 0 || h.slot.word.Load() == moved
@@ -195,7 +191,7 @@ func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	h.lock = h.lock || h.grows
 }
 
-// placeLocked finds, for parts of one shard, where their states are or will be.
+// placeLocked finds or makes the places of the parts of one shard.
 func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) {
 	w.wanted = w.wanted[:0]
 	t, room := sh.table.Load(), true
@@ -205,7 +201,7 @@ func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) 
 		if limit.Algorithm() == stint.Unlimited {
 			continue
 		}
-		_, there := sh.wide[fp]
+		_, there := sh.cellMap[fp]
 		if h.slot, end = t.find(fp); there || h.id == 0 || h.slot != nil && h.slot.word.Load() == moved {
 			h.slot = nil
 			h.cell, h.fresh = s.cellLocked(sh, fp, limit, now)
@@ -230,8 +226,8 @@ func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) 
 	}
 }
 
-// appeared says whether a key that had no slot when its part was placed has one now
-// that the others are held: the call has to see all keys at one moment.
+// appeared reports whether a key that had no slot when its part was placed has one now. All keys
+// are held then, and the call must see them all at one moment.
 func (h *place) appeared(fp uint64) bool {
 	if h.slot != nil || h.cell != nil || h.id == 0 {
 		return false
@@ -240,7 +236,8 @@ func (h *place) appeared(fp uint64) bool {
 	return sl != nil
 }
 
-// number is registry.id for a limit, which nearly always is the one that a slot names.
+// number is registry.id, but first tries the limit that the slot names, which is nearly always the
+// same.
 func (s *Store) number(limit *stint.Limit, sl *slot) uint64 {
 	if sl != nil {
 		if word := sl.word.Load(); s.limits.of(word) == limit {
@@ -250,7 +247,7 @@ func (s *Store) number(limit *stint.Limit, sl *slot) uint64 {
 	return s.limits.id(limit)
 }
 
-// seize takes hold of a slot; false if the state is elsewhere by now.
+// seize holds a slot by its busy bit. It returns false if the state has moved.
 func (h *place) seize() bool {
 	for {
 		word := h.slot.word.Load()
@@ -265,7 +262,7 @@ func (h *place) seize() bool {
 	}
 }
 
-// release lets go of everything. Slots that were not written get their old word.
+// release releases all slots and locks. Slots that write did not change get their old word.
 func (s *Store) release(w *call) {
 	for i := range w.held {
 		h := &w.held[i]
@@ -281,7 +278,7 @@ func (s *Store) release(w *call) {
 	w.locked = w.locked[:0]
 }
 
-// read loads the states of the parts that are held.
+// read loads the states of the held parts.
 func (s *Store) read(w *call, now stint.Instant) {
 	for i := range w.Parts {
 		p, h := &w.Parts[i], &w.held[i]
@@ -293,7 +290,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 				p.At = h.sh.freshLocked(now)
 			}
 		case h.slot == nil || h.word == untouched:
-			p.At = since(now, h.sh.table.Load().born)
+			p.At = decisionTime(now, h.sh.table.Load().lastDrop)
 		default:
 			known := s.limits.of(h.word)
 			p.Record = migrate.Record{State: known.ForStores().Unpack(h.word & stateMask), Limit: known}
@@ -304,32 +301,32 @@ func (s *Store) read(w *call, now stint.Instant) {
 	}
 }
 
-// write puts the states back to where they are held.
+// write writes the states of the held parts.
 func (s *Store) write(w *call, now stint.Instant) {
 	for i := range w.Parts {
 		p, h := &w.Parts[i], &w.held[i]
-		late(now, p.At, p.Take.Limit, &p.Result)
+		correctTime(now, p.At, p.Take.Limit, &p.Result)
 		switch {
 		case h.cell != nil:
 			h.cell.Record = p.Record
-			s.keepLocked(h.sh, p.Name, h.cell, now)
+			s.storeLocked(h.sh, p.Name, h.cell, now)
 		case h.slot != nil:
 			h.word = h.written(&p.Record, p.Take.Limit)
 		}
 	}
 }
 
-// written returns the word of a slot as the call leaves it.
+// written returns the word of a slot after the call.
 func (h *place) written(r *migrate.Record, limit *stint.Limit) uint64 {
 	if r.Limit == nil {
-		return h.word // nobody has looked
+		return h.word // the record was not used
 	}
-	r.State.Written = 0 // else it would be in the map
+	r.State.Written = 0 // a state above full use is in the map
 	state := r.Limit.ForStores().Pack(&r.State)
 	switch {
 	case r.Limit == limit && (state != 0 || h.word != untouched):
 		return h.id<<stateBits | state
-	case r.Limit != limit: // it stays under the old numbers
+	case r.Limit != limit: // the state stays under the old numbers
 		return h.word&^stateMask | state
 	}
 	return h.word

@@ -8,7 +8,7 @@ import (
 	"stint"
 )
 
-// BenchmarkTogether decides calls of several takes, all or none, of keys that are there.
+// BenchmarkTogether decides calls of several takes, all or none, of existing keys.
 func BenchmarkTogether(b *testing.B) {
 	bucket := limit(b, stint.Spec{Algorithm: stint.TokenBucket, Requests: 100000, Per: time.Second, Burst: 1 << 30})
 	window := limit(b, stint.Spec{Requests: 1 << 30, Per: time.Hour})

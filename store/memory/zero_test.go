@@ -11,7 +11,7 @@ import (
 	"stint"
 )
 
-// TestZeroStore: a Store that New did not make keeps nothing, and says so.
+// TestZeroStore: a Store that New did not make returns errors and stores nothing.
 func TestZeroStore(t *testing.T) {
 	s, l := new(Store), limit(t, specs[0])
 	for name, err := range map[string]error{
@@ -38,8 +38,7 @@ func TestZeroStore(t *testing.T) {
 	s.Take("a", l, 1)
 }
 
-// TestSnapshotOfRoundedRate: counts under a rate that was accepted though it is rounded are
-// read again.
+// TestSnapshotOfRoundedRate: Load accepts states under a rounded rate that was accepted before.
 func TestSnapshotOfRoundedRate(t *testing.T) {
 	l := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 600_000, Per: time.Second, RoundRate: true})
 	s := New(Options{})

@@ -11,21 +11,21 @@ import (
 // cell is the state of a key that does not fit into one word.
 type cell struct {
 	migrate.Record
-	bytes int64 // what it was last counted as
+	bytes int64 // bytes that Store.bytes counts for it
 }
 
-// cellBytes is what a cell costs with its place in the map, without its log.
+// cellBytes is the size of a cell with its place in the map, without its log.
 const cellBytes = int64(unsafe.Sizeof(cell{})) + 24
 
-// sweepCells is how many cells are looked at under one hold of a lock.
+// sweepCells is how many cells Sweep reads under one lock.
 const sweepCells = 4096
 
-// wide decides a query on the map.
-func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
+// decideInMap decides a query on the map.
+func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	c, fresh := s.cellLocked(sh, q.fp, q.limit, q.now)
-	s.present(q)
+	s.setTime(q)
 	at := q.now
 	if fresh {
 		at = sh.freshLocked(q.now)
@@ -35,37 +35,37 @@ func (s *Store) wide(sh *shard, q *query, d *stint.Decision) {
 	} else {
 		*d = q.lend(&c.Record, at, s.epoch)
 	}
-	late(q.now, at, q.limit, d)
-	s.keepLocked(sh, q.fp, c, q.now)
+	correctTime(q.now, at, q.limit, d)
+	s.storeLocked(sh, q.fp, c, q.now)
 }
 
-// cellLocked returns the cell of a key, and whether it is a fresh one under limit, as there was
-// none.
+// cellLocked returns the cell of a key. If there is none it returns a new one under limit, and
+// fresh is true.
 func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (c *cell, fresh bool) {
-	if c, ok := sh.wide[fp]; ok {
+	if c, ok := sh.cellMap[fp]; ok {
 		return c, false
 	}
 	if c := s.fromTableLocked(sh, fp); c != nil {
-		s.keepLocked(sh, fp, c, now) // the table has it no more
+		s.storeLocked(sh, fp, c, now) // it is no longer in the table
 		return c, false
 	}
 	return &cell{Record: migrate.Record{Limit: limit}}, true
 }
 
-// freshLocked returns when to decide for a key at now of which nothing is known.
+// freshLocked returns the time for deciding a key without a state at now.
 func (sh *shard) freshLocked(now stint.Instant) stint.Instant {
-	return since(since(now, sh.born), sh.table.Load().born)
+	return decisionTime(decisionTime(now, sh.lastDrop), sh.table.Load().lastDrop)
 }
 
-// fromTableLocked takes over a state that the table holds, written when the limit
-// had other numbers; nil if there is none.
+// fromTableLocked takes a state out of the table, which may have been written under other numbers.
+// It returns nil if there is none.
 func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 	sl, _ := sh.table.Load().find(fp)
 	if sl == nil {
 		return nil
 	}
 	for {
-		word := sl.word.Load() // never frozen: who replaces the table holds the lock
+		word := sl.word.Load() // never frozen: only a goroutine with the lock replaces the table
 		if word == moved {
 			return nil
 		}
@@ -81,19 +81,19 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 	}
 }
 
-// inMap says whether the map holds the key.
+// inMap reports whether the map has the key.
 func (s *Store) inMap(sh *shard, fp uint64) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	_, ok := sh.wide[fp]
+	_, ok := sh.cellMap[fp]
 	return ok
 }
 
-// keepLocked puts a decided cell into the map, or takes it out where there is
-// nothing to remember, and keeps the count of bytes.
-func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
-	_, there := sh.wide[fp]
-	// Where a log was emptied, its time may not run back behind what it forgot.
+// storeLocked stores a decided cell in the map, or removes it if its state is untouched, and counts
+// its bytes.
+func (s *Store) storeLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
+	_, there := sh.cellMap[fp]
+	// An emptied log keeps its time, so that time does not go back before the entries it dropped.
 	if c.Limit.ForStores().Expiry(&c.State) == 0 && (c.State.T == 0 || c.State.Log == nil) {
 		if there {
 			s.dropLocked(sh, fp, c)
@@ -101,10 +101,10 @@ func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 		return
 	}
 	if !there {
-		if sh.wide == nil {
-			sh.wide = make(map[uint64]*cell)
+		if sh.cellMap == nil {
+			sh.cellMap = make(map[uint64]*cell)
 		}
-		sh.wide[fp] = c
+		sh.cellMap[fp] = c
 		sh.cells.Add(1)
 	}
 	grown := cellBytes + int64(c.State.Size()) - c.bytes
@@ -115,19 +115,19 @@ func (s *Store) keepLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 }
 
 func (s *Store) dropLocked(sh *shard, fp uint64, c *cell) {
-	delete(sh.wide, fp)
+	delete(sh.cellMap, fp)
 	sh.cells.Add(-1)
 	s.bytes.Add(-c.bytes)
-	c.bytes = 0 // a call may hold the cell, and put it back
+	c.bytes = 0 // a call may still use the cell, and store it again
 }
 
-// dropExpiredLocked drops expired cells, looking at no more than most.
+// dropExpiredLocked drops expired cells. It reads at most most cells.
 func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
-	for fp, c := range sh.wide {
+	for fp, c := range sh.cellMap {
 		if c.Limit.Untouched(&c.State, now) {
 			s.dropLocked(sh, fp, c)
 			s.counts.expired.Add(1)
-			sh.born = since(now, sh.born)
+			sh.lastDrop = decisionTime(now, sh.lastDrop)
 		}
 		if most--; most == 0 {
 			return
@@ -135,23 +135,22 @@ func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
 	}
 }
 
-// shrinkLocked makes room in the map of a shard whose store is over its budget: it
-// drops what has expired, then of the rest what forget says, never the key that is
-// being decided.
+// shrinkLocked makes room in the map of a shard if the store is over its budget. It drops expired
+// cells, then evicts those that forget chooses, but never the key that is being decided.
 func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
-	s.dropExpiredLocked(sh, now, len(sh.wide))
-	if s.bytes.Load() <= s.budget || len(sh.wide) < 2 {
+	s.dropExpiredLocked(sh, now, len(sh.cellMap))
+	if s.bytes.Load() <= s.budget || len(sh.cellMap) < 2 {
 		return
 	}
 	buffer := s.scratch.Get().(*[]entry)
 	all := (*buffer)[:0]
-	for fp, c := range sh.wide {
+	for fp, c := range sh.cellMap {
 		if fp != deciding {
 			all = append(all, entry{fp: fp, rank: rank(fp, c.Limit, &c.State, min(c.Limit.ForStores().Expiry(&c.State), stint.MaxInstant), now)})
 		}
 	}
 	for _, e := range all[:s.forget(all, 1, len(all)/16)] {
-		s.dropLocked(sh, e.fp, sh.wide[e.fp])
+		s.dropLocked(sh, e.fp, sh.cellMap[e.fp])
 	}
 	*buffer = all[:0]
 	s.scratch.Put(buffer)
