@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// lateFailures is how many calls in a row must have waited in vain to open the breaker. They
-// wait so long that the store is given up sooner than after errors that come at once.
+// lateFailures is how many timeouts in a row open the breaker. Each takes so long that fewer are
+// enough than of errors that come at once.
 const lateFailures = 3
 
-// breaker decides whether the store is asked. It knows neither locks nor timers: its
-// gate does.
+// breaker decides whether calls may be sent to the store. It has no lock and no timer of its own:
+// its gate has.
 type breaker struct {
-	failures    int           // errors in a row that open it
-	least, most time.Duration // of the pauses between tries
+	failures    int           // number of errors in a row that open it
+	least, most time.Duration // bounds of the pause between tries
 
 	open    bool
 	ready   bool          // open, and the next call may try
 	trying  bool          // open, and a call tries
 	resting bool          // open, and a timer runs until ready
-	pause   time.Duration // the last one
-	waited  int           // pauses in which nobody could try because of overdue calls
+	pause   time.Duration // the last pause
+	waited  int           // number of pauses without a try because of overdue calls
 
-	overdue int       // calls that were told to end and have not
-	streak  int       // errors since a call was last answered
-	lates   int       // of those, calls that waited in vain
-	first   time.Time // when the first of those errors came
-	since   time.Time // of the last change
-	err     error     // the last one
+	overdue int       // number of calls whose context has ended and that have not returned
+	streak  int       // number of errors since the last answer
+	lates   int       // number of timeouts among those errors
+	first   time.Time // time of the first of those errors
+	since   time.Time // time of the last change of open
+	err     error     // the last error
 
 	timeouts, errors, spared, undecodable uint64
-	failed, undecodableErr                error // the last of errors and of undecodable
+	failed, undecodableErr                error // last errors counted by errors and undecodable
 }
 
-// admit says whether a call may ask the store, and whether it is a try.
+// admit reports whether a call may be sent to the store, and whether it is a try.
 func (b *breaker) admit() (try, ok bool) {
 	if !b.open {
 		return false, true
@@ -61,21 +61,21 @@ func (b *breaker) unreadable(err error) {
 	b.undecodableErr = err
 }
 
-// neither lets another call try where this one was to and told nothing of the store.
+// neither lets another call try if f was a try whose result does not count.
 func (b *breaker) neither(f *flight) {
 	if f.try {
 		b.trying, b.ready = false, true
 	}
 }
 
-// excused counts a call that waited in vain while the process stood still: the answer may have
-// come when nobody could read it.
+// excused counts a timeout while the process was suspended: the answer may have come when the
+// process could not read it.
 func (b *breaker) excused(f *flight) {
 	b.timeouts++
 	b.neither(f)
 }
 
-// bad counts a call that failed; late, after it waited.
+// bad counts a call that failed. late means that it was a timeout.
 func (b *breaker) bad(f *flight, err error, late bool) {
 	b.err = err
 	now := time.Now()
@@ -99,7 +99,7 @@ func (b *breaker) bad(f *flight, err error, late bool) {
 	}
 }
 
-// trip opens the breaker. The store is tried soon, unless it only just came back.
+// trip opens the breaker. The first pause is short, unless the store only just came back.
 func (b *breaker) trip(now time.Time) {
 	if !b.since.IsZero() && now.Sub(b.since) < b.most {
 		b.pause = min(2*b.pause, b.most)
@@ -109,15 +109,14 @@ func (b *breaker) trip(now time.Time) {
 	b.open, b.since = true, now
 }
 
-// rests says whether the store is left alone for now, and nobody has seen to the end
-// of that.
+// rests reports whether a pause must begin: no call may try, and no timer runs.
 func (b *breaker) rests() bool { return b.open && !b.ready && !b.trying && !b.resting }
 
-// wait returns how long until the next try: the pause, half of it more or less.
+// wait returns the time until the next try: the pause, plus or minus up to half of it.
 func (b *breaker) wait() time.Duration { return b.pause/2 + rand.N(b.pause+1) }
 
-// rested ends a pause, and says whether another has to follow: a store that holds
-// calls beyond their time is tried the less often the more it holds.
+// rested ends a pause, and reports whether another must follow: the more calls are overdue, the
+// rarer the tries are.
 func (b *breaker) rested() (again bool) {
 	if b.waited < b.overdue {
 		b.waited++

@@ -13,8 +13,8 @@ import (
 	"stint"
 )
 
-// TestFrozen: a store that freezes costs three calls a deadline, and not each request;
-// within two seconds of its return all is as before.
+// TestFrozen: a store that freezes costs three calls a timeout, and not each request; within two
+// seconds of its return everything is as before.
 func TestFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -54,9 +54,8 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestFrozenUnderLoad: all who wait for a store that freezes are let go at their own
-// deadline, and so is one more; nobody after that waits, and nothing piles up: a goroutine that stayed would
-// hold the bubble.
+// TestFrozenUnderLoad: all calls that wait for a store that freezes end at their own timeout, and
+// so does one more; no later call waits, and no goroutine is left, as it would hold the bubble.
 func TestFrozenUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -72,7 +71,7 @@ func TestFrozenUnderLoad(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		b.away(false) // they all waited through the same ten milliseconds
+		b.away(false) // they all waited during the same ten milliseconds
 		b.must()
 		b.away(true)
 		if n := len(b.gate.flights); n != 0 {
@@ -81,8 +80,8 @@ func TestFrozenUnderLoad(t *testing.T) {
 	})
 }
 
-// TestBackoff: tries get rarer up to a bound, and a store that fails soon after it
-// came back is not tried as often as one that fails for the first time.
+// TestBackoff: tries become rarer up to a bound, and a store that fails soon after it came back is
+// tried more rarely than one that fails for the first time.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Timeout: 10 * time.Millisecond, Pause: 80 * time.Millisecond})
@@ -102,7 +101,7 @@ func TestBackoff(t *testing.T) {
 		within := func(list []time.Duration, least ...time.Duration) {
 			t.Helper()
 			for i, d := range list {
-				// Half of it more or less is random, and each try waits for its deadline.
+				// Plus or minus half of it is random, and each try waits for its timeout.
 				if d < least[i]/2 || d > least[i]*3/2+12*time.Millisecond {
 					t.Errorf("try %d came after %v, want %v", i, d, least[i])
 				}
@@ -124,8 +123,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestOneSlow: a call that takes too long among others that are answered is the only
-// one that a policy answers.
+// TestOneSlow: of one slow call among others that are answered, only that one follows its policy.
 func TestOneSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -156,8 +154,8 @@ func TestOneSlow(t *testing.T) {
 	})
 }
 
-// TestErrors: errors that come at once open the breaker when there were some in a row,
-// and nothing else for as long as a call may take.
+// TestErrors: a number of errors in a row that come at once opens the breaker, if no call is
+// answered within Timeout.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Failures: 3})
@@ -176,7 +174,7 @@ func TestErrors(t *testing.T) {
 			b.fake.be(well())
 			b.must()
 		}
-		fails(1000) // one of several servers is gone
+		fails(1000) // one of several servers is down
 		b.away(false)
 		time.Sleep(DefaultTimeout)
 		fails(1)
@@ -187,8 +185,8 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestLateErrors: a store that minds the deadline itself, and says in its own words
-// that it passed, has cost its caller the same.
+// TestLateErrors: a store that keeps the deadline itself, and returns its own error, counts as a
+// timeout too.
 func TestLateErrors(t *testing.T) {
 	for _, late := range []error{context.DeadlineExceeded, errors.New("i/o timeout")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,8 +213,8 @@ func TestLateErrors(t *testing.T) {
 	}
 }
 
-// TestCaller: a caller that goes away, or whose deadline is sooner, gets its own error,
-// at once or nearly so, and says nothing of the store.
+// TestCaller: a caller that gives up, or whose deadline is earlier, gets its own error at once or
+// nearly so, and its call does not count for the store.
 func TestCaller(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -257,7 +255,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// TestCallerGone: a caller that is gone when the store fails gets both errors.
+// TestCallerGone: a caller that has given up when the store fails gets both errors.
 func TestCallerGone(t *testing.T) {
 	b := newBench(t, unhurried)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -273,8 +271,7 @@ func TestCallerGone(t *testing.T) {
 	}
 }
 
-// TestCallerTries: the call that tries whether the store is back may be deserted; then
-// the next one tries.
+// TestCallerTries: if the caller of a try gives up, the next call tries.
 func TestCallerTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -293,9 +290,9 @@ func TestCallerTries(t *testing.T) {
 	})
 }
 
-// TestDeaf: a store that does not mind its context holds the callers that it has. All
-// others are answered, the store is tried the less often the more it holds, and all
-// is well when it lets go.
+// TestDeaf: a store that ignores its context blocks only the callers in it. All other calls are
+// decided, the more calls are blocked the rarer the tries are, and all is well when it returns
+// them.
 func TestDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -348,7 +345,7 @@ func TestDeaf(t *testing.T) {
 	})
 }
 
-// TestPanic: a store that panics does so in its caller, and has failed.
+// TestPanic: a panic of the store reaches its caller, and counts as a failure.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Failures: 2})
@@ -371,8 +368,8 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// TestWrongCall: what is wrong with a call is said, whether the store is there or not,
-// and is no fault of the store.
+// TestWrongCall: the error of an invalid call is returned, whether the store is away or not, and is
+// no failure of the store.
 func TestWrongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Failures: 1})
@@ -395,8 +392,7 @@ func TestWrongCall(t *testing.T) {
 	})
 }
 
-// TestContext: the store sees the caller's context with a deadline, and may derive
-// others from it.
+// TestContext: the store gets the caller's context with a deadline, and may derive others from it.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -423,7 +419,7 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// TestReuse: a call that was answered leaves nothing behind for the next one.
+// TestReuse: a call that was answered leaves nothing in the flight for the next one.
 func TestReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -453,7 +449,8 @@ func TestReuse(t *testing.T) {
 	})
 }
 
-// TestCutOff: a call is cut off within an eighth of its time, however many looks fit into that.
+// TestCutOff: a call ends within an eighth of its timeout after it, however many checks fit into
+// that.
 func TestCutOff(t *testing.T) {
 	for _, timeout := range []time.Duration{
 		time.Millisecond, 2500 * time.Microsecond, 10 * time.Millisecond, 15 * time.Millisecond, 17 * time.Millisecond,
@@ -468,19 +465,19 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestLateLooks: a call is cut off by the time that it took, also where a machine that has nothing
-// else to do wakes up late for each look.
+// TestLateLooks: a call ends by the time that has passed, even if an idle machine wakes up late for
+// each check.
 func TestLateLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
 		g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
-		g.every = time.Hour // the test looks
+		g.every = time.Hour // the test calls look
 		f := g.enter(t.Context(), false)
 		for _, step := range []struct {
 			after time.Duration
 			ended bool
 		}{{2 * time.Millisecond, false}, {6 * time.Millisecond, false}, {3999 * time.Microsecond, false}, {time.Microsecond, true}} {
-			time.Sleep(step.after) // by the clock of a bubble
+			time.Sleep(step.after) // in the bubble's time
 			g.look()
 			if ended := f.Err() != nil; ended != step.ended {
 				t.Errorf("%v later: ended is %v", step.after, ended)
@@ -493,7 +490,7 @@ func TestLateLooks(t *testing.T) {
 	})
 }
 
-// TestOneLate: late answers open nothing while others come in time, however few these are.
+// TestOneLate: late answers do not open the breaker while others come in time, however few.
 func TestOneLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -513,7 +510,7 @@ func TestOneLate(t *testing.T) {
 	})
 }
 
-// TestWaitsBefore: a call's time begins when it leaves for the server. What it waits before is
+// TestWaitsBefore: the timeout begins when the call is sent to the server. The wait before is
 // bounded, and so is both together.
 func TestWaitsBefore(t *testing.T) {
 	const ms = time.Millisecond
@@ -523,7 +520,7 @@ func TestWaitsBefore(t *testing.T) {
 		{4 * ms, 9 * ms, 13 * ms},
 		{4 * ms, 11 * ms, 0},
 		{8 * ms, 6 * ms, 14 * ms},
-		{8 * ms, 9 * ms, 0}, // 15 ms are the most, from the first look
+		{8 * ms, 9 * ms, 0}, // 15 ms from the first check at most
 		{12 * ms, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -535,7 +532,7 @@ func TestWaitsBefore(t *testing.T) {
 				case <-ctx.Done():
 					return ctx.Err()
 				}
-				ctx.Deadline() // it leaves
+				ctx.Deadline() // it is sent
 				select {
 				case <-time.After(test.travels):
 					return answer(ctx, call)
@@ -556,8 +553,8 @@ func TestWaitsBefore(t *testing.T) {
 	}
 }
 
-// TestStall: where the process itself stood still, late answers are not the store's fault. They are
-// counted all the same: nothing was decided.
+// TestStall: if the process itself was suspended, timeouts do not count as the store's failures.
+// Timeouts counts them all the same, as nothing was decided.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
@@ -569,7 +566,7 @@ func TestStall(t *testing.T) {
 			for range lateFailures {
 				f := g.enter(t.Context(), false)
 				f.Deadline()
-				g.timer.Stop() // as long as nothing runs, nobody looks
+				g.timer.Stop() // no check runs in a suspended process
 				time.Sleep(max(test.stood, 10*time.Millisecond))
 				g.leave(f, context.DeadlineExceeded)
 				g.looking = false
@@ -581,12 +578,12 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// TestStallOfCalls: time in which the process stood still is none that a call has had. Who is
-// asked for an answer afterwards has the rest of its time, and is cut off at the end of that.
+// TestStallOfCalls: time in which the process was suspended does not count for calls. Afterwards a
+// call has the rest of its time, and ends after that.
 func TestStallOfCalls(t *testing.T) {
 	const rest = 4 * time.Millisecond
 	for _, several := range []bool{false, true} {
-		for _, leaves := range []bool{false, true} { // for the server, so that its deadline is known
+		for _, leaves := range []bool{false, true} { // sent to the server, so that its deadline is known
 			synctest.Test(t, func(t *testing.T) {
 				var g gate
 				g.init(&Options{Timeout: 10 * time.Millisecond}, 0, func(*gate) {})
@@ -597,8 +594,8 @@ func TestStallOfCalls(t *testing.T) {
 						calls[len(calls)-1].Deadline()
 					}
 				}
-				time.Sleep(6*time.Millisecond + time.Microsecond) // by the clock of a bubble
-				g.timer.Stop()                                    // as long as nothing runs, nobody looks
+				time.Sleep(6*time.Millisecond + time.Microsecond) // in the bubble's time
+				g.timer.Stop() // no check runs in a suspended process
 				time.Sleep(100 * time.Millisecond)
 				g.look()
 				time.Sleep(rest - 2*time.Millisecond)

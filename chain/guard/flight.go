@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// flight is one call on its way, and the context that the store gets: it has what the
-// caller's has, and ends after the timeout or when that ends. It is used again for a
-// later call unless it did end.
+// flight is one call in flight, and the context that the store gets. It has the values of the
+// caller's context, and ends after the timeout or when that ends. A later call uses it again unless
+// it has ended.
 type flight struct {
 	parent  context.Context
 	timeout time.Duration
 	done    chan struct{}
 
 	ended    atomic.Uint32 // how the context ended, see below
-	deadline atomic.Int64  // since began, once somebody asked; else 0
-	latest   atomic.Int64  // that the deadline may be, since began; 0: not known yet
+	deadline atomic.Int64  // time since began, set by the first call of Deadline; 0: not set
+	latest   atomic.Int64  // latest possible deadline since began; 0: not known yet
 
 	// Guarded by the lock of the gate.
-	at      int       // where in its flights
-	seen    time.Time // when the gate first looked at the call; zero: it has not
-	try     bool      // it tries whether the store is back
-	several bool      // it asks other servers too
-	judged  bool      // it has been counted as a failure, and still goes on
+	at      int       // index in gate.flights
+	seen    time.Time // time of the gate's first check of the call; zero: none yet
+	try     bool      // it tries a store that is away
+	several bool      // it uses other servers too
+	judged  bool      // it counts as a failure already, and has not returned
 }
 
 // How a context ended.
@@ -33,7 +33,7 @@ const (
 	deserted // the caller's context ended
 )
 
-// began is what deadlines are counted from.
+// began is the zero of deadlines.
 var began = time.Now()
 
 var _ context.Context = (*flight)(nil)
@@ -48,14 +48,14 @@ func (f *flight) end(how uint32) {
 	close(f.done)
 }
 
-// see notes when the gate first looked at the call.
+// see stores the time of the gate's first check.
 func (f *flight) see(now time.Time) {
 	f.seen = now
 	f.latest.Store(int64(now.Sub(began) + f.timeout + f.timeout/2))
 }
 
-// left returns how much of its time the call has left: for what waits before it leaves for
-// the server the timeout since it was seen, and the time until its deadline afterwards.
+// left returns how much time the call has left: before it is sent, the timeout from the first
+// check; afterwards, the time until its deadline.
 func (f *flight) left(now time.Time) time.Duration {
 	if after := f.deadline.Load(); after != 0 {
 		return time.Duration(after) - now.Sub(began)
@@ -73,7 +73,7 @@ func (f *flight) extend(by time.Duration) {
 	}
 }
 
-// begun returns when the call left for the server, or when it was first seen.
+// begun returns when the call was sent to the server, or the time of the first check.
 func (f *flight) begun() time.Time {
 	if after := f.deadline.Load(); after != 0 {
 		return began.Add(time.Duration(after) - f.timeout)
@@ -81,9 +81,9 @@ func (f *flight) begun() time.Time {
 	return f.seen
 }
 
-// Deadline returns when the call must have come back: the timeout from when that is first
-// asked, which is when the call leaves for the server, but no later than one and a half
-// timeouts after the gate first saw the call; or the caller's own deadline.
+// Deadline returns the time by which the call must return: the timeout from the first call of
+// Deadline, at which the store sends the call, but at most one and a half timeouts after the gate's
+// first check; or the caller's own deadline if that is earlier.
 func (f *flight) Deadline() (time.Time, bool) {
 	after := f.deadline.Load()
 	if after == 0 {
@@ -102,10 +102,10 @@ func (f *flight) Deadline() (time.Time, bool) {
 	return own, true
 }
 
-// Done is part of context.Context.
+// Done implements context.Context.
 func (f *flight) Done() <-chan struct{} { return f.done }
 
-// Err is part of context.Context.
+// Err implements context.Context.
 func (f *flight) Err() error {
 	switch f.ended.Load() {
 	case overdue:
@@ -116,5 +116,5 @@ func (f *flight) Err() error {
 	return nil
 }
 
-// Value is part of context.Context.
+// Value implements context.Context.
 func (f *flight) Value(key any) any { return f.parent.Value(key) }

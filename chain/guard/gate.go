@@ -11,48 +11,47 @@ import (
 	"stint"
 )
 
-// Calls are looked at so many times in the time they have, or more often, and when that is over
-// since the first time; they are cut off at most one such part late, and so are those whose
-// caller went away.
+// looks is how often the timer checks a call within its timeout, at least. It also checks when the
+// timeout is over since the first check. Calls end at most one interval late, also those whose
+// caller's context ended.
 const looks = 8
 
-// finest is the least time between two looks.
+// finest is the shortest time between two checks.
 const finest = 100 * time.Microsecond
 
 // maxSpare is how many flights are kept for later calls.
 const maxSpare = 1024
 
-// stall is how late a look must be to show that the process itself stood still: the machine
-// was paused or busy, and what answered meanwhile could not be read.
+// stall is how late a check must run to show that the process was suspended: the machine was paused
+// or busy, and the process could not read answers meanwhile.
 const stall = 20 * time.Millisecond
 
-// gate lets calls pass to the store and keeps those that are under way. All that it
-// costs a call is a lock, twice: one timer looks after all calls together, and only that
-// reads a clock, or a call that fails.
+// gate admits calls to the store and tracks those in flight. It costs a call only two locks: one
+// timer checks all calls together, and only that timer, or a call that fails, reads a clock.
 type gate struct {
 	timeout time.Duration
-	every   time.Duration // between two looks
-	late    error         // of a call that was cut off
-	changed func(*gate)   // called without the lock
+	every   time.Duration // time between two checks
+	late    error         // error of a call that timed out
+	changed func(*gate)   // called without the lock when the breaker changed
 	server  int
-	told    bool // whether Options.OnChange was last told that it is away; guarded by Store.telling
+	told    bool // Away in the last call of Options.OnChange; guarded by Store.telling
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	breaker breaker
-	flights []*flight   // those under way, then spare ones
-	active  int         // how many are under way
+	flights []*flight   // those in flight, then spare ones
+	active  int         // number in flight
 	looking bool        // whether the timer runs
-	due     time.Time   // when it is to run next
-	stalled time.Time   // until when the process last stood still
-	timer   *time.Timer // looks at them
-	rest    *time.Timer // ends the rest of the breaker
+	due     time.Time   // next time of the timer
+	stalled time.Time   // end of the last time in which the process was suspended
+	timer   *time.Timer // runs look
+	rest    *time.Timer // runs rested
 }
 
 func (g *gate) init(o *Options, server int, changed func(*gate)) {
 	g.timeout, g.server, g.changed = cmp.Or(o.Timeout, DefaultTimeout), server, changed
 	g.every = max(g.timeout/looks, finest)
 	if g.every > time.Millisecond {
-		// Linux wakes a process that has nothing else to do at whole ones.
+		// Linux wakes an idle process at whole milliseconds.
 		g.every = g.every.Truncate(time.Millisecond)
 	}
 	g.late = fmt.Errorf("no answer within %v: %w", g.timeout, context.DeadlineExceeded)
@@ -61,9 +60,9 @@ func (g *gate) init(o *Options, server int, changed func(*gate)) {
 	g.breaker.least = min(g.timeout, g.breaker.most)
 }
 
-// enter returns the context of a call that may ask the store, nil for one that may
-// not. Each that may must leave. With several it asks other servers too: it is judged when it
-// leaves, as only then is known which of them failed.
+// enter returns the context of a call that may be sent to the store, nil for one that may not. Each
+// such call must leave. several means that it uses other servers too: it is judged when it leaves,
+// as only then the failed servers are known.
 func (g *gate) enter(parent context.Context, several bool) *flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +84,7 @@ func (g *gate) enter(parent context.Context, several bool) *flight {
 	return f
 }
 
-// again makes a timer, or starts it anew.
+// again starts a timer, and makes it if it is nil.
 func (g *gate) again(timer **time.Timer, d time.Duration, do func()) {
 	if *timer == nil {
 		*timer = time.AfterFunc(d, do)
@@ -94,7 +93,7 @@ func (g *gate) again(timer **time.Timer, d time.Duration, do func()) {
 	(*timer).Reset(d)
 }
 
-// leave ends a call that the store has answered, or failed to.
+// leave ends a call with the store's error, nil if it was answered.
 func (g *gate) leave(f *flight, err error) {
 	g.mu.Lock()
 	before := g.breaker.open
@@ -103,15 +102,15 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.overdue--
 	case err == nil:
 		g.breaker.good(f)
-	case undecodable(err) != nil: // the store is there
+	case undecodable(err) != nil: // the store works
 		g.breaker.good(f)
 		g.breaker.unreadable(err)
-	case errors.Is(err, stint.ErrWrongCall) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // as it is
+	case errors.Is(err, stint.ErrWrongCall) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // compared unwrapped
 		g.breaker.neither(f)
 	default:
 		now := time.Now()
 		g.noteStallLocked(now)
-		// A store that keeps the deadline itself may end a call before we look.
+		// A store that keeps the deadline itself may end a call before look does.
 		waited := !f.seen.IsZero() && now.Sub(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
 		if waited && f.begun().Before(g.stalled) {
 			g.breaker.excused(f)
@@ -123,8 +122,8 @@ func (g *gate) leave(f *flight, err error) {
 	g.unlock(before)
 }
 
-// remove takes a call out of those under way, and keeps its flight for another one
-// unless its context has ended.
+// remove removes a call from those in flight. It keeps its flight for another call, unless its
+// context has ended.
 func (g *gate) remove(f *flight) {
 	g.active--
 	last := g.flights[g.active]
@@ -142,8 +141,8 @@ func (g *gate) remove(f *flight) {
 	g.flights = g.flights[:end]
 }
 
-// noteStallLocked notes whether the process stood still until now: the timer should have run
-// long before.
+// noteStallLocked returns by how much the timer is late, if that shows that the process was
+// suspended, and stores the time.
 func (g *gate) noteStallLocked(now time.Time) (late time.Duration) {
 	if late = now.Sub(g.due); !g.looking || late < stall {
 		return 0
@@ -152,8 +151,8 @@ func (g *gate) noteStallLocked(now time.Time) (late time.Duration) {
 	return late
 }
 
-// look ends the calls whose time is over or whose caller went away. Time in which the process
-// stood still does not count.
+// look ends the calls whose timeout is over or whose caller's context ended. Time in which the
+// process was suspended does not count.
 func (g *gate) look() {
 	g.mu.Lock()
 	before, now, next := g.breaker.open, time.Now(), g.every
@@ -167,7 +166,7 @@ func (g *gate) look() {
 		case f.parent.Err() != nil:
 			f.end(deserted)
 		case f.seen.IsZero():
-			f.see(now) // it began any time before
+			f.see(now) // the call was sent before now
 		case f.left(now) <= 0:
 			f.end(overdue)
 			if !f.several {
@@ -187,8 +186,8 @@ func (g *gate) look() {
 	g.unlock(before)
 }
 
-// unlock unlocks. It sees to the end of a rest that begins, and to that of a change of
-// the breaker, which was open before or not, is told.
+// unlock unlocks the gate. It starts a pause if one must begin, and reports a change of the
+// breaker, which was open before or not.
 func (g *gate) unlock(before bool) {
 	if g.breaker.rests() {
 		g.breaker.resting = true
@@ -201,7 +200,7 @@ func (g *gate) unlock(before bool) {
 	}
 }
 
-// rested lets the next call try whether the store is back.
+// rested lets the next call try the store.
 func (g *gate) rested() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package guard keeps deciding while a store on the network is slow or gone: a
-// deadline for each call, a circuit breaker, and the failure policy of each take.
+// Package guard keeps deciding while a store on the network is slow or down. It has a timeout for
+// each call, a circuit breaker, and the failure policy of each take.
 package guard
 
 import (
@@ -15,159 +15,156 @@ import (
 	"stint/internal/transaction"
 )
 
-// What Options mean where they say nothing.
+// Defaults of Options.
 const (
 	DefaultTimeout  = 10 * time.Millisecond
 	DefaultFailures = 5
 	DefaultPause    = 500 * time.Millisecond
 )
 
-// retry is the longest that a denial by a policy asks its client to wait: the store
-// may be back by then.
+// retry is the longest retry time of a denial by a policy, as the store may answer again by then.
 const retry = time.Second
 
-// Options are the optional parts of a Store. The zero value is ready to use.
+// Options are the optional settings of a Store. The zero value is ready to use.
 type Options struct {
-	// Timeout is how long the store may take to answer a call, from when the call leaves for it.
-	// A call may wait as long before it leaves, and one and a half times as long in all. It is cut
-	// off within an eighth of Timeout, or a millisecond, after that. 0 means DefaultTimeout.
-	// Shorter than the store's slowest ordinary answer, and policies answer in its place; longer,
-	// and each caller waits so long when it freezes.
+	// Timeout is how long the store may take to answer a call after it sent the call. A call may
+	// wait as long before it is sent, and one and a half times as long in all. The guard ends it
+	// within an eighth of Timeout, or a millisecond, after that. 0 means DefaultTimeout. With a
+	// Timeout shorter than the store's slowest normal answer policies decide too often; with a
+	// longer one each caller waits longer when the store freezes.
 	Timeout time.Duration
 
-	// Local decides takes whose policy is stint.Local while the store is away, by
-	// their Handling.Local. It must be a store that cannot fail, in memory. Nil: such takes
-	// are denied.
+	// Local decides takes whose policy is stint.Local while the store is away, by their
+	// Handling.Local. It must be a store in memory, which cannot fail. If it is nil such takes are
+	// denied.
 	Local stint.Store
 
-	// Failures is how many errors in a row, each told at once, open the breaker, if they
-	// have gone on for Timeout; 0 means DefaultFailures. Three calls in a row that wait in vain
-	// open it too, see Store.
+	// Failures is how many errors in a row, which come at once, open the breaker, if they go on for
+	// at least Timeout; 0 means DefaultFailures. Three timeouts in a row open it too, see Store.
 	Failures int
 
-	// Pause is the longest time between two tries whether the store is back, before up to
-	// half of it is added or taken off, so that a fleet does not try as one; 0 means
-	// DefaultPause.
+	// Pause is the longest pause between two tries of a store that is away. A random part of up to
+	// half of it is added or subtracted, so that the nodes of a fleet do not try at the same time;
+	// 0 means DefaultPause.
 	Pause time.Duration
 
-	// Server returns the number of the server that holds the key of a take, from 0 on, of a
-	// store that has several, such as a Cluster; below 0 where the take has no key. It is called
-	// for each take, so it must be quick. Nil: there is one. See Store.
+	// Server returns the number, from 0, of the server that has the key of a take, if the store has
+	// several servers, such as a Cluster; below 0 if the take has no key. It is called for each
+	// take, so it must be fast. Nil means one server. See Store.
 	Server func(*stint.Take) int
 
-	// OnChange is told when the breaker of a server has opened or closed, by turns. It may be called on
-	// the path of a request, so it must be quick, and must not call the Store. Nil: nobody
-	// is told.
+	// OnChange is called when the breaker of a server has opened or closed, alternately. It may be
+	// called during a request, so it must be fast, and must not call the Store. It may be nil.
 	OnChange func(Status)
 }
 
-// Store is a stint.Store around one on the network. While that answers, it costs a
-// tenth of a microsecond and no memory. It is safe for concurrent use, starts no
-// goroutine and needs no end.
+// Store is a stint.Store around a store on the network. While that answers, the guard costs a tenth
+// of a microsecond and no memory. It is safe for concurrent use, starts no goroutine and needs no
+// Close.
 //
 // # When the store counts as away
 //
-// A call gets a context that ends Options.Timeout after the call leaves for the store, or when
-// the caller's does. A call leaves when the store first asks that context for its deadline.
+// The context of a call ends Options.Timeout after the store sends the call, or when the caller's
+// context ends. The guard takes the first call of the context's Deadline as the time of sending.
 //
-// The breaker opens when three calls in a row waited in vain, and the last of them at least
-// Options.Timeout after the first. Errors that come at once open it when there were
-// Options.Failures in a row, over at least as long. Any answer in between starts the count
-// again. So late answers of a store that is well change nothing for other calls, and a store
-// that freezes costs three callers a deadline each, or all who ask within two deadlines. While the
-// breaker is open no call waits for the store. One at a time tries it, after a pause that grows
-// from Timeout to Options.Pause, and the first answer closes the breaker.
+// The breaker opens after three timeouts in a row, if the last was at least Options.Timeout after
+// the first. Errors that come at once open it after Options.Failures in a row, over at least as
+// long. Any answer in between restarts the count. So late answers of a healthy store do not affect
+// other calls, and a store that freezes costs three callers a timeout each, or all who call within
+// two timeouts. While the breaker is open no call waits for the store. One call at a time tries it,
+// after a pause that grows from Timeout to Options.Pause, and the first answer closes the breaker.
 //
-// A process that stands still (a paused or very busy machine) cannot read answers in time.
-// The guard sees by its own timer that it stood still: calls under way get that time back,
-// and a call that ends late because of it does not count as a failure of the store.
+// A process that was suspended (a paused or very busy machine) cannot read answers in time. The
+// guard notices that by its own timer: calls in flight get that time back, and a call that ends
+// late because of it does not count as a failure of the store.
 //
-// An error that is about the call itself (see [stint.ErrWrongCall]), or that comes after the
-// caller's own context ended (which it wraps then), is returned and says nothing of the store. A
-// call is never asked twice: where its answer was lost it may have been charged.
+// If an error is about the call itself (see [stint.ErrWrongCall]), or comes after the caller's own
+// context ended (which it wraps then), the guard returns it and does not count it. The guard never
+// sends a call twice: if its answer was lost it may have been charged.
 //
-// A store that cannot read the states of some keys (see [stint.CorruptState]) is there, and
-// closes the breaker. Only the takes of these keys are answered by their policies, and all
-// else that is decided as one with them by the store, as a call without them.
+// A store that cannot read the states of some keys (see [stint.CorruptState]) answers, and closes
+// the breaker. Only the takes of these keys follow their policies, and the store decides everything
+// that is decided as one with them, as a call without them.
 //
 // # Several servers
 //
-// Each server of [Options].Server has a breaker of its own: one that freezes concerns its own keys
-// only. A call of keys on several servers is put to the store as it is while none of them is
-// away. Takes on those that are follow their policies, and the store decides the others as a call
-// without them: one that a policy denies denies the call, and what leans on a server that is away
-// leans on nothing. A call during which a server fails is divided in the same way, and so may
-// take twice as long, where the store says which server that was and that nothing of the call is
-// charged elsewhere, as package store/redis does. Of others nobody knows: all that they ask for
-// follows its policy, and counts as a failure of each of their servers.
+// Each server of [Options].Server has its own breaker: a server that freezes affects its own keys
+// only. If a call has keys on several servers, the guard passes it on unchanged while none of them
+// is away. Otherwise takes on servers that are away follow their policies, and the store decides
+// the others as a call without them: if a policy denies a take the call is denied, and a take whose
+// source is away does not borrow. The guard divides a call in the same way if a server fails during
+// the call, which may then take twice as long, provided that the error names that server and
+// reports that nothing is charged on the others, as errors of package store/redis do. With other
+// errors all takes of the call follow their policies, and the call counts as a failure of each of
+// its servers.
 //
-// # What is answered then
+// # Decisions while the store is away
 //
 // Each decision is Degraded and follows Handling.OnFailure:
 //
-//   - Allow lets the take pass, without numbers, like an unlimited limit.
-//   - Deny refuses it. Of takes that are decided as one it denies the call, and the
-//     others then take nothing.
-//   - Local asks Options.Local for Handling.Local, all or none with the other such takes
-//     of the call. The store is not told later.
+//   - Allow allows the take, without numbers, like an unlimited limit.
+//   - Deny denies it. If it is decided as one with others, it denies the call, and the
+//     others take nothing.
+//   - Local decides by Handling.Local in Options.Local, all or none with the other such
+//     takes of the call. The store does not learn of it later.
 //
-// Of [stint.Fail] the call fails with the store's error, or ErrAway.
+// With [stint.Fail] the call fails with the store's error, or ErrAway.
 //
-// A denial asks to wait for a second at most, as the store may be back. A peek is
-// allowed by all policies; so is a forced take, which Local debits and the others
-// forget. What others lean on is not asked: a take that leans falls back alone.
+// The retry time of a denial is at most a second, as the store may answer again. All policies allow
+// a peek, and a forced take, which Local debits and the others ignore. Sources are not charged: a
+// take that borrows is decided without them.
 //
-// A refund, a settlement and a reset have no policy: they fail with the store's error,
-// or ErrAway. Those that undo a Degraded decision go where that was made, also when the
-// store is back: to Local, or nowhere.
+// A refund, a settlement and a reset have no policy: they fail with the store's error, or ErrAway.
+// Those that undo a Degraded decision are done where that was made, even if the store is back: in
+// Local, or nowhere.
 //
-// # What the store must do
+// # Requirements on the store
 //
-// Its Decide must ask its context for the deadline when the call leaves for the server, must
-// return soon after the context is done, and must not use the context once it has returned. One that stays longer holds its caller, and only that: the
-// breaker opens when the time is over, not when the call returns, and tries get rarer
-// with each call that is still held. What answers from memory, in place of the store,
-// belongs outside of the guard: inside, its answers would pass for the store's.
+// Its Decide must call its context's Deadline when it sends the call to the server, must return
+// soon after the context is done, and must not use the context after it has returned. If it returns
+// later only its own caller waits: the breaker opens when the timeout is over, not when the call
+// returns, and tries become rarer with each call that has not returned. A cache that answers
+// instead of the store belongs outside of the guard: inside, its answers would count as the
+// store's.
 type Store struct {
 	inner   stint.Store
 	options Options
-	gate    gate                    // of server 0
-	gates   atomic.Pointer[[]*gate] // of all servers that were met, by number
-	parts   sync.Pool               // *part
+	gate    gate                    // gate of server 0
+	gates   atomic.Pointer[[]*gate] // gates of all servers that calls have used, by number
+	parts   sync.Pool               // of *part
 
-	growing sync.Mutex // held by who makes gates
-	telling sync.Mutex // one at a time calls Options.OnChange
+	growing sync.Mutex // held while gates are made
+	telling sync.Mutex // held while Options.OnChange is called
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// ErrAway says that the store was not asked because it did not answer before. Nothing
-// was charged.
+// ErrAway is the error of a call that was not sent because the breaker is open. Nothing was
+// charged.
 var ErrAway = errors.New("the store does not answer")
 
-// Status says how the store is, or one server of it.
+// Status is the status of the store, or of one of its servers.
 type Status struct {
-	// Server is its number, see Options.
+	// Server is the server's number, see Options.
 	Server int
 
-	// Away says that the breaker is open and policies answer.
+	// Away reports whether the breaker is open, so that policies decide.
 	Away bool
 
-	// Since is when that changed last; the zero Time where it never did.
+	// Since is when Away last changed; zero if it never did.
 	Since time.Time
 
 	// Err is why the breaker opened, or why the last try failed; nil while it is closed.
 	Err error
 
-	// Timeouts and Errors count the calls that the store failed to answer in time, or
-	// failed otherwise; Spared those that did not ask it while it was away; Undecodable those of
-	// which it could not read some state. Failed and UndecodableErr are what it said of the last of
-	// Errors and of Undecodable.
+	// Timeouts counts calls that had no answer in time, Errors calls that failed otherwise, Spared
+	// calls that were not sent because the breaker was open, Undecodable calls for which the store
+	// could not read some state. Failed is the last error of Errors, UndecodableErr of Undecodable.
 	Timeouts, Errors, Spared, Undecodable uint64
 	Failed, UndecodableErr                error
 }
 
-// New returns a store that asks inner, and follows the policies where inner cannot.
+// New returns a store that calls inner, and follows the policies when inner fails.
 func New(inner stint.Store, options Options) *Store {
 	s := &Store{inner: inner, options: options}
 	s.parts.New = func() any { return new(part) }
@@ -176,8 +173,8 @@ func New(inner stint.Store, options Options) *Store {
 	return s
 }
 
-// Status returns how the store is: away where any server is, with the counts of all. While nobody
-// asks, a store that is back stays away.
+// Status returns the status of the whole store: away if any server is, with the sums of the counts.
+// A store that works again stays away until a call tries it.
 func (s *Store) Status() Status {
 	var sum Status
 	for _, one := range s.Servers() {
@@ -196,7 +193,7 @@ func (s *Store) Status() Status {
 	return sum
 }
 
-// Decide answers the call, see stint.Store.
+// Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("guard: the store was not asked: %w", err)
@@ -207,7 +204,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return s.whole(ctx, call)
 }
 
-// whole asks the store for the whole call, and lets the gate know what came of it, be it a panic.
+// whole sends the whole call to the store, and passes the result, even a panic, to the gate.
 func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	server, several := s.place(call)
 	if several != nil {
@@ -230,7 +227,7 @@ func (s *Store) whole(ctx context.Context, call *stint.Call) error {
 	return s.conclude(ctx, call, 1, err)
 }
 
-// conclude answers a call to so many servers when the store has said err.
+// conclude decides a call on that many servers after the store has returned err.
 func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err error) error {
 	if err == nil || errors.Is(err, stint.ErrWrongCall) {
 		return err
@@ -247,10 +244,10 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 	return s.fallBack(ctx, call, err)
 }
 
-// errPanicked stands for a panic that goes on to the caller.
+// errPanicked is the error for the gate if the store panicked; the panic goes on to the caller.
 var errPanicked = errors.New("the store panicked")
 
-// reason returns why the store did not decide: what it said, or that it was not asked.
+// reason returns why the store did not decide: its error, or ErrAway if said is nil.
 func (s *Store) reason(said error) error {
 	if said != nil {
 		return said
@@ -258,10 +255,10 @@ func (s *Store) reason(said error) error {
 	if why := s.Status().Err; why != nil {
 		return fmt.Errorf("guard: %w: %w", ErrAway, why)
 	}
-	return fmt.Errorf("guard: %w", ErrAway) // and is back by now
+	return fmt.Errorf("guard: %w", ErrAway) // the breaker has closed meanwhile
 }
 
-// tell passes a change of a gate on, in order.
+// tell calls Options.OnChange for a change of a gate, in order.
 func (s *Store) tell(g *gate) {
 	if s.options.OnChange == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"stint/store/storetest"
 )
 
-// TestSuite: a guard around a store that answers is that store.
+// TestSuite: a guard around a store that answers works like that store.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		New: func(testing.TB) stint.Store {

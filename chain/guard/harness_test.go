@@ -12,7 +12,7 @@ import (
 	"stint/store/memory"
 )
 
-// fake is a store of which tests say what it does. It counts who asks it.
+// fake is a store whose behaviour a test sets. It counts its calls.
 type fake struct {
 	do    atomic.Pointer[func(context.Context, *stint.Call) error]
 	asked atomic.Int64
@@ -25,23 +25,23 @@ func (f *fake) Decide(ctx context.Context, call *stint.Call) error {
 
 func (f *fake) be(do func(context.Context, *stint.Call) error) { f.do.Store(&do) }
 
-// well decides as a store in memory.
+// well decides like a store in memory.
 func well() func(context.Context, *stint.Call) error {
 	return memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }}).Decide
 }
 
-// frozen answers nothing, and returns when its context ends.
+// frozen never answers, and returns when its context ends.
 func frozen(ctx context.Context, _ *stint.Call) error {
 	<-ctx.Done()
 	return errors.Join(stint.ErrUnknown, ctx.Err())
 }
 
-// errRefused is what a store says that is not there.
+// errRefused is the error of a store that is down.
 var errRefused = errors.New("connection refused")
 
 func refused(context.Context, *stint.Call) error { return errRefused }
 
-// slow answers well after some time, or fails at the end of its context.
+// slow decides after some time, or fails at the end of its context.
 func slow(d time.Duration) func(context.Context, *stint.Call) error {
 	answer := well()
 	return func(ctx context.Context, call *stint.Call) error {
@@ -54,7 +54,7 @@ func slow(d time.Duration) func(context.Context, *stint.Call) error {
 	}
 }
 
-// bench is a guard, the store behind it, and what the guard said of that.
+// bench is a guard, its store, and the changes that the guard reported.
 type bench struct {
 	*testing.T
 	*Store
@@ -79,14 +79,13 @@ func newBench(t *testing.T, o Options) *bench {
 	return b
 }
 
-// unhurried are options under which no machine is too slow, and the breaker stays
-// closed.
+// unhurried are options with which every machine is fast enough, and the breaker stays closed.
 var unhurried = Options{Timeout: time.Hour, Pause: time.Hour}
 
 // hour is a limit that no test reaches.
 var hour = stint.MustLimit(stint.Spec{Requests: 1e9, Per: time.Hour})
 
-// one asks for one unit, and returns the decision and how long it took.
+// one takes one unit, and returns the decision and how long it took.
 func (b *bench) one(ctx context.Context) (stint.Decision, time.Duration, error) {
 	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hour, Cost: 1}}}
 	began := time.Now()
@@ -98,7 +97,7 @@ func (b *bench) one(ctx context.Context) (stint.Decision, time.Duration, error) 
 	return call.Results[0], took, nil
 }
 
-// must asks for one unit, which must be decided.
+// must takes one unit, which must be decided.
 func (b *bench) must() (stint.Decision, time.Duration) {
 	b.Helper()
 	d, took, err := b.one(b.Context())
@@ -108,18 +107,18 @@ func (b *bench) must() (stint.Decision, time.Duration) {
 	return d, took
 }
 
-// freeze freezes the store, and asks until the breaker is open: so many calls must wait in vain.
+// freeze freezes the store, and calls it until the breaker is open: that many calls must time out.
 func (b *bench) freeze() {
 	b.Helper()
 	b.fake.be(frozen)
 	b.exhaust()
 }
 
-// exhaust asks a store that answers nothing until the breaker opens.
+// exhaust calls a store that does not answer until the breaker opens.
 func (b *bench) exhaust() {
 	b.Helper()
 	for range lateFailures {
-		if b.Status().Away { // of fewer, where Options.Failures says so
+		if b.Status().Away { // after fewer calls if Options.Failures is smaller
 			break
 		}
 		d, took := b.must()
@@ -131,7 +130,7 @@ func (b *bench) exhaust() {
 	b.away(true)
 }
 
-// away says whether the breaker is to be open.
+// away checks whether the breaker is open.
 func (b *bench) away(want bool) {
 	b.Helper()
 	if got := b.Status().Away; got != want {
@@ -139,7 +138,7 @@ func (b *bench) away(want bool) {
 	}
 }
 
-// deadline says whether a call was cut off when it ought to be.
+// deadline checks that a call ended at its timeout.
 func (b *bench) deadline(took time.Duration) {
 	b.Helper()
 	if d := b.gate.timeout; took < d || took > d+d/looks {

@@ -7,10 +7,10 @@ import (
 	"stint/internal/transaction"
 )
 
-// part is some takes of a call, decided as a call of their own.
+// part has some takes of a call, decided as a call of their own.
 type part struct {
 	call stint.Call
-	of   []int // which takes of the whole they answer for; -1: none
+	of   []int // index of each take in the whole call; -1: none
 }
 
 func (s *Store) part(whole *stint.Call) *part {
@@ -20,19 +20,19 @@ func (s *Store) part(whole *stint.Call) *part {
 }
 
 func (s *Store) release(p *part) {
-	clear(p.call.Takes) // the keys are the caller's
+	clear(p.call.Takes) // release the caller's keys
 	p.call.Takes, p.call.Results, p.of = p.call.Takes[:0], p.call.Results[:0], p.of[:0]
 	s.parts.Put(p)
 }
 
-// add adds a take of the whole call, as it is to be asked.
+// add adds t as the take i of the whole call.
 func (p *part) add(i int, t stint.Take) {
 	p.call.Takes = append(p.call.Takes, t)
 	p.of = append(p.of, i)
 }
 
-// decide has the part decided, and puts its answers into the results of the whole. An error
-// names takes as the whole does.
+// decide sends the part to a store, and copies its answers into the results of the whole call. An
+// error has the indexes of takes in the whole call.
 func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, degraded bool) error {
 	if len(p.call.Takes) == 0 {
 		return nil
@@ -56,14 +56,13 @@ func (p *part) decide(ctx context.Context, by stint.Store, whole *stint.Call, de
 	return transaction.Renumber(err, p.of)
 }
 
-// decidedHere says whether a take undoes or settles what a policy decided: that is done
-// where it was decided.
+// decidedHere reports whether a take undoes or settles the decision of a policy, which only this
+// guard can do.
 func decidedHere(t *stint.Take) bool {
 	return t.Undo != nil && t.Undo.Degraded && (t.Op == stint.Refund || t.Op == stint.Settle)
 }
 
-// apart says whether a call does anything that concerns the local store, whatever the
-// other one says.
+// apart reports whether a call changes the local store even if the store on the network answers.
 func apart(call *stint.Call) bool {
 	for i := range call.Takes {
 		if t := &call.Takes[i]; t.Op == stint.Reset || decidedHere(t) {
@@ -73,14 +72,14 @@ func apart(call *stint.Call) bool {
 	return false
 }
 
-// divide decides a call of which some takes concern the local store. The store is asked
-// for all others first. Where what is decided as one with them is denied there, or its state
-// cannot be read, nothing is done here either.
+// divide decides a call of which some takes change the local store. It sends all others to the
+// store first. If the store denies them, or cannot read a state, takes that are decided as one with
+// them change nothing here either.
 func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
-	at := present(call)
+	at := timeOf(call)
 	call.SizeResults()
 	there, here := s.part(call), s.part(call)
 	defer s.release(there)
@@ -99,7 +98,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	}
 	s.addHere(here, call, undecodable)
 	if there.denied() {
-		here.look()
+		here.peek()
 	}
 	if err := here.decide(ctx, s.options.Local, call, true); err != nil {
 		return err
@@ -107,8 +106,8 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	return said
 }
 
-// addHere adds what the local store is to do of a call of which these states cannot be read:
-// what is reset in the store is reset here too.
+// addHere adds the takes for the local store, except those whose states cannot be read. A reset in
+// the store resets the local key too.
 func (s *Store) addHere(here *part, call *stint.Call, undecodable *stint.CorruptState) {
 	for i := range call.Takes {
 		t := &call.Takes[i]
@@ -122,8 +121,8 @@ func (s *Store) addHere(here *part, call *stint.Call, undecodable *stint.Corrupt
 	}
 }
 
-// guarded asks the store behind its guard.
+// guarded is the guarded store without the local one.
 type guarded struct{ *Store }
 
-// Decide is part of stint.Store.
+// Decide implements stint.Store.
 func (g guarded) Decide(ctx context.Context, call *stint.Call) error { return g.whole(ctx, call) }

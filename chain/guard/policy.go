@@ -7,8 +7,8 @@ import (
 	"stint"
 )
 
-// fallBack answers a call that the store cannot decide, as the policies of its takes
-// say. Where there is no policy it returns what the store said; nil: it was not asked.
+// fallBack decides a call by the policies of its takes, because the store cannot. If a take has no
+// policy it returns the store's error, which is nil if the call was not sent.
 func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -16,7 +16,7 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 	if fails(call) || slices.ContainsFunc(call.Takes, lacksPolicy) {
 		return s.reason(said)
 	}
-	at, denied := present(call), s.denies(call)
+	at, denied := timeOf(call), s.denies(call)
 	call.SizeResults()
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
@@ -29,7 +29,7 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) erro
 	return s.share(ctx, call, denied)
 }
 
-// fails says whether a call fails where the store does.
+// fails reports whether a call fails when the store does.
 func fails(call *stint.Call) bool {
 	return slices.ContainsFunc(call.Takes, func(t stint.Take) bool {
 		policy, _ := t.OnFailure()
@@ -37,10 +37,10 @@ func fails(call *stint.Call) bool {
 	})
 }
 
-// lacksPolicy says whether no policy answers for what a take does.
+// lacksPolicy reports whether no policy can decide the operation of a take.
 func lacksPolicy(t stint.Take) bool { return t.Op != stint.Ask && t.Op != stint.Force }
 
-// policy returns what answers for a take.
+// policy returns the policy of a take: Deny for Local without a local limit or store.
 func (s *Store) policy(t *stint.Take) stint.Failure {
 	policy, local := t.OnFailure()
 	if policy == stint.Local && (local == nil || s.options.Local == nil) {
@@ -49,7 +49,7 @@ func (s *Store) policy(t *stint.Take) stint.Failure {
 	return policy
 }
 
-// denies says whether a policy denies the takes that are decided as one.
+// denies reports whether a policy denies the takes that are decided as one.
 func (s *Store) denies(call *stint.Call) bool {
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
@@ -61,12 +61,12 @@ func (s *Store) denies(call *stint.Call) bool {
 	return false
 }
 
-// passing is the decision on what passes because nothing counts it.
+// passing returns the decision for a take that passes uncounted.
 func passing(at stint.Instant) stint.Decision {
 	return stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit, At: at}
 }
 
-// plain is the decision on a take that nobody counts.
+// plain returns the decision for a take without Local.
 func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
 	if s.policy(t) != stint.Deny || t.Limit.Algorithm() == stint.Unlimited {
 		return passing(at)
@@ -78,8 +78,8 @@ func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
 	return d
 }
 
-// share lets the local store decide the takes that have a share there. Where the call
-// is denied already those that are part of it only look, but for what overdraws.
+// share lets the local store decide the takes whose policy is Local. If the call is denied already,
+// takes that are part of it only peek, except those that overdraw.
 func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error {
 	p := s.part(call)
 	defer s.release(p)
@@ -88,7 +88,7 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 		if s.policy(t) == stint.Local {
 			own := shared(t)
 			if denied {
-				look(&own)
+				peek(&own)
 			}
 			p.add(i, own)
 		}
@@ -97,7 +97,7 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 	return p.decide(ctx, s.options.Local, call, true)
 }
 
-// shared is a take as the local store is asked it: under its share, leaning on nobody.
+// shared returns a take for the local store: under its local limit, without borrowing.
 func shared(t *stint.Take) stint.Take {
 	_, local := t.OnFailure()
 	return stint.Take{Key: t.Key, Limit: local, Cost: t.Cost, Op: t.Op, Independent: t.Independent, Undo: t.Undo}

@@ -15,13 +15,13 @@ import (
 var (
 	ten  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
 	owes = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
-	debt = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour, Overdraw: true}) // a share of owes
-	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})                 // a share of ten
+	debt = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour, Overdraw: true}) // local limit of owes
+	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}) // local limit of ten
 	free = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	now  = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 )
 
-// allow, deny and local are takes of one unit under each policy.
+// allow, deny and local return takes of one unit under each policy.
 func allow(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1} }
 
 func deny(key stint.Key) stint.Take {
@@ -49,7 +49,7 @@ func undone(t stint.Take, d stint.Decision) stint.Take {
 	return t
 }
 
-// What policies decide about those.
+// Decisions of policies for these takes.
 var (
 	passed = stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit, At: now}
 	barred = stint.Decision{Degraded: true, Limit: 10, RetryAfter: time.Second, ResetAfter: time.Second, At: now}
@@ -64,8 +64,8 @@ func spent(n int64) stint.Decision {
 	return stint.Decision{Degraded: true, Limit: 2, Remaining: n, RetryAfter: time.Second, ResetAfter: time.Hour, At: now}
 }
 
-// TestPolicies: each take is answered by its own policy, Deny wins over the others
-// of a call, and Local keeps to its share, all or none.
+// TestPolicies: each take follows its own policy, Deny denies the others of a call too, and Local
+// keeps to its limit, all or none.
 func TestPolicies(t *testing.T) {
 	type step struct {
 		takes []stint.Take
@@ -144,7 +144,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestWithoutLocal: where there is no store for shares, Local is Deny.
+// TestWithoutLocal: without Options.Local the policy Local is Deny.
 func TestWithoutLocal(t *testing.T) {
 	f := &fake{}
 	f.be(refused)
@@ -154,7 +154,7 @@ func TestWithoutLocal(t *testing.T) {
 	}
 }
 
-// TestTimeOfDecision: a decision by a policy says when it was made.
+// TestTimeOfDecision: a policy's decision has its time.
 func TestTimeOfDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, unhurried)
@@ -168,7 +168,7 @@ func TestTimeOfDecision(t *testing.T) {
 	})
 }
 
-// TestChanges: what has no policy fails with the store, and says so.
+// TestChanges: operations without a policy fail with the store.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -192,8 +192,8 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestUndo: what a policy decided is undone where it was decided, also when the store
-// is back, and what the store decided is undone there.
+// TestUndo: a policy's decision is undone where it was made, even if the store is back, and the
+// store's decision in the store.
 func TestUndo(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(refused)
@@ -233,8 +233,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestSettleLocal: a share of a limit that counts answers is reserved, settled and
-// given back in this process.
+// TestSettleLocal: with a limit that counts answers, Local reserves, settles and gives back in this
+// process.
 func TestSettleLocal(t *testing.T) {
 	hold := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour, Burst: 2, Reserve: true})
 	b := newBench(t, unhurried)
@@ -258,8 +258,7 @@ func TestSettleLocal(t *testing.T) {
 	}
 }
 
-// TestReset: a key that is reset has its share again too; where the store cannot reset
-// it nothing is.
+// TestReset: a reset also resets the local key; if the store fails, neither is reset.
 func TestReset(t *testing.T) {
 	b := newBench(t, unhurried)
 	reset := local("a")
@@ -297,7 +296,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestLocalFails: what the store of shares says of a call is said to the caller.
+// TestLocalFails: an error of the local store is the error of the call.
 func TestLocalFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(refused)
@@ -307,7 +306,7 @@ func TestLocalFails(t *testing.T) {
 	}
 }
 
-// instant is a store that allows all at no cost.
+// instant is a store that allows everything in no time.
 type instant struct{}
 
 func (instant) Decide(_ context.Context, call *stint.Call) error {
@@ -315,9 +314,8 @@ func (instant) Decide(_ context.Context, call *stint.Call) error {
 	return nil
 }
 
-// BenchmarkDecide is a store that costs nothing and one in memory, each bare and
-// guarded, which shows what a guard costs a decision that is not at risk; and one that
-// is away.
+// BenchmarkDecide measures a store that needs no time and one in memory, each with and without a
+// guard, which shows the cost of a guard while the store works; and one that is away.
 func BenchmarkDecide(b *testing.B) {
 	ctx := b.Context()
 	bare := memory.New(memory.Options{})
@@ -347,7 +345,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// TestAllocations: a call that the store answers allocates nothing for the guard.
+// TestAllocations: the guard allocates nothing for a call that the store answers.
 func TestAllocations(t *testing.T) {
 	ctx := t.Context()
 	s := New(memory.New(memory.Options{Budget: 1}), Options{Timeout: time.Hour})
@@ -361,7 +359,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// What is said of a store that is back again by then is whole too.
+// The reason is complete even if the breaker has closed meanwhile.
 func TestReason(t *testing.T) {
 	b := newBench(t, unhurried)
 	err := b.reason(nil)

@@ -12,9 +12,8 @@ import (
 	"stint"
 )
 
-// TestMoods: a store that is well, slow, frozen and gone in turn, under callers of whom
-// some go away: every call is decided, or ends with its caller, and in the end nothing
-// is left of it.
+// TestMoods: a store that works, is slow, frozen and down in turn, under callers of whom some give
+// up: every call is decided, or ends with its caller, and in the end no flight is left.
 func TestMoods(t *testing.T) {
 	b := newBench(t, Options{Timeout: 2 * time.Millisecond, Pause: 4 * time.Millisecond})
 	moods := []func(context.Context, *stint.Call) error{well(), slow(time.Millisecond), frozen, refused}
@@ -41,7 +40,7 @@ func TestMoods(t *testing.T) {
 	for range 5 {
 		for _, mood := range moods {
 			b.fake.be(mood)
-			time.Sleep(10 * time.Millisecond) // so long a mood lasts; the race detector watches
+			time.Sleep(10 * time.Millisecond) // length of a mood; the race detector watches
 		}
 	}
 	b.fake.be(well())
@@ -49,7 +48,7 @@ func TestMoods(t *testing.T) {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("still away")
 		}
-		time.Sleep(time.Millisecond) // until a caller has tried, among real timers
+		time.Sleep(time.Millisecond) // real timers: wait until a caller has tried
 	}
 	stop.Store(true)
 	callers.Wait()

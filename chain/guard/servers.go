@@ -9,7 +9,7 @@ import (
 	"stint/internal/transaction"
 )
 
-// maxServers is how many servers have a breaker of their own; those of higher numbers share them.
+// maxServers is the number of breakers; servers of higher numbers share them.
 const maxServers = 1024
 
 // gateOf returns the gate of a server, and makes it if the server is new.
@@ -30,7 +30,7 @@ func (s *Store) gateOf(server int) *gate {
 	return all[server]
 }
 
-// Servers returns how each server is that the store has met, by their numbers.
+// Servers returns the status of each server that calls have used, by number.
 func (s *Store) Servers() []Status {
 	all := *s.gates.Load()
 	statuses := make([]Status, len(all))
@@ -40,7 +40,7 @@ func (s *Store) Servers() []Status {
 	return statuses
 }
 
-// Of returns how a server is: well, if the store has not met it.
+// Of returns the status of a server: the zero Status, with its number, if no call has used it.
 func (s *Store) Of(server int) Status {
 	if all := *s.gates.Load(); server >= 0 && server < len(all) {
 		return all[server].status()
@@ -48,7 +48,7 @@ func (s *Store) Of(server int) Status {
 	return Status{Server: server}
 }
 
-// place returns the server of a call, and all of them where there are several.
+// place returns the server of a call, and all its servers if there are several.
 func (s *Store) place(call *stint.Call) (server int, several []int) {
 	if s.options.Server == nil {
 		return 0, nil
@@ -68,11 +68,11 @@ func (s *Store) place(call *stint.Call) (server int, several []int) {
 	return max(server, 0), several
 }
 
-// errElsewhere stands for a failure of another server.
+// errElsewhere is the error for a gate if another server failed.
 var errElsewhere = errors.New("another server failed")
 
-// across asks the store for a call whose keys lie on several servers. Where some are away their
-// takes are answered by their policies, and the others by the store, as a call without them.
+// across decides a call whose keys lie on several servers. If some are away, their takes follow
+// their policies, and the store decides the others as a call without them.
 func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) error {
 	flights := make([]*flight, len(servers))
 	var away []int
@@ -95,8 +95,8 @@ func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) err
 	return s.conclude(ctx, call, len(servers), s.askAll(flights, servers, call))
 }
 
-// askAll asks the store, and lets the gates of all servers know what came of it, be it a panic.
-// Where the error says which servers failed it says nothing of the others.
+// askAll calls the store and passes the result, even a panic, to the gates of all servers. If the
+// error names the servers that failed, it does not count for the others.
 func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err error) {
 	answered := false
 	defer func() {
@@ -117,7 +117,8 @@ func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err 
 	return err
 }
 
-// divided answers a call without what lies on some servers, of which nothing was charged.
+// divided decides a call whose takes on some servers were not charged: these follow their policies,
+// the store decides the others.
 func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, said error) error {
 	var takes []int
 	for i := range call.Takes {
@@ -125,7 +126,7 @@ func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, sa
 			takes = append(takes, i)
 		}
 	}
-	if len(takes) == 0 { // they have moved meanwhile
+	if len(takes) == 0 { // their keys have moved meanwhile
 		return s.fallBack(ctx, call, said)
 	}
 	return s.without(ctx, call, takes, true, said)

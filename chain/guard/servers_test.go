@@ -13,16 +13,16 @@ import (
 	"stint/internal/transaction"
 )
 
-// several is a store of servers that is told which of them are frozen.
+// several is a store of several servers, some of which a test freezes.
 type several struct {
 	*bench
 	inner  func(context.Context, *stint.Call) error
 	frozen []int
-	silent bool // it does not say which servers failed
-	after  bool // they fail when something is charged elsewhere
+	silent bool // its errors do not name the failed servers
+	after  bool // they fail after something was charged on others
 }
 
-// serverOf says that the first letter of a key names its server.
+// serverOf returns the server of a key, by its first letter.
 func serverOf(t *stint.Take) int {
 	if t.Limit == nil || t.Limit.Algorithm() == stint.Unlimited {
 		return -1
@@ -36,7 +36,7 @@ func newSeveral(t *testing.T) *several {
 	return s
 }
 
-// decide answers unless a server is concerned that is frozen.
+// decide answers unless a server of the call is frozen.
 func (s *several) decide(ctx context.Context, call *stint.Call) error {
 	var bad []int
 	for i := range call.Takes {
@@ -54,8 +54,7 @@ func (s *several) decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// takes returns takes of one unit of these keys, which a policy denies where the key ends with
-// a minus.
+// takes returns takes of one unit of these keys. The policy is Deny if the key ends with a minus.
 func takes(keys ...stint.Key) (all []stint.Take) {
 	for _, key := range keys {
 		t := stint.Take{Key: key, Limit: hour, Cost: 1}
@@ -67,8 +66,8 @@ func takes(keys ...stint.Key) (all []stint.Take) {
 	return all
 }
 
-// ask puts a call of takes, and returns for each whether it passed, and by whose word: "yes", "no",
-// or "yes?" and "no?" by its policy.
+// ask decides a call, and returns for each take whether it passed: "yes" or "no" by the store,
+// "yes?" or "no?" by its policy.
 func (s *several) ask(takes ...stint.Take) (answers []string) {
 	s.Helper()
 	call := stint.Call{Takes: takes}
@@ -85,7 +84,7 @@ func (s *several) ask(takes ...stint.Take) (answers []string) {
 	return answers
 }
 
-// expect says what the answers must be, and whether somebody waits for them.
+// expect checks the answers, and whether the call waited for the timeout.
 func (s *several) expect(waits bool, want string, takes ...stint.Take) {
 	s.Helper()
 	began := time.Now()
@@ -107,8 +106,8 @@ func (s *several) used(key stint.Key) int64 {
 	return hour.Capacity() - call.Results[0].Remaining
 }
 
-// TestServers: a frozen server opens its own breaker. Then its keys are answered by their
-// policies at once, all others by the store, also in calls of both.
+// TestServers: a frozen server opens its own breaker. Then its keys follow their policies at once
+// and the store decides all others, also in calls of both.
 func TestServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeveral(t)
@@ -116,7 +115,7 @@ func TestServers(t *testing.T) {
 		s.frozen = []int{1}
 		for range lateFailures {
 			s.expect(true, "[yes?]", takes("b")...)
-			s.expect(false, "[yes]", takes("a")...) // which says nothing of the other one
+			s.expect(false, "[yes]", takes("a")...) // does not count for the other one
 		}
 		if all := s.Servers(); len(all) != 2 || all[0].Away || !all[1].Away || all[1].Server != 1 || !s.Status().Away || s.Status().Server != 1 {
 			t.Fatalf("%+v", all)
@@ -150,13 +149,13 @@ func TestServers(t *testing.T) {
 	})
 }
 
-// pass lets time go by, in a bubble of synctest.
+// pass lets time pass, in a bubble of synctest.
 func pass(d time.Duration) {
 	time.Sleep(d) // the bubble's time is not real
 }
 
-// TestServersAcross: where all calls are of both servers the breaker of the frozen one opens, and
-// not that of the other; what the store says of the servers is believed.
+// TestServersAcross: if all calls use both servers, only the breaker of the frozen one opens; the
+// guard uses the servers in the store's error.
 func TestServersAcross(t *testing.T) {
 	for _, test := range []struct {
 		name          string

@@ -10,7 +10,7 @@ import (
 	"stint/internal/transaction"
 )
 
-// undecodable returns what an error says of states that cannot be read, nil if it is another.
+// undecodable returns the CorruptState of an error, nil if it has none.
 func undecodable(err error) *stint.CorruptState {
 	if said, ok := errors.AsType[*stint.CorruptState](err); ok && len(said.Takes) > 0 {
 		return said
@@ -18,9 +18,9 @@ func undecodable(err error) *stint.CorruptState {
 	return nil
 }
 
-// without answers a call of which some takes cannot be decided by the store: those by their
-// policies, and what is decided as one with them by the store, as a call without them. All others
-// were decided already, or with all are too.
+// without decides a call of which the store cannot decide some takes. Those follow their policies,
+// and the store decides what is decided as one with them, as a call without them. All other takes
+// were decided already; with all they were not, and the store decides them too.
 func (s *Store) without(ctx context.Context, call *stint.Call, takes []int, all bool, said error) error {
 	bad, rest := s.part(call), s.part(call)
 	defer s.release(bad)
@@ -35,7 +35,7 @@ func (s *Store) without(ctx context.Context, call *stint.Call, takes []int, all 
 	}
 	denied := bad.denied()
 	if denied {
-		rest.look()
+		rest.peek()
 	}
 	if err := rest.decide(ctx, guarded{s}, call, false); err != nil {
 		if !denied {
@@ -49,19 +49,20 @@ func (s *Store) without(ctx context.Context, call *stint.Call, takes []int, all 
 	return nil
 }
 
-// policies answers by the policies of takes, as the store said this.
+// policies is a store that decides takes by their policies, because of the store's error said.
 type policies struct {
 	*Store
 	said error
 }
 
-// Decide is part of stint.Store.
+// Decide implements stint.Store.
 func (p policies) Decide(ctx context.Context, call *stint.Call) error {
 	return p.fallBack(ctx, call, p.said)
 }
 
-// separate puts the takes of a call that were not decided, or all, into those that cannot be,
-// with all they lean on, and the others. Who leans on such a one leans on nothing.
+// separate divides the takes of a call that were not decided, or all, into bad, those with an
+// undecodable state and their sources, and rest. A take whose source is undecodable does not
+// borrow.
 func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
 	together := slices.ContainsFunc(undecodable, func(i int) bool { return !call.Takes[i].Independent })
 	for i := 0; i < len(call.Takes); i++ {
@@ -82,22 +83,22 @@ func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
 			if t.Borrows > 0 {
 				into.add(i, call.Takes[i])
 			} else {
-				call.Results[i] = passing(present(call))
+				call.Results[i] = passing(timeOf(call))
 			}
 		}
 		i = end
 	}
 }
 
-// present returns the time of a call.
-func present(call *stint.Call) stint.Instant {
+// timeOf returns the time of a call.
+func timeOf(call *stint.Call) stint.Instant {
 	if call.At != 0 {
 		return call.At
 	}
 	return stint.At(time.Now())
 }
 
-// denied says whether a part denies the call that it is of.
+// denied reports whether a part denies its call.
 func (p *part) denied() bool {
 	for i := 0; i < len(p.call.Takes); i += 1 + int(p.call.Takes[i].Borrows) {
 		if !p.call.Takes[i].Independent && !p.call.Results[i].Allowed {
@@ -107,24 +108,25 @@ func (p *part) denied() bool {
 	return false
 }
 
-// look makes looks of all that is decided as one, but for what is charged also where it is denied.
-func (p *part) look() {
+// peek turns all takes that are decided as one into peeks, except those that are charged even if
+// denied.
+func (p *part) peek() {
 	for i := range p.call.Takes {
-		look(&p.call.Takes[i])
+		peek(&p.call.Takes[i])
 	}
 }
 
-// look makes a look of a take of a call that is denied, unless it is apart or a debt.
-func look(t *stint.Take) {
+// peek turns a take of a denied call into a peek, unless it is Independent or leaves a debt.
+func peek(t *stint.Take) {
 	if !t.Independent && !debited(t) {
 		transaction.Peek(t)
 	}
 }
 
-// debited says whether a take is charged also where it is denied.
+// debited reports whether a take is charged even if it is denied.
 func debited(t *stint.Take) bool { return t.Op == stint.Ask && t.Limit.ForStores().Overdraws() }
 
-// giveBack undoes what the local store was charged with a part of a call that is denied, or fails.
+// giveBack undoes what the local store charged for a part of a call that is denied, or fails.
 func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) error {
 	back := s.part(call)
 	defer s.release(back)

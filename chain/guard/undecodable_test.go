@@ -15,8 +15,8 @@ import (
 	"stint/store/memory"
 )
 
-// garbled decides as a store in memory that cannot read the states of keys which begin with
-// "bad": all that is not decided as one with one of these.
+// garbled decides like a store in memory that cannot read the states of keys which begin with
+// "bad": everything that is not decided as one with one of these.
 func garbled() func(context.Context, *stint.Call) error {
 	server := testkit.UndecodableStore{
 		Store: memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return stint.At(time.Now()) }}),
@@ -25,11 +25,11 @@ func garbled() func(context.Context, *stint.Call) error {
 	return server.Decide
 }
 
-// leaning is a take that leans on the next one, of a pool.
+// leaning returns a take that borrows from the next one.
 func leaning(t stint.Take) stint.Take { t.Borrows = 1; return t }
 
-// TestUndecodable: a key whose state cannot be read is answered by its policy, and the store
-// decides all else.
+// TestUndecodable: a key whose state cannot be read follows its policy, and the store decides all
+// others.
 func TestUndecodable(t *testing.T) {
 	has := func(n int64) stint.Decision {
 		return stint.Decision{Allowed: true, Limit: 10, Remaining: n, ResetAfter: time.Hour, At: now}
@@ -72,7 +72,7 @@ func TestUndecodable(t *testing.T) {
 				call := stint.Call{At: at, Takes: test.takes}
 				must(b, &call)
 				for i := range call.Results {
-					call.Results[i].ResetAfter = min(call.Results[i].ResetAfter, test.want[i].ResetAfter) // windows begin when they do
+					call.Results[i].ResetAfter = min(call.Results[i].ResetAfter, test.want[i].ResetAfter) // when a window began is random
 					if call.Results[i] != test.want[i] {
 						t.Errorf("take %d: %+v, want %+v", i, call.Results[i], test.want[i])
 					}
@@ -95,7 +95,7 @@ func must(b *bench, call *stint.Call) {
 	}
 }
 
-// What has no policy fails with what the store said, and so does who asks for that.
+// A take without a policy fails with the store's error, and so does one whose policy is Fail.
 func TestUndecodableFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(garbled())
@@ -116,14 +116,14 @@ func TestUndecodableFails(t *testing.T) {
 	}
 }
 
-// Keys that cannot be read do not make a store one that is away, however often they are asked
-// for; and one that says so is back.
+// Keys that cannot be read never open the breaker, however often they are used; and such an answer
+// closes it.
 func TestUndecodableIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Timeout: 10 * time.Millisecond})
 		b.fake.be(garbled())
 		for range 1000 {
-			time.Sleep(time.Millisecond) // by the clock of a bubble
+			time.Sleep(time.Millisecond) // in the bubble's time
 			must(b, &stint.Call{Takes: []stint.Take{allow("bad")}})
 		}
 		b.away(false)
@@ -138,7 +138,7 @@ func TestUndecodableIsNotAway(t *testing.T) {
 	})
 }
 
-// An error names the takes of the call also where the guard divided it.
+// An error has the indexes of the takes in the call even if the guard divided it.
 func TestUndecodableNumbers(t *testing.T) {
 	reset := stint.Take{Key: "bad", Limit: ten, Op: stint.Reset, Independent: true}
 	for _, test := range []struct {
@@ -168,8 +168,8 @@ func TestUndecodableNumbers(t *testing.T) {
 	}
 }
 
-// TestUndoneWithOthers: what a policy decided is undone where, and only where, all that is decided
-// as one with it is: an error that names it says that nothing happened, and a denial takes nothing.
+// TestUndoneWithOthers: a policy's decision is undone if, and only if, all that is decided as one
+// with it is: after an error that names it, nothing happened, and a denial takes nothing.
 func TestUndoneWithOthers(t *testing.T) {
 	refund := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: ten, Cost: 1, Op: stint.Refund} }
 	together := func(d stint.Decision) stint.Take {
@@ -219,8 +219,8 @@ func TestUndoneWithOthers(t *testing.T) {
 	}
 }
 
-// TestUndecodableThenFails: a call that fails after a share has answered for a part of it has charged
-// nothing, that share neither.
+// TestUndecodableThenFails: if a call fails after Local has decided a part of it, nothing stays
+// charged, not even there.
 func TestUndecodableThenFails(t *testing.T) {
 	b := newBench(t, unhurried)
 	b.fake.be(func(_ context.Context, call *stint.Call) error {

@@ -11,11 +11,11 @@ import (
 	"stint/internal/transaction"
 )
 
-// backTimeout bounds how long it takes to give back what a denied call charged. It also holds after the
+// backTimeout bounds the refund of what a denied call charged. The refund also goes on when the
 // caller has stopped waiting.
 const backTimeout = time.Second
 
-// charged says which of the charged takes of a part are given back, beside the ordinary ones.
+// charged selects which charged takes of a part are given back, beside the ordinary ones.
 type charged struct {
 	apart bool // also Independent takes
 	debts bool // also takes that are charged although the call is denied
@@ -30,9 +30,9 @@ func (w *work) giveBack(ctx context.Context, s *Store, before int, what charged)
 	return errors.Join(errs...)
 }
 
-// errOwes is the error of a denied call that left debts before the state of another key turned out to be
-// unreadable.
-var errOwes = errors.New("what was denied is owed, and the state of another key cannot be read")
+// errOwes is the error of a denied call that left debts before the state of another key turned out
+// to be unreadable.
+var errOwes = errors.New("a denied take left a debt, and the state of another key cannot be read")
 
 // owes reports whether earlier steps charged anything that stays charged when the call is denied.
 func (w *work) owes(before int) bool {
@@ -51,8 +51,8 @@ func debt(t *stint.Take) bool {
 	return t.Op == stint.Ask && t.Cost > 0 && t.Limit.ForStores().Overdraws()
 }
 
-// fail gives back what earlier steps charged after the store of a step failed, and returns the error of
-// the call.
+// fail gives back what earlier steps charged after the store of a step failed, and returns the
+// error of the call.
 func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 	lasting := false
 	for i := range at {
@@ -83,14 +83,14 @@ func (p *part) lasts() bool {
 	return false
 }
 
-// bucket identifies what several takes of a part are charged to together.
+// bucket identifies the bucket that several takes of a part charge together.
 type bucket struct {
 	key       stint.Key
 	algorithm stint.Algorithm
 	apart     bool
 }
 
-// charged reports whether a take was charged and is among those to give back.
+// charged reports whether a take was charged and what selects it.
 func (p *part) charged(i int, what charged) bool {
 	t := &p.call.Takes[i]
 	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.undecodable, i) {
@@ -102,13 +102,13 @@ func (p *part) charged(i int, what charged) bool {
 	return !p.undone && !p.denies() && (what.debts || !debt(t))
 }
 
-// giveBack gives back what the part charged. Takes of one key are given back together, as they were
-// charged.
+// giveBack gives back what the part charged. It gives back the takes of one key together, as they
+// were charged.
 func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, what charged) error {
 	if len(p.of) == 0 {
 		return nil
 	}
-	back, of := stint.Call{At: whole.At}, map[bucket]int{} // each take of back
+	back, of := stint.Call{At: whole.At}, map[bucket]int{} // index in back.Takes of each bucket
 	key := func(i int) bucket {
 		t := &p.call.Takes[i]
 		return bucket{t.Key, t.Limit.Algorithm(), t.Independent}
@@ -146,7 +146,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 	return nil
 }
 
-// finish does the takes that were postponed, after all takes have passed.
+// finish does the postponed takes, after all takes have passed.
 func (w *work) finish(ctx context.Context, s *Store, last int) error {
 	for i := range last {
 		p := &w.parts[i]

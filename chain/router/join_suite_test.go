@@ -12,11 +12,11 @@ import (
 	"stint/store/storetest"
 )
 
-// mixed gives each key of an algorithm that nodes can decide by themselves a mode by its
-// text, so that calls are spread over all stores.
+// mixed gives each key of an algorithm that nodes can decide by themselves a Coordination by its
+// text, so that calls use all stores.
 type mixed struct{ stint.Store }
 
-// Decide is part of stint.Store.
+// Decide implements stint.Store.
 func (m mixed) Decide(ctx context.Context, call *stint.Call) error {
 	takes := call.Takes
 	defer func() { call.Takes = takes }()

@@ -15,18 +15,18 @@ import (
 
 var five = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: stint.MaxPer})
 
-// shelf is a store that counts what it is asked, and can fail.
-type shelf struct {
+// fake is a store that counts its calls, and can fail.
+type fake struct {
 	stint.Store
 	calls, takes int
 	fail         func(*stint.Call) error
 	degraded     bool
 }
 
-func newShelf() *shelf { return &shelf{Store: memory.New(memory.Options{})} }
+func newShelf() *fake { return &fake{Store: memory.New(memory.Options{})} }
 
-// Decide is part of stint.Store.
-func (s *shelf) Decide(ctx context.Context, call *stint.Call) error {
+// Decide implements stint.Store.
+func (s *fake) Decide(ctx context.Context, call *stint.Call) error {
 	s.calls++
 	s.takes += len(call.Takes)
 	if s.fail != nil {
@@ -41,9 +41,9 @@ func (s *shelf) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// three are the stores behind a join.
+// three are the stores of a router.
 type three struct {
-	asks, eventual, gossip *shelf
+	asks, eventual, gossip *fake
 	joined                 *router.Store
 }
 
@@ -53,9 +53,9 @@ func newThree() *three {
 	return s
 }
 
-func (s *three) all() []*shelf { return []*shelf{s.asks, s.eventual, s.gossip} }
+func (s *three) all() []*fake { return []*fake{s.asks, s.eventual, s.gossip} }
 
-// left returns how many units of a key each store has.
+// left returns how many units of a key each store has left.
 func (s *three) left(t *testing.T, key stint.Key) (left [3]int64) {
 	t.Helper()
 	for i, one := range s.all() {
@@ -77,13 +77,13 @@ func apart(t stint.Take) stint.Take {
 	return t
 }
 
-// Of a call of several modes all is charged or nothing, whoever denies.
+// Of a call for several stores everything is charged or nothing, whichever store denies.
 func TestAllOrNone(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		takes   []stint.Take
 		allowed []bool
-		left    [3]int64 // asks, eventual, gossip
+		left    [3]int64 // in asks, eventual, gossip
 	}{
 		{"all pass", []stint.Take{take(stint.Strict, 1), take(stint.Eventual, 2), take(stint.Gossip, 3)}, []bool{true, true, true}, [3]int64{4, 3, 2}},
 		{"the store denies", []stint.Take{take(stint.Eventual, 1), take(stint.Leased, 6), take(stint.Gossip, 1)}, []bool{true, false, true}, [3]int64{5, 5, 5}},
@@ -112,7 +112,7 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
-// What is leaned on is decided where the take is that leans, by the store that asks.
+// Sources are decided with the take that borrows from them, by Asks.
 func TestLeans(t *testing.T) {
 	s := newThree()
 	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
@@ -132,7 +132,7 @@ func TestLeans(t *testing.T) {
 	}
 }
 
-// An error of one store is that of the call, and nothing stays charged, or it says so.
+// The error of one store is the error of the call, and nothing stays charged, or the error says so.
 func TestErrors(t *testing.T) {
 	gone := errors.New("gone")
 	asked := func(op stint.Op) func(*stint.Call) error {
@@ -179,7 +179,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What was given back as a call is denied is not given back once more as a later store fails.
+// What was given back because a call was denied is not given back again when a later store fails.
 func TestFailsAfterDenial(t *testing.T) {
 	for _, test := range []struct {
 		before stint.Take
@@ -209,8 +209,7 @@ func TestFailsAfterDenial(t *testing.T) {
 	}
 }
 
-// What is wrong with a call is said before anything is charged, also where no store sees
-// all of it.
+// An invalid call fails before anything is charged, even if no store has all its takes.
 func TestWrongCalls(t *testing.T) {
 	s := newThree()
 	other := take(stint.Eventual, 1)
@@ -231,7 +230,7 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// An answer of a failure policy counts like any other.
+// The decision of a failure policy counts like any other.
 func TestDegraded(t *testing.T) {
 	s := newThree()
 	s.asks.degraded = true
@@ -247,7 +246,7 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// A call of one mode is handed on as it is. Modes without a store go to the one that asks.
+// A call for one store is passed on unchanged. Takes of a nil store go to Asks.
 func TestStraight(t *testing.T) {
 	s := newThree()
 	call := stint.Call{Takes: []stint.Take{take(stint.Eventual, 1), {Key: "b", Limit: five, Cost: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}}}
@@ -275,8 +274,8 @@ func TestStraight(t *testing.T) {
 }
 
 func ExampleNew() {
-	shared := memory.New(memory.Options{}) // what all nodes ask; Redis in a fleet
-	own := memory.New(memory.Options{})    // what decides in this process, such as fleet/eventual
+	shared := memory.New(memory.Options{}) // store of all nodes; Redis in a fleet
+	own := memory.New(memory.Options{}) // decides in this process, such as fleet/eventual
 	store := router.New(router.Stores{Asks: shared, Eventual: own})
 
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})

@@ -13,33 +13,33 @@ import (
 	"stint/internal/transaction"
 )
 
-// Stores are those that takes go to, by their Coordination. Nil ones: their takes go to
-// Asks.
+// Stores are the stores for takes, by their Coordination. The takes of a nil store go to Asks.
 type Stores struct {
-	// Asks decides what is Strict or Leased. It must be given.
+	// Asks decides Strict and Leased takes. It is required.
 	Asks stint.Store
 
-	// Strict decides calls of which every take is Strict. It and Asks must be the same in the end:
-	// Asks with layers around that such calls have no use for.
+	// Strict decides calls whose takes are all Strict. It must use the same states as Asks: Asks
+	// may have more layers, which such calls do not need.
 	Strict stint.Store
 
-	// Eventual and Gossip decide by themselves, in this process.
+	// Eventual and Gossip decide in this process, without a network.
 	Eventual, Gossip stint.Store
 }
 
-// Store is a stint.Store that puts each take to the store of its Coordination. It is safe
-// for concurrent use and starts nothing; the zero Store is not usable, see New.
+// Store is a stint.Store that sends each take to the store of its Coordination. It is safe for
+// concurrent use and starts no goroutine; the zero Store is not usable, see New.
 //
-// If all takes of a call go to one store, the call is passed on unchanged. That costs a look at each
-// take and allocates nothing. A take that borrows, and the takes it borrows from, always go to Asks.
+// If all takes of a call go to one store, the router passes the call on unchanged. That costs a
+// look at each take and allocates nothing. A take that borrows, and the takes it borrows from,
+// always go to Asks.
 //
 // # Calls of several stores
 //
-// Such a call is all or none too. The router first asks the stores of this process, which charge what
-// passes, and then Asks. If Asks denies or fails, the router gives back what was charged before. If an
-// earlier store denies, the router still asks the later ones, so that the call can say when all of it
-// will pass; these then charge nothing. Takes that force, refund, settle or reset are done last, when
-// everything has passed.
+// Such a call is all or none too. The router first sends takes to the stores of this process, which
+// charge what passes, and then to Asks. If Asks denies or fails, the router gives back what was
+// charged before. If an earlier store denies, the router still sends takes to the later ones, so
+// that the call can answer when all of it will pass; these then charge nothing. Takes that force,
+// refund, settle or reset are done last, when everything has passed.
 //
 // So never more passes than the limits allow. While a call is decided, other callers may see units
 // charged that are given back later, and may be denied for that. Independent takes are decided by
@@ -47,21 +47,21 @@ type Stores struct {
 //
 // # Errors
 //
-// The error of a store is the error of the call. It wraps [stint.ErrUnknown] if something was charged
-// and could not be given back. A Degraded answer counts like any other.
+// The error of a store is the error of the call. It wraps [stint.ErrUnknown] if something was
+// charged and could not be given back. A Degraded answer counts like any other.
 //
-// If a store cannot read some states (see [stint.CorruptState]), all takes that are not decided together
-// with these are still decided. The error numbers the takes as the call does.
+// If a store cannot read some states (see [stint.CorruptState]), all takes that are not decided
+// together with these are still decided. The error has the indexes of the takes in the call.
 type Store struct {
 	stores [steps]stint.Store
 	strict stint.Store
-	of     [stint.Gossip + 1]uint8 // the step of each Coordination
-	works  sync.Pool               // *work
+	of     [stint.Gossip + 1]uint8 // step of each Coordination
+	works  sync.Pool               // of *work
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// The steps of a call, in their order.
+// The steps of a call, in this order.
 const (
 	gossip = iota
 	eventual
@@ -69,7 +69,7 @@ const (
 	steps
 )
 
-// New returns a store that divides calls among others.
+// New returns a store that sends the takes of a call to other stores.
 func New(s Stores) *Store {
 	j := &Store{stores: [steps]stint.Store{s.Gossip, s.Eventual, s.Asks}, strict: cmp.Or(s.Strict, s.Asks)}
 	j.of = [...]uint8{stint.Strict: asks, stint.Leased: asks, stint.Eventual: asks, stint.Gossip: asks}
@@ -83,7 +83,7 @@ func New(s Stores) *Store {
 	return j
 }
 
-// Decide answers the call, see stint.Store.
+// Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if strict(call) {
 		return s.strict.Decide(ctx, call)
@@ -107,7 +107,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	return w.decide(ctx, s)
 }
 
-// strict says whether every take of a call is.
+// strict reports whether all takes of a call are Strict.
 func strict(call *stint.Call) bool {
 	for i := range call.Takes {
 		if call.Takes[i].Coordination() != stint.Strict {
@@ -117,8 +117,8 @@ func strict(call *stint.Call) bool {
 	return true
 }
 
-// check returns an error for a call that no store may decide. Of a call for several stores, no store
-// sees all takes, so none of them can check it.
+// check returns an error for a call that no store may decide. If a call goes to several stores,
+// none of them has all takes, so none can check it.
 func check(call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -136,7 +136,8 @@ func check(call *stint.Call) error {
 	return nil
 }
 
-// step returns the step in which a take is decided that no other take borrows from.
+// step returns the step of a take. The take is not a source: sources go with the take that borrows
+// from them.
 func (s *Store) step(t *stint.Take) uint8 {
 	if t.Borrows > 0 || int(t.Coordination()) >= len(s.of) {
 		return asks
@@ -144,34 +145,34 @@ func (s *Store) step(t *stint.Take) uint8 {
 	return s.of[t.Coordination()]
 }
 
-// work is the state of one call for several stores while it is decided.
+// work is the state of a call for several stores while it is decided.
 type work struct {
 	whole  *stint.Call
 	parts  [steps]part
 	denied bool    // a take that is not Independent was denied
 	lost   bool    // the state of such a take cannot be read, so none of them is decided
-	said   []error // the errors about states that cannot be read
+	errs   []error // errors about states that cannot be read
 }
 
 // part is the call to one store.
 type part struct {
 	call        stint.Call
-	of          []int               // for each take its number in the whole call
+	of          []int               // index of each take in the whole call
 	undecodable *stint.CorruptState // the takes that were not decided; nil if all were
-	undone      bool                // no take that is not Independent is charged any more, except debts
+	undone      bool                // nothing that is not Independent stays charged, except debts
 }
 
 func (s *Store) release(w *work) {
-	w.whole, w.denied, w.lost, w.said = nil, false, false, nil
+	w.whole, w.denied, w.lost, w.errs = nil, false, false, nil
 	for i := range w.parts {
 		p := &w.parts[i]
-		clear(p.call.Takes) // the keys are the caller's
+		clear(p.call.Takes) // release the caller's keys
 		p.call.Takes, p.of, p.undecodable, p.undone = p.call.Takes[:0], p.of[:0], nil, false
 	}
 	s.works.Put(w)
 }
 
-// divide puts each take of a call into the part of its store.
+// divide adds each take of a call to the part of its store.
 func (w *work) divide(s *Store, call *stint.Call) {
 	w.whole = call
 	call.SizeResults()
@@ -186,7 +187,7 @@ func (w *work) divide(s *Store, call *stint.Call) {
 	}
 }
 
-// decide asks the stores one after the other.
+// decide sends the parts to their stores, one after the other.
 func (w *work) decide(ctx context.Context, s *Store) error {
 	last := 0
 	for i := range w.parts {
@@ -217,7 +218,7 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 	return w.undecodable()
 }
 
-// conclude gives back what earlier steps charged if the part of a step does not pass.
+// conclude gives back what earlier steps charged if the part of this step does not pass.
 func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 	p := &w.parts[step]
 	switch {
@@ -237,17 +238,17 @@ func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 
 // undecodable returns the error about all states that could not be read, or nil.
 func (w *work) undecodable() error {
-	if len(w.said) < 2 {
-		return errors.Join(w.said...)
+	if len(w.errs) < 2 {
+		return errors.Join(w.errs...)
 	}
 	var takes []int
-	for _, err := range w.said {
+	for _, err := range w.errs {
 		takes = append(takes, transaction.Undecodable(err).Takes...)
 	}
-	return transaction.WithTakes(errors.Join(w.said...), takes)
+	return transaction.WithTakes(errors.Join(w.errs...), takes)
 }
 
-// postpone turns takes that may be done only after all have passed into peeks.
+// postpone turns takes that change something only after all have passed into peeks.
 func (p *part) postpone() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Independent {
@@ -256,22 +257,24 @@ func (p *part) postpone() {
 	}
 }
 
-// bar is a take that is always denied. It makes a call fail as a whole; its key is never written.
-var bar = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1}
+// denyingTake is a take that is always denied. It makes a call fail as a whole; its key is never
+// written.
+var denyingTake = stint.Take{Key: "join", Limit: stint.MustLimit(stint.Spec{Per: time.Second}), Cost: 1}
 
-// ask asks a store. If the call is already denied or cannot be decided, the store charges nothing.
+// ask sends the part to its store. If the call is already denied or cannot be decided, the store
+// charges nothing.
 func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 	p.call.At = w.whole.At
 	switch {
 	case w.lost:
-		p.look()
+		p.peek()
 	case w.denied:
-		p.bar()
+		p.deny()
 		p.undone = true
 	}
 	err := by.Decide(ctx, &p.call)
 	if p.undecodable = transaction.Undecodable(err); p.undecodable != nil {
-		w.said = append(w.said, transaction.Renumber(err, p.of))
+		w.errs = append(w.errs, transaction.Renumber(err, p.of))
 	} else if err != nil {
 		return err
 	}
@@ -283,8 +286,8 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 	return nil
 }
 
-// look turns all takes that are not Independent into peeks.
-func (p *part) look() {
+// peek turns all takes that are not Independent into peeks.
+func (p *part) peek() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
 			transaction.Peek(t)
@@ -302,19 +305,20 @@ func (p *part) lost() bool {
 	return false
 }
 
-// bar adds a take that denies all takes that are not Independent, on the same server as the first of them.
-func (p *part) bar() {
+// deny adds a take that denies all takes that are not Independent, on the same server as the first
+// of them.
+func (p *part) deny() {
 	for i := range p.call.Takes {
 		if t := &p.call.Takes[i]; !t.Independent {
-			b := bar
-			b.Handling = &stint.Handling{Place: t.Place(), OnFailure: stint.Deny}
-			p.call.Takes = append(p.call.Takes, b)
+			d := denyingTake
+			d.Handling = &stint.Handling{Place: t.Place(), OnFailure: stint.Deny}
+			p.call.Takes = append(p.call.Takes, d)
 			return
 		}
 	}
 }
 
-// denies reports whether the part denies the call. A take that another one borrows from denies nobody.
+// denies reports whether the part denies the call. The answer of a source denies nothing.
 func (p *part) denies() bool {
 	for i := 0; i < len(p.of); i++ {
 		t := &p.call.Takes[i]

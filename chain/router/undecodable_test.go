@@ -9,8 +9,8 @@ import (
 	"stint/store/memory"
 )
 
-// Where states cannot be read the error is about the takes of the call, and all others are
-// decided, whichever store says so.
+// If states cannot be read the error has the indexes of the takes in the call, and all others are
+// decided, whichever store returned it.
 func TestUndecodable(t *testing.T) {
 	server := func() stint.Store { return memory.New(memory.Options{Clock: testkit.NoonClock, Budget: 1 << 16}) }
 	testkit.CheckUndecodable(t, server, func(server func() stint.Store) stint.Store {

@@ -11,8 +11,8 @@ import (
 	"stint/store/memory"
 )
 
-// Two stores share out the keys. On the network they would be Redis servers, each
-// behind a guard of its own.
+// Two stores share the keys. On the network they would be Redis servers, each behind a guard of its
+// own.
 func ExampleNew() {
 	store, err := servers.New([]servers.Server{
 		{Name: "a:6379", Store: memory.New(memory.Options{})},

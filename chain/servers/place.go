@@ -2,10 +2,10 @@ package servers
 
 import "stint"
 
-// Pick returns which of the named servers holds the keys of a place: the one with the
-// highest weight (rendezvous hashing), whatever the order of the names; -1 of none. A
-// server that joins n others takes over one key in n+1, and moves no other; one that
-// leaves moves its own keys only.
+// Pick returns the index of the named server that has the keys of a place: the one with the highest
+// weight (rendezvous hashing), whatever the order of the names; -1 if there are none. A server that
+// joins n others takes over one key in n+1, and moves no other; if a server leaves, only its own
+// keys move.
 func Pick(names []string, place stint.Key) int {
 	chosen, most := -1, uint64(0)
 	h := hash(string(place))
@@ -18,11 +18,11 @@ func Pick(names []string, place stint.Key) int {
 	return chosen
 }
 
-// seed returns what makes the weights of a server its own.
+// seed returns the seed of a server's weights.
 func seed(name string) uint64 { return mix(hash(name)) }
 
-// hash is FNV-1a of 64 bits: the same on every node and in every release, or keys
-// would begin anew.
+// hash is FNV-1a of 64 bits: the same on every node and in every release, as otherwise keys would
+// start unused.
 func hash(text string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(text) {
@@ -38,8 +38,8 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// server returns the number of the server that holds the key of a take; nowhere for
-// one without a limit, of which there is nothing to hold.
+// server returns the number of the server that has the key of a take; nowhere for a take without a
+// limit, which is not stored.
 func (s *Store) server(t *stint.Take) int {
 	if t.Limit.Algorithm() == stint.Unlimited {
 		return nowhere
@@ -47,7 +47,7 @@ func (s *Store) server(t *stint.Take) int {
 	chosen, most := 0, uint64(0)
 	h := hash(string(t.Place()))
 	for i, seed := range s.seeds {
-		// Servers are sorted by name, so the first of equals is that of Pick.
+		// Servers are sorted by name, so among equal weights the first is the one of Pick.
 		if w := mix(h ^ seed); i == 0 || w > most {
 			chosen, most = i, w
 		}
@@ -55,5 +55,5 @@ func (s *Store) server(t *stint.Take) int {
 	return chosen
 }
 
-// nowhere is the number of no server.
+// nowhere is the number for no server.
 const nowhere = -1

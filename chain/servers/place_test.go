@@ -12,8 +12,8 @@ import (
 	"stint/store/memory"
 )
 
-// TestPick: servers have equal parts, and one that joins takes over its part of the
-// keys and moves no other.
+// TestPick: servers have equal parts, and one that joins takes over its part of the keys and moves
+// no other.
 func TestPick(t *testing.T) {
 	const keys = 100_000
 	for _, key := range []string{"stint/user=%d", "%d", "api/ip=10.0.%d.7", "%08d\x00"} {
@@ -45,8 +45,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestPlaces: places are what Pick says, in this release and every other, whatever the
-// order of the servers; and Handling.Place stands for the key.
+// TestPlaces: a key lies on the server of Pick, the same in every release, whatever the order of
+// the servers; and Handling.Place replaces the key.
 func TestPlaces(t *testing.T) {
 	for place, name := range map[stint.Key]string{"stint": "a:6379", "api/user=42": "c:6379", "": "a:6379", "\xff": "c:6379"} {
 		for _, order := range [][]string{names, {names[2], names[0], names[1]}} {
@@ -85,7 +85,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestNew: what cannot be placed on is refused.
+// TestNew: New refuses invalid servers.
 func TestNew(t *testing.T) {
 	store := memory.New(memory.Options{Budget: 1 << 20})
 	for _, list := range [][]servers.Server{

@@ -11,15 +11,15 @@ import (
 
 // work is a call whose keys lie on several servers.
 type work struct {
-	store       *Store
-	call        *stint.Call
-	charged     []charge // so far, to be given back if the call fails
-	lasting     bool     // something was done that cannot be given back
-	undecodable []int    // takes whose states cannot be read
-	said        []error  // of these
+	store           *Store
+	call            *stint.Call
+	charged         []charge // charged so far, given back if the call fails
+	lasting         bool     // something was done that cannot be given back
+	undecodable     []int    // indexes of takes whose states cannot be read
+	undecodableErrs []error  // errors about these
 }
 
-// charge is what was taken from a key.
+// charge is a cost that was charged to a key.
 type charge struct {
 	server int
 	take   stint.Take
@@ -27,13 +27,13 @@ type charge struct {
 	by     stint.Decision
 }
 
-// ask is what one server is asked in one step.
+// ask is the call to one server in one step.
 type ask struct {
 	server      int
 	call        stint.Call
-	of          []int // what each take is about
+	of          []int // index of what each take belongs to: a take of the whole call, or a step
 	err         error
-	undecodable *stint.CorruptState // what was not decided; nil: all was, or nobody can tell
+	undecodable *stint.CorruptState // the takes that were not decided; nil: all were, or it is unknown
 }
 
 // scatter decides a call whose keys lie on several servers, or on none.
@@ -43,13 +43,13 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 	if err != nil {
 		return err
 	}
-	var alone []*group // that lie on one server each
+	var alone []*group // groups whose keys lie on one server each
 	for _, g := range groups {
 		if _, several := s.placeOf(g); !several {
 			alone = append(alone, g)
 			continue
 		}
-		// In this order, as groups may be about the same keys.
+		// In this order, as groups may have the same keys.
 		if err = w.whole(ctx, alone); err == nil {
 			err = w.spread(ctx, g)
 		}
@@ -61,13 +61,13 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 		err = w.whole(ctx, alone)
 	}
 	if err == nil {
-		return w.without()
+		return w.undecodableErr()
 	}
 	failed := w.giveBack(ctx)
 	if failed == nil && w.lasting {
 		failed = stint.ErrUnknown
 	}
-	return together(err, failed)
+	return joinErrors(err, failed)
 }
 
 // gather plans the groups of the call.
@@ -82,20 +82,20 @@ func (w *work) gather() (groups []*group, err error) {
 	return groups, nil
 }
 
-// placeOf is place of the takes of a group.
+// placeOf is place for the takes of a group.
 func (s *Store) placeOf(g *group) (server int, several bool) {
 	return s.place(len(g.Parts), func(i int) *stint.Take { return g.Parts[i].Take })
 }
 
-// without returns the error about states that cannot be read, nil where there are none.
-func (w *work) without() error {
+// undecodableErr returns the error about states that cannot be read, nil if there are none.
+func (w *work) undecodableErr() error {
 	if len(w.undecodable) == 0 {
 		return nil
 	}
-	return transaction.WithTakes(together(w.said...), w.undecodable)
+	return transaction.WithTakes(joinErrors(w.undecodableErrs...), w.undecodable)
 }
 
-// whole decides groups that lie on one server each, as those decide.
+// whole decides groups whose keys lie on one server each, by one call to each server.
 func (w *work) whole(ctx context.Context, groups []*group) error {
 	var asks asks
 	for _, g := range groups {
@@ -124,22 +124,22 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 	return err
 }
 
-// miss notes which takes of the call a server could not read the states of: those that each
-// take it was asked stands for.
+// miss adds the takes whose states a server could not read. of returns the indexes in the call for
+// the nth take of a.
 func (w *work) miss(a *ask, of func(n int) []int) {
 	if a.undecodable == nil {
 		return
 	}
-	w.said = append(w.said, a.err)
+	w.undecodableErrs = append(w.undecodableErrs, a.err)
 	for _, n := range a.undecodable.Takes {
 		w.undecodable = append(w.undecodable, of(n)...)
 	}
 }
 
-// asks are what servers are asked in one step.
+// asks are the calls to servers in one step.
 type asks []*ask
 
-// add adds a take about something to what a server is asked.
+// add adds a take to the call to a server. about is its ask.of.
 func (l *asks) add(server, about int, t stint.Take) {
 	at := slices.IndexFunc(*l, func(a *ask) bool { return a.server == server })
 	if at < 0 {
@@ -151,12 +151,12 @@ func (l *asks) add(server, about int, t stint.Take) {
 	a.of = append(a.of, about)
 }
 
-// send puts to all servers what they are asked, at once. Its error is not about states that
-// cannot be read: each ask says that itself.
+// send sends the calls to all servers at once. It does not return errors about states that cannot
+// be read: they are in each ask.
 func (w *work) send(ctx context.Context, all asks) error {
 	one := func(a *ask) {
 		a.call.At = w.call.At
-		a.err = w.store.said(a.server, w.store.servers[a.server].Store.Decide(ctx, &a.call))
+		a.err = w.store.withName(a.server, w.store.servers[a.server].Store.Decide(ctx, &a.call))
 	}
 	var others sync.WaitGroup
 	for i, a := range all {
@@ -173,10 +173,10 @@ func (w *work) send(ctx context.Context, all asks) error {
 			errs = append(errs, transaction.WithoutTakes(a.err))
 		}
 	}
-	return together(errs...)
+	return joinErrors(errs...)
 }
 
-// note notes what a server charged that decided by itself what passes.
+// note adds to charged what a server charged in a call that it decided by itself.
 func (w *work) note(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
 	decided := func(i int) bool { return transaction.Decided(&a.call, a.undecodable, i) }
@@ -200,22 +200,22 @@ func (w *work) note(a *ask) {
 	}
 }
 
-// noteOne notes what one take charged, if its group passed.
+// noteOne adds the charge of one take, if its group passed.
 func (w *work) noteOne(server int, t *stint.Take, d *stint.Decision, passed bool) {
 	switch {
 	case t.Limit.Algorithm() == stint.Unlimited:
 	case t.Op != stint.Ask:
 		w.lasting = w.lasting || passed
 	case t.Cost == 0:
-	case passed && !d.Over: // what is over was charged elsewhere, or not in full
+	case passed && !d.Over: // a take that is over was charged to its source, or in part
 		w.charged = append(w.charged, charge{server, *t, uint64(t.Cost), *d})
 	case !passed:
 		w.lasting = w.lasting || t.Limit.ForStores().Overdraws()
 	}
 }
 
-// giveBack undoes all that the call charged. Where the caller waits no longer it goes on behind its
-// back, and it is unknown.
+// giveBack undoes all that the call charged. If the caller has stopped waiting it goes on in the
+// background, and the error is ErrUnknown.
 func (w *work) giveBack(ctx context.Context) error {
 	if len(w.charged) == 0 {
 		return nil
@@ -226,20 +226,21 @@ func (w *work) giveBack(ctx context.Context) error {
 		for i := range back.charged {
 			back.charged[i].take = back.charged[i].take.Clone()
 		}
-		w.store.behind.Go(func() {
+		w.store.background.Go(func() {
 			defer cancel()
-			_ = back.undo(own) // the caller has been told that it is unknown
+			_ = back.undo(own) // the caller got ErrUnknown
 		})
 		return stint.ErrUnknown
 	}
 	defer cancel()
 	if err := w.undo(own); err != nil {
-		return together(err, stint.ErrUnknown)
+		return joinErrors(err, stint.ErrUnknown)
 	}
 	return nil
 }
 
-// undo gives back what the call charged, the newest first, what one decision charged as one.
+// undo gives back what the call charged, the newest first. It gives back the takes of one decision
+// together.
 func (w *work) undo(ctx context.Context) error {
 	type taken struct {
 		id transaction.ID

@@ -1,5 +1,5 @@
-// Package servers places keys on several independent stores, such as Redis servers that
-// know nothing of each other.
+// Package servers distributes keys over several independent stores, such as Redis servers without a
+// Cluster.
 package servers
 
 import (
@@ -15,85 +15,80 @@ import (
 	"stint"
 )
 
-// Server is one of the stores that keys are placed on.
+// Server is one of the stores that have the keys.
 type Server struct {
-	// Name says which keys are its own (see Pick), such as HOST:PORT. All nodes must
-	// use the same: by another name a server holds other keys.
+	// Name decides which keys the server has (see Pick), such as HOST:PORT. All nodes must use the
+	// same name: with another name a server has other keys.
 	Name string
 
-	// Store keeps them.
+	// Store stores the keys.
 	Store stint.Store
 }
 
-// Store is a stint.Store that places each key on one of several servers, by Handling.Place
-// or, where that is empty, by the key. It is safe for concurrent use. What it is given
-// for the servers it does not close.
+// Store is a stint.Store that stores each key on one of several servers, by Handling.Place or, if
+// that is empty, by the key. It is safe for concurrent use. It does not close the stores of its
+// servers.
 //
-// A call whose limited keys lie on one server is put to that as it is, at no other cost
-// than a hash of each place. So keys that are often asked together had better have the
-// same place: rules say `shard_by`.
+// If all limited keys of a call lie on one server, Store passes the call on unchanged, at the cost
+// of a hash for each place. So keys that are often used together should have the same place: in
+// rules, `shard_by`.
 //
 // # Keys on several servers
 //
-// The call is all or none all the same. It takes two steps, each one round trip to all
-// servers concerned at once. The first looks: a peek at each key, which says whether
-// what is asked fits. If all of it does, the second charges, each server all or none. If
-// one denies then, because others were quicker, what the other servers charged is given
-// back in a third. If something does not fit, the second step asks for that alone, to be
-// told when it will; nothing else is touched. So no more ever passes than limits allow,
-// and denials change nothing; but between two servers of a call others may see
+// Such a call is all or none too. It takes two steps, each one round trip to all servers concerned
+// at once. The first peeks at each key, which shows whether the cost fits. If all fit, the second
+// charges, each server all or none. If a server denies then because of other calls, a third step
+// gives back what the other servers charged. If something does not fit, the second step takes only
+// that, to learn the retry time, and nothing else changes. So no more ever passes than limits
+// allow, and denials change nothing; but between two servers of a call others may see
 //
 //   - some of its keys charged and others not yet;
-//   - for the length of a round trip, units charged that are then given back, so that
-//     somebody may be denied who would have passed had they asked later. A place in a
-//     leaky_bucket that others queued behind meanwhile stays taken.
+//   - for the length of a round trip, units charged that are then given back, so that a
+//     request may be denied that would have passed a moment later. A place in a
+//     leaky_bucket behind which others queued meanwhile stays taken.
 //
-// What takes lean on (see stint.Take.Borrows) is looked at in the first step too, and
-// charged with all else if it is needed. What they owe it follows in a step of its own
-// once all has passed, as does all that is forced, given back, settled or reset: a call
-// of nothing else needs no other step. Until then others see the pool too full. Takes
-// that are Independent, with what they lean on, go their own ways, at the same time where they
-// lie on one server each.
+// The first step also peeks at sources (see stint.Take.Borrows), and the second charges them if
+// they are needed. Debts of sources follow in another step once all has passed, as does all that is
+// forced, given back, settled or reset; a call of only such takes needs no other step. Until then
+// others see more use of the source than there is. Independent takes, with their sources, are
+// decided apart from the others, at the same time if they lie on one server each.
 //
 // The decisions of one call carry the times of their servers.
 //
 // # When a server fails
 //
-// An error names the server and wraps what that said. What others had charged is given
-// back, within a second, also where the caller waits no longer; where that cannot be
-// done, or something was forced, given back, settled or reset already, the error wraps
-// stint.ErrUnknown.
+// The error has the server's name and wraps the server's error. Store gives back what other servers
+// charged, within a second, even if the caller stops waiting. The error wraps stint.ErrUnknown if
+// that fails, or if something was forced, given back, settled or reset already.
 //
-// So that a server that is away concerns nobody but its own keys, each has a guard of
-// its own inside: its takes then come back Degraded by their policies, and count like
-// other decisions. One that is denied so denies the call, one that passes leaves it to
-// the others. A take whose own server is away leans on nothing; a pool that is away
-// holds nothing.
+// If each Server.Store is a guard.Store, a server that is away affects only its own keys: their
+// takes are Degraded by their policies, and count like other decisions. If a policy denies a take
+// the call is denied; if it allows the take the others decide. A take whose own server is away does
+// not borrow; a source whose server is away lends nothing.
 //
 // # When the servers change
 //
-// Keys that move begin anew on their new server: each may use up to what its limit holds
-// once more. While some nodes know the old servers and some the new ones, a key that
-// moves is counted on both.
+// Keys that move to another server start unused there: each may admit up to its limit once more.
+// While some nodes have the old list of servers and some the new one, both servers count a key that
+// moves.
 type Store struct {
-	servers []Server // by name
-	seeds   []uint64 // of their weights
-	behind  sync.WaitGroup
+	servers    []Server // sorted by name
+	seeds      []uint64 // seed of each server's weights
+	background sync.WaitGroup
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// ConfigError says what is wrong with the servers.
+// ConfigError is an error about the servers.
 type ConfigError struct {
 	Problem string // what is wrong
 	Hint    string // what to do
 }
 
-// Error returns the problem. The hint stands apart.
+// Error returns the problem, without the hint.
 func (e *ConfigError) Error() string { return "servers: " + e.Problem }
 
-// New returns a store on the servers, whose order does not matter. The error is a
-// [*ConfigError].
+// New returns a store on the servers, whose order does not matter. The error is a [*ConfigError].
 func New(servers []Server) (*Store, error) {
 	s := &Store{servers: slices.Clone(servers)}
 	slices.SortFunc(s.servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
@@ -112,25 +107,24 @@ func New(servers []Server) (*Store, error) {
 	return s, nil
 }
 
-// Close waits until what is given back behind the backs of callers has been. The
-// servers are still to be closed.
-func (s *Store) Close() { s.behind.Wait() }
+// Close waits for refunds that go on in the background. It does not close the servers' stores.
+func (s *Store) Close() { s.background.Wait() }
 
-// Decide answers the call, see stint.Store.
+// Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
 	server, several := s.place(len(call.Takes), func(i int) *stint.Take { return &call.Takes[i] })
 	if !several && server != nowhere {
-		return s.said(server, s.servers[server].Store.Decide(ctx, call))
+		return s.withName(server, s.servers[server].Store.Decide(ctx, call))
 	}
 	call.SizeResults()
 	return s.scatter(ctx, call)
 }
 
-// place returns the server on which those of n takes lie that have limits, nowhere if there are
-// none, and whether there are several.
+// place returns the server of those of n takes that have limits, nowhere if none has one. several
+// reports whether there is more than one server.
 func (s *Store) place(n int, take func(i int) *stint.Take) (server int, several bool) {
 	server = nowhere
 	for i := range n {
@@ -145,7 +139,7 @@ func (s *Store) place(n int, take func(i int) *stint.Take) (server int, several 
 	return server, false
 }
 
-// unlimited answers a take without a limit.
+// unlimited returns the decision for a take without a limit.
 func unlimited(t *stint.Take, at stint.Instant) stint.Decision {
 	if at == 0 {
 		at = stint.At(time.Now())
@@ -153,19 +147,18 @@ func unlimited(t *stint.Take, at stint.Instant) stint.Decision {
 	return t.Limit.Test(nil, at, 0)
 }
 
-// said is what a server said, with its name. What is wrong with the call is no
-// server's matter.
-func (s *Store) said(server int, err error) error {
+// withName adds the server's name to its error, unless the error is about the call.
+func (s *Store) withName(server int, err error) error {
 	if err == nil || errors.Is(err, stint.ErrWrongCall) {
 		return err
 	}
 	return fmt.Errorf("servers: server %s: %w", s.servers[server].Name, err)
 }
 
-// failures are what several servers said.
+// failures are the errors of several servers.
 type failures []error
 
-// Error lists all of it in one line.
+// Error returns all errors in one line.
 func (f failures) Error() string {
 	texts := make([]string, len(f))
 	for i, err := range f {
@@ -174,11 +167,11 @@ func (f failures) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap returns all of it.
+// Unwrap returns all errors.
 func (f failures) Unwrap() []error { return f }
 
-// together is several errors as one, nil where all are.
-func together(errs ...error) error {
+// joinErrors returns several errors as one, nil if all are nil.
+func joinErrors(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	switch len(errs) {
 	case 0:

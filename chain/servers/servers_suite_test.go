@@ -9,7 +9,7 @@ import (
 	"stint/store/storetest"
 )
 
-// names are servers that share out the keys of the suite.
+// names are the servers of the suite.
 var names = []string{"a:6379", "b:6379", "c:6379"}
 
 // over returns a store on servers of these names.
@@ -27,7 +27,7 @@ func over(t testing.TB, open func(i int) stint.Store) *servers.Store {
 	return s
 }
 
-// TestSuite: three stores in memory are one store.
+// TestSuite: three stores in memory work as one store.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		New: func(t testing.TB) stint.Store {

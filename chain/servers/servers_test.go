@@ -29,13 +29,13 @@ var (
 // noon is the time of all calls.
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
-// server is a store of which tests say what it does before it answers.
+// server is a store with a hook before each call.
 type server struct {
 	*memory.Store
 	mu     sync.Mutex
 	asked  int
-	before func(n int, call *stint.Call) error // of call number n, from 1
-	ctx    context.Context                     //nolint:containedctx // of the last call, for tests to look at
+	before func(n int, call *stint.Call) error // called with the number of the call, from 1
+	ctx    context.Context                     //nolint:containedctx // context of the last call
 }
 
 func (s *server) Decide(ctx context.Context, call *stint.Call) error {
@@ -76,7 +76,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// ask asks for so much of the keys 0, 1, 2.
+// ask takes these costs of the keys 0, 1, 2.
 func (b *bench) ask(limit *stint.Limit, costs ...uint32) ([]stint.Decision, error) {
 	call := stint.Call{At: noon}
 	for i, cost := range costs {
@@ -86,7 +86,7 @@ func (b *bench) ask(limit *stint.Limit, costs ...uint32) ([]stint.Decision, erro
 	return call.Results, err
 }
 
-// left says what is left of a key.
+// left returns how many units of a key are left.
 func left(t testing.TB, s stint.Store, key stint.Key) int64 {
 	t.Helper()
 	call := stint.Call{At: noon, Takes: []stint.Take{{Key: key, Limit: hour}}}
@@ -96,7 +96,7 @@ func left(t testing.TB, s stint.Store, key stint.Key) int64 {
 	return call.Results[0].Remaining
 }
 
-// leaves says what must be left of each key.
+// leaves checks how many units of each key are left.
 func (b *bench) leaves(want ...int64) {
 	b.Helper()
 	for i, n := range want {
@@ -106,7 +106,7 @@ func (b *bench) leaves(want ...int64) {
 	}
 }
 
-// TestSteps: how often each server is asked.
+// TestSteps: how many calls each server gets.
 func TestSteps(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes func(b *bench) []stint.Take
@@ -156,8 +156,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestTooLate: where others take the rest between look and charge, what other servers
-// charged is given back, but to limits that overdraw.
+// TestTooLate: if others take the rest between peek and charge, what other servers charged is given
+// back, except for limits that overdraw.
 func TestTooLate(t *testing.T) {
 	for _, limit := range []*stint.Limit{hour, debts} {
 		b := newBench(t)
@@ -178,8 +178,8 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// TestLeanTooLate: who would have passed by a pool that others take meanwhile is denied,
-// and nothing stays charged.
+// TestLeanTooLate: a take whose source others use up meanwhile is denied, and nothing stays
+// charged.
 func TestLeanTooLate(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.ask(hour, 10); err != nil {
@@ -230,7 +230,7 @@ func TestLeanTooLate(t *testing.T) {
 	b.leaves(0, 0, 9)
 }
 
-// TestMeanwhile: a call whose denial is gone when it is asked for is decided anew.
+// TestMeanwhile: a call that was denied by the peek and fits in the second step is decided again.
 func TestMeanwhile(t *testing.T) {
 	for _, back := range []int{1, 100} {
 		b := newBench(t)
@@ -244,7 +244,7 @@ func TestMeanwhile(t *testing.T) {
 			}
 			op, cost := stint.Refund, uint32(8)
 			if call.Takes[0].Op == stint.Ask && call.Takes[0].Cost == 0 && n > 1 && back > 1 {
-				op = stint.Force // gone again
+				op = stint.Force // used up again
 			} else if n == 1 {
 				cost = 0
 			}
@@ -261,12 +261,11 @@ func TestMeanwhile(t *testing.T) {
 
 var errGone = errors.New("gone")
 
-// TestErrors: what others charged is given back where a server fails, and the error says
-// which one.
+// TestErrors: if a server fails, what others charged is given back, and the error names the server.
 func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		fails   error
-		at      int // of which step of server 1
+		at      int // step of server 1 that fails
 		forced  bool
 		unknown bool
 		left    []int64
@@ -334,8 +333,8 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestCallerGone: what a call charged whose caller goes away is given back all the same,
-// within bounded time.
+// TestCallerGone: if a caller gives up, what its call charged is given back all the same, within
+// bounded time.
 func TestCallerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -360,8 +359,8 @@ func TestCallerGone(t *testing.T) {
 	})
 }
 
-// TestNodes: two nodes that ask the same servers for keys on two of them at once let pass
-// exactly what the smaller limit holds, and charge both keys for that and no more.
+// TestNodes: two nodes that use keys on two servers at the same time pass exactly the smaller
+// limit, and charge both keys for that and no more.
 func TestNodes(t *testing.T) {
 	b := newBench(t)
 	nodes := []*servers.Store{b.Store, over(t, func(i int) stint.Store { return b.servers[i] })}
@@ -399,7 +398,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestWrongCall: what is wrong with a call is said before anything is asked.
+// TestWrongCall: an invalid call fails before any server is called.
 func TestWrongCall(t *testing.T) {
 	b := newBench(t)
 	take := stint.Take{Key: b.keys[0], Limit: hour, Cost: 1}
@@ -416,7 +415,7 @@ func TestWrongCall(t *testing.T) {
 	}
 }
 
-// TestHotPath: a call of one server costs no memory.
+// TestHotPath: a call for one server allocates nothing.
 func TestHotPath(t *testing.T) {
 	s := over(t, func(int) stint.Store { return memory.New(memory.Options{Budget: 1 << 20}) })
 	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Handling: &stint.Handling{Place: "p"}, Limit: hour, Cost: 1}, {Key: "b", Handling: &stint.Handling{Place: "p"}, Limit: hour, Cost: 1}}}

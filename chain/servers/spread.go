@@ -10,15 +10,15 @@ import (
 	"stint/internal/transaction"
 )
 
-// group is takes that are decided as one.
+// group is a group of takes that is decided all or none.
 type group = transaction.Plan[transaction.ID]
 
-// spread is a group whose keys lie on several servers: the participants of a [transaction.Run].
+// spread is a group whose keys lie on several servers. It implements [transaction.Participants].
 type spread struct {
 	*work
 	group   *group
-	takes   []stint.Take // of each part, by itself
-	servers []int        // of each part
+	takes   []stint.Take // one for each part, without borrowing
+	servers []int        // server of each part
 }
 
 // spread decides a group whose keys lie on several servers.
@@ -35,9 +35,9 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	w.lasting = w.lasting || run.Lasting
 	switch {
 	case errors.Is(err, errUndecodable) && run.Lasting:
-		return fmt.Errorf("%w: %w", stint.ErrUnknown, transaction.WithoutTakes(together(w.said...)))
+		return fmt.Errorf("%w: %w", stint.ErrUnknown, transaction.WithoutTakes(joinErrors(w.undecodableErrs...)))
 	case errors.Is(err, errUndecodable):
-		return nil // nothing of the group is decided
+		return nil // nothing of the group is decided; w.undecodable lists its takes
 	case err != nil:
 		return err
 	}
@@ -49,11 +49,11 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	return nil
 }
 
-// errUndecodable says that a state cannot be read: the call knows which.
+// errUndecodable means that some states cannot be read; work.undecodable lists their takes.
 var errUndecodable = errors.New("servers: the state of a key cannot be read")
 
-// setPolicies gives each part the failure policy of the first take that asks it; what borrows from it
-// asks nothing in its name. No one borrows from a source whose server is away.
+// setPolicies gives each part the failure policy of the first take that wants it for itself, not as
+// a source. A source whose server is away lends nothing.
 func (s *spread) setPolicies() {
 	last, known := -1, make([]bool, len(s.takes))
 	for i, n := range s.group.Takes() {
@@ -69,7 +69,7 @@ func (s *spread) setPolicies() {
 	}
 }
 
-// setPolicy sets what answers for a take where the store cannot.
+// setPolicy sets the failure policy of a take and its local limit.
 func setPolicy(t *stint.Take, policy stint.Failure, local *stint.Limit) {
 	if p, l := t.OnFailure(); p == policy && l == local {
 		return
@@ -82,7 +82,7 @@ func setPolicy(t *stint.Take, policy stint.Failure, local *stint.Limit) {
 	t.Handling = &how
 }
 
-// takesOf returns which takes of the call a part is about.
+// takesOf returns the indexes in the call of a part's takes.
 func (s *spread) takesOf(part int) (takes []int) {
 	for i, n := range s.group.Takes() {
 		if n == part {
@@ -92,16 +92,18 @@ func (s *spread) takesOf(part int) (takes []int) {
 	return takes
 }
 
-// Detach returns a copy of all that outlives a call: the bytes of its keys are the caller's.
+// Detach returns a copy that may be used after the call has returned. It copies the keys, whose
+// bytes are the caller's.
 func (s *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{work: &work{store: s.store, call: &stint.Call{At: s.call.At}}, group: s.group, servers: s.servers}
 	for i := range s.takes {
 		later.takes = append(later.takes, s.takes[i].Clone())
 	}
-	return later, &s.store.behind
+	return later, &s.store.background
 }
 
-// Do does steps, all servers at once. The error is errUndecodable where only states could not be read.
+// Do does steps, all servers at once. It returns errUndecodable if the only errors are about states
+// that cannot be read.
 func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transaction.Step) error {
 	var asks asks
 	for i := range steps {
@@ -126,7 +128,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 		switch {
 		case a.undecodable == nil:
 		case phase == transaction.Undo:
-			err = together(err, transaction.WithoutTakes(a.err))
+			err = joinErrors(err, transaction.WithoutTakes(a.err))
 		default:
 			s.miss(a, func(n int) []int {
 				if a.of[n] < 0 {
@@ -142,7 +144,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	return err
 }
 
-// conclude notes in steps what came of them.
+// conclude stores the results of steps.
 func (a *ask) conclude(steps []transaction.Step) {
 	d, _ := stint.Combine(a.call.Results)
 	for n, i := range a.of {
@@ -152,10 +154,10 @@ func (a *ask) conclude(steps []transaction.Step) {
 	}
 }
 
-// none has no limit, so whoever has it fits, and what it leans on is debited unasked.
+// none is a limit that always fits. A take under it that borrows makes its source owe the units.
 var none = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 
-// add adds a step to what servers are asked. A take costs MaxCost at most.
+// add adds a step to the calls to servers. It splits a cost above MaxCost into several takes.
 func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transaction.Step) {
 	t, server := s.takes[step.Part], s.servers[step.Part]
 	switch {
@@ -166,7 +168,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 		asks.add(server, i, refund(t, step.Cost, step.Undo))
 		return
 	}
-	if !s.group.Parts[step.Part].Asked { // nobody borrows from what is away
+	if !s.group.Parts[step.Part].Asked { // a source whose server is away lends nothing
 		setPolicy(&t, stint.Deny, nil)
 	}
 	if phase == transaction.Test {
@@ -186,7 +188,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 	}
 }
 
-// refund is a take that gives back what a decision charged.
+// refund returns a take that gives back what a decision charged.
 func refund(t stint.Take, cost uint64, by *stint.Decision) stint.Take {
 	t.Op, t.Cost, t.Undo, t.Independent, t.Borrows = stint.Refund, uint32(min(cost, stint.MaxCost)), by, true, 0
 	return t
