@@ -595,7 +595,7 @@ func TestStallOfCalls(t *testing.T) {
 					}
 				}
 				time.Sleep(6*time.Millisecond + time.Microsecond) // in the bubble's time
-				g.timer.Stop() // no check runs in a suspended process
+				g.timer.Stop()                                    // no check runs in a suspended process
 				time.Sleep(100 * time.Millisecond)
 				g.look()
 				time.Sleep(rest - 2*time.Millisecond)

@@ -16,7 +16,7 @@ var (
 	ten  = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
 	owes = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
 	debt = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour, Overdraw: true}) // local limit of owes
-	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour}) // local limit of ten
+	two  = stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})                 // local limit of ten
 	free = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	now  = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 )

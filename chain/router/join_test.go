@@ -275,7 +275,7 @@ func TestStraight(t *testing.T) {
 
 func ExampleNew() {
 	shared := memory.New(memory.Options{}) // store of all nodes; Redis in a fleet
-	own := memory.New(memory.Options{}) // decides in this process, such as fleet/eventual
+	own := memory.New(memory.Options{})    // decides in this process, such as fleet/eventual
 	store := router.New(router.Stores{Asks: shared, Eventual: own})
 
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
