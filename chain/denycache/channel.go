@@ -13,62 +13,62 @@ import (
 	"stint/internal/system"
 )
 
-// Notices carries messages between the processes that share a store.
+// Notices sends messages between the processes that share a store.
 type Notices interface {
-	// Publish sends a message to all who listen to a channel, this process among them,
-	// and returns when it is on its way. What is published after that arrives later.
+	// Publish sends a message to all who listen to a channel, including this process, and returns
+	// when it is sent. Messages of later calls arrive later.
 	Publish(ctx context.Context, channel, message string) error
 
-	// Listen calls hear for each message of the channels, one after another, until ctx
-	// is done or some may have been missed. The error says why it ended.
-	Listen(ctx context.Context, channels []string, hear func(channel, message string)) error
+	// Listen calls onMessage for each message of the channels, one after another, until ctx is done
+	// or messages may have been lost. The error says why it ended.
+	Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error
 }
 
 const (
-	// everybody is the channel for all processes.
-	everybody = "refusals"
+	// sharedChannel is the channel of all processes.
+	sharedChannel = "refusals"
 
-	// beatEvery is how often a process sends itself a beat.
+	// beatEvery is the time between two beats that a process sends to itself.
 	beatEvery = 250 * time.Millisecond
 
-	// trust is how old the last beat may be. What others sent before it has arrived.
-	trust = 900 * time.Millisecond
+	// maxBeatAge is the largest age of the last beat with which the cache is used. Messages that
+	// others sent before that beat have arrived.
+	maxBeatAge = 900 * time.Millisecond
 
-	// patience is how long a message may take to be sent.
-	patience = time.Second
+	// sendTimeout is how long sending a message may take.
+	sendTimeout = time.Second
 
 	// pause is the time between two attempts.
 	pause = 100 * time.Millisecond
 
-	// maxPending is how many keys wait to be sent before all are meant.
+	// maxPending is how many keys may wait to be sent; beyond that the message is for all keys.
 	maxPending = 1024
 )
 
-// everything stands for all keys where a hash stands for one.
-const everything uint64 = 0
+// allKeys stands for all keys in place of the hash of one.
+const allKeys uint64 = 0
 
-// The first byte of a message says what it is. One of another kind, of a later release,
-// means all keys.
+// The first byte of a message is its kind. An unknown kind, from a later release, means all keys.
 const (
-	kindKeys = 'k' // their hashes of 8 bytes follow
+	kindKeys = 'k' // followed by their hashes, 8 bytes each
 	kindAll  = 'a'
-	kindBeat = 'b' // the moment when it was sent follows
+	kindBeat = 'b' // followed by the moment of sending
 )
 
-// errSilent says why a channel is of no use that nobody has ended.
-var errSilent = errors.New("beats do not come back in time")
+// errNoBeats is the reason that notices are down if Listen goes on without beats.
+var errNoBeats = errors.New("beats do not come back in time")
 
-// channel is the way to the other processes.
+// channel is the connection to the other processes.
 type channel struct {
-	own  string                 // the channel for beats
-	last atomic.Pointer[moment] // when the newest beat that came back was sent; nil for none
+	own  string                 // name of the channel for beats
+	last atomic.Pointer[moment] // when the newest beat that arrived was sent; nil: none
 
 	mu      sync.Mutex
-	pending map[uint64]struct{} // keys to tell of
-	waiting chan struct{}       // holds one while there are any
+	pending map[uint64]struct{} // hashes of keys to send
+	waiting chan struct{}       // has one element while some are pending
 
 	telling sync.Mutex
-	state   int // as OnChange was told
+	state   int // state in the last call of OnChange
 }
 
 // The states of a channel.
@@ -79,13 +79,13 @@ const (
 )
 
 func (c *channel) init() {
-	c.own = everybody + ":" + rand.Text()
+	c.own = sharedChannel + ":" + rand.Text()
 	c.pending = make(map[uint64]struct{})
 	c.waiting = make(chan struct{}, 1)
 }
 
-// tell has the others told that a key is to be forgotten.
-func (s *Store) tell(hash uint64) {
+// notify makes publish tell the other processes to forget a key.
+func (s *Store) notify(hash uint64) {
 	if s.notices == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (s *Store) tell(hash uint64) {
 	defer c.mu.Unlock()
 	if len(c.pending) >= maxPending {
 		clear(c.pending)
-		hash = everything
+		hash = allKeys
 	}
 	c.pending[hash] = struct{}{}
 	select {
@@ -103,14 +103,14 @@ func (s *Store) tell(hash uint64) {
 	}
 }
 
-// message takes all that is pending as one message, "" for nothing.
+// message returns a message with all pending keys and clears them, "" if there are none.
 func (c *channel) message() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pending) == 0 {
 		return ""
 	}
-	_, all := c.pending[everything]
+	_, all := c.pending[allKeys]
 	text := []byte{kindKeys}
 	for hash := range c.pending {
 		text = binary.LittleEndian.AppendUint64(text, hash)
@@ -122,17 +122,17 @@ func (c *channel) message() string {
 	return string(text)
 }
 
-// fresh says whether all that others have told a second ago has arrived.
+// fresh reports whether all notices that others sent up to a second ago have arrived.
 func (s *Store) fresh(now moment) bool {
 	if s.notices == nil {
 		return true
 	}
 	last := s.channel.last.Load()
-	return last != nil && now.since(*last) < trust
+	return last != nil && now.since(*last) < maxBeatAge
 }
 
-// Run carries notices until ctx is done: the memory is used only while it runs. It is
-// to be called once.
+// Run sends and receives notices until ctx is done. The cache is used only while Run runs. Call it
+// once.
 func (s *Store) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { s.beat(ctx) })
@@ -145,7 +145,7 @@ func (s *Store) Run(ctx context.Context) {
 	s.Drop()
 }
 
-// beat sends beats, and looks whether they come back.
+// beat sends beats, and checks that they arrive.
 func (s *Store) beat(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
@@ -153,7 +153,7 @@ func (s *Store) beat(ctx context.Context) {
 		s.sweep(i)
 		if s.notices != nil {
 			if now := s.now(); s.channel.last.Load() != nil && !s.fresh(now) {
-				s.told(down, errSilent)
+				s.setState(down, errNoBeats)
 			}
 			s.sendBeat(ctx)
 		}
@@ -165,9 +165,9 @@ func (s *Store) beat(ctx context.Context) {
 	}
 }
 
-// sendBeat sends one. One that is lost is missed where it should arrive.
+// sendBeat sends a beat. It ignores an error, as the beat then does not arrive.
 func (s *Store) sendBeat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	now := s.now()
 	text := binary.LittleEndian.AppendUint64([]byte{kindBeat}, uint64(now.mono))
@@ -175,31 +175,31 @@ func (s *Store) sendBeat(ctx context.Context) {
 	_ = s.notices.Publish(ctx, s.channel.own, string(text))
 }
 
-// listen hears what others tell.
+// listen receives the messages of other processes.
 func (s *Store) listen(ctx context.Context) {
 	for {
-		err := s.notices.Listen(ctx, []string{everybody, s.channel.own}, s.hear)
+		err := s.notices.Listen(ctx, []string{sharedChannel, s.channel.own}, s.receive)
 		if ctx.Err() != nil {
 			return
 		}
 		s.channel.last.Store(nil)
 		s.Drop()
-		s.told(down, err)
+		s.setState(down, err)
 		if !system.Wait(ctx, pause+mathrand.N(pause)) {
 			return
 		}
 	}
 }
 
-// hear does what a message says.
-func (s *Store) hear(from, text string) {
+// receive handles a message.
+func (s *Store) receive(from, text string) {
 	data := []byte(text)
 	switch {
 	case from == s.channel.own && len(data) == 17 && data[0] == kindBeat:
 		sent := moment{int64(binary.LittleEndian.Uint64(data[1:])), int64(binary.LittleEndian.Uint64(data[9:]))}
 		s.channel.last.Store(&sent)
 		if s.fresh(s.now()) {
-			s.told(up, nil)
+			s.setState(up, nil)
 		}
 	case len(data)%8 == 1 && data[0] == kindKeys:
 		for data = data[1:]; len(data) > 0; data = data[8:] {
@@ -210,7 +210,7 @@ func (s *Store) hear(from, text string) {
 	}
 }
 
-// publish tells the others what they have to forget, until they have been told.
+// publish sends the pending keys to the other processes until ctx is done.
 func (s *Store) publish(ctx context.Context) {
 	for {
 		select {
@@ -223,22 +223,22 @@ func (s *Store) publish(ctx context.Context) {
 	}
 }
 
-// flush sends what is pending. Where that fails it is all keys that are told of later.
+// flush sends the pending keys. If that fails it makes all keys pending.
 func (s *Store) flush(ctx context.Context) {
 	text := s.channel.message()
 	if text == "" {
 		return
 	}
-	sending, cancel := context.WithTimeout(ctx, patience)
+	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := s.notices.Publish(sending, everybody, text); err != nil && ctx.Done() != nil {
+	if err := s.notices.Publish(sending, sharedChannel, text); err != nil && ctx.Done() != nil {
 		system.Wait(ctx, pause)
-		s.tell(everything)
+		s.notify(allKeys)
 	}
 }
 
-// told tells whoever wants to know how the channel is, if that is new.
-func (s *Store) told(state int, reason error) {
+// setState stores whether notices arrive, and calls OnChange if that has changed.
+func (s *Store) setState(state int, reason error) {
 	c := &s.channel
 	c.telling.Lock()
 	defer c.telling.Unlock()

@@ -12,12 +12,12 @@ import (
 	"stint"
 )
 
-// hub carries the notices of a test, as a server does: each listener gets them in order.
+// hub sends the notices of a test as a server does: each listener gets them in order.
 type hub struct {
 	mu        sync.Mutex
 	listeners map[*listener]bool
-	refuses   error // what Publish and Listen say, nil for nothing
-	deaf      bool  // messages are held until it is not
+	refuses   error // error of Publish and Listen; nil: none
+	deaf      bool  // messages wait until it is false
 }
 
 type listener struct {
@@ -73,7 +73,7 @@ func (h *hub) Listen(ctx context.Context, channels []string, hear func(channel, 
 	}
 }
 
-// silence holds messages back, or lets them go.
+// silence withholds messages, or releases them.
 func (h *hub) silence(deaf bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *hub) silence(deaf bool) {
 
 var errCut = errors.New("cut")
 
-// cut ends all listening, and lets nothing through until it is mended.
+// cut ends all calls of Listen, and passes nothing until it is mended.
 func (h *hub) cut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,15 +99,15 @@ func (h *hub) mend() {
 	h.refuses = nil
 }
 
-// fleet is some processes on one store.
+// fleet is several processes on one store.
 type fleet struct {
 	*hub
 	nodes   []*node
-	changes []bool // of the first node
+	changes []bool // changes of the first node
 	reasons []error
 }
 
-// inFleet runs a test with processes that hear each other.
+// inFleet runs a test with processes that receive each other's notices.
 func inFleet(t *testing.T, count int, o Options, test func(t *testing.T, f *fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func inFleet(t *testing.T, count int, o Options, test func(t *testing.T, f *flee
 	})
 }
 
-// full makes all nodes remember that the key is used up.
+// full makes all nodes cache that the key is used up.
 func (f *fleet) full(key stint.Key) {
 	for i, n := range f.nodes {
 		n.Helper()
@@ -150,7 +150,8 @@ func (f *fleet) full(key stint.Key) {
 	}
 }
 
-// TestTold: what one process gives back, all others ask for; keys beside it stay.
+// TestTold: after one process gives units back, all others call the store for that key; other keys
+// stay cached.
 func TestTold(t *testing.T) {
 	other := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Minute, FromFirst: true})
 	for name, change := range map[string]func(n *node){
@@ -199,9 +200,9 @@ func TestTold(t *testing.T) {
 	t.Run("more than a message holds", func(t *testing.T) {
 		inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
 			f.full("a")
-			f.mu.Lock() // one message may be on its way, and no second one
+			f.mu.Lock() // one message may be in flight, and no second one
 			for i := range 2*maxPending + 1 {
-				f.nodes[1].tell(uint64(i + 1))
+				f.nodes[1].notify(uint64(i + 1))
 			}
 			f.mu.Unlock()
 			synctest.Wait()
@@ -210,13 +211,13 @@ func TestTold(t *testing.T) {
 	})
 }
 
-// TestDivided: of a call that a store decides in several steps, keys that may have been
-// charged and given back are told.
+// TestDivided: if the store decides a call in several steps, the others are notified of keys that
+// may have been charged and given back.
 func TestDivided(t *testing.T) {
 	for _, divided := range []bool{false, true} {
 		inFleet(t, 2, Options{Divided: divided}, func(t *testing.T, f *fleet) {
 			f.full("a")
-			results, _ := f.nodes[0].ask(take("beside", ten, 11)) // remembered as refused
+			results, _ := f.nodes[0].ask(take("beside", ten, 11)) // cached as denied
 			if results[0].Allowed {
 				t.Fatal(results)
 			}
@@ -232,12 +233,12 @@ func TestDivided(t *testing.T) {
 	}
 }
 
-// TestUnderWay: an answer that was under way when a notice came is not remembered.
+// TestUnderWay: an answer that was in flight when a notice came is not cached.
 func TestUnderWay(t *testing.T) {
 	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
 		a, b := f.nodes[0], f.nodes[1]
 		a.expect(1, true, take("a", one, 1))
-		a.shared.takes = 100 * time.Millisecond // decided after 50
+		a.shared.takes = 100 * time.Millisecond // decided after 50 ms
 		var asking sync.WaitGroup
 		asking.Go(func() {
 			call := stint.Call{Takes: []stint.Take{take("a", one, 1)}}
@@ -254,8 +255,8 @@ func TestUnderWay(t *testing.T) {
 	})
 }
 
-// TestLost: a process whose channel ends forgets all, asks until it has it back, and
-// misses nothing that happened meanwhile.
+// TestLost: a process whose channel ends drops everything, calls the store until the channel is
+// back, and misses no notice.
 func TestLost(t *testing.T) {
 	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
 		n := f.nodes[0]
@@ -281,16 +282,16 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// TestToldLater: a process that cannot tell the others does when it can.
+// TestToldLater: a process that cannot send notices sends them when it can.
 func TestToldLater(t *testing.T) {
 	inFleet(t, 2, Options{}, func(t *testing.T, f *fleet) {
 		f.full("a")
 		f.mu.Lock()
-		f.refuses = errCut // and nobody's listening ends
+		f.refuses = errCut // Listen goes on in all processes
 		f.mu.Unlock()
 		f.nodes[1].expect(1, true, stint.Take{Key: "a", Limit: one, Op: stint.Reset})
 		f.nodes[0].expect(0, false, take("a", one, 1))
-		pass(trust) // beats do not arrive either
+		pass(maxBeatAge) // beats do not arrive either
 		f.nodes[0].expect(1, true, take("a", one, 1))
 		f.nodes[0].expect(1, false, take("a", one, 1))
 		f.mend()
@@ -300,8 +301,8 @@ func TestToldLater(t *testing.T) {
 	})
 }
 
-// TestSilent: where messages do not arrive though nothing ended, the memory is not used
-// later than a second after the last that did; when they do, it is up to date.
+// TestSilent: if messages stop arriving though Listen goes on, the cache is not used for longer
+// than a second after the last one; when they arrive again, it is up to date.
 func TestSilent(t *testing.T) {
 	inFleet(t, 2, Options{MaxAge: time.Hour}, func(t *testing.T, f *fleet) {
 		n := f.nodes[0]
@@ -321,14 +322,14 @@ func TestSilent(t *testing.T) {
 		synctest.Wait()
 		n.expect(0, false, take("b", one, 1))
 		n.expect(1, true, take("a", one, 1))
-		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errSilent) {
+		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errNoBeats) {
 			t.Errorf("told of %v %v", f.changes, f.reasons)
 		}
 	})
 }
 
-// TestStrangers: a message of another release means all keys, and a beat of another
-// process nothing.
+// TestStrangers: a message of another release means all keys, and a beat of another process is
+// ignored.
 func TestStrangers(t *testing.T) {
 	inFleet(t, 1, Options{}, func(t *testing.T, f *fleet) {
 		n := f.nodes[0]
@@ -337,7 +338,7 @@ func TestStrangers(t *testing.T) {
 			n.ask(stint.Take{Key: "a", Limit: one, Op: stint.Reset})
 			synctest.Wait()
 			f.full("a")
-			if err := f.Publish(t.Context(), everybody, text); err != nil {
+			if err := f.Publish(t.Context(), sharedChannel, text); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -346,14 +347,14 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// TestLastWords: what is to be told when a process ends is told.
+// TestLastWords: a process that ends sends its pending notices.
 func TestLastWords(t *testing.T) {
 	inFleet(t, 1, Options{}, func(t *testing.T, f *fleet) {
 		f.full("a")
 		ending := New(f.nodes[0].shared, Options{Notices: f.hub})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		ending.tell(hashOf("a", one.Algorithm()))
+		ending.notify(hashOf("a", one.Algorithm()))
 		ending.Run(ctx)
 		synctest.Wait()
 		f.nodes[0].expect(1, false, take("a", one, 1))

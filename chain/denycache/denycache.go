@@ -1,5 +1,5 @@
-// Package denycache answers takes that a store on the network has refused from this
-// process's memory until they may be tried again.
+// Package denycache caches denials of a store on the network in this process until their retry
+// time.
 package denycache
 
 import (
@@ -10,96 +10,92 @@ import (
 	"stint"
 )
 
-// What Options mean where they say nothing.
+// Defaults of Options.
 const (
 	DefaultBytes  = 16 << 20
 	DefaultMaxAge = time.Second
 )
 
-// Options are the optional parts of a Store. The zero value is ready to use.
+// Options are the optional settings of a Store. The zero value is ready to use.
 type Options struct {
-	// Notices is how the processes that share the store tell each other that a key was
-	// given something back. Nil: this process is the only one, and nothing else changes
-	// keys.
+	// Notices sends messages between the processes that share the store when units are given back
+	// to a key. Nil means that this process is the only one, and nothing else changes keys.
 	Notices Notices
 
-	// Bytes is the most memory for what is remembered; 0 means DefaultBytes, about
-	// 40,000 keys of ordinary length. When it is full others are forgotten, and asked
-	// for once more.
+	// Bytes is the most memory of the cache; 0 means DefaultBytes, about 40,000 keys of ordinary
+	// length. A full cache drops other keys, which then need one more call to the store.
 	Bytes int64
 
-	// MaxAge is the longest that an answer is used, whatever its retry time; 0 means
-	// DefaultMaxAge. So soon a key is free again that somebody deletes in the store by hand. A
-	// shorter one asks more often: each process asks once in MaxAge, less a tenth, about a key
-	// that is denied all the time.
+	// MaxAge is the longest time that a cached answer is used, whatever its retry time; 0 means
+	// DefaultMaxAge. A key that somebody deletes in the store by hand is free again after at most
+	// this time. With a shorter one the store gets more calls: each process calls it once in
+	// MaxAge, less a tenth, for a key that is denied all the time.
 	MaxAge time.Duration
 
-	// Divided says that the store decides a call of several keys in several steps and
-	// may take for a moment what it then gives back, as a Cluster does. Others are told
+	// Divided means that the store decides a call of several keys in several steps, as a Cluster
+	// does, and may charge units for a moment and then give them back. Other processes are notified
 	// of such keys.
 	Divided bool
 
-	// Clock is this process's clock; nil is the machine's.
+	// Clock is this process's clock; nil means the machine's.
 	Clock func() time.Time
 
-	// OnChange is told whenever the notices of others begin to arrive, or cease to: then
-	// with the reason. It is called from Run, one at a time. Nil: nobody is.
+	// OnChange is called when the notices of others begin to arrive, or stop: then with the reason.
+	// Run calls it, one call at a time. It may be nil.
 	OnChange func(up bool, reason error)
 }
 
-// Store is a stint.Store around one that many processes share. A take that was refused
-// is refused again from memory until its RetryAfter is over, so a client that does not
-// wait costs the store one call for each time it may try, and one in Options.MaxAge. Make one
+// Store is a stint.Store around a store that many processes share. It caches denials: it denies a
+// take again without the store until the RetryAfter of the denial is over. So a client that does
+// not wait costs the store one call for each time it may try, and one in Options.MaxAge. Make one
 // with New and keep Run running; the zero Store is not usable. It is safe for concurrent use.
 //
-// # What is answered from memory
+// # What is answered from the cache
 //
-// A refusal holds until its RetryAfter is over, but for Options.MaxAge at most, counted from
-// before it was asked for, by a clock that nobody sets (and by the other, where a machine slept):
-// whoever takes meanwhile can only prolong it. In the last tenth of MaxAge one caller asks the
-// store again. The others get the remembered answer until it is MaxAge old, and then wait for
-// the new one. It answers the same key under a limit of the same numbers
-// and for the same cost. A larger cost is answered where its own RetryAfter is known: by
-// a steady token_bucket, by a fixed_window, and where it is more than the limit holds. A
-// smaller one asks the store.
+// A denial is valid until its RetryAfter is over, but at most for Options.MaxAge, from before the
+// store was called, by a monotonic clock (and by the wall clock, if a machine slept): other takes
+// meanwhile can only prolong it. In the last tenth of MaxAge one caller calls the store again. The
+// others get the cached answer until it is MaxAge old, and then wait for the new one. A denial
+// answers takes of the same key under a limit of the same numbers and for the same cost. It answers
+// a larger cost if its RetryAfter can be computed: under a steady token_bucket, a fixed_window, and
+// if the cost is more than the limit's capacity. A smaller cost goes to the store.
 //
-// RetryAfter and ResetAfter are what is left of them, and Remaining is that of the last
-// answer. Where other processes have let smaller takes pass meanwhile, that is what it
-// was then. A steady token_bucket is counted on. While the numbers of a limit change, a key
-// may be denied for longer than by the store alone, as that does not hear of every try; it is
-// never allowed sooner.
+// RetryAfter and ResetAfter are reduced by the time since, and Remaining is that of the last
+// answer, even if other processes have passed smaller takes meanwhile; for a steady token_bucket it
+// is computed. While the numbers of a limit change, a key may be denied for longer than by the
+// store alone, as the store does not get every try; it is never allowed sooner.
 //
-// Of a call of several takes the refused ones are answered like this, the others by the
-// last answer of the store to this process, if that leaves no doubt that they fit. A take
-// that is Independent would be charged where it passes, so only its refusal is answered.
+// In a call of several takes the denied ones are answered like this, the others by the last answer
+// of the store to this process, if they surely fit. An Independent take would be charged if it
+// passes, so only its denial is answered.
 //
 // # What is not
 //
-// Calls with Handling.Live, Terms.Coordination, Take.Borrows, Call.At or any operation but Ask; limits that a
-// refused take changes or that more than time moves: overdraw, count_denied, start: used_up,
-// count: responses (Spec.Hold), and leaky_bucket. All of these ask the store.
+// Calls with Handling.Live, Terms.Coordination, Take.Borrows, Call.At or any operation but Ask;
+// limits that a denied take changes or that more than time changes: overdraw, count_denied, start:
+// used_up, count: responses (Spec.Reserve), and leaky_bucket. All of these go to the store.
 //
-// A guard (see package guard) belongs inside: what is remembered needs no store and must
-// not look like an answer of one that is away. Its own answers are not remembered.
+// A guard (see package guard) belongs inside: a cached denial needs no store and must not count as
+// an answer of a store that is away. Answers of a guard's policies are not cached.
 //
-// # When it is forgotten
+// # When a key is dropped
 //
-// Whatever gives a key something back through any process (a refund, a reset, a forced
-// take, other numbers of its limit, Forget) is told to all others by Options.Notices, and
-// is forgotten everywhere at once, at the latest a second later: each process sends itself a
-// beat four times a second, and one whose last beat is older than that does not use its
-// memory, nor forgets it. One whose channel was lost forgets all. An answer that was under
-// way when a notice came is not remembered. In a Cluster whose nodes have lost each other
-// notices can be lost while beats arrive: then it takes until MaxAge.
+// If any process gives units of a key back (by a refund, a reset, a forced take, other numbers of
+// its limit, Forget), it notifies all others by Options.Notices, and all drop the key at once, at
+// the latest a second later: each process sends itself a beat four times a second, and if the last
+// beat is older than that, it keeps its cache but does not use it. A process that loses its channel
+// drops everything. An answer that was in flight when a notice came is not cached. In a Cluster
+// whose nodes have lost each other, notices can be lost while beats arrive: then cached denials are
+// used until MaxAge.
 //
-// Whoever deletes a key in the store by hand, or empties it, tells nobody: what was remembered
-// of it is used until MaxAge.
+// Deleting a key in the store by hand, or emptying it, sends no notice: cached denials are used
+// until MaxAge.
 //
 // # When the retry time is over
 //
-// All who waited for a key come at once. One of them asks the store, and the others wait
-// for its answer; where that leaves room, so many of them ask next. So one is refused by the
-// store itself, if nobody takes beside them.
+// All clients that waited for a key come at once. One call goes to the store, and the others wait
+// for its answer; if that leaves room for some units, as many of them go next. So the store itself
+// denies one, if nobody else takes at the same time.
 type Store struct {
 	inner    stint.Store
 	notices  Notices
@@ -108,8 +104,8 @@ type Store struct {
 	clock    func() time.Time
 	onChange func(up bool, reason error)
 
-	born     time.Time
-	budget   int64 // of a shard
+	start    time.Time
+	budget   int64 // bytes of a shard
 	shards   [shardCount]shard
 	records  atomic.Int64
 	answered atomic.Uint64
@@ -121,7 +117,7 @@ type Store struct {
 
 var _ stint.Store = (*Store)(nil)
 
-// New returns a store that asks inner and remembers what that refuses.
+// New returns a store that calls inner and caches its denials.
 func New(inner stint.Store, options Options) *Store {
 	s := &Store{
 		inner: inner, notices: options.Notices, maxAge: options.MaxAge, divided: options.Divided,
@@ -136,9 +132,9 @@ func New(inner stint.Store, options Options) *Store {
 	if options.Bytes == 0 {
 		s.budget = DefaultBytes / shardCount
 	}
-	s.born = s.clock()
+	s.start = s.clock()
 	for i := range s.shards {
-		s.shards[i].known = make(map[uint64]*record)
+		s.shards[i].records = make(map[uint64]*record)
 	}
 	s.channel.init()
 	return s
@@ -146,12 +142,12 @@ func New(inner stint.Store, options Options) *Store {
 
 // Stats are the numbers of a Store.
 type Stats struct {
-	Answered uint64 // calls that were answered from memory
-	Keys     int64  // that something is remembered of
-	Bytes    int64  // that they take
-	Dropped  uint64 // keys that were forgotten before their time, by a notice or to make room
-	Lost     uint64 // times that the notices of others ceased to arrive
-	Up       bool   // they arrive
+	Answered uint64 // calls answered from the cache
+	Keys     int64  // number of cached keys
+	Bytes    int64  // memory of the cache
+	Dropped  uint64 // keys dropped before their time, by a notice or to make room
+	Lost     uint64 // how often the notices of others stopped to arrive
+	Up       bool   // whether they arrive
 }
 
 // Stats returns the present numbers.
@@ -166,15 +162,15 @@ func (s *Store) Stats() Stats {
 	return n
 }
 
-// Forget forgets everything, here and in all processes: for a change of limits.
+// Forget drops everything, here and in all processes. Call it after a change of limits.
 func (s *Store) Forget() {
 	s.Drop()
-	s.tell(everything)
+	s.notify(allKeys)
 }
 
-// Decide answers the call, see stint.Store.
+// Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
-	if !rememberable(call) {
+	if !cacheable(call) {
 		defer s.changed(call)
 		return s.inner.Decide(ctx, call)
 	}
@@ -183,17 +179,17 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 		return err
 	}
 	answered := false
-	defer func() { s.learn(call, &a, answered) }() // be it a panic that comes of it
+	defer func() { s.finish(call, &a, answered) }() // also after a panic
 	err := s.inner.Decide(ctx, call)
 	answered = err == nil && !degraded(call.Results)
 	return err
 }
 
-// maxTakes is how many takes a call may have that is answered from memory.
+// maxTakes is the most takes of a call that the cache can answer.
 const maxTakes = 16
 
-// rememberable says whether the answer to a call can be remembered.
-func rememberable(call *stint.Call) bool {
+// cacheable reports whether the answer to a call can be cached.
+func cacheable(call *stint.Call) bool {
 	if call.At != 0 || len(call.Takes) == 0 || len(call.Takes) > maxTakes {
 		return false
 	}
@@ -213,8 +209,8 @@ func rememberable(call *stint.Call) bool {
 	return asks
 }
 
-// lasting says whether a refusal under the limit changes nothing and lasts until its
-// time whatever happens but what is given back.
+// lasting reports whether a denial under the limit changes nothing and stays valid until its retry
+// time, whatever happens except that units are given back.
 func lasting(limit *stint.Limit) bool {
 	if a := limit.Algorithm(); a == stint.LeakyBucket || a == stint.Unlimited {
 		return false
@@ -223,8 +219,8 @@ func lasting(limit *stint.Limit) bool {
 	return !spec.Reserve && !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !spec.CarryDebt
 }
 
-// changed forgets the keys of a call that the store decided, or may have, and tells the
-// others of those that it may have given something back to.
+// changed drops the keys of a call that the store decided, or may have decided. It notifies the
+// other processes of keys to which units may have been given back.
 func (s *Store) changed(call *stint.Call) {
 	held := s.records.Load() > 0
 	for i := range call.Takes {
@@ -236,14 +232,14 @@ func (s *Store) changed(call *stint.Call) {
 		switch {
 		case t.Op != stint.Ask && gives(t):
 			s.forget(h)
-			s.tell(h)
+			s.notify(h)
 		case held:
 			s.outdate(h)
 		}
 	}
 }
 
-// gives says whether a take that is no question can change what somebody remembers.
+// gives reports whether a take other than Ask can make a cached denial wrong.
 func gives(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
 	return !t.Live() && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)

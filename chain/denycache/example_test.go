@@ -10,7 +10,7 @@ import (
 	"stint/store/memory"
 )
 
-// counted counts how often a store is asked.
+// counted counts the calls of a store.
 type counted struct {
 	stint.Store
 	asked int
@@ -21,8 +21,8 @@ func (c *counted) Decide(ctx context.Context, call *stint.Call) error {
 	return c.Store.Decide(ctx, call)
 }
 
-// A client that does not wait is refused without the store. A store that others share
-// needs Options.Notices, which a redis.Store is, and Run beside it.
+// A client that does not wait is denied without the store. A store that others share needs
+// Options.Notices, which a redis.Store implements, and Run.
 func Example() {
 	inner := &counted{Store: memory.New(memory.Options{})}
 	store := denycache.New(inner, denycache.Options{})

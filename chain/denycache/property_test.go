@@ -14,18 +14,18 @@ import (
 // noon is when the histories begin: inside of windows, blocks and steps.
 var noon = time.Date(2026, 3, 1, 12, 0, 7, 123457000, time.UTC)
 
-// pair is a store and one that remembers refusals, both asked the same at the same time.
+// pair is a store with and one without a cache, which get the same calls at the same time.
 type pair struct {
 	now    time.Time
-	mixed  bool // several limits have one algorithm
-	unsaid bool // of those, the store has not heard of some try, which may have written
-	parted bool // it therefore answers for longer what the bare one does no more
+	mixed  bool // several limits of one algorithm
+	unsaid bool // of those, the store did not get some try, which may have written
+	parted bool // so the cache may deny for longer than the bare store
 	bare   stint.Store
 	inner  counter
 	recall *Store
 }
 
-// counter counts the calls that a store gets.
+// counter counts the calls of a store.
 type counter struct {
 	stint.Store
 	asked int
@@ -45,7 +45,7 @@ func newPair() *pair {
 	return p
 }
 
-// decide puts a call to both, and says whether the answer came from memory.
+// decide sends a call to both, and reports whether the answer came from the cache.
 func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decision, remembered bool) {
 	t.Helper()
 	want := stint.Call{Takes: takes}
@@ -59,7 +59,7 @@ func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decisio
 		return nil, false
 	}
 	remembered = p.inner.asked == before
-	if remembered && p.mixed { // what else is told of a state under other numbers goes by those
+	if remembered && p.mixed { // the other numbers of a state under old numbers follow those
 		got, _ := stint.Combine(got.Results)
 		if want, _ := stint.Combine(want.Results); got.Allowed != want.Allowed {
 			t.Fatalf("from memory %+v, want %+v", got, want)
@@ -70,7 +70,7 @@ func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decisio
 	for i := range takes {
 		got, want := got.Results[i], want.Results[i]
 		if remembered && got.Remaining < want.Remaining && !exact(takes[i].Limit) {
-			got.Remaining = want.Remaining // of what was refused for more than one unit
+			got.Remaining = want.Remaining // after a denial of more than one unit
 		}
 		if got != want && p.unsaid && (want.Allowed || !got.Allowed) {
 			p.parted = true
@@ -83,13 +83,13 @@ func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decisio
 	return got.Results, remembered
 }
 
-// exact says whether what is remembered shows the remaining units of every moment.
+// exact reports whether a cached answer has the exact remaining units.
 func exact(limit *stint.Limit) bool {
 	a := limit.Algorithm()
 	return a == stint.TokenBucket && !limit.Spec().Step || a == stint.FixedWindow
 }
 
-// limits of every kind; those that come twice differ in numbers.
+// limits are of every kind; each has a second one with other numbers.
 var limits = func() (all []*stint.Limit) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second},
@@ -117,11 +117,10 @@ var limits = func() (all []*stint.Limit) {
 	return all
 }()
 
-// TestSame: whatever is asked, in whatever order, one process never gets an answer that
-// the store itself would not give at that moment; but Remaining may be what it was when
-// it was refused, where only the store knows how it grows. Where the numbers of a limit have
-// changed, a denied try that the store has not heard of may keep a key denied for longer, which
-// ends a history.
+// TestSame: whatever the calls and their order, one process never gets an answer that the store
+// itself would not give at that moment; but Remaining may be that of the denial if only the store
+// can compute how it grows. After the numbers of a limit have changed, a denied try that the store
+// did not get may keep a key denied for longer, which ends a history.
 func TestSame(t *testing.T) {
 	histories := 400
 	if testing.Short() {
@@ -161,12 +160,12 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// history makes up calls.
+// history makes random calls.
 type history struct {
 	*rand.Rand
 	*pair
 	few  []*stint.Limit
-	last []stint.Take // asked once more, mostly
+	last []stint.Take // repeated most of the time
 	undo []stint.Take
 }
 
@@ -215,7 +214,7 @@ func (h *history) take(i int) stint.Take {
 	return t
 }
 
-// note keeps what can be given back later.
+// note stores decisions that can be undone later.
 func (h *history) note(takes []stint.Take, results []stint.Decision) {
 	if d, _ := stint.Combine(results); !d.Allowed || len(results) == 0 {
 		return

@@ -8,25 +8,25 @@ import (
 	"stint"
 )
 
-// ask is a call on its way to memory or to the store.
+// ask is a call on its way to the cache or to the store.
 type ask struct {
 	began moment
-	fresh bool // others can be heard, so the answer can be remembered
+	fresh bool // notices arrive, so the answer can be cached
 	slots [maxTakes]slot
 
-	gated *record // whose gate it is to go through, or went; nil for none
-	at    int     // the take that this record is about
+	gated *record // record whose gate the call must pass, or has passed; nil: none
+	at    int     // index of the take of this record
 }
 
-// slot is where a take's key is remembered.
+// slot is the place of a take's key in the cache.
 type slot struct {
 	hash  uint64
-	seq   uint64  // of its shard when the call began
-	renew *record // what is known of the key and grows old, which this call asks for anew
+	seq   uint64  // shard.seq when the call began
+	renew *record // old record that this call renews; nil: none
 }
 
-// recall answers the call from memory, if all that it takes is known there. If not, the caller has
-// to ask the store, and to tell learn what came of it.
+// recall answers the call from the cache, if that has the answers for all takes. If not, the caller
+// must call the store, and then finish.
 func (s *Store) recall(ctx context.Context, call *stint.Call, a *ask) (known bool, err error) {
 	for {
 		a.began, a.gated = s.now(), nil
@@ -43,12 +43,12 @@ func (s *Store) recall(ctx context.Context, call *stint.Call, a *ask) (known boo
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return false, fmt.Errorf("denycache: not asked, another call waits for an answer about the same key: %w", ctx.Err())
+			return false, fmt.Errorf("denycache: not sent, another call waits for an answer about the same key: %w", ctx.Err())
 		}
 	}
 }
 
-// look answers the call if all is known that this takes.
+// look answers the call if the cache has the answers for all takes.
 func (s *Store) look(call *stint.Call, a *ask) bool {
 	call.SizeResults()
 	known, denied, whole := a.fresh, false, false
@@ -62,8 +62,8 @@ func (s *Store) look(call *stint.Call, a *ask) bool {
 	return known && (denied || !whole)
 }
 
-// lookAt looks at take i: whether it is surely refused, and whether its answer is known
-// if the call is denied. What grows old is not known to one call, which asks for it anew.
+// lookAt looks up take i: whether it is surely denied, and whether its answer is known if the call
+// is denied. For the one call that renews an old record the answer is not known.
 func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused, known bool) {
 	hash := hashOf(t.Key, t.Limit.Algorithm())
 	sh := s.shard(hash)
@@ -74,7 +74,7 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 		sh.seq++
 		s.remove(sh, hash)
 		s.dropped.Add(1)
-		s.tell(hash)
+		s.notify(hash)
 	}
 	a.slots[i] = slot{hash: hash, seq: sh.seq}
 	if r == nil || !a.fresh {
@@ -96,8 +96,8 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 	return false, known
 }
 
-// renews says whether a call has to ask anew for what is known of the key of take i since so
-// long: when that is nearly as old as it may get, and no other call does.
+// renews reports whether a call must renew the record of take i, whose answer has that age: if it
+// is nearly as old as allowed, and no other call renews it.
 func (s *Store) renews(r *record, age time.Duration, a *ask, i int) bool {
 	if r.renewing || age < s.maxAge-s.maxAge/renewPart {
 		return false
@@ -106,11 +106,11 @@ func (s *Store) renews(r *record, age time.Duration, a *ask, i int) bool {
 	return true
 }
 
-// renewPart says in which part of its time what is remembered is asked for anew, the last one
-// of so many.
+// renewPart is the part of MaxAge, one in so many, at whose beginning a record is renewed: the last
+// one.
 const renewPart = 10
 
-// renewed lets others ask for what a call was to ask for anew, whatever came of it.
+// renewed ends the renewals of a call, with or without an answer, so that other calls may renew.
 func (s *Store) renewed(call *stint.Call, a *ask) {
 	for i := range call.Takes {
 		o := &a.slots[i]
@@ -125,15 +125,15 @@ func (s *Store) renewed(call *stint.Call, a *ask) {
 	}
 }
 
-// looked is the wait of those who have to look once more.
-var looked = func() <-chan struct{} {
+// lookAgain is a closed channel, for callers that need not wait.
+var lookAgain = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// enter lets a call ask the store, or returns what it has to wait for before it looks
-// again.
+// enter admits a call to the store and returns nil, or returns what the call must wait for before
+// it looks again.
 func (s *Store) enter(call *stint.Call, a *ask) (wait <-chan struct{}) {
 	if a.gated == nil {
 		return nil
@@ -143,14 +143,13 @@ func (s *Store) enter(call *stint.Call, a *ask) (wait <-chan struct{}) {
 	defer sh.mu.Unlock()
 	r, cost := a.gated, call.Takes[a.at].Cost
 	if _, _, refused := r.refuses(cost, a.began, s.maxAge); refused || sh.seq != a.slots[a.at].seq || r.gate.open == 0 {
-		return looked
+		return lookAgain
 	}
 	return r.gate.enter()
 }
 
-// learn remembers what the store said about a call, if it answered, and lets those go on who wait
-// for that.
-func (s *Store) learn(call *stint.Call, a *ask, answered bool) {
+// finish caches the store's answer to a call, if it answered, and wakes the calls that wait for it.
+func (s *Store) finish(call *stint.Call, a *ask, answered bool) {
 	if answered {
 		s.remember(call, a)
 	} else {
@@ -160,7 +159,7 @@ func (s *Store) learn(call *stint.Call, a *ask, answered bool) {
 	s.leave(a)
 }
 
-// degraded says whether somebody else answered in the store's place.
+// degraded reports whether a failure policy has decided in place of the store.
 func degraded(results []stint.Decision) bool {
 	for i := range results {
 		if results[i].Degraded {
@@ -170,7 +169,7 @@ func degraded(results []stint.Decision) bool {
 	return false
 }
 
-// leave lets those look again who wait for the answer.
+// leave wakes the calls that wait for the answer.
 func (s *Store) leave(a *ask) {
 	if a.gated == nil {
 		return
@@ -181,17 +180,17 @@ func (s *Store) leave(a *ask) {
 	a.gated.gate.leave()
 }
 
-// failed forgets what a call may have changed that was not answered.
+// failed drops the keys that an unanswered call may have changed.
 func (s *Store) failed(call *stint.Call, a *ask) {
 	for i := range call.Takes {
 		s.forget(a.slots[i].hash)
 		if s.divided && len(call.Takes) > 1 {
-			s.tell(a.slots[i].hash)
+			s.notify(a.slots[i].hash)
 		}
 	}
 }
 
-// remember remembers what the store says about a call.
+// remember caches the store's answer to a call.
 func (s *Store) remember(call *stint.Call, a *ask) {
 	passed := true
 	for i := range call.Takes {
@@ -201,25 +200,25 @@ func (s *Store) remember(call *stint.Call, a *ask) {
 		t := &call.Takes[i]
 		switch d := &call.Results[i]; {
 		case !d.Allowed:
-			s.refused(t, d, a, i)
+			s.denied(t, d, a, i)
 		case t.Cost > 0 && (t.Independent || passed):
 			s.charged(t, d, a, i, len(call.Takes) == 1)
 		default:
 			s.seen(t, d, a, i, !passed)
 			if s.divided && t.Cost > 0 {
-				s.tell(a.slots[i].hash) // it may have been charged and given back
+				s.notify(a.slots[i].hash) // it may have been charged and given back
 			}
 		}
 	}
 }
 
-// refused remembers a refusal, unless something was forgotten since the call began.
-func (s *Store) refused(t *stint.Take, d *stint.Decision, a *ask, i int) {
+// denied caches a denial, unless something was dropped since the call began.
+func (s *Store) denied(t *stint.Take, d *stint.Decision, a *ask, i int) {
 	hash := a.slots[i].hash
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !a.fresh || sh.seq != a.slots[i].seq || !counts(t, d) {
+	if !a.fresh || sh.seq != a.slots[i].seq || !countable(t, d) {
 		return
 	}
 	r, _ := sh.get(hash, t)
@@ -228,21 +227,21 @@ func (s *Store) refused(t *stint.Take, d *stint.Decision, a *ask, i int) {
 			return
 		}
 	}
-	if r.learn(*d, a.began, 0) {
+	if r.update(*d, a.began, 0) {
 		r.deny(t.Cost, a.began, d.RetryAfter)
 		r.gate.cost, r.gate.open = t.Cost, 1
 	}
 }
 
-// charged takes note that something was taken of a key: what is known of it is out of
-// date, but how much room is left.
+// charged updates the record of a key after a take was charged: its denials are no longer valid,
+// and the remaining units are new.
 func (s *Store) charged(t *stint.Take, d *stint.Decision, a *ask, i int, alone bool) {
 	hash := a.slots[i].hash
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r, _ := sh.get(hash, t)
-	if r == nil || !r.learn(*d, a.began, 0) {
+	if r == nil || !r.update(*d, a.began, 0) {
 		return
 	}
 	r.denials = r.denials[:0]
@@ -258,7 +257,7 @@ func (s *Store) charged(t *stint.Take, d *stint.Decision, a *ask, i int, alone b
 	}
 }
 
-// seen takes note of the answer to a take that was not charged.
+// seen updates the record of a key after a take that was not charged.
 func (s *Store) seen(t *stint.Take, d *stint.Decision, a *ask, i int, beside bool) {
 	hash := a.slots[i].hash
 	sh := s.shard(hash)
@@ -269,6 +268,6 @@ func (s *Store) seen(t *stint.Take, d *stint.Decision, a *ask, i int, beside boo
 		r = s.add(sh, hash, t, a.began)
 	}
 	if r != nil {
-		r.learn(*d, a.began, t.Cost)
+		r.update(*d, a.began, t.Cost)
 	}
 }

@@ -7,64 +7,63 @@ import (
 	"stint"
 )
 
-// moment is a time by two clocks: one that nobody sets, and one that goes on while the
-// machine sleeps.
-type moment struct{ mono, wall int64 } // nanoseconds
+// moment is a time by two clocks in nanoseconds: the monotonic clock, and the wall clock, which
+// goes on while the machine sleeps.
+type moment struct{ mono, wall int64 }
 
 func (s *Store) now() moment {
 	t := s.clock()
-	return moment{int64(t.Sub(s.born)), t.UnixNano()}
+	return moment{int64(t.Sub(s.start)), t.UnixNano()}
 }
 
-// since returns how long ago an earlier moment was, the longer of the two.
+// since returns the time since an earlier moment, the longer of the two clocks.
 func (m moment) since(earlier moment) time.Duration {
 	return time.Duration(max(m.mono-earlier.mono, m.wall-earlier.wall, 0))
 }
 
-// maxNever is how long a take is refused from memory that can never pass: nothing says
-// when the numbers beside that are out of date.
+// maxNever is how long a denial of a take that can never pass is cached: its other numbers have no
+// time at which they become invalid.
 const maxNever = 10 * time.Second
 
-// maxDenials is how many costs of a key are remembered as refused.
+// maxDenials is how many denied costs of a key are cached.
 const maxDenials = 4
 
-// record is what is known of a key. Its shard's lock guards it.
+// record is the cached state of a key. Its shard's lock guards it.
 type record struct {
 	key   stint.Key
 	limit *stint.Limit
 
-	said  stint.Decision // the newest answer of the store
-	asked moment         // before it was asked for
-	room  uint32         // what surely fits since then, if nobody else takes
+	newest stint.Decision // the newest answer of the store
+	asked  moment         // before the store was called for it
+	room   uint32         // units that surely fit since then, if nobody else takes
 
-	denials  []denial // by cost
+	denials  []denial // sorted by cost
 	gate     gate
-	renewing bool // a call asks for it anew
+	renewing bool // a call renews the record
 }
 
-// denial is a cost that was refused.
+// denial is a cost that was denied.
 type denial struct {
 	cost  uint32
 	asked moment
 	retry time.Duration
 }
 
-// alike says whether two limits count alike and refuse alike.
+// alike reports whether two limits count alike and deny alike.
 func alike(a, b *stint.Limit) bool {
 	return a == b || a.ForStores().Same(b) && a.Spec().MinInterval == b.Spec().MinInterval
 }
 
-// steady says whether an answer tells the whole state of a key.
+// steady reports whether an answer gives the whole state of the key.
 func (r *record) steady() bool { return steady(r.limit) }
 
 func steady(l *stint.Limit) bool {
 	return l.Algorithm() == stint.TokenBucket && l.Capacity() > 0 && !l.Spec().Step
 }
 
-// counts says whether a refusal can be counted on from what it tells. That of a steady
-// bucket cannot while its state stands under other numbers, see migrate.Record: it goes by
-// those.
-func counts(t *stint.Take, d *stint.Decision) bool {
+// countable reports whether the key's state can be computed from a denial. It cannot for a steady
+// bucket whose state stands under other numbers, see migrate.Record: the denial follows those.
+func countable(t *stint.Take, d *stint.Decision) bool {
 	if !steady(t.Limit) {
 		return true
 	}
@@ -72,13 +71,13 @@ func counts(t *stint.Take, d *stint.Decision) bool {
 	return t.Limit.Test(&st, d.At, uint64(t.Cost)).RetryAfter == d.RetryAfter
 }
 
-// faded says whether the key is as if never touched again, or its window is over, so that
-// other numbers would be shown than what is known.
+// faded reports whether the key's full limit is available again, or its window is over, so that the
+// record's numbers are no longer right.
 func (r *record) faded(now moment) bool {
-	return !r.steady() && r.said.ResetAfter > 0 && now.since(r.asked) >= r.said.ResetAfter
+	return !r.steady() && r.newest.ResetAfter > 0 && now.since(r.asked) >= r.newest.ResetAfter
 }
 
-// left returns what is left of a denial, 0 if it is over.
+// left returns how long a denial is still valid, 0 if it is over.
 func (d *denial) left(now moment, maxAge time.Duration) time.Duration {
 	ago := now.since(d.asked)
 	switch {
@@ -90,11 +89,11 @@ func (d *denial) left(now moment, maxAge time.Duration) time.Duration {
 	return d.retry - ago.Truncate(time.Microsecond)
 }
 
-// refuses returns the refusal of a take of that cost, if it is certain, and how long ago the
-// store said it.
+// refuses returns the denial of a take with that cost and the age of the store's answer. ok reports
+// whether the denial is certain.
 func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, age time.Duration, ok bool) {
 	steady, over := r.steady(), int64(cost) > r.limit.Capacity()
-	smaller := steady || over || r.limit.Algorithm() == stint.FixedWindow // denials refuse it too
+	smaller := steady || over || r.limit.Algorithm() == stint.FixedWindow // smaller denied costs also deny it
 	live, left := false, time.Duration(0)
 	age = math.MaxInt64
 	for i := range r.denials {
@@ -122,8 +121,8 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 	return d, age, left > 0
 }
 
-// fits returns the answer to a take of that cost in a call that another take denies, if
-// it is certain that this one would pass.
+// fits returns the answer to a take with that cost in a call that another take denies. ok reports
+// whether it surely would pass.
 func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, ok bool) {
 	if now.since(r.asked) >= maxAge || r.faded(now) {
 		return d, false
@@ -134,40 +133,40 @@ func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.De
 	return r.show(now), cost <= r.room
 }
 
-// count returns the answer of a steady bucket in which nobody took anything since.
+// count returns the answer of a steady bucket from which nobody has taken since.
 func (r *record) count(cost uint32, now moment) stint.Decision {
-	st := stint.State{T: int64(r.said.At.Add(r.said.ResetAfter)), Written: r.said.At}
-	return r.limit.Test(&st, r.said.At.Add(now.since(r.asked)), uint64(cost))
+	st := stint.State{T: int64(r.newest.At.Add(r.newest.ResetAfter)), Written: r.newest.At}
+	return r.limit.Test(&st, r.newest.At.Add(now.since(r.asked)), uint64(cost))
 }
 
-// show returns the newest answer as it reads now, as that to a peek.
+// show returns the newest answer as of now, as for a peek.
 func (r *record) show(now moment) stint.Decision {
 	ago := now.since(r.asked).Truncate(time.Microsecond)
 	return stint.Decision{
-		Allowed: true, Limit: r.said.Limit, Remaining: r.said.Remaining,
-		ResetAfter: max(0, r.said.ResetAfter-ago), At: r.said.At.Add(ago),
+		Allowed: true, Limit: r.newest.Limit, Remaining: r.newest.Remaining,
+		ResetAfter: max(0, r.newest.ResetAfter-ago), At: r.newest.At.Add(ago),
 	}
 }
 
-// setBack is how much later an answer was asked for that is not older than another one,
-// though its server's clock says so: that was set back.
+// setBack is after which time an answer counts as newer than another one even if its server's time
+// is earlier: that clock was set back.
 const setBack = time.Second
 
-// learn makes an answer of the store the newest; false if a newer one is known. fit is
-// a cost that would still pass.
-func (r *record) learn(said stint.Decision, asked moment, fit uint32) bool {
-	older := said.At < r.said.At || said.At == r.said.At && said.Remaining > r.said.Remaining
+// update stores an answer of the store as the newest. It returns false if the record has a newer
+// one. fit is a cost that would still pass.
+func (r *record) update(d stint.Decision, asked moment, fit uint32) bool {
+	older := d.At < r.newest.At || d.At == r.newest.At && d.Remaining > r.newest.Remaining
 	if older && asked.since(r.asked) < setBack {
 		return false
 	}
-	r.said, r.asked, r.room = said, asked, fit
+	r.newest, r.asked, r.room = d, asked, fit
 	if r.limit.Spec().MinInterval == 0 {
-		r.room = uint32(min(said.Remaining, stint.MaxCost))
+		r.room = uint32(min(d.Remaining, stint.MaxCost))
 	}
 	return true
 }
 
-// deny remembers that a cost was refused, instead of what else was known of it.
+// deny stores a denial of a cost, in place of an earlier one of that cost.
 func (r *record) deny(cost uint32, asked moment, retry time.Duration) {
 	at := 0
 	for at < len(r.denials) && r.denials[at].cost < cost {
@@ -178,7 +177,7 @@ func (r *record) deny(cost uint32, asked moment, retry time.Duration) {
 		r.denials[at] = denial{cost, asked, retry}
 		return
 	case len(r.denials) == maxDenials && at == maxDenials:
-		at-- // the smaller costs are worth more
+		at-- // the smaller costs are more useful
 		r.denials[at] = denial{cost, asked, retry}
 		return
 	case len(r.denials) == maxDenials:
@@ -189,11 +188,10 @@ func (r *record) deny(cost uint32, asked moment, retry time.Duration) {
 	r.denials[at] = denial{cost, asked, retry}
 }
 
-// grace is how long a key is remembered whose retry time is over, for those who come
-// then.
+// grace is how long a key stays in the cache after its retry time, for the clients that come then.
 const grace = 5 * time.Second
 
-// over says whether the record is of no use any more.
+// over reports whether the record is no longer of use.
 func (r *record) over(now moment, maxAge time.Duration) bool {
 	for i := range r.denials {
 		dn := &r.denials[i]
@@ -201,21 +199,21 @@ func (r *record) over(now moment, maxAge time.Duration) bool {
 			return false
 		}
 	}
-	return len(r.denials) > 0 || now.since(r.asked) >= min(maxAge, r.said.ResetAfter)
+	return len(r.denials) > 0 || now.since(r.asked) >= min(maxAge, r.newest.ResetAfter)
 }
 
-// gate bounds how many ask the store about a key at once when its retry time is over.
+// gate bounds how many calls about a key go to the store at once when its retry time is over.
 type gate struct {
-	cost   uint32 // from which on a take passes through it
-	open   int    // so many at once; 0: any number
+	cost   uint32 // smallest cost that must pass the gate
+	open   int    // how many calls at once; 0: no bound
 	asking int
-	change chan struct{} // closed when one has its answer; nil while nobody waits
+	change chan struct{} // closed when a call has its answer; nil while nobody waits
 }
 
-// maxOpen is from how many on they need no gate.
+// maxOpen is the bound from which on no gate is needed.
 const maxOpen = 64
 
-// enter lets a take of that cost ask, or returns what it has to wait for.
+// enter admits a call and returns nil, or returns what it must wait for.
 func (g *gate) enter() (wait <-chan struct{}) {
 	if g.asking < g.open {
 		g.asking++
@@ -227,7 +225,7 @@ func (g *gate) enter() (wait <-chan struct{}) {
 	return g.change
 }
 
-// leave ends what one asked, and lets all look again.
+// leave ends a call to the store, and wakes all that wait.
 func (g *gate) leave() {
 	g.asking--
 	g.wake()
@@ -240,5 +238,5 @@ func (g *gate) wake() {
 	}
 }
 
-// size of a record beside its key, with its place in the map.
+// recordSize is the memory of a record in bytes, with its place in the map, without its key.
 const recordSize = 384

@@ -9,7 +9,7 @@ import (
 	"stint/store/storetest"
 )
 
-// TestSuite: around a store that nobody else uses it is that store.
+// TestSuite: around a store without other users it works like that store.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		New: func(testing.TB) stint.Store {

@@ -15,8 +15,8 @@ import (
 	"stint/store/memory"
 )
 
-// shared is a store in memory as many processes see it: it counts who asks it, and
-// takes its time, half of it before it decides.
+// shared is a store in memory for several processes: it counts its calls, and needs some time, half
+// of it before it decides.
 type shared struct {
 	memory *memory.Store
 	takes  time.Duration
@@ -24,8 +24,8 @@ type shared struct {
 	denied atomic.Int64
 	err    atomic.Pointer[error]
 
-	degraded bool          // as a guard answers
-	behind   time.Duration // its clock was set back
+	degraded bool          // its answers are a guard's
+	behind   time.Duration // by how much its clock was set back
 }
 
 func newShared() *shared {
@@ -53,7 +53,7 @@ func (s *shared) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// pass lets time go by, in a bubble of synctest.
+// pass lets time pass, in a bubble of synctest.
 func pass(d time.Duration) {
 	time.Sleep(d) // the bubble's time is not real
 }
@@ -65,13 +65,13 @@ type node struct {
 	shared *shared
 }
 
-// alone returns a process that has the store for itself.
+// alone returns the only process of a store.
 func alone(t *testing.T, o Options) *node {
 	s := newShared()
 	return &node{t, New(s, o), s}
 }
 
-// ask decides takes and returns the results and how often the store was asked for it.
+// ask decides takes and returns the results and the number of calls to the store.
 func (n *node) ask(takes ...stint.Take) (results []stint.Decision, asked int64) {
 	n.Helper()
 	before := n.shared.asked.Load()
@@ -82,7 +82,7 @@ func (n *node) ask(takes ...stint.Take) (results []stint.Decision, asked int64) 
 	return call.Results, n.shared.asked.Load() - before
 }
 
-// expect asks, and says how often the store must be asked for it and what the answer is.
+// expect decides takes, and checks the number of calls to the store and the answer.
 func (n *node) expect(asked int64, allowed bool, takes ...stint.Take) stint.Decision {
 	n.Helper()
 	results, got := n.ask(takes...)
@@ -103,8 +103,8 @@ func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 	return stint.Take{Key: key, Limit: limit, Cost: cost}
 }
 
-// TestUntilRetry: a refusal is answered from memory until exactly its retry time,
-// counted from before it was asked for, however long the answer took.
+// TestUntilRetry: a denial is answered from the cache until exactly its retry time, from before the
+// store was called, however long the answer took.
 func TestUntilRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{MaxAge: time.Hour})
@@ -130,8 +130,8 @@ func TestUntilRetry(t *testing.T) {
 	})
 }
 
-// TestCosts: a smaller cost is asked for; a larger one is where only the store knows when
-// it may pass.
+// TestCosts: a smaller cost goes to the store; a larger one does if only the store can compute when
+// it passes.
 func TestCosts(t *testing.T) {
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute})
 	step := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute, Burst: 20, Step: true})
@@ -140,7 +140,7 @@ func TestCosts(t *testing.T) {
 		name          string
 		limit         *stint.Limit
 		first         uint32
-		smaller, more int64 // how often the store is asked
+		smaller, more int64 // calls to the store
 		retry         time.Duration
 	}{
 		{"bucket", bucket, 10, 1, 0, 48 * time.Second},
@@ -168,7 +168,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestNever: what can never pass is refused for a while, but not under other numbers.
+// TestNever: a take that can never pass is denied for a while, but not under other numbers.
 func TestNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -186,7 +186,7 @@ func TestNever(t *testing.T) {
 	})
 }
 
-// TestExcluded: what is never answered from memory.
+// TestExcluded: calls that are never answered from the cache.
 func TestExcluded(t *testing.T) {
 	limit := func(spec stint.Spec) *stint.Limit {
 		spec.Requests, spec.Per = 1, time.Minute
@@ -236,8 +236,7 @@ func TestExcluded(t *testing.T) {
 	})
 }
 
-// TestSeveral: of a call of several takes all are answered, and what passes elsewhere
-// is not forgotten.
+// TestSeveral: all takes of a call are answered, and keys that pass in other calls stay cached.
 func TestSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -263,8 +262,8 @@ func TestSeveral(t *testing.T) {
 	})
 }
 
-// TestInterval: a least distance is part of the numbers, and room alone does not say that
-// a take fits.
+// TestInterval: min_interval is part of the numbers, and remaining units alone do not mean that a
+// take fits.
 func TestInterval(t *testing.T) {
 	apart := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Minute, MinInterval: 10 * time.Second})
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +289,7 @@ func TestInterval(t *testing.T) {
 	})
 }
 
-// TestApart: a call whose takes are decided each for itself is answered if all are refused.
+// TestApart: a call of Independent takes is answered if all are denied.
 func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -306,7 +305,7 @@ func TestApart(t *testing.T) {
 	})
 }
 
-// TestChanges: whatever is not a question makes the next one go to the store.
+// TestChanges: after any operation but Ask the next call goes to the store.
 func TestChanges(t *testing.T) {
 	for _, op := range []stint.Op{stint.Force, stint.Refund, stint.Reset} {
 		synctest.Test(t, func(t *testing.T) {
@@ -327,8 +326,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestFailures: an error of the store is returned, and what it may have changed is asked
-// for once more.
+// TestFailures: an error of the store is returned, and keys that it may have changed go to the
+// store again.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -347,7 +346,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestDegraded: what a guard answers in the store's place is not remembered.
+// TestDegraded: decisions of a guard's policies are not cached.
 func TestDegraded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -364,7 +363,7 @@ func TestDegraded(t *testing.T) {
 	})
 }
 
-// TestHerd: many who wait for the end of the retry time ask the store a few times.
+// TestHerd: of many clients that wait for the retry time only a few calls go to the store.
 func TestHerd(t *testing.T) {
 	refilled := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: 10 * time.Second})
 	for _, test := range []struct {
@@ -403,8 +402,8 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// TestHerdLetGo: those who wait for another's answer go when their time is over, and
-// when the store fails that one.
+// TestHerdLetGo: calls that wait for another call's answer end at their deadline, and go on when
+// the store fails that call.
 func TestHerdLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -425,7 +424,7 @@ func TestHerdLetGo(t *testing.T) {
 	})
 }
 
-// TestBounds: memory is bounded, and given back.
+// TestBounds: memory is bounded, and freed.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget = 256 << 10
@@ -458,7 +457,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSetBack: answers of a server whose clock was set back are learned all the same.
+// TestSetBack: answers of a server whose clock was set back are cached too.
 func TestSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -471,7 +470,7 @@ func TestSetBack(t *testing.T) {
 	})
 }
 
-// TestMaxAge: nothing is remembered for longer than MaxAge, also of a key that nobody asks for.
+// TestMaxAge: nothing is cached for longer than MaxAge, even a key that nobody uses.
 func TestMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{MaxAge: 10 * time.Second})
@@ -480,7 +479,7 @@ func TestMaxAge(t *testing.T) {
 		time.Sleep(9*time.Second - 1)
 		n.expect(0, false, take("a", one, 1))
 		time.Sleep(time.Nanosecond)
-		n.expect(1, false, take("a", one, 1)) // asked anew
+		n.expect(1, false, take("a", one, 1)) // calls the store again
 		n.expect(0, false, take("a", one, 1))
 		time.Sleep(10 * time.Second)
 		n.empty("a")
@@ -497,9 +496,9 @@ func (n *node) empty(key stint.Key) {
 	}
 }
 
-// TestRenew: of many who hammer a key one asks the store in MaxAge, less a tenth, also where calls
-// ask for several keys; the others wait for nothing, and a key that was deleted by hand is free
-// again within MaxAge.
+// TestRenew: of many calls for one key one goes to the store in MaxAge, less a tenth, also if calls
+// have several keys; the others do not wait, and a key that was deleted by hand is free again
+// within MaxAge.
 func TestRenew(t *testing.T) {
 	takes := []stint.Take{take("a", one, 1), take("b", ten, 1), take("c", ten, 1)}
 	for _, test := range []struct {
@@ -555,8 +554,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRenewFails: where the call that asks anew gets no answer nothing is remembered any more,
-// and the next one asks.
+// TestRenewFails: if the call that renews gets no answer nothing stays cached, and the next one
+// goes to the store.
 func TestRenewFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := alone(t, Options{})
@@ -577,8 +576,7 @@ func TestRenewFails(t *testing.T) {
 	})
 }
 
-// TestSleep: a machine that slept does not refuse for longer, and a clock that is set
-// does not either.
+// TestSleep: neither a machine that slept nor a clock that is set makes denials longer.
 func TestSleep(t *testing.T) {
 	asked := moment{mono: 5e9, wall: 100e9}
 	for _, test := range []struct {
@@ -597,7 +595,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestAllocations: an answer from memory allocates nothing.
+// TestAllocations: an answer from the cache allocates nothing.
 func TestAllocations(t *testing.T) {
 	n := alone(t, Options{})
 	call := stint.Call{Takes: []stint.Take{take("user", one, 1), take("all", ten, 1)}}
@@ -613,8 +611,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide is what a refusal costs that is answered from memory, by all
-// processors for one key, and what is added to a call that is not.
+// BenchmarkDecide measures a denial from the cache, by all processors for one key, and what the
+// cache adds to other calls.
 func BenchmarkDecide(b *testing.B) {
 	for _, bench := range []struct {
 		name  string

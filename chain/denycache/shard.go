@@ -11,17 +11,17 @@ import (
 // shardCount is a power of two.
 const shardCount = 64
 
-// shard holds a part of the keys. No lock of another one is taken under its own.
+// shard has a part of the keys. While its lock is held no lock of another shard is taken.
 type shard struct {
-	mu    sync.Mutex
-	known map[uint64]*record
-	bytes int64
-	seq   uint64 // of what was forgotten
-	_     [64]byte
+	mu      sync.Mutex
+	records map[uint64]*record
+	bytes   int64
+	seq     uint64 // counts what was dropped
+	_       [64]byte
 }
 
-// hashOf returns the number by which processes speak of a key under an algorithm. Keys
-// that share one only push each other out.
+// hashOf returns the number of a key under an algorithm in messages between processes. Of keys with
+// the same hash only one is cached.
 func hashOf(key stint.Key, algorithm stint.Algorithm) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	h := uint64(algorithm)*prime ^ uint64(len(key))
@@ -44,10 +44,10 @@ func mix(h uint64) uint64 {
 
 func (s *Store) shard(hash uint64) *shard { return &s.shards[hash%shardCount] }
 
-// get returns what is known of a take's key, nil for nothing. What is known of other
-// numbers is of no use any more: stale says so.
+// get returns the record of a take's key, nil if there is none. stale reports that there is one
+// under other numbers, which is no longer of use.
 func (sh *shard) get(hash uint64, t *stint.Take) (r *record, stale bool) {
-	r = sh.known[hash]
+	r = sh.records[hash]
 	if r == nil || r.key != t.Key || r.limit.Algorithm() != t.Limit.Algorithm() {
 		return nil, false
 	}
@@ -57,81 +57,81 @@ func (sh *shard) get(hash uint64, t *stint.Take) (r *record, stale bool) {
 	return r, false
 }
 
-// add makes a record for a take, if there is room for it or can be made.
+// add makes a record for a take, and evicts others for it. It returns nil if the key is too long.
 func (s *Store) add(sh *shard, hash uint64, t *stint.Take, now moment) *record {
 	size := recordSize + int64(len(t.Key))
 	if size > s.budget/4 {
 		return nil
 	}
-	if sh.known[hash] != nil {
+	if sh.records[hash] != nil {
 		s.remove(sh, hash)
 	}
 	for sh.bytes+size > s.budget {
 		s.evict(sh, now)
 	}
 	r := &record{key: stint.Key(strings.Clone(string(t.Key))), limit: t.Limit}
-	sh.known[hash] = r
+	sh.records[hash] = r
 	sh.bytes += size
 	s.records.Add(1)
 	return r
 }
 
-// remove forgets one key. Those who wait for an answer about it look again.
+// remove removes a key. Calls that wait for an answer about it look again.
 func (s *Store) remove(sh *shard, hash uint64) {
-	r := sh.known[hash]
-	delete(sh.known, hash)
+	r := sh.records[hash]
+	delete(sh.records, hash)
 	sh.bytes -= recordSize + int64(len(r.key))
 	s.records.Add(-1)
 	r.gate.wake()
 }
 
-// evict makes room in a shard that holds something: what is over goes first, if it is
-// found at once.
+// evict removes a record to make room in a shard that has some: one that is over, if it finds one
+// quickly.
 func (s *Store) evict(sh *shard, now moment) {
 	victim, looked := uint64(0), 0
-	for hash, r := range sh.known {
+	for hash, r := range sh.records {
 		victim = hash
 		if looked++; r.over(now, s.maxAge) || looked == 8 {
 			break
 		}
 	}
-	if !sh.known[victim].over(now, s.maxAge) {
+	if !sh.records[victim].over(now, s.maxAge) {
 		s.dropped.Add(1)
 	}
 	s.remove(sh, victim)
 }
 
-// forget forgets a key, and what is under way about its neighbours.
+// forget drops a key, and makes answers in flight about keys of the same shard uncacheable.
 func (s *Store) forget(hash uint64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.seq++
-	if sh.known[hash] != nil {
+	if sh.records[hash] != nil {
 		s.remove(sh, hash)
 		s.dropped.Add(1)
 	}
 }
 
-// outdate forgets a key of which something was taken.
+// outdate drops a key of which something was taken.
 func (s *Store) outdate(hash uint64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.known[hash] != nil {
+	if sh.records[hash] != nil {
 		sh.seq++
 		s.remove(sh, hash)
 		s.dropped.Add(1)
 	}
 }
 
-// Drop forgets everything in this process: for a store that was emptied.
+// Drop drops everything in this process. Call it after a store was emptied.
 func (s *Store) Drop() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		sh.seq++
-		for hash := range sh.known {
+		for hash := range sh.records {
 			s.remove(sh, hash)
 			s.dropped.Add(1)
 		}
@@ -139,13 +139,13 @@ func (s *Store) Drop() {
 	}
 }
 
-// sweep gives back the memory of what is over in one shard.
+// sweep removes the records of one shard that are over.
 func (s *Store) sweep(i int) {
 	now := s.now()
 	sh := &s.shards[i%shardCount]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for hash, r := range sh.known {
+	for hash, r := range sh.records {
 		if r.gate.asking == 0 && r.over(now, s.maxAge) {
 			s.remove(sh, hash)
 		}

@@ -25,8 +25,8 @@ func garbled() func(context.Context, *stint.Call) error {
 	return server.Decide
 }
 
-// leaning returns a take that borrows from the next one.
-func leaning(t stint.Take) stint.Take { t.Borrows = 1; return t }
+// borrowing returns a take that borrows from the next one.
+func borrowing(t stint.Take) stint.Take { t.Borrows = 1; return t }
 
 // TestUndecodable: a key whose state cannot be read follows its policy, and the store decides all
 // others.
@@ -57,9 +57,9 @@ func TestUndecodable(t *testing.T) {
 		{"by a share, forced, that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), forced(local("bad"))}, []stint.Decision{none, left(2)}, 0},
 		{"apart", nil, []stint.Take{apartly(deny("bad")), allow("good"), apartly(allow("good"))}, []stint.Decision{barred, has(9), has(8)}, 8},
 		{"with one apart", nil, []stint.Take{deny("bad"), apartly(allow("good"))}, []stint.Decision{barred, has(9)}, 9},
-		{"it leans", nil, []stint.Take{leaning(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
-		{"it is leaned on", nil, []stint.Take{leaning(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
-		{"others lean", nil, []stint.Take{allow("bad"), leaning(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
+		{"it leans", nil, []stint.Take{borrowing(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
+		{"it is leaned on", nil, []stint.Take{borrowing(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
+		{"others lean", nil, []stint.Take{allow("bad"), borrowing(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
