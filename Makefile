@@ -40,9 +40,9 @@ lint: $(LINTER) ## run the linters, go vet among them
 	GOGC=400 $(EACH) $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml
 
 # -short means smaller numbers in the same tests; nothing is skipped by it. lint has vetted
-# them. Many wait for real servers, so more packages run at a time than there are processors.
+# them. Many wait for real servers, so more of them run at a time than there are processors.
 short: ## unit tests of the root module with small numbers
-	go test -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) $(GOTESTFLAGS) ./...
+	n=$$((2 * $$(getconf _NPROCESSORS_ONLN))); go test -short -vet=off -p $$n -parallel $$n $(GOTESTFLAGS) ./...
 
 unit: ## unit tests of the root module
 	go test $(GOTESTFLAGS) ./...

@@ -173,7 +173,7 @@ func TestEmptiedByHand(t *testing.T) {
 				}
 			})
 		}
-		const watched = 3 * time.Second
+		const watched = 1500 * time.Millisecond
 		<-time.After(watched) // what Redis is asked meanwhile is counted
 		asked, free := scripts(server)-before, passed.Load()
 		server.Do(by...)

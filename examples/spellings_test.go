@@ -25,7 +25,7 @@ var (
 func TestServedPaths(t *testing.T) {
 	n := *spellingsFlag
 	if testing.Short() {
-		n = min(n, 300)
+		n = min(n, 150)
 	}
 	behind := startServers(t)
 	spellings := testkit.DodgePaths(limited, n-n/10, *seedFlag)

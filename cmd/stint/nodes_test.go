@@ -90,9 +90,11 @@ func TestNodes(t *testing.T) {
 	for round := range rounds {
 		key := algorithms[round%len(algorithms)]
 		t.Run(fmt.Sprintf("redis/%d", round), func(t *testing.T) {
+			t.Parallel()
 			exactly(t, testkit.StartRedis(t).URL(), key, 1)
 		})
 		t.Run(fmt.Sprintf("cluster/%d", round), func(t *testing.T) {
+			t.Parallel()
 			cluster := testkit.StartRedisCluster(t, 3)
 			cluster.Timeout(testkit.Steady) // exactly, if no replica takes over
 			exactly(t, cluster.URL(), key, 3)

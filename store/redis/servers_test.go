@@ -65,18 +65,18 @@ func TestLook(t *testing.T) {
 	}
 	frozen.Freeze()
 	t.Cleanup(frozen.Thaw)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	servers := s.Look(ctx, false)
 	if got := names(servers); len(got) != 2 || slices.Contains(got, frozen.Addr) || len(servers) != 3 {
 		t.Errorf("%+v", servers)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil || !strings.Contains(err.Error(), frozen.Addr) {
 		t.Errorf("%v does not name %s", err, frozen.Addr)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	both := stint.Call{Takes: []stint.Take{{Key: lies[true], Limit: forms[0], Cost: 1}, {Key: lies[false], Limit: forms[0], Cost: 1}}}
 	said := transaction.FailedServers(s.Decide(ctx, &both))
