@@ -1,35 +1,35 @@
-// Package migrate keeps what was used of a key while the numbers of its limit change.
+// Package migrate keeps the use of a key while the numbers of its limit change.
 package migrate
 
 import "stint"
 
-// Record is what a store remembers of a key: a state, and the limit under whose numbers
-// it was written. Its methods are those of [stint.Limit] of the same names, for a limit whose
-// numbers may be others by now.
+// Record is the stored state of a key: the state, and the limit under whose numbers it was written.
+// Its methods are those of [stint.Limit] with the same names, for a limit whose numbers may have
+// changed since.
 //
-// While a fleet reloads its rules node by node, two sets of numbers ask for one key. The new
-// ones read the state as it stands where they can (see [stint.StoreLimit.Reads]); else they see what
-// [stint.StoreLimit.Migrate] makes of it. So that nothing is forgotten meanwhile, the state stays as it
-// was written, however often others look, until one of these writes it anew:
+// While a fleet reloads its rules node by node, takes of one key come under two sets of numbers.
+// The new ones read the state unchanged if they can (see [stint.StoreLimit.Reads]); otherwise they
+// see the result of [stint.StoreLimit.Migrate]. So that no use is lost meanwhile, the state stays
+// as it was written, however often others peek, until one of these writes it under the new numbers:
 //
-//   - A take that passes, and whatever is charged unasked (a forced take, a debt, a denied try
-//     that counts, units that are lent).
-//   - A denied take, if it so passes strictly sooner than by waiting until enough is gone under
-//     the old numbers, and all that was used is gone no later than under those.
-//   - What is given back, settled or reported of a loan is so under the old numbers, which stay.
+//   - A take that passes, and everything that is charged without a test (a forced take, a debt, a
+//     denied try that counts, units that are lent).
+//   - A denied take, if it then passes strictly sooner than by waiting until enough is free under
+//     the old numbers, and all use is gone no later than under those.
 //
-// Who is denied waits for the sooner of both ways. ResetAfter is how long until all is gone, by
-// the numbers that then hold; of a look at a steady token bucket the sooner of both.
+// Refunds, settlements and reports of loans change the state under the old numbers, which stay.
 //
-// Rounding makes it stricter only. The zero Record is an untouched key. A Record belongs to one
+// A denied take gets the sooner of both retry times. ResetAfter is the time until all use is gone,
+// by the numbers that then hold; for a peek at a steady token bucket, the sooner of both.
+//
+// Rounding only makes it stricter. The zero Record is an untouched key. A Record belongs to one
 // goroutine at a time.
 type Record struct {
 	State stint.State
-	Limit *stint.Limit // nil: of an untouched key
+	Limit *stint.Limit // nil: the key is untouched
 }
 
-// under says whether the state stands under the numbers of l, and makes it so where there
-// is none.
+// under reports whether the state stands under the numbers of l. If there is no state it sets l.
 func (r *Record) under(l *stint.Limit) bool {
 	if r.Limit != l && (r.Limit == nil || blank(&r.State) && r.Limit.ForStores().Expiry(&r.State) == 0 || r.Limit.ForStores().Same(l)) {
 		r.Limit = l
@@ -37,7 +37,7 @@ func (r *Record) under(l *stint.Limit) bool {
 	return r.Limit == l
 }
 
-// Test is [stint.Limit.Test].
+// Test does what [stint.Limit.Test] does.
 func (r *Record) Test(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
 		return l.Test(&r.State, now, cost)
@@ -45,7 +45,7 @@ func (r *Record) Test(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	return r.tested(l, now, cost).d
 }
 
-// Take is [stint.Limit.Take].
+// Take does what [stint.Limit.Take] does.
 func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
 		return l.Take(&r.State, now, cost)
@@ -58,7 +58,7 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	switch {
 	case cost == 0 || l.Capacity() == 0:
 		return t.d
-	case blank(&t.view): // nothing is used: the key is an untouched one
+	case blank(&t.view): // nothing is used: the key is untouched
 		d := l.Take(&t.view, now, cost)
 		r.keep(l, t.view)
 		return d
@@ -71,7 +71,7 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	return t.d
 }
 
-// Force is [stint.Limit.Force].
+// Force does what [stint.Limit.Force] does.
 func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
 		return l.Force(&r.State, now, cost)
@@ -83,13 +83,13 @@ func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Dec
 	return r.Test(l, now, 0)
 }
 
-// DebitCapped is [stint.StoreLimit.DebitCapped].
+// DebitCapped does what [stint.StoreLimit.DebitCapped] does.
 func (r *Record) DebitCapped(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
 		return l.ForStores().DebitCapped(&r.State, now, cost)
 	}
 	view := r.view(l, now)
-	if cost == 0 || l.ForStores().Used(&view, now) >= 2*l.Capacity() { // there is no more to owe
+	if cost == 0 || l.ForStores().Used(&view, now) >= 2*l.Capacity() { // the debt is at its cap
 		d := r.Test(l, now, 0)
 		d.Over = cost > 0 && l.Capacity() > 0
 		return d
@@ -99,7 +99,7 @@ func (r *Record) DebitCapped(l *stint.Limit, now stint.Instant, cost uint64) sti
 	return d
 }
 
-// Refund is [stint.Limit.Refund].
+// Refund does what [stint.Limit.Refund] does.
 func (r *Record) Refund(l *stint.Limit, now stint.Instant, cost uint64, undo *stint.Decision) stint.Decision {
 	if r.under(l) {
 		return l.Refund(&r.State, now, cost, undo)
@@ -110,7 +110,7 @@ func (r *Record) Refund(l *stint.Limit, now stint.Instant, cost uint64, undo *st
 	return r.Test(l, now, 0)
 }
 
-// Settle is [stint.Limit.Settle].
+// Settle does what [stint.Limit.Settle] does.
 func (r *Record) Settle(l *stint.Limit, now stint.Instant, cost uint64, undo *stint.Decision) stint.Decision {
 	if r.under(l) {
 		return l.Settle(&r.State, now, cost, undo)
@@ -121,13 +121,13 @@ func (r *Record) Settle(l *stint.Limit, now stint.Instant, cost uint64, undo *st
 	return r.Test(l, now, 0)
 }
 
-// Reset is [stint.Limit.Reset].
+// Reset does what [stint.Limit.Reset] does.
 func (r *Record) Reset(l *stint.Limit, now stint.Instant) {
 	r.under(l)
 	r.Limit.Reset(&r.State, now)
 }
 
-// Apply does what a take asks for by its Op; undo is what that says of a Refund or a Settle.
+// Apply does the operation op; undo is the decision that a Refund or a Settle is about.
 func (r *Record) Apply(op stint.Op, l *stint.Limit, now stint.Instant, cost uint64, undo *stint.Decision) stint.Decision {
 	switch op {
 	case stint.Force:
@@ -143,7 +143,8 @@ func (r *Record) Apply(op stint.Op, l *stint.Limit, now stint.Instant, cost uint
 	return r.Take(l, now, cost)
 }
 
-// Report is [stint.StoreLimit.Report]. It does nothing where the old numbers or the new cannot be lent.
+// Report does what [stint.StoreLimit.Report] does. It does nothing if the old numbers or the new
+// cannot be lent.
 func (r *Record) Report(l *stint.Limit, now stint.Instant, a *stint.Loan, e stint.Epoch) {
 	if r.under(l) {
 		l.ForStores().Report(&r.State, now, a, e)
@@ -155,8 +156,8 @@ func (r *Record) Report(l *stint.Limit, now stint.Instant, a *stint.Loan, e stin
 	}
 }
 
-// Lend is [stint.StoreLimit.Lend]. What is lent is charged, and carries the state over; else only
-// the ask is written down.
+// Lend does what [stint.StoreLimit.Lend] does. Lent units are charged, and carry the state over to
+// l; without any only the ask is stored.
 func (r *Record) Lend(l *stint.Limit, now stint.Instant, a *stint.Loan, cost uint64, d *stint.Decision) {
 	if r.under(l) {
 		l.ForStores().Lend(&r.State, now, a, cost, d)
@@ -173,32 +174,31 @@ func (r *Record) Lend(l *stint.Limit, now stint.Instant, a *stint.Loan, cost uin
 	}
 }
 
-// keep makes the state that of a key of which nothing was used, after something was done
-// to it, if that has left anything.
+// keep stores st under l, unless it is blank.
 func (r *Record) keep(l *stint.Limit, st stint.State) {
 	if !blank(&st) {
 		r.State, r.Limit = st, l
 	}
 }
 
-// view returns the state carried over to l. The record keeps its own.
+// view returns the state carried over to l. The record stays unchanged.
 func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 	r.State.CopyTo(&view)
 	l.ForStores().Migrate(&view, r.Limit, now)
 	return view
 }
 
-// blank says that nothing is used, whatever is lent.
+// blank reports whether nothing is used; units may be lent.
 func blank(st *stint.State) bool { return st.T == 0 && st.N == 0 && st.Log.Units() == 0 }
 
-// tested is what comes of a take under numbers that are not those of the state.
+// tested is the result of a take under other numbers than the state's.
 type tested struct {
 	d      stint.Decision
-	view   stint.State // as the state counts under them
-	writes bool        // though it is denied
+	view   stint.State // the state carried over to the take's numbers
+	writes bool        // the take writes the state even if it is denied
 }
 
-// tested answers what a take does under numbers that are not those of the state.
+// tested tests a take under other numbers than the state's.
 func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t tested) {
 	t.view = r.view(l, now)
 	t.d = l.Test(&t.view, now, cost)
@@ -216,13 +216,13 @@ func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t teste
 		t.d.RetryAfter = wait
 	}
 	switch {
-	case spec.Algorithm == stint.FixedWindow && !spec.FromFirst: // which always tells its own end
+	case spec.Algorithm == stint.FixedWindow && !spec.FromFirst: // these always return the end of their window
 		gone = max(gone, l.Test(new(stint.State), now, 0).ResetAfter)
-	case looks && spec.Algorithm == stint.TokenBucket && !spec.Step: // which tells what is used, see stint.Limit.Said
+	case looks && spec.Algorithm == stint.TokenBucket && !spec.Step: // these return the end of their use, see stint.Limit.Said
 		gone = min(gone, left)
 	}
 	t.d.ResetAfter = gone
-	if !looks { // what is reserved may outlast the reset
+	if !looks { // a reservation may outlast the reset
 		t.d.ResetAfter = max(gone, t.d.RetryAfter)
 	}
 	return t

@@ -238,7 +238,7 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 	if undecodable := transaction.Undecodable(err); undecodable != nil && !fails(call) {
 		return s.without(ctx, call, undecodable.Takes, false, err)
 	}
-	if said := transaction.FailedServers(err); said != nil && said.Whole && len(said.Servers) < servers {
+	if said := transaction.FailedServers(err); said != nil && said.RestUncharged && len(said.Servers) < servers {
 		return s.divided(ctx, call, said.Servers, err)
 	}
 	return s.fallBack(ctx, call, err)

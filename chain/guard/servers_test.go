@@ -49,7 +49,7 @@ func (s *several) decide(ctx context.Context, call *stint.Call) error {
 	}
 	err := frozen(ctx, call)
 	if !s.silent {
-		err = &transaction.ServerError{Servers: bad, Whole: !s.after, Err: err}
+		err = &transaction.ServerError{Servers: bad, RestUncharged: !s.after, Err: err}
 	}
 	return err
 }

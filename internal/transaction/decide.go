@@ -2,8 +2,8 @@ package transaction
 
 import "stint"
 
-// Decide tests and charges all parts, on the records that the caller set. It says whether the
-// group passed. The same plan may be decided again on other records.
+// Decide tests and charges all parts, on the records that the caller has set. It reports whether
+// the group passed. The same plan may be decided again on other records.
 func (w *Plan[K]) Decide() bool {
 	pass := true
 	for i := range w.Parts {
@@ -29,7 +29,7 @@ func (w *Plan[K]) Decide() bool {
 	return pass
 }
 
-// testSources asks whether sources have room, and says whether the group passes.
+// testSources tests the sources, and reports whether the group passes.
 func (w *Plan[K]) testSources() bool {
 	w.borrow()
 	for i := range w.Parts {
@@ -41,7 +41,7 @@ func (w *Plan[K]) testSources() bool {
 	return w.passes()
 }
 
-// conclude charges a part of a group that passes, and answers it.
+// conclude charges a part if the group passes, and sets its result.
 func (p *Part[K]) conclude(pass bool) {
 	p.Charged = false
 	switch {
@@ -59,7 +59,7 @@ func (p *Part[K]) conclude(pass bool) {
 	}
 }
 
-// chargeSource charges a part what it is asked for and what borrowers owe it.
+// chargeSource charges a source its own cost and what borrowers owe it.
 func (p *Part[K]) chargeSource(pass bool) {
 	switch {
 	case !pass && p.Fits:

@@ -14,7 +14,7 @@ import (
 const AllOrNone = -1
 
 // Groups yields the groups of a call in the order in which they are decided: AllOrNone if any take
-// is in it, then the number of each take that is Independent and not leaned on.
+// is in it, then the index of each Independent take that is not a source.
 func Groups(c *stint.Call) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range c.Takes {
@@ -36,7 +36,7 @@ func Groups(c *stint.Call) iter.Seq[int] {
 	}
 }
 
-// ID is what a key is known by in most stores: the same text under another algorithm is another key.
+// ID identifies a key in most stores: the same text under another algorithm is another key.
 type ID struct {
 	Key       stint.Key
 	Algorithm stint.Algorithm
@@ -45,62 +45,62 @@ type ID struct {
 // IDOf returns the ID of the key of a take.
 func IDOf(t *stint.Take) ID { return ID{t.Key, t.Limit.Algorithm()} }
 
-// Plan is a group of takes that all pass or none is charged. K is how the caller names keys. It may
-// be used again. The zero Plan is ready with its Name.
+// Plan is a group of takes that all pass or none is charged. K is the type of the caller's names
+// for keys. A Plan may be used again. The zero Plan is ready when Name is set.
 type Plan[K comparable] struct {
-	// Name returns the caller's name of the key of a take. Takes of one name are one part.
+	// Name returns the caller's name of the key of a take. Takes with the same name are one part.
 	Name func(*stint.Take) K
 
 	Parts []Part[K]
-	first int    // the first take of the group
-	of    []int  // the part of each take from first on; -1: the take of another group
-	debts []debt // what sources are asked for
+	first int    // index of the first take of the group
+	of    []int  // index of the part of each take from first on; -1: a take of another group
+	debts []debt // what borrowers need of their sources, or owe them
 }
 
 // Part is one key of a group: its takes, with the sum of their costs.
 type Part[K comparable] struct {
 	Name   K
-	Take   *stint.Take  // the first of the key
-	Limit  *stint.Limit // the take's, unless the caller sets another
-	Cost   uint64       // of all takes of the key but those that are leaned on
-	Asked  bool         // by a take that is not leaned on
-	Source bool         // others borrow from it
+	Take   *stint.Take  // the first take of the key
+	Limit  *stint.Limit // the take's limit, unless the caller sets another
+	Cost   uint64       // sum of all takes of the key except sources
+	Asked  bool         // some take is not a source
+	Source bool         // other parts borrow from it
 
 	Fits    bool // its own limit has room for it
-	Over    bool // it has none, and all its sources have
-	Charged bool // Decide took Cost, and what was borrowed, where that was allowed
-	alone   bool // its server is away, so a failure policy answered: it borrows nothing
+	Over    bool // its own limit has no room, and all its sources have
+	Charged bool // Decide took Cost, and what was borrowed, if that was allowed
+	alone   bool // its server is away, so its failure policy decided: it does not borrow
 	Result  stint.Decision
 
-	// Record is the state of the key, and At the time to decide at. For Decide the caller sets
+	// Record is the state of the key, and At the time of the decision. For Decide the caller sets
 	// both, and stores the Record afterwards.
 	Record migrate.Record
 	At     stint.Instant
 
-	// Loan is what a node reports that may hold units of the key; nil: nothing. The caller
-	// has read it (see [migrate.Record.Report]); Decide lends.
+	// Loan is the report of a node that may have units of the key; nil: none. The caller has read
+	// it (see [migrate.Record.Report]); Decide lends.
 	Loan *stint.Loan
 
-	extra uint64 // what borrowers want that do not fit their own limits
-	owed  uint64 // what borrowers owe that fit
+	extra uint64 // units for borrowers that do not fit their own limits
+	owed  uint64 // units that borrowers owe which fit
 }
 
-// debt is what one part wants of its source, or owes it.
+// debt is the units that one part needs of its source, or owes it.
 type debt struct {
 	borrower, source int
 	cost             uint64
 }
 
-// Set sets the limit, the state of the key under it, and the time to decide at.
+// Set sets the limit, the key's state under it, and the time of the decision.
 func (p *Part[K]) Set(limit *stint.Limit, state stint.State, at stint.Instant) {
 	p.Limit, p.Record, p.At = limit, migrate.Record{State: state, Limit: limit}, at
 }
 
-// Units returns what a test asks for: Cost, and what borrowers want that do not fit their own
+// Units returns the units of a test: Cost, and those for borrowers that do not fit their own
 // limits.
 func (p *Part[K]) Units() uint64 { return p.Cost + p.extra }
 
-// Charges says whether the part may change an untouched key.
+// Charges reports whether the part may change an untouched key.
 func (p *Part[K]) Charges() bool {
 	if p.Source || p.Take.Op == stint.Force {
 		return true
@@ -109,8 +109,8 @@ func (p *Part[K]) Charges() bool {
 	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.ForStores().Overdraws())
 }
 
-// Debits returns the most that a part may be charged, and whether it may be charged where that does
-// not fit.
+// Debits returns the most units that a part may be charged, and whether it may be charged even if
+// they do not fit.
 func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 	p := &w.Parts[part]
 	if p.Take.Op != stint.Ask && p.Take.Op != stint.Force {
@@ -125,8 +125,8 @@ func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 	return units, p.Source || p.Take.Op == stint.Force || p.Limit.ForStores().Overdraws()
 }
 
-// Collect makes parts of the takes of a group: AllOrNone, or the take of a number with those it
-// leans on.
+// Collect reads the takes of a group into parts. group is AllOrNone, or the index of a take, which
+// goes with its sources.
 func (w *Plan[K]) Collect(c *stint.Call, group int) error {
 	if len(w.Parts) > 0 {
 		w.Release()
@@ -136,7 +136,7 @@ func (w *Plan[K]) Collect(c *stint.Call, group int) error {
 	if w.first = max(group, 0); group != AllOrNone {
 		end = group + 1 + int(c.Takes[group].Borrows)
 	}
-	borrower, last := -1, -1 // the part that leans on the takes up to last
+	borrower, last := -1, -1 // index of the part that borrows from the takes up to last
 	for i := w.first; i < end; i++ {
 		t := &c.Takes[i]
 		if group == AllOrNone && t.Independent {
@@ -159,8 +159,8 @@ func (w *Plan[K]) Collect(c *stint.Call, group int) error {
 	return nil
 }
 
-// join adds a take to the part of its key, and returns the part's number; false where both cannot
-// stand in one call.
+// join adds a take to the part of its key, and returns the part's index. It returns false if the
+// two may not be in one group.
 func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
 	n, name := 0, w.Name(t)
 	for n < len(w.Parts) && w.Parts[n].Name != name {
@@ -182,13 +182,13 @@ func (w *Plan[K]) join(t *stint.Take, source bool) (int, bool) {
 	return n, true
 }
 
-// MayJoin says whether two takes of the same key may stand in the same group.
+// MayJoin reports whether two takes of the same key may be in the same group.
 func MayJoin(a, b *stint.Take) bool {
 	return a.Op == stint.Ask && b.Op == stint.Ask && a.Borrows == b.Borrows && a.Limit.ForStores().Same(b.Limit)
 }
 
-// CheckApart returns [stint.ErrMixedLimits] where an Independent take and those it leans on cannot
-// stand in one group. A store that decides one group after another asks before it charges the first.
+// CheckApart returns [stint.ErrMixedLimits] if an Independent take and its sources may not be in
+// one group. A store that decides one group after another calls it before it charges the first.
 func CheckApart(c *stint.Call) error {
 	for i := range c.Takes {
 		t := &c.Takes[i]
@@ -206,7 +206,7 @@ func CheckApart(c *stint.Call) error {
 	return nil
 }
 
-// Of returns the number of the part of a take, -1 for a take of another group.
+// Of returns the index of a take's part, -1 for a take of another group.
 func (w *Plan[K]) Of(take int) int {
 	if take < w.first || take >= w.first+len(w.of) {
 		return -1
@@ -214,7 +214,7 @@ func (w *Plan[K]) Of(take int) int {
 	return w.of[take-w.first]
 }
 
-// Takes yields the number of each take of the group and that of its part.
+// Takes yields the index of each take of the group and of its part.
 func (w *Plan[K]) Takes() iter.Seq2[int, int] {
 	return func(yield func(take, part int) bool) {
 		for i, n := range w.of {
@@ -236,7 +236,7 @@ func (w *Plan[K]) Sources(part int) iter.Seq2[int, uint64] {
 	}
 }
 
-// Answer writes the results of the group into the call, and forgets the group.
+// Answer writes the results of the group into the call, and releases the plan.
 func (w *Plan[K]) Answer(c *stint.Call) {
 	for i, n := range w.of {
 		if n >= 0 {
@@ -246,14 +246,14 @@ func (w *Plan[K]) Answer(c *stint.Call) {
 	w.Release()
 }
 
-// Release forgets the group: it keeps nobody's limits and states in memory.
+// Release empties the plan, so that it keeps no limits and states in memory.
 func (w *Plan[K]) Release() {
 	clear(w.Parts)
 	w.Parts = w.Parts[:0]
 }
 
-// borrow notes what parts want of their sources that do not fit their own limits, and what the
-// others owe.
+// borrow adds up, for each source, the units for borrowers that do not fit their own limits, and
+// the units that the others owe.
 func (w *Plan[K]) borrow() {
 	w.unborrow()
 	for _, d := range w.debts {
@@ -268,7 +268,7 @@ func (w *Plan[K]) borrow() {
 	}
 }
 
-// unborrow forgets what borrow noted, and who passes by it.
+// unborrow resets what borrow and passes have set.
 func (w *Plan[K]) unborrow() {
 	for i := range w.Parts {
 		p := &w.Parts[i]
@@ -276,8 +276,8 @@ func (w *Plan[K]) unborrow() {
 	}
 }
 
-// passes says whether the group passes, now that all parts are tested. Parts that do not fit
-// their own limits pass if all their sources have room.
+// passes reports whether the group passes, after all parts were tested. A part that does not fit
+// its own limit passes if all its sources have room.
 func (w *Plan[K]) passes() bool {
 	pass := true
 	for i := range w.Parts {
@@ -293,11 +293,11 @@ func (w *Plan[K]) passes() bool {
 	return pass
 }
 
-// hadRoom says whether a source had room when it was tested.
+// hadRoom reports whether a source had room when it was tested.
 func hadRoom[K comparable](source *Part[K]) bool { return source.Fits }
 
-// sooner has parts that are denied wait for the sooner of both ways, their own limits or their
-// sources: as these are by now, as denied takes may have been charged.
+// sooner sets the RetryAfter of denied parts that borrow to the sooner of both ways: their own
+// limits, or their sources. It uses the states after denied takes were charged.
 func (w *Plan[K]) sooner() {
 	for i := range w.Parts {
 		if p := &w.Parts[i]; p.borrows() && !p.Fits && !p.Over {
@@ -307,10 +307,10 @@ func (w *Plan[K]) sooner() {
 	}
 }
 
-// borrows says whether a part may pass by its sources.
+// borrows reports whether a part may pass by its sources.
 func (p *Part[K]) borrows() bool { return p.Take.Borrows > 0 && !p.alone }
 
-// room says whether all sources of a part have room, or how long until they have.
+// room reports whether all sources of a part have room, and how long until they have.
 func (w *Plan[K]) room(part int, has func(*Part[K]) bool) (wait time.Duration, room bool) {
 	room = true
 	for _, d := range w.debts {

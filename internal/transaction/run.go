@@ -10,86 +10,87 @@ import (
 	"stint"
 )
 
-// UndoTimeout is how long it may take to undo what a call charged, also where the caller waits no
-// longer.
+// UndoTimeout bounds the undoing of what a call charged, which goes on when the caller has stopped
+// waiting.
 const UndoTimeout = time.Second
 
-// tries is how often a group is decided anew that was denied after a peek, and would have passed when
-// it was asked when it will.
+// tries is how often a group is decided. It is decided again if a peek denied it, and all of it
+// fits when the second step takes it to learn the retry time.
 const tries = 3
 
-// Owe is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No take has it.
+// Owe is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No take
+// has it.
 const Owe = stint.Settle + 1
 
-// Phase is what steps are for.
+// Phase is the purpose of steps.
 type Phase int
 
 // The phases of a Run.
 const (
-	Test   Phase = iota // ask what would pass, or peek at it; nothing is charged
-	Charge              // each participant all or none
+	Test   Phase = iota // test what would pass, or peek; nothing is charged
+	Charge              // take, each participant all or none
 	Change              // force, give back, settle, reset, owe
 	Deny                // do what denied takes do
-	Look                // answer the present state
+	Look                // return the present state
 	Undo                // give back what was charged
 )
 
-// Step is what is done about one part in a phase.
+// Step is the operation on one part in a phase.
 type Step struct {
 	Part int
 	Op   stint.Op
 	Cost uint64
 	Undo *stint.Decision
 
-	// What came of it, unless it was not done: then Err says why. Passed says that all steps of its
-	// participant were allowed. Writes says of a test that the take would change the state though it is
-	// denied.
+	// Result is the decision if the step was done; otherwise Err is why not. Passed reports whether
+	// all steps of its participant were allowed. Writes reports, for a test, whether the take would
+	// change the state even if it is denied.
 	Result stint.Decision
 	Err    error
 	Passed bool
 	Writes bool
 }
 
-// Participants are the servers or partitions that hold the keys of a group.
+// Participants are the servers or partitions that have the keys of a group.
 type Participants interface {
-	// Do does steps, those of one participant as one, all participants at once, and notes in each
-	// step what came of it. The error says that some were not done.
+	// Do does steps, those of one participant as one, all participants at once, and sets the
+	// results of each step. The error means that some were not done.
 	Do(ctx context.Context, phase Phase, steps []Step) error
 
-	// Detach returns participants for steps that are done after the call has returned, and where
-	// the goroutine that does them is counted.
+	// Detach returns participants for steps that are done after the call has returned, and the
+	// WaitGroup that counts the goroutine for them.
 	Detach() (Participants, *sync.WaitGroup)
 }
 
-// Run decides a plan of which several participants hold the parts, in these steps. Each is one round
-// trip to all of them at once:
+// Run decides a plan whose parts several participants have, in these steps. Each is one round trip
+// to all of them at once:
 //
-//	test     each part by itself, then sources, where some part needs them; nothing is charged
-//	charge   if all pass: each participant all or none; where one denies by now, as others
-//	         were quicker, the rest is undone
-//	change   what is forced, given back, settled, reset or owed: this cannot be undone, so
-//	         it is done when all else has passed
+//	test     each part by itself, then sources, if some part needs them; nothing is charged
+//	charge   if all pass: each participant all or none; if one denies because of other
+//	calls, the rest is undone
+//	change   takes that force, give back, settle or reset, and debts: these cannot be undone,
+//	so they are done when all else has passed
 //	deny     if not all pass: what denied takes do all the same
 //
-// Participants that cannot test are peeked at instead (Peeks): what is left tells what fits. Where
-// something does not, it is charged to learn when it will; if it fits by then the group is
-// decided anew.
+// For participants that cannot test, Run peeks instead (Peeks) and computes what fits from the
+// remaining units. If something does not fit, Run takes it to learn the retry time; if it fits by
+// then the group is decided again.
 type Run struct {
 	*Plan[ID]
 	By    Participants
 	Peeks bool
 
-	// Charged are the steps that charged what can be undone. Lasting says that something
-	// was done that cannot be.
+	// Charged are the steps that charged something that can be undone. Lasting reports whether
+	// something was done that cannot be undone.
 	Charged []Step
 	Lasting bool
 
-	waits  []time.Duration // until each part fits its own limit, as far as a test told
-	writes []bool          // though it is denied
+	waits  []time.Duration // for each part, time until it fits its own limit, by the test
+	writes []bool          // Step.Writes of each part's test
 }
 
-// Decide decides the group; the parts have the results. After an error nothing of the group is charged,
-// unless it wraps stint.ErrUnknown.
+// Decide decides the group and sets the results of the parts. After an error nothing of the group
+// is charged, unless the error wraps stint.ErrUnknown.
 func (r *Run) Decide(ctx context.Context) error {
 	r.waits, r.writes = make([]time.Duration, len(r.Parts)), make([]bool, len(r.Parts))
 	for n := range tries {
@@ -104,7 +105,7 @@ func (r *Run) Decide(ctx context.Context) error {
 	return nil
 }
 
-// fail undoes all that was charged.
+// fail undoes everything that was charged.
 func (r *Run) fail(ctx context.Context, err error) error {
 	undone := r.undo(ctx, true)
 	switch {
@@ -116,7 +117,7 @@ func (r *Run) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// decide decides the group; done is false where it has to be decided anew.
+// decide decides the group; done is false if it must be decided again.
 func (r *Run) decide(ctx context.Context, last bool) (done bool, err error) {
 	if err := r.test(ctx); err != nil {
 		return false, err
@@ -130,14 +131,14 @@ func (r *Run) decide(ctx context.Context, last bool) (done bool, err error) {
 	return true, r.denyTested(ctx)
 }
 
-// test finds out what fits.
+// test tests which parts fit.
 func (r *Run) test(ctx context.Context) error {
 	asks := slices.ContainsFunc(r.Parts, func(p Part[ID]) bool { return p.Take.Op == stint.Ask })
 	first := func(p *Part[ID]) bool { return p.Take.Op == stint.Ask && !p.Source }
 	if r.Peeks {
 		first = func(*Part[ID]) bool { return asks }
 	}
-	r.unborrow() // what an earlier try noted
+	r.unborrow() // of an earlier try
 	if err := r.testThose(ctx, first); err != nil || len(r.debts) == 0 {
 		return err
 	}
@@ -150,7 +151,7 @@ func (r *Run) test(ctx context.Context) error {
 	return nil
 }
 
-// testThose tests some of the parts.
+// testThose tests the parts that which selects.
 func (r *Run) testThose(ctx context.Context, which func(*Part[ID]) bool) error {
 	var steps []Step
 	for i := range r.Parts {
@@ -168,7 +169,7 @@ func (r *Run) testThose(ctx context.Context, which func(*Part[ID]) bool) error {
 	return err
 }
 
-// weigh says which of some parts fit, now that they were tested or peeked at.
+// weigh sets Fits of the parts that which selects, after they were tested or peeked at.
 func (r *Run) weigh(which func(*Part[ID]) bool) {
 	for i := range r.Parts {
 		p := &r.Parts[i]
@@ -183,9 +184,8 @@ func (r *Run) weigh(which func(*Part[ID]) bool) {
 	}
 }
 
-// fits says whether a take that costs so many units would pass of a key that a peek
-// found like this. The distance from the last take of a log follows from when it will
-// be forgotten.
+// fits reports whether a take of that cost would pass, by the decision of a peek. The time of a
+// log's last take follows from its ResetAfter.
 func fits(limit *stint.Limit, seen *stint.Decision, cost uint64) bool {
 	if cost == 0 {
 		return true
@@ -197,7 +197,7 @@ func fits(limit *stint.Limit, seen *stint.Decision, cost uint64) bool {
 	return spec.MinInterval == 0 || seen.Degraded || seen.ResetAfter <= spec.Per-spec.MinInterval
 }
 
-// do does steps; parts know the results, and the run what was charged.
+// do does steps. It sets the results of the parts, and adds to Charged and Lasting.
 func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -216,9 +216,9 @@ func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 		case s.Cost == 0 || phase != Charge && phase != Change && phase != Deny:
 		case phase == Deny:
 			r.Lasting = r.Lasting || s.Op == stint.Ask
-		case s.Passed && !s.Result.Over: // what is over was debited in part
+		case s.Passed && !s.Result.Over: // a take that is over was debited in part
 			r.Charged = append(r.Charged, *s)
-		case s.Passed && !r.Peeks: // a test would have found it
+		case s.Passed && !r.Peeks: // the test would have shown it
 			r.Lasting = true
 		case !s.Passed:
 			r.Lasting = r.Lasting || p.Limit.ForStores().Overdraws()
@@ -227,7 +227,7 @@ func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 	return err
 }
 
-// charge takes what fits, and then does what cannot be undone.
+// charge takes all parts, and then does what cannot be undone.
 func (r *Run) charge(ctx context.Context) error {
 	var asks, changes []Step
 	for i := range r.Parts {
@@ -236,7 +236,7 @@ func (r *Run) charge(ctx context.Context) error {
 		case p.Take.Op != stint.Ask:
 			changes = append(changes, r.own(i))
 		case p.Over && !r.Peeks:
-			asks = append(asks, Step{Part: i}) // a denied test does not tell the state
+			asks = append(asks, Step{Part: i}) // a denied test does not return the state
 		case !p.Over && (p.Units() > 0 || !r.Peeks):
 			asks = append(asks, Step{Part: i, Cost: p.Units()})
 		}
@@ -258,17 +258,17 @@ func (r *Run) charge(ctx context.Context) error {
 	return r.do(ctx, Change, changes)
 }
 
-// allowed says whether a source was allowed what it was charged last.
+// allowed reports whether a source's last charge was allowed.
 func allowed(source *Part[ID]) bool { return source.Result.Allowed }
 
-// own is what a take does that is no Ask.
+// own returns the step for a part whose take is no Ask.
 func (r *Run) own(part int) Step {
 	t := r.Parts[part].Take
 	return Step{Part: part, Op: t.Op, Cost: r.Parts[part].Cost, Undo: t.Undo}
 }
 
-// tooLate answers a group of which some part fitted when it was tested and was denied when it was
-// charged, because others took the rest meanwhile.
+// tooLate denies a group that passed the test and was denied when it was charged, because others
+// took the rest meanwhile.
 func (r *Run) tooLate(ctx context.Context) error {
 	if err := r.undo(ctx, false); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (r *Run) tooLate(ctx context.Context) error {
 	return r.do(ctx, Look, looks)
 }
 
-// denyTested answers a group that is denied, as the test told, and does what denied takes do.
+// denyTested denies a group by the results of the test, and does what denied takes do.
 func (r *Run) denyTested(ctx context.Context) error {
 	var steps []Step
 	tests := make([]stint.Decision, len(r.Parts))
@@ -301,9 +301,9 @@ func (r *Run) denyTested(ctx context.Context) error {
 		switch overdraws := p.Limit.ForStores().Overdraws(); {
 		case p.Take.Op != stint.Ask:
 			steps = append(steps, r.own(i))
-		case p.Over: // it would have passed: its own state, unchanged
+		case p.Over: // it would have passed: return its own state, unchanged
 			p.Result.Allowed, p.Result.RetryAfter = true, 0
-			if p.Limit.ForStores().Reserves() { // a denied test told a later reset
+			if p.Limit.ForStores().Reserves() { // a denied test returned a later reset
 				steps = append(steps, Step{Part: i})
 			}
 		case !p.Fits && (overdraws || r.writes[i]), overdraws && !p.Source:
@@ -319,7 +319,7 @@ func (r *Run) denyTested(ctx context.Context) error {
 		if p.Take.Op != stint.Ask || test.Allowed {
 			continue
 		}
-		if p.Result.Allowed { // by now
+		if p.Result.Allowed { // it fits meanwhile
 			p.Result = *test
 		}
 	}
@@ -327,8 +327,9 @@ func (r *Run) denyTested(ctx context.Context) error {
 	return nil
 }
 
-// denyPeeked answers a group that is denied: it asks for what does not fit, which tells when it
-// will. Where all of it fits by now, nothing is done, and the group has to be decided anew.
+// denyPeeked denies a group by the results of a peek. It takes what does not fit, to learn the
+// retry time. If all of that fits meanwhile it undoes it and returns false: the group must be
+// decided again.
 func (r *Run) denyPeeked(ctx context.Context, last bool) (done bool, err error) {
 	var steps []Step
 	for i := range r.Parts {
@@ -356,7 +357,7 @@ func (r *Run) denyPeeked(ctx context.Context, last bool) (done bool, err error) 
 	return denied || last, nil
 }
 
-// denies says whether a part denies the group.
+// denies reports whether a part denies the group.
 func (r *Run) denies(part int) bool {
 	p := &r.Parts[part]
 	switch {
@@ -370,8 +371,8 @@ func (r *Run) denies(part int) bool {
 	return !room
 }
 
-// refuse refuses what did not fit whenever it was peeked at, and did whenever it was
-// asked. It may try at once.
+// refuse denies the parts that never fit in a peek and always fitted when taken, with a retry time
+// of 0.
 func (r *Run) refuse() {
 	for i := range r.Parts {
 		if p := &r.Parts[i]; p.Take.Op == stint.Ask && p.Asked && !p.Fits && !p.Over {
@@ -380,9 +381,9 @@ func (r *Run) refuse() {
 	}
 }
 
-// undo gives back what the run charged: all of it, or all but what limits are charged that
-// overdraw, which stays where a call is denied. Where the caller waits no longer it goes on
-// when the call has returned.
+// undo gives back what the run charged: all of it, or all except charges of limits that overdraw,
+// which stay if a call is denied. If the caller has stopped waiting it goes on after the call has
+// returned.
 func (r *Run) undo(ctx context.Context, all bool) error {
 	var back, kept []Step
 	for i := range r.Charged {
@@ -402,7 +403,7 @@ func (r *Run) undo(ctx context.Context, all bool) error {
 		later, count := r.By.Detach()
 		count.Go(func() {
 			defer cancel()
-			_ = undoSteps(own, later, back) // the caller has been told that it is unknown
+			_ = undoSteps(own, later, back) // the caller got ErrUnknown
 		})
 		return stint.ErrUnknown
 	}
@@ -417,7 +418,7 @@ func (r *Run) undo(ctx context.Context, all bool) error {
 	return nil
 }
 
-// undoSteps does steps, the last first, and no two about one part at once.
+// undoSteps does steps, the last first, and never two for one part at the same time.
 func undoSteps(ctx context.Context, by Participants, steps []Step) error {
 	for end := len(steps); end > 0; {
 		first := end - 1

@@ -14,14 +14,14 @@ import (
 
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
-// servers are participants that hold one part each.
+// servers are participants with one part each.
 type servers struct {
 	run    *transaction.Run
 	states []stint.State
 	done   []transaction.Phase
-	before func(phase transaction.Phase) // others do something
+	before func(phase transaction.Phase) // hook before each phase, for takes of others
 
-	fails transaction.Phase // in which the last server does not answer
+	fails transaction.Phase // phase in which the last server does not answer
 	err   error
 	wait  sync.WaitGroup
 }
@@ -65,7 +65,7 @@ func (s *servers) one(phase transaction.Phase, step *transaction.Step) stint.Dec
 	return limit.Take(st, noon, step.Cost)
 }
 
-// start plans a call on servers of which none was asked yet.
+// start plans a call on new servers.
 func start(t *testing.T, peeks bool, takes ...stint.Take) *servers {
 	t.Helper()
 	s := &servers{run: &transaction.Run{Plan: &transaction.Plan[transaction.ID]{Name: transaction.IDOf}, Peeks: peeks}}
@@ -76,7 +76,7 @@ func start(t *testing.T, peeks bool, takes ...stint.Take) *servers {
 	return s
 }
 
-// used returns how many units are charged of each part.
+// used returns how many units of each part are charged.
 func (s *servers) used() (used []int64) {
 	for i := range s.states {
 		used = append(used, s.run.Parts[i].Limit.ForStores().Used(&s.states[i], noon))
@@ -90,7 +90,7 @@ var (
 	overdraw = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true})
 )
 
-// Where a server does not answer, nothing stays charged on the others, or it is unknown.
+// If a server does not answer, nothing stays charged on the others, or the error is ErrUnknown.
 func TestRunFails(t *testing.T) {
 	fault := errors.New("fault")
 	takes := []stint.Take{{Key: "a", Limit: ten, Cost: 3}, {Key: "o", Limit: overdraw, Cost: 2}, {Key: "b", Limit: ten, Cost: 1}}
@@ -119,8 +119,8 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// Where others were quicker between test and charge, everything is given back but what a limit is
-// charged that overdraws.
+// If others take the rest between test and charge, everything is given back, except charges of a
+// limit that overdraws.
 func TestRunTooLate(t *testing.T) {
 	for _, peeks := range []bool{false, true} {
 		s := start(t, peeks, stint.Take{Key: "a", Limit: ten, Cost: 3}, stint.Take{Key: "o", Limit: overdraw, Cost: 2}, stint.Take{Key: "b", Limit: ten, Cost: 1})
@@ -138,7 +138,7 @@ func TestRunTooLate(t *testing.T) {
 	}
 }
 
-// Who would have passed by a pool that others emptied meanwhile waits for the sooner of both ways.
+// A part whose source others emptied meanwhile gets the sooner retry time of both ways.
 func TestRunTooLateBorrows(t *testing.T) {
 	for _, test := range []struct {
 		own, pool *stint.Limit

@@ -2,26 +2,26 @@ package transaction
 
 import "errors"
 
-// ServerError is an error of a store of several servers that says which of them failed.
+// ServerError is an error of a store with several servers that lists the failed ones.
 type ServerError struct {
-	// Servers are the numbers of those that failed.
+	// Servers are the numbers of the failed servers.
 	Servers []int
 
-	// Whole says that nothing of the call is charged on the others: they can decide the call
-	// without the takes of those that failed.
-	Whole bool
+	// RestUncharged means that nothing of the call is charged on the other servers: these can
+	// decide the call without the takes of the failed ones.
+	RestUncharged bool
 
-	// Err is what failed.
+	// Err is the cause.
 	Err error
 }
 
-// Error says what Err does.
+// Error returns the text of Err.
 func (e *ServerError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// FailedServers returns the part of an error that names servers that failed; nil where it names none.
+// FailedServers returns the ServerError of an error, nil if it has none or that lists no server.
 func FailedServers(err error) *ServerError {
 	if said, ok := errors.AsType[*ServerError](err); ok && len(said.Servers) > 0 {
 		return said

@@ -9,11 +9,11 @@ import (
 	"stint"
 )
 
-// Peek makes a take a peek, which changes nothing.
+// Peek turns a take into a peek, which changes nothing.
 func Peek(t *stint.Take) { t.Op, t.Cost, t.Undo = stint.Ask, 0, nil }
 
-// Undecodable returns the part of an error that names takes whose states cannot be read; nil where it
-// names none, or where it is unknown whether the call was charged. All other takes were decided.
+// Undecodable returns the CorruptState of an error. It returns nil if there is none, it lists no
+// takes, or the call may have been charged. All takes of other groups were decided.
 func Undecodable(err error) *stint.CorruptState {
 	said, ok := errors.AsType[*stint.CorruptState](err)
 	if !ok || len(said.Takes) == 0 || errors.Is(err, stint.ErrUnknown) {
@@ -22,8 +22,8 @@ func Undecodable(err error) *stint.CorruptState {
 	return said
 }
 
-// Decided says whether take number i of a call was decided, so that its result stands, where the
-// store returned this error. Nil: all takes were.
+// Decided reports whether take i of a call was decided, so that its result is valid, by the
+// CorruptState of the store's error. If that is nil all takes were.
 func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 	if said == nil {
 		return true
@@ -31,21 +31,21 @@ func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 	first := i
 	for j := range i {
 		if j+int(call.Takes[j].Borrows) >= i {
-			first = j // it is leaned on
+			first = j // it is a source of take j
 			break
 		}
 	}
 	last := first + int(call.Takes[first].Borrows)
 	return !slices.ContainsFunc(said.Takes, func(n int) bool {
 		if n < 0 || n >= len(call.Takes) {
-			return true // nobody knows what that is
+			return true // no take of the call: nothing is certain
 		}
 		return first <= n && n <= last || !call.Takes[i].Independent && !call.Takes[n].Independent
 	})
 }
 
-// Renumber turns an error about a part of a call into one about the whole call: of[n] is the number
-// there of take n of the part; below 0: it has none. Errors that name no takes are returned as they are.
+// Renumber turns an error about a part of a call into one about the whole call: of[n] is the index
+// there of take n of the part; below 0: none. It returns errors that list no takes unchanged.
 func Renumber(err error, of []int) error {
 	said, ok := errors.AsType[*stint.CorruptState](err)
 	if !ok {
@@ -57,26 +57,26 @@ func Renumber(err error, of []int) error {
 			takes = append(takes, of[n])
 		}
 	}
-	if takes == nil { // what cannot be read is nobody's: nothing was decided
+	if takes == nil { // none of the whole call: nothing was decided
 		takes = slices.DeleteFunc(slices.Clone(of), func(i int) bool { return i < 0 })
 	}
 	return WithTakes(err, takes)
 }
 
-// WithTakes returns err with other takes whose states cannot be read.
+// WithTakes returns err with another list of takes whose states cannot be read.
 func WithTakes(err error, takes []int) error {
 	takes = slices.Clone(takes)
 	slices.Sort(takes)
 	return &named{err, &stint.CorruptState{Takes: slices.Compact(takes)}}
 }
 
-// named is an error with other takes.
+// named is an error with another list of takes.
 type named struct {
 	err   error
 	takes *stint.CorruptState
 }
 
-// Error says which takes of the whole.
+// Error returns the text of the error with the takes of the whole call.
 func (e *named) Error() string {
 	text := e.err.Error()
 	if said, ok := errors.AsType[*stint.CorruptState](e.err); ok {
@@ -88,7 +88,7 @@ func (e *named) Error() string {
 // Unwrap returns the error about the part.
 func (e *named) Unwrap() error { return e.err }
 
-// As finds the takes of the whole, before those of the part.
+// As returns the takes of the whole call, not those of the part.
 func (e *named) As(target any) bool {
 	takes, ok := target.(**stint.CorruptState)
 	if ok {
@@ -97,8 +97,8 @@ func (e *named) As(target any) bool {
 	return ok
 }
 
-// WithoutTakes returns an error that names no takes: for a call that was not decided as a whole, or
-// of which it is unknown.
+// WithoutTakes returns an error without a list of takes: for a call that was not decided as a
+// whole, or that may have been charged.
 func WithoutTakes(err error) error {
 	_, ok := errors.AsType[*stint.CorruptState](err)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"stint/internal/transaction"
 )
 
-// named is an error about takes, as a store says it.
+// named returns an error about takes, as a store returns it.
 func named(takes ...int) error {
 	return fmt.Errorf("store: %w; %w", &stint.CorruptState{Takes: takes}, errHint)
 }
@@ -36,7 +36,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// What is decided as one with a take that was not decided was not either.
+// A take that is decided as one with an undecided take was not decided either.
 func TestDecided(t *testing.T) {
 	apart, leans := stint.Take{Independent: true}, stint.Take{Borrows: 1}
 	apartLeans := stint.Take{Independent: true, Borrows: 1}
@@ -70,7 +70,7 @@ func TestDecided(t *testing.T) {
 	}
 }
 
-// Numbers of takes are those of the whole call, in the text as well, and nothing else is lost.
+// The indexes are those of the whole call, in the text as well, and the rest of the error stays.
 func TestRenumbered(t *testing.T) {
 	for _, test := range []struct {
 		takes, of, want []int
@@ -97,7 +97,7 @@ func TestRenumbered(t *testing.T) {
 			t.Errorf("%d of %d, once more: %v", test.takes, test.of, twice)
 		}
 	}
-	if err := transaction.Renumber(errHint, nil); err != errHint { //nolint:errorlint // as it is
+	if err := transaction.Renumber(errHint, nil); err != errHint { //nolint:errorlint // compared unwrapped
 		t.Errorf("%v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestMuted(t *testing.T) {
 	} {
 		got := transaction.WithoutTakes(test.err)
 		_, names := errors.AsType[*stint.CorruptState](got)
-		if same := got == test.err; names || same != test.same || errors.Is(got, stint.ErrUnknown) != test.unknown { //nolint:errorlint // as it is
+		if same := got == test.err; names || same != test.same || errors.Is(got, stint.ErrUnknown) != test.unknown { //nolint:errorlint // compared unwrapped
 			t.Errorf("%v: %v", test.err, got)
 		}
 	}

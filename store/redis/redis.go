@@ -270,7 +270,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 		if parts := b.parts[g.first:g.end]; b.inOnePartition(parts) {
 			b.only = i
 			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
-				err = markWhole(s.withServers(err, b.partition()))
+				err = markRestUncharged(s.withServers(err, b.partition()))
 			}
 		} else {
 			err = s.spread(ctx, b, g, now)
@@ -283,7 +283,7 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 			continue
 		}
 		if err != nil && charged {
-			return unmarkWhole(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
+			return unmarkRestUncharged(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
 		}
 		if err != nil {
 			return err

@@ -124,18 +124,18 @@ func failed(servers []Server) error {
 	return errors.Join(all...)
 }
 
-// markWhole marks an error: the servers that it does not list charged nothing.
-func markWhole(err error) error {
+// markRestUncharged marks an error: the servers that it does not list charged nothing.
+func markRestUncharged(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
-		said.Whole = true
+		said.RestUncharged = true
 	}
 	return err
 }
 
-// unmarkWhole removes the mark of whole.
-func unmarkWhole(err error) error {
+// unmarkRestUncharged removes that mark.
+func unmarkRestUncharged(err error) error {
 	if said := transaction.FailedServers(err); said != nil {
-		said.Whole = false
+		said.RestUncharged = false
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 	defer cancel()
 	both := stint.Call{Takes: []stint.Take{{Key: lies[true], Limit: forms[0], Cost: 1}, {Key: lies[false], Limit: forms[0], Cost: 1}}}
 	said := transaction.FailedServers(s.Decide(ctx, &both))
-	if said == nil || len(said.Servers) != 1 || s.ServerName(said.Servers[0]) != frozen.Addr || !said.Whole {
+	if said == nil || len(said.Servers) != 1 || s.ServerName(said.Servers[0]) != frozen.Addr || !said.RestUncharged {
 		t.Errorf("%+v", said)
 	}
 }
