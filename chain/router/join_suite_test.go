@@ -34,7 +34,7 @@ func (m mixed) Decide(ctx context.Context, call *stint.Call) error {
 // TestSuite: three stores, each with its own keys, decide together like one.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
-		Scattered: true, Upright: true, OneTable: true,
+		Scattered: true, NoBorrowing: true, SameNumbers: true,
 		New: func(testing.TB) stint.Store {
 			one := func() stint.Store { return memory.New(memory.Options{}) }
 			return mixed{router.New(router.Stores{Asks: one(), Eventual: one(), Gossip: one()})}

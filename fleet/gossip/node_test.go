@@ -21,8 +21,8 @@ func (s alone) Decide(_ context.Context, call *stint.Call) error {
 
 func TestSuite(t *testing.T) {
 	storetest.Run(t, storetest.Options{
-		OneTable: true,
-		New:      func(testing.TB) stint.Store { return alone{gossip.NewNode(gossip.Options{})} },
+		SameNumbers: true,
+		New:         func(testing.TB) stint.Store { return alone{gossip.NewNode(gossip.Options{})} },
 	})
 }
 

@@ -8,10 +8,10 @@ import (
 	"stint"
 )
 
-// clocks: what was asked while a clock ran ahead is denied no longer, once it was corrected, than
-// by a full use at that moment, however far ahead it ran; and so it is where another server takes
-// over whose clock is slower. What clocks may differ by is waited for besides, and time that runs
-// back by no more gives nothing back.
+// clocks: after a clock that was ahead is corrected, keys that were used up deny for no longer than
+// a full use from that moment, however far ahead it was; and the same if another server whose clock
+// is behind takes over. The difference that clocks may have is added to the wait, and time that
+// goes back by no more gives nothing back.
 func clocks(t *testing.T, o Options) {
 	const clocksDiffer = 5 * time.Second
 	for _, limit := range append(variants(10), stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Day}),
@@ -28,19 +28,19 @@ func clocks(t *testing.T, o Options) {
 				for _, debt := range []uint32{0, 15} {
 					key := stint.Key(fmt.Sprint(ahead, debt))
 					spent := func(key stint.Key, at stint.Instant, limit *stint.Limit) {
-						for range 10 { // one by one, as they would be asked for
+						for range 10 { // one by one, as clients take them
 							s.take(at, key, limit, 1)
 						}
 						s.decide(at, stint.Take{Key: key, Limit: limit, Cost: debt, Op: stint.Force})
 					}
 					spec := limit.Spec()
-					spec.StartUsedUp = false // with that, all before was used too
+					spec.StartUsedUp = false // otherwise the time before counts as used
 					empty := stint.MustLimit(spec)
 					spent(key, noon.Add(ahead), limit)
 					spent("now "+key, noon, empty)
 					most := waits(s, noon, "now "+key, empty)
 					if span := period(limit); limit.Algorithm() == stint.FixedWindow && !limit.Spec().CarryDebt {
-						most = max(most, span) // of which some may be over at noon
+						most = max(most, span) // part of its window may be over at noon
 					} else if limit.Algorithm() == stint.FixedWindow {
 						most = time.Duration((10+debt+9)/10) * span
 					}
@@ -61,12 +61,12 @@ func clocks(t *testing.T, o Options) {
 	}
 }
 
-// clocksLook: who only looks, again and again, or asks under other numbers, sees the correction once,
-// and not a full use from each look.
+// clocksLook: a client that only peeks, again and again, or takes under other numbers, sees the
+// correction once, and not a full use from each peek.
 func clocksLook(t *testing.T, o Options) {
 	for _, limit := range variants(10) {
 		if limit.Spec().Calendar != stint.NoPeriod || limit.ForStores().Reserves() {
-			continue // longer than all others
+			continue // its period is longer than all others
 		}
 		spec := limit.Spec()
 		spec.Requests, spec.Per = 11, 90*time.Minute
@@ -74,7 +74,7 @@ func clocksLook(t *testing.T, o Options) {
 			spec.Burst = 0
 		}
 		others := []*stint.Limit{limit}
-		if !o.OneTable {
+		if !o.SameNumbers {
 			others = append(others, stint.MustLimit(spec))
 		}
 		for i, asked := range others {
@@ -94,7 +94,7 @@ func clocksLook(t *testing.T, o Options) {
 	}
 }
 
-// waits asks for one unit until it passes, when it was told to, and returns how long that took.
+// waits takes one unit at each retry time until it passes, and returns how long that took.
 func waits(s tester, at stint.Instant, key stint.Key, limit *stint.Limit) time.Duration {
 	s.Helper()
 	asked := at
@@ -109,7 +109,7 @@ func waits(s tester, at stint.Instant, key stint.Key, limit *stint.Limit) time.D
 	return 0
 }
 
-// period returns how long a window of a limit is.
+// period returns the length of a limit's window.
 func period(limit *stint.Limit) time.Duration {
 	switch limit.Spec().Calendar {
 	case stint.Day:
@@ -120,8 +120,9 @@ func period(limit *stint.Limit) time.Duration {
 	return limit.Spec().Per
 }
 
-// clocksLend: what was lent by a clock that ran ahead comes back, where nobody is heard of, as if
-// it were lent when the clock was corrected, and what was recalled then is lent again.
+// clocksLend: loans that a clock made which was ahead come back, if no node reports them, as if
+// they were made when the clock was corrected, and after a recall from that time units are lent
+// again.
 func clocksLend(t *testing.T, o Options) {
 	for _, limit := range []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 400, Per: time.Second}),

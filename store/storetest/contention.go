@@ -11,8 +11,8 @@ import (
 
 const goroutines = 64
 
-// contention: of many tries by 64 goroutines on one key exactly the limit passes,
-// and forced takes and refunds of many goroutines are all counted.
+// contention: of many tries by 64 goroutines on one key exactly the limit passes, and all forced
+// takes and refunds of many goroutines are counted.
 func contention(t *testing.T, o Options) {
 	rounds, tries, limit, forced := *roundsFlag, *triesFlag, 1000, 10
 	if o.Slow {
@@ -24,15 +24,15 @@ func contention(t *testing.T, o Options) {
 	eachVariant(t, o, uint32(limit), func(s tester, l *stint.Limit) {
 		for range rounds {
 			s = start(s.TB, o)
-			passed := s.crowd(tries/goroutines, stint.Take{Key: "hot", Limit: l, Cost: 1})
+			passed := s.parallel(tries/goroutines, stint.Take{Key: "hot", Limit: l, Cost: 1})
 			if want := int64(min(limit, tries/goroutines*goroutines)); passed != want {
 				s.Fatalf("%d passed, want %d", passed, want)
 			}
-			s.crowd(2*forced, stint.Take{Key: "hot", Limit: l, Cost: 3, Op: stint.Refund})
+			s.parallel(2*forced, stint.Take{Key: "hot", Limit: l, Cost: 3, Op: stint.Refund})
 			if d := s.peek(noon, "hot", l); d.Remaining != int64(limit) {
 				s.Fatalf("after all was given back: %+v", d)
 			}
-			s.crowd(forced, stint.Take{Key: "hot", Limit: l, Cost: 1, Op: stint.Force})
+			s.parallel(forced, stint.Take{Key: "hot", Limit: l, Cost: 1, Op: stint.Force})
 			if d := s.peek(noon, "hot", l); d.Remaining != int64(limit-forced*goroutines) {
 				s.Fatalf("after %d forced takes: %+v", forced*goroutines, d)
 			}
@@ -40,9 +40,9 @@ func contention(t *testing.T, o Options) {
 	})
 }
 
-// crowd puts the same take by many goroutines, each so many times, and returns how
-// many passed.
-func (s tester) crowd(times int, take stint.Take) int64 {
+// parallel decides the same take in many goroutines, times times in each, and returns how many
+// passed.
+func (s tester) parallel(times int, take stint.Take) int64 {
 	s.Helper()
 	var passed atomic.Int64
 	var wg sync.WaitGroup

@@ -8,16 +8,16 @@ import (
 	"stint"
 )
 
-// step is a call of one take: when, how and of which limit, for one key.
+// step is a call of one take on one key: its time, operation and limit.
 type step struct {
-	at    time.Duration // after noon
+	at    time.Duration // time after noon
 	op    stint.Op
 	cost  uint32
 	limit *stint.Limit
 }
 
-// differences: short histories in which stores once answered otherwise than the Model, or the
-// Model otherwise than itself.
+// differences: short histories in which stores once decided differently from the model, or the
+// model was inconsistent.
 func differences(t *testing.T, o Options) {
 	const day = 24 * time.Hour
 	limit := stint.MustLimit
@@ -91,7 +91,7 @@ func differences(t *testing.T, o Options) {
 	}
 }
 
-// likeModel puts a history to the store and the Model.
+// likeModel compares a store with the model in one history.
 func likeModel(t *testing.T, o Options, steps []step) {
 	t.Helper()
 	var calls []stint.Call

@@ -12,10 +12,10 @@ import (
 	"stint/store/storetest/model"
 )
 
-// differential puts the same random histories to the store and to the Model: every
-// decision is the same in all of its fields, for single takes and calls of several, forced, given
-// back, apart, of costs up to what the limit holds, under numbers that change, and where the store
-// has it with clocks that leap both ways. A history that fails is made as short as it goes.
+// differential compares the store with the model in random histories: every decision is the same in
+// all of its fields, for single takes and calls of several, forced, given back, Independent, of
+// costs up to the limit, under numbers that change, and, if the store allows it, with clocks that
+// leap both ways. It shortens a history that fails as far as possible.
 func differential(t *testing.T, o Options) {
 	histories := *historiesFlag
 	if o.Slow {
@@ -24,7 +24,7 @@ func differential(t *testing.T, o Options) {
 	r := random(t)
 	for i := range histories {
 		h := newHistory(r, o)
-		if o.OneTable {
+		if o.SameNumbers {
 			known := map[stint.Algorithm]bool{}
 			h.limits = slices.DeleteFunc(h.limits, func(l *stint.Limit) bool {
 				again := known[l.Algorithm()]
@@ -53,7 +53,8 @@ func differential(t *testing.T, o Options) {
 	}
 }
 
-// compare puts a call to the store and the Model, and returns the answer and how they differ.
+// compare decides a call with the store and the model, and returns the decisions and how they
+// differ.
 func compare(store, model tester, call stint.Call, o Options) ([]stint.Decision, string) {
 	answer, err := ask(store, call)
 	want, wantErr := ask(model, call)
@@ -66,7 +67,8 @@ func compare(store, model tester, call stint.Call, o Options) ([]stint.Decision,
 	return want, fmt.Sprintf(" got %+v %v\nwant %+v %v", answer, err, want, wantErr)
 }
 
-// differs puts calls to a new store and a new Model, and returns how they differ; "" if they do not.
+// differs decides calls with a new store and a new model, and returns how they differ; "" if they
+// do not.
 func differs(t *testing.T, o Options, calls []stint.Call) string {
 	var text strings.Builder
 	store, model := start(t, o), tester{t, new(model.Store)}
@@ -79,7 +81,7 @@ func differs(t *testing.T, o Options, calls []stint.Call) string {
 	return ""
 }
 
-// shrink leaves calls and takes out of a history as long as it still fails.
+// shrink removes calls and takes from a history as long as it still fails.
 func shrink(calls []stint.Call, fails func([]stint.Call) bool) []stint.Call {
 	for again := true; again; {
 		again = false
@@ -102,7 +104,7 @@ func shrink(calls []stint.Call, fails func([]stint.Call) bool) []stint.Call {
 
 func isLog(l *stint.Limit) bool { return l.Algorithm() == stint.SlidingLog }
 
-// count returns how many limits are of a kind.
+// count returns the number of limits that is selects.
 func count(limits []*stint.Limit, is func(*stint.Limit) bool) (n int) {
 	for _, l := range limits {
 		if is(l) {
@@ -112,9 +114,10 @@ func count(limits []*stint.Limit, is func(*stint.Limit) bool) (n int) {
 	return n
 }
 
-// forgiveWait lets who leans on others be told to wait also for what denied takes of
-// the call leave behind, a debt or an entry in a log, which may carry a state to other
-// numbers: a store that has to ask several servers which of them denies knows no other time.
+// forgiveWait accepts a longer retry time of a denied take that borrows, which includes what denied
+// takes of the call leave behind, a debt or an entry in a log, which may carry a state to other
+// numbers: a store that finds out in another step which servers deny cannot compute the shorter
+// one.
 func forgiveWait(call stint.Call, got, want []stint.Decision) {
 	leaves := slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Limit.ForStores().Overdraws() || t.Limit.Spec().CountDenied })
 	if !leaves || len(got) != len(want) {
@@ -127,7 +130,7 @@ func forgiveWait(call stint.Call, got, want []stint.Decision) {
 	}
 }
 
-// ask puts a copy of the call to a store.
+// ask decides a copy of the call.
 func ask(s tester, call stint.Call) ([]stint.Decision, error) {
 	call.Results = nil
 	if err := s.Decide(context.Background(), &call); err != nil {
@@ -144,7 +147,7 @@ func describe(call stint.Call) string {
 	return text.String()
 }
 
-// short returns what is not zero of a spec.
+// short returns the fields of a spec that are not zero.
 func short(spec stint.Spec) string {
 	var text strings.Builder
 	for v, i := reflect.ValueOf(spec), 0; i < v.NumField(); i++ {

@@ -16,8 +16,7 @@ import (
 	"stint/store/storetest/model"
 )
 
-// edges: costs and times at their edges, limits that hold nothing or nearly
-// anything, and calls that ask nothing.
+// edges: costs and times at their bounds, limits of 0 or nearly unlimited, and calls without takes.
 func edges(t *testing.T, o Options) {
 	for _, at := range []stint.Instant{1, noon, stint.MaxInstant} {
 		eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
@@ -31,7 +30,7 @@ func edges(t *testing.T, o Options) {
 					s.Fatalf("at %d, step %d, cost %d: %+v", at, i, step.cost, d)
 				}
 			}
-			for range 5 { // a debt that nothing can hold
+			for range 5 { // a debt beyond any bound
 				d := s.decide(at, stint.Take{Key: "b", Limit: limit, Cost: math.MaxUint32, Op: stint.Force})[0]
 				if !d.Allowed || d.Remaining != 0 || d.ResetAfter <= 0 || s.take(at, "b", limit, 1).Allowed {
 					s.Fatalf("at %d, a debt: %+v", at, d)
@@ -56,7 +55,7 @@ func edges(t *testing.T, o Options) {
 			}
 		}
 	})
-	t.Run("starts used up", func(t *testing.T) { // of more requests than a block has microseconds
+	t.Run("starts used up", func(t *testing.T) { // more requests than a block has microseconds
 		s := start(t, o)
 		limit := stint.MustLimit(stint.Spec{
 			Algorithm: stint.SlidingWindow, Requests: 2_000_000, Per: time.Second, Blocks: 2, StartUsedUp: true,
@@ -87,8 +86,8 @@ func edges(t *testing.T, o Options) {
 	})
 }
 
-// expiry: after exactly reset_after a key is as if never touched, and a microsecond
-// earlier it is not.
+// expiry: after exactly reset_after a key equals an untouched one, and a microsecond earlier it
+// does not.
 func expiry(t *testing.T, o Options) {
 	for _, cost := range []uint32{1, 7, 10} {
 		eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
@@ -105,8 +104,8 @@ func expiry(t *testing.T, o Options) {
 	}
 }
 
-// carried: a key keeps what it used when the numbers of its limit change, as
-// stint.Limit.Carry has it; another algorithm is another bucket.
+// carried: a key keeps its use when the numbers of its limit change, as migrate.Record describes;
+// another algorithm is another bucket.
 func carried(t *testing.T, o Options) {
 	for i := range variants(1) {
 		s, want := start(t, o), tester{t, new(model.Store)}
@@ -145,8 +144,8 @@ func carried(t *testing.T, o Options) {
 	})
 }
 
-// errorsOf: a call that cannot be decided is an error of the right kind, and what
-// stood beside the fault in it is not charged.
+// errorsOf: a call that cannot be decided returns the right error, and its other takes are not
+// charged.
 func errorsOf(t *testing.T, o Options) {
 	limits := variants(10)
 	good := stint.Take{Key: "good", Limit: limits[0], Cost: 4}
@@ -189,7 +188,7 @@ func errorsOf(t *testing.T, o Options) {
 	s := start(t, o)
 	if taker, ok := s.Store.(interface {
 		Take(key stint.Key, limit *stint.Limit, cost uint32) stint.Decision
-	}); ok { // it has no error to return
+	}); ok { // Take returns no error, so it panics
 		for name, test := range map[string]struct {
 			key   stint.Key
 			limit *stint.Limit
@@ -218,8 +217,8 @@ func errorsOf(t *testing.T, o Options) {
 	})
 }
 
-// keys: any bytes are a key, each has a bucket of its own, and the store does not
-// keep the memory of a key after it answered.
+// keys: any bytes are a key, each has a bucket of its own, and the store does not keep the memory
+// of a key after it has decided.
 func keys(t *testing.T, o Options) {
 	long := bytes.Repeat([]byte("k"), 1<<20)
 	all := []stint.Key{
@@ -257,8 +256,8 @@ func keys(t *testing.T, o Options) {
 	})
 }
 
-// contexts: a call whose context is done is decided, or an error that says so; and
-// then nothing was charged unless the error is ErrUnknown.
+// contexts: a call whose context is done is decided, or returns that error; then nothing was
+// charged unless it is ErrUnknown.
 func contexts(t *testing.T, o Options) {
 	s, limit := start(t, o), variants(10)[0]
 	ctx, cancel := context.WithCancel(context.Background())
@@ -275,8 +274,8 @@ func contexts(t *testing.T, o Options) {
 	}
 }
 
-// results: a store uses the memory of earlier results, sets their number, and
-// leaves nothing of them behind.
+// results: a store reuses the memory of earlier results, sets their number, and leaves nothing of
+// them.
 func results(t *testing.T, o Options) {
 	for _, limit := range variants(10) {
 		s := start(t, o)

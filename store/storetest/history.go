@@ -8,26 +8,26 @@ import (
 	"stint"
 )
 
-// bucket names a state: a key under another algorithm has another state.
+// bucket identifies a state: a key under another algorithm has another state.
 type bucket struct {
 	key       stint.Key
 	algorithm stint.Algorithm
 }
 
-// history makes up calls.
+// history makes random calls.
 type history struct {
 	*rand.Rand
-	at      stint.Instant
-	limits  []*stint.Limit
-	undo    map[bucket][]stint.Take // takes of a bucket that passed, as their refunds
-	upright bool                    // nobody leans
+	at          stint.Instant
+	limits      []*stint.Limit
+	undo        map[bucket][]stint.Take // refunds of takes of a bucket that passed
+	noBorrowing bool                    // no take borrows
 }
 
-// newHistory returns a history of limits of which many are of one algorithm, and some of them
-// differ in one number only.
+// newHistory returns a history with limits of which many have one algorithm, and some differ in one
+// number only.
 func newHistory(r *rand.Rand, o Options) *history {
-	h := &history{Rand: r, at: noon, undo: map[bucket][]stint.Take{}, upright: o.Upright}
-	kinds := pick(r, 1, 1, 2, 5) // one algorithm's numbers change more often than those of five
+	h := &history{Rand: r, at: noon, undo: map[bucket][]stint.Take{}, noBorrowing: o.NoBorrowing}
+	kinds := pick(r, 1, 1, 2, 5) // with one algorithm the numbers of a key change more often than with five
 	for n := 1 + r.IntN(12); len(h.limits) < n; {
 		switch {
 		case len(h.limits) < kinds:
@@ -41,7 +41,7 @@ func newHistory(r *rand.Rand, o Options) *history {
 	return h
 }
 
-// next returns the next call: mostly one take, at times several, of few keys.
+// next returns the next call: mostly one take, sometimes several, of few keys.
 func (h *history) next(backwards bool) stint.Call {
 	h.pass(backwards)
 	call := stint.Call{At: h.at}
@@ -50,14 +50,14 @@ func (h *history) next(backwards bool) stint.Call {
 	}
 	for range pick(h.Rand, 1, 1, 1, 2, 3, 6) {
 		call.Takes = append(call.Takes, h.take())
-		if h.IntN(8) == 0 && !h.upright {
-			call.Takes = append(call.Takes, h.leaning()...)
+		if h.IntN(8) == 0 && !h.noBorrowing {
+			call.Takes = append(call.Takes, h.borrowing()...)
 		}
 	}
 	return call
 }
 
-// pass lets time pass until the next call. A clock that may run backwards also leaps, by a day, by
+// pass lets time pass until the next call. A clock that may go backwards also leaps, by a day, by
 // the period of a limit, or by about as much as clocks differ, and is set back later or not at all.
 func (h *history) pass(backwards bool) {
 	step := pick(h.Rand, 0, 1, time.Millisecond, 100*time.Millisecond, time.Second, 10*time.Second, 3*time.Minute).Microseconds()
@@ -74,10 +74,11 @@ func (h *history) pass(backwards bool) {
 	h.at = max(noon/2, h.at+leap)
 }
 
-// leaning returns a take and what it leans on. Others of the call may lean on the same.
-func (h *history) leaning() []stint.Take {
+// borrowing returns a take that borrows, and its sources. Other takes of the call may have the same
+// sources.
+func (h *history) borrowing() []stint.Take {
 	takes := []stint.Take{{
-		Key: stint.Key(fmt.Sprint("leans", h.IntN(2))), Limit: h.limits[0],
+		Key: stint.Key(fmt.Sprint("borrows", h.IntN(2))), Limit: h.limits[0],
 		Cost: pick[uint32](h.Rand, 0, 1, 1, 2, 3), Borrows: 1, Independent: h.IntN(4) == 0,
 	}}
 	on := func(key stint.Key) stint.Take {
@@ -89,7 +90,7 @@ func (h *history) leaning() []stint.Take {
 	}
 	takes = append(takes, on(stint.Key(fmt.Sprint("key", h.IntN(3)))))
 	if h.IntN(2) == 0 {
-		takes[0].Key, takes[0].Borrows = "leans on two", 2
+		takes[0].Key, takes[0].Borrows = "borrows from two", 2
 		takes = append(takes, on("cap"))
 	}
 	return takes
@@ -101,7 +102,7 @@ func (h *history) take() stint.Take {
 		Limit: h.limits[h.IntN(len(h.limits))],
 	}
 	if h.IntN(8) == 0 {
-		// A key of its own, as the order of what is apart and what is not is open.
+		// A key of its own, as the order of Independent takes and others is not defined.
 		take.Key, take.Independent = "apart", true
 	}
 	take.Cost = h.cost(take.Limit)
@@ -120,7 +121,7 @@ func (h *history) take() stint.Take {
 			limit := take.Limit
 			take = undo[len(undo)-1-h.IntN(min(3, len(undo)))]
 			take.Op = pick(h.Rand, stint.Refund, stint.Refund, stint.Settle)
-			if h.IntN(4) == 0 { // the numbers changed before it came back
+			if h.IntN(4) == 0 { // the numbers change before the refund
 				take.Limit = limit
 			}
 		}
@@ -128,14 +129,14 @@ func (h *history) take() stint.Take {
 	return take
 }
 
-// cost returns how many units to ask for: few, or as many as the limit holds, or about as many.
+// cost returns a random cost: a few units, the limit's capacity, or about as many.
 func (h *history) cost(limit *stint.Limit) uint32 {
 	most := min(limit.Capacity(), stint.MaxCost-1)
 	return pick(h.Rand, 0, 1, 1, 1, 2, 3, uint32(h.IntN(12)), stint.MaxCost,
 		uint32(most), uint32(most+1), uint32(most/2), uint32(h.Int64N(most+2)), uint32(h.Int64N(most+2)))
 }
 
-// remember notes what can be given back later.
+// remember stores takes that can be given back later.
 func (h *history) remember(call stint.Call, answer []stint.Decision) {
 	if d, _ := stint.Combine(answer); !d.Allowed {
 		return
@@ -185,7 +186,7 @@ func randomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 		switch {
 		case spec.FromFirst:
 		case r.IntN(6) == 0:
-			spec.Per, spec.Calendar = 0, pick(r, stint.Day, stint.Day, stint.Week) // what is deferred over months counts them by their mean
+			spec.Per, spec.Calendar = 0, pick(r, stint.Day, stint.Day, stint.Week) // no longer periods: deferred excess counts months by their mean length
 		case r.IntN(3) == 0:
 			spec.CarryDebt = true
 		}
@@ -197,14 +198,14 @@ func randomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 	return lowered(spec)
 }
 
-// lowered returns a limit of the spec, of a rate that its algorithm can count.
+// lowered returns a limit of the spec, with a rate that its algorithm can count.
 func lowered(spec stint.Spec) *stint.Limit {
 	for {
 		if l, err := stint.NewLimit(spec); err == nil {
 			return l
 		}
 		spec.Requests, spec.Burst = (spec.Requests+9)/10, (spec.Burst+9)/10
-		spec.Blocks = 0 // they may not divide the period
+		spec.Blocks = 0 // blocks may not divide the period
 	}
 }
 

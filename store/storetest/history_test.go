@@ -10,9 +10,9 @@ import (
 	"stint/store/storetest/model"
 )
 
-// TestHistoriesMix: what has once told stores and Model apart comes together in one history: changed
-// numbers of a key, clocks that leap both ways, takes that are apart, costs up to what the limit
-// holds and beyond, units that come back under other numbers, takes that lean on others.
+// TestHistoriesMix: one history can contain everything in which stores and model once differed:
+// changed numbers of a key, clocks that leap both ways, Independent takes, costs up to the limit
+// and beyond, refunds under other numbers, takes that borrow.
 func TestHistoriesMix(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	histories, together := 400, 0
@@ -36,12 +36,12 @@ func TestHistoriesMix(t *testing.T) {
 	}
 }
 
-// mix says what is in a history of a hundred calls.
+// mix returns what a history of a hundred calls contains.
 func mix(t *testing.T, h *history) map[string]bool {
 	t.Helper()
 	has := map[string]bool{
 		"changed numbers": false, "a leap ahead": false, "a leap back": false, "a step back": false, "apart": false, "together": false,
-		"half a limit": false, "all of a limit": false, "more than a limit": false, "given back under other numbers": false, "leans": false,
+		"half a limit": false, "all of a limit": false, "more than a limit": false, "given back under other numbers": false, "borrows": false,
 	}
 	note := func(what string, there bool) { has[what] = has[what] || there }
 	model, known, last := tester{t, new(model.Store)}, map[bucket]*stint.Limit{}, h.at
@@ -63,7 +63,7 @@ func mix(t *testing.T, h *history) map[string]bool {
 			known[b] = take.Limit
 			note("changed numbers", before != nil && before != take.Limit)
 			note("apart", take.Independent)
-			note("leans", take.Borrows > 0)
+			note("borrows", take.Borrows > 0)
 			note("half a limit", most > 20 && cost == most/2)
 			note("all of a limit", most > 3 && cost == most)
 			note("more than a limit", most > 3 && cost == most+1)

@@ -13,9 +13,9 @@ import (
 // leased are the terms of a rule whose units are lent.
 var leased = &stint.Terms{Coordination: stint.Leased}
 
-// loans: a store lends as a state does whose limit is told the same, whatever nodes report,
-// repeat and leave out, alone and in calls of several takes; and what is lent is respected
-// by takes that know nothing of it. So it is while some nodes have other numbers.
+// loans: a store lends as stint.StoreLimit does on a state, whatever nodes report, repeat and leave
+// out, alone and in calls of several takes; and takes without a loan respect what is lent. The same
+// holds while some nodes have other numbers.
 func loans(t *testing.T, o Options) {
 	if !o.Lends {
 		return
@@ -45,8 +45,8 @@ func loans(t *testing.T, o Options) {
 	t.Run("asks", func(t *testing.T) { asks(t, o) })
 }
 
-// asks: who asks when a window is over is known in the next one, whether anything is charged
-// there or not: the next who asks leaves as much for it.
+// asks: a node that asks when a window is over counts as active in the next one, whether anything
+// is charged there or not: the next node that asks leaves it as much.
 func asks(t *testing.T, o Options) {
 	s := start(t, o)
 	idle := stint.MustLimit(stint.Spec{Requests: 1_000_000, Per: time.Hour})
@@ -59,9 +59,9 @@ func asks(t *testing.T, o Options) {
 		spec.Requests = 300
 		for _, test := range []struct {
 			name  string
-			old   *stint.Limit // under which the window was that is over
-			cost  uint32       // of the first ask
-			grant uint32       // of the next one, which takes 60: a quarter of what it leaves
+			old   *stint.Limit // limit in the window that is over
+			cost  uint32       // cost of the first ask
+			grant uint32       // grant of the next ask, which takes 60: a quarter of the rest
 		}{
 			{"it looks", limit, 0, 10},
 			{"it takes", limit, 1, 9},
@@ -82,15 +82,15 @@ func asks(t *testing.T, o Options) {
 				next := noon.Add(24 * time.Hour)
 				ask(next, 1, test.cost, 0)
 				if a := ask(next.Add(200*time.Millisecond), 2, 60, 50); a.Grant != test.grant {
-					t.Errorf("%s: the next is lent %d, want %d", key, a.Grant, test.grant)
+					t.Errorf("%s: the next gets %d, want %d", key, a.Grant, test.grant)
 				}
 			}
 		}
 	}
 }
 
-// reloaded returns limits that differ from limit in their numbers: lower, higher, and too
-// low to be lent.
+// reloaded returns limits that differ from limit in their numbers: lower, higher, and too low to be
+// lent.
 func reloaded(limit *stint.Limit) []*stint.Limit {
 	var others []*stint.Limit
 	for _, part := range []float64{0.3, 2, 0.01} {
@@ -102,7 +102,7 @@ func reloaded(limit *stint.Limit) []*stint.Limit {
 	return others
 }
 
-// borrower is a history of loans of one key, and the state that it should be in.
+// borrower is a history of loans of one key, and the state that it should have.
 type borrower struct {
 	r     *rand.Rand
 	state migrate.Record
@@ -127,7 +127,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		if r.IntN(4) == 0 {
 			want := b.state.Take(limit, now, uint64(cost))
 			if got := s.decide(now, take)[0]; got != want {
-				s.Fatalf("step %d: a take of %d is told %+v, want %+v", step, cost, got, want)
+				s.Fatalf("step %d: a take of %d gets %+v, want %+v", step, cost, got, want)
 			}
 			continue
 		}
@@ -145,7 +145,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		want := b.state.Take(limit, now, uint64(cost))
 		b.state.Lend(limit, now, &a, uint64(cost), &want)
 		if got != want || told != a || told.Began == 0 {
-			s.Fatalf("step %d: a take of %d is told %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
+			s.Fatalf("step %d: a take of %d gets %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
 		}
 	}
 	limit := pick(r, limits...)
@@ -156,7 +156,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 	}
 }
 
-// ask is what a node says next: something new, or what one said before.
+// ask returns a node's next loan request: a new one, or a repeated one.
 func (b *borrower) ask() stint.Loan {
 	if len(b.asks) > 0 && b.r.IntN(5) == 0 {
 		return pick(b.r, b.asks...)

@@ -7,8 +7,8 @@ import (
 	"stint"
 )
 
-// ops: forced takes go into debt, refunds give back exactly what was taken and
-// never more, resets forget; all of them also as part of a call.
+// ops: forced takes leave debts, refunds give back exactly what was taken and never more, resets
+// make keys untouched; all of them also as part of a call.
 func ops(t *testing.T, o Options) {
 	eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
 		do := func(op stint.Op, cost uint32, undo *stint.Decision) stint.Decision {
@@ -25,7 +25,7 @@ func ops(t *testing.T, o Options) {
 				s.Fatalf("%+v, want %d remaining", d, want)
 			}
 		}
-		do(stint.Refund, 5, nil) // of nothing
+		do(stint.Refund, 5, nil) // nothing was taken
 		left(10)
 		first := do(stint.Ask, 3, nil)
 		do(stint.Refund, 3, &first)
@@ -63,7 +63,7 @@ func ops(t *testing.T, o Options) {
 	})
 }
 
-// opsInCall: what changes keys stands or falls with the call that it is part of.
+// opsInCall: operations that change keys are done only if the call passes.
 func opsInCall(o Options) func(*testing.T) {
 	return func(t *testing.T) {
 		s, limit := start(t, o), variants(10)[0]
@@ -89,8 +89,8 @@ func opsInCall(o Options) func(*testing.T) {
 	}
 }
 
-// undoGone: undoing a take whose window or block is gone, whose tokens have been
-// refilled, or behind whose place others queue, changes nothing.
+// undoGone: undoing a take whose window or block is over, whose units have been refilled, or behind
+// whose place others queue, changes nothing.
 func undoGone(o Options) func(*testing.T) {
 	return func(t *testing.T) {
 		for _, limit := range variants(10) {

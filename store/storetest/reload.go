@@ -7,9 +7,9 @@ import (
 	"stint"
 )
 
-// reload: while a fleet reloads a limit node by node, two sets of numbers ask for one key.
-// Those that hold the lower ones are denied and forget nothing, and no more passes than the
-// higher ones promise.
+// reload: while a fleet reloads a limit node by node, takes of one key come under two sets of
+// numbers. Takes under the lower ones are denied and lose nothing, and no more passes than the
+// higher ones allow.
 func reload(t *testing.T, o Options) {
 	for i, low := range variants(100) {
 		high := variants(1000)[i]
@@ -50,8 +50,8 @@ func reload(t *testing.T, o Options) {
 	t.Run("back", func(t *testing.T) { reloadBack(t, o) })
 }
 
-// reloadBack gives back, under other numbers, all that a log of other numbers owes: what is
-// left counts from its own time.
+// reloadBack gives back, under other numbers, the whole debt of a log: the rest counts from its own
+// time.
 func reloadBack(t *testing.T, o Options) {
 	log := func(requests uint32, per time.Duration) *stint.Limit {
 		return stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: requests, Per: per, Overdraw: true})
@@ -67,13 +67,13 @@ func reloadBack(t *testing.T, o Options) {
 	})
 }
 
-// reloadBound lets two nodes take as much as they get, the one of 100 and the other of 150
-// an hour.
+// reloadBound lets two nodes take as much as they get, one under 100 and the other under 150 an
+// hour.
 func reloadBound(t *testing.T, o Options) {
 	for i, low := range variants(100) {
 		high := variants(150)[i]
 		if a := high.Algorithm(); a == stint.LeakyBucket || a == stint.SlidingWindow {
-			continue // what these promise is told of the outflow, and roughly
+			continue // they bound the outflow, and only roughly
 		}
 		s, r := start(t, o), random(t)
 		passed, at := uint32(0), noon

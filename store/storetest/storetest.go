@@ -1,14 +1,14 @@
-// Package storetest is the one suite that every store passes: it holds a store to
-// what stint.Store promises and to the traces, decision by decision.
+// Package storetest is the suite that every store passes: it checks a store against the contract of
+// stint.Store and the traces, decision by decision.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, storetest.Options{
-//			New: func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
-//		})
+//	storetest.Run(t, storetest.Options{
+//	New: func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
+//	})
 //	}
 //
-// Nearly all calls fix their time (stint.Call.At), so a run says the same on a slow
-// machine as on a fast one.
+// Nearly all calls set their time (stint.Call.At), so a run gives the same results on slow and fast
+// machines.
 package storetest
 
 import (
@@ -28,42 +28,41 @@ var (
 	triesFlag     = flag.Int("storetest.tries", 20_000, "how often one key is tried in each round; the long run is 1000000")
 )
 
-// Options say how to make the store and, as data, where stores may differ.
+// Options describe how to make the store, and in what stores may differ.
 type Options struct {
-	// New returns an empty store that shares nothing with others. What has to be
-	// closed is left to t.Cleanup.
+	// New returns an empty store that shares nothing with others. It registers t.Cleanup for what
+	// must be closed.
 	New func(t testing.TB) stint.Store
 
-	// Backwards says that a call whose time lies before that of an earlier one is
-	// answered exactly as a stint.State would. Where it is false such a call may be
-	// answered more strictly, and is not asked.
+	// Backwards means that a call whose time is before that of an earlier one is decided exactly as
+	// by stint.State. If it is false such a call may be decided more strictly, and the suite makes
+	// none.
 	Backwards bool
 
-	// Scattered says that the keys of a call may lie on several servers: a call then
-	// need not see all of them at one moment, where calls collide a place in a leaky
-	// bucket may pass unused, and who leans on others and is denied may be told to wait
-	// also for the debt of that denial. Of a key whose numbers have just changed it need not
-	// know when the last request was, so that beside another denial a take that min_interval
-	// denies may be shown as one that would pass.
+	// Scattered means that the keys of a call may lie on several servers. Then a call need not see
+	// all of them at one moment; when calls collide, a place in a leaky bucket may stay unused; and
+	// the retry time of a denied take that borrows may include the debt of that denial. If the
+	// numbers of a key have just changed, the store need not know the time of the last take, so
+	// that beside another denial a take that min_interval denies may be shown as allowed.
 	Scattered bool
 
-	// Upright says that what is leaned on is kept elsewhere than other keys: then the suite
-	// has nobody lean.
-	Upright bool
+	// NoBorrowing means that sources are stored elsewhere than other keys: then no take of the
+	// suite borrows.
+	NoBorrowing bool
 
-	// OneTable says that all who ask the store hold the same numbers of a limit, which change
-	// for all at once, as in one process: then the suite has nobody ask with others.
-	OneTable bool
+	// SameNumbers means that all callers of the store have the same numbers of a limit, which
+	// change for all at once, as in one process: then no take of the suite has others.
+	SameNumbers bool
 
-	// Lends says that the store lends units of keys to nodes, see stint.Loan.
+	// Lends reports whether the store lends units of keys to nodes, see stint.Loan.
 	Lends bool
 
-	// Slow says that a decision leaves the process: contention and random histories
-	// are a tenth as long.
+	// Slow means that a decision leaves the process: contention and random histories are a tenth as
+	// long.
 	Slow bool
 }
 
-// Run puts a store through the whole suite, each part under its own name.
+// Run runs the whole suite on a store, each part as a subtest.
 func Run(t *testing.T, o Options) {
 	t.Helper()
 	for _, part := range []struct {
@@ -81,7 +80,7 @@ func Run(t *testing.T, o Options) {
 		{"Independent", apart},
 		{"Ops", ops},
 		{"Reservations", reservations},
-		{"Borrows", leans},
+		{"Borrows", borrows},
 		{"Loans", loans},
 		{"Edges", edges},
 		{"Expiry", expiry},
@@ -93,7 +92,7 @@ func Run(t *testing.T, o Options) {
 		{"Results", results},
 		{"OwnClock", ownClock},
 	} {
-		if part.name == "Borrows" && o.Upright || (part.name == "Carry" || part.name == "Reload") && o.OneTable ||
+		if part.name == "Borrows" && o.NoBorrowing || (part.name == "Carry" || part.name == "Reload") && o.SameNumbers ||
 			part.name == "Differences" && !o.Backwards {
 			continue
 		}
@@ -104,19 +103,19 @@ func Run(t *testing.T, o Options) {
 // noon is the time of most calls: inside of windows, blocks and steps.
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 7, 123457000, time.UTC))
 
-// tester asks a store and ends the test where it cannot answer.
+// tester calls a store and ends the test if that fails.
 type tester struct {
 	testing.TB
 	stint.Store
 }
 
-// start returns a new store to ask.
+// start returns a tester of a new store.
 func start(t testing.TB, o Options) tester {
 	t.Helper()
 	return tester{t, o.New(t)}
 }
 
-// decide asks for several takes at once.
+// decide decides several takes at once.
 func (s tester) decide(at stint.Instant, takes ...stint.Take) []stint.Decision {
 	s.Helper()
 	call := stint.Call{At: at, Takes: takes}
@@ -129,20 +128,20 @@ func (s tester) decide(at stint.Instant, takes ...stint.Take) []stint.Decision {
 	return call.Results
 }
 
-// take asks for one.
+// take decides one take.
 func (s tester) take(at stint.Instant, key stint.Key, limit *stint.Limit, cost uint32) stint.Decision {
 	s.Helper()
 	return s.decide(at, stint.Take{Key: key, Limit: limit, Cost: cost})[0]
 }
 
-// peek looks at one key.
+// peek peeks at one key.
 func (s tester) peek(at stint.Instant, key stint.Key, limit *stint.Limit) stint.Decision {
 	s.Helper()
 	return s.take(at, key, limit, 0)
 }
 
-// variants are limits of requests per hour under every algorithm and every way to
-// count; each holds exactly requests. None refills within a tenth of a second.
+// variants returns limits of requests per hour with every algorithm and variant; each has exactly
+// that capacity. None refills within a tenth of a second.
 func variants(requests uint32) []*stint.Limit {
 	var all []*stint.Limit
 	for _, spec := range []stint.Spec{
@@ -163,7 +162,7 @@ func variants(requests uint32) []*stint.Limit {
 	return append(all, stint.MustLimit(stint.Spec{Requests: requests, Calendar: stint.Month}))
 }
 
-// name tells the variants apart.
+// name returns a different name for each variant.
 func name(limit *stint.Limit) string {
 	spec := limit.Spec()
 	text := spec.Algorithm.String()
@@ -184,7 +183,7 @@ func name(limit *stint.Limit) string {
 	return text
 }
 
-// eachVariant runs a part for each of the variants, with a store of its own.
+// eachVariant runs a part for each variant, with a store of its own.
 func eachVariant(t *testing.T, o Options, requests uint32, part func(s tester, limit *stint.Limit)) {
 	t.Helper()
 	for _, limit := range variants(requests) {

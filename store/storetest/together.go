@@ -12,9 +12,8 @@ import (
 	"stint"
 )
 
-// together: a call of several takes charges all or none, whichever denies and in
-// whatever order; what would have passed shows its unchanged state; takes of one
-// key are summed.
+// together: a call of several takes charges all or none, whichever denies and in whatever order;
+// takes that would have passed return their unchanged state; takes of one key are added up.
 func together(t *testing.T, o Options) {
 	limits := variants(10)
 	for at := range limits {
@@ -51,8 +50,8 @@ func together(t *testing.T, o Options) {
 	eachVariant(t, o, 10, duplicates)
 }
 
-// spend uses a few units of each limit, all of the one at index empty, and returns
-// a take of 3 of each.
+// spend takes a few units of each limit, all units of the limit with the index empty, and returns a
+// take of 3 of each.
 func spend(s tester, limits []*stint.Limit, empty int) []stint.Take {
 	var takes []stint.Take
 	for i, limit := range limits {
@@ -67,7 +66,7 @@ func spend(s tester, limits []*stint.Limit, empty int) []stint.Take {
 	return takes
 }
 
-// peeks looks at the keys of takes, one by one.
+// peeks peeks at the keys of takes, one by one.
 func (s tester) peeks(takes []stint.Take) map[stint.Key]stint.Decision {
 	s.Helper()
 	seen := map[stint.Key]stint.Decision{}
@@ -102,8 +101,8 @@ func duplicates(s tester, limit *stint.Limit) {
 	}
 }
 
-// togetherRandom: calls of random overlapping keys by 8 goroutines never wait for
-// each other in a circle, and in the end each key was charged exactly what passed.
+// togetherRandom: calls of random overlapping keys by 8 goroutines never wait for each other in a
+// circle, and in the end each key was charged exactly what passed.
 func togetherRandom(t *testing.T, o Options) {
 	calls := 400
 	if o.Slow {
@@ -151,9 +150,8 @@ func togetherRandom(t *testing.T, o Options) {
 	}
 }
 
-// snapshot: a call sees several keys at one moment. Two that are always charged
-// together are never seen apart, and denials do not flicker; of scattered keys that
-// holds once all calls are done.
+// snapshot: a call sees several keys at one moment. Two that are always charged together are always
+// equal, and denials are stable; for scattered keys that holds once all calls are done.
 func snapshot(t *testing.T, o Options) {
 	times := 500
 	if o.Slow {
@@ -194,8 +192,8 @@ func snapshot(t *testing.T, o Options) {
 	}
 }
 
-// apart: a take that is apart is charged if it alone may pass, and denies nobody
-// else; nor do others deny it.
+// apart: an Independent take is charged if it alone may pass, and does not deny the others; nor do
+// they deny it.
 func apart(t *testing.T, o Options) {
 	eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
 		ask := func(main, shadow uint32) (stint.Decision, stint.Decision) {
@@ -208,8 +206,8 @@ func apart(t *testing.T, o Options) {
 			leftMain, leftShadow int64
 		}{
 			{1, 9, true, true, 9, 1},
-			{1, 2, true, false, 8, 1}, // the shadow denies itself alone
-			{9, 1, false, true, 8, 0}, // and is charged where the call is denied
+			{1, 2, true, false, 8, 1}, // the Independent take denies only itself
+			{9, 1, false, true, 8, 0}, // and is charged even if the call is denied
 			{9, 1, false, false, 8, 0},
 			{8, 0, true, true, 0, 0},
 		} {

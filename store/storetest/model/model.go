@@ -1,4 +1,4 @@
-// Package model is the store that is obviously right. Tests compare other stores with it.
+// Package model is a store that is obviously correct. Tests compare other stores with it.
 package model
 
 import (
@@ -14,39 +14,39 @@ import (
 // Store is the model: one lock around a map of states that it never drops. It is slow and grows
 // without bound. The zero Store is empty and ready to use.
 //
-// Where the contract of stint.Store leaves a choice, the model does what all stores should do. A
-// state is kept under other numbers as migrate.Record describes. In a call that is denied, limits
-// that overdraw still debit their takes, those that count denied takes count those that they denied
-// themselves, and forced takes, refunds and resets are not carried out. A pool is first asked by
-// all takes that do not fit their own limits, and then debited by those that fit.
+// If the contract of stint.Store leaves a choice, the model does what all stores should do. A state
+// stays under other numbers as migrate.Record describes. In a denied call, limits that overdraw
+// still debit their takes, those that count denied takes count those that they denied themselves,
+// and forced takes, refunds and resets are not done. A source is first tested for all takes that do
+// not fit their own limits, and then debited for those that fit.
 type Store struct {
-	mu   sync.Mutex
-	held map[bucket]*migrate.Record
+	mu      sync.Mutex
+	records map[bucket]*migrate.Record
 }
 
 var _ stint.Store = (*Store)(nil)
 
-// bucket names a state: the same key under another algorithm is another one.
+// bucket identifies a state: the same key under another algorithm has another one.
 type bucket struct {
 	key       stint.Key
 	algorithm stint.Algorithm
 }
 
-// part is what a call asks of one bucket.
+// part is the sum of a group's takes of one bucket.
 type part struct {
 	stint.Take
 	bucket
-	cost   uint64 // of all takes of the bucket
+	cost   uint64 // sum of the takes that are not sources
 	result stint.Decision
 
-	on    []*part // what it leans on, once for each take
-	costs []uint64
-	only  bool // others lean on it, and nobody asks it
-	held  bool // others lean on it
-	owed  uint64
+	sources    []*part // its sources, once for each take
+	costs      []uint64
+	onlySource bool // it is in the group only as a source
+	isSource   bool // others borrow from it
+	owed       uint64
 }
 
-// Decide answers the call.
+// Decide decides the call.
 func (m *Store) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -71,15 +71,14 @@ func (m *Store) Decide(_ context.Context, call *stint.Call) error {
 	return nil
 }
 
-// group is what is done as one: all takes that are not apart, or one that is, with
-// those it leans on.
+// group is decided as one: all takes that are not Independent, or one that is, with its sources.
 type group struct {
 	parts []*part
-	of    map[int]*part // of each take
+	of    map[int]*part // part of each take
 	known map[bucket]*part
 }
 
-// gather makes the groups of a call, that of the takes which are not apart first.
+// gather makes the groups of a call, that of the takes that are not Independent first.
 func gather(takes []stint.Take) ([]*group, error) {
 	start := func() *group { return &group{of: map[int]*part{}, known: map[bucket]*part{}} }
 	groups := []*group{start()}
@@ -95,44 +94,44 @@ func gather(takes []stint.Take) ([]*group, error) {
 		}
 		for range takes[i].Borrows {
 			i++
-			on, err := g.add(i, takes[i], true)
+			source, err := g.add(i, takes[i], true)
 			if err != nil {
 				return nil, err
 			}
-			leader.on, leader.costs = append(leader.on, on), append(leader.costs, uint64(takes[i].Cost))
+			leader.sources, leader.costs = append(leader.sources, source), append(leader.costs, uint64(takes[i].Cost))
 		}
 	}
 	return groups, nil
 }
 
-// add makes the take part of the group.
-func (g *group) add(i int, take stint.Take, leaned bool) (*part, error) {
+// add adds a take to the part of its bucket.
+func (g *group) add(i int, take stint.Take, source bool) (*part, error) {
 	b := bucket{take.Key, take.Limit.Algorithm()}
 	p := g.known[b]
 	if p == nil {
-		p = &part{Take: take, bucket: b, only: true}
+		p = &part{Take: take, bucket: b, onlySource: true}
 		g.known[b] = p
 		g.parts = append(g.parts, p)
 	} else if p.Op != stint.Ask || take.Op != stint.Ask || p.Borrows != take.Borrows || !p.Limit.ForStores().Same(take.Limit) {
 		return nil, stint.ErrMixedLimits
 	}
 	g.of[i] = p
-	if leaned {
-		p.held = true
+	if source {
+		p.isSource = true
 	} else {
 		p.cost += uint64(take.Cost)
-		p.only = false
+		p.onlySource = false
 	}
 	return p, nil
 }
 
-// together does all parts or none.
+// together decides parts all or none.
 func (m *Store) together(parts []*part, now stint.Instant) {
 	pass := true
 	for _, p := range parts {
-		if p.Op == stint.Ask && !p.held {
+		if p.Op == stint.Ask && !p.isSource {
 			p.result = m.record(p).Test(p.Limit, now, p.cost)
-			for i, on := range p.on {
+			for i, on := range p.sources {
 				if p.result.Allowed {
 					on.owed += p.costs[i]
 				} else {
@@ -142,15 +141,15 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 		}
 	}
 	for _, p := range parts {
-		if p.held {
+		if p.isSource {
 			p.result = m.record(p).Test(p.Limit, now, p.cost)
 		}
 	}
 	for _, p := range parts {
 		if p.Borrows > 0 && !p.result.Allowed {
-			p.lean()
+			p.borrow()
 		}
-		pass = pass && (p.Op != stint.Ask || p.only || p.result.Allowed)
+		pass = pass && (p.Op != stint.Ask || p.onlySource || p.result.Allowed)
 	}
 	for _, p := range parts {
 		m.conclude(p, pass, now)
@@ -162,20 +161,20 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 	}
 }
 
-// lean lets a part that does not fit pass if all that it leans on have room.
-func (p *part) lean() {
+// borrow lets a part that does not fit pass if all its sources have room.
+func (p *part) borrow() {
 	over := true
-	for _, on := range p.on {
+	for _, on := range p.sources {
 		over = over && on.result.Allowed
 	}
 	p.result.Allowed, p.result.Over = over, over
 }
 
-// sooner has a part that is denied wait for the sooner of its two ways, now that denied takes were
-// charged.
+// sooner sets the retry time of a denied part to the sooner of its two ways, after denied takes
+// were charged.
 func (p *part) sooner() {
 	retry := time.Duration(0)
-	for _, on := range p.on {
+	for _, on := range p.sources {
 		if !on.result.Allowed {
 			retry = max(retry, on.result.RetryAfter)
 		}
@@ -183,18 +182,18 @@ func (p *part) sooner() {
 	p.result.RetryAfter = min(p.result.RetryAfter, retry)
 }
 
-// conclude charges a part if the call passes, and answers.
+// conclude charges a part if the call passes, and sets its result.
 func (m *Store) conclude(p *part, pass bool, now stint.Instant) {
 	r, tested := m.record(p), p.result
 	switch {
 	case tested.Over:
 		p.result = r.Test(p.Limit, now, 0)
 		p.result.Over = pass
-	case p.held && pass && p.cost == 0:
+	case p.isSource && pass && p.cost == 0:
 		p.result = r.Test(p.Limit, now, 0)
-	case p.held && pass:
+	case p.isSource && pass:
 		p.do(r, now)
-	case p.held && tested.Allowed:
+	case p.isSource && tested.Allowed:
 		p.result = r.Test(p.Limit, now, 0)
 	case pass, p.Op == stint.Ask && (!tested.Allowed || p.Limit.ForStores().Overdraws()):
 		p.do(r, now)
@@ -206,15 +205,15 @@ func (m *Store) conclude(p *part, pass bool, now stint.Instant) {
 	}
 }
 
-// record returns what is known of the part's bucket.
+// record returns the record of the part's bucket.
 func (m *Store) record(p *part) *migrate.Record {
-	if m.held == nil {
-		m.held = map[bucket]*migrate.Record{}
+	if m.records == nil {
+		m.records = map[bucket]*migrate.Record{}
 	}
-	r := m.held[p.bucket]
+	r := m.records[p.bucket]
 	if r == nil {
 		r = new(migrate.Record)
-		m.held[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = r
+		m.records[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = r
 	}
 	return r
 }

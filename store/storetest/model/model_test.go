@@ -8,7 +8,7 @@ import (
 	"stint/store/storetest/model"
 )
 
-// TestModel: the store that others are compared with passes itself.
+// TestModel: the model passes the suite itself.
 func TestModel(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		New:       func(testing.TB) stint.Store { return new(model.Store) },

@@ -10,9 +10,9 @@ import (
 	"stint"
 )
 
-// reservations: takes of a bucket that holds are charged until they are settled or
-// given back, and giving back undoes exactly that take, however long it lasted. Of
-// other algorithms they are plain takes, and settling them changes nothing.
+// reservations: with count: responses takes are charged until they are settled or given back, and a
+// refund undoes exactly that take, however long it lasted. Under other limits they are ordinary
+// takes, and settling them changes nothing.
 func reservations(t *testing.T, o Options) {
 	eachVariant(t, o, 10, func(s tester, limit *stint.Limit) {
 		end := func(op stint.Op, d stint.Decision, cost uint32, want int64) {
@@ -25,11 +25,11 @@ func reservations(t *testing.T, o Options) {
 		first := s.take(noon, "a", limit, 4)
 		second := s.take(noon, "a", limit, 3)
 		end(stint.Settle, second, 3, 3)
-		if limit.Algorithm() != stint.LeakyBucket { // its last place is the second's
+		if limit.Algorithm() != stint.LeakyBucket { // its last place belongs to the second take
 			end(stint.Refund, first, 4, 7)
 		}
 	})
-	t.Run("promises", func(t *testing.T) { promises(t, o) })
+	t.Run("promises", func(t *testing.T) { retryTimes(t, o) })
 	t.Run("over time", func(t *testing.T) {
 		s := start(t, o)
 		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Reserve: true})
@@ -58,9 +58,9 @@ func reservations(t *testing.T, o Options) {
 	})
 }
 
-// promises: whoever is denied beside open reservations passes at the promised time, and not
-// before, though none of them came back; also where some did before.
-func promises(t *testing.T, o Options) {
+// retryTimes: a take that is denied while reservations are open passes at its retry time, and not
+// before, if none of them comes back; also if some did before.
+func retryTimes(t *testing.T, o Options) {
 	s := start(t, o)
 	for _, step := range []bool{false, true} {
 		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 10 * time.Second, Burst: 3, Reserve: true, Step: step})
@@ -79,7 +79,7 @@ func promises(t *testing.T, o Options) {
 					d := s.take(at, key, limit, cost)
 					if op == stint.Refund && cost <= uint32(ended) {
 						if !d.Allowed {
-							t.Errorf("key %s: %+v, though as much was given back", key, d)
+							t.Errorf("key %s: %+v, although as much was given back", key, d)
 						}
 						continue
 					}
@@ -88,10 +88,10 @@ func promises(t *testing.T, o Options) {
 						t.Fatalf("key %s: %+v", key, d)
 					}
 					if early := s.take(then-1, key, limit, cost); early.Allowed {
-						t.Errorf("key %s: passes 1µs before the promised %v", key, d.RetryAfter)
+						t.Errorf("key %s: passes 1µs before its retry time %v", key, d.RetryAfter)
 					}
 					if d := s.take(then, key, limit, cost); !d.Allowed {
-						t.Errorf("key %s: denied at the promised time, then %+v", key, d)
+						t.Errorf("key %s: denied at its retry time, then %+v", key, d)
 					}
 				}
 			}
@@ -99,14 +99,13 @@ func promises(t *testing.T, o Options) {
 	}
 }
 
-// leans: a take that fits its own limit passes whatever it leans on holds, and
-// debits that; one that does not passes where all it leans on have room, and leaves
-// its own key alone.
-func leans(t *testing.T, o Options) {
+// borrows: a take that fits its own limit passes whatever its sources have, and debits them; one
+// that does not fit passes if all its sources have room, and does not change its own key.
+func borrows(t *testing.T, o Options) {
 	own := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
 	pool := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Hour})
 	most := stint.MustLimit(stint.Spec{Requests: 6, Per: time.Hour})
-	// ask is a take by a key that leans on the pool and a cap of its own.
+	// ask decides a take that borrows from the pool and a cap of its own.
 	ask := func(s tester, key stint.Key, cost uint32, apart bool) []stint.Decision {
 		s.Helper()
 		return s.decide(noon,
@@ -128,10 +127,10 @@ func leans(t *testing.T, o Options) {
 				{"a", 0, true, false, numbers{1, 4, 5}},
 				{"a", 1, true, false, numbers{0, 3, 4}},
 				{"a", 2, true, true, numbers{0, 1, 2}},
-				{"a", 2, false, false, numbers{0, 1, 2}}, // the pool
-				{"b", 2, true, false, numbers{0, 0, 4}},  // inside its own, though the pool has 1
+				{"a", 2, false, false, numbers{0, 1, 2}}, // the pool has 1
+				{"b", 2, true, false, numbers{0, 0, 4}},  // fits its own limit, though the pool has 1
 				{"a", 1, false, false, numbers{0, 0, 2}},
-				{"c", 3, false, false, numbers{2, 0, 6}}, // more than its own ever holds
+				{"c", 3, false, false, numbers{2, 0, 6}}, // more than its own limit
 				{"c", 9, false, false, numbers{2, 0, 6}},
 			} {
 				got := ask(s, step.key, step.cost, apart)
@@ -145,8 +144,8 @@ func leans(t *testing.T, o Options) {
 			}
 		})
 	}
-	t.Run("the sooner way", func(t *testing.T) { soonerWay(t, o) })
-	t.Run("charged all the same", func(t *testing.T) { chargedWay(t, o) })
+	t.Run("the sooner way", func(t *testing.T) { soonerRetry(t, o) })
+	t.Run("charged all the same", func(t *testing.T) { chargedRetry(t, o) })
 	t.Run("a debt has an end", func(t *testing.T) {
 		s := start(t, o)
 		cut := 0
@@ -176,12 +175,12 @@ func leans(t *testing.T, o Options) {
 			}
 		}
 	})
-	t.Run("errors", func(t *testing.T) { leansErrors(t, o) })
+	t.Run("errors", func(t *testing.T) { borrowErrors(t, o) })
 }
 
-// soonerWay: who is denied is told of the sooner of the two ways, its own limit or
-// all that it leans on.
-func soonerWay(t *testing.T, o Options) {
+// soonerRetry: a denied take gets the sooner of two retry times: of its own limit, or of all its
+// sources.
+func soonerRetry(t *testing.T, o Options) {
 	s := start(t, o)
 	bucket := func(requests uint32) *stint.Limit {
 		return stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: requests, Per: time.Minute})
@@ -205,9 +204,9 @@ func soonerWay(t *testing.T, o Options) {
 	}
 }
 
-// chargedWay: who is denied and charged all the same, by a limit that overdraws or counts denied takes,
-// its own or the pool's, is told when the same take passes with nobody else there.
-func chargedWay(t *testing.T, o Options) {
+// chargedRetry: a take that is denied and charged all the same, by a limit that overdraws or counts
+// denied takes, its own or its source's, gets the time at which it passes if nobody else takes.
+func chargedRetry(t *testing.T, o Options) {
 	spec := func(algorithm stint.Algorithm, requests uint32, more stint.Spec) *stint.Limit {
 		more.Algorithm, more.Requests, more.Per = algorithm, requests, time.Minute
 		return stint.MustLimit(more)
@@ -236,13 +235,13 @@ func chargedWay(t *testing.T, o Options) {
 			t.Fatalf("%s: %+v", name, d)
 		}
 		if then := ask(at.Add(d.RetryAfter), 3); !then.Allowed {
-			t.Errorf("%s: denied at the promised time, after %v: %+v", name, d.RetryAfter, then)
+			t.Errorf("%s: denied at its retry time, after %v: %+v", name, d.RetryAfter, then)
 		}
 	}
 }
 
-// leansErrors: what cannot be leaned on is an error, before anything is charged.
-func leansErrors(t *testing.T, o Options) {
+// borrowErrors: a take with invalid sources is an error, before anything is charged.
+func borrowErrors(t *testing.T, o Options) {
 	s := start(t, o)
 	limit := variants(5)[0]
 	take := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: limit, Cost: 1} }
