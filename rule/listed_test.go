@@ -85,7 +85,7 @@ func TestListFiles(t *testing.T) {
 
 	write(blocked, "192.0.2.0/24\n\n198.51.100.0/42\n")
 	_, err = rulefile.Load(dir)
-	want := blocked + ":3: \"198.51.100.0/42\" is no network and no address\n  hint: write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
+	want := blocked + ":3: \"198.51.100.0/42\" is neither a network nor an address\n  hint: write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Hints say what to do about a word that may not stand where it does. People bring words from
-// other tools: where one of ours means the same, the hint names it. Where the word is one of
-// ours, the hint says where it belongs.
+// A hint explains how to correct a word that is not allowed at its place. For a word of another
+// tool, the hint names the word of Stint with the same meaning. For a word of Stint, it names the
+// places where the word belongs.
 
-// places are our words and where they stand.
+// places are the words of rule files and the places where they belong.
 var places = map[string]string{
 	"domain": "at the top of the file", "descriptors": "at the top of the file, or inside a descriptor",
 	"http": "at the top of the file", "atomic": "at the top of the file, beside domain",
@@ -31,26 +31,26 @@ var places = map[string]string{
 	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "gossip": "beside coordination: gossip", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
 }
 
-// foreignLimit are words of other tools for what stands in a rate_limit.
+// foreignLimit are words of other tools for members of a rate_limit.
 var foreignLimit = map[string]string{
 	// nginx limit_req
 	"rate":    "write requests: and per:, such as requests: 10 and per: 1s for nginx's 10r/s",
 	"nodelay": "nginx's burst with nodelay is algorithm: token_bucket with burst one above nginx's; without nodelay it is leaky_bucket with the same burst",
-	"delay":   "what is over waits with algorithm: leaky_bucket, up to max_wait",
-	"zone":    "the key of the descriptor says what is counted apart; there are no zones to name",
+	"delay":   "requests above the rate wait with algorithm: leaky_bucket, up to max_wait",
+	"zone":    "the key of the descriptor selects the buckets; there are no named zones",
 	// bucket4j
-	"capacity": "write burst: with algorithm: token_bucket", "tokens": "write requests:, how many come back each per",
-	"bandwidth": "write requests: and per:; a list of limits under rate_limit decides several together",
+	"capacity": "write burst: with algorithm: token_bucket", "tokens": "write requests:, the units added in each per",
+	"bandwidth": "write requests: and per:; write a list under rate_limit to combine several",
 	"greedy":    "write refill: steady", "intervally": "write refill: step",
-	"initial_tokens": "a bucket starts full; only a sliding_window can begin used up, with start: used_up",
+	"initial_tokens": "a bucket starts full; only a sliding_window can start used up, with start: used_up",
 	// Kong
 	"second": "write requests: N and unit: second", "minute": "write requests: N and unit: minute",
 	"hour": "write requests: N and unit: hour", "day": "write requests: N and unit: day",
 	"month": "write requests: N and unit: month", "year": "write requests: N and unit: year",
-	"window_size": "write per:, the length of the window", "policy": "where state lives is a flag of the service (--store); how nodes agree is coordination:",
-	"fault_tolerant": "write on_store_failure: allow or deny", "limit_by": "the key of the descriptor says whose limit it is",
+	"window_size": "write per:, the length of the window", "policy": "the store is a flag of the service (--store); write coordination: for how nodes agree",
+	"fault_tolerant": "write on_store_failure: allow or deny", "limit_by": "the key of the descriptor selects the buckets",
 	// gubernator, limitador, others
-	"hits": "a request says its cost; here write requests:, how many may pass", "duration": "write per:",
+	"hits": "write requests:, how many may pass; the cost is part of a request", "duration": "write per:",
 	"max_value": "write requests:", "seconds": "write per: with a unit, such as per: 60s", "limit": "write requests:", "max": "write requests:",
 	"max_requests": "write requests:", "count_per": "write requests: and per:", "times": "write requests:", "points": "write requests:",
 	"average": "write requests: and per: with algorithm: token_bucket", "requests_per_second": "write requests: N and unit: second",
@@ -58,7 +58,7 @@ var foreignLimit = map[string]string{
 	"request_per_unit": "write requests_per_unit, with an s", "requests_per": "write requests_per_unit, or requests and per",
 	"period": "write per:", "window": "write per:, the length of the window", "interval": "write per:", "ttl": "write per:",
 	"time_window": "write per:", "time": "write per:", "timeframe": "write per:", "fill_interval": "write per:",
-	"tokens_per_fill": "write requests:, how many come back each per", "max_tokens": "write burst: with algorithm: token_bucket",
+	"tokens_per_fill": "write requests:, the units added in each per", "max_tokens": "write burst: with algorithm: token_bucket",
 	"replenish_rate": "write requests: and per: with algorithm: token_bucket", "burst_capacity": "write burst: with algorithm: token_bucket",
 	"type": "write algorithm:", "strategy": "write algorithm:", "kind": "write algorithm:", "unit_multiplier": "write per:, which takes any length",
 	"timezone": "write time_zone:", "tz": "write time_zone:", "failure_mode_deny": "write on_store_failure: deny", "fail_open": "write on_store_failure: allow",
@@ -66,53 +66,52 @@ var foreignLimit = map[string]string{
 	"count_failures": "write count: responses and statuses:", "failures_only": "write count: responses and statuses:",
 	"borrow": "write elastic: {from: NAME, upto: 300%}", "burst_from": "write elastic: {from: NAME, upto: 300%}",
 	"response": "write denial: {status: 503, json: '{}'}", "rejected_code": "write denial: {status: 503}",
-	"enabled": "leave the limit out to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
+	"enabled": "remove the limit to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
 }
 
-// foreignDescriptor are words of other tools for what stands in a descriptor.
+// foreignDescriptor are words of other tools for members of a descriptor.
 var foreignDescriptor = map[string]string{
 	"limit": "write rate_limit:", "limits": "write rate_limit:, which may be a list", "ratelimit": "write rate_limit:",
 	"rate_limits": "write rate_limit:, which may be a list", "children": "write descriptors:", "descriptor": "write descriptors:",
-	"entries": "a descriptor of a rule file is one key; what follows it is nested under descriptors:", "match": "write value:; * stands for any text",
+	"entries": "a descriptor of a rule file has one key; nest the next entries under descriptors:", "match": "write value:; * matches any text",
 	"dry_run": "write shadow_mode: true", "shadow": "write shadow_mode: true", "values": "write one descriptor for each value, or a pattern such as \"a*\"",
 }
 
-// foreignTop are words of other tools for what stands at the top of a file.
+// foreignTop are words of other tools for members at the top of a file.
 var foreignTop = map[string]string{
-	"rate_limits": "how a request becomes descriptors stands under http: rate_limits:", "limits": "write descriptors:, and rate_limit inside each",
+	"rate_limits": "write http: rate_limits: for how a request becomes descriptors", "limits": "write descriptors:, and rate_limit inside each",
 	"rules": "write descriptors:", "namespace": "write domain:", "name": "write domain:", "actions": "write http: rate_limits: and a list of actions",
-	"tests": "rule tests stand in a file of their own whose name ends in _test.yaml", "domains": "one file holds one domain; write domain: NAME",
+	"tests": "write rule tests in a separate file whose name ends in _test.yaml", "domains": "a file has one domain; write domain: NAME",
 	"allowlist": "write exempt:", "allow": "write exempt:", "whitelist": "write exempt:", "skip": "write exempt:", "bypass": "write exempt:",
 	"denylist": "write deny:", "blacklist": "write deny:", "blocklist": "write deny:", "block": "write deny:", "banned": "write deny:",
-	"version": "a rule file has no version; leave it out", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
+	"version": "a rule file has no version; remove it", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
 }
 
-// topHint returns the hint for a word at the top of a file, "" where only its letters can
-// tell.
+// topHint returns the hint for an unknown word at the top of a file; "" if there is none.
 func topHint(word string) string { return hintFor(word, foreignTop) }
 
-// descriptorHint returns that for a word inside a descriptor.
+// descriptorHint returns the hint for an unknown word inside a descriptor.
 func descriptorHint(word string) string { return hintFor(word, foreignDescriptor) }
 
-// limitHint returns that for a word inside a rate_limit.
+// limitHint returns the hint for an unknown word inside a rate_limit.
 func limitHint(word string) string { return hintFor(word, foreignLimit) }
 
-// elsewhereHint returns that for a word in any other place.
+// elsewhereHint returns the hint for an unknown word at any other place.
 func elsewhereHint(word string) string { return hintFor(word, nil) }
 
-// hintFor looks a word up: in the words of others, in ours.
+// hintFor returns the hint for a word from foreign, or else from places.
 func hintFor(word string, foreign map[string]string) string {
 	plain := snake(word)
 	switch {
 	case foreign[plain] != "":
 		return foreign[plain]
 	case places[word] != "":
-		return fmt.Sprintf("%s stands %s", word, places[word])
+		return fmt.Sprintf("%s belongs %s", word, places[word])
 	}
 	return ""
 }
 
-// snake writes a word as rule files do: maxValue and max-value as max_value.
+// snake converts a word to the style of rule files: maxValue and max-value to max_value.
 func snake(word string) string {
 	var b strings.Builder
 	for i, r := range word {

@@ -10,12 +10,12 @@ func TestHints(t *testing.T) {
 		word, want string
 	}{
 		{topHint, "rules", "write descriptors:"},
-		{topHint, "burst", "burst stands inside rate_limit"},
+		{topHint, "burst", "burst belongs inside rate_limit"},
 		{descriptorHint, "dryRun", "write shadow_mode: true"},
 		{limitHint, "max-value", "write requests:"},
-		{limitHint, "shadow_mode", "shadow_mode stands inside a descriptor, beside rate_limit"},
-		{descriptorHint, "cache", "cache stands beside coordination: eventual"},
-		{elsewhereHint, "cidrs", "cidrs stands inside exempt and deny"},
+		{limitHint, "shadow_mode", "shadow_mode belongs inside a descriptor, beside rate_limit"},
+		{descriptorHint, "cache", "cache belongs beside coordination: eventual"},
+		{elsewhereHint, "cidrs", "cidrs belongs inside exempt and deny"},
 		{elsewhereHint, "max_value", ""},
 		{limitHint, "qqqq", ""},
 	} {

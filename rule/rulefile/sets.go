@@ -13,12 +13,12 @@ import (
 	"stint/internal/text"
 )
 
-// listSet is a list of addresses or texts, of any length: Add fills it, and Has and Holds ask.
+// listSet is a set of addresses or texts of any size.
 type listSet interface {
-	// Add takes an element as it is written. An error is a [*listFault].
+	// Add adds an element in the notation of a rule file. The error is a [*listFault].
 	Add(text string) error
 
-	// Len returns how many elements there are, doubles counted once.
+	// Len returns the number of different elements.
 	Len() int
 
 	// Elements returns the elements, sorted.
@@ -28,22 +28,21 @@ type listSet interface {
 	Has(text string) bool
 }
 
-// listFault is what is wrong with an element.
+// listFault is a fault of an element.
 type listFault struct {
-	Line    int // of the file, 1 for the first; 0 for an element that is in none
+	Line    int // line of the file, from 1; 0 for an element that is not in a file
 	Problem string
 	Hint    string
 }
 
-// Error returns the problem and what to do about it.
+// Error returns the problem and the hint.
 func (f *listFault) Error() string { return f.Problem + "; " + f.Hint }
 
-// maxListFaults is how many faults of one file are reported.
+// maxListFaults is the number of faults reported for one file.
 const maxListFaults = 10
 
-// readList adds the lines of a file to a set, and returns what is wrong with them, of
-// many faults the first. Blanks around an element, empty lines and lines that begin with #
-// do not count.
+// readList adds the lines of a file to a set and returns the first faults. It ignores blanks around
+// an element, empty lines and lines that begin with #.
 func readList(data []byte, set listSet) []*listFault {
 	var faults []*listFault
 	n := 0
@@ -67,21 +66,21 @@ func readList(data []byte, set listSet) []*listFault {
 	return faults
 }
 
-// networkSet is a set of networks and addresses. The zero value is empty. A look-up
-// takes about as long in a hundred thousand networks as in ten. It is not safe for
-// use while elements are added.
+// networkSet is a set of networks and addresses. The zero value is empty. A look-up in a hundred
+// thousand networks takes about as long as in ten. Add must not be called concurrently with other
+// methods.
 type networkSet struct{ table bart.Lite }
 
 var _ listSet = (*networkSet)(nil)
 
-// Add takes a network such as 192.0.2.0/24, or one address.
+// Add adds a network such as 192.0.2.0/24, or one address.
 func (n *networkSet) Add(written string) error {
 	prefix, err := netip.ParsePrefix(written)
 	if err != nil {
 		addr, err := netip.ParseAddr(written)
 		if err != nil || addr.Zone() != "" {
 			return &listFault{
-				Problem: fmt.Sprintf("%s is no network and no address", text.Quote(written)),
+				Problem: fmt.Sprintf("%s is neither a network nor an address", text.Quote(written)),
 				Hint:    "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
 			}
 		}
@@ -98,7 +97,7 @@ func (n *networkSet) Add(written string) error {
 	return nil
 }
 
-// unmap returns IPv4 that is written as IPv6 as what it is.
+// unmap converts an IPv4 network in IPv6 notation to IPv4.
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -106,10 +105,10 @@ func unmap(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// Len returns how many networks there are.
+// Len returns the number of networks.
 func (n *networkSet) Len() int { return n.table.Size() }
 
-// Elements returns the networks, in the order of their texts.
+// Elements returns the networks as text, sorted.
 func (n *networkSet) Elements() []string {
 	all := make([]string, 0, n.table.Size())
 	for p := range n.table.All() {
@@ -123,14 +122,14 @@ func (n *networkSet) Elements() []string {
 	return all
 }
 
-// Holds reports whether an address lies in one of the networks. The invalid address
-// lies in none.
+// Holds reports whether an address is in one of the networks. It returns false for the invalid
+// address.
 func (n *networkSet) Holds(addr netip.Addr) bool {
 	return addr.IsValid() && n.table.Contains(addr.Unmap().WithZone(""))
 }
 
-// Has reports whether a text is an address in one of the networks, or a network that
-// lies whole in one of them.
+// Has reports whether a text is an address in one of the networks, or a network that is part of
+// one of them.
 func (n *networkSet) Has(text string) bool {
 	if strings.IndexByte(text, '/') < 0 {
 		addr, err := netip.ParseAddr(text)
@@ -140,22 +139,21 @@ func (n *networkSet) Has(text string) bool {
 	return err == nil && n.table.LookupPrefix(unmap(prefix).Masked())
 }
 
-// textSet is a set of texts, compared as they stand. Make one with make(Texts).
+// textSet is a set of texts, which are compared byte by byte. Create one with make(textSet).
 type textSet map[string]struct{}
 
 var _ listSet = textSet{}
 
-// Add takes a text. An empty one is refused, because it would be what a request
-// says that says nothing.
+// Add adds a text. It refuses an empty text, which would match requests without a value.
 func (t textSet) Add(text string) error {
 	if text = strings.TrimSpace(text); text == "" {
-		return &listFault{Problem: "an empty text in a list", Hint: "write a value, or leave the element out"}
+		return &listFault{Problem: "an empty text in a list", Hint: "write a value, or remove the element"}
 	}
 	t[text] = struct{}{}
 	return nil
 }
 
-// Len returns how many texts there are.
+// Len returns the number of texts.
 func (t textSet) Len() int { return len(t) }
 
 // Elements returns the texts, sorted.

@@ -51,11 +51,11 @@ func TestRead(t *testing.T) {
 	}{
 		{"", new(networkSet), "", 0},
 		{"\ufeff# office\r\n 192.0.2.0/24 \r\n\r\n\t192.0.2.0/24\n2001:db8::/32", new(networkSet), "", 2},
-		{"192.0.2.0/24\n\n192.0.2.0/33\n192.0.2.1\n", new(networkSet), `3 "192.0.2.0/33" is no network and no address`, 2},
+		{"192.0.2.0/24\n\n192.0.2.0/33\n192.0.2.1\n", new(networkSet), `3 "192.0.2.0/33" is neither a network nor an address`, 2},
 		{"192.0.2.1/24", new(networkSet), `1 "192.0.2.1/24" is an address inside a network`, 0},
-		{"192.0.2.1, 192.0.2.2", new(networkSet), `1 "192.0.2.1, 192.0.2.2" is no network and no address`, 0},
-		{"fe80::1%eth0", new(networkSet), `1 "fe80::1%eth0" is no network and no address`, 0},
-		{strings.Repeat("x", 1000), new(networkSet), `1 "` + strings.Repeat("x", 60) + `..." is no network and no address`, 0},
+		{"192.0.2.1, 192.0.2.2", new(networkSet), `1 "192.0.2.1, 192.0.2.2" is neither a network nor an address`, 0},
+		{"fe80::1%eth0", new(networkSet), `1 "fe80::1%eth0" is neither a network nor an address`, 0},
+		{strings.Repeat("x", 1000), new(networkSet), `1 "` + strings.Repeat("x", 60) + `..." is neither a network nor an address`, 0},
 		{"ann\n# bob\n  cid  \nann\n", make(textSet), "", 2},
 		{"a b # c", make(textSet), "", 1},
 	} {

@@ -14,7 +14,7 @@ func TestEveryWordHasAPlace(t *testing.T) {
 	for where, words := range map[string]strictyaml.Words{"descriptor": new(descriptor).words(), "limit": l.words()} {
 		about := map[string]func(string) string{"descriptor": descriptorHint, "limit": limitHint}[where]
 		for word := range words {
-			if got := about(word); !strings.HasPrefix(got, word+" stands ") {
+			if got := about(word); !strings.HasPrefix(got, word+" belongs ") {
 				t.Errorf("%s in a %s: %q", word, where, got)
 			}
 		}
