@@ -14,7 +14,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// unpackedLog returns the real log times times, each a year after the one before.
+// unpackedLog returns the real log repeated `times` times, each copy one year later.
 func unpackedLog(tb testing.TB, times int) []byte {
 	tb.Helper()
 	f, err := os.Open("testdata/apache_access.log.gz")
@@ -51,8 +51,8 @@ http:
     - actions: [{remote_address: {}}, {path: {}}]
 `
 
-// BenchmarkRun replays 400,000 combined lines. The goal is 1 M lines a second
-// and core for one algorithm, 0.4 M for all five.
+// BenchmarkRun replays 400,000 lines in combined format. The goal is 1 million lines per second and
+// core for one algorithm, and 0.4 million for all five.
 func BenchmarkRun(b *testing.B) {
 	const times = 40
 	log := unpackedLog(b, times)

@@ -7,11 +7,11 @@ import (
 	"stint/internal/transaction"
 )
 
-// group is takes that are decided as one, in each column under the limits of that column. Keys
-// are numbers, see states.id.
+// group is a set of takes that are decided together, in each column under the limits of that
+// column. Its keys are numbers, see states.id.
 type group = transaction.Plan[uint32]
 
-// plan collects the groups of a call in which takes borrow from others.
+// plan builds the groups of a call in which takes borrow from other limits.
 func (s *states) plan(call *stint.Call) error {
 	s.groups = s.groups[:0]
 	for take := range transaction.Groups(call) {
@@ -25,18 +25,18 @@ func (s *states) plan(call *stint.Call) error {
 	return nil
 }
 
-// decideGroups decides a call in one column in which takes borrow from others.
+// decideGroups decides in one column a call in which takes borrow from other limits.
 func (s *states) decideGroups(call *stint.Call, column int) {
 	for n := range s.groups {
 		g := &s.groups[n]
 		for i := range g.Parts {
 			p := &g.Parts[i]
-			p.Set(s.of[p.Name].limits[column], s.shelf.of(p.Name)[column], call.At)
+			p.Set(s.of[p.Name].limits[column], s.stored.of(p.Name)[column], call.At)
 		}
 		g.Decide()
 		for i := range g.Parts {
 			p := &g.Parts[i]
-			s.shelf.of(p.Name)[column] = p.Record.State
+			s.stored.of(p.Name)[column] = p.Record.State
 		}
 		for i, n := range g.Takes() {
 			s.answerPart(call, i, column, &g.Parts[n])
@@ -44,7 +44,8 @@ func (s *states) decideGroups(call *stint.Call, column int) {
 	}
 }
 
-// answerPart answers a take of a part. Only the first of its takes waits and reserves.
+// answerPart answers the takes of a part. Only the first take delays the request and makes a
+// reservation.
 func (s *states) answerPart(call *stint.Call, take, column int, p *transaction.Part[uint32]) {
 	if p.Take != &call.Takes[take] {
 		s.note(call, take, column, p.Result)
@@ -56,6 +57,6 @@ func (s *states) answerPart(call *stint.Call, take, column int, p *transaction.P
 	if p.Asked {
 		s.answer(call, take, column, p.Result)
 	} else {
-		s.note(call, take, column, p.Result) // nobody waits for a source
+		s.note(call, take, column, p.Result) // a source never delays the request
 	}
 }

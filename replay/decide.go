@@ -12,20 +12,20 @@ import (
 	"stint/replay/accesslog"
 )
 
-// limitDecider decides by one limit. Every line is one look-up of its key; the
-// states of all algorithms stand side by side behind it.
+// limitDecider decides by one limit. It looks up the key of a line once; the states of all
+// algorithms are stored together.
 type limitDecider struct {
 	limit  *Limit
-	limits []*stint.Limit // of each column
+	limits []*stint.Limit // the limit of each column
 	specs  []stint.Algorithm
-	broken []string // why an algorithm is not compared
+	broken []string // reasons why algorithms are not compared
 
 	tally     *tally
 	names     *text.Interner
 	key       []byte
-	keyed     bool // the limit counts by something
-	shelf     shelf
-	unlimited int64 // lines without a key
+	keyed     bool // the limit has separate buckets
+	stored    stateTable
+	unlimited int64 // number of lines without a key
 	outcome   outcome
 }
 
@@ -53,15 +53,15 @@ func newLimitDecider(opts *Options) *limitDecider {
 	}
 	d.specs = compared
 	d.tally = newTally(len(d.limits), main)
-	d.shelf.columns = len(d.limits)
+	d.stored.columns = len(d.limits)
 	if !d.keyed {
-		d.shelf.add()
+		d.stored.add()
 	}
 	return d
 }
 
-// variant returns the limit under an algorithm: its own as it stands, another with
-// the same requests and period, and the burst that was given if it knows one.
+// variant returns the limit under an algorithm: the limit itself for its own algorithm, otherwise a
+// limit with the same requests and period, and the same burst if the algorithm has one.
 func (l *Limit) variant(a stint.Algorithm) (*stint.Limit, error) {
 	spec := l.Limit.Spec()
 	if spec.Algorithm == a {
@@ -81,23 +81,23 @@ func (d *limitDecider) needs() accesslog.Parts {
 	return p
 }
 
-// prepare finds the key of a line.
+// prepare returns the number of the key of a line.
 func (d *limitDecider) prepare(r *accesslog.Record) (uint32, error) {
 	if !d.appendKey(r) {
 		return noClient, nil
 	}
 	id := d.names.Number(d.key)
 	d.tally.known(id)
-	if d.keyed && int(id) == d.shelf.keys {
-		d.shelf.add()
+	if d.keyed && int(id) == d.stored.keys {
+		d.stored.add()
 	}
 	return id, nil
 }
 
-// appendKey writes the values that the limit counts by into key, joined by "+"; the
-// client for a limit that counts by nothing. False if the line lacks one. Values may
-// hold a "+" themselves, so their lengths follow all but the last, four bytes each,
-// and no two keys are the same.
+// appendKey writes the values that the limit counts by into key, joined by "+". For a limit that
+// counts all lines together it writes the client. It returns false if the line lacks a value.
+// Values may contain a "+", so the lengths of all but the last follow, four bytes each; this makes
+// keys unique.
 func (d *limitDecider) appendKey(r *accesslog.Record) bool {
 	d.key = d.key[:0]
 	if !d.keyed {
@@ -132,8 +132,7 @@ func (d *limitDecider) appendKey(r *accesslog.Record) bool {
 	return true
 }
 
-// appendClient appends who a client is: its IPv4 address, the /64 of its IPv6 address,
-// or its name.
+// appendClient appends the client: its IPv4 address, the /64 of its IPv6 address, or its name.
 func appendClient(b []byte, r *accesslog.Record) []byte {
 	if addr := r.Address(); addr.Is6() {
 		return append(web.GroupAddr(addr, 0).AppendTo(b), "/64"...)
@@ -141,7 +140,7 @@ func appendClient(b []byte, r *accesslog.Record) []byte {
 	return r.AppendHost(b)
 }
 
-// keyText is a key as people read it.
+// keyText returns a key for output.
 func (d *limitDecider) keyText(id uint32) string {
 	text := d.names.Texts[id]
 	return printable(text[:len(text)-4*max(0, len(d.limit.By)-1)], maxKey)
@@ -156,11 +155,11 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 		d.tally.note(at, noClient, o)
 		return nil
 	}
-	key := uint32(0) // the only one
+	key := uint32(0) // the only key
 	if d.keyed {
 		key = ref
 	}
-	states := d.shelf.of(key)
+	states := d.stored.of(key)
 	logged := hasLog(states)
 	for i, limit := range d.limits {
 		answer := limit.Take(&states[i], at, 1)
@@ -170,9 +169,9 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 		o.delay[i] = answer.Delay
 	}
 	if !logged && hasLog(states) {
-		d.shelf.gained(key)
+		d.stored.gained(key)
 	}
-	d.shelf.forget(at, d.limitsOf)
+	d.stored.forget(at, d.limitsOf)
 	d.tally.note(at, ref, o)
 	return nil
 }
@@ -196,7 +195,7 @@ func (d *limitDecider) report(r *Report) {
 	r.Notes = append(r.Notes, d.broken...)
 }
 
-// numbers says what a limit is made of.
+// numbers returns the numbers of a limit as text.
 func numbers(l *stint.Limit) string {
 	spec := l.Spec()
 	text := fmt.Sprintf("%s per %s", thousands(int64(spec.Requests)), span(spec.Per))
@@ -209,7 +208,7 @@ func numbers(l *stint.Limit) string {
 	return text
 }
 
-// span writes a duration without its zeros: 15m, not 15m0s.
+// span formats a duration without trailing zeros: 15m, not 15m0s.
 func span(d time.Duration) string {
 	if d > 0 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))

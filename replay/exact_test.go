@@ -22,11 +22,11 @@ import (
 	"stint/replay/accesslog"
 )
 
-// The replay is held to a second reckoning, which shares nothing with it: a regular
-// expression reads the lines, all of them are sorted at once, and each algorithm is
-// written down from its definition, in fractions.
+// These tests compare the replay with a second implementation that shares no code with it: it
+// parses the lines with a regular expression, sorts all of them at once, and computes each
+// algorithm from its definition, in exact fractions.
 
-// request is a line as the second reckoning reads it.
+// request is a line as parsed by the second implementation.
 type request struct {
 	micros                        int64
 	ip, user, method, path, agent string
@@ -63,10 +63,10 @@ func readRequests(t *testing.T, name string) []request {
 	return requests
 }
 
-// exact is an algorithm by its definition. take says whether a request at now passes.
+// exact is an algorithm by its definition. take reports whether a request at time now passes.
 type exact interface{ take(now int64) bool }
 
-// exactWindow: at most requests in each period since the epoch.
+// exactWindow allows at most `requests` in each period since the epoch.
 type exactWindow struct {
 	requests, per, window int64
 	n                     int64
@@ -83,7 +83,7 @@ func (w *exactWindow) take(now int64) bool {
 	return true
 }
 
-// exactBucket holds up to burst tokens. One comes every charge microseconds.
+// exactBucket holds up to burst tokens and gets a token every charge microseconds.
 type exactBucket struct {
 	burst, charge int64
 	last          int64
@@ -108,10 +108,10 @@ func (b *exactBucket) take(now int64) bool {
 	return true
 }
 
-// exactQueue serves one every charge microseconds; at most burst wait.
+// exactQueue serves one request every charge microseconds; at most burst requests wait.
 type exactQueue struct {
 	burst, charge int64
-	served        []int64 // when those who wait or are served are done
+	served        []int64 // end of service of the waiting and served requests
 }
 
 func (q *exactQueue) take(now int64) bool {
@@ -129,7 +129,7 @@ func (q *exactQueue) take(now int64) bool {
 	return true
 }
 
-// exactLog: at most requests within any period.
+// exactLog allows at most `requests` within any period.
 type exactLog struct {
 	requests, per int64
 	passed        []int64
@@ -144,7 +144,7 @@ func (l *exactLog) take(now int64) bool {
 	return true
 }
 
-// exactEstimate: the period before counts by the part of it that is still inside.
+// exactEstimate weights the previous period by the part of it that is still inside the window.
 type exactEstimate struct {
 	requests, per int64
 	counts        map[int64]int64
@@ -163,7 +163,7 @@ func (e *exactEstimate) take(now int64) bool {
 
 func newExact(a stint.Algorithm, requests, burst int64, per time.Duration) exact {
 	micros := per.Microseconds()
-	charge := (micros + requests - 1) / requests // charges round up
+	charge := (micros + requests - 1) / requests // rounded up, as the library does
 	switch a {
 	case stint.FixedWindow:
 		return &exactWindow{requests: requests, per: micros, window: -1}
@@ -182,7 +182,7 @@ var exactLimits = []struct {
 	requests int64
 	per      time.Duration
 	burst    int64
-	key      func(r request) string // "": not limited
+	key      func(r request) string // returns "" for a line without limit
 }{
 	{"100/min by ip", 100, time.Minute, 0, func(r request) string { return r.ip }},
 	{"10/min by ip", 10, time.Minute, 0, func(r request) string { return r.ip }},
@@ -198,7 +198,7 @@ var exactLimits = []struct {
 	{"1/250ms by ip", 1, 250 * time.Millisecond, 1, func(r request) string { return r.ip }},
 }
 
-// reckon returns what becomes of the requests of each key.
+// reckon returns the counts of all requests and of each key.
 func reckon(requests []request, make func() exact, key func(r request) string) (total ClientCount, byKey map[string]*ClientCount) {
 	byKey = map[string]*ClientCount{}
 	limits := map[string]exact{}
@@ -229,7 +229,7 @@ func reckon(requests []request, make func() exact, key func(r request) string) (
 	return total, byKey
 }
 
-// topOf orders keys as a report does.
+// topOf sorts keys as a report does.
 func topOf(byKey map[string]*ClientCount) []ClientCount {
 	var all []ClientCount
 	for _, c := range byKey {
@@ -241,13 +241,13 @@ func topOf(byKey map[string]*ClientCount) []ClientCount {
 	return all[:min(20, len(all))]
 }
 
-// reckoned is what the second reckoning makes of a log under one algorithm.
+// reckoned is the result of the second implementation for one algorithm.
 type reckoned struct {
 	total   AlgorithmCount
 	clients []ClientCount
 }
 
-// TestExact compares every count with the second reckoning, for all algorithms.
+// TestExact compares every count with the second implementation, for all algorithms.
 func TestExact(t *testing.T) {
 	for _, name := range []string{"testdata/apache_access.log.gz", "testdata/bursts.log"} {
 		file := name
@@ -278,8 +278,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// checkExact compares a report with what was reckoned, of which main is the
-// algorithm of the limit.
+// checkExact compares a report with the expected results; main is the algorithm of the limit.
 func checkExact(t *testing.T, report *Report, want []reckoned, main int) {
 	t.Helper()
 	if report.Late != 0 || report.Unparseable != 0 {
@@ -315,8 +314,8 @@ func replayFile(t testing.TB, name string, opts Options) *Report {
 	return report
 }
 
-// TestBurstsFile keeps the made-up log: bursts and trickles of a few clients, in
-// two time zones, each line up to two minutes away from its place.
+// TestBurstsFile checks that the generated log is unchanged: bursts and slow traffic of a few
+// clients, in two time zones, with each line up to two minutes out of order.
 func TestBurstsFile(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 2))
 	type line struct {

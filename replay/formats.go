@@ -9,10 +9,10 @@ import (
 	"stint/replay/accesslog"
 )
 
-// formatCounter counts lines by their format.
+// formatCounter counts lines by format.
 type formatCounter [accesslog.ALB + 1]int64
 
-// counts returns the formats that were met, most lines first.
+// counts returns the formats that occurred, most lines first.
 func (c *formatCounter) counts() []FormatCount {
 	var met []FormatCount
 	for _, f := range accesslog.Formats {
@@ -24,7 +24,8 @@ func (c *formatCounter) counts() []FormatCount {
 	return met
 }
 
-// FormatText names the formats that were met, with their lines where there are several.
+// FormatText returns the names of the formats that occurred, with their line counts if there are
+// several.
 func (r *Report) FormatText() string {
 	names := make([]string, len(r.Formats))
 	for i, f := range r.Formats {
@@ -36,7 +37,7 @@ func (r *Report) FormatText() string {
 	return strings.Join(names, ", ")
 }
 
-// knownFormats names all formats.
+// knownFormats returns the names of all formats.
 func knownFormats() string {
 	names := make([]string, len(accesslog.Formats))
 	for i, f := range accesslog.Formats {
@@ -45,14 +46,14 @@ func knownFormats() string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// UnreadableError says that too few lines could be parsed to believe a report.
+// UnreadableError is returned if too few lines could be parsed for a reliable report.
 type UnreadableError struct{ Problem, Hint string }
 
-// Error returns the problem. The hint stands apart.
+// Error returns the problem without the hint.
 func (e *UnreadableError) Error() string { return e.Problem }
 
-// Readable returns an [*UnreadableError] where no line could be parsed, or fewer than
-// half of them, and nil otherwise.
+// Readable returns an [*UnreadableError] if no line could be parsed, or fewer than half of them,
+// and nil otherwise.
 func (r *Report) Readable() error {
 	hint := "known formats are " + knownFormats() + "; the report shows the first lines that are none"
 	switch {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The page and its parts. uplot draws the charts; it is embedded, so the page loads
-// nothing from anywhere.
+// The parts of the page. All are embedded, including uplot, which draws the charts, so the page
+// loads nothing from the network.
 //
 //go:embed page/page.html page/page.css page/page.js
 //go:embed page/uplot/uPlot.iife.min.js page/uplot/uPlot.min.css page/uplot/LICENSE
@@ -18,24 +18,24 @@ var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
-// pageText returns a file of the page.
+// pageText returns an embedded file of the page.
 func pageText(name string) string {
 	b, err := pageFiles.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // cannot happen: the file is embedded
 	}
 	return string(b)
 }
 
-// page is what the template is filled with.
+// page is the data of the template.
 type page struct {
 	*Report
-	MostCompared int64 // the most that an algorithm denied
-	MostOfClient int64 // the most lines of a listed client
+	MostCompared int64 // the largest number denied by one algorithm
+	MostOfClient int64 // the largest number of lines of a listed client
 }
 
-// WriteHTML writes the report as one page that needs nothing else: charts, styles
-// and script are inside. What comes from the log is escaped.
+// WriteHTML writes the report as one self-contained page with charts, styles and scripts. Text from
+// the log is escaped.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := page{Report: r}
 	for _, c := range r.Comparison {
@@ -52,7 +52,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return err
 }
 
-// Title stands on the tab of the browser.
+// Title returns the title of the page.
 func (p *page) Title() string {
 	if p.Limit == "" {
 		return "Replay of an access log by rules"
@@ -60,19 +60,19 @@ func (p *page) Title() string {
 	return "Replay of an access log: " + p.Limit
 }
 
-// Sentence is the headline, with what belongs together on one line.
+// Sentence returns the headline, with non-breaking spaces before percent signs.
 func (p *page) Sentence() string { return strings.ReplaceAll(p.Headline(), " %", "\u00a0%") }
 
-// TimeSpan is that of the text form.
+// TimeSpan returns the time span as in the text report.
 func (p *page) TimeSpan() string { return p.timeSpan() }
 
-// ClientsTitle is that of the text form.
+// ClientsTitle returns the title of the client list as in the text report.
 func (p *page) ClientsTitle() string { return p.clientsTitle() }
 
-// SamplesTitle is that of the text form.
+// SamplesTitle returns the title of the unparseable lines as in the text report.
 func (p *page) SamplesTitle() string { return p.samplesTitle() }
 
-// BucketName is how long a point of the charts is.
+// BucketName returns the width of a point in the charts.
 func (p *page) BucketName() string {
 	n, unit := p.Series.Width, "second"
 	for _, larger := range []struct {
@@ -90,16 +90,16 @@ func (p *page) BucketName() string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// Number writes a number with commas.
+// Number formats a number with commas.
 func (p *page) Number(n int64) string { return thousands(n) }
 
 // Sum adds two numbers.
 func (p *page) Sum(a, b int64) int64 { return a + b }
 
-// Percent is a part of a whole in words.
+// Percent returns part as a percentage of whole, as text.
 func (p *page) Percent(part, whole int64) string { return percent(part, whole) }
 
-// Share is a part of a whole for the width of a bar.
+// Share returns part as a percentage of whole, for the width of a bar.
 func (p *page) Share(part, whole int64) string {
 	if whole == 0 {
 		return "0"
@@ -107,23 +107,23 @@ func (p *page) Share(part, whole int64) string {
 	return fmt.Sprintf("%.2f", 100*float64(part)/float64(whole))
 }
 
-// Shadow marks a rule that denies nobody.
+// Shadow returns the mark of a rule that denies nobody.
 func (p *page) Shadow(rule string) string { return p.shadowMark(rule) }
 
-// ByClient says whether what is counted are clients.
+// ByClient reports whether the list shows clients.
 func (p *page) ByClient() bool { return p.ClientKind == fieldNouns[ByIP][1] }
 
-// ChartScript is uplot with its licence, which wants to stand in every copy. It and
-// the other parts are embedded; nothing in them comes from a log.
+// ChartScript returns uplot with its license, which every copy must include. It and the other parts
+// are embedded; nothing in them comes from a log.
 func (p *page) ChartScript() template.JS {
 	return template.JS("/*\n" + pageText("uplot/LICENSE") + "*/\n" + pageText("uplot/uPlot.iife.min.js"))
 }
 
-// ChartStyle is the style of uplot.
+// ChartStyle returns the style sheet of uplot.
 func (p *page) ChartStyle() template.CSS { return template.CSS(pageText("uplot/uPlot.min.css")) }
 
-// Script draws the charts.
+// Script returns the script that draws the charts.
 func (p *page) Script() template.JS { return template.JS(pageText("page.js")) }
 
-// Style is that of the page.
+// Style returns the style sheet of the page.
 func (p *page) Style() template.CSS { return template.CSS(pageText("page.css")) }

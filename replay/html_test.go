@@ -14,8 +14,7 @@ import (
 	"stint/replay/accesslog"
 )
 
-// browse opens a page in Chromium and returns what it became, and what it wrote to
-// the console.
+// browse opens a page in Chromium and returns the resulting document and the output on the console.
 func browse(t *testing.T, page []byte) (dom, console string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -25,10 +24,10 @@ func browse(t *testing.T, page []byte) (dom, console string) {
 	return testkit.Browse(t, "file://"+file)
 }
 
-// TestPage opens the page in a browser: the charts are drawn, nothing is loaded,
-// nothing fails, and what the log holds stays text.
+// TestPage opens the page in a browser: the charts are drawn, nothing is loaded from elsewhere,
+// there are no errors, and text of the log stays text.
 func TestPage(t *testing.T) {
-	t.Parallel() // mostly a browser
+	t.Parallel() // most of the time is the browser's
 	const evil = `</script><script>document.title='evil'</script><img/src=x:y/onerror=document.title='evil'>`
 	var log strings.Builder
 	for i := range 600 {
@@ -69,9 +68,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOfNothing has no charts and no fault.
+// TestPageOfNothing checks that a page without lines has no charts and no errors.
 func TestPageOfNothing(t *testing.T) {
-	t.Parallel() // mostly a browser
+	t.Parallel() // most of the time is the browser's
 	report := replayFile(t, os.DevNull, Options{Limit: testLimit(t, "1/s"), Algorithms: []stint.Algorithm{}})
 	var page bytes.Buffer
 	if err := report.WriteHTML(&page); err != nil {
@@ -83,7 +82,7 @@ func TestPageOfNothing(t *testing.T) {
 	}
 }
 
-// TestPageLoadsNothing looks for anything that a browser would fetch.
+// TestPageLoadsNothing checks that the page has nothing that a browser would fetch.
 func TestPageLoadsNothing(t *testing.T) {
 	report := replayFile(t, "testdata/bursts.log", Options{Limit: testLimit(t, "10/min by ip"), Reorder: DefaultReorder})
 	var page bytes.Buffer

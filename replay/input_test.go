@@ -21,7 +21,7 @@ func pack(text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if _, err := io.WriteString(z, text); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writing to a buffer never fails
 	}
 	if err := z.Close(); err != nil {
 		panic(err)
@@ -40,8 +40,8 @@ func testLimit(t testing.TB, text string) *Limit {
 
 const testLine = `192.0.2.%d - - [17/May/2015:10:05:%02d +0000] "GET /a HTTP/1.1" 200 5`
 
-// TestSeveralInputs reads files as one log in the given order, packed or not, and
-// tells how far it is.
+// TestSeveralInputs reads files as one log in the given order, compressed or not, and checks the
+// reported progress.
 func TestSeveralInputs(t *testing.T) {
 	dir := t.TempDir()
 	var inputs []accesslog.Input
@@ -115,7 +115,7 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedGzip counts what could be unpacked and says so.
+// TestDamagedGzip checks that the lines before the damage are counted and the damage is noted.
 func TestDamagedGzip(t *testing.T) {
 	var log strings.Builder
 	for i := range 5000 {
@@ -145,7 +145,7 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
-// repeat yields the same bytes for ever.
+// repeat is an endless reader of the same bytes.
 type repeat struct{ bytes []byte }
 
 func (r repeat) Read(p []byte) (int, error) { return copy(p, r.bytes), nil }

@@ -10,17 +10,17 @@ import (
 	"stint"
 )
 
-// Algorithms are those that a report compares, in its order.
+// Algorithms are the algorithms that a report compares, in this order.
 var Algorithms = []stint.Algorithm{
 	stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow,
 }
 
-// Field is a part of a log line that a limit counts by.
+// Field is a field of a log line that a limit counts by.
 type Field uint8
 
-// The fields, in the order of their names below.
+// The fields, in the order of fieldNouns.
 const (
-	ByIP     Field = iota // the client's address, IPv6 by /64; or its host name
+	ByIP     Field = iota // the client's address, for IPv6 its /64, or the client's host name
 	ByPath                // as sent, without the query
 	ByMethod              // as sent
 	ByUser                // the authenticated user
@@ -29,7 +29,7 @@ const (
 
 var fieldNames = [...]string{"ip", "path", "method", "user", "agent"}
 
-// fieldNouns names what a limit by one field counts, one and many.
+// fieldNouns are the singular and plural of what each field stands for.
 var fieldNouns = [][2]string{
 	{"client", "clients"},
 	{"path", "paths"},
@@ -38,7 +38,7 @@ var fieldNouns = [][2]string{
 	{"user agent", "user agents"},
 }
 
-// String returns the word of a limit's text, such as "ip".
+// String returns the name of the field in the text of a limit, such as "ip".
 func (f Field) String() string {
 	if int(f) < len(fieldNames) {
 		return fieldNames[f]
@@ -46,30 +46,29 @@ func (f Field) String() string {
 	return fmt.Sprintf("Field(%d)", uint8(f))
 }
 
-// Limit is one limit for a whole log, as flags give it; see [ParseLimit].
+// Limit is one limit for a whole log, see [ParseLimit].
 type Limit struct {
-	// Text is what the user wrote. It names the limit in a report.
+	// Text is the text that the user wrote. Reports show it.
 	Text string
 
-	// By are the fields whose values are counted apart. None: all lines are counted
-	// together. A line that lacks one of them is not limited, because strangers
-	// would share its bucket.
+	// By are the fields by which the limit has separate buckets. If empty, all lines are counted
+	// together. A line that lacks one of the fields is not limited; otherwise unrelated clients
+	// would share a bucket.
 	By []Field
 
-	// Limit is what decides.
+	// Limit decides the lines.
 	Limit *stint.Limit
 
-	// Burst is what the user gave, 0 if nothing. token_bucket and leaky_bucket use it
-	// also where they are only compared.
+	// Burst is the burst that the user gave; 0 for none. token_bucket and leaky_bucket use it even
+	// if they are only compared.
 	Burst uint32
 }
 
-// ParseLimit reads a limit such as "100/min by ip": N/UNIT, where UNIT is s, min,
-// h, d or any duration (100/15m), then optionally "by" and one or more of ip, path,
-// method, user and agent, joined by "+". The zero algorithm is a fixed window. burst
-// 0 means what the algorithm does by itself: requests for token_bucket, none for
-// leaky_bucket. Under the other algorithms burst only counts where the report
-// compares those two. The error is a [*stint.SpecError], with a hint.
+// ParseLimit parses a limit such as "100/min by ip": N/UNIT, where UNIT is s, min, h, d or any
+// duration (100/15m), then optionally "by" and one or more of ip, path, method, user and agent,
+// joined by "+". The zero algorithm is a fixed window. With burst 0 the algorithm uses its default:
+// requests for token_bucket, none for leaky_bucket. Under other algorithms burst matters only for
+// the comparison with these two. The error is a [*stint.SpecError] with a hint.
 func ParseLimit(text string, algorithm stint.Algorithm, burst uint32) (*Limit, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	l := &Limit{Text: text, Burst: burst}
@@ -96,8 +95,7 @@ func ParseLimit(text string, algorithm stint.Algorithm, burst uint32) (*Limit, e
 	return l, err
 }
 
-// plainSpec is a limit with nothing but a rate and, where the algorithm knows one,
-// a burst.
+// plainSpec returns a limit with only a rate and, if the algorithm has one, a burst.
 func plainSpec(a stint.Algorithm, requests uint32, per time.Duration, burst uint32) stint.Spec {
 	if a != stint.TokenBucket && a != stint.LeakyBucket {
 		burst = 0
@@ -120,7 +118,7 @@ var units = map[string]time.Duration{
 	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour,
 }
 
-// parseRate reads N/UNIT.
+// parseRate parses N/UNIT.
 func parseRate(text, rate string) (uint32, time.Duration, error) {
 	count, unit, ok := strings.Cut(rate, "/")
 	if !ok {
@@ -141,7 +139,7 @@ func parseRate(text, rate string) (uint32, time.Duration, error) {
 	return uint32(requests), per, nil
 }
 
-// parseSpan reads a duration of Go, or days or weeks such as 7d.
+// parseSpan parses a Go duration, or days or weeks such as 7d.
 func parseSpan(s string) (time.Duration, bool) {
 	if d, err := time.ParseDuration(s); err == nil {
 		return d, true
@@ -156,7 +154,7 @@ func parseSpan(s string) (time.Duration, bool) {
 	return time.Duration(n) * units[s[len(s)-1:]], true
 }
 
-// parseBy reads fields joined by "+".
+// parseBy parses field names joined by "+".
 func parseBy(text string) ([]Field, error) {
 	var by []Field
 	for word := range strings.SplitSeq(text, "+") {
@@ -179,7 +177,7 @@ func parseBy(text string) ([]Field, error) {
 	return by, nil
 }
 
-// nouns returns what the limit counts, one and many.
+// nouns returns the singular and plural of what the limit counts.
 func (l *Limit) nouns() [2]string {
 	switch len(l.By) {
 	case 0:

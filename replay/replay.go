@@ -13,35 +13,33 @@ import (
 	"stint/rule"
 )
 
-// DefaultReorder is the reorder window that fits most servers: requests longer than
-// it are rare.
+// DefaultReorder is a reorder window that fits most servers: longer requests are rare.
 const DefaultReorder = 2 * time.Minute
 
-// Options say what is replayed. Exactly one of Limit and Rules is set.
+// Options are the options of Run. Exactly one of Limit and Rules must be set.
 type Options struct {
-	// Limit is one limit for all lines, see [ParseLimit].
+	// Limit applies to all lines, see [ParseLimit].
 	Limit *Limit
 
-	// Rules is a table of which every domain with http rate limits describes and
-	// decides each line. Where several do, the line is denied if one of them denies.
+	// Rules is a table of rules. Each domain with an http section decides each line that it
+	// matches. A line is denied if one of the domains denies it.
 	Rules *rule.Table
 
-	// Reorder is how far a line may stand behind a newer one and still be put in
-	// order. Each line of the window is held in memory. 0: lines are taken as they
-	// come, and those older than one before count as late.
+	// Reorder is the reorder window: a line that is older than the newest line by at most this time
+	// is put in order. All lines of the window are held in memory. With 0 lines are decided in the
+	// order of the log, and each line older than an earlier one counts as late.
 	Reorder time.Duration
 
-	// Algorithms are compared beside the limits as they stand. nil: all five. An
-	// empty list compares nothing, which is two to three times as fast.
+	// Algorithms are compared with the given limits; nil means all five. An empty list compares
+	// nothing, which is two to three times as fast.
 	Algorithms []stint.Algorithm
 
-	// Progress, if set, is told after every block how many bytes of the inputs were
-	// read, still packed, and how many there are; total is 0 where a size is unknown.
-	// It is called from the goroutine of Run.
+	// Progress, if not nil, is called after every block with the number of (compressed) bytes read
+	// and their total. total is 0 if a size is unknown. Run calls it in its own goroutine.
 	Progress func(read, total int64)
 }
 
-// check returns what is wrong with the options.
+// check returns an error for invalid options.
 func (o *Options) check() error {
 	switch {
 	case (o.Limit == nil) == (o.Rules == nil):
@@ -51,15 +49,14 @@ func (o *Options) check() error {
 	}
 	for i, a := range o.Algorithms {
 		if !slices.Contains(Algorithms, a) || slices.Contains(o.Algorithms[:i], a) {
-			return fmt.Errorf("replay: cannot compare %v, or not twice", a)
+			return fmt.Errorf("replay: algorithm %v is unknown or listed twice", a)
 		}
 	}
 	return nil
 }
 
-// decider decides lines. prepare keeps what it needs of a line, until decide is
-// called with the number that prepare returned; between the two the line waits for
-// its turn.
+// decider decides lines. prepare stores what decide needs of a line and returns a number for it.
+// decide is called later with this number, when the line is next in order.
 type decider interface {
 	prepare(r *accesslog.Record) (ref uint32, err error)
 	decide(at stint.Instant, ref uint32) error
@@ -67,9 +64,9 @@ type decider interface {
 	report(r *Report)
 }
 
-// Run reads the inputs, one after the other, and decides their lines. It stops when
-// ctx is done. Input that cannot be read is an error; a line that cannot, and packed
-// data that ends early, are counted or noted in the report.
+// Run reads the inputs one after another and decides their lines. It stops when ctx is done. An
+// input that cannot be read is an error. Lines that cannot be parsed are counted, and truncated
+// compressed data is noted in the report.
 func Run(ctx context.Context, opts Options, inputs []accesslog.Input) (*Report, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -110,7 +107,7 @@ func newDecider(opts *Options) (decider, error) {
 	return newLimitDecider(opts), nil
 }
 
-// run is one replay under way.
+// run is the state of one replay.
 type run struct {
 	decider  decider
 	parser   accesslog.Parser
@@ -123,7 +120,7 @@ type run struct {
 	progress func(read, total int64)
 }
 
-// maxSamples is how many lines that could not be parsed are shown.
+// maxSamples is the number of unparseable lines that a report shows.
 const maxSamples = 3
 
 // input reads one input.
@@ -156,13 +153,13 @@ func (r *run) input(ctx context.Context, in accesslog.Input) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case l.Damaged():
-		r.report.note("%s ends in damaged gzip data (%v); what could be unpacked before is counted.", in.Name, l.Cause())
+		r.report.note("%s ends in damaged gzip data (%v); the lines before the damage are counted.", in.Name, l.Cause())
 		return nil
 	}
 	return l.Err()
 }
 
-// line parses a line and puts it in its place.
+// line parses a line and passes it to the reorder window.
 func (r *run) line(line []byte, name string, number int64) error {
 	r.report.Lines++
 	rec, ok := r.parser.Parse(line)

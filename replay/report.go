@@ -11,35 +11,34 @@ import (
 	"unicode/utf8"
 )
 
-// Report is what a replay found. Its JSON begins with the fields of the stable
-// interface, up to algorithms; those behind them may grow.
+// Report is the result of a replay. The JSON form begins with the fields of the stable interface,
+// up to algorithms; more fields may be added after them.
 type Report struct {
-	// Lines is how many lines the inputs have; each is parsed or unparseable.
+	// Lines is the number of lines in the inputs; each is either parsed or unparseable.
 	Lines       int64 `json:"lines"`
 	Parsed      int64 `json:"parsed"`
 	Unparseable int64 `json:"unparseable"`
 
-	// Late is how many parsed lines came after the reorder window had left their time.
+	// Late is the number of parsed lines that came too late for the reorder window.
 	Late int64 `json:"late"`
 
-	// Allowed and Denied are what became of the parsed lines. What a leaky_bucket
-	// delays is allowed.
+	// Allowed and Denied are the numbers of parsed lines that the limits allow and deny. A line
+	// that a leaky_bucket delays is allowed.
 	Allowed int64 `json:"allowed"`
 	Denied  int64 `json:"denied"`
 
-	// Rules are all rules in order of their files, or the one limit, named by its
-	// text. Each counts what it was asked and how it answered by itself: where
-	// several rules apply to a line, a rule may allow what another denies. A line that
-	// costs it nothing does not ask.
+	// Rules are all rules in the order of their files, or the one limit, named by its text. Each
+	// has its own decisions: if several rules apply to a line, one may allow what another denies. A
+	// line with cost 0 for a rule does not count there.
 	Rules []RuleCount `json:"rules"`
 
-	// Clients are the 20 with most denied, then most lines, then the smallest key.
-	// By a limit, the key is the value that it counts by, several joined by "+", and
-	// IPv6 addresses are cut to their /64; for rules and for a limit that counts all
-	// lines together it is the client's address.
+	// Clients are the 20 clients with the most denied lines, then the most lines, then the smallest
+	// key. With a limit, the key is the value that it counts by, several joined by "+", with IPv6
+	// addresses cut to their /64. With rules, or with a limit that counts all lines together, it is
+	// the client's address.
 	Clients []ClientCount `json:"clients"`
 
-	// Algorithms are the same requests and periods under each algorithm, see
+	// Algorithms are the results for the same requests and periods under each algorithm, see
 	// Comparison.
 	Algorithms []AlgorithmCount `json:"algorithms"`
 
@@ -47,43 +46,43 @@ type Report struct {
 	Limit string `json:"limit"`
 	// Algorithm is the algorithm of the limit, "" for rules.
 	Algorithm string `json:"algorithm"`
-	// ClientKind is what Clients are, such as "clients" or "paths".
+	// ClientKind is the plural noun for Clients, such as "clients" or "paths".
 	ClientKind string `json:"client_kind"`
 
-	// First and Last are the times of the first and last line; zero without lines.
+	// First and Last are the times of the first and last line; zero if there are no lines.
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 
 	// Formats are the formats of the parsed lines, most lines first.
 	Formats []FormatCount `json:"formats"`
-	// Nameless is how many of the unparseable lines are Envoy's and lack only the
+	// Nameless is the number of unparseable lines that are in Envoy's format and lack only the
 	// client's address.
 	Nameless int64 `json:"without_address"`
 
-	// Unmatched is how many parsed lines no limit applied to. They are allowed.
+	// Unmatched is the number of parsed lines to which no limit applied. They are allowed.
 	Unmatched int64 `json:"unmatched"`
-	// BadCosts is how many of the denied lines name a cost that is none, such as -1,
-	// and would have been answered 400.
+	// BadCosts is the number of denied lines with an invalid cost, such as -1. The service would
+	// have answered 400.
 	BadCosts int64 `json:"bad_costs"`
-	// Over is how many of the allowed lines passed above the plain limit of a rule, in
-	// a part that soft or elastic adds.
+	// Over is the number of allowed lines that passed above the plain limit of a rule, in the part
+	// that soft or elastic adds.
 	Over int64 `json:"over"`
-	// Refused is how many parsed lines the server had answered with 429.
+	// Refused is the number of parsed lines that the server had answered with 429.
 	Refused int64 `json:"refused_in_log"`
 
-	// DistinctClients is how many different keys were seen, DeniedClients how many of
-	// them were denied anything.
+	// DistinctClients is the number of different keys, and DeniedClients the number of keys with at
+	// least one denied line.
 	DistinctClients int64 `json:"distinct_clients"`
 	DeniedClients   int64 `json:"denied_clients"`
 
-	// Peak is the most lines in one second, before and after the limits. What is
-	// delayed counts in the second in which it is let go.
+	// Peak is the most lines in one second, before and after the limits. A delayed line counts in
+	// the second in which it passes.
 	Peak Peak `json:"peak_per_second"`
 
-	// Comparison says more about each entry of Algorithms.
+	// Comparison has more details about each entry of Algorithms.
 	Comparison []Comparison `json:"comparison"`
 
-	// Series is the course of time.
+	// Series are the counts over time.
 	Series Series `json:"series"`
 
 	// ShadowRules are the rules that count but deny nobody.
@@ -92,32 +91,32 @@ type Report struct {
 	// Samples are the first unparseable lines.
 	Samples []Sample `json:"unparseable_lines"`
 
-	// Notes are what a reader should know before believing the numbers.
+	// Notes are facts that help to judge the numbers.
 	Notes []string `json:"notes"`
 }
 
-// FormatCount is how many lines had a format.
+// FormatCount is the number of lines in a format.
 type FormatCount struct {
 	Format string `json:"format"` // common, json, cloudflare, envoy, haproxy or alb
-	Name   string `json:"name"`   // for people
+	Name   string `json:"name"`   // name for output
 	Lines  int64  `json:"lines"`
 }
 
-// RuleCount is how one rule answered.
+// RuleCount are the decisions of one rule.
 type RuleCount struct {
 	Rule    string `json:"rule"`
 	Allowed int64  `json:"allowed"`
 	Denied  int64  `json:"denied"`
 }
 
-// ClientCount is what became of one client's lines.
+// ClientCount are the decisions about the lines of one client.
 type ClientCount struct {
 	Key     string `json:"key"`
 	Allowed int64  `json:"allowed"`
 	Denied  int64  `json:"denied"`
 }
 
-// compareCounts orders by most denied, then most lines.
+// compareCounts orders by denied lines, then by all lines, both descending.
 func (c *ClientCount) compareCounts(other *ClientCount) int {
 	return cmp.Or(
 		cmp.Compare(other.Denied, c.Denied),
@@ -130,22 +129,22 @@ func (c *ClientCount) compare(other *ClientCount) int {
 	return cmp.Or(c.compareCounts(other), cmp.Compare(c.Key, other.Key))
 }
 
-// AlgorithmCount is what became of all lines under one algorithm.
+// AlgorithmCount are the decisions about all lines under one algorithm.
 type AlgorithmCount struct {
 	Algorithm string `json:"algorithm"`
 	Allowed   int64  `json:"allowed"`
 	Denied    int64  `json:"denied"`
 }
 
-// Comparison is one algorithm beside the others.
+// Comparison has the details of one algorithm.
 type Comparison struct {
 	Algorithm string `json:"algorithm"`
-	// Numbers are those of the limit, in words.
+	// Numbers are the numbers of the limit, as text.
 	Numbers       string `json:"numbers"`
 	Allowed       int64  `json:"allowed"`
 	Denied        int64  `json:"denied"`
 	DeniedClients int64  `json:"denied_clients"`
-	// Peak is the most lines in one second after the limit.
+	// Peak is the most lines that passed in one second.
 	Peak int64 `json:"peak_per_second"`
 }
 
@@ -155,8 +154,8 @@ type Peak struct {
 	Allowed int64 `json:"allowed"`
 }
 
-// Series is counts over time, in at most 1000 buckets of equal width. Bucket i
-// begins at Start + i*Width seconds (Unix time).
+// Series are counts over time, in at most 1000 buckets of equal width. Bucket i begins at Start +
+// i*Width seconds (Unix time).
 type Series struct {
 	Start   int64   `json:"start"`
 	Width   int64   `json:"width_seconds"`
@@ -170,11 +169,11 @@ type Series struct {
 // Sample is a line that could not be parsed.
 type Sample struct {
 	Input string `json:"input"`
-	Line  int64  `json:"line"` // counted from 1 in its input
-	Text  string `json:"text"` // shortened, with all but printable characters escaped
+	Line  int64  `json:"line"` // line number in its input, from 1
+	Text  string `json:"text"` // shortened, with non-printable characters escaped
 }
 
-// Shown is the text of the sample for people.
+// Shown returns the text of the sample for output.
 func (s Sample) Shown() string {
 	if strings.TrimSpace(s.Text) == "" {
 		return "(empty)"
@@ -182,7 +181,7 @@ func (s Sample) Shown() string {
 	return s.Text
 }
 
-// WriteJSON writes the report as one JSON object. Its order never changes.
+// WriteJSON writes the report as one JSON object. The order of the members never changes.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -194,7 +193,7 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// finish adds what is to be said about the numbers.
+// finish adds the notes about the numbers.
 func (r *Report) finish(opts *Options) {
 	if r.Parsed > 0 && r.Late*100 > r.Parsed {
 		r.note("%s came later than the reorder window of %s allows and were decided at its edge: give the files oldest first, or raise --reorder.",
@@ -208,7 +207,7 @@ func (r *Report) finish(opts *Options) {
 			count(r.Nameless, "line names", "lines name"))
 	}
 	if r.Refused > 0 {
-		r.note("%s had already been answered with 429: the log is of limited traffic, and what was held back does not show.",
+		r.note("%s had already been answered with 429: the log is of limited traffic and lacks the requests that were not sent.",
 			count(r.Refused, "request", "requests"))
 	}
 	for _, list := range []*[]string{&r.Notes, &r.ShadowRules} {
@@ -224,14 +223,14 @@ func (r *Report) finish(opts *Options) {
 	}
 }
 
-// How many characters of an unparseable line and of a key are shown.
+// The maximum number of characters shown of an unparseable line and of a key.
 const (
 	maxSample = 120
 	maxKey    = 300
 )
 
-// printable returns text from a log shortened and safe to print: nothing in it can
-// move a cursor or break a line.
+// printable shortens text from a log and escapes everything that could move a cursor or break a
+// line.
 func printable(text string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -254,7 +253,7 @@ func printable(text string, most int) string {
 	return b.String()
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -262,7 +261,7 @@ func count(n int64, one, many string) string {
 	return thousands(n) + " " + many
 }
 
-// thousands writes a number with commas.
+// thousands formats a number with commas.
 func thousands(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -271,8 +270,8 @@ func thousands(n int64) string {
 	return s
 }
 
-// percent is a part of a whole. What is not nothing is never shown as 0 %, and what
-// is not all never as 100 %.
+// percent returns part as a percentage of whole. Only 0 is shown as 0 %, and only the whole as 100
+// %.
 func percent(part, whole int64) string {
 	if whole == 0 || part == 0 {
 		return "0 %"

@@ -14,7 +14,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// TestReportFiles keeps what the text and JSON forms look like.
+// TestReportFiles compares the text and JSON reports with golden files.
 func TestReportFiles(t *testing.T) {
 	limit, err := ParseLimit("2/min by ip+path", stint.TokenBucket, 3)
 	if err != nil {
@@ -32,8 +32,8 @@ func TestReportFiles(t *testing.T) {
 	testkit.CheckGolden(t, "testdata/mixed.json", object.String())
 }
 
-// TestJSONFields holds the JSON to the interface that others read: these fields
-// first, in this order, and nothing in their objects but what is promised.
+// TestJSONFields checks the stable interface: these fields come first, in this order, and their
+// objects have only the documented members.
 func TestJSONFields(t *testing.T) {
 	report := replayFile(t, "testdata/apache_access.log.gz", Options{Limit: testLimit(t, "10/min by ip"), Reorder: DefaultReorder})
 	var b bytes.Buffer
@@ -82,7 +82,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// TestEmptyReport has a list wherever JSON promises one, and a sentence.
+// TestEmptyReport checks that an empty report has all documented lists in JSON, and a headline.
 func TestEmptyReport(t *testing.T) {
 	report := replayFile(t, os.DevNull, Options{Limit: testLimit(t, "10/min by ip"), Algorithms: []stint.Algorithm{}})
 	var b bytes.Buffer
@@ -105,7 +105,7 @@ func TestEmptyReport(t *testing.T) {
 	}
 }
 
-// TestTextFits keeps the text form within its width, whatever the log holds.
+// TestTextFits checks that the text report stays within its width for any log.
 func TestTextFits(t *testing.T) {
 	var log strings.Builder
 	for i := range 300 {

@@ -17,11 +17,11 @@ import (
 
 var _ rule.Attributes = (*accesslog.Request)(nil)
 
-// rulesDecider decides by a table of rules, on the same path as the service: what
-// the domain makes of the request goes through the limiter.
+// rulesDecider decides by a table of rules, with the same code as the service: it describes each
+// request by the domain and passes it to the limiter.
 type rulesDecider struct {
 	table    *rule.Table
-	domains  []*rule.Domain // that describe HTTP requests
+	domains  []*rule.Domain // domains with an http section
 	compared []stint.Algorithm
 	limiter  *limiter.Limiter
 	states   *states
@@ -30,8 +30,8 @@ type rulesDecider struct {
 	tally     *tally
 	clients   *text.Interner
 	name      []byte
-	waiting   []accesslog.Request // lines that wait for their turn
-	free      []uint32            // places in waiting
+	waiting   []accesslog.Request // lines not decided yet
+	free      []uint32            // free slots in waiting
 	unmatched int64
 	remarks
 
@@ -41,8 +41,7 @@ type rulesDecider struct {
 	outcome     outcome
 }
 
-// ruleColumn is the column of the rules as they stand. The compared algorithms
-// follow.
+// ruleColumn is the column of the rules as written. The compared algorithms follow.
 const ruleColumn = 0
 
 func newRulesDecider(opts *Options) (*rulesDecider, error) {
@@ -75,9 +74,9 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 	return d, nil
 }
 
-// variants returns a limit of a rule in each column: in that of its own algorithm as
-// it stands, in the others with the same requests and period. Compared limits hold
-// nothing: what they take is settled at the same time.
+// variants returns a limit for each column: the limit of the rule itself for its own algorithm,
+// otherwise one with the same requests and period. Limits of the other columns make no
+// reservations; their takes are settled immediately.
 func (d *rulesDecider) variants(r *rule.Rule, limit *stint.Limit) []*stint.Limit {
 	spec := limit.Spec()
 	limits := []*stint.Limit{limit}
@@ -97,15 +96,15 @@ func (d *rulesDecider) variants(r *rule.Rule, limit *stint.Limit) []*stint.Limit
 	return limits
 }
 
-// notCompared notes that an algorithm refuses the numbers of a rule.
+// notCompared notes that an algorithm does not accept the numbers of a rule.
 func (d *rulesDecider) notCompared(r *rule.Rule, a stint.Algorithm, err error) {
-	note := fmt.Sprintf("Rule %s is compared as it stands under %v: %v.", r.Name, a, err)
+	note := fmt.Sprintf("Rule %s keeps its own algorithm in the comparison with %v: %v.", r.Name, a, err)
 	if !slices.Contains(d.broken, note) {
 		d.broken = append(d.broken, note)
 	}
 }
 
-// length is how long a period is, the usual length for one of the calendar.
+// length returns the length of a period; for a calendar period, its usual length.
 func length(spec *stint.Spec) time.Duration {
 	const day = 24 * time.Hour
 	switch spec.Calendar {
@@ -123,7 +122,7 @@ func length(spec *stint.Spec) time.Duration {
 
 func (d *rulesDecider) needs() accesslog.Parts { return accesslog.Headers }
 
-// prepare keeps what the line supplies to rules.
+// prepare stores the parts of a line that rules need.
 func (d *rulesDecider) prepare(r *accesslog.Record) (uint32, error) {
 	d.name = appendClient(d.name[:0], r)
 	client := d.clients.Number(d.name)
@@ -141,7 +140,7 @@ func (d *rulesDecider) prepare(r *accesslog.Record) (uint32, error) {
 
 func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	line := &d.waiting[ref]
-	d.outcome, d.lent = outcome{}, false
+	d.outcome, d.above = outcome{}, false
 	matched := false
 	for _, domain := range d.domains {
 		known, err := d.domain(domain, at, line)
@@ -153,7 +152,7 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	if !matched {
 		d.unmatched++
 	}
-	if d.lent && d.outcome.denied>>ruleColumn&1 == 0 {
+	if d.above && d.outcome.denied>>ruleColumn&1 == 0 {
 		d.over++
 	}
 	d.tally.note(at, line.Client, &d.outcome)
@@ -162,7 +161,7 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	return nil
 }
 
-// domain decides a line by one domain, and says whether that knows such requests.
+// domain decides a line by one domain and reports whether the domain matches it.
 func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *accesslog.Request) (bool, error) {
 	if err := d.describe(domain, line); err != nil {
 		return true, d.misstated(err)
@@ -174,8 +173,7 @@ func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *acces
 	return len(d.verdict.Asked) > 0 || d.verdict.Listed != nil, d.conclude(at, line)
 }
 
-// misstated denies a line that names a cost which is none, or a path that may be too many
-// others.
+// misstated denies a line with an invalid cost, or with a path that has too many readings.
 func (d *rulesDecider) misstated(err error) error {
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		d.badPath(err)
@@ -188,10 +186,10 @@ func (d *rulesDecider) misstated(err error) error {
 	return nil
 }
 
-// everywhere is the bits of all columns.
+// everywhere returns the bits of all columns.
 func (d *rulesDecider) everywhere() uint8 { return 1<<(len(d.compared)+1) - 1 }
 
-// describe turns the line into the request for a domain.
+// describe turns a line into a request for a domain.
 func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) error {
 	var err error
 	if d.descriptors, err = domain.Describe(d.descriptors[:0], line); err != nil {
@@ -205,13 +203,13 @@ func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) er
 	return nil
 }
 
-// conclude adds the verdict to the outcome of the line and to the counts of rules,
-// and settles it by the answer that the line tells of.
+// conclude adds the verdict to the outcome of the line and to the counts of the rules, and settles
+// the verdict with the status of the line.
 func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error {
 	o, v := &d.outcome, &d.verdict
 	d.count(line)
 	if v.Listed != nil && !v.Allowed {
-		o.denied |= d.everywhere() // whatever the algorithm
+		o.denied |= d.everywhere() // under every algorithm
 	}
 	if len(v.Asked) == 0 {
 		return nil
@@ -221,7 +219,7 @@ func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error
 		o.denied |= 1 << ruleColumn
 		statuses[ruleColumn] = refusal(v.Rule)
 	}
-	d.lent = d.lent || v.Over
+	d.above = d.above || v.Over
 	o.delay[ruleColumn] = max(o.delay[ruleColumn], v.Delay)
 	for column := 1; column <= len(d.compared); column++ {
 		statuses[column] = int(line.Status)
@@ -240,7 +238,7 @@ func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error
 	return d.limiter.Settle(context.Background(), v, statuses[ruleColumn])
 }
 
-// refusal is the status with which the service answers what a rule denies.
+// refusal returns the HTTP status for a denial by a rule.
 func refusal(r *rule.Rule) int {
 	if r != nil && r.Denial != nil {
 		return r.Denial.Status
@@ -248,14 +246,14 @@ func refusal(r *rule.Rule) int {
 	return http.StatusTooManyRequests
 }
 
-// count counts how the rules answered.
+// count adds the decisions of the rules to their counts.
 func (d *rulesDecider) count(line *accesslog.Request) {
-	silent := false
+	noStatus := false
 	for i := range d.verdict.Asked {
 		a := &d.verdict.Asked[i]
 		c := &d.counts[a.Rule.Index]
 		switch {
-		case a.Cost == 0: // it was not asked for anything
+		case a.Cost == 0: // nothing was taken
 			continue
 		case a.Allowed:
 			c.Allowed++
@@ -265,16 +263,15 @@ func (d *rulesDecider) count(line *accesslog.Request) {
 		if a.Over {
 			d.overOf[a.Rule.Index]++
 		}
-		silent = silent || a.Rule.Answers != nil && line.Status == 0
+		noStatus = noStatus || a.Rule.Answers != nil && line.Status == 0
 	}
-	if silent {
-		d.silent++
+	if noStatus {
+		d.noStatus++
 	}
 }
 
-// denies returns the rule that denies the request in a column, nil if none does, by
-// the rules of limiter.Verdict: shadow limits never do, limits in quota mode only
-// all together.
+// denies returns the rule that denies the request in a column, or nil, as limiter.Verdict does:
+// limits in shadow mode never deny, and limits in quota mode deny only all together.
 func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
 	quotas, spent, lead := 0, 0, 0
 	var quota *rule.Rule
@@ -282,7 +279,7 @@ func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
 		r := asked[i].Rule
 		denied := false
 		if r.Limit.Algorithm() != stint.Unlimited {
-			denied = d.states.denied[d.states.leads[lead]]>>column&1 != 0
+			denied = d.states.denied[d.states.primary[lead]]>>column&1 != 0
 			lead++
 		}
 		switch {
@@ -321,7 +318,7 @@ func (d *rulesDecider) report(r *Report) {
 	d.remark(r, d.table.Rules())
 }
 
-// extras are the other numbers of an algorithm where a rule is of another one.
+// extras are further settings of an algorithm, shown for rules of other algorithms.
 var extras = map[stint.Algorithm]string{
 	stint.TokenBucket:   ", burst = requests",
 	stint.LeakyBucket:   ", burst 0",

@@ -28,7 +28,7 @@ func parseRules(t testing.TB, text string) *rule.Table {
 	return table
 }
 
-// TestRulesReport shows what only a replay by rules has.
+// TestRulesReport checks the parts of a report that only rules have.
 func TestRulesReport(t *testing.T) {
 	table := parseRules(t, fmt.Sprintf(ruleTexts["each apart, shadow, quota, unlimited, replaced"], stint.TokenBucket))
 	report := replayFile(t, "testdata/apache_access.log.gz", Options{Rules: table, Reorder: DefaultReorder})
@@ -50,7 +50,8 @@ func TestRulesReport(t *testing.T) {
 	}
 }
 
-// TestRulesCannotBeCompared says so where an algorithm refuses the numbers of a rule.
+// TestRulesCannotBeCompared checks the note that an algorithm does not accept the numbers of a
+// rule.
 func TestRulesCannotBeCompared(t *testing.T) {
 	table := parseRules(t, `
 domain: web
@@ -65,7 +66,7 @@ http:
 `)
 	report := replayFile(t, "testdata/bursts.log", Options{Rules: table, Reorder: DefaultReorder})
 	notes := strings.Join(report.Notes, "\n")
-	for _, want := range []string{"Rule web/remote_address is compared as it stands under token_bucket", "under leaky_bucket"} {
+	for _, want := range []string{"Rule web/remote_address keeps its own algorithm in the comparison with token_bucket", "with leaky_bucket"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note says %q: %s", want, notes)
 		}
@@ -75,8 +76,8 @@ http:
 	}
 }
 
-// TestRulesRemarks: what a log cannot tell, what passed above limits and what would
-// have been refused by no rule stands in the report.
+// TestRulesRemarks checks the notes about missing data in a log, about lines above limits, and
+// about lines refused without a rule.
 func TestRulesRemarks(t *testing.T) {
 	table := parseRules(t, `
 domain: web
@@ -106,10 +107,10 @@ http:
 		t.Errorf("%d allowed, %d denied, %d bad costs, %d over, %d unmatched", report.Allowed, report.Denied, report.BadCosts, report.Over, report.Unmatched)
 	}
 	want := []string{
-		`2 requests name a cost that is none (query parameter cost: "-1" is no whole number from 0 to 10000) and would have been answered 400: denied, but by no rule.`,
+		`2 requests name an invalid cost (query parameter cost: "-1" is no whole number from 0 to 10000) and would have been answered 400: denied, but by no rule.`,
 		"1 line has no status: limits that count responses charged it.",
 		"2 requests passed above the plain limit of rule gentle.",
-		"Rule web/load lends by a load, which no log tells: nobody was lent anything.",
+		"Rule web/load allows borrowing by a load, which logs do not contain: no request could borrow.",
 	}
 	if !slices.Equal(report.Notes, want) {
 		t.Errorf("notes\n%s\nwant\n%s", strings.Join(report.Notes, "\n"), strings.Join(want, "\n"))
@@ -119,8 +120,8 @@ http:
 	}
 }
 
-// TestRulesLists: who is in a list is decided by it under every algorithm, and is
-// not unmatched.
+// TestRulesLists checks that a list decides its clients under every algorithm, and that they do not
+// count as unmatched.
 func TestRulesLists(t *testing.T) {
 	const rules = `
 domain: web
@@ -193,7 +194,7 @@ func TestLogLine(t *testing.T) {
 	}
 }
 
-// A path that servers may take for too many others would have been refused.
+// A line whose path has too many readings counts as refused.
 func TestRulesBadPath(t *testing.T) {
 	table := parseRules(t, `
 domain: web
@@ -206,7 +207,7 @@ http: {rate_limits: [{actions: [{path: {}}]}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Allowed != 1 || report.Denied != 1 || len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "1 request has a path that servers may read in too many ways (path ") {
+	if report.Allowed != 1 || report.Denied != 1 || len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "1 request has a path with too many readings (path ") {
 		t.Errorf("%d allowed, %d denied, %q", report.Allowed, report.Denied, report.Notes)
 	}
 }

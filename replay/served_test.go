@@ -24,11 +24,11 @@ import (
 	"stint/store/storetest/model"
 )
 
-// noLeaky ends the names of tables that no leaky_bucket can stand in.
+// noLeaky is the suffix of tables that cannot use leaky_bucket.
 const noLeaky = ", no leaky_bucket"
 
-// ruleTexts are tables in which %[1]s stands for the algorithm of every limit. A
-// line of dashes begins another file.
+// ruleTexts are rule files in which %[1]s is replaced by the algorithm of every limit. A line of
+// dashes separates two files.
 var ruleTexts = map[string]string{
 	"one": `
 domain: web
@@ -185,7 +185,7 @@ http:
 `,
 }
 
-// served decides a log as the service does, by default with its store.
+// served decides a log as the service does; by default it uses the store of the service.
 type served struct {
 	store   stint.Store
 	limiter *limiter.Limiter
@@ -215,7 +215,7 @@ func (s *served) begin(table *rule.Table) {
 	}
 }
 
-// line decides a line and tells the limiter of its answer, and says whether it passes.
+// line decides a line, settles it with its status, and reports whether it passes.
 func (s *served) line(t *testing.T, table *rule.Table, line *accesslog.Request, at stint.Instant) bool {
 	t.Helper()
 	passes, matched, bad, over := true, false, false, false
@@ -275,10 +275,9 @@ func (s *served) decide(t *testing.T, req *limiter.Request, status int) *limiter
 	return v
 }
 
-// TestRulesAsServed replays the real log by rules and compares every count with the
-// limiter on the store of the service, which gets the same lines in order. What the
-// report says of another algorithm must be what the table says with that algorithm
-// written into it.
+// TestRulesAsServed replays the real log by rules and compares every count with the limiter and the
+// store of the service, which decide the same lines in order. The results for another algorithm
+// must equal those of a table with that algorithm in all rules.
 func TestRulesAsServed(t *testing.T) {
 	file := beginning(t, "testdata/apache_access.log.gz")
 	lines, times := sortedLines(t, file)
@@ -324,9 +323,8 @@ func checkServed(t *testing.T, report *Report, want *served) {
 	}
 }
 
-// TestRulesLineByLine replays made-up logs with every kind of answer, and compares
-// each line with the limiter on the store of the service and on one that is
-// obviously right.
+// TestRulesLineByLine replays generated logs with every kind of result, and compares each line with
+// the limiter on the store of the service and on the reference store.
 func TestRulesLineByLine(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 9))
 	length := 3000
@@ -378,7 +376,7 @@ func TestRulesLineByLine(t *testing.T) {
 	}
 }
 
-// beginning returns a log, of which in short mode only the first quarter is there.
+// beginning returns a log; in short mode only its first quarter.
 func beginning(t *testing.T, name string) string {
 	t.Helper()
 	if !testing.Short() {
@@ -405,7 +403,7 @@ func beginning(t *testing.T, name string) string {
 	return name
 }
 
-// randomLine makes up a line of a few clients, of which some are busy.
+// randomLine returns a random line of one of a few clients, some of which are busy.
 func randomLine(t *testing.T, random *rand.Rand) accesslog.Request {
 	t.Helper()
 	queries := []string{"", "", "", "?commentlimit=0", "?commentlimit=7", "?flav=1", "?flav=1&flav=2", "?flav=atom", "?commentlimit=-1"}
@@ -420,7 +418,7 @@ func randomLine(t *testing.T, random *rand.Rand) accesslog.Request {
 	return accesslog.NewRequest(r, 0)
 }
 
-// sortedLines returns what the lines of a log supply to rules, in order of time.
+// sortedLines returns the requests of a log in order of time.
 func sortedLines(t *testing.T, name string) (lines []accesslog.Request, times []stint.Instant) {
 	t.Helper()
 	in, err := accesslog.File(name)

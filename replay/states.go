@@ -11,42 +11,41 @@ import (
 	"stint/rule"
 )
 
-// states is the store of a replay by rules. It decides each call in several columns
-// at once, for one look-up of each key: as the rules stand, which is what the caller
-// sees, and with each limit under other algorithms. What is settled or given back
-// after a call concerns the first column alone; for the others it keeps what they
-// reserved until settle is called. It belongs to one goroutine.
+// states is the store of a replay by rules. It decides each call in several columns with one
+// look-up of each key: in the first column by the rules as written, which the caller sees, and in
+// the others by each limit under another algorithm. A Settle or Refund of the caller applies only
+// to the first column; in the others, reservations are kept until the method settle is called.
+// states is used by one goroutine.
 type states struct {
-	names *text.Interner
-	kinds map[*stint.Limit]*kind
-	of    []*kind // of each key
-	shelf shelf
+	names  *text.Interner
+	kinds  map[*stint.Limit]*kind
+	of     []*kind // limit of each key
+	stored stateTable
 
-	// Of the call that is decided, for each of its takes:
-	ids    []uint32
-	first  []int    // the first take of the same key that is not apart either
-	costs  []uint64 // at that one, the sum of all but those that others lean on
-	logged []bool   // whether the key had a log before
-	last   int      // the last take that is not apart and has a cost
-	leads  []int    // the takes that others do not lean on
-	groups []group  // where some borrow from others
+	// For each take of the current call:
+	ids     []uint32
+	first   []int    // the first take of the same key; a take with Independent set is always its own first
+	costs   []uint64 // for each first take, the cost of all takes of its key, without sources of borrowing
+	logged  []bool   // whether the key had a log before the call
+	last    int      // the last first take with a cost and without Independent
+	primary []int    // the takes that are not sources of borrowing
+	groups  []group  // set if some takes borrow
 
-	// denied and delay are the answers of the last call: a bit for each column that
-	// denied the take, and the longest delay of each column.
+	// denied has for each take of the last call one bit for each column that denied it; delay is
+	// the longest delay in each column.
 	denied   []uint8
 	delay    [maxColumns]time.Duration
 	reserved []reservation
 }
 
-// kind is what is known of a limit.
+// kind is a limit in all columns.
 type kind struct {
-	limits  []*stint.Limit // in each column
+	limits  []*stint.Limit // one for each column
 	answers *rule.Answers
 	shadow  bool
 }
 
-// reservation is a take of a limit that counts answers, in a column other than that
-// of the rules as they stand.
+// reservation is a take of a limit that counts responses, in a column other than the first.
 type reservation struct {
 	column   int
 	id       uint32
@@ -57,12 +56,12 @@ type reservation struct {
 var _ stint.Store = (*states)(nil)
 
 func newStates(columns int) *states {
-	return &states{names: text.NewInterner(), kinds: map[*stint.Limit]*kind{}, shelf: shelf{columns: columns}}
+	return &states{names: text.NewInterner(), kinds: map[*stint.Limit]*kind{}, stored: stateTable{columns: columns}}
 }
 
-var errOps = errors.New("replay: its store answers asks, or settles and gives back, and nothing else")
+var errOps = errors.New("replay: its store supports only Ask, Settle and Refund")
 
-// Decide decides the call in every column. The results are those of the first.
+// Decide decides the call in every column. The results are those of the first column.
 func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
@@ -74,13 +73,13 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	if err := s.gather(call.Takes); err != nil {
 		return err
 	}
-	borrows := len(s.leads) < len(call.Takes)
+	borrows := len(s.primary) < len(call.Takes)
 	if borrows {
 		if err := s.plan(call); err != nil {
 			return err
 		}
 	}
-	for column := range s.shelf.columns {
+	for column := range s.stored.columns {
 		if borrows {
 			s.decideGroups(call, column)
 		} else {
@@ -88,20 +87,20 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 		}
 	}
 	for i, id := range s.ids {
-		if !s.logged[i] && !slices.Contains(s.ids[:i], id) && hasLog(s.shelf.of(id)) {
-			s.shelf.gained(id)
+		if !s.logged[i] && !slices.Contains(s.ids[:i], id) && hasLog(s.stored.of(id)) {
+			s.stored.gained(id)
 		}
-		s.shelf.forget(call.At, s.limitsOf)
+		s.stored.forget(call.At, s.limitsOf)
 	}
 	return nil
 }
 
-// end does what comes after a decision.
+// end executes a call of Refunds and Settles.
 func (s *states) end(call *stint.Call) error {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		id := s.id(t)
-		limit, st := s.of[id].limits[ruleColumn], &s.shelf.of(id)[ruleColumn]
+		limit, st := s.of[id].limits[ruleColumn], &s.stored.of(id)[ruleColumn]
 		switch t.Op {
 		case stint.Refund:
 			call.Results[i] = limit.Refund(st, call.At, uint64(t.Cost), t.Undo)
@@ -114,13 +113,13 @@ func (s *states) end(call *stint.Call) error {
 	return nil
 }
 
-// gather finds the keys of the takes, and gives the first take of each the cost of
-// all of them. Takes that stand apart are decided by themselves.
+// gather finds the keys of the takes, and adds the costs of all takes of a key to the first one.
+// Takes with Independent set are decided separately.
 func (s *states) gather(takes []stint.Take) error {
-	s.ids, s.first, s.costs, s.logged, s.leads = s.ids[:0], s.first[:0], s.costs[:0], s.logged[:0], s.leads[:0]
+	s.ids, s.first, s.costs, s.logged, s.primary = s.ids[:0], s.first[:0], s.costs[:0], s.logged[:0], s.primary[:0]
 	s.denied, s.delay, s.reserved = s.denied[:0], [maxColumns]time.Duration{}, s.reserved[:0]
 	s.last = -1
-	leaned := 0 // so many of the next ones
+	sources := 0 // number of following takes that are sources
 	for i := range takes {
 		t := &takes[i]
 		if t.Op != stint.Ask {
@@ -138,39 +137,39 @@ func (s *states) gather(takes []stint.Take) error {
 		}
 		s.ids, s.first = append(s.ids, id), append(s.first, first)
 		s.costs, s.denied = append(s.costs, 0), append(s.denied, 0)
-		s.logged = append(s.logged, hasLog(s.shelf.of(id)))
-		if leaned > 0 {
-			leaned--
+		s.logged = append(s.logged, hasLog(s.stored.of(id)))
+		if sources > 0 {
+			sources--
 			continue
 		}
-		s.leads = append(s.leads, i)
+		s.primary = append(s.primary, i)
 		s.costs[first] += uint64(t.Cost)
 		if !t.Independent && t.Cost > 0 {
 			s.last = max(s.last, first)
 		}
-		leaned = int(t.Borrows)
+		sources = int(t.Borrows)
 	}
 	return nil
 }
 
-// id returns the number of the key of a take, with room for its states.
+// id returns the number of a take's key; it allocates the states of a new key.
 func (s *states) id(t *stint.Take) uint32 {
 	id := s.names.NumberOf(string(t.Key))
 	if int(id) == len(s.of) {
 		k := s.kinds[t.Limit]
-		if k == nil { // no limit of a rule: the limiter's own
-			k = &kind{limits: slices.Repeat([]*stint.Limit{t.Limit}, s.shelf.columns)}
+		if k == nil { // not the limit of a rule, but one of the limiter itself
+			k = &kind{limits: slices.Repeat([]*stint.Limit{t.Limit}, s.stored.columns)}
 			s.kinds[t.Limit] = k
 		}
 		s.of = append(s.of, k)
-		s.shelf.add()
+		s.stored.add()
 	}
 	return id
 }
 
-// decide decides the call in one column: what is not apart passes as a whole or is
-// not charged. All but the last are only tested at first; if they would pass, the
-// last is taken at once, which for most calls is all there is to do.
+// decide decides the call in one column. Takes without Independent pass together or are not
+// charged. All but the last are first only tested; if they would pass, the last is taken
+// immediately, which completes most calls.
 func (s *states) decide(call *stint.Call, column int) {
 	pass, taken := true, -1
 	for i := range call.Takes {
@@ -181,7 +180,7 @@ func (s *states) decide(call *stint.Call, column int) {
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
 			s.reserve(k, i, column, &d)
-		case s.first[i] != i: // counted with an earlier one
+		case s.first[i] != i: // included in an earlier take
 		case i == s.last && pass:
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
@@ -200,8 +199,8 @@ func (s *states) decide(call *stint.Call, column int) {
 		case call.Takes[i].Independent || i == taken:
 		case s.first[i] != i:
 			s.copyAnswer(call, i, column)
-		case s.costs[i] == 0: // only looked
-		case pass || denied || limit.ForStores().Overdraws(): // a limit may remember what was denied
+		case s.costs[i] == 0: // a peek
+		case pass || denied || limit.ForStores().Overdraws(): // a limit may also count denied requests
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
 			s.reserve(k, i, column, &d)
@@ -209,7 +208,7 @@ func (s *states) decide(call *stint.Call, column int) {
 	}
 }
 
-// reserve keeps in mind what may have to be given back.
+// reserve records a take that settle may have to give back.
 func (s *states) reserve(k *kind, take, column int, d *stint.Decision) {
 	if k.answers != nil && column != ruleColumn && d.Allowed {
 		s.keep(take, column, d)
@@ -222,25 +221,25 @@ func (s *states) keep(take, column int, d *stint.Decision) {
 	}
 }
 
-// settle gives back what the columns other than the first have reserved for an
-// answer that their limits do not charge. statuses are the answers in each column.
+// settle gives back the reservations, in all columns but the first, for which the limit does not
+// charge the status of the answer. statuses are the statuses in each column.
 func (s *states) settle(at stint.Instant, statuses *[maxColumns]int) {
 	for i := range s.reserved {
 		r := &s.reserved[i]
 		if k := s.of[r.id]; !k.answers.Charges(statuses[r.column]) {
-			k.limits[r.column].Refund(&s.shelf.of(r.id)[r.column], at, r.cost, &r.decision)
+			k.limits[r.column].Refund(&s.stored.of(r.id)[r.column], at, r.cost, &r.decision)
 		}
 	}
 	s.reserved = s.reserved[:0]
 }
 
-// at returns what is known of the limit of a take, and its state in a column.
+// at returns the limit of a take, and its state in a column.
 func (s *states) at(take, column int) (*kind, *stint.State) {
 	id := s.ids[take]
-	return s.of[id], &s.shelf.of(id)[column]
+	return s.of[id], &s.stored.of(id)[column]
 }
 
-// answer answers a take for which the request waits.
+// answer stores the decision about a take and its delay.
 func (s *states) answer(call *stint.Call, take, column int, d stint.Decision) {
 	if d.Delay > s.delay[column] && !s.of[s.ids[take]].shadow {
 		s.delay[column] = d.Delay
@@ -248,7 +247,7 @@ func (s *states) answer(call *stint.Call, take, column int, d stint.Decision) {
 	s.note(call, take, column, d)
 }
 
-// note answers a take.
+// note stores the decision about a take.
 func (s *states) note(call *stint.Call, take, column int, d stint.Decision) {
 	if d.Allowed {
 		s.denied[take] &^= 1 << column
@@ -260,7 +259,7 @@ func (s *states) note(call *stint.Call, take, column int, d stint.Decision) {
 	}
 }
 
-// copyAnswer answers a take as the first one of the same key.
+// copyAnswer copies the decision from the first take of the same key.
 func (s *states) copyAnswer(call *stint.Call, take, column int) {
 	first := s.first[take]
 	s.denied[take] = s.denied[take]&^(1<<column) | s.denied[first]&(1<<column)

@@ -13,20 +13,20 @@ import (
 	"stint/store/storetest/model"
 )
 
-// columnsAsModel puts random calls to the store of a replay, and to a store that is
-// obviously right for each of its columns.
+// columnsAsModel sends random calls to the store of a replay and to one reference store for each
+// column.
 type columnsAsModel struct {
 	*testing.T
 	*rand.Rand
 	states *states
 	models []model.Store
 	keys   []stint.Key
-	kinds  []*kind // of each key
+	kinds  []*kind // limit of each key
 	at     stint.Instant
 }
 
-// TestStatesAsModel compares every answer in the first column, and every verdict in
-// the others, with those of storetest.Model.
+// TestStatesAsModel compares every decision in the first column, and every verdict in the others,
+// with those of storetest.Model.
 func TestStatesAsModel(t *testing.T) {
 	const columns, calls = 3, 300
 	r := rand.New(rand.NewPCG(20, 26))
@@ -58,12 +58,12 @@ descriptors:
 	}
 }
 
-// spec makes up a limit. What the columns of compared limits never have is left to
-// the first one.
+// spec returns a random limit. Only the first column may have settings that compared limits never
+// have.
 func (c *columnsAsModel) spec(first, counts bool) stint.Spec {
 	algorithms := []stint.Algorithm{stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow, stint.LeakyBucket}
 	if first && counts {
-		algorithms = algorithms[:4] // a leaky_bucket does not count answers
+		algorithms = algorithms[:4] // a leaky_bucket cannot count responses
 	}
 	spec := stint.Spec{Algorithm: algorithms[c.IntN(len(algorithms))], Requests: uint32(1 + c.IntN(6)), Per: time.Duration(1+c.IntN(60)) * time.Second}
 	switch spec.Algorithm {
@@ -79,13 +79,13 @@ func (c *columnsAsModel) spec(first, counts bool) stint.Spec {
 	return spec
 }
 
-// take asks for something of a key.
+// take returns a random take of a key.
 func (c *columnsAsModel) take(key int) stint.Take {
 	costs := []uint32{0, 1, 1, 1, 2, 3, 9}
 	return stint.Take{Key: c.keys[key], Limit: c.kinds[key].limits[0], Cost: costs[c.IntN(len(costs))]}
 }
 
-// next makes up a call: keys 0 to 2 are asked, also twice; 0 may lean on 3 to 5.
+// next returns a random call of keys 0 to 2, which may repeat; key 0 may borrow from 3 to 5.
 func (c *columnsAsModel) next() stint.Call {
 	c.at += stint.Instant(c.Int64N(20e6))
 	call := stint.Call{At: c.at}
@@ -99,7 +99,7 @@ func (c *columnsAsModel) next() stint.Call {
 		}
 		t.Borrows = uint8(1 + c.IntN(2))
 		if len(call.Takes) > 0 && call.Takes[0].Borrows > 0 {
-			t.Borrows = call.Takes[0].Borrows // the same key leans alike
+			t.Borrows = call.Takes[0].Borrows // takes of the same key must borrow alike
 		}
 		call.Takes = append(call.Takes, t)
 		for i := range int(t.Borrows) {
@@ -111,11 +111,11 @@ func (c *columnsAsModel) next() stint.Call {
 	return call
 }
 
-// step puts one call everywhere, and says whether all answered the same.
+// step sends one call to all stores and reports whether all results are equal.
 func (c *columnsAsModel) step() bool {
 	call := c.next()
-	if leanings(call.Takes) > 1 {
-		return true // a key that leans in one way and in another is an error
+	if borrowings(call.Takes) > 1 {
+		return true // takes of one key that borrow differently are an error
 	}
 	results := make([][]stint.Decision, len(c.models))
 	for column := range c.models {
@@ -142,8 +142,8 @@ func (c *columnsAsModel) step() bool {
 	return ok
 }
 
-// leanings counts the ways in which the first key leans in a call.
-func leanings(takes []stint.Take) int {
+// borrowings returns in how many different ways the first key borrows in a call.
+func borrowings(takes []stint.Take) int {
 	ways := map[uint8]bool{}
 	for i := range takes {
 		if takes[i].Key == "key0" {
@@ -153,7 +153,7 @@ func leanings(takes []stint.Take) int {
 	return len(ways)
 }
 
-// model puts the takes of a call to the model of a column.
+// model sends the takes of a call to the reference store of a column.
 func (c *columnsAsModel) model(column int, call stint.Call) []stint.Decision {
 	takes := make([]stint.Take, len(call.Takes))
 	for i, t := range call.Takes {
@@ -167,7 +167,7 @@ func (c *columnsAsModel) model(column int, call stint.Call) []stint.Decision {
 	return call.Results
 }
 
-// settle ends what was reserved, with an answer of its own in each column.
+// settle settles all reservations, with a random status in each column.
 func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) {
 	statuses := [maxColumns]int{}
 	for column := range results {
@@ -202,7 +202,7 @@ func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) 
 	c.states.settle(c.at, &statuses)
 }
 
-// sum returns what all takes of the same key cost, at the first of them.
+// sum returns the cost of all takes of the same key, for the first of them.
 func sum(takes []stint.Take, first int) (cost uint32) {
 	for i := range takes {
 		if takes[i].Key == takes[first].Key {
@@ -215,7 +215,7 @@ func sum(takes []stint.Take, first int) (cost uint32) {
 	return cost
 }
 
-// What a replay never does to its store is an error.
+// An operation that a replay never uses is an error.
 func TestStatesErrors(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second})
 	take := func(op stint.Op) stint.Take { return stint.Take{Key: "a", Limit: limit, Cost: 1, Op: op} }

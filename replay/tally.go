@@ -7,44 +7,43 @@ import (
 	"stint"
 )
 
-// maxColumns is how many ways of deciding are counted at once: the five algorithms,
-// and the limits as they stand.
+// maxColumns is the maximum number of columns: the five algorithms, and the limits as written.
 const maxColumns = 6
 
-// outcome is what became of one line in each column.
+// outcome is the decision about one line in each column.
 type outcome struct {
-	denied uint8 // a bit for each column
+	denied uint8 // one bit for each column
 	delay  [maxColumns]time.Duration
 }
 
-// noClient stands for a line that no client is counted for.
+// noClient marks a line without a client to count.
 const noClient = ^uint32(0)
 
-// tally counts outcomes. It is told of lines in order of time.
+// tally counts outcomes. Lines must be added in order of time.
 type tally struct {
-	main    int // the column of the limits as they stand
+	main    int // the column of the limits as written
 	columns []column
 	clients []client
 	first   stint.Instant
 	last    stint.Instant
 	second  second
-	peak    int64 // most lines in a second
+	peak    int64 // most lines in one second
 	series  series
 }
 
-// column is what one way of deciding made of all lines.
+// column are the counts of one column.
 type column struct {
 	allowed, denied int64
 	out             meter
 }
 
-// client is what became of the lines of one client.
+// client are the counts of one client.
 type client struct {
 	allowed, denied int64
-	under           uint8 // columns that denied it anything
+	under           uint8 // bits of the columns that denied one of its lines
 }
 
-// second is the second being counted.
+// second are the counts of the current second.
 type second struct {
 	at              int64 // Unix seconds
 	offered, denied int64
@@ -84,14 +83,14 @@ func (t *tally) note(at stint.Instant, who uint32, o *outcome) {
 	c.under |= o.denied
 }
 
-// known makes room for a client.
+// known allocates the counts of a client.
 func (t *tally) known(who uint32) {
 	if int(who) >= len(t.clients) {
 		t.clients = append(t.clients, client{})
 	}
 }
 
-// turn ends the second being counted.
+// turn finishes the current second.
 func (t *tally) turn(next int64) {
 	if t.second.offered > 0 {
 		t.peak = max(t.peak, t.second.offered)
@@ -100,7 +99,7 @@ func (t *tally) turn(next int64) {
 	t.second = second{at: next}
 }
 
-// finish ends the last second. Nothing is noted afterwards.
+// finish finishes the last second. note must not be called after it.
 func (t *tally) finish() {
 	t.turn(0)
 	for i := range t.columns {
@@ -108,7 +107,7 @@ func (t *tally) finish() {
 	}
 }
 
-// deniedClients returns how many clients were denied anything in a column.
+// deniedClients returns the number of clients with a denied line in a column.
 func (t *tally) deniedClients(column int) int64 {
 	n := int64(0)
 	for i := range t.clients {
@@ -117,11 +116,10 @@ func (t *tally) deniedClients(column int) int64 {
 	return n
 }
 
-// maxClients is how many clients a report lists.
+// maxClients is the number of clients in a report.
 const maxClients = 20
 
-// top returns the clients with most refusals, then most lines, then the smallest
-// name.
+// top returns the clients with the most denied lines, then the most lines, then the smallest name.
 func (t *tally) top(name func(id uint32) string) []ClientCount {
 	top := make([]ClientCount, 0, maxClients+1)
 	for i, c := range t.clients {
@@ -140,7 +138,7 @@ func (t *tally) top(name func(id uint32) string) []ClientCount {
 	return top
 }
 
-// meter finds the second in which most passes. What is delayed passes later.
+// meter finds the second in which the most lines pass. Delayed lines pass later.
 type meter struct {
 	second int64
 	n      int64
@@ -148,8 +146,8 @@ type meter struct {
 	later  map[int64]int64
 }
 
-// pass counts what arrived at a time and passes after a delay. Arrivals come in
-// order.
+// pass adds a line that arrived at a time and passes after a delay. Calls must be in order of
+// arrival.
 func (m *meter) pass(at stint.Instant, delay time.Duration) {
 	s := int64(at) / 1e6
 	if s != m.second {
@@ -169,7 +167,7 @@ func (m *meter) pass(at stint.Instant, delay time.Duration) {
 	m.later[out]++
 }
 
-// turn goes on to a later second, by way of those in which only delayed ones pass.
+// turn advances to a later second, through the seconds in which only delayed lines pass.
 func (m *meter) turn(next int64) {
 	m.peak = max(m.peak, m.n)
 	if gap := next - m.second; gap <= int64(len(m.later)) {
@@ -196,24 +194,23 @@ func (m *meter) finish() {
 	}
 }
 
-// series counts over time in at most maxBuckets buckets, which grow wider as the
-// span does.
+// series are counts over time in at most maxBuckets buckets, whose width grows with the time span.
 type series struct {
-	step    int   // of widths
-	first   int64 // number of the first bucket: its start divided by the width
+	step    int   // index in widths
+	first   int64 // number of the first bucket: its start time divided by the width
 	buckets []bucket
 }
 
-// bucket is what happened in some seconds.
+// bucket are the counts of a time interval.
 type bucket struct {
 	offered, denied int64
-	peak, peakAfter int64 // most lines offered and allowed in one second
+	peak, peakAfter int64 // most lines in one second, before and after the limits
 }
 
 const maxBuckets = 1000
 
-// widths of buckets in seconds, each a multiple of the one before; above the last,
-// they double.
+// widths are the widths of buckets in seconds. Each is a multiple of the previous one; after the
+// last one the width doubles.
 var widths = []int64{1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400}
 
 func (s *series) width() int64 {
@@ -224,7 +221,7 @@ func (s *series) width() int64 {
 	return widths[last] << (s.step - last)
 }
 
-// add counts a second, which comes after those before.
+// add adds a second. Calls must be in order of time.
 func (s *series) add(sec second) {
 	if len(s.buckets) == 0 {
 		s.first = sec.at
@@ -239,7 +236,7 @@ func (s *series) add(sec second) {
 	b.merge(bucket{sec.offered, sec.denied, sec.offered, sec.offered - sec.denied})
 }
 
-// widen goes on to the next width.
+// widen switches to the next width.
 func (s *series) widen() {
 	old, first := s.width(), s.first
 	s.step++
@@ -263,7 +260,7 @@ func (b *bucket) merge(other bucket) {
 	b.peakAfter = max(b.peakAfter, other.peakAfter)
 }
 
-// report writes what was counted into a report. name returns the key of a client.
+// report writes the counts into a report. name returns the key of a client.
 func (t *tally) report(r *Report, name func(id uint32) string) {
 	main := &t.columns[t.main]
 	r.Allowed, r.Denied = main.allowed, main.denied
@@ -291,7 +288,7 @@ func (t *tally) report(r *Report, name func(id uint32) string) {
 	r.Series = s
 }
 
-// compare adds a column to the algorithms of the report.
+// compare adds the counts of a column to the algorithms of the report.
 func (r *Report) compare(t *tally, column int, a stint.Algorithm, numbers string) {
 	c := &t.columns[column]
 	r.Algorithms = append(r.Algorithms, AlgorithmCount{Algorithm: a.String(), Allowed: c.allowed, Denied: c.denied})

@@ -9,8 +9,8 @@ import (
 	"stint"
 )
 
-// TestSeriesIsBounded adds a line at each step of spans from seconds to decades:
-// nothing is lost, and the buckets stay few, in order and in their places.
+// TestSeriesIsBounded adds lines over spans from seconds to decades: no line is lost, and the
+// buckets stay few and in order.
 func TestSeriesIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		from, step, n int64
@@ -46,7 +46,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	}
 }
 
-// TestMeter counts what is delayed in the second in which it is let go.
+// TestMeter checks that a delayed line counts in the second in which it passes.
 func TestMeter(t *testing.T) {
 	type line struct{ at, delay time.Duration }
 	for _, test := range []struct {

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// textWidth is the widest line of the text form.
+// textWidth is the maximum width of a line in the text report.
 const textWidth = 100
 
-// Headline says in one sentence what would have happened.
+// Headline summarizes the result in one sentence.
 func (r *Report) Headline() string {
 	with := "With these rules"
 	if r.Limit != "" {
@@ -30,7 +30,7 @@ func (r *Report) Headline() string {
 		thousands(r.DeniedClients), thousands(r.DistinctClients), r.ClientKind)
 }
 
-// WriteText writes the report for a terminal, at most 100 columns wide.
+// WriteText writes the report for a terminal, with lines of at most 100 characters.
 func (r *Report) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	for _, line := range wrap(r.Headline(), textWidth) {
@@ -78,7 +78,7 @@ func (r *Report) textClients(w io.Writer) {
 	t.write(w)
 }
 
-// clientsTitle names the list of clients.
+// clientsTitle returns the title of the client list.
 func (r *Report) clientsTitle() string {
 	kind := strings.ToUpper(r.ClientKind[:1]) + r.ClientKind[1:]
 	if r.Denied == 0 {
@@ -119,13 +119,13 @@ func (r *Report) samplesTitle() string {
 	return "Unparseable lines"
 }
 
-// timeSpan says from when to when the log goes.
+// timeSpan returns the first and last time of the log.
 func (r *Report) timeSpan() string {
 	const layout = "2006-01-02 15:04:05"
 	return fmt.Sprintf("%s to %s UTC (%s)", r.First.Format(layout), r.Last.Format(layout), roughly(r.Last.Sub(r.First)))
 }
 
-// roughly writes a duration in its two largest units.
+// roughly formats a duration in its two largest units.
 func roughly(d time.Duration) string {
 	day := 24 * time.Hour
 	switch {
@@ -139,7 +139,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-// table is aligned columns: the first to the left, the others to the right.
+// table has aligned columns: the first is aligned left, the others right.
 type table struct {
 	head []string
 	rows [][]string
@@ -156,7 +156,7 @@ func (t *table) add(first string, cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write writes the table after an empty line; nothing if it has no rows.
+// write writes an empty line and the table, or nothing if it has no rows.
 func (t *table) write(w io.Writer) {
 	if len(t.rows) == 0 {
 		return
@@ -183,7 +183,7 @@ func (t *table) write(w io.Writer) {
 	}
 }
 
-// shorten cuts a text to a width, and shows that it did.
+// shorten cuts a text to a width and marks the cut.
 func shorten(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -191,8 +191,7 @@ func shorten(s string, width int) string {
 	return string([]rune(s)[:max(0, width-1)]) + "…"
 }
 
-// wrap breaks a text at spaces into lines of at most width characters. A longer word
-// is cut.
+// wrap breaks a text at spaces into lines of at most width characters. It cuts longer words.
 func wrap(s string, width int) []string {
 	lines := []string{""}
 	for word := range strings.FieldsSeq(s) {

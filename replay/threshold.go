@@ -6,14 +6,13 @@ import (
 	"regexp"
 )
 
-// ThresholdError says what is wrong with the text of a threshold, and what to write.
+// ThresholdError is a fault in the text of a threshold.
 type ThresholdError struct{ Problem, Hint string }
 
-// Error returns the problem.
+// Error returns the problem without the hint.
 func (e *ThresholdError) Error() string { return e.Problem }
 
-// Threshold is a bound that a report is held to, such as "denied > 1%". It is safe for
-// concurrent use.
+// Threshold is a condition on a report, such as "denied > 1%". It is safe for concurrent use.
 type Threshold struct {
 	text    string
 	metric  string
@@ -24,10 +23,9 @@ type Threshold struct {
 
 var thresholdForm = regexp.MustCompile(`^\s*([a-z]+)\s*(>=|<=|>|<)\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(%?)\s*$`)
 
-// ParseThreshold reads METRIC OP NUMBER, where METRIC is denied, late or unparseable,
-// OP is one of > >= < <=, and NUMBER is a count of lines or, with %, a share of them.
-// The shares of denied and late are of the parsed lines, that of unparseable is of all.
-// The error is a *ThresholdError.
+// ParseThreshold parses METRIC OP NUMBER, where METRIC is denied, late or unparseable, OP is one of
+// > >= < <=, and NUMBER is a count of lines or, with %, a share of them. The shares of denied and
+// late refer to the parsed lines, that of unparseable to all lines. The error is a *ThresholdError.
 func ParseThreshold(text string) (*Threshold, error) {
 	refuse := func(problem, hint string) (*Threshold, error) {
 		return nil, &ThresholdError{fmt.Sprintf("%q %s", text, problem), hint}
@@ -42,7 +40,7 @@ func ParseThreshold(text string) (*Threshold, error) {
 	default:
 		return refuse("has no known metric", "known are denied, late and unparseable")
 	}
-	t.bound, _ = new(big.Rat).SetString(m[3]) // its form was matched
+	t.bound, _ = new(big.Rat).SetString(m[3]) // cannot fail: the expression matched
 	if t.percent && t.bound.Cmp(big.NewRat(100, 1)) > 0 {
 		return refuse("asks for more than 100%", "write a smaller share, or a count without %")
 	}
@@ -50,8 +48,8 @@ func ParseThreshold(text string) (*Threshold, error) {
 	return t, nil
 }
 
-// Met says whether a report is beyond the threshold, and what the report has in words.
-// The comparison is exact. A share of no lines is 0.
+// Met reports whether a report meets the condition; has is the value of the report as text. The
+// comparison is exact. A share of no lines is 0.
 func (t *Threshold) Met(r *Report) (is bool, has string) {
 	part, whole := r.Denied, r.Parsed
 	switch t.metric {
@@ -81,5 +79,5 @@ func (t *Threshold) Met(r *Report) (is bool, has string) {
 	return is, fmt.Sprintf("%d of %d %s (%.2f%%)", part, whole, lines, 100*float64(part)/float64(max(whole, 1)))
 }
 
-// String returns the threshold as it is written.
+// String returns the threshold as the user wrote it.
 func (t *Threshold) String() string { return t.text }

@@ -1,15 +1,15 @@
 package accesslog
 
-// Format is the form in which a line was written.
+// Format is the format of a line.
 type Format uint8
 
-// The formats that a parser knows.
+// The formats that a Parser supports.
 const (
-	Common     Format = iota // common or combined format of Apache and nginx, also with the virtual host in front
-	JSON                     // an object with the usual field names
-	Cloudflare               // an object with the field names of Cloudflare's Logpush
+	Common     Format = iota // common or combined format of Apache and nginx, optionally with a virtual host first
+	JSON                     // JSON object with the usual field names
+	Cloudflare               // JSON object with the field names of Cloudflare's Logpush
 	Envoy                    // Envoy's default format, and Istio's
-	HAProxy                  // HAProxy's HTTP log, behind whatever syslog wrote
+	HAProxy                  // HAProxy's HTTP log, optionally with a syslog header
 	ALB                      // AWS Application Load Balancer
 )
 
@@ -25,8 +25,8 @@ var formatNames = [...]struct{ id, name string }{
 	ALB:        {"alb", "AWS ALB"},
 }
 
-// ID returns the name of the format for programs, such as "haproxy".
+// ID returns the identifier of the format, such as "haproxy".
 func (f Format) ID() string { return formatNames[f].id }
 
-// String returns the name of the format for people.
+// String returns the name of the format for output.
 func (f Format) String() string { return formatNames[f].name }

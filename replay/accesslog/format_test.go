@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// formatTests are lines as the manuals of their programs show them, with addresses of
-// documentation.
+// formatTests are lines from the manuals of the programs, with documentation addresses.
 var formatTests = []struct{ name, line, want string }{
 	{
 		"Envoy", `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations?a=b HTTP/2" 204 - 154 0 226 100 "192.0.2.1" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"`,
@@ -92,7 +91,7 @@ func TestFormats(t *testing.T) {
 	p := Parser{Parts: User | Headers}
 	for _, test := range formatTests {
 		t.Run(test.name, func(t *testing.T) {
-			for _, before := range []string{"", formatTests[0].line, formatTests[3].line} { // which must not matter
+			for _, before := range []string{"", formatTests[0].line, formatTests[3].line} { // the line parsed before must not matter
 				p.Parse([]byte(before))
 				got := ""
 				if r, ok := p.Parse([]byte(test.line)); ok {

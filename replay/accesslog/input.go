@@ -13,32 +13,32 @@ import (
 	"stint/internal/text"
 )
 
-// Input is one log, or one part of a log that was rotated.
+// Input is one log, or one part of a rotated log.
 type Input struct {
-	// Name stands in reports and errors.
+	// Name is used in reports and errors.
 	Name string
 
-	// Size is how many bytes Open will yield, 0 if nobody knows. Progress uses it.
+	// Size is the number of bytes that Open yields, for progress; 0 if unknown.
 	Size int64
 
-	// Open is called once, when everything before has been read.
+	// Open is called once, after all earlier inputs have been read.
 	Open func() (io.ReadCloser, error)
 }
 
-// InputError says which input cannot be read and what to do.
+// InputError is returned for an input that cannot be read.
 type InputError struct {
 	Name, Problem, Hint string
-	Err                 error // the cause, if there is one
+	Err                 error // the cause; may be nil
 }
 
-// Error returns the name and the problem. The hint stands apart.
+// Error returns the name and the problem, without the hint.
 func (e *InputError) Error() string { return e.Name + ": " + e.Problem }
 
 // Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// File returns the input of a file. It is opened when its turn comes; that it is
-// there and no folder is checked at once. The error is an [*InputError].
+// File returns the input of a file. It checks at once that the file exists and is not a folder, but
+// opens it only when it is read. The error is an [*InputError].
 func File(path string) (Input, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -60,11 +60,11 @@ func Reader(name string, r io.Reader) Input {
 }
 
 const (
-	blockSize = 256 << 10 // bytes read at once
-	maxLine   = 4 << 20   // bytes of a line; the rest of a longer one is skipped
+	blockSize = 256 << 10 // bytes per read
+	maxLine   = 4 << 20   // maximum bytes of a line; the rest of a longer line is skipped
 )
 
-// packed names formats that are not unpacked here, by their magic bytes.
+// packed are compression formats that are not supported, by their magic bytes.
 var packed = []struct{ magic, name, tool string }{
 	{"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
 	{"BZh", "bzip2", "bzip2 -dc"},
@@ -77,16 +77,15 @@ type Lines struct {
 	name string
 	src  io.Reader
 	file io.ReadCloser
-	buf  []byte // what was read is buf[from:to]
+	buf  []byte // buf[from:to] was read and not returned yet
 	from int
 	to   int
-	skip bool  // the rest of a line that was too long
-	end  error // what ended the reading
+	skip bool  // the rest of a too long line must be skipped
+	end  error // error that ended reading
 }
 
-// Open starts to read an input. It calls read with the number of bytes that came, before they
-// are unpacked; an error of read ends the reading. buf is memory to use, or nil. The error is an
-// [*InputError].
+// Open starts to read an input. It calls read with the number of (compressed) bytes of each read;
+// an error of read ends reading. buf is a buffer to use, or nil. The error is an [*InputError].
 func Open(in Input, buf []byte, read func(int) error) (*Lines, error) {
 	f, err := in.Open()
 	if err != nil {
@@ -127,10 +126,10 @@ func readError(name string, err error) error {
 // Close closes the input.
 func (l *Lines) Close() { l.file.Close() }
 
-// Buffer returns the memory that Open was given or made, to be used for the next input.
+// Buffer returns the buffer, which can be used for the next input.
 func (l *Lines) Buffer() []byte { return l.buf }
 
-// Err returns why Next returned false: nil at the end of the input, else an [*InputError].
+// Err returns why Next returned false: nil at the end of the input, otherwise an [*InputError].
 func (l *Lines) Err() error {
 	if errors.Is(l.end, io.EOF) {
 		return nil
@@ -138,10 +137,10 @@ func (l *Lines) Err() error {
 	return readError(l.name, l.end)
 }
 
-// Cause returns the error that ended the reading, io.EOF at the end of the input.
+// Cause returns the error that ended reading; io.EOF at the end of the input.
 func (l *Lines) Cause() error { return l.end }
 
-// Damaged reports whether the input ended in damaged gzip data, as a log does that is still being
+// Damaged reports whether the input ended with damaged gzip data, like a log that is still being
 // written.
 func (l *Lines) Damaged() bool {
 	err := l.end
@@ -150,7 +149,7 @@ func (l *Lines) Damaged() bool {
 		errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
 
-// Next returns the next line without its line end, and false after the last one; see Err. The
+// Next returns the next line without its line break, or false after the last line; see Err. The
 // line is valid until the next call.
 func (l *Lines) Next() ([]byte, bool) {
 	scanned := l.from
@@ -174,7 +173,7 @@ func (l *Lines) Next() ([]byte, bool) {
 			l.from = l.to
 			return trimReturn(line), len(line) > 0 && !l.skip
 		}
-		if l.from == 0 && l.to == maxLine { // too long: this is all of it that counts
+		if l.from == 0 && l.to == maxLine { // too long: return the beginning only
 			l.from, l.skip = l.to, true
 			return l.buf[:l.to], true
 		}
@@ -182,7 +181,7 @@ func (l *Lines) Next() ([]byte, bool) {
 	}
 }
 
-// fill reads more behind what is there, and returns by how much that has moved.
+// fill reads more data. It returns by how many bytes it moved the existing data.
 func (l *Lines) fill() int {
 	moved := l.from
 	if l.from > 0 {
@@ -206,7 +205,8 @@ func trimReturn(line []byte) []byte {
 	return line
 }
 
-// countingReader tells how much is read, and is told whether to go on.
+// countingReader calls a function with the number of bytes of each read, and fails if the function
+// does.
 type countingReader struct {
 	r    io.Reader
 	read func(int) error

@@ -9,12 +9,12 @@ import (
 	"testing/iotest"
 )
 
-// pack returns a text packed by gzip.
+// pack returns text compressed with gzip.
 func pack(text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if _, err := io.WriteString(z, text); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writing to a buffer never fails
 	}
 	if err := z.Close(); err != nil {
 		panic(err)
@@ -22,7 +22,7 @@ func pack(text string) string {
 	return b.String()
 }
 
-// TestLines reads lines of all lengths and ends, packed or not.
+// TestLines reads lines of all lengths and endings, compressed or not.
 func TestLines(t *testing.T) {
 	long := strings.Repeat("x", maxLine)
 	for _, test := range []struct {
@@ -61,7 +61,7 @@ func TestLines(t *testing.T) {
 				t.Errorf("ended with %v", l.Err())
 			}
 			if test.want == nil && test.damaged {
-				return // as much as could be unpacked
+				return // the data before the damage
 			}
 			if len(got) != len(test.want) {
 				t.Fatalf("%d lines, want %d: %.100q", len(got), len(test.want), got)

@@ -6,25 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLine reads one line that is a JSON object. It reads from left to right and
-// takes what it knows, so an object that is cut off is as good as its beginning.
+// jsonLine parses one line that is a JSON object. It parses from left to right and stores the known
+// members, so a truncated object gives the members before the cut.
 type jsonLine struct {
 	parser  *Parser
 	rest    []byte
-	path    []byte // of the value being read, in lower case, joined by dots
-	scratch []byte // unescaped strings
+	path    []byte // path of the current value, in lower case, joined by dots
+	scratch []byte // buffer for unescaped strings
 	found   [jsonFields]found
 
-	cloudflare bool // the method has Cloudflare's name
+	cloudflare bool // the object has a member with Cloudflare's name of the method
 }
 
-// found is the best value of a field so far.
+// found is the best value of a field found so far.
 type found struct {
 	value []byte
-	rank  uint8 // 0: none yet
+	rank  uint8 // rank of its name; 0 for no value
 }
 
-// jsonField is what a member of the object may hold.
+// jsonField is a field of a record that a JSON member may contain.
 type jsonField uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	jsonTime
 	jsonMethod
 	jsonTarget
-	jsonRequest // a whole request line
+	jsonRequest // a complete request line
 	jsonStatus
 	jsonUser
 	jsonAgent
@@ -41,19 +41,19 @@ const (
 	jsonFields
 )
 
-// jsonName is one name that a field goes by. Where an object has several, the
-// smallest rank wins.
+// jsonName is one name of a field. If an object has several names of the same field, the smallest
+// rank is used.
 type jsonName struct {
 	field jsonField
 	rank  uint8
 }
 
-// jsonNames are the members that are read: nginx's variables, the logs of Caddy
-// ("request." is an object of it) and Traefik, the Elastic Common Schema, Cloudflare's
-// Logpush, the JSON of Envoy Gateway, and plain words that people give their own logs.
+// jsonNames are the names of known members: nginx's variables, the logs of Caddy (where "request"
+// is an object) and Traefik, the Elastic Common Schema, Cloudflare's Logpush, the JSON of Envoy
+// Gateway, and common English names.
 var jsonNames = map[string]jsonName{
 	"client_ip":                 {jsonAddress, 1},
-	"request.client_ip":         {jsonAddress, 1}, // behind trusted proxies
+	"request.client_ip":         {jsonAddress, 1}, // the client behind trusted proxies
 	"clienthost":                {jsonAddress, 1},
 	"remote_addr":               {jsonAddress, 2},
 	"remote_ip":                 {jsonAddress, 2},
@@ -109,7 +109,7 @@ var jsonNames = map[string]jsonName{
 	"url":                       {jsonTarget, 4},
 	"url.original":              {jsonTarget, 5},
 	"url.path":                  {jsonTarget, 6},
-	"request":                   {jsonRequest, 1}, // or only its target, beside a method
+	"request":                   {jsonRequest, 1}, // or only the target, if there is a method member
 	"requestline":               {jsonRequest, 2},
 	"request_line":              {jsonRequest, 2},
 	"status":                    {jsonStatus, 1},
@@ -151,7 +151,7 @@ var jsonNames = map[string]jsonName{
 	"host":              {jsonServer, 2},
 }
 
-// cloudflareMethod is what Cloudflare calls the method, and nobody else does.
+// cloudflareMethod is the name of the method that only Cloudflare uses.
 const cloudflareMethod = "clientrequestmethod"
 
 const (
@@ -159,7 +159,7 @@ const (
 	maxJSONDepth = 32
 )
 
-// parse reads the line into the record of p.
+// parse parses a line into the record of p.
 func (j *jsonLine) parse(line []byte, p *Parser) bool {
 	j.parser, j.rest = p, line
 	j.path, j.scratch = j.path[:0], j.scratch[:0]
@@ -193,7 +193,7 @@ func (j *jsonLine) parse(line []byte, p *Parser) bool {
 	return isMethod(r.Method)
 }
 
-// setRequestLine reads a request line that stands by itself.
+// setRequestLine parses a request line that is a value of its own.
 func (r *Record) setRequestLine(s []byte) bool {
 	_, ok := r.setRequest(s, false)
 	return ok
@@ -208,8 +208,8 @@ func isMethod(s []byte) bool {
 	return len(s) > 0 && isLetter(s[0])
 }
 
-// value reads the value that rest begins with, and says whether reading can go on
-// behind it.
+// value parses the value at the beginning of rest. It reports whether parsing can continue after
+// it.
 func (j *jsonLine) value(depth int) bool {
 	j.space()
 	if len(j.rest) == 0 || depth > maxJSONDepth {
@@ -236,7 +236,7 @@ func (j *jsonLine) value(depth int) bool {
 	return n > 0
 }
 
-// members reads an object.
+// members parses an object.
 func (j *jsonLine) members(depth int) bool {
 	j.rest = j.rest[1:]
 	parent := len(j.path)
@@ -262,8 +262,8 @@ func (j *jsonLine) members(depth int) bool {
 	}
 }
 
-// elements reads an array. The first element that can be used is: a header has
-// several values.
+// elements parses an array. It uses the first usable element, because a header may have several
+// values.
 func (j *jsonLine) elements(depth int) bool {
 	j.rest = j.rest[1:]
 	for {
@@ -285,7 +285,7 @@ func (j *jsonLine) space() {
 	}
 }
 
-// is says whether rest begins with c, and takes it if so.
+// is skips c if rest begins with it, and reports whether it did.
 func (j *jsonLine) is(c byte) bool {
 	if len(j.rest) == 0 || j.rest[0] != c {
 		return false
@@ -294,7 +294,7 @@ func (j *jsonLine) is(c byte) bool {
 	return true
 }
 
-// enter adds a key to the path. One that is too long for any known name is cut.
+// enter appends a key to the path. It cuts a key that is longer than any known name.
 func (j *jsonLine) enter(key []byte) {
 	if len(j.path) > 0 {
 		j.path = append(j.path, '.')
@@ -307,8 +307,8 @@ func (j *jsonLine) enter(key []byte) {
 	}
 }
 
-// take keeps the value of the path if it is a known one, no better one was seen,
-// and it can be what it should be.
+// take stores the current value if its path is known, no value with a better rank was found, and
+// the value is valid for the field.
 func (j *jsonLine) take(value []byte) {
 	name, ok := jsonNames[string(j.path)]
 	if value = present(value); !ok || len(value) == 0 {
@@ -335,8 +335,8 @@ func (j *jsonLine) take(value []byte) {
 	*f = found{value, name.rank}
 }
 
-// text reads the string that rest begins with. whole is false where the line ends
-// before the string does.
+// text parses the string at the beginning of rest. whole is false if the line ends inside the
+// string.
 func (j *jsonLine) text() (s []byte, whole bool) {
 	b := j.rest[1:]
 	end := closingQuote(b)
@@ -351,8 +351,8 @@ func (j *jsonLine) text() (s []byte, whole bool) {
 	return s, whole
 }
 
-// unescape resolves the escapes of JSON. Others, such as the \x1f of an nginx that
-// was not told to escape for JSON, stay as they are.
+// unescape decodes the escapes of JSON. It keeps others unchanged, such as \x1f, which nginx writes
+// without escape=json.
 func (j *jsonLine) unescape(s []byte) []byte {
 	from := len(j.scratch)
 	for len(s) > 0 {
@@ -374,7 +374,7 @@ func (j *jsonLine) unescape(s []byte) []byte {
 	return j.scratch[from:]
 }
 
-// escapedRune reads the escape that s begins with; n is 0 if it is none.
+// escapedRune decodes the escape at the beginning of s; n is 0 if it is invalid.
 func escapedRune(s []byte) (r rune, n int) {
 	if s[1] != 'u' {
 		i := bytes.IndexByte([]byte(`"\/bfnrt`), s[1])
@@ -394,7 +394,7 @@ func escapedRune(s []byte) (r rune, n int) {
 			}
 		}
 	}
-	return r, 6 // half of a pair becomes the replacement character
+	return r, 6 // an unpaired surrogate becomes the replacement character
 }
 
 func hex4(s []byte) (r rune, ok bool) {

@@ -7,37 +7,38 @@ import (
 	"stint"
 )
 
-// Queue puts lines in order of time, then of arrival, within a window.
+// Queue sorts lines by time, then by arrival, within a window.
 //
-// With newest the latest time of all lines so far, the window is [newest-window,
-// newest]. A line before it is late and is moved to its edge. What lies before the
-// edge can be passed on, because nothing that comes later is put before it.
+// If newest is the latest time of all lines so far, the window is [newest-window, newest]. A line
+// before the window is late and is moved to its edge. Lines before the edge can be decided, because
+// no later line is sorted before them.
 //
-// The window is cut into slices, kept in a ring. A slice is sorted and passed on as
-// a whole once the edge has left it behind: a line costs an append, and a sort of
-// its neighbours only where they came out of order.
+// The window is divided into slices, which are stored in a ring. A slice is sorted and decided as a
+// whole after the edge has passed it. So each line costs one append, and lines are sorted only
+// within a slice and only if they arrived out of order.
 type Queue struct {
 	decide func(at stint.Instant, ref uint32) error
-	window int64 // microseconds
-	width  int64 // of a slice
+	window int64 // length of the window in microseconds
+	width  int64 // length of a slice in microseconds
 	ring   [][]waiting
-	first  int64 // number of the oldest slice that may hold lines
-	newest int64 // -1 before the first line
+	first  int64 // number of the oldest slice that may have lines
+	newest int64 // latest time of all lines; -1 before the first line
 	late   int64
 }
 
-// waiting is a line that waits for its turn.
+// waiting is a line that is not decided yet.
 type waiting struct {
 	at  stint.Instant
 	ref uint32
-	seq uint32 // its place in the slice as it came
+	seq uint32 // order of arrival in its slice
 }
 
-// slicesPerWindow makes a slice of the default window about a second long.
+// slicesPerWindow is the number of slices in a window. A slice of the default window is about a
+// second long.
 const slicesPerWindow = 128
 
-// NewQueue returns a queue with a window in microseconds. It calls decide for each line in order;
-// ref is the number that Put was given. An error of decide ends Put and Flush.
+// NewQueue returns a queue with a window in microseconds. It calls decide for each line in order,
+// with the ref that was given to Put. Put and Flush return an error of decide.
 func NewQueue(window int64, decide func(stint.Instant, uint32) error) *Queue {
 	width := max(1, window/slicesPerWindow)
 	return &Queue{
@@ -46,7 +47,7 @@ func NewQueue(window int64, decide func(stint.Instant, uint32) error) *Queue {
 	}
 }
 
-// Put adds a line, and passes on all lines that no later line can come before.
+// Put adds a line, and decides all lines that no later line can precede.
 func (q *Queue) Put(at stint.Instant, ref uint32) error {
 	t := int64(at)
 	if t > q.newest {
@@ -67,10 +68,10 @@ func (q *Queue) Put(at stint.Instant, ref uint32) error {
 	return nil
 }
 
-// slice returns the number of the slice that holds t.
+// slice returns the number of the slice for time t.
 func (q *Queue) slice(t int64) int64 { return max(0, t) / q.width }
 
-// passOn decides the lines of all slices before end, at most once around the ring.
+// passOn decides the lines of all slices before end, which is at most one round of the ring.
 func (q *Queue) passOn(end int64) error {
 	for n := q.first; n < min(end, q.first+int64(len(q.ring))); n++ {
 		s := &q.ring[n%int64(len(q.ring))]
@@ -88,10 +89,10 @@ func (q *Queue) passOn(end int64) error {
 	return nil
 }
 
-// Late returns how many lines were older than the window.
+// Late returns the number of lines that were older than the window.
 func (q *Queue) Late() int64 { return q.late }
 
-// Flush passes on all lines that are left.
+// Flush decides all remaining lines.
 func (q *Queue) Flush() error { return q.passOn(q.first + int64(len(q.ring))) }
 
 // earlier orders by time, then by arrival.

@@ -15,8 +15,8 @@ func TestQueue(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		window int64
-		times  []int64 // of lines a, b, c, ... as they come
-		want   string  // lines and times as they are decided
+		times  []int64 // times of lines a, b, c, ... in order of arrival
+		want   string  // lines and times in the order of decisions
 		late   int64
 	}{
 		{"in order", 120 * s, []int64{1 * s, 2 * s, 3 * s}, "a1 b2 c3", 0},
@@ -55,8 +55,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueRandom compares the queue with the plain way: each line gets its time or
-// that of the edge when it came, and all are sorted.
+// TestQueueRandom compares the queue with a simple implementation: each line gets its own time or
+// that of the edge at its arrival, then all lines are sorted.
 func TestQueueRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

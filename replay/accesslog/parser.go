@@ -2,30 +2,29 @@ package accesslog
 
 import "bytes"
 
-// Parts are what is read beside address, time, method and path.
+// Parts are optional parts of a line.
 type Parts uint8
 
-// The parts; several are joined by |.
+// The optional parts; join several with |.
 const (
 	User    Parts = 1 << iota // the authenticated user
 	Headers                   // User-Agent, Referer, Host
 )
 
-// Parser reads lines. It remembers the last time stamp, because most lines share
-// all but the seconds with the one before. The zero Parser is ready; it belongs to
-// one goroutine.
+// Parser parses lines. It caches the last time stamp, because most lines share it except for the
+// seconds. The zero Parser is ready for use. It must not be used by several goroutines at once.
 type Parser struct {
-	// Parts are read beside what every line needs. Each costs a little time.
+	// Parts are the optional parts to parse. Each costs a little time.
 	Parts Parts
 
 	rec      Record
 	stamp    stampCache
 	object   jsonLine
-	nameless bool // the last line lacks nothing but its client's address
+	nameless bool // the last line lacks only its client's address
 }
 
-// Parse reads a line, and says whether address, time, method and path were there.
-// The record is valid until the next call.
+// Parse parses a line. It returns false if address, time, method or path is missing. The record is
+// valid until the next call.
 func (p *Parser) Parse(line []byte) (*Record, bool) {
 	line = bytes.TrimLeft(line, " \t")
 	p.nameless = false
@@ -51,7 +50,7 @@ func (p *Parser) Parse(line []byte) (*Record, bool) {
 	return p.try(HAProxy, p.haproxy(line))
 }
 
-// try returns the record of a line, with the format that was tried, and whether it could be read.
+// try returns the record of a line after one format was tried, and whether it could be parsed.
 func (p *Parser) try(f Format, ok bool) (*Record, bool) {
 	p.rec.Format = f
 	if f == JSON && p.object.cloudflare {
@@ -60,15 +59,15 @@ func (p *Parser) try(f Format, ok bool) (*Record, bool) {
 	return &p.rec, ok
 }
 
-// Nameless reports whether the last line is one of Envoy's that lacks only its client's
-// address, because no X-Forwarded-For was there.
+// Nameless reports whether the last line is in Envoy's format and lacks only its client's address,
+// because the request had no X-Forwarded-For.
 func (p *Parser) Nameless() bool { return p.nameless }
 
-// text reads the common or combined format:
+// text parses the common or combined format:
 //
 //	host ident user [time] "method target protocol" status bytes "referer" "agent"
 //
-// with the virtual host before it, if the server was told to write it.
+// optionally with the virtual host as the first field.
 func (p *Parser) text(line []byte) bool {
 	first, rest, _ := bytes.Cut(line, []byte(" "))
 	identity, rest, ok := p.time(rest)
@@ -98,8 +97,8 @@ func (p *Parser) text(line []byte) bool {
 	return true
 }
 
-// time finds the time stamp in brackets and returns what stands before and after
-// it. A user name may hold a bracket, so each one is tried.
+// time parses the time stamp in brackets and returns the text before and after it. It tries each
+// bracket, because a user name may contain one.
 func (p *Parser) time(s []byte) (before, after []byte, ok bool) {
 	for from := 0; ; {
 		i := bytes.IndexByte(s[from:], '[')
@@ -120,8 +119,8 @@ func (p *Parser) time(s []byte) (before, after []byte, ok bool) {
 	}
 }
 
-// answer reads what follows the target: the rest of the request, the status, the
-// length, and the headers of the combined format. All of it may be missing.
+// answer parses the text after the target: the rest of the request, the status, the length, and the
+// headers of the combined format. All of it may be missing.
 func (p *Parser) answer(s []byte) {
 	i := closingQuote(s)
 	if i < 0 {
@@ -136,8 +135,8 @@ func (p *Parser) answer(s []byte) {
 	p.rec.Agent, _ = quotedString(s)
 }
 
-// quotedString returns the next string in quotes, nil for "-", and what follows. A
-// missing closing quote ends the string with the line.
+// quotedString returns the next string in quotes (nil for "-") and the text after it. If the
+// closing quote is missing, the string ends with the line.
 func quotedString(s []byte) (value, rest []byte) {
 	i := bytes.IndexByte(s, '"')
 	if i < 0 {
@@ -150,8 +149,7 @@ func quotedString(s []byte) (value, rest []byte) {
 	return present(s[:i]), s[i+1:]
 }
 
-// closingQuote returns the place of the first quote without a backslash before it,
-// -1 for none.
+// closingQuote returns the index of the first quote without a backslash before it; -1 for none.
 func closingQuote(s []byte) int {
 	for from := 0; ; {
 		i := bytes.IndexByte(s[from:], '"')
@@ -170,7 +168,7 @@ func closingQuote(s []byte) int {
 	}
 }
 
-// present returns nil for the "-" that stands for a missing value.
+// present returns nil for "-", which means a missing value.
 func present(s []byte) []byte {
 	if len(s) == 1 && s[0] == '-' {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"stint"
 )
 
-// lineTests are lines and what is read of them: client, time, method, path, query,
-// user, agent, status; "" for one that cannot be parsed.
+// lineTests are lines and the expected fields: client, time, method, path, query, user, agent,
+// status; "" for an unparseable line.
 var lineTests = []struct{ name, line, want string }{
 	{"common", `192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5`, "192.0.2.1 2015-05-17T10:05:03Z GET /a | | | | 200"},
 	{"combined", `192.0.2.1 - bob [17/May/2015:10:05:03 +0000] "GET /a?b=c&d HTTP/1.1" 404 5 "http://r/" "Agent/1 (x)"`, "192.0.2.1 2015-05-17T10:05:03Z GET /a | b=c&d | bob | Agent/1 (x) | 404"},
@@ -123,8 +123,7 @@ func describe(r *Record) string {
 		r.At.Time().Format(time.RFC3339Nano), r.Method, r.Path, r.Query, r.User, r.Agent, r.Status)), " ")
 }
 
-// TestStampCache reads stamps in an order that a wrong memory of the last one would
-// get wrong.
+// TestStampCache parses time stamps in an order that reveals errors of the cache.
 func TestStampCache(t *testing.T) {
 	var c stampCache
 	for _, stamp := range []string{
@@ -141,7 +140,7 @@ func TestStampCache(t *testing.T) {
 	}
 }
 
-// TestParseAllocates proves that reading a line of the usual formats costs no memory.
+// TestParseAllocates checks that parsing a line of the usual formats does not allocate.
 func TestParseAllocates(t *testing.T) {
 	p := Parser{Parts: User | Headers}
 	for _, name := range []string{"combined", "nginx JSON", "Traefik", "Envoy", "HAProxy", "ALB", "Cloudflare"} {

@@ -6,14 +6,14 @@ import (
 	"stint"
 )
 
-// envoy reads Envoy's default format, which is one line of
+// envoy parses Envoy's default format, which is one line of
 //
 //	[time] "method target protocol" status flags received sent duration upstream-time
 //	"x-forwarded-for" "agent" "id" "authority" "upstream"
 //
-// Istio's has more fields behind the flags, one of them in quotes. The format has no
-// field for the peer's address, so the client is the last address of
-// X-Forwarded-For: the one that Envoy itself appended, where use_remote_address is on.
+// Istio's format has more fields after the flags, one of them in quotes. The format has no field
+// for the peer's address, so the client is the last address of X-Forwarded-For: the one that Envoy
+// itself appended if use_remote_address is on.
 func (p *Parser) envoy(line []byte) bool {
 	stamp, rest, ok := bytes.Cut(line[1:], []byte("] \""))
 	if !ok || !p.isoTime(stamp) {
@@ -29,10 +29,10 @@ func (p *Parser) envoy(line []byte) bool {
 	}
 	rest = bytes.TrimLeft(rest[n+quote+1:], " ")
 	p.rec.setStatus(rest)
-	const numbers = 5 // behind the status: flags, received, sent, duration, upstream-time
+	const numbers = 5 // numbers after the status: flags, received, sent, duration, upstream-time
 	plain, _, _ := bytes.Cut(rest, []byte(`"`))
 	if len(bytes.TrimRight(plain, " ")) > 0 && bytes.Count(plain, []byte(" ")) <= numbers {
-		_, rest = quotedString(rest) // Istio's reason of a failed transport
+		_, rest = quotedString(rest) // Istio's reason for a transport failure
 	}
 	forwarded, rest := quotedString(rest)
 	last := bytes.TrimSpace(forwarded[bytes.LastIndexByte(forwarded, ',')+1:])
@@ -48,7 +48,7 @@ func (p *Parser) envoy(line []byte) bool {
 	return true
 }
 
-// haproxy reads HAProxy's HTTP log, with whatever syslog put in front of it:
+// haproxy parses HAProxy's HTTP log, optionally with a syslog header:
 //
 //	... address:port [time] frontend backend/server TR/Tw/Tc/Tr/Ta status bytes
 //	request-cookie response-cookie state connections queues {captured headers} "method target protocol"
@@ -63,7 +63,7 @@ func (p *Parser) haproxy(line []byte) bool {
 	_, rest = field(rest)
 	server, rest := field(rest)
 	timers, rest := field(rest)
-	const slashes = 4 // between the five timers; a TCP log has three
+	const slashes = 4 // slashes between the five timers; a TCP log has three timers
 	if bytes.IndexByte(server, '/') < 0 || bytes.Count(timers, []byte("/")) != slashes {
 		return false
 	}
@@ -78,13 +78,13 @@ func (p *Parser) haproxy(line []byte) bool {
 	return ok
 }
 
-// alb reads the log of an AWS Application Load Balancer:
+// alb parses the log of an AWS Application Load Balancer:
 //
 //	type time balancer client:port target:port three-durations status target-status received sent
 //	"method url protocol" "agent" cipher protocol group "trace" "domain" "certificate" priority creation-time ...
 //
-// The line is written when the answer is sent; where it says when the request came,
-// that is its time.
+// The balancer writes the line when it sends the answer. If the line has the time when the request
+// arrived, that time is used.
 func (p *Parser) alb(line []byte) bool {
 	_, rest := field(line)
 	stamp, rest := field(rest)
@@ -93,7 +93,7 @@ func (p *Parser) alb(line []byte) bool {
 	if !p.isoTime(stamp) || !p.rec.setPeer(client) {
 		return false
 	}
-	const between = 4 // the target and three durations
+	const between = 4 // fields between: the target and three durations
 	for range between {
 		_, rest = field(rest)
 	}
@@ -108,7 +108,7 @@ func (p *Parser) alb(line []byte) bool {
 	}
 	quote := closingQuote(rest[n:])
 	if quote < 0 {
-		return true // cut off
+		return true // truncated
 	}
 	agent, rest := quotedString(rest[n+quote+1:])
 	if p.Parts&Headers != 0 {
@@ -118,7 +118,7 @@ func (p *Parser) alb(line []byte) bool {
 	for range 3 { // trace, domain, certificate
 		_, rest = quotedString(rest)
 	}
-	_, rest = field(bytes.TrimLeft(rest, " ")) // the rule's priority
+	_, rest = field(bytes.TrimLeft(rest, " ")) // priority of the rule
 	if created, _ := field(rest); len(created) > 0 {
 		at := p.rec.At
 		if !p.isoTime(created) {
@@ -128,8 +128,8 @@ func (p *Parser) alb(line []byte) bool {
 	return true
 }
 
-// defaultPort returns the host that a client asked for: the log always has the port,
-// a Host header only where it is not that of the scheme.
+// defaultPort removes the default port of the scheme from the host: the log always has a port, a
+// Host header only if it is not the default.
 func defaultPort(authority, line []byte) []byte {
 	port := ":443"
 	if kind, _ := field(line); string(kind) == "http" || string(kind) == "ws" {
@@ -141,8 +141,8 @@ func defaultPort(authority, line []byte) []byte {
 	return authority
 }
 
-// isALB says whether a line begins with a type of connection of AWS's load balancer
-// and a time of this millennium.
+// isALB reports whether a line begins with a connection type of AWS's load balancer and a time
+// after the year 2000.
 func isALB(line []byte) bool {
 	kind, rest, _ := bytes.Cut(line[:min(len(line), len("grpcs 2"))], []byte(" "))
 	switch string(kind) {
@@ -152,13 +152,13 @@ func isALB(line []byte) bool {
 	return false
 }
 
-// field returns what stands before the next space, and what stands behind it.
+// field returns the text before the next space and the text after it.
 func field(s []byte) (value, rest []byte) {
 	value, rest, _ = bytes.Cut(s, []byte(" "))
 	return value, rest
 }
 
-// isoTime reads the whole of s as the time of the line.
+// isoTime parses s as the time of the line.
 func (p *Parser) isoTime(s []byte) bool {
 	micros, ok := isoTime(s)
 	if !ok {
@@ -170,15 +170,15 @@ func (p *Parser) isoTime(s []byte) bool {
 	return ok
 }
 
-// setStatus reads the three digits that s begins with; others leave it unknown.
+// setStatus parses the three digits at the beginning of s; anything else leaves the status unknown.
 func (r *Record) setStatus(s []byte) {
 	if len(s) >= 3 && isDigit(s[0]) && isDigit(s[1]) && isDigit(s[2]) {
 		r.Status = int(s[0]-'0')*100 + int(s[1]-'0')*10 + int(s[2]-'0')
 	}
 }
 
-// setPeer reads an address with its port. HAProxy writes IPv6 without brackets, so
-// the port is what follows the last colon; its local sockets are unix:NUMBER.
+// setPeer parses an address with port. HAProxy writes IPv6 without brackets, so the port is the
+// text after the last colon. Its local sockets are unix:NUMBER.
 func (r *Record) setPeer(s []byte) bool {
 	if !isServer(s) {
 		return false

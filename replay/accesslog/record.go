@@ -8,29 +8,29 @@ import (
 	"stint"
 )
 
-// Record is what was read of a line. Its slices point into the line or the parser,
-// and are valid until the next line.
+// Record is a parsed line. Its slices refer to the memory of the line or the parser and are valid
+// until the next line.
 type Record struct {
 	At     stint.Instant
 	Method []byte
 	Path   []byte // as sent, without the query
 	Query  []byte // without the "?"
-	Status int    // of the answer; 0: unknown
-	Format Format // of the line
+	Status int    // status of the answer; 0 if unknown
+	Format Format // format of the line
 
-	// These are only read if asked for, and nil where the line lacks them. Server is
-	// the host that was asked.
+	// These are parsed only if requested, and nil if the line lacks them. Server is the host that
+	// the client asked for.
 	User, Agent, Referer, Server []byte
 
-	authority []byte // of a target that is an absolute URI
+	authority []byte // authority of a target that is an absolute URI
 
-	host   []byte     // the address as the log has it, or a host name
-	addr   netip.Addr // invalid for a host name, and while host is a plain IPv4 address
+	host   []byte     // the client's address as written in the log, or its host name
+	addr   netip.Addr // the client's address; invalid for a host name, and if plain4 is set
 	plain4 bool       // host is the canonical text of an IPv4 address
 }
 
-// setRequest reads the request line and returns how long it is up to the end of its
-// target. A quoted one ends at a quote at the latest.
+// setRequest parses the request line and returns its length up to the end of its target. If quoted,
+// it ends at the next quote at the latest.
 func (r *Record) setRequest(s []byte, quoted bool) (int, bool) {
 	n := 0
 	for n < len(s) && isToken(s[n]) {
@@ -57,11 +57,11 @@ func (r *Record) setRequest(s []byte, quoted bool) (int, bool) {
 	return n + end, r.setTarget(target[:end])
 }
 
-// root is the path of a URI that names only a host.
+// root is the path of a URI without a path.
 var root = []byte("/")
 
-// setTarget reads a request target into path and query. All forms of RFC 9112 are
-// known: a path, an absolute URI, "*" for OPTIONS, host and port for CONNECT.
+// setTarget parses a request target into path and query. It accepts all forms of RFC 9112: a path,
+// an absolute URI, "*" for OPTIONS, host and port for CONNECT.
 func (r *Record) setTarget(target []byte) bool {
 	target, query, _ := bytes.Cut(target, []byte("?"))
 	switch {
@@ -82,13 +82,12 @@ func (r *Record) setTarget(target []byte) bool {
 	return true
 }
 
-// setHost reads an address, a host name, or the "unix:" that nginx writes for a
-// local socket.
+// setHost parses an address, a host name, or "unix:", which nginx writes for a local socket.
 func (r *Record) setHost(s []byte) bool {
 	return r.setAddress(s) || r.setName(s)
 }
 
-// setAddress reads an address, also in brackets or with a port.
+// setAddress parses an address, optionally in brackets or with a port.
 func (r *Record) setAddress(s []byte) bool {
 	host := s
 	if i := bytes.IndexByte(s, ':'); i > 0 && len(s)-i <= len(":65535") && isServer(s) {
@@ -109,7 +108,7 @@ func (r *Record) setAddress(s []byte) bool {
 	return true
 }
 
-// parseAddress reads an IPv6 address, or any address in brackets or with a port.
+// parseAddress parses an IPv6 address, or any address in brackets or with a port.
 func parseAddress(s string) (netip.Addr, error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); ok {
@@ -122,7 +121,7 @@ func parseAddress(s string) (netip.Addr, error) {
 	return withPort.Addr(), err
 }
 
-// setName reads a host name. What ends in a number is a damaged address.
+// setName parses a host name. A name whose last label is a number is refused as a damaged address.
 func (r *Record) setName(s []byte) bool {
 	if !isName(s) && string(s) != "unix:" {
 		return false
@@ -135,7 +134,7 @@ func isName(s []byte) bool {
 	if len(s) > 253 {
 		return false
 	}
-	letter := false // in the last label
+	letter := false // whether the last label has a letter
 	for _, c := range bytes.TrimSuffix(s, []byte(".")) {
 		switch {
 		case c == '.':
@@ -149,7 +148,7 @@ func isName(s []byte) bool {
 	return letter
 }
 
-// Address returns the client's address, invalid where the line has a name.
+// Address returns the client's address, or the invalid address if the line has a host name.
 func (r *Record) Address() netip.Addr {
 	if !r.plain4 {
 		return r.addr
@@ -174,8 +173,7 @@ func (r *Record) AppendHost(b []byte) []byte {
 	return append(b, r.host...)
 }
 
-// isPlain4 says whether s is an IPv4 address as it is written canonically, which is
-// what nearly all lines have.
+// isPlain4 reports whether s is an IPv4 address in canonical form, which most lines have.
 func isPlain4(s []byte) bool {
 	if len(s) < 7 || len(s) > 15 {
 		return false
@@ -201,7 +199,7 @@ func isPlain4(s []byte) bool {
 	return dots == 3 && digits > 0
 }
 
-// isServer says whether s is a host with a port.
+// isServer reports whether s is a host with a port.
 func isServer(s []byte) bool {
 	i := bytes.LastIndexByte(s, ':')
 	if i <= 0 || i+1 == len(s) {
@@ -218,7 +216,7 @@ func isServer(s []byte) bool {
 func isDigit(c byte) bool  { return c-'0' <= 9 }
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// tokens are the bytes of a method by RFC 9110.
+// tokens are the bytes that RFC 9110 allows in a method.
 var tokens = func() (t [256]bool) {
 	for c := range 256 {
 		b := byte(c)

@@ -7,13 +7,13 @@ import (
 	"stint/internal/web"
 )
 
-// Request is the request of a log line, as rules read it. It does not share memory with the line.
+// Request is the request of a log line, for rules. It does not share memory with the line.
 type Request struct {
-	text   string // the parts, one behind the other
+	text   string // all parts, one after another
 	ends   [6]uint32
 	addr   netip.Addr
-	Status uint16 // of the answer; 0: unknown
-	Client uint32 // number that the caller gave the client
+	Status uint16 // status of the answer; 0 if unknown
+	Client uint32 // number of the client, set by the caller
 }
 
 // The parts of Request.text.
@@ -26,7 +26,7 @@ const (
 	partServer
 )
 
-// NewRequest copies what a record holds of its request.
+// NewRequest copies the request of a record.
 func NewRequest(r *Record, client uint32) Request {
 	l := Request{addr: r.Address(), Client: client, Status: uint16(r.Status)}
 	parts := [...][]byte{r.Method, r.Path, r.Query, r.Agent, r.Referer, r.Server}
@@ -58,10 +58,10 @@ func (l *Request) Method() string { return l.part(partMethod) }
 // Path returns the path of the request without the query.
 func (l *Request) Path() string { return l.part(partPath) }
 
-// RemoteAddress returns the client's address, invalid for a name.
+// RemoteAddress returns the client's address, or the invalid address for a host name.
 func (l *Request) RemoteAddress() netip.Addr { return l.addr }
 
-// Header returns a header, of those that a log line may have.
+// Header returns a header, if log lines can have it.
 func (l *Request) Header(name string) (string, bool) {
 	value := ""
 	switch {

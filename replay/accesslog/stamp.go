@@ -9,17 +9,17 @@ import (
 	"stint"
 )
 
-// stampCache reads the time stamps of Apache and nginx, 17/May/2015:10:05:03 +0000,
-// and remembers the last minute.
+// stampCache parses the time stamps of Apache and nginx, such as 17/May/2015:10:05:03 +0000, and
+// caches the last minute.
 type stampCache struct {
 	minute [len("17/May/2015:10:05:")]byte
 	zone   [len(" +0000")]byte
-	start  int64 // Unix microseconds of that minute in that zone
+	start  int64 // Unix microseconds of the beginning of the cached minute
 	known  bool
 }
 
-// parse reads the stamp that s begins with and returns how long it is. A fraction of
-// a second and the zone may be missing.
+// parse parses the time stamp at the beginning of s and returns its length. A fraction of a second
+// and the zone are optional.
 func (c *stampCache) parse(s []byte) (at stint.Instant, n int, ok bool) {
 	const seconds = len("17/May/2015:10:05:")
 	if len(s) < seconds+2 {
@@ -50,14 +50,14 @@ func (c *stampCache) parse(s []byte) (at stint.Instant, n int, ok bool) {
 	return at, n, ok
 }
 
-// instant returns a time that can be decided at: after 1970 and before 2112.
+// instant returns a time as an Instant; false if it is not between 1970 and 2112.
 func instant(micros int64) (stint.Instant, bool) {
 	return stint.Instant(micros), micros > 0 && micros <= int64(stint.MaxInstant)
 }
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// minute reads "17/May/2015:10:05:" as UTC, in microseconds.
+// minute parses "17/May/2015:10:05:" as UTC and returns microseconds.
 func minute(s []byte) (int64, bool) {
 	if s[2] != '/' || s[6] != '/' || s[11] != ':' || s[14] != ':' || s[17] != ':' {
 		return 0, false
@@ -73,14 +73,13 @@ func minute(s []byte) (int64, bool) {
 	return date(year, month/3+1, day, hour, min)
 }
 
-// date returns the microseconds of a minute in UTC, false for a day that the
-// calendar does not have.
+// date returns the time of a minute in UTC, in microseconds; false if the day does not exist.
 func date(year, month, day, hour, min int) (int64, bool) {
 	t := time.Date(year, time.Month(month), day, hour, min, 0, 0, time.UTC)
 	return t.UnixMicro(), t.Day() == day && month >= 1 && month <= 12
 }
 
-// number reads digits only.
+// number parses a number of digits only.
 func number(s []byte, most int) (int, bool) {
 	n := 0
 	for _, c := range s {
@@ -92,8 +91,8 @@ func number(s []byte, most int) (int, bool) {
 	return n, n <= most
 }
 
-// fraction reads a fraction of a second such as .125, rounded down to the
-// microsecond, and returns how long it is.
+// fraction parses a fraction of a second such as .125, rounded down to microseconds, and returns
+// its length.
 func fraction(s []byte) (micros int64, n int) {
 	if len(s) < 2 || s[0] != '.' && s[0] != ',' || !isDigit(s[1]) {
 		return 0, 0
@@ -106,7 +105,7 @@ func fraction(s []byte) (micros int64, n int) {
 	return micros, n
 }
 
-// offset reads a zone such as " +0200" after the byte lead, in microseconds.
+// offset parses a zone such as " +0200" after the byte lead, in microseconds.
 func offset(s []byte, lead byte) (int64, bool) {
 	if len(s) < 6 || s[0] != lead || s[1] != '+' && s[1] != '-' {
 		return 0, false
@@ -120,9 +119,9 @@ func offset(s []byte, lead byte) (int64, bool) {
 	return east, ok1 && ok2
 }
 
-// anyTime reads a time as JSON logs have it: RFC 3339 also with a space in the
-// middle and without a zone, the stamp of Apache and nginx, or a number of seconds,
-// milli-, micro- or nanoseconds since the epoch.
+// anyTime parses a time as in JSON logs: RFC 3339, also with a space in the middle and without a
+// zone, the time stamp of Apache and nginx, or a number of seconds, milli-, micro- or nanoseconds
+// since the epoch.
 func (c *stampCache) anyTime(s []byte) (stint.Instant, bool) {
 	if len(s) > 2 && s[0] == '[' {
 		s = s[1:]
@@ -139,7 +138,7 @@ func (c *stampCache) anyTime(s []byte) (stint.Instant, bool) {
 	return 0, false
 }
 
-// isoTime reads 2015-05-17T10:05:03.125+02:00 and its variants.
+// isoTime parses 2015-05-17T10:05:03.125+02:00 and its variants.
 func isoTime(s []byte) (int64, bool) {
 	const seconds = len("2015-05-17T10:05:03")
 	if len(s) < seconds || s[4] != '-' && s[4] != '/' || s[7] != s[4] || s[13] != ':' || s[16] != ':' {
@@ -163,7 +162,7 @@ func isoTime(s []byte) (int64, bool) {
 	return t + int64(sec)*1e6 + micros - zone, ok && known
 }
 
-// isoZone reads Z, +02:00, +0200, +02 or nothing, in microseconds.
+// isoZone parses Z, +02:00, +0200, +02 or nothing, in microseconds.
 func isoZone(s []byte) (int64, bool) {
 	switch {
 	case len(s) == 0, len(s) == 1 && s[0]|0x20 == 'z', string(s) == "UTC":
@@ -179,8 +178,8 @@ func isoZone(s []byte) (int64, bool) {
 	return offset(zone[:], ' ')
 }
 
-// epochTime reads a decimal number since the epoch. Its size tells the unit: seconds
-// reach 10^11 in the year 5138.
+// epochTime parses a decimal number since the epoch. Its size determines the unit: seconds reach
+// 10^11 in the year 5138.
 func epochTime(s []byte) (int64, bool) {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -191,7 +190,7 @@ func epochTime(s []byte) (int64, bool) {
 		return 0, false
 	}
 	micros, digits := fraction(s[n:])
-	if n+digits < len(s) { // 1.431857103e9
+	if n+digits < len(s) { // exponent notation: 1.431857103e9
 		f, err := strconv.ParseFloat(string(s), 64)
 		if err != nil || f < 0 || f > math.MaxInt64/2 {
 			return 0, false

@@ -9,9 +9,9 @@ import (
 	"stint/replay/accesslog"
 )
 
-// TestShelfForgets replays a stream of ever new clients: only those of the last
-// minutes keep a log, and none does when all is long past.
-func TestShelfForgets(t *testing.T) {
+// TestStateTableForgets replays a stream of new clients: only those of the last minutes keep a log,
+// and none does after a long time.
+func TestStateTableForgets(t *testing.T) {
 	opts := Options{Limit: testLimit(t, "5/min by ip"), Reorder: 0}
 	d := newLimitDecider(&opts)
 	run := &run{decider: d, report: &Report{}}
@@ -25,29 +25,29 @@ func TestShelfForgets(t *testing.T) {
 		if err := run.line(line, "test", 1); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(d.shelf.logged))
+		most = max(most, len(d.stored.logged))
 	}
-	if run.report.Parsed != 100_000 || d.shelf.keys != 100_000 {
-		t.Fatalf("%d parsed, %d keys", run.report.Parsed, d.shelf.keys)
+	if run.report.Parsed != 100_000 || d.stored.keys != 100_000 {
+		t.Fatalf("%d parsed, %d keys", run.report.Parsed, d.stored.keys)
 	}
-	// A log matters for two minutes at most, and is seen soon after.
+	// A log matters for at most two minutes and is freed soon after.
 	if most > 4*120*perSecond {
 		t.Errorf("%d keys had logs at once", most)
 	}
 	logs := 0
-	for key := range uint32(d.shelf.keys) {
-		if hasLog(d.shelf.of(key)) {
+	for key := range uint32(d.stored.keys) {
+		if hasLog(d.stored.of(key)) {
 			logs++
 		}
 	}
-	if logs != len(d.shelf.logged) {
-		t.Errorf("%d keys have logs, %d are known", logs, len(d.shelf.logged))
+	if logs != len(d.stored.logged) {
+		t.Errorf("%d keys have logs, %d are known", logs, len(d.stored.logged))
 	}
 }
 
-// TestShelfForgetsNothingThatMatters compares the counts of many keys with and
-// without the others that keep the shelf busy.
-func TestShelfForgetsNothingThatMatters(t *testing.T) {
+// TestStateTableForgetsNothingThatMatters compares the counts of many keys with and without other
+// keys whose logs are freed meanwhile.
+func TestStateTableForgetsNothingThatMatters(t *testing.T) {
 	var busy, alone bytes.Buffer
 	for i := range 30_000 {
 		s := i / 10
