@@ -109,6 +109,8 @@ type borrower struct {
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64
+	last  stint.Decision // the last take without a loan that passed, and its cost
+	cost  uint32
 }
 
 func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
@@ -125,10 +127,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40)))
 		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Independent: r.IntN(2) == 0}
 		if r.IntN(4) == 0 {
-			want := b.state.Take(limit, now, uint64(cost))
-			if got := s.decide(now, take)[0]; got != want {
-				s.Fatalf("step %d: a take of %d gets %+v, want %+v", step, cost, got, want)
-			}
+			b.takeWithoutLoan(s, now, take, len(limits) == 1)
 			continue
 		}
 		a := b.ask()
@@ -153,6 +152,25 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 	b.state.Reset(limit, now)
 	if want := b.state.Test(limit, now, 0); reset != want {
 		s.Fatalf("a reset leaves %+v, want %+v", reset, want)
+	}
+}
+
+// takeWithoutLoan decides a take without a loan: one that asks or, if all nodes have the same numbers,
+// also one that is forced or gives back.
+func (b *borrower) takeWithoutLoan(s tester, now stint.Instant, take stint.Take, same bool) {
+	s.Helper()
+	if same {
+		take.Op = pick(b.r, stint.Ask, stint.Ask, stint.Force, stint.Refund)
+	}
+	if take.Op == stint.Refund && b.last.At > 0 && b.r.IntN(2) == 0 {
+		take.Cost, take.Undo = b.cost, &b.last
+	}
+	want := b.state.Apply(take.Op, take.Limit, now, uint64(take.Cost), take.Undo)
+	if got := s.decide(now, take)[0]; got != want {
+		s.Fatalf("a take of %d, op %d, undo %v, gets\n%+v, want\n%+v", take.Cost, take.Op, take.Undo, got, want)
+	}
+	if take.Op == stint.Ask && want.Allowed {
+		b.last, b.cost = want, take.Cost
 	}
 }
 

@@ -438,6 +438,9 @@ local function act(p, now)
   elseif p.op == BACK and charges and expiry(at) > now then
     turn(at, at.st, now)
     at.kind.sub(at, at.st, now, min(p.cost, UNITS), p.undo)
+    if at.st.loans then
+      lending.tidy(at, at.st, now) -- lent units are not given back
+    end
     mark(at, at.st, now)
     at.st.dirty, at.st.deferred = true, at.st.written and not at.kind.full -- not deferred any more if the whole excess came back
   elseif p.op == SETTLE and charges and at.kind.settle and p.undo then
