@@ -28,21 +28,21 @@ import (
 	"stint/store/memory"
 )
 
-// The cases in testdata/cases are questions and answers in words; each is asked in both
-// encodings, from a fresh store at 12:30:30 of a day.
+// Each case in testdata/cases is a series of requests and expected answers in text form. Each is
+// tested in both encodings, with a fresh store at 12:30:30 of a day.
 //
-//	case NAME                          begins one; indented lines are its rule file,
-//	    domain: api                    "---" begins the next file
+//	case NAME                          begins a case; indented lines are its rule file,
+//	domain: api                    "---" begins the next file
 //	options WORD...                    see parseOptions
-//	wait 30s                           lets time pass
-//	ask api: user=1,path=/ => ANSWER   asks; descriptors are separated by ";" and may carry
-//	                                   hits=N, back, limit=5/MINUTE or limit=5/MINUTEx2;
-//	                                   "api hits=3:" is hits_addend of the request
-//	ask N times api: ...               as often as that; each answer is this one
-//	metadata {...}                     what the dynamic metadata of the last answer was
+//	wait 30s                           advances the time
+//	ask api: user=1,path=/ => ANSWER   sends a request; descriptors are separated by ";" and
+//	may have hits=N, back, limit=5/MINUTE or
+//	limit=5/MINUTEx2; "api hits=3:" sets hits_addend
+//	ask N times api: ...               sends it N times; each answer must be the same
+//	metadata {...}                     is the dynamic metadata of the last answer
 //
-// An answer is the overall code and the status of each descriptor, as answerText writes it,
-// or "error CODE TEXT".
+// An answer is the overall code and the status of each descriptor, in the form of answerText, or
+// "error CODE TEXT".
 func TestCases(t *testing.T) {
 	for _, file := range testkit.GoldenInputs(t, "testdata/cases/*.txt") {
 		data, err := os.ReadFile(file)
@@ -64,7 +64,7 @@ func (d *desk) askBytes(t *testing.T, req *pb.RateLimitRequest) (*pb.RateLimitRe
 	return d.ask(t.Context(), t, req)
 }
 
-// askJSON asks in JSON over HTTP, and sees to it that the status is that of the answer.
+// askJSON sends a request in JSON over HTTP, and checks that the HTTP status matches the answer.
 func (d *desk) askJSON(t *testing.T, req *pb.RateLimitRequest) (*pb.RateLimitResponse, *Error) {
 	data, err := protojson.Marshal(req)
 	if err != nil {
@@ -131,7 +131,7 @@ func runCase(t *testing.T, body string, ask asker) {
 	}
 }
 
-// check asks what a line says, and compares the answer.
+// check sends the request of a line and compares the answer.
 func (d *desk) check(t *testing.T, line string, ask asker) (resp *pb.RateLimitResponse) {
 	t.Helper()
 	question, want, _ := strings.Cut(line, " => ")
@@ -240,7 +240,7 @@ func parseRequest(t *testing.T, text string) *pb.RateLimitRequest {
 	return req
 }
 
-// parseDescriptor adds what a word says to a descriptor; "-" is one without entries.
+// parseDescriptor adds a word of the request to a descriptor; "-" is a descriptor without entries.
 func parseDescriptor(t *testing.T, d *common.RateLimitDescriptor, word string) {
 	t.Helper()
 	name, value, _ := strings.Cut(word, "=")
@@ -281,7 +281,7 @@ func parseDescriptor(t *testing.T, d *common.RateLimitDescriptor, word string) {
 
 var codes = map[pb.RateLimitResponse_Code]string{pb.RateLimitResponse_OK: "OK", pb.RateLimitResponse_OVER_LIMIT: "OVER"}
 
-// answerText writes a response, such as
+// answerText formats a response, such as
 //
 //	OVER: OK 5/HOUR left=4 reset=1770; OVER 1/MINUTEx15 name=x left=0 reset=870 | Retry-After=870
 func (d *desk) answerText(resp *pb.RateLimitResponse) string {
@@ -317,7 +317,7 @@ func (d *desk) answerText(resp *pb.RateLimitResponse) string {
 	return b.String()
 }
 
-// A response to a plain request is the same bytes as that of the generated types.
+// The response to a plain request has the same bytes as one encoded by the generated types.
 func TestBytes(t *testing.T) {
 	d := newDesk(t, perMinute, Options{})
 	data, err := proto.Marshal(request("user", "42", "x", "y"))

@@ -22,7 +22,7 @@ import (
 	"stint/rule"
 )
 
-// toProto is the message as the generated types have it.
+// toProto converts the message to the generated type.
 func (m *message) toProto() *pb.RateLimitRequest {
 	req := &pb.RateLimitRequest{Domain: m.domain, HitsAddend: m.hits}
 	for i := range m.descriptors {
@@ -49,7 +49,7 @@ var texts = []string{"", "a", "api", "path", "/v1/x", "käse", "\x00", "12345678
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
-// randomRequest makes any request.
+// randomRequest returns a random request.
 func randomRequest(r *rand.Rand) *pb.RateLimitRequest {
 	req := &pb.RateLimitRequest{Domain: pick(r, texts...), HitsAddend: pick[uint32](r, 0, 1, 300, math.MaxUint32)}
 	for range r.IntN(5) {
@@ -71,7 +71,7 @@ func randomRequest(r *rand.Rand) *pb.RateLimitRequest {
 	return req
 }
 
-// What the generated types encode, we read as the same, in both encodings.
+// A request encoded by the generated types is decoded to the same request, in both encodings.
 func TestRequestsAreReadAsTheGeneratedTypesWriteThem(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var m message
@@ -90,7 +90,7 @@ func TestRequestsAreReadAsTheGeneratedTypesWriteThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := m.decodeJSON(bytes.Clone(text)); err != nil {
-			// A unit that has no name is written as a number, also one below 0.
+			// The generated types write an unknown unit as a number, which may be negative.
 			if bytes.Contains(text, []byte("-1")) {
 				continue
 			}
@@ -102,7 +102,7 @@ func TestRequestsAreReadAsTheGeneratedTypesWriteThem(t *testing.T) {
 	}
 }
 
-// toProto is the response as the generated types have it.
+// toProto converts the response to the generated type.
 func (r *rlsResponse) toProto() *pb.RateLimitResponse {
 	code := func(over bool) pb.RateLimitResponse_Code {
 		if over {
@@ -129,7 +129,7 @@ func (r *rlsResponse) toProto() *pb.RateLimitResponse {
 	return out
 }
 
-// randomCall makes any answer.
+// randomCall returns a call with a random answer.
 func randomCall(r *rand.Rand) *Call {
 	c := new(Call)
 	c.response.over = r.IntN(2) == 0
@@ -180,7 +180,7 @@ func randomValue(r *rand.Rand, depth int) any {
 	return pick[any](r, 0, int64(-5), uint64(math.MaxUint64), 1.5)
 }
 
-// What we write, the generated types read as the same, in both encodings.
+// The generated types decode our responses to the same response, in both encodings.
 func TestResponsesAreReadByTheGeneratedTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -217,8 +217,8 @@ func TestResponsesAreReadByTheGeneratedTypes(t *testing.T) {
 	}
 }
 
-// Any bytes: we read what the generated types read, and refuse what they refuse, but
-// for strings that are no UTF-8.
+// For any bytes: we decode the same request as the generated types, and refuse what they refuse,
+// except strings that are not UTF-8.
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
@@ -252,7 +252,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// stripped drops the unknown fields of a request.
+// stripped removes the unknown fields of a request.
 func stripped(req *pb.RateLimitRequest) *pb.RateLimitRequest {
 	req.ProtoReflect().SetUnknown(nil)
 	for _, d := range req.Descriptors {
@@ -273,8 +273,8 @@ func stripped(req *pb.RateLimitRequest) *pb.RateLimitRequest {
 	return req
 }
 
-// Any text: where the generated types read a request in JSON, so do we, the same one;
-// what they refuse, we refuse.
+// For any text: if the generated types decode a JSON request, we decode the same request; if they
+// refuse it, so do we.
 func FuzzDecodeJSON(f *testing.F) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 30 {
@@ -306,8 +306,8 @@ func FuzzDecodeJSON(f *testing.F) {
 	})
 }
 
-// Strings of a request may be any bytes: a header that Envoy passes on is limited like
-// any other, rather than refused, which would let it pass.
+// Strings of a request may have any bytes. A header that Envoy passes on must be limited; if we
+// refused the request, Envoy would let it pass.
 func TestValuesNeedNotBeUTF8(t *testing.T) {
 	var m message
 	if m.decode([]byte("\x12\x08\x0a\x06\x0a\x01k\x12\x01\xff")) != nil {

@@ -24,16 +24,16 @@ import (
 	"stint/rule/rulefile"
 )
 
-// Where envoyproxy/ratelimit is defective, ours is right. The numbers are those of its
-// defects in docs/rls.md.
+// These tests check that we avoid the known defects of envoyproxy/ratelimit. The numbers are those
+// in docs/rls.md.
 
-// deskOf is newCaseDesk for one file.
+// deskOf is newCaseDesk for a single file.
 func deskOf(t *testing.T, o Options, file string) *desk {
 	t.Helper()
 	return newCaseDesk(t, []string{file}, o)
 }
 
-// expect asks, and compares the answer in the words of the cases.
+// expect sends a request and compares the answer, both in the notation of the cases.
 func (d *desk) expect(t *testing.T, question, want string) {
 	t.Helper()
 	d.check(t, question+" => "+want, (*desk).askBytes)
@@ -46,7 +46,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 3}
 `
 
-// D1: a limit of an unknown unit ended the process.
+// D1: a limit with an unknown unit crashed the process.
 func TestDefectD1UnknownUnitOfOverride(t *testing.T) {
 	d := deskOf(t, Options{}, plain)
 	for _, number := range []string{"0", "7", "8", "-1", "2147483647"} {
@@ -59,7 +59,7 @@ func TestDefectD1UnknownUnitOfOverride(t *testing.T) {
 	d.expect(t, "api: a=1", "OK: OK 3/HOUR left=2 reset=1770")
 }
 
-// D2: hits of 2^63 and more drove a counter below nothing, and broke it.
+// D2: hits of 2^63 and more made a counter negative and unusable.
 func TestDefectD2HugeHits(t *testing.T) {
 	d := deskOf(t, Options{}, plain)
 	for _, hits := range []uint64{math.MaxUint32 + 1, 1 << 62, 1 << 63, math.MaxUint64} {
@@ -76,7 +76,7 @@ func TestDefectD2HugeHits(t *testing.T) {
 	d.expect(t, "api: a=2 hits=4294967295 back", "OK: OK 3/HOUR left=3 reset=1770")
 }
 
-// frozen is a store that answers nobody.
+// frozen is a store that never answers.
 type frozen struct{}
 
 func (frozen) Decide(ctx context.Context, _ *stint.Call) error {
@@ -84,7 +84,7 @@ func (frozen) Decide(ctx context.Context, _ *stint.Call) error {
 	return ctx.Err()
 }
 
-// D3: a store that hangs let a call hang.
+// D3: a call waited forever for a store that hangs.
 func TestDefectD3FrozenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(limiter.New(frozen{}, deskOf(t, Options{}, plain).limiter.Table(), limiter.Options{}), Options{})
@@ -103,7 +103,7 @@ func TestDefectD3FrozenStore(t *testing.T) {
 	})
 }
 
-// D5: limits of a month and a year were never enforced (by Memcached).
+// D5: monthly and yearly limits were never enforced (with Memcached).
 func TestDefectD5MonthsAndYears(t *testing.T) {
 	d := deskOf(t, Options{}, `
 domain: api
@@ -121,12 +121,12 @@ descriptors:
 	}
 }
 
-// D6: a value with a blank, a control character or long text let all limits of its
-// request pass (with Memcached).
+// D6: a value that was long or had a blank or a control character disabled all limits of its
+// request (with Memcached).
 func TestDefectD6OddValues(t *testing.T) {
 	for _, value := range []string{" ", "a b", "\r\n", "\x00", "\x7f", "ü", "\xff\xfe", strings.Repeat("x", 300), strings.Repeat("y", 100_000)} {
 		d := deskOf(t, Options{}, plain+"  - key: b\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
-		// The generated types refuse to encode text that is no UTF-8.
+		// The generated types refuse to encode text that is not UTF-8.
 		entry := appendBytes(appendBytes(nil, 1, "b"), 2, value)
 		data := appendBytes(appendBytes(nil, 1, "api"), 2, appendBytes(nil, 1, entry))
 		for i := range 3 {
@@ -142,7 +142,7 @@ func TestDefectD6OddValues(t *testing.T) {
 	}
 }
 
-// D7: parts of keys were joined by "_", so that strangers shared a counter.
+// D7: parts of keys were joined by "_", so unrelated clients could share a counter.
 func TestDefectD7Separators(t *testing.T) {
 	d := deskOf(t, Options{}, `
 domain: api
@@ -160,7 +160,7 @@ descriptors:
 	}
 }
 
-// D8: the pattern of one key matched values of another.
+// D8: the pattern of one key matched values of another key.
 func TestDefectD8WildcardOfAnotherKey(t *testing.T) {
 	d := deskOf(t, Options{}, `
 domain: api
@@ -171,7 +171,7 @@ descriptors:
 	d.expect(t, "api: tenant=bob", "OK: OK 1/HOUR left=0 reset=1770")
 }
 
-// D9: a rule whose metrics carry values lost its metadata.
+// D9: a rule with values in its metrics lost its metadata.
 func TestDefectD9MetadataBesideMetrics(t *testing.T) {
 	for _, word := range []string{"detailed_metric", "value_to_metric"} {
 		d := deskOf(t, Options{Metadata: true}, `
@@ -186,7 +186,7 @@ descriptors:
 	}
 }
 
-// D10: a limit that was raised stayed closed to those who had met it.
+// D10: clients that had reached a limit stayed denied after the limit was raised.
 func TestDefectD10RaisedLimit(t *testing.T) {
 	d := deskOf(t, Options{}, plain)
 	d.expect(t, "api hits=3: a=1", "OK: OK 3/HOUR left=0 reset=1770")
@@ -199,7 +199,7 @@ func TestDefectD10RaisedLimit(t *testing.T) {
 	d.expect(t, "api: a=1", "OK: OK 700/HOUR left=696 reset=1770")
 }
 
-// D11: a rule in shadow mode that was over its limit kept the real ones from counting.
+// D11: a rule in shadow mode that was over its limit stopped the other rules from counting.
 func TestDefectD11ShadowFreezesOthers(t *testing.T) {
 	d := deskOf(t, Options{}, plain+`
   - key: quiet
@@ -212,7 +212,7 @@ func TestDefectD11ShadowFreezesOthers(t *testing.T) {
 	d.expect(t, "api: quiet=1; a=1", "OVER: OK 0/HOUR left=0 reset=1770; OVER 3/HOUR left=0 reset=1770")
 }
 
-// D12: in quota mode for all, a descriptor without a limit let everything pass.
+// D12: in global quota mode, one descriptor without a limit let every request pass.
 func TestDefectD12QuotaAndUnmatched(t *testing.T) {
 	d := deskOf(t, Options{Quota: true}, plain)
 	d.expect(t, "api hits=3: a=1; nobody=1", "OK: OK 3/HOUR left=0 reset=1770; OK")
@@ -220,15 +220,15 @@ func TestDefectD12QuotaAndUnmatched(t *testing.T) {
 	d.expect(t, "api: nobody=1", "OK: OK")
 }
 
-// down is a store that is gone.
+// down is a store that always fails.
 type down struct{}
 
 func (down) Decide(context.Context, *stint.Call) error {
 	return errors.New("dial tcp 10.0.0.7:6379: key r/api/a|1:1")
 }
 
-// D14: what the store failed to decide was the client's fault in JSON. And the error told
-// keys and addresses to whoever asked.
+// D14: in JSON, a failure of the store was reported as an error of the client, and the error
+// revealed keys and addresses.
 func TestDefectD14StoreFailureInJSON(t *testing.T) {
 	h := New(limiter.New(down{}, deskOf(t, Options{}, plain).limiter.Table(), limiter.Options{}), Options{})
 	w := httptest.NewRecorder()
@@ -252,7 +252,7 @@ func TestDefectD14StoreFailureInJSON(t *testing.T) {
 	}
 }
 
-// Nobody keeps a string of a request: its bytes may be used for something else at once.
+// The handler keeps no string of a request, because the caller may reuse the bytes at once.
 func TestNothingOfARequestIsKept(t *testing.T) {
 	d := deskOf(t, Options{Headers: []rule.Preset{rule.IETF}, Metadata: true}, plain)
 	var buffer []byte

@@ -1,10 +1,10 @@
-// Package rls is Envoy's rate limit service: envoy.service.ratelimit.v3.RateLimitService.
+// Package rls implements Envoy's rate limit service, envoy.service.ratelimit.v3.RateLimitService,
+// without a network.
 //
-// [Handler] knows no network and nothing of gRPC: the bytes of a RateLimitRequest go
-// in, those of a RateLimitResponse come out, and nothing is allocated on the way.
-// [Handler.JSON] answers the same in JSON over HTTP.
+// [Handler.Decide] takes an encoded RateLimitRequest and returns an encoded RateLimitResponse. It
+// does not allocate. [Handler.JSON] offers the same in JSON over HTTP.
 //
-// A file of envoyproxy/ratelimit is answered as that answers it, but for what
-// docs/rls.md lists: a denied take is not counted, and a call is all or none unless its
-// domain says `atomic: false`.
+// A rule file of envoyproxy/ratelimit gives the same answers as there, except for the differences
+// listed in docs/rls.md: a denied take is not counted, and a call is all or none unless its domain
+// has `atomic: false`.
 package rls

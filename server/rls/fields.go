@@ -10,31 +10,32 @@ import (
 	"stint/rule"
 )
 
-// LimitHeaders are the names of three header fields as envoyproxy/ratelimit sends them
-// where LIMIT_RESPONSE_HEADERS_ENABLED is set: the limit (requests or burst, whichever is
-// larger), what is left of it, and the seconds until it is reset, of the descriptor that
-// denied last or is nearest to it. A field without a name is not sent.
+// LimitHeaders are the names of the three header fields that envoyproxy/ratelimit sends if
+// LIMIT_RESPONSE_HEADERS_ENABLED is set: the limit (the larger of requests and burst), the
+// remaining units, and the seconds until reset. Their values are those of the last descriptor that
+// denied, or else of the one with the fewest remaining units. A field with an empty name is not
+// sent.
 type LimitHeaders struct{ Limit, Remaining, Reset string }
 
-// Reset is how X-RateLimit-Reset of the preset legacy is written, always rounded up.
+// Reset is the format of X-RateLimit-Reset in the preset legacy. Its value is always rounded up.
 type Reset = web.Reset
 
-// The forms of a reset.
+// The formats of X-RateLimit-Reset.
 const (
 	UnixSeconds = web.UnixSeconds
 	UnixMillis  = web.UnixMillis
 	Delta       = web.Delta
 )
 
-// fields are the header fields of one answer. They keep their memory.
+// fields are the header fields of one answer. They reuse their memory.
 type fields struct {
 	policies []web.Policy
 	preset   web.Fields
-	names    LimitHeaders // of numbers; "" where there is none
+	names    LimitHeaders // names of the fields with numbers; "" for none
 	text     [3][]byte
 }
 
-// all yields the names and values.
+// all yields the names and values of the fields.
 func (f *fields) all(yield func(name string, value []byte) bool) {
 	for i, name := range [...]string{f.names.Limit, f.names.Remaining, f.names.Reset} {
 		if name != "" && !yield(name, f.text[i]) {
@@ -49,7 +50,7 @@ func (f *fields) all(yield func(name string, value []byte) bool) {
 	}
 }
 
-// forget empties the fields.
+// forget removes all fields.
 func (f *fields) forget() {
 	f.names = LimitHeaders{}
 	if f.preset.Len() > 0 {
@@ -57,8 +58,9 @@ func (f *fields) forget() {
 	}
 }
 
-// originals renders the fields of envoyproxy/ratelimit: of the last status that is over
-// its limit and no quota's, else of the one with the least left, the first on a tie.
+// originals sets the fields of envoyproxy/ratelimit. Their values are those of the last status over
+// a limit that is not in quota mode, or else of the status with the fewest remaining units, the
+// first one on a tie.
 func (f *fields) originals(names LimitHeaders, c *Call) {
 	chosen := -1
 	for i := range c.response.statuses {
@@ -83,16 +85,16 @@ func (f *fields) originals(names LimitHeaders, c *Call) {
 	}
 }
 
-// denies says whether descriptor i is over a limit that is no quota.
+// denies reports whether descriptor i is over a limit that is not in quota mode.
 func (c *Call) denies(i int) bool { return c.response.statuses[i].over && !c.onlyQuotas(i) }
 
-// onlyQuotas says whether what denies descriptor i is in quota mode.
+// onlyQuotas reports whether the limit that denies descriptor i is in quota mode.
 func (c *Call) onlyQuotas(i int) bool {
 	r := c.verdict.Results[i].Rule
 	return c.request.Quota || r != nil && r.Quota
 }
 
-// presets renders the presets of the rules, where there are any.
+// presets sets the fields of the presets of the rules.
 func (f *fields) presets(h *Handler, c *Call) {
 	said := h.options.Headers != nil
 	for i := range c.verdict.Asked {
@@ -106,17 +108,17 @@ func (f *fields) presets(h *Handler, c *Call) {
 		return
 	}
 	var denied int
-	f.policies, denied = response.Policies(f.policies, &c.verdict, h.silent, (*namer)(c))
+	f.policies, denied = response.Policies(f.policies, &c.verdict, h.defaultPresets, (*namer)(c))
 	if c.left > 0 {
 		denied = response.DenyDelayed(f.policies, &c.verdict, c.left)
 	}
 	f.preset.Answer(f.policies, denied, h.options.Reset)
 }
 
-// namer names the limits of a call.
+// namer returns the names of the limits of a call.
 type namer Call
 
-// Name is part of answer.Namer.
+// Name implements answer.Namer.
 func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
 	if a.Rule == nil {
 		return "override", n.request.Descriptors[a.Descriptor].Limit
@@ -124,5 +126,5 @@ func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
 	return a.Rule.Name, a.Rule.Limit
 }
 
-// presetsOf returns the set of presets of rules that name none.
+// presetsOf returns the set of presets for rules without presets.
 func presetsOf(list []rule.Preset) web.Presets { return response.Presets(list) }

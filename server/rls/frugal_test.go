@@ -17,18 +17,18 @@ import (
 	"stint/limiter"
 )
 
-// emptyDescriptors is a request of so many descriptors without anything in them.
+// emptyDescriptors returns a request with n empty descriptors.
 func emptyDescriptors(n int) []byte {
 	return append([]byte("\x0a\x03mix"), bytes.Repeat([]byte{0x12, 0x00}, n)...)
 }
 
-// one is a request of one descriptor that consists of a part, so many times.
+// one returns a request with one descriptor that repeats a part.
 func one(part string, times int) []byte {
 	data := binary.AppendUvarint([]byte("\x0a\x03mix\x12"), uint64(len(part)*times))
 	return append(data, strings.Repeat(part, times)...)
 }
 
-// worst are the requests in which the least input stands for the most memory.
+// worst returns the requests that need the most memory per byte of input.
 func worst() [][]byte {
 	var list [][]byte
 	for _, n := range []int{1, 100, 500, 999, 1000, 1001, 2000, 30_000, 524_283} {
@@ -49,8 +49,8 @@ func worst() [][]byte {
 	return list
 }
 
-// However the bytes of a request are chosen, reading it takes little memory for each. The
-// copy of the request counts, which package transport makes.
+// Decoding any request takes little memory per byte, including the copy that package transport
+// makes.
 func TestDecodersAreFrugal(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	t.Run("protobuf", func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 				[]byte(`{"descriptors":[{"limit":{"unit":"`+strings.Repeat(text, 100_000)+`"}}]}`))
 		}
 		testkit.Frugal(t, seeds, func(input []byte) {
-			req := &http.Request{Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1} // nobody says how long it is
+			req := &http.Request{Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1} // unknown length
 			if body, err := jsonbody.Read(nil, req, maxBody); err == nil {
 				if f := new(message).decodeJSON(body); f != nil {
 					f.Message()
@@ -103,8 +103,8 @@ func TestDecodersAreFrugal(t *testing.T) {
 	})
 }
 
-// The largest requests whose descriptors and entries say something are taken: only those
-// that consist of emptiness are not.
+// The largest requests with non-empty descriptors and entries are accepted; only requests of many
+// empty ones are refused.
 func TestFullRequestsAreTaken(t *testing.T) {
 	for name, part := range map[string]string{
 		"a key and a value":         "\x12\x08\x0a\x06\x0a\x01k\x12\x011",
@@ -122,7 +122,7 @@ func TestFullRequestsAreTaken(t *testing.T) {
 	}
 }
 
-// What is too much is refused, and said.
+// A request that is too large is refused with a clear error.
 func TestTooMuch(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	entry := func(key, value string) []byte {
@@ -157,7 +157,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// Memory of a large request does not wait for the next one.
+// The memory of a large request is not kept in a pool.
 func TestPoolsKeepNothingLarge(t *testing.T) {
 	c := new(Call)
 	if err := c.message.decode(one("\x0a\x03\x0a\x01k", 1)); err != nil || !c.KeepsLittle() {

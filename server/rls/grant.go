@@ -12,10 +12,9 @@ import (
 	"stint/rule"
 )
 
-// grant charges the limits of a request that passed for some more like it, see
-// Options.Grant, and tells the descriptors so. It grants nothing where it is not plain
-// what one more like it is: where a descriptor costs another number than one, or gives
-// something back.
+// grant charges the limits of an allowed request for up to Options.Grant-1 further requests, and
+// sets the grant of each status. It does nothing if a descriptor has a cost other than 1 or gives
+// units back, because then it is unclear what one more request costs.
 func (h *Handler) grant(ctx context.Context, c *Call) {
 	most := int64(h.options.Grant - 1)
 	for i := range c.request.Descriptors {
@@ -39,7 +38,7 @@ func (h *Handler) grant(ctx context.Context, c *Call) {
 			c.request.Descriptors[i].Cost = uint32(most)
 		}
 		if err := h.limiter.Decide(ctx, &c.request, c.more); err != nil || !c.more.Allowed {
-			most = 0 // somebody else was quicker
+			most = 0 // other requests used the units first
 		} else {
 			granted = c.more
 		}
@@ -59,8 +58,8 @@ func (h *Handler) grant(ctx context.Context, c *Call) {
 	}
 }
 
-// bucket returns a name for what a descriptor is counted in: the same for all that
-// share it, and without what the request says.
+// bucket returns an ID for the bucket of a descriptor. Descriptors that share a bucket have the
+// same ID, and the ID does not reveal values of the request.
 func (c *Call) bucket(i int) string {
 	d := &c.request.Descriptors[i]
 	sum := sha256.New()
@@ -69,7 +68,7 @@ func (c *Call) bucket(i int) string {
 		sum.Write(limiter.AppendOwnKey(nil, c.request.Domain, d))
 	case len(r.Path) > 0:
 		sum.Write(r.AppendKey(nil, d.Entries))
-	default: // a rule per API, which does not tell whose bucket it is
+	default: // a rule per API: which entries select its bucket is unknown here
 		sum.Write(rule.AppendEntry(nil, r.Domain, r.Name))
 		for _, e := range d.Entries {
 			sum.Write(rule.AppendEntry(nil, e.Key, e.Value))

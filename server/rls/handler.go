@@ -16,73 +16,72 @@ import (
 	"stint/rule"
 )
 
-// holdMargin is how long before the caller's deadline a held answer must leave.
+// holdMargin is the minimum time between sending a delayed answer and the caller's deadline.
 const holdMargin = 2 * time.Millisecond
 
-// Options are the optional parts of a Handler. The zero value answers as
-// envoyproxy/ratelimit does without settings: no header field, no metadata.
+// Options are the options of a Handler. The zero value answers as envoyproxy/ratelimit does without
+// settings: without header fields and metadata.
 type Options struct {
-	// Headers are the presets of header fields for the response, of limits whose rules
-	// name none. Nil: those have none. Fields cost about as much as the decision.
+	// Headers are the presets of header fields for limits whose rules have none. Computing the
+	// fields takes about as long as the decision.
 	Headers []rule.Preset
 
-	// Reset is how X-RateLimit-Reset of the preset legacy is written.
+	// Reset is the format of X-RateLimit-Reset in the preset legacy.
 	Reset Reset
 
-	// LimitHeaders are sent beside them; the zero value is none.
+	// LimitHeaders are sent in addition to the presets; the zero value adds none.
 	LimitHeaders LimitHeaders
 
-	// Metadata fills dynamic_metadata with the request, the rules that decided, and the
-	// metadata of the rules that let it pass. It costs a few microseconds.
+	// Metadata fills dynamic_metadata with the request, the rules that decided, and the metadata of
+	// the rules that let the request pass. It costs a few microseconds.
 	Metadata bool
 
-	// Grant is how many requests a descriptor is granted at once: its status carries a
-	// quota of so many, or of what there is left if that is less, all of them charged
-	// now. 0 and 1: no quota. A client that honours it (Envoy itself does not yet) asks
-	// less often; what it does not use until the quota ends is lost.
+	// Grant is the number of requests that a descriptor is granted at once: its status has a quota
+	// of this many requests, or of the remaining ones if fewer, and all of them are charged
+	// immediately. 0 and 1 mean no quota. A client that supports quotas (Envoy itself does not yet)
+	// sends fewer calls; units that it does not use before the quota ends are lost.
 	Grant uint32
 
-	// Shadow lets every request pass at once: the overall code is OK whatever the limits
-	// say, each of which is decided by itself.
+	// Shadow lets every request pass: the overall code is always OK. Each limit is decided
+	// independently.
 	Shadow bool
 
-	// Quota takes all limits for such in quota mode: a request is denied only if all
-	// limits that it meets deny it.
+	// Quota treats all limits as in quota mode: a request is denied only if all of its limits deny
+	// it.
 	Quota bool
 
-	// Tally counts the limits that descriptors bring as envoyproxy/ratelimit does, denied
-	// hits too, unless their domain is atomic. Rules say it themselves.
+	// Tally makes the limits in descriptors count denied hits too, as envoyproxy/ratelimit does,
+	// unless their domain is atomic. Rules have a setting of their own.
 	Tally bool
 
-	// OnStoreFailure answers for the limits that descriptors bring where the store
-	// cannot; rules say it themselves. stint.Local is stint.Deny.
+	// OnStoreFailure decides the limits in descriptors if the store fails. Rules have a setting of
+	// their own. stint.Local means stint.Deny here.
 	OnStoreFailure stint.Failure
 }
 
-// Handler answers RateLimitRequests. It is safe for concurrent use.
+// Handler decides RateLimitRequests. It is safe for concurrent use.
 //
-// A request is decided as [limiter.Limiter.Decide] says, with the domain and the
-// descriptors that it names, at the cost of their hits_addend. Of what a request
-// carries nothing is kept once it is answered.
+// It decides a request by [limiter.Limiter.Decide] with the domain and the descriptors of the
+// request and the cost hits_addend. It keeps no memory of a request after the answer.
 type Handler struct {
-	limiter   *limiter.Limiter
-	options   Options
-	silent    web.Presets
-	overrides overrides
-	stats     counts
-	calls     sync.Pool // *Call, of JSON
+	limiter        *limiter.Limiter
+	options        Options
+	defaultPresets web.Presets
+	overrides      overrides
+	stats          counts
+	calls          sync.Pool // *Call, used by JSON
 }
 
-// New returns a handler that decides by l.
+// New returns a handler that decides with l.
 func New(l *limiter.Limiter, o Options) *Handler {
-	h := &Handler{limiter: l, options: o, silent: presetsOf(o.Headers)}
+	h := &Handler{limiter: l, options: o, defaultPresets: presetsOf(o.Headers)}
 	h.calls.New = func() any { return new(Call) }
 	return h
 }
 
-// Call is one request on its way from bytes to bytes, and the memory for it. The zero
-// Call is ready; one that is used again keeps its memory, so whoever carries requests
-// pools them. It belongs to one goroutine at a time.
+// Call holds the memory for one request and its answer. The zero Call is ready for use. A Call
+// reuses its memory, so transports keep Calls in a pool. It must not be used by several goroutines
+// at once.
 type Call struct {
 	message  message
 	request  limiter.Request
@@ -90,57 +89,56 @@ type Call struct {
 	response rlsResponse
 	fields   fields
 	metadata metadata
-	held     time.Duration // how long the answer is to be held
-	left     time.Duration // how long it should have been held, where there was no time
+	held     time.Duration // time to wait before the answer is sent
+	left     time.Duration // time to wait that the deadline did not allow
 	more     *limiter.Verdict
 	out      []byte
 }
 
-// Hold returns how long the answer is to be held back before it is sent, 0 for nearly
-// all: a leaky_bucket lets requests go one by one. It is never beyond the deadline of
-// the context that Decide got.
+// Hold returns how long to wait before sending the answer. It is 0 except for a leaky_bucket, which
+// spaces requests. It never exceeds the deadline of the context given to Decide.
 func (c *Call) Hold() time.Duration { return c.held }
 
-// KeepsLittle says whether c is small enough to wait for the next request. One that is
-// not should be dropped, or a few large requests would hold their memory for long.
+// KeepsLittle reports whether c is small enough to keep in a pool. Drop a larger one; otherwise a
+// few large requests would occupy memory for a long time.
 func (c *Call) KeepsLittle() bool {
 	return c.message.keepsLittle() && cap(c.response.statuses) <= keptDescriptors && cap(c.out) <= keptOut
 }
 
-// keptOut is the largest answer whose memory waits for the next one.
+// keptOut is the capacity of the largest answer buffer that is kept, in bytes.
 const keptOut = 64 << 10
 
-// The codes of gRPC that errors carry.
+// The gRPC codes of errors.
 const (
-	unknownCode     = 2 // what envoyproxy/ratelimit answers in all cases
+	unknownCode     = 2 // the code that envoyproxy/ratelimit uses for all errors
 	invalidArgument = 3
 )
 
-// Error says why there is no response.
+// Error is the reason why there is no response.
 type Error struct {
-	// Code is that of gRPC: INVALID_ARGUMENT (3) for a request that is none, UNKNOWN (2)
-	// for what envoyproxy/ratelimit answers so.
+	// Code is the gRPC code: INVALID_ARGUMENT (3) for an invalid request, UNKNOWN (2) for errors
+	// that envoyproxy/ratelimit reports with this code.
 	Code uint32
 
-	// Message is for the caller: what is wrong, where, and what to do.
+	// Message is for the caller: the problem, its place, and how to correct it.
 	Message string
 
-	// Err is what went wrong inside, for logs; nil where the request was at fault.
+	// Err is the internal cause, for logs; nil if the request was invalid.
 	Err error
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns what went wrong inside.
+// Unwrap returns the internal cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Decide answers an encoded RateLimitRequest with an encoded RateLimitResponse. The
-// response is in c's memory and good until c is used again; request is read until
-// Decide returns and not after. The error is an [*Error].
+// Decide decides an encoded RateLimitRequest and returns an encoded RateLimitResponse. The response
+// uses memory of c and is valid until c is used again. Decide does not keep request. The error is
+// an [*Error].
 //
-// Where the answer is to be held, see [Call.Hold], and ctx ends before that, the
-// request is denied, and nothing of it is charged.
+// If the answer must be delayed, see [Call.Hold], and ctx would end before that, the request is
+// denied and nothing is charged.
 func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, error) {
 	c.held = 0
 	if err := c.message.decode(request); err != nil {
@@ -158,24 +156,24 @@ func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, 
 	return c.out, nil
 }
 
-// Abandon gives back what a call took whose caller has gone while its answer was held.
-// What was not held stays as it is.
+// Abandon refunds a call whose caller disconnected while the answer was delayed. It does nothing if
+// the answer was not delayed.
 func (h *Handler) Abandon(ctx context.Context, c *Call) {
 	if c.held == 0 {
 		return
 	}
 	undo, cancel := after(ctx)
 	defer cancel()
-	_ = h.limiter.Undo(undo, &c.verdict) // what cannot be given back refills later
+	_ = h.limiter.Undo(undo, &c.verdict) // on failure the units refill later
 }
 
-// after returns a context for what has to be done after a request, whether or not it
-// has ended: one second.
+// after returns a context for work after a request, even if the request was canceled. It ends after
+// one second.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 
-// decide answers the message of c into its response.
+// decide decides the message of c and fills its response.
 func (h *Handler) decide(ctx context.Context, c *Call) error {
 	c.held, c.left = 0, 0
 	c.fields.forget()
@@ -204,7 +202,7 @@ func (h *Handler) decide(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// ask turns the message into what the limiter is asked.
+// ask converts the message to a request for the limiter.
 func (h *Handler) ask(c *Call) error {
 	m := &c.message
 	switch {
@@ -244,8 +242,8 @@ func (h *Handler) ask(c *Call) error {
 	return nil
 }
 
-// failed returns the error for a request that the store could not decide. What went
-// wrong inside is not for the caller.
+// failed returns the error for a request that the store could not decide. The message does not
+// contain the internal cause.
 func (h *Handler) failed(ctx context.Context, err error) error {
 	if errors.Is(err, stint.ErrWrongCall) {
 		h.stats.service.Add(1)
@@ -259,8 +257,8 @@ func (h *Handler) failed(ctx context.Context, err error) error {
 	return &Error{Code: unknownCode, Message: message, Err: err}
 }
 
-// hold says how long the answer is to be held. A request whose caller does not wait so
-// long is denied, and what it took is given back.
+// hold sets how long to delay the answer. If the caller's deadline is earlier, it denies the
+// request and refunds it.
 func (h *Handler) hold(ctx context.Context, c *Call) {
 	v := &c.verdict
 	deadline, ok := ctx.Deadline()
@@ -271,7 +269,7 @@ func (h *Handler) hold(ctx context.Context, c *Call) {
 	c.left = v.Delay
 	undo, cancel := after(ctx)
 	defer cancel()
-	_ = h.limiter.Undo(undo, v) // what cannot be given back refills later
+	_ = h.limiter.Undo(undo, v) // on failure the units refill later
 	for i := range v.Results {
 		r := &v.Results[i]
 		if r.Delay > 0 && (r.Delay == v.Delay || time.Until(deadline) <= r.Delay+holdMargin) {
@@ -283,7 +281,7 @@ func (h *Handler) hold(ctx context.Context, c *Call) {
 	}
 }
 
-// conclude turns the verdict into the response.
+// conclude converts the verdict to the response.
 func (h *Handler) conclude(c *Call) {
 	v, r := &c.verdict, &c.response
 	r.over = !v.Allowed || c.left > 0
@@ -298,7 +296,7 @@ func (h *Handler) conclude(c *Call) {
 	}
 }
 
-// set makes the status of a descriptor from its result.
+// set fills the status of a descriptor from its result.
 func (s *status) set(r *limiter.Result, d *extra) {
 	s.over = !r.Allowed
 	if r.Limit == stint.NoLimit {
@@ -312,7 +310,7 @@ func (s *status) set(r *limiter.Result, d *extra) {
 		s.limit = shapeOf(r.Rule)
 	case d.limited:
 		s.limit = d.override.shape()
-	default: // a list denies
+	default: // denied by a list
 		return
 	}
 	s.numbered = true
@@ -320,16 +318,16 @@ func (s *status) set(r *limiter.Result, d *extra) {
 	s.reset = web.Seconds(r.ResetAfter)
 }
 
-// Stats are how often a handler did what its metrics cannot tell from decisions.
+// Stats are counters of events that other metrics do not cover.
 type Stats struct {
-	ServiceErrors uint64 // requests that were none, or were decided by no rules
-	StoreErrors   uint64 // requests that the store could not decide
+	ServiceErrors uint64 // invalid requests, and requests for unknown domains
+	StoreErrors   uint64 // requests that the store failed to decide
 	Shadowed      uint64 // requests that passed only because of Options.Shadow
 }
 
 type counts struct{ service, store, shadowed atomic.Uint64 }
 
-// Stats returns what was counted since New.
+// Stats returns the counters since New.
 func (h *Handler) Stats() Stats {
 	return Stats{ServiceErrors: h.stats.service.Load(), StoreErrors: h.stats.store.Load(), Shadowed: h.stats.shadowed.Load()}
 }

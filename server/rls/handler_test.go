@@ -21,10 +21,10 @@ import (
 	"stint/store/memory"
 )
 
-// zero is the time at which tests begin: 30 s into a minute.
+// zero is the start time of tests: 30 s after a full minute.
 var zero = stint.At(time.Date(2026, 5, 1, 12, 30, 30, 0, time.UTC))
 
-// desk is a handler with a clock of its own.
+// desk is a handler with a fake clock.
 type desk struct {
 	*Handler
 	now  stint.Instant
@@ -42,7 +42,7 @@ func newDesk(t testing.TB, files string, o Options) *desk {
 	return d
 }
 
-// request makes a request of domain api with a descriptor of one entry for each pair.
+// request returns a request of domain api with one descriptor of one entry for each pair.
 func request(pairs ...string) *pb.RateLimitRequest {
 	req := &pb.RateLimitRequest{Domain: "api"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -51,7 +51,7 @@ func request(pairs ...string) *pb.RateLimitRequest {
 	return req
 }
 
-// ask puts a request to the handler, both encoded.
+// ask sends a request to the handler, encoding and decoding the messages.
 func (d *desk) ask(ctx context.Context, t testing.TB, req *pb.RateLimitRequest) (*pb.RateLimitResponse, *Error) {
 	t.Helper()
 	data, err := proto.Marshal(req)
@@ -76,7 +76,7 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 1000000}
 `
 
-// Once a call has its memory, a request costs no more.
+// A reused Call does not allocate.
 func TestNoAllocations(t *testing.T) {
 	if testkit.Race {
 		return
@@ -95,7 +95,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// One handler serves many callers, and counts each once.
+// One handler serves concurrent callers and counts each once.
 func TestManyCallers(t *testing.T) {
 	const callers, each = 8, 200
 	d := newDesk(t, perMinute, Options{Headers: []rule.Preset{rule.IETF, rule.Legacy}, Metadata: true})
@@ -121,7 +121,7 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// Whatever comes, there is an answer that the generated types read, or an error.
+// For any input, the handler returns an error or an answer that the generated types can decode.
 func FuzzHandler(f *testing.F) {
 	const rules = perMinute + `
     descriptors:
@@ -161,7 +161,7 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// BenchmarkDecide is the handler alone, from bytes to bytes.
+// BenchmarkDecide measures the handler without a network.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{1, 10} {
 		b.Run(map[int]string{1: "one", 10: "ten"}[n], func(b *testing.B) {

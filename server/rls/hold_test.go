@@ -16,7 +16,7 @@ import (
 	"stint/rule"
 )
 
-// Ten a second, one after another; three may wait.
+// Ten requests per second, evenly spaced; three may wait.
 const queue = `
 domain: api
 descriptors:
@@ -26,16 +26,16 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 5}
 `
 
-// A leaky bucket holds its answers, within what the caller waits for; who waits less is
-// denied, and charged nowhere.
+// A leaky bucket delays its answers, up to the caller's deadline. A caller with an earlier deadline
+// is denied and nothing is charged.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deskOf(t, Options{Headers: []rule.Preset{rule.Legacy}, Reset: Delta}, queue)
 		for i, step := range []struct {
-			wait time.Duration // how long the caller does; 0: for ever
+			wait time.Duration // how long the caller waits; 0: without limit
 			over bool
 			hold time.Duration
-			left uint32 // of q, and of a
+			left uint32 // remaining units of q and of a
 			rest uint32
 		}{
 			{0, false, 0, 3, 4},
@@ -70,7 +70,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// Whose caller goes away while the answer is held gets its place back.
+// If the caller disconnects while its answer is delayed, its units are given back.
 func TestAbandon(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
 	for range 3 {
@@ -87,7 +87,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// A call that is used again knows nothing of the one before.
+// A reused Call has no delay left from the request before.
 func TestHoldIsForgotten(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
 	for range 2 {
@@ -107,7 +107,7 @@ func TestHoldIsForgotten(t *testing.T) {
 	d.expect(t, "api: a=1", "OK: OK 5/HOUR left=1 reset=1770")
 }
 
-// In shadow mode for all nobody waits.
+// In global shadow mode no answer is delayed.
 func TestShadowDoesNotHold(t *testing.T) {
 	d := deskOf(t, Options{Shadow: true}, queue)
 	for range 6 {
@@ -118,7 +118,7 @@ func TestShadowDoesNotHold(t *testing.T) {
 	}
 }
 
-// JSON holds its answers too.
+// JSON delays its answers too.
 func TestHoldJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deskOf(t, Options{}, queue)
@@ -144,7 +144,7 @@ func TestHoldJSON(t *testing.T) {
 	})
 }
 
-// The rest of /json: what is no request, and what is none of ours.
+// Invalid requests to /json, and requests for unknown paths.
 func TestJSONErrors(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
 	for _, step := range []struct {
@@ -178,7 +178,7 @@ func TestJSONErrors(t *testing.T) {
 	}
 }
 
-// More descriptors than one call may hold are refused before anything is charged.
+// A request with too many descriptors is refused before anything is charged.
 func TestManyDescriptors(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
 	for n, want := range map[int]string{limiter.MaxDescriptors: "", limiter.MaxDescriptors + 1: "more than 1000 descriptors; send several requests"} {
@@ -193,7 +193,7 @@ func TestManyDescriptors(t *testing.T) {
 	}
 }
 
-// text is the message of an error, "" for none.
+// text returns the message of an error; "" for none.
 func (e *Error) text() string {
 	if e == nil {
 		return ""
@@ -201,7 +201,7 @@ func (e *Error) text() string {
 	return e.Message
 }
 
-// Bytes that are no request.
+// Malformed bytes are refused.
 func TestMalformed(t *testing.T) {
 	d := deskOf(t, Options{}, queue)
 	for _, data := range []string{"\x0a", "\x0a\x05api", "\x12\x01", "\x12\x02\x0a\x05", "\xff", "\x0c"} {
@@ -216,7 +216,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// What passes only in shadow mode for all is counted.
+// Requests that pass only because of global shadow mode are counted.
 func TestStats(t *testing.T) {
 	d := deskOf(t, Options{Shadow: true}, queue)
 	for range 3 {

@@ -10,13 +10,12 @@ import (
 	"stint/internal/system"
 )
 
-// maxBody is the most bytes of a request in JSON.
+// maxBody is the maximum size of a JSON request in bytes.
 const maxBody = 1 << 20
 
-// JSON returns what answers POST /json: a RateLimitRequest in the JSON of Protocol
-// Buffers is answered with a RateLimitResponse, 200 if it may pass and 429 if not. What
-// is no request is 400, and 503 what the store could not decide; those answers are
-// error envelopes.
+// JSON returns the handler of POST /json. It takes a RateLimitRequest in the JSON of Protocol
+// Buffers and returns a RateLimitResponse, with status 200 if the request may pass and 429 if not.
+// An invalid request gets 400, and a failure of the store 503; these answers are error envelopes.
 func (h *Handler) JSON() http.Handler { return http.HandlerFunc(h.serve) }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +52,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	h.write(w, c)
 }
 
-// release keeps the memory of a call for the next one, unless that is much.
+// release puts a call into the pool unless it is large.
 func (h *Handler) release(c *Call) {
 	if c.KeepsLittle() {
 		h.calls.Put(c)
@@ -68,7 +67,7 @@ func (h *Handler) write(w http.ResponseWriter, c *Call) {
 	if c.response.over {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(c.out) // the client may be gone; nobody else can be told
+	_, _ = w.Write(c.out) // an error means that the client has disconnected
 }
 
 // writeError writes an error envelope.
@@ -76,8 +75,7 @@ func writeError(w http.ResponseWriter, status int, code, message string) {
 	(&jsonbody.Fault{Status: status, Code: code, Problem: message}).Write(w)
 }
 
-// appendJSON appends the response as Protocol Buffers write it in JSON: what is zero is
-// left out.
+// appendJSON appends the response in the JSON of Protocol Buffers, which omits zero values.
 func (c *Call) appendJSON(dst []byte, metadata bool) []byte {
 	r := &c.response
 	dst = append(dst, `{"overallCode":`...)
@@ -101,13 +99,13 @@ func (c *Call) appendJSON(dst []byte, metadata bool) []byte {
 		dst = append(dst, ']')
 	}
 	if metadata {
-		text, _ := json.Marshal(c.metadata.object) // values of rule files and requests always encode
+		text, _ := json.Marshal(c.metadata.object) // never fails for values of rule files and requests
 		dst = append(append(dst, `,"dynamicMetadata":`...), text...)
 	}
 	return append(dst, "}\n"...)
 }
 
-// separator is what stands before element i of a list that begins with start.
+// separator returns the text before element i of a list that begins with start.
 func separator(i int, start string) string {
 	if i == 0 {
 		return start
@@ -128,7 +126,7 @@ func (s *status) appendJSON(dst []byte) []byte {
 			dst = appendString(append(dst, `,"unit":`...), units[s.limit.unit].name)
 		}
 		dst = appendNumber(dst, `,"unitMultiplier":`, uint64(s.limit.multiplier))
-		if len(dst) > begin { // without the first comma
+		if len(dst) > begin { // remove the first comma
 			dst = append(dst[:begin], dst[begin+1:]...)
 		}
 		dst = append(dst, '}')
@@ -154,7 +152,7 @@ func appendCode(dst []byte, over bool) []byte {
 	return append(dst, `"OK"`...)
 }
 
-// appendNumber appends a number after its name, nothing for 0.
+// appendNumber appends a name and a number; nothing for 0.
 func appendNumber(dst []byte, name string, n uint64) []byte {
 	if n == 0 {
 		return dst
@@ -163,6 +161,6 @@ func appendNumber(dst []byte, name string, n uint64) []byte {
 }
 
 func appendString(dst []byte, text string) []byte {
-	quoted, _ := json.Marshal(text) // a string always encodes
+	quoted, _ := json.Marshal(text) // never fails for a string
 	return append(dst, quoted...)
 }

@@ -13,11 +13,10 @@ import (
 	"stint/limiter"
 )
 
-// jsonFields are the fields of an object of Protocol Buffers in JSON, each under one name
-// or two.
+// jsonFields are the fields of a JSON object of Protocol Buffers. Each field has one or two names.
 type jsonFields struct {
 	names []string
-	field []int // of each name
+	field []int // field number of each name
 }
 
 var (
@@ -33,8 +32,7 @@ var (
 	}
 )
 
-// read reads an object, and calls each for every field that is there. A field that is null
-// is not there.
+// read reads an object and calls each for every field. It skips a field whose value is null.
 func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *jsonbody.Fault) *jsonbody.Fault {
 	seen := 0
 	_, f := s.Object(o.names, func(name int) *jsonbody.Fault {
@@ -51,15 +49,15 @@ func (o *jsonFields) read(s *jsonbody.Scanner, each func(field int) *jsonbody.Fa
 	return f
 }
 
-// decodeJSON reads the message from the JSON of Protocol Buffers: fields by either of
-// their names, numbers as such or in quotes, null for what is not there. Unknown fields,
-// fields that are there twice and strings that are no UTF-8 are refused. It changes body,
-// of which the strings are parts, and stops at the first thing that is too much.
+// decodeJSON decodes the JSON of Protocol Buffers: fields may have either of their names, numbers
+// may be in quotes, and null means a missing field. It refuses unknown fields, duplicate fields and
+// strings that are not UTF-8. It modifies body, and the strings of the message refer to it. It
+// stops at the first limit that the request exceeds.
 func (m *message) decodeJSON(body []byte) *jsonbody.Fault {
 	m.reset()
 	if len(body) > small {
 		n := jsonbody.Objects(body)
-		// With the body as it was read, which may have taken 4 bytes for each, 8.
+		// With the buffer of the body, which may take 4 bytes per byte, this is 8.
 		if err := m.room(sizes{descriptors: min(n[3], limiter.MaxDescriptors), entries: n[5]}, max(16<<10, 4*len(body))); err != nil {
 			return fault(err)
 		}
@@ -82,7 +80,7 @@ func (m *message) decodeJSON(body []byte) *jsonbody.Fault {
 	return f
 }
 
-// fault returns an error of decoding as an envelope tells it.
+// fault converts a decoding error to the fault for an error envelope.
 func fault(err error) *jsonbody.Fault {
 	if err == nil {
 		return nil
@@ -114,8 +112,8 @@ func (m *message) descriptorJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	})
 }
 
-// extraJSON returns the extra of the last descriptor. It makes room for as many as may
-// still come.
+// extraJSON returns the extra of the last descriptor. It allocates room for all that may still
+// follow.
 func (m *message) extraJSON(s *jsonbody.Scanner) *extra {
 	if len(m.extras) == cap(m.extras) && len(s.Data) > small {
 		const shortest = len(`{"limit":{}},`)
@@ -154,7 +152,7 @@ func (o *override) decodeJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	})
 }
 
-// unitJSON reads a unit by its name or number.
+// unitJSON reads a unit, given as a name or a number.
 func (o *override) unitJSON(s *jsonbody.Scanner) *jsonbody.Fault {
 	if s.Space() != '"' {
 		n, f := whole(s, math.MaxInt32)
@@ -180,7 +178,7 @@ func whole32(s *jsonbody.Scanner) (uint32, *jsonbody.Fault) {
 	return uint32(n), f
 }
 
-// whole reads a whole number, in quotes or not, as 5, 5.0 or 5e0.
+// whole reads a whole number, with or without quotes, as 5, 5.0 or 5e0.
 func whole(s *jsonbody.Scanner, most uint64) (uint64, *jsonbody.Fault) {
 	quoted := s.Space() == '"'
 	start := s.Pos
@@ -202,7 +200,7 @@ func whole(s *jsonbody.Scanner, most uint64) (uint64, *jsonbody.Fault) {
 	}
 	var n uint64
 	var err error
-	digits := strings.Trim(written, "0123456789") == "" // an error of ParseUint costs memory
+	digits := strings.Trim(written, "0123456789") == "" // avoid an error of ParseUint, which allocates
 	if digits {
 		n, err = strconv.ParseUint(written, 10, 64)
 	}

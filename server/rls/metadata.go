@@ -10,21 +10,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// metadata is the dynamic metadata of one answer, as an object of the values that rule
-// files have. envoyproxy/ratelimit has all of it but `rule`, `degraded` and `over`:
+// metadata is the dynamic metadata of one answer, as an object. envoyproxy/ratelimit sends all of
+// it except `rule`, `degraded` and `over`:
 //
-//	domain       of the request
-//	rule         the rule, or the list, that denied or is nearest to it
-//	descriptors  of the request: entries ("key=value"), limit, hitsAddend, and rule
-//	hitsAddend   of the request, where it is not 0
-//	metadata     that of the rules of the descriptors that passed, the first one first
-//	degraded     true where a limit could not be asked and its policy answered
-//	over         true where the request passed above a plain limit
+//	domain       domain of the request
+//	rule         the rule or list that denied, or the rule closest to its limit
+//	descriptors  descriptors of the request: entries ("key=value"), limit, hitsAddend, and rule
+//	hitsAddend   hits_addend of the request, unless 0
+//	metadata     metadata of the rules of allowed descriptors, the first one first
+//	degraded     true if a limit could not be asked and its failure policy answered
+//	over         true if the request passed above a plain limit
 type metadata struct {
 	object map[string]any
 }
 
-// describe makes the metadata of an answer.
+// describe sets the metadata of an answer.
 func (m *metadata) describe(c *Call) {
 	list := make([]any, len(c.message.descriptors))
 	merged := map[string]any{}
@@ -92,7 +92,7 @@ func (o *override) text() string {
 	return strings.Join(words, " ")
 }
 
-// merge adds to an object what it has not yet, objects within it alike.
+// merge adds missing members to an object, recursively.
 func merge(into, from map[string]any) {
 	for word, value := range from {
 		there, ok := into[word]
@@ -132,8 +132,7 @@ func appendStruct(dst []byte, object map[string]any) []byte {
 	return dst
 }
 
-// valid returns text as UTF-8, which strings of answers have to be, whatever the
-// request held.
+// valid returns text as valid UTF-8, which answers require even if the request had other bytes.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func appendValue(dst []byte, value any) []byte {
@@ -160,7 +159,7 @@ func appendValue(dst []byte, value any) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, 1, protowire.VarintType), 0) // null
 }
 
-// number returns a number as JSON has it.
+// number converts a number to the type that JSON uses.
 func number(value any) (float64, bool) {
 	switch v := value.(type) {
 	case int:

@@ -10,9 +10,9 @@ import (
 	"stint/internal/limits"
 )
 
-// overrides keeps the limits that descriptors brought: whoever brings some brings the
-// same few again and again. It holds a fixed number, so strangers cannot fill the
-// memory; two that fall together take turns.
+// overrides caches the limits that descriptors contain, because clients send the same few limits
+// repeatedly. It has a fixed number of slots, so clients cannot fill the memory; limits with the
+// same slot replace each other.
 type overrides struct {
 	slots [256]atomic.Pointer[known]
 }
@@ -22,8 +22,8 @@ type known struct {
 	limit, tally *stint.Limit
 }
 
-// limit returns the limit that an override means, a fixed window, as all limits of
-// envoyproxy/ratelimit are, and its tally.
+// limit returns the limit of an override, and the same limit counting denied hits. It is a fixed
+// window, as all limits of envoyproxy/ratelimit.
 func (o *overrides) limit(from *override) (limit, counted *stint.Limit, err error) {
 	slot := &o.slots[(from.requests*31+uint32(from.unit)*7+from.multiplier)%uint32(len(o.slots))]
 	if k := slot.Load(); k != nil && k.override == *from {
@@ -37,7 +37,7 @@ func (o *overrides) limit(from *override) (limit, counted *stint.Limit, err erro
 	return limit, counted, nil
 }
 
-// build makes the limit.
+// build creates the limit.
 func (o *override) build() (*stint.Limit, error) {
 	if o.unit < int32(second) || o.unit > int32(year) {
 		return nil, fmt.Errorf("unit %d is not known: use SECOND (1), MINUTE (2), HOUR (3), DAY (4), MONTH (5) or YEAR (6)", o.unit)
@@ -56,7 +56,7 @@ func (o *override) build() (*stint.Limit, error) {
 	return limit, err
 }
 
-// shape returns how the limit is told.
+// shape returns the form of the limit in answers.
 func (o *override) shape() shape {
 	s := shape{requests: o.requests, unit: unit(o.unit)}
 	if o.multiplier > 1 {

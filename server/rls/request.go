@@ -11,36 +11,36 @@ import (
 	"stint/rule"
 )
 
-// message is a RateLimitRequest. It keeps its memory from one request to the next, and
-// its strings are parts of the bytes that it was read from.
+// message is a RateLimitRequest. It reuses its memory, and its strings refer to the bytes that it
+// was decoded from.
 //
 //	RateLimitRequest     1 domain string, 2 descriptors repeated, 3 hits_addend uint32
 //	RateLimitDescriptor  1 entries repeated, 2 limit, 3 hits_addend UInt64Value, 4 is_negative_hits bool
 //	Entry                1 key string, 2 value string
 //	RateLimitOverride    1 requests_per_unit uint32, 2 unit enum, 3 unit_multiplier UInt32Value
 //
-// An empty descriptor is two bytes on the wire, and so is an empty entry. What stands for
-// them here is small therefore, and what few descriptors have stands apart.
+// An empty descriptor is two bytes on the wire, and so is an empty entry. So descriptor and entry
+// are small, and fields that few descriptors have are stored separately.
 type message struct {
 	domain      string
 	descriptors []descriptor
-	entries     []rule.Entry // of all descriptors, one after the other
+	entries     []rule.Entry // entries of all descriptors, one after another
 	extras      []extra
 	hits        uint32
 }
 
 // descriptor is a RateLimitDescriptor.
 type descriptor struct {
-	end   uint32 // where its entries end; they begin where those of the one before end
-	extra uint32 // the number of its extra, from 1; 0: it has none
+	end   uint32 // index after its last entry; its first entry follows those of the descriptor before
+	extra uint32 // number of its extra, from 1; 0 for none
 }
 
-// extra is what few descriptors have.
+// extra has the fields that few descriptors have.
 type extra struct {
 	override override
 	hits     uint64
-	limited  bool // override is there
-	counted  bool // hits is there
+	limited  bool // override is present
+	counted  bool // hits is present
 	negative bool
 }
 
@@ -49,10 +49,10 @@ type override struct {
 	requests   uint32
 	unit       int32
 	multiplier uint32
-	scaled     bool // multiplier is there
+	scaled     bool // multiplier is present
 }
 
-// What a request can be refused for while it is read.
+// Errors for requests that exceed a limit.
 var (
 	errMalformed   = &Error{Code: invalidArgument, Message: "malformed request: these bytes are no RateLimitRequest; send one of envoy.service.ratelimit.v3"}
 	errDescriptors = &Error{Code: invalidArgument, Message: fmt.Sprintf("more than %d descriptors; send several requests", limiter.MaxDescriptors)}
@@ -62,22 +62,22 @@ var (
 	errEmpty       = &Error{Code: invalidArgument, Message: "nearly all descriptors or entries are empty; leave the empty ones out"}
 )
 
-// The most descriptors and entries whose memory waits for the next request: with all that
-// a decision needs for them, some 64 KiB.
+// The largest number of descriptors and entries whose memory is kept for the next request: some 64
+// KiB with all that a decision needs for them.
 const (
 	keptDescriptors = 128
 	keptEntries     = 512
 )
 
-// small is a request that is decoded without counting first what stands in it.
+// small is the size in bytes up to which a request is decoded without counting its parts first.
 const small = 512
 
-// keepsLittle says whether the memory is small enough to wait for the next request.
+// keepsLittle reports whether the memory is small enough to keep for the next request.
 func (m *message) keepsLittle() bool {
 	return cap(m.descriptors) <= keptDescriptors && cap(m.entries) <= keptEntries
 }
 
-// reset empties the message for another one.
+// reset empties the message.
 func (m *message) reset() {
 	m.domain, m.descriptors, m.hits = "", m.descriptors[:0], 0
 	m.entries, m.extras = m.entries[:0], m.extras[:0]
@@ -93,10 +93,10 @@ func (m *message) entriesOf(i int) []rule.Entry {
 	return m.entries[from:end:end]
 }
 
-// noExtra is the extra of descriptors that have none.
+// noExtra is the extra of descriptors without one.
 var noExtra extra
 
-// extraOf returns what few descriptors have, of one; it is not to be changed.
+// extraOf returns the extra of a descriptor for reading.
 func (m *message) extraOf(i int) *extra {
 	if n := m.descriptors[i].extra; n > 0 {
 		return &m.extras[n-1]
@@ -104,7 +104,7 @@ func (m *message) extraOf(i int) *extra {
 	return &noExtra
 }
 
-// add appends a descriptor, of which the entries follow.
+// add appends a descriptor without entries.
 func (m *message) add() error {
 	if len(m.descriptors) == limiter.MaxDescriptors {
 		return errDescriptors
@@ -124,7 +124,7 @@ func (m *message) addEntry() (*rule.Entry, error) {
 	return &m.entries[len(m.entries)-1], nil
 }
 
-// addExtra returns the extra of the last descriptor, for writing.
+// addExtra returns the extra of the last descriptor for writing.
 func (m *message) addExtra() *extra {
 	d := &m.descriptors[len(m.descriptors)-1]
 	if d.extra == 0 {
@@ -134,12 +134,11 @@ func (m *message) addExtra() *extra {
 	return &m.extras[d.extra-1]
 }
 
-// sizes is how much stands in a request.
+// sizes are the numbers of parts in a request.
 type sizes struct{ descriptors, entries, extras int }
 
-// room makes room for what stands in a request, once: slices that grow by append cost
-// several times their size. It refuses a request for which that takes more than most
-// bytes.
+// room allocates the memory for a request at once, because growing by append would cost several
+// times as much. It refuses a request that needs more than most bytes.
 func (m *message) room(n sizes, most int) error {
 	cost := allocated(n.descriptors, unsafe.Sizeof(descriptor{})) +
 		allocated(n.entries, unsafe.Sizeof(rule.Entry{})) + allocated(n.extras, unsafe.Sizeof(extra{}))
@@ -152,8 +151,8 @@ func (m *message) room(n sizes, most int) error {
 	return nil
 }
 
-// allocated returns how much memory n elements take at most: Go rounds it up, by an
-// eighth or to whole pages.
+// allocated returns the most memory that n elements take; Go rounds it up by an eighth or to whole
+// pages.
 func allocated(n int, size uintptr) int {
 	const page, large = 8 << 10, 32 << 10
 	bytes := n * int(size)
@@ -163,16 +162,15 @@ func allocated(n int, size uintptr) int {
 	return (bytes + page - 1) / page * page
 }
 
-// decode reads the message from data. Fields that it does not know are stepped over;
-// as Protocol Buffers have it, of a field that is there twice the last one counts, and
-// messages that are there twice are merged. Strings may be any bytes. It stops at the
-// first thing that is too much; the error is an [*Error].
+// decode decodes the message from data. It skips unknown fields. As Protocol Buffers specify, the
+// last of several equal fields counts, and repeated messages of one field are merged. Strings may
+// have any bytes. It stops at the first limit that the request exceeds; the error is an [*Error].
 func (m *message) decode(data []byte) error {
 	m.reset()
 	if len(data) > small {
 		n, err := measure(data)
 		if err == nil {
-			// With the copy of the request that its carrier made, 8 bytes for each.
+			// With the copy of the request that the transport made, this is 8 bytes per byte.
 			err = m.room(n, max(28<<10, 7*len(data)))
 		}
 		if err != nil {
@@ -195,7 +193,7 @@ func (m *message) decode(data []byte) error {
 	return r.failure(err)
 }
 
-// measure counts what stands in a request, and stops where it is too much.
+// measure counts the parts of a request and stops if there are too many.
 func measure(data []byte) (n sizes, err error) {
 	r := reader{data: data}
 	for r.next() {
@@ -220,10 +218,10 @@ func measure(data []byte) (n sizes, err error) {
 		n.entries += entries
 		n.extras += more
 	}
-	return n, nil // decode finds what is malformed
+	return n, nil // decode reports malformed data
 }
 
-// failure returns why reading ended, nil where all was read.
+// failure returns the error for data that could not be read; nil if all was read.
 func (r *reader) failure(err error) error {
 	if err == nil && r.bad {
 		return errMalformed
@@ -231,7 +229,7 @@ func (r *reader) failure(err error) error {
 	return err
 }
 
-// upTo returns the error where text is longer than most bytes.
+// upTo returns err if text is longer than most bytes.
 func upTo(most int, text string, err *Error) error {
 	if len(text) > most {
 		return err
@@ -301,7 +299,7 @@ func (o *override) decode(data []byte) bool {
 	return !r.bad
 }
 
-// decodeWrapped reads a UInt64Value or a UInt32Value.
+// decodeWrapped decodes a UInt64Value or a UInt32Value.
 func decodeWrapped(n *uint64, data []byte) bool {
 	r := reader{data: data}
 	for r.next() {

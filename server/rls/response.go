@@ -7,13 +7,13 @@ import (
 	"stint/rule"
 )
 
-// The codes of an answer, overall and of each descriptor.
+// The codes of an answer and of each status.
 const (
 	codeOK        = 1
 	codeOverLimit = 2
 )
 
-// A unit is a value of RateLimit.Unit.
+// unit is a value of RateLimit.Unit.
 type unit uint8
 
 const (
@@ -27,8 +27,8 @@ const (
 	week        unit = 7
 )
 
-// units are the units by their numbers: the name in the protocol, the word in rule files,
-// and the length.
+// units are the units by number: the name in the protocol, the word in rule files, and the
+// duration.
 var units = [...]struct {
 	name, word string
 	per        time.Duration
@@ -43,12 +43,11 @@ var units = [...]struct {
 	week:        {"WEEK", "week", 7 * 24 * time.Hour},
 }
 
-// told are the units in which a period is told that the file gives as a length, the
-// longest first.
-var told = [...]unit{week, day, hour, minute, second}
+// periodUnits are the units used for a period that the rule file gives as a duration, the longest first.
+var periodUnits = [...]unit{week, day, hour, minute, second}
 
-// rlsResponse is a RateLimitResponse but for what is rendered in its own way: header
-// fields and metadata.
+// rlsResponse is a RateLimitResponse without header fields and metadata, which are encoded
+// separately.
 //
 //	RateLimitResponse  1 overall_code enum, 2 statuses repeated, 3 response_headers_to_add repeated, 6 dynamic_metadata Struct
 //	DescriptorStatus   1 code enum, 2 current_limit, 3 limit_remaining uint32, 4 duration_until_reset Duration, 5 quota
@@ -63,10 +62,10 @@ type rlsResponse struct {
 // status is a DescriptorStatus.
 type status struct {
 	over      bool
-	numbered  bool // limit and reset are there
+	numbered  bool // limit and reset are present
 	limit     shape
 	remaining uint32
-	reset     int64 // seconds
+	reset     int64 // in seconds
 	grant     grant
 }
 
@@ -75,17 +74,17 @@ type shape struct {
 	name       string
 	requests   uint32
 	unit       unit
-	multiplier uint32 // 0: not there
+	multiplier uint32 // 0 if missing
 }
 
-// grant is a Quota; 0 requests: none.
+// grant is a Quota; none if requests is 0.
 type grant struct {
 	requests uint32
 	until    stint.Instant
 	id       string
 }
 
-// shapeOf returns how a limit of a rule is told. A period that is no whole number of
+// shapeOf returns the form of a rule's limit in answers. A period that is not a whole number of
 // seconds has no unit.
 func shapeOf(r *rule.Rule) shape {
 	spec := r.Limit.Spec()
@@ -102,9 +101,9 @@ func shapeOf(r *rule.Rule) shape {
 	return s
 }
 
-// period returns a period in the largest unit that divides it, and how many of them.
+// period returns the largest unit that divides a period, and the quotient.
 func period(per time.Duration) (unit, uint32) {
-	for _, u := range told {
+	for _, u := range periodUnits {
 		if one := units[u].per; per >= one && per%one == 0 {
 			if n := uint32(per / one); n > 1 {
 				return u, n
@@ -155,7 +154,7 @@ func (g *grant) append(dst []byte) []byte {
 	dst, whole := open(dst, 5)
 	dst = appendVarint(dst, 1, uint64(g.requests))
 	dst = appendText(dst, 3, g.id)
-	dst, from := open(dst, 2) // one of a choice, which the generated types write last
+	dst, from := open(dst, 2) // part of a oneof, which the generated types write last
 	dst = appendVarint(dst, 1, uint64(g.until/1e6))
 	dst = appendVarint(dst, 2, uint64(g.until%1e6*1e3))
 	return finish(finish(dst, from), whole)

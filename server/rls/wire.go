@@ -9,13 +9,13 @@ import (
 
 // reader reads the fields of a message one after another.
 type reader struct {
-	data []byte // the unread rest
-	bad  bool   // data is malformed, or a message inside it is
+	data []byte // remaining bytes
+	bad  bool   // data, or a message inside it, is malformed
 	field
 }
 
-// field is one field of a message: part is the value of a field of bytes, value that of a varint.
-// Values of other types are skipped.
+// field is one field of a message: part is the value of a length-delimited field, value that of a
+// varint. Fields of other types are skipped.
 type field struct {
 	number protowire.Number
 	kind   protowire.Type
@@ -23,13 +23,13 @@ type field struct {
 	part   []byte
 }
 
-// is reports whether the field has that number and type. A field of a known number and another
-// type is an unknown field.
+// is reports whether the field has this number and type. A field with a known number and another
+// type counts as unknown.
 func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
 
-// next reads the next field. It returns false at the end, and where data is malformed.
+// next reads the next field. It returns false at the end and if the data is malformed.
 func (r *reader) next() bool {
 	if r.bad || len(r.data) == 0 {
 		return false
@@ -57,17 +57,17 @@ func (r *reader) next() bool {
 	return true
 }
 
-// view returns the bytes as a string, which is valid as long as nobody changes them.
+// view returns the bytes as a string, which is valid until the bytes are modified.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // tag returns the tag of a field. All fields of our messages have numbers below 16, whose tags take
-// one byte; protowire.AppendTag, which takes any number, makes writing a response 2.7 times as slow.
+// one byte. protowire.AppendTag, which supports all numbers, makes writing a response take 2.7
+// times as long.
 func tag(number protowire.Number, kind protowire.Type) byte {
 	return byte(protowire.EncodeTag(number, kind))
 }
 
-// appendVarint appends a field with a number. It appends nothing for 0, which is what a missing
-// field means.
+// appendVarint appends a number field, or nothing for 0, which a missing field means.
 func appendVarint(dst []byte, number protowire.Number, value uint64) []byte {
 	if value == 0 {
 		return dst
@@ -75,7 +75,7 @@ func appendVarint(dst []byte, number protowire.Number, value uint64) []byte {
 	return binary.AppendUvarint(append(dst, tag(number, protowire.VarintType)), value)
 }
 
-// appendText appends a field with text, nothing for "".
+// appendText appends a text field, or nothing for "".
 func appendText[T string | []byte](dst []byte, number protowire.Number, text T) []byte {
 	if len(text) == 0 {
 		return dst
@@ -83,20 +83,20 @@ func appendText[T string | []byte](dst []byte, number protowire.Number, text T) 
 	return appendBytes(dst, number, text)
 }
 
-// appendBytes appends a field with text, also for "".
+// appendBytes appends a text field, even for "".
 func appendBytes[T string | []byte](dst []byte, number protowire.Number, text T) []byte {
 	dst = binary.AppendUvarint(append(dst, tag(number, protowire.BytesType)), uint64(len(text)))
 	return append(dst, text...)
 }
 
-// open begins a field that holds a message. The caller appends the message's fields, and calls
-// finish with the position that open returns.
+// open begins a message field. The caller appends the fields of the message and calls finish with
+// the position that open returned.
 func open(dst []byte, number protowire.Number) ([]byte, int) {
 	dst = append(dst, tag(number, protowire.BytesType), 0)
 	return dst, len(dst)
 }
 
-// finish ends the message that begins at from: it writes the message's length before it.
+// finish ends the message that begins at from: it inserts the length before the message.
 func finish(dst []byte, from int) []byte {
 	length := uint64(len(dst) - from)
 	if length < 0x80 {

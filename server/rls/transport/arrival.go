@@ -13,33 +13,33 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// Why a call ends whose request did not arrive.
+// The reasons to end a call whose request did not arrive.
 var (
-	errLate    = errors.New("the request did not arrive in time")
-	errCrowded = errors.New("too many calls wait for their requests")
+	errLate           = errors.New("the request did not arrive in time")
+	errTooManyWaiting = errors.New("too many calls wait for their requests")
 )
 
-// lateStatus returns what to answer to such a call.
+// lateStatus returns the status of a call that ended for one of these reasons.
 func lateStatus(cause error) error {
-	if errors.Is(cause, errCrowded) {
-		return status.Error(codes.ResourceExhausted, errCrowded.Error()+"; send it at once")
+	if errors.Is(cause, errTooManyWaiting) {
+		return status.Error(codes.ResourceExhausted, errTooManyWaiting.Error()+"; send it at once")
 	}
 	return status.Error(codes.DeadlineExceeded, errLate.Error()+"; send it at once")
 }
 
-// arrival is a call that waits for its request. A client that opens calls and sends nothing
-// would else hold a goroutine and a stream for each, for ever.
+// arrival is a call whose request has not arrived yet. Without a timeout, a client could open calls
+// without sending requests, and each would occupy a goroutine and a stream.
 type arrival struct {
 	timer *time.Timer
 	end   context.CancelCauseFunc
-	older *arrival // its neighbours in arrivals
+	older *arrival // neighbors in arrivals
 	newer *arrival
-	waits bool // it is in arrivals
+	waits bool // whether it is in arrivals
 }
 
 type arrivalKey struct{}
 
-// arrivals holds the calls that wait for their requests, in the order in which they began.
+// arrivals are the calls whose requests have not arrived, in order of their start.
 type arrivals struct {
 	mu     sync.Mutex
 	oldest *arrival
@@ -47,8 +47,9 @@ type arrivals struct {
 	n      int
 }
 
-// add appends a call. If there are more than most then, it removes the oldest and returns it:
-// a request follows its headers at once, so the oldest is the least likely to get one.
+// add appends a call. If there are more than most calls, it removes and returns the oldest. A
+// request normally follows its headers at once, so the request of the oldest call is the least
+// likely to arrive.
 func (l *arrivals) add(a *arrival, most int) *arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *arrivals) add(a *arrival, most int) *arrival {
 	return first
 }
 
-// remove removes a call, if it is still there.
+// remove removes a call if it is in the list.
 func (l *arrivals) remove(a *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,11 +93,12 @@ func (l *arrivals) removeLocked(a *arrival) {
 	l.n--
 }
 
-// expect begins the time of a call, whose headers have arrived. It is a tap: nothing else
-// of grpc-go may give a call another context before its request is read.
+// expect starts the timeout of a call whose headers have arrived. It is a tap of grpc-go. No other
+// code may replace the context of a call before its request is read.
 //
-// Nobody reads the headers of calls. expect drops them, as they would live as long as the
-// call, and refuses a call with many: one byte of HPACK may stand for a field that costs 100.
+// expect removes the headers, which nobody reads and which would stay in memory during the whole
+// call. It refuses a call with many headers, because one byte of HPACK may represent a field that
+// takes 100 bytes.
 func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, error) {
 	fields := 0
 	for _, values := range info.Header {
@@ -114,13 +116,13 @@ func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, e
 	})
 	if first := s.arriving.add(a, s.mostArriving); first != nil {
 		first.timer.Stop()
-		first.end(errCrowded)
+		first.end(errTooManyWaiting)
 	}
 	return context.WithValue(ctx, arrivalKey{}, a), nil
 }
 
-// arrived ends that time. Err is why the request was not read, nil if it was; arrived
-// returns what to answer.
+// arrived stops the timeout. err is the error of reading the request, nil on success. arrived
+// returns the error for the client.
 func (s *Server) arrived(ctx context.Context, err error) error {
 	if a, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		a.timer.Stop()
@@ -129,20 +131,20 @@ func (s *Server) arrived(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, errLate) || errors.Is(cause, errCrowded) {
+	if cause := context.Cause(ctx); errors.Is(cause, errLate) || errors.Is(cause, errTooManyWaiting) {
 		return lateStatus(cause)
 	}
 	return err
 }
 
-// arrivingStream is a stream whose first message has to arrive in time.
+// arrivingStream is a stream whose first message must arrive before the timeout.
 type arrivingStream struct {
 	grpc.ServerStream
 	server *Server
 	begun  bool
 }
 
-// RecvMsg reads a message.
+// RecvMsg receives a message.
 func (s *arrivingStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if s.begun {

@@ -17,7 +17,7 @@ import (
 	"stint/server/rls"
 )
 
-// dial returns a connection of grpc-go, which can send headers and nothing after them.
+// dial returns a grpc-go connection, which can send headers without a request.
 func dial(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -28,7 +28,7 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 	return c
 }
 
-// A call whose request does not arrive ends, whatever it asks for.
+// A call of any method whose request does not arrive is ended.
 func TestHalfOpenCalls(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{Reflection: true})
 	s.arrive = 100 * time.Millisecond
@@ -57,7 +57,7 @@ func TestHalfOpenCalls(t *testing.T) {
 	}
 }
 
-// A stream whose first message arrived stays open for as long as both sides want.
+// A stream whose first message arrived stays open without a time limit.
 func TestStreamsStayOpen(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	s.arrive = 100 * time.Millisecond
@@ -68,14 +68,14 @@ func TestStreamsStayOpen(t *testing.T) {
 	if first, err := watch.Recv(); err != nil || first.Status != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Fatalf("%v, %v", first, err)
 	}
-	time.Sleep(3 * s.arrive) // the time in which a request has to arrive
+	time.Sleep(3 * s.arrive) // longer than the timeout of a request
 	s.Ready(true)
 	if second, err := watch.Recv(); err != nil || second.Status != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("%v, %v", second, err)
 	}
 }
 
-// halfOpen begins a call and sends no request; what it ends with comes on the channel.
+// halfOpen begins a call without a request; the channel receives its final error.
 func halfOpen(t *testing.T, c *grpc.ClientConn, method string) chan error {
 	t.Helper()
 	stream, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
@@ -87,8 +87,8 @@ func halfOpen(t *testing.T, c *grpc.ClientConn, method string) chan error {
 	return ended
 }
 
-// Of half-open calls beyond a number the oldest end, from whatever connections, and calls
-// that are sent at once are answered.
+// If there are too many half-open calls, the oldest one is ended, whatever its connection. Complete
+// calls are still answered.
 func TestHalfOpenCallsAreBounded(t *testing.T) {
 	const most, more = 6, 14
 	s := New(rls.New(nil, rls.Options{}), Options{})
@@ -99,14 +99,14 @@ func TestHalfOpenCallsAreBounded(t *testing.T) {
 	for i := range most + more {
 		calls = append(calls, halfOpen(t, conns[i%2], "/"+service+"/ShouldRateLimit"))
 		for deadline := time.Now().Add(10 * time.Second); s.begun() < min(i+1, most) && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond) // until the server has seen it
+			time.Sleep(time.Millisecond) // until the server has received it
 		}
 		if i < most {
 			continue
 		}
 		select {
 		case err := <-calls[i-most]:
-			// grpc-go cuts the stream where it sees that first.
+			// grpc-go may notice the canceled stream first.
 			if code := status.Code(err); code != codes.ResourceExhausted && code != codes.Canceled {
 				t.Errorf("call %d ended with %v", i-most, err)
 			}
@@ -117,19 +117,19 @@ func TestHalfOpenCallsAreBounded(t *testing.T) {
 	if _, err := healthpb.NewHealthClient(conns[0]).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Errorf("a whole call beside them: %v", err)
 	}
-	if n := s.begun(); n != most-1 { // the whole call ended one
+	if n := s.begun(); n != most-1 { // the complete call has ended one of them
 		t.Errorf("%d calls wait, want %d", n, most-1)
 	}
 }
 
-// begun returns how many calls wait for their requests.
+// begun returns the number of calls whose requests have not arrived.
 func (s *Server) begun() int {
 	s.arriving.mu.Lock()
 	defer s.arriving.mu.Unlock()
 	return s.arriving.n
 }
 
-// The headers of a call do not live as long as it, and are as long as Envoy's may be.
+// The headers of a call are freed before the call ends, and may be as long as Envoy's.
 func TestHeadersOfCalls(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	headers := metadata.Pairs("a", "1", "a", "2", "b", "3")
@@ -150,7 +150,7 @@ func TestHeadersOfCalls(t *testing.T) {
 			t.Errorf("headers of %d bytes: %v", size, err)
 		}
 	}
-	for fields, want := range map[int]codes.Code{100: codes.OK, maxFields: codes.ResourceExhausted} { // beside grpc-go's own
+	for fields, want := range map[int]codes.Code{100: codes.OK, maxFields: codes.ResourceExhausted} { // in addition to grpc-go's own
 		ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{"a": make([]string, fields)})
 		if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != want {
 			t.Errorf("%d header fields: %v", fields, err)
@@ -158,8 +158,8 @@ func TestHeadersOfCalls(t *testing.T) {
 	}
 }
 
-// A connection may have some streams open, beside any number of calls; those of others do
-// not count, nor do those that ended.
+// A connection may have a limited number of streams open, and any number of calls. Streams of other
+// connections and ended streams do not count.
 func TestStreamsOfAConnection(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	address := serve(t, s)
@@ -204,6 +204,6 @@ func TestStreamsOfAConnection(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after the others ended: %v", err)
 		}
-		time.Sleep(time.Millisecond) // until the server has seen it
+		time.Sleep(time.Millisecond) // until the server has received it
 	}
 }

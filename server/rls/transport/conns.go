@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// greeting is how many bytes a client sends at least before its first call: the preface
-// of HTTP/2 and the head of its settings.
+// greeting is the minimum number of bytes that a client sends before its first call: the HTTP/2
+// preface and the header of its settings frame.
 const greeting = 24 + 9
 
-// conns are the open connections of a listener, so that those which would hold up the
-// end can be closed.
+// conns are the open connections of a listener. Drain closes those that would delay it.
 type conns struct {
 	net.Listener
 
@@ -19,11 +18,11 @@ type conns struct {
 	open map[*conn]struct{}
 }
 
-// conn is a connection that knows whether its client has said hello.
+// conn is a connection that counts the bytes from its client.
 type conn struct {
 	net.Conn
 	of   *conns
-	read atomic.Int64 // bytes so far
+	read atomic.Int64 // bytes received so far
 }
 
 func newConns(l net.Listener) *conns {
@@ -43,7 +42,7 @@ func (c *conns) Accept() (net.Conn, error) {
 	return one, nil
 }
 
-// closeSilent closes the connections whose clients have not said hello.
+// closeSilent closes the connections whose clients have not completed the greeting.
 func (c *conns) closeSilent() {
 	c.closeIf(func(one *conn) bool { return one.read.Load() < greeting })
 }

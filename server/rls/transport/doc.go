@@ -1,6 +1,6 @@
-// Package transport carries Envoy's rate limit protocol over gRPC: it takes the bytes of
-// a call to package rls and its answer back.
+// Package transport serves Envoy's rate limit protocol over gRPC: it passes the bytes of a call to
+// package rls and returns the answer.
 //
-// All that knows grpc-go is in grpc.go and arrival.go. Whoever replaces it by another way
-// to speak HTTP/2 writes those files anew, and nothing else.
+// Only grpc.go and arrival.go use grpc-go. To replace it by another HTTP/2 implementation, rewrite
+// these two files.
 package transport

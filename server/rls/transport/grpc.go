@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	// The descriptors that reflection shows.
+	// The descriptors for reflection.
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,16 +32,16 @@ import (
 // service is the name of the protocol.
 const service = "envoy.service.ratelimit.v3.RateLimitService"
 
-// healthNames are the services whose health is told: the server itself, what
-// envoyproxy/ratelimit calls itself, and the protocol.
+// healthNames are the services with a health status: the server itself, the name that
+// envoyproxy/ratelimit uses, and the protocol.
 var healthNames = [...]string{"", "ratelimit", service}
 
-// Server answers Envoy's rate limit protocol over gRPC, gRPC health checks and, where it
-// is switched on, reflection. Its life is New, Serve, Drain. It is safe for concurrent use.
+// Server serves Envoy's rate limit protocol over gRPC, gRPC health checks and, if enabled,
+// reflection. Call New, then Serve, then Drain. It is safe for concurrent use.
 //
-// A call whose answer is to be held, because its limit spaces requests, waits here; if
-// its client leaves meanwhile, what was taken is given back. A call that panics is
-// answered with INTERNAL, and the others go on.
+// If a limit spaces requests, the server waits before it sends the answer; if the client
+// disconnects meanwhile, the units are given back. A call that panics is answered with INTERNAL and
+// does not affect other calls.
 type Server struct {
 	handler   *rls.Handler
 	options   Options
@@ -52,11 +52,11 @@ type Server struct {
 	arriving  arrivals
 	streams   streams
 
-	arrive       time.Duration // how long the request of a call may take to arrive
-	mostArriving int           // how many calls may wait for theirs
+	arrive       time.Duration // timeout for the request of a call
+	mostArriving int           // maximum number of calls whose requests have not arrived
 
-	mu    sync.Mutex   // guards what follows
-	grpc  *grpc.Server // once somebody serves
+	mu    sync.Mutex   // guards the fields below
+	grpc  *grpc.Server // set by the first Serve
 	ended bool         // Drain was called
 	conns []*conns
 }
@@ -66,13 +66,13 @@ type exchange struct {
 	server  *Server
 	request []byte
 	call    rls.Call
-	reply   []byte // in call's memory
+	reply   []byte // part of call's memory
 }
 
-// maxKept is the largest request whose memory waits for the next call.
+// maxKept is the size of the largest request whose memory is kept for the next call, in bytes.
 const maxKept = 64 << 10
 
-// release keeps the memory of a call for the next one, unless that is much.
+// release puts the memory of a call into the pool unless it is large.
 func (x *exchange) release() {
 	x.reply = nil
 	if cap(x.request) <= maxKept && x.call.KeepsLittle() {
@@ -80,7 +80,7 @@ func (x *exchange) release() {
 	}
 }
 
-// New returns a server that puts calls to h. It is not healthy before it is told so.
+// New returns a server that passes calls to h. It is not healthy until Ready(true) is called.
 func New(h *rls.Handler, options Options) *Server {
 	s := &Server{handler: h, options: options.withDefaults(), health: health.NewServer(), arrive: arrive, mostArriving: mostArriving}
 	s.exchanges.New = func() any { return &exchange{server: s} }
@@ -88,7 +88,7 @@ func New(h *rls.Handler, options Options) *Server {
 	return s
 }
 
-// newServer returns grpc-go's server, whose workers run from now on.
+// newServer returns a grpc-go server, which starts its workers immediately.
 func (s *Server) newServer() *grpc.Server {
 	g := grpc.NewServer(s.serverOptions()...)
 	g.RegisterService(&grpc.ServiceDesc{
@@ -119,7 +119,7 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 			MaxConnectionAge: o.MaxAge, MaxConnectionAgeGrace: o.MaxAgeGrace,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: quickestPing, PermitWithoutStream: true}),
-		// Of health and reflection; calls of the protocol pass no interceptor.
+		// For health and reflection; calls of the protocol bypass interceptors.
 		grpc.UnaryInterceptor(s.guardUnary), grpc.StreamInterceptor(s.guardStream),
 	}
 	if o.TLS != nil {
@@ -128,7 +128,7 @@ func (s *Server) serverOptions() []grpc.ServerOption {
 	return list
 }
 
-// Ready says whether the server is healthy, to those who ask and those who watch.
+// Ready sets the health status for checks and watches.
 func (s *Server) Ready(yes bool) {
 	now := healthpb.HealthCheckResponse_NOT_SERVING
 	if yes {
@@ -139,10 +139,10 @@ func (s *Server) Ready(yes bool) {
 	}
 }
 
-// Calls returns how many calls there were.
+// Calls returns the number of calls received.
 func (s *Server) Calls() uint64 { return s.calls.Load() }
 
-// Serve answers the connections of l until Drain, which makes it return nil.
+// Serve serves the connections of l. It returns nil after Drain.
 func (s *Server) Serve(l net.Listener) error {
 	c := newConns(l)
 	g := s.begin(c)
@@ -155,7 +155,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// begin notes that connections are accepted; nil: it is too late.
+// begin registers c and returns the grpc-go server; nil after Drain was called.
 func (s *Server) begin(c *conns) *grpc.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Server) begin(c *conns) *grpc.Server {
 	return s.grpc
 }
 
-// end notes that the end has begun, and returns what has to be ended, nil for nothing.
+// end marks the server as ended and returns the grpc-go server to stop; nil if none was started.
 func (s *Server) end() *grpc.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,10 +177,10 @@ func (s *Server) end() *grpc.Server {
 	return s.grpc
 }
 
-// Drain accepts no more connections, asks the clients of those there are to go away and
-// waits for their calls until ctx is done. Then it cuts them and says so. Clients that
-// have not said hello are gone after silent, and those that do not go away a second later.
-// It does not linger: clients are told before their next call.
+// Drain stops accepting connections, asks clients to disconnect, and waits for their calls until
+// ctx is done. Then it closes all connections and returns true. Clients that have not completed the
+// greeting are disconnected after silent, and clients that do not react after one more second.
+// Drain does not linger, because clients are informed before their next call.
 func (s *Server) Drain(ctx context.Context, _, silent time.Duration) (cut bool) {
 	s.health.Shutdown()
 	g := s.end()
@@ -205,7 +205,7 @@ func (s *Server) Drain(ctx context.Context, _, silent time.Duration) (cut bool) 
 				s.closeConns((*conns).closeAll)
 			}
 			all = true
-			patience.Reset(deaf)
+			patience.Reset(disconnectGrace)
 		case <-ctx.Done():
 			s.closeConns((*conns).closeAll)
 			g.Stop()
@@ -223,8 +223,8 @@ func (s *Server) closeConns(end func(*conns)) {
 	}
 }
 
-// shouldRateLimit answers one call.
-func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) { //nolint:revive // the order of grpc.MethodDesc
+// shouldRateLimit handles one call.
+func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) { //nolint:revive // parameter order of grpc.MethodDesc
 	s := srv.(*Server)
 	s.calls.Add(1)
 	s.inFlight.Add(1)
@@ -242,10 +242,10 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.
 		x.release()
 		return nil, asStatus(err)
 	}
-	return x, nil // the codec gives it back
+	return x, nil // the codec releases it
 }
 
-// hold waits as long as the answer is to be held.
+// hold waits until the answer may be sent.
 func (s *Server) hold(ctx context.Context, x *exchange) error {
 	wait := x.call.Hold()
 	if wait <= 0 {
@@ -258,7 +258,7 @@ func (s *Server) hold(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// asStatus returns an error as gRPC tells it.
+// asStatus converts an error to a gRPC status.
 func asStatus(err error) error {
 	if e, ok := errors.AsType[*rls.Error](err); ok {
 		return status.Error(codes.Code(e.Code), e.Message)
@@ -266,7 +266,7 @@ func asStatus(err error) error {
 	return status.FromContextError(err).Err()
 }
 
-// survive answers a call that panics. It is deferred.
+// survive recovers from a panic and answers the call. It is deferred.
 func (s *Server) survive(answer *any, err *error) {
 	cause := recover()
 	if cause == nil {
@@ -298,11 +298,11 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, _ *grpc.StreamSe
 	return next(srv, &arrivingStream{ServerStream: stream, server: s})
 }
 
-// codec takes the bytes of exchanges as they are; the messages of health and reflection
-// go through the codec of protobuf.
+// codec passes the bytes of exchanges through; messages of health and reflection use the protobuf
+// codec.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal takes a request, which it copies, because the memory is grpc-go's.
+// Unmarshal copies a request, because grpc-go reuses the memory.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	x, ok := v.(*exchange)
 	if !ok {
@@ -317,8 +317,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Marshal takes an answer, which it copies, because grpc-go writes it later, and gives
-// the memory of the call to the next one.
+// Marshal copies an answer, because grpc-go writes it later, and then releases the memory of the
+// call.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	x, ok := v.(*exchange)
 	if !ok {

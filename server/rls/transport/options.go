@@ -6,86 +6,84 @@ import (
 	"time"
 )
 
-// Options are the settings of a Server. The zero value of each field is its default.
+// Options are the settings of a Server. The zero value of each field selects its default.
 type Options struct {
-	// TLS says how connections are encrypted and whose are let in; nil: they are not.
+	// TLS configures encryption and client certificates; nil for plain text.
 	TLS *tls.Config
 
-	// MaxMessage is the most bytes of a request; default MaxMessage, 1 MiB. Each call
-	// in flight may hold this much memory.
+	// MaxMessage is the maximum size of a request in bytes; default MaxMessage, 1 MiB. Each call in
+	// flight may use this much memory.
 	MaxMessage int
 
-	// MaxStreams is how many calls one connection may have in flight; default
-	// MaxStreams, 1024. What is above waits in the client.
+	// MaxStreams is the maximum number of calls in flight on one connection; default MaxStreams,
+	// 1024. Further calls wait in the client.
 	MaxStreams uint32
 
-	// Keepalive is how long a connection may be silent before it is asked whether it
-	// is still there; default 2 min. Shorter, a client that vanished is noticed sooner,
-	// at a ping per connection.
+	// Keepalive is how long a connection may be idle before the server sends a ping; default 2 min.
+	// With a shorter time a lost client is detected earlier, at the cost of more pings.
 	Keepalive time.Duration
 
-	// KeepaliveTimeout is how long the answer to that may take; default 20 s.
+	// KeepaliveTimeout is how long the server waits for the answer to a ping; default 20 s.
 	KeepaliveTimeout time.Duration
 
-	// MaxAge is the age at which a connection is asked to go away, a tenth more or
-	// less, so that clients spread over new servers; 0: never.
+	// MaxAge is the age, plus or minus ten percent, at which the server asks a client to reconnect,
+	// so that clients spread over new servers; 0 means never.
 	MaxAge time.Duration
 
-	// MaxAgeGrace is how long its calls then may take; 0: as long as they want.
+	// MaxAgeGrace is how long the calls of such a connection may still take; 0 means unlimited.
 	MaxAgeGrace time.Duration
 
-	// Reflection tells clients that ask, such as grpcurl, what the service looks like.
+	// Reflection enables gRPC reflection, which clients such as grpcurl use.
 	Reflection bool
 
-	// Log is told of calls that panic; nil: nobody is.
+	// Log receives calls that panic; may be nil.
 	Log *slog.Logger
 }
 
-// What holds where Options are silent.
+// The defaults and fixed limits.
 const (
 	MaxMessage = 1 << 20
 	MaxStreams = 1024
 )
 
 const (
-	// handshake is how long a new connection may take to say hello.
+	// handshake is the timeout for the greeting of a new connection.
 	handshake = 10 * time.Second
 
-	// arrive is how long the request of a call may take to arrive after its headers. It
-	// is that of HTTP.
+	// arrive is the timeout for the request of a call after its headers. HTTP uses the same.
 	arrive = 10 * time.Second
 
-	// mostArriving is how many calls may wait for their requests, of all connections. Each
-	// costs some 14 KiB, and its client 17 bytes. Where more wait, the oldest ends.
+	// mostArriving is the maximum number of calls, on all connections, whose requests have not
+	// arrived. Each costs some 14 KiB here and 17 bytes for its client. If there are more, the
+	// oldest is ended.
 	mostArriving = 16384
 
-	// maxOpen is how many streams of health and reflection one connection may have open.
+	// maxOpen is the maximum number of open health and reflection streams of one connection.
 	maxOpen = 16
 
-	// maxHeader is the most bytes of the headers of a call. Those of Envoy are some hundred,
-	// but it passes on what its clients send about traces, up to 60 KiB: a call that was
-	// refused for that would let their requests pass.
+	// maxHeader is the maximum size of the headers of a call in bytes. Envoy's own take a few
+	// hundred, but it passes on trace headers of its clients, up to 60 KiB. If such a call were
+	// refused, Envoy would let the request pass.
 	maxHeader = 64 << 10
 
-	// maxFields is the most header fields of a call, with those that stand there twice. Envoy
-	// sends some ten.
+	// maxFields is the maximum number of header fields of a call, counting repeated ones. Envoy
+	// sends about ten.
 	maxFields = 128
 
-	// quickestPing is how often a client may ask whether the server is there. Envoy's
-	// connection_keepalive asks every few seconds where it is switched on.
+	// quickestPing is the minimum interval of pings from a client. Envoy's connection_keepalive, if
+	// enabled, sends one every few seconds.
 	quickestPing = time.Second
 
-	// workers are goroutines that wait for calls, so that not each call pays for a stack
-	// that has to grow: a fifth of the processor's time, measured. Where all are busy, a
-	// call gets a goroutine of its own.
+	// workers is the number of goroutines that wait for calls, so that most calls do not need a new
+	// stack that has to grow: this saves a fifth of the CPU time, as measured. If all are busy, a
+	// call gets its own goroutine.
 	workers = 64
 
-	// deaf is how long connections without calls may take to go away once they were
-	// asked to and nothing is in flight.
-	deaf = time.Second
+	// disconnectGrace is how long clients without calls in flight have to disconnect after they were asked to.
+	disconnectGrace = time.Second
 )
 
-// withDefaults returns the options with nothing left open.
+// withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = MaxMessage

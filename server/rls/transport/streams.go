@@ -11,14 +11,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// streams counts the open streams of each connection, of health watches and reflection. A
-// client needs one or two; each costs a goroutine for as long as the client likes.
+// streams counts the open health-watch and reflection streams of each connection. A client needs
+// one or two; each occupies a goroutine until the client closes it.
 type streams struct {
 	mu   sync.Mutex
-	open map[net.Addr]int // by the address that grpc-go keeps of a connection, a pointer
+	open map[net.Addr]int // by the net.Addr that grpc-go keeps for a connection, a pointer
 }
 
-// begin counts a stream of the connection of ctx. The error is a status: it has too many.
+// begin counts a stream of the connection of ctx. It returns a status error if there are too many.
 func (s *streams) begin(ctx context.Context) (end func(), err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -35,11 +35,10 @@ func serve(t *testing.T, s *Server) string {
 	return l.Addr().String()
 }
 
-// A call that panics is answered with INTERNAL and logged, and the next one is answered
-// too.
+// A call that panics is answered with INTERNAL and logged, and the next call works.
 func TestPanicIsAnswered(t *testing.T) {
 	var log bytes.Buffer
-	broken := rls.New(nil, rls.Options{}) // it has nobody to ask
+	broken := rls.New(nil, rls.Options{}) // panics, because it has no limiter
 	s := New(broken, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	c := programs.DialRLS(t, serve(t, s), nil)
 	for range 3 {
@@ -52,7 +51,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 }
 
-// Health follows what the server is told, and is bad from the beginning of the end.
+// The health status follows Ready, and is not serving as soon as Drain begins.
 func TestHealth(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	c := programs.DialRLS(t, serve(t, s), nil)
@@ -66,11 +65,11 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A client that has said nothing does not hold up the end, nor does one that has said
-// hello and is deaf to being asked to go away.
+// Drain does not wait for a client that has sent nothing, or for one that ignores the request to
+// disconnect.
 func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 	const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-	for name, said := range map[string]string{"silent": "", "deaf": hello} {
+	for name, said := range map[string]string{"silent": "", "disconnectGrace": hello} {
 		t.Run(name, func(t *testing.T) {
 			s := New(rls.New(nil, rls.Options{}), Options{})
 			conn, err := net.Dial("tcp", serve(t, s))
@@ -82,7 +81,7 @@ func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 				t.Fatal(err)
 			}
 			if said != "" {
-				// Its settings say that it has taken the connection.
+				// The settings of the server show that it has accepted the connection.
 				if _, err := conn.Read(make([]byte, 9)); err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +95,7 @@ func TestDrainOfTheSilentAndTheDeaf(t *testing.T) {
 	}
 }
 
-// A server that nobody served ends at once, and serves nobody afterwards.
+// Drain of a server that never served returns at once, and a later Serve does nothing.
 func TestDrainBeforeServe(t *testing.T) {
 	s := New(rls.New(nil, rls.Options{}), Options{})
 	if s.Drain(t.Context(), 0, 0) {
