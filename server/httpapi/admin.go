@@ -16,102 +16,99 @@ import (
 	"stint/server/httpapi/inline"
 )
 
-// Status is what the process says of itself, for /readyz and /v1/limits.
+// Status is the state of the process for /readyz and /v1/limits.
 type Status struct {
-	// Ready says whether calls are accepted. It is false before the rules are in
-	// force and while the process drains.
+	// Ready is whether calls are accepted. It is false before rules are in force and while the
+	// process drains.
 	Ready bool
 
-	// Reason says why not; "" while ready.
+	// Reason is why the process is not ready; "" if it is.
 	Reason string
 
-	// Generation counts the tables that were in force since the start.
+	// Generation is the number of rule tables put in force since the start.
 	Generation uint64
 
-	// ReloadError is why the last reload was refused; "" since one succeeded. The
-	// process stays ready with the table it has.
+	// ReloadError is why the last reload was refused; "" if it succeeded. The process stays ready
+	// with the old table.
 	ReloadError string
 
-	// Catalog is the rules per API; nil: there can be none.
+	// Catalog is the state of the rules per API; nil if they are not enabled.
 	Catalog *CatalogStatus
 
-	// Store names the kind of store, such as "memory". StoreError is what is wrong with
-	// it, also where that concerns some calls or keys only; "" while nothing is.
+	// Store is the kind of store, such as "memory". StoreError is its current problem, even if it
+	// affects only some calls or keys; "" for none.
 	Store, StoreError string
 }
 
-// CatalogStatus is what the process says of its rules per API. Two processes with the
-// same hash have the same rules.
+// CatalogStatus is the state of the rules per API. Two processes with the same hash have the same
+// rules.
 type CatalogStatus struct {
 	Rules      int    `json:"rules"`
-	Generation uint64 `json:"generation"` // counts the changes since the start
+	Generation uint64 `json:"generation"` // number of changes since the start
 	Hash       string `json:"hash"`
 
-	// ReloadError is why the last reload of their files was refused; "" since one
-	// succeeded.
+	// ReloadError is why the last reload of the files was refused; "" if it succeeded.
 	ReloadError string `json:"reload_error"`
 }
 
 // AdminOptions are the settings of the admin listener.
 type AdminOptions struct {
-	// Token is what calls must bring as "Authorization: Bearer TOKEN". Empty: no
-	// token is asked for, [CheckAdmin] keeps the listener on loopback, and only calls for
-	// the host localhost, a loopback address or one of Hosts are answered. /healthz
-	// and /readyz never ask for it, so that an orchestrator needs none; they say less then.
+	// Token is the token that calls must send as "Authorization: Bearer TOKEN". If it is empty, no
+	// token is required, [CheckAdmin] restricts the listener to loopback, and only calls for the
+	// host localhost, a loopback address or one of Hosts are answered. /healthz and /readyz never
+	// require it, so an orchestrator needs no token; without it they omit details.
 	Token string
 
-	// Hosts are further names, without a port, that calls may be for where no token is
-	// asked for.
+	// Hosts are additional host names, without port, that are answered if no token is configured.
 	Hosts []string
 
-	// Status is asked at every call of /readyz and /v1/limits. It must not block.
-	// nil: always ready.
+	// Status is called for every request of /readyz and /v1/limits. It must not block. nil means
+	// always ready.
 	Status func() Status
 
-	// Metrics answers /metrics; nil: there is none.
+	// Metrics handles /metrics; nil for no such path.
 	Metrics http.Handler
 
-	// Gauges are what PUT /v1/load/NAME sets, for limits that give more at a low load;
-	// nil: there is no such path.
+	// Gauges are the loads that PUT /v1/load/NAME sets, for limits that allow more at a low load;
+	// nil for no such path.
 	Gauges *load.Gauges
 
-	// Rules answers /v1/rules and all below it; nil: there are no such paths. It is given
-	// paths as they were sent.
+	// Rules handles /v1/rules and all paths below; nil for no such paths. It receives the path as
+	// it was sent.
 	Rules http.Handler
 
-	// Leases returns the store that lends a take's key to nodes, and what this process has of
-	// it; nil: no store lends anything.
+	// Leases returns the store that lends units of a take's key to nodes, and the units that this
+	// process has; nil if no store lends units.
 	Leases func(*stint.Take) (LeaseStore, LocalLease)
 
-	// Pprof switches on /debug/pprof, which always asks for the token: whoever reaches it
-	// can slow the process down. Without a Token nobody reaches it.
+	// Pprof enables /debug/pprof. It always requires the token, because profiling can slow the
+	// process down; without a Token nobody can call it.
 	Pprof bool
 
-	// OpenAPI is served at OpenAPIPath; nil: nothing is there.
+	// OpenAPI is served at OpenAPIPath; nil for no such path.
 	OpenAPI []byte
 
-	// MaxBody is the most bytes of a body; 0 means the constant MaxBody.
+	// MaxBody is the maximum size of a body in bytes; 0 means the constant MaxBody.
 	MaxBody int
 
-	// Log notes every reset, and once a minute that a call was refused; nil: nobody does.
+	// Log receives every reset, and at most once a minute a refused call. It may be nil.
 	Log *slog.Logger
 }
 
-// admin answers the admin listener.
+// admin handles the requests of the admin listener.
 type admin struct {
 	limiter *limiter.Limiter
 	options AdminOptions
 	token   [sha256.Size]byte
-	hosts   map[string]bool // names that are answered without a token
+	hosts   map[string]bool // host names answered without a token
 	refused logging.MisuseLog
 	known   inline.Cache
-	methods map[string][]string // by path
+	methods map[string][]string // methods by path
 }
 
-// NewAdmin returns the handler of the admin listener over l: /v1/limits,
-// /v1/inspect, /v1/reset, /v1/load, /v1/rules, /rlconfig, /healthz, /readyz, /metrics and, switched on,
-// /debug/pprof. Pages of other sites that a browser shows cannot make it change
-// anything.
+// NewAdmin returns the handler of the admin listener over l: /v1/limits, /v1/inspect, /v1/reset,
+// /v1/load, /v1/rules, /rlconfig, /healthz, /readyz, /metrics and, if enabled, /debug/pprof. Web
+// pages of other sites cannot make a browser change anything through it.
 func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	if options.MaxBody <= 0 {
 		options.MaxBody = MaxBody
@@ -153,8 +150,8 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	return sameSite.Handler(a.onlyHosts(a.withRules(mux)))
 }
 
-// withRules sends the paths of rules to what answers them, past the mux, which would
-// clean the ids in them.
+// withRules passes the paths of rules directly to their handler, because the mux would normalize
+// the IDs in them.
 func (a *admin) withRules(others http.Handler) http.Handler {
 	if a.options.Rules == nil {
 		return others
@@ -169,7 +166,7 @@ func (a *admin) withRules(others http.Handler) http.Handler {
 	})
 }
 
-// route serves one method of a path; all others are answered by 405.
+// route serves one method of a path; other methods get 405.
 func (a *admin) route(mux *http.ServeMux, method, path string, handler http.HandlerFunc) {
 	a.methods[path] = append(a.methods[path], method)
 	if method == "GET" {
@@ -178,7 +175,7 @@ func (a *admin) route(mux *http.ServeMux, method, path string, handler http.Hand
 	mux.HandleFunc(method+" "+path, handler)
 }
 
-// unknown answers what no route does.
+// unknown handles paths without a route.
 func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 	if methods := a.methods[r.URL.Path]; methods != nil {
 		refuse(strings.Join(methods, ", "))(w, r)
@@ -187,7 +184,7 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 	unknownPath(r.URL.Path, "see docs/openapi.yaml for what is on this listener").Write(w)
 }
 
-// guardedPages answers what there is to read, and what no route does.
+// guardedPages serves the static pages; other paths are unknown.
 func (a *admin) guardedPages(read pages) http.HandlerFunc {
 	show := a.guarded(func(w http.ResponseWriter, r *http.Request) { read.serve(w, r) })
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -199,7 +196,7 @@ func (a *admin) guardedPages(read pages) http.HandlerFunc {
 	}
 }
 
-// refuse answers a method that a path does not have.
+// refuse returns a handler for methods that a path does not support.
 func refuse(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
@@ -214,7 +211,7 @@ func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {
 	}).Write(w)
 }
 
-// guarded asks for the token, if one is configured.
+// guarded requires the token if one is configured.
 func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
 	if a.options.Token == "" {
 		return handler
@@ -222,7 +219,7 @@ func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
 	return a.withToken(handler)
 }
 
-// withToken asks for the token. Where none is configured there is no right one.
+// withToken requires the token. If none is configured, it refuses every call.
 func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if a.hasToken(r) {
@@ -242,11 +239,10 @@ func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// hasToken says whether a call brings the token that is configured.
+// hasToken reports whether a call has the configured token.
 func (a *admin) hasToken(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Hashes are compared, in constant time, so that time tells neither the token
-	// nor its length.
+	// Comparing hashes in constant time reveals neither the token nor its length.
 	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	return a.options.Token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], a.token[:]) == 1
 }

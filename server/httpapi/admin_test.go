@@ -22,7 +22,7 @@ import (
 	"stint/store/memory"
 )
 
-// call puts a request to a handler; the header is "Name: value" lines.
+// call sends a request to a handler; header has lines "Name: value".
 func call(t *testing.T, handler http.Handler, method, path, body string, header ...string) (status int, answer string, fields http.Header) {
 	t.Helper()
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -43,7 +43,7 @@ func call(t *testing.T, handler http.Handler, method, path, body string, header 
 	return w.Code, string(text), w.Result().Header
 }
 
-// A support desk looks at a key, forgets it, and looks again.
+// A key is inspected, reset, and inspected again.
 func TestInspectAndReset(t *testing.T) {
 	l, _ := newLimiter(t)
 	admin, traffic := NewAdmin(l, AdminOptions{}), NewTraffic(l, TrafficOptions{}).Handler()
@@ -150,7 +150,8 @@ func TestHealth(t *testing.T) {
 	expect("/healthz", 200, `{"status":"ok"}`)
 }
 
-// With a token, all but health asks for it, and a wrong one is logged without it.
+// If a token is configured, all paths except the health checks require it. A wrong token is logged
+// without its value.
 func TestToken(t *testing.T) {
 	l, _ := newLimiter(t)
 	var log bytes.Buffer
@@ -197,7 +198,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// A reset leaves a trace in the log: which rules, who, but not whose key.
+// A reset is logged with the rules and the caller, but without the key.
 func TestResetIsLogged(t *testing.T) {
 	l, _ := newLimiter(t)
 	var log bytes.Buffer
@@ -209,10 +210,10 @@ func TestResetIsLogged(t *testing.T) {
 	}
 }
 
-// failingStore fails from some call on.
+// failingStore fails after a number of calls.
 type failingStore struct {
 	stint.Store
-	calls int // until then
+	calls int // calls before the failure
 	err   error
 }
 
@@ -223,7 +224,7 @@ func (s *failingStore) Decide(ctx context.Context, call *stint.Call) error {
 	return s.Store.Decide(ctx, call)
 }
 
-// A reset that fails says what was reset before, and what may have been.
+// The error of a failed reset lists the keys already reset, and those that may have been.
 func TestResetFails(t *testing.T) {
 	l, _ := newLimiter(t)
 	const (
@@ -241,7 +242,7 @@ func TestResetFails(t *testing.T) {
 		err   error
 		body  string
 		want  string
-		rules string // that are logged
+		rules string // the logged rules
 	}{
 		{"at once", 0, io.ErrUnexpectedEOF, several, `"descriptors[0]: the store could not decide; none of the others was reset` + away +
 			`","context":{"field":"descriptors[0]","limits":[],"unmatched":[],"unknown":[]}`, ""},
@@ -322,8 +323,7 @@ func TestFormatSpan(t *testing.T) {
 	}
 }
 
-// docs/openapi.yaml knows every path, and what it shows as an example of a check is
-// accepted.
+// docs/openapi.yaml contains every path, and its examples of a check are accepted.
 func TestOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("../../docs/openapi.yaml")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"stint/internal/web"
 )
 
-// onlyHosts answers calls for hosts that are not allowed with 403, where no token is asked
-// for. A browser lets a page call any address under the name from which the page came, once
-// that name is resolved to the address; only the name tells such a call from others.
+// onlyHosts answers calls for other hosts with 403 if no token is configured. A web page may call
+// any address under the name of its own site if that name resolves to the address (DNS rebinding).
+// Such a call differs from others only in the host name.
 func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 	if a.options.Token != "" {
 		return handler
@@ -35,14 +35,14 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 	})
 }
 
-// allows says whether calls for a host are answered without a token.
+// allows reports whether calls for a host are answered without a token.
 func (a *admin) allows(host string) bool {
 	name := hostName(host)
 	return a.hosts[name] || web.Loopback(name)
 }
 
-// hostName returns the name in a header Host: without its port, brackets and last dot, in
-// small letters.
+// hostName returns the name in a Host header without port, brackets and trailing dot, in lower
+// case.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -51,8 +51,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// trusts says whether who calls may read everything: by the token, or, where none is
-// configured, by the host.
+// trusts reports whether the caller may read everything: it has the token or, if none is
+// configured, an allowed host.
 func (a *admin) trusts(r *http.Request) bool {
 	if a.options.Token != "" {
 		return a.hasToken(r)
@@ -60,10 +60,10 @@ func (a *admin) trusts(r *http.Request) bool {
 	return a.allows(r.Host)
 }
 
-// hidden stands for a text that strangers are not shown.
+// hidden replaces a text that untrusted callers must not read.
 const hidden = "see the log, or ask with the admin token"
 
-// withoutTexts returns the status without what names addresses, users and causes.
+// withoutTexts returns the status without texts that may contain addresses, users or causes.
 func (s Status) withoutTexts() Status {
 	hide := func(text *string) {
 		if *text != "" {
@@ -80,7 +80,7 @@ func (s Status) withoutTexts() Status {
 	return s
 }
 
-// profiles adds /debug/pprof. It has no cmdline, because a token may stand there.
+// profiles adds /debug/pprof without cmdline, because the command line may contain a token.
 func (a *admin) profiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/profile", a.withToken(httppprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/symbol", a.withToken(httppprof.Symbol))
@@ -89,7 +89,7 @@ func (a *admin) profiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/{name...}", a.withToken(a.profile))
 }
 
-// profile answers one profile, or a list of all.
+// profile serves one profile, or a list of all.
 func (a *admin) profile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if name != "" {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Without a token only the hosts of this machine and those of the setting are answered;
-// with one, every host.
+// Without a token only local hosts and the configured ones are answered; with a token, every host.
 func TestAdminHosts(t *testing.T) {
 	l, _ := newLimiter(t)
 	open := NewAdmin(l, AdminOptions{Hosts: []string{"Stint.internal", "192.0.2.7"}})
@@ -41,7 +40,7 @@ func TestAdminHosts(t *testing.T) {
 	}
 }
 
-// Who may not read everything reads no text that names an address, a user or a cause.
+// A caller without access gets no text that may contain an address, a user or a cause.
 func TestReadyHidesTexts(t *testing.T) {
 	l, _ := newLimiter(t)
 	const cause = "redis://10.1.2.3:6379: user alice is refused"
@@ -71,7 +70,7 @@ func TestReadyHidesTexts(t *testing.T) {
 	}
 }
 
-// Profiles ask for the token always, and the command line is not among them.
+// Profiles always require the token and do not include the command line.
 func TestProfiles(t *testing.T) {
 	l, _ := newLimiter(t)
 	const token = "Authorization: Bearer secret"
@@ -103,7 +102,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// Whoever tries tokens does not fill the log.
+// Repeated wrong tokens do not fill the log.
 func TestRefusalsAreLoggedQuietly(t *testing.T) {
 	l, _ := newLimiter(t)
 	for _, token := range []string{"secret", ""} {
@@ -118,7 +117,7 @@ func TestRefusalsAreLoggedQuietly(t *testing.T) {
 	}
 }
 
-// What a page in a browser sends takes nothing, at either path.
+// Requests from a web page take nothing, at either path.
 func TestPagesAreRefused(t *testing.T) {
 	l, _ := newLimiter(t)
 	answered := 0

@@ -30,7 +30,7 @@ func appendVerdict(dst []byte, v *limiter.Verdict) []byte {
 	return append(dst, "]}\n"...)
 }
 
-// appendUnmatched appends that no rule applies, where none does.
+// appendUnmatched appends the member unmatched if it is true.
 func appendUnmatched(dst []byte, unmatched bool) []byte {
 	if !unmatched {
 		return dst
@@ -38,8 +38,7 @@ func appendUnmatched(dst []byte, unmatched bool) []byte {
 	return append(dst, `,"matched":false`...)
 }
 
-// nameOf returns the name of the rule, or else of the list, that speaks; "" where
-// none does.
+// nameOf returns the name of the rule or list that decided; "" if none did.
 func nameOf(r *rule.Rule, listed string) string {
 	if r != nil {
 		return r.Name
@@ -47,8 +46,7 @@ func nameOf(r *rule.Rule, listed string) string {
 	return listed
 }
 
-// appendDecision appends an object of the fields that all answers share, without
-// the brace that closes it.
+// appendDecision appends an object with the members of every answer, without the closing brace.
 func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, d.Allowed)
@@ -70,7 +68,7 @@ func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
 	return strconv.AppendBool(dst, d.Over)
 }
 
-// appendUnits appends a number of units, null where there is no limit.
+// appendUnits appends a number of units; null if unlimited.
 func appendUnits(dst []byte, n int64) []byte {
 	if n == stint.NoLimit {
 		return append(dst, "null"...)

@@ -20,25 +20,24 @@ import (
 	"stint/rule"
 )
 
-// AuthPath is the path of the question that proxies ask before they pass a request on.
+// AuthPath is the path that proxies call before they forward a request.
 const AuthPath = "/v1/auth"
 
-// StatusHeader is the header of a refusal that says the status which the limit wants,
-// for proxies that only know some. It stands on every refusal and on no other answer,
-// so it also tells a refusal from an error on the way.
+// StatusHeader is the header with the status that the limit requests, for proxies that support only
+// some statuses. Every refusal has it and no other answer has it, so it also distinguishes a
+// refusal from a network error.
 const StatusHeader = "X-Stint-Status"
 
 const (
-	// DefaultWait is how long the service holds an answer at most where nothing else is
-	// configured.
+	// DefaultWait is the default of the maximum delay of an answer.
 	DefaultWait = 5 * time.Second
 
-	// MostWait is the longest that can be configured: a connection is cut some seconds
-	// after it.
+	// MostWait is the longest maximum delay that can be configured. Connections are closed a few
+	// seconds later.
 	MostWait = 10 * time.Second
 )
 
-// The statuses that a refusal may have.
+// The range of statuses for refusals.
 const (
 	LeastDeny = 400
 	MostDeny  = 499
@@ -46,41 +45,40 @@ const (
 
 // AuthOptions are the settings of GET /v1/auth.
 type AuthOptions struct {
-	// Trusted are the networks of the proxies that may ask. None: nobody may, because
-	// anybody could ask in the name of others.
+	// Trusted are the networks of the proxies that may call. If empty, every call is refused,
+	// because any client could claim to act for others.
 	Trusted []netip.Prefix
 
-	// Domain is the domain whose http rules are asked where a call does not name one by
-	// ?domain=NAME. "": each call has to.
+	// Domain is the default of ?domain=NAME, the domain whose http rules apply. If "", each call
+	// must set it.
 	Domain string
 
-	// Deny is the status of every refusal where a call does not name one by
-	// ?deny=STATUS. 0: the one that the limit wants, which is 429 where its rule is
-	// silent.
+	// Deny is the default of ?deny=STATUS, the status of every refusal. 0 means the status that the
+	// limit requests, by default 429.
 	Deny int
 
-	// Wait is how long an answer is held for a request that a leaky bucket delays where a
-	// call does not name a time by ?wait=TIME; who would be held longer is denied at
-	// once. It must be shorter than the proxy waits for an answer: else a request that
-	// should have waited passes, or fails, at once. 0: not at all; at most MostWait.
+	// Wait is the default of ?wait=TIME, the maximum delay of an answer for a request that a leaky
+	// bucket delays. A request that needs a longer delay is denied at once. The time must be
+	// shorter than the proxy's own timeout; otherwise the proxy lets delayed requests pass, or
+	// fail, early. 0 means no delay; the maximum is MostWait.
 	Wait time.Duration
 
-	// DegradedHeader is the name of a header that is set to "true" on every answer that a
-	// failure policy gave because the store could not. "": none.
+	// DegradedHeader is the name of a header that is set to "true" on every answer of a failure
+	// policy; "" for none.
 	DegradedHeader string
 
-	// OnError is told of every request that the store could not decide. It must not
-	// block. Nil: nobody is told.
+	// OnError is called for every request that the store could not decide. It must not block. It
+	// may be nil.
 	OnError func(error)
 
-	// OnMisuse is told of every question that is wrong whatever the client does: by a peer
-	// that is not trusted, with wrong parameters, without what has to be said, or for a
-	// domain without rules, which lets everything pass as in Envoy's protocol. It must
-	// not block. Nil: nobody is told but the proxy, which rarely shows it.
+	// OnMisuse is called for every call that is wrong because of the proxy's configuration: from an
+	// untrusted peer, with wrong or missing parameters, or for a domain without rules, which lets
+	// everything pass as in Envoy's protocol. It must not block. It may be nil; then only the proxy
+	// learns of the problem, and proxies rarely show it.
 	OnMisuse func(peer netip.Addr, problem, hint string)
 }
 
-// auth answers the questions of proxies.
+// auth handles the calls of proxies.
 type auth struct {
 	limiter *limiter.Limiter
 	options AuthOptions
@@ -91,7 +89,7 @@ type auth struct {
 	works   sync.Pool // of *authWork
 }
 
-// authWork is the memory of one question.
+// authWork is the memory for one call.
 type authWork struct {
 	request.Scratch
 	request  proxied
@@ -110,9 +108,9 @@ func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
 	}
 }
 
-// serve answers a proxy: 200 where its request may pass, else a refusal.
+// serve answers a proxy: 200 if its request may pass, otherwise a refusal.
 func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *jsonbody.Fault {
-	// Most ask by GET, but Envoy by the method of the client.
+	// Most proxies call with GET, but Envoy with the method of the client.
 	if req.Method == http.MethodTrace || req.Method == http.MethodConnect {
 		resp.set("Allow", http.MethodGet)
 		return wrongMethod(req.Method, http.MethodGet)
@@ -143,9 +141,9 @@ func (a *auth) serve(ctx context.Context, req *Request, resp *Response) *jsonbod
 	return f
 }
 
-// decide asks the limits of the request that a proxy describes. A fault is a refusal
-// too: what a client can bring about must not look like an error, after which a proxy
-// may let it pass.
+// decide decides the request that a proxy describes. A fault is a refusal too: anything that a
+// client can cause must not look like an error, because after an error a proxy may let the request
+// pass.
 func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWork, resp *Response) *jsonbody.Fault {
 	if !a.finder.Trusts(req.Peer) {
 		return a.misused(req.Peer, &jsonbody.Fault{
@@ -194,8 +192,8 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 	return nil
 }
 
-// client returns the address of the client that a proxy asks for. A proxy that does not
-// say it would else have all its clients counted in one bucket, its own.
+// client returns the address of the client. If the proxy does not send it, the call fails;
+// otherwise all its clients would share the bucket of the proxy.
 func (a *auth) client(req *Request) (netip.Addr, *jsonbody.Fault) {
 	client, found := a.finder.Find(req.Peer, req.Header.Values(web.ForwardedFor))
 	switch found {
@@ -207,8 +205,8 @@ func (a *auth) client(req *Request) (netip.Addr, *jsonbody.Fault) {
 	return client, nil
 }
 
-// obey does what the verdict says, after a request has waited as long as it has to. It
-// says whether the request passes.
+// obey fills the response by the verdict, after the required delay, and reports whether the request
+// may pass.
 func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []string, resp *Response) bool {
 	v := &w.Verdict
 	if v.Degraded {
@@ -250,8 +248,8 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 	return false
 }
 
-// hold waits for as long as the verdict delays the request, and returns what is left of
-// that where it is longer than the proxy waits.
+// hold waits for the delay of the verdict. If the delay is longer than the maximum, it does not
+// wait and returns the delay.
 func (a *auth) hold(ctx context.Context, q *authQuery, v *limiter.Verdict) (left time.Duration) {
 	if v.Delay <= 0 {
 		return 0
@@ -265,21 +263,21 @@ func (a *auth) hold(ctx context.Context, q *authQuery, v *limiter.Verdict) (left
 	return left
 }
 
-// degraded marks an answer that is a failure policy's.
+// degraded marks the answer of a failure policy.
 func (a *auth) degraded(resp *Response) {
 	if a.options.DegradedHeader != "" {
 		resp.set(a.options.DegradedHeader, "true")
 	}
 }
 
-// unavailable makes the refusal of a request whose limits cannot be asked.
+// unavailable fills the refusal for a request that could not be decided.
 func (a *auth) unavailable(w *authWork, accept []string, resp *Response) {
 	w.fields.Wait(response.RetryUnavailable)
 	resp.setAll(&w.fields)
 	a.refuser.Unavailable(&w.refusal, accept)
 }
 
-// unknown reports a question for a domain without rules.
+// unknown reports a call for a domain without rules to OnMisuse.
 func (a *auth) unknown(peer netip.Addr, rules *request.ByRules) {
 	if !rules.HasRules() {
 		a.misused(peer, jsonbody.Bad("domain", "no rules for "+text.Quote(rules.Domain)+", so nothing is limited",
@@ -287,7 +285,7 @@ func (a *auth) unknown(peer netip.Addr, rules *request.ByRules) {
 	}
 }
 
-// misused tells of a question that is wrong.
+// misused reports a fault to OnMisuse and returns it.
 func (a *auth) misused(peer netip.Addr, f *jsonbody.Fault) *jsonbody.Fault {
 	if a.options.OnMisuse != nil {
 		a.options.OnMisuse(peer, f.Where(), f.Hint)
@@ -301,8 +299,7 @@ func (a *auth) report(err error) {
 	}
 }
 
-// pass answers that a request may pass, with the cookies for new devices where limits
-// were asked.
+// pass fills the answer for an allowed request; decided adds the cookies for new devices.
 func pass(w *authWork, resp *Response, decided bool) {
 	resp.Status = http.StatusOK
 	if !decided {
@@ -313,7 +310,7 @@ func pass(w *authWork, resp *Response, decided bool) {
 	}
 }
 
-// turnDown answers by the refusal that was made.
+// turnDown fills the answer from the refusal.
 func turnDown(w *authWork, resp *Response) {
 	r := &w.refusal
 	resp.Status = r.Status
@@ -325,7 +322,7 @@ func turnDown(w *authWork, resp *Response) {
 	}
 }
 
-// set sets a field, in place of the one that it has under that name.
+// set sets a field and replaces an existing one of that name.
 func (r *Response) set(name, value string) {
 	for i := range r.Fields {
 		if strings.EqualFold(r.Fields[i].Name, name) {
@@ -336,7 +333,7 @@ func (r *Response) set(name, value string) {
 	r.Fields = append(r.Fields, Field{name, value})
 }
 
-// setAll adds fields with numbers. It allocates once.
+// setAll adds the fields with numbers. It allocates once.
 func (r *Response) setAll(f *web.Fields) {
 	all, from := f.Text(), 0
 	for i := range f.Len() {

@@ -52,7 +52,7 @@ http:
 
 var proxyPeer = netip.MustParseAddr("127.0.0.1")
 
-// newAuthForTest returns the endpoints by authRules over a store.
+// newAuthForTest returns the endpoints with authRules over a store.
 func newAuthForTest(t testing.TB, o AuthOptions) *Traffic {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "web.yaml", Data: []byte(authRules)})
@@ -63,7 +63,7 @@ func newAuthForTest(t testing.TB, o AuthOptions) *Traffic {
 	return NewTraffic(limiter.New(memory.New(memory.Options{}), table, limiter.Options{}), TrafficOptions{Auth: o})
 }
 
-// proxyAsks is the call of a proxy for a request "METHOD URI", with lines of its header.
+// proxyAsks returns the call of a proxy for the request "METHOD URI", with header lines.
 func proxyAsks(query, request string, lines ...string) *Request {
 	method, uri, _ := strings.Cut(request, " ")
 	h := http.Header{"X-Original-Method": {method}, "X-Original-Uri": {uri}}
@@ -74,7 +74,7 @@ func proxyAsks(query, request string, lines ...string) *Request {
 	return &Request{Method: http.MethodGet, Path: AuthPath, Query: query, Header: netHeaders(h), Peer: proxyPeer}
 }
 
-// field returns the value of a field of an answer, "" for none.
+// field returns the value of a field of an answer; "" if missing.
 func field(resp *Response, name string) string {
 	for _, f := range resp.Fields {
 		if f.Name == name {
@@ -90,10 +90,10 @@ func TestAuth(t *testing.T) {
 	tests := []struct {
 		name    string
 		request *Request
-		first   int // calls before, which pass
+		first   int // number of earlier calls, which pass
 		status  int
-		fields  string // some of them
-		body    string // part of it
+		fields  string // some of the fields
+		body    string // part of the body
 	}{
 		{"passes", proxyAsks("domain=web", "GET /", fromClient), 0, 200, `RateLimit: "per-client";r=1;t=60`, ""},
 		{"denied", proxyAsks("domain=web", "GET /", fromClient), 2, 429, "Retry-After: 60\nX-Stint-Status: 429\nX-RateLimit-Limit: 2\nContent-Type: application/json", `"code":"rate_limited"`},
@@ -153,7 +153,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// What a call does not say, settings say.
+// Settings are the defaults of query parameters.
 func TestAuthSettings(t *testing.T) {
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web", Deny: 401})
 	var resp Response
@@ -167,7 +167,7 @@ func TestAuthSettings(t *testing.T) {
 	}
 }
 
-// Envoy asks by the method of its client.
+// Envoy calls with the method of its client.
 func TestAuthMethods(t *testing.T) {
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web"})
 	var resp Response
@@ -180,7 +180,7 @@ func TestAuthMethods(t *testing.T) {
 	}
 }
 
-// Who is no trusted proxy is told so, whatever it says, and uses nothing up.
+// An untrusted peer is refused, whatever it sends, and nothing is charged.
 func TestAuthUntrusted(t *testing.T) {
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web"})
 	var resp Response
@@ -198,8 +198,8 @@ func TestAuthUntrusted(t *testing.T) {
 	}
 }
 
-// A proxy that does not say who its client is has nobody counted in its own bucket, and
-// whoever configured it is told.
+// A proxy that does not send the client's address is refused and reported; its own bucket is not
+// charged.
 func TestAuthWithoutClient(t *testing.T) {
 	var told []string
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web", OnMisuse: func(peer netip.Addr, problem, _ string) {
@@ -222,7 +222,7 @@ func TestAuthWithoutClient(t *testing.T) {
 	}
 }
 
-// The client is the last one before the trusted proxies, whatever it wrote itself.
+// The client is the last address before the trusted proxies, whatever the client itself sent.
 func TestAuthClient(t *testing.T) {
 	traffic := newAuthForTest(t, AuthOptions{Domain: "web", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	var resp Response
@@ -235,8 +235,8 @@ func TestAuthClient(t *testing.T) {
 	}
 }
 
-// A request that a leaky bucket delays is held for that long, and denied at once where
-// the proxy would not wait so long; then it has used nothing.
+// A request that a leaky bucket delays is answered after that delay. If the proxy would not wait so
+// long, it is denied at once and nothing is charged.
 func TestAuthHold(t *testing.T) {
 	const host = "X-Forwarded-Host: slow.example"
 	synctest.Test(t, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestAuthHold(t *testing.T) {
 	})
 }
 
-// A proxy that goes away while its request is held gives the place back.
+// If the proxy disconnects while an answer is delayed, its units are given back.
 func TestAuthGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic := newAuthForTest(t, AuthOptions{Domain: "web", Wait: DefaultWait})
@@ -287,8 +287,8 @@ func TestAuthGone(t *testing.T) {
 	})
 }
 
-// Where the store cannot decide, the policy of the rule answers, as a refusal with the
-// status of the call where it denies.
+// If the store fails, the failure policy of the rule answers; if it denies, with the status that
+// the call set.
 func TestAuthStoreAway(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "web.yaml", Data: []byte(authRules)})
 	if err != nil {
@@ -319,7 +319,7 @@ func TestAuthStoreAway(t *testing.T) {
 	}
 }
 
-// authForBench are questions of a proxy: one that passes, and one that is denied.
+// authForBench returns two calls of a proxy: one passes, one is denied.
 func authForBench() map[string]*Request {
 	ok := proxyAsks("domain=web&deny=403", "GET /orders/7?full=1", "X-Tenant: 7", "User-Agent: bench", "Accept: */*")
 	return map[string]*Request{
@@ -329,7 +329,8 @@ func authForBench() map[string]*Request {
 	}
 }
 
-// TestAuthAllocations: a question costs the texts of its address, its fields and its status.
+// TestAuthAllocations checks that a call allocates only the texts of its address, fields and
+// status.
 func TestAuthAllocations(t *testing.T) {
 	for name, req := range authForBench() {
 		traffic := newAuthForTest(t, AuthOptions{})

@@ -10,16 +10,15 @@ import (
 	"stint/internal/text"
 )
 
-// authQuery is what the query of a call says, or else the settings.
+// authQuery are the query parameters of a call, with defaults from the settings.
 type authQuery struct {
 	domain string
 	deny   int
-	worst  int // of a refusal that would be 500 and above; 0: it stays
+	worst  int // replaces the status of a refusal of 500 and above; 0 keeps it
 	wait   time.Duration
 }
 
-// parse reads the query of a call. Its faults are those of whoever configured the
-// proxy.
+// parse reads the query of a call. Its faults are mistakes in the configuration of the proxy.
 func (a *auth) parse(raw string) (authQuery, *jsonbody.Fault) {
 	q := authQuery{domain: a.options.Domain, deny: a.options.Deny, wait: a.options.Wait}
 	said := map[string]bool{}

@@ -13,9 +13,9 @@ import (
 	"stint/internal/testkit"
 )
 
-// page is what another site serves. It sends all that a browser sends without asking: a
-// form of each encoding, and requests whose answers it may not read. Under the rebound name
-// it is of the same origin as the admin listener, so it may send and read anything.
+// page is a page of another site. It sends all requests that a browser sends without a preflight: a
+// form of each encoding, and fetches whose answers it may not read. Under the rebound name it has
+// the same origin as the admin listener, so it may send and read anything.
 const page = `<!doctype html><title>waiting</title>
 <iframe name=sink></iframe>
 <form id=plain target=sink method=post enctype=text/plain action="%[1]s/json">
@@ -50,10 +50,10 @@ async function send(name, url, options) {
 })();
 </script>`
 
-// A real browser that shows a page of another site, or one whose name was resolved to this
-// machine, takes no unit of a key and resets none.
+// A real browser that shows a page of another site, or of a name that was rebound to this machine,
+// takes no unit and resets no key.
 func TestBrowser(t *testing.T) {
-	t.Parallel() // mostly a browser
+	t.Parallel() // most of the time is the browser's
 	l, _ := newLimiter(t)
 	var asked, administered atomic.Int64
 	count := func(n *atomic.Int64, h http.Handler) *httptest.Server {
@@ -67,7 +67,7 @@ func TestBrowser(t *testing.T) {
 		return s
 	}
 	victim := fmt.Sprintf(short, "user", "victim", 1)
-	taking := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { // whatever is asked at /json
+	taking := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { // handles every request to /json
 		call(t, NewTraffic(l, TrafficOptions{}).Handler(), "POST", CheckPath, victim)
 	})
 	traffic := count(&asked, NewTraffic(l, TrafficOptions{JSON: taking}).Handler())
@@ -85,7 +85,7 @@ func TestBrowser(t *testing.T) {
 	testkit.Must(t, err)
 	rebound := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Host = r.In.Host // as the browser sends it: only the address behind the name is another
+		r.Out.Host = r.In.Host // keep the name that the browser uses; only its address was rebound
 	}}
 	text := fmt.Sprintf(page, traffic.URL, admin.URL, victim)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,7 @@ func TestBrowser(t *testing.T) {
 	if n := used(); n != "1" {
 		t.Errorf("a page changed what the key has used: %s, want 1", n)
 	}
-	if asked.Load() < 4 || administered.Load() < 3 { // those that the page waits for
+	if asked.Load() < 4 || administered.Load() < 3 { // the requests that the page waits for
 		t.Errorf("%d requests came for traffic and %d for admin; did the page send any?", asked.Load(), administered.Load())
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"stint/internal/web"
 )
 
-// This file is all that carries the traffic endpoints on net/http.
+// Only this file uses net/http to serve the traffic endpoints.
 
 // Handler returns the endpoints as a handler of net/http.
 func (t *Traffic) Handler() http.Handler { return http.HandlerFunc(t.carry) }
 
-// exchange is the memory of one request on its way through the carrier.
+// exchange is the memory for one HTTP request.
 type exchange struct {
 	body []byte
 	req  Request
 	resp Response
 }
 
-// maxKept is the largest buffer that waits for the next request.
+// maxKept is the capacity of the largest buffer that is kept for the next request, in bytes.
 const maxKept = 64 << 10
 
 func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	x.req = Request{Method: r.Method, Path: r.URL.Path, Header: netHeaders(r.Header)}
-	if r.URL.Path == AuthPath { // a body is the client's, and means nothing here
+	if r.URL.Path == AuthPath { // ignore the body, which belongs to the client's request
 		x.req.Query, x.req.Peer = r.URL.RawQuery, web.PeerAddr(r.RemoteAddr)
 	} else {
 		var err error
@@ -65,10 +65,10 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 	x.resp.refuse(t.serve(r.Context(), &x.req, &x.resp))
 	x.resp.put(w.Header())
 	w.WriteHeader(x.resp.Status)
-	_, _ = w.Write(x.resp.Body) // the client may be gone; nobody else can be told
+	_, _ = w.Write(x.resp.Body) // an error means that the client has disconnected
 }
 
-// put sets the fields of a response in a header, as they are spelled.
+// put copies the fields of a response to a header, with their spelling.
 func (r *Response) put(header http.Header) {
 	values := make([]string, len(r.Fields)+1)
 	for i, f := range r.Fields {
@@ -84,11 +84,11 @@ func (r *Response) put(header http.Header) {
 	header["Content-Length"] = last
 }
 
-// netHeaders is the header of a net/http request as the API reads it.
+// netHeaders is the header of a net/http request.
 type netHeaders http.Header
 
-// Values returns all values of that name. Rule files write names in lower case; to
-// spell them as net/http does takes no memory here.
+// Values returns all values of that name. Rule files have names in lower case; converting them to
+// net/http's spelling does not allocate here.
 func (h netHeaders) Values(name string) []string {
 	if values := h[name]; len(values) > 0 {
 		return values
@@ -111,32 +111,32 @@ func (h netHeaders) Values(name string) []string {
 	return h[string(spelled[:len(name)])]
 }
 
-// Limits is how long and how large a request may be before its connection is cut.
-// A zero field means its default.
+// Limits are the timeouts and the maximum header size of a connection. A zero field selects its
+// default.
 type Limits struct {
-	// ReadHeader is the longest from the first byte of a request, or from the opening
-	// of its connection, to the end of its header. Default 5 s. Raising it lets slow
-	// clients hold connections longer.
+	// ReadHeader is the timeout from the first byte of a request, or from the opening of its
+	// connection, to the end of its header. Default 5 s. A longer timeout lets slow clients occupy
+	// connections longer.
 	ReadHeader time.Duration
 
-	// Read is the same for the whole request. Default 10 s.
+	// Read is the timeout for the whole request. Default 10 s.
 	Read time.Duration
 
-	// Write is the longest from the end of the header to the end of the answer.
-	// Default 15 s. It must leave room for the store's deadline.
+	// Write is the timeout from the end of the header to the end of the answer. Default 15 s. It
+	// must be longer than the timeout of the store.
 	Write time.Duration
 
-	// Idle is how long a connection may wait for its next request. Default 2 min.
-	// Shorter than what a load balancer in front keeps, it costs reconnects.
+	// Idle is the timeout for the next request on a connection. Default 2 min. If it is shorter
+	// than that of a load balancer in front, clients reconnect more often.
 	Idle time.Duration
 
-	// HeaderBytes is the most bytes of a request line and header. Default 16 KiB.
-	// net/http adds 4 KiB of its own.
+	// HeaderBytes is the maximum size of request line and header in bytes. Default 16 KiB; net/http
+	// adds 4 KiB.
 	HeaderBytes int
 }
 
-// NewServer returns a server that cuts off clients that are slow or send too much.
-// Its caller sets ErrorLog.
+// NewServer returns a server that disconnects clients that are slow or send too much. The caller
+// sets ErrorLog.
 func NewServer(handler http.Handler, limits Limits) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -155,10 +155,9 @@ func or[T time.Duration | int](value, other T) T {
 	return value
 }
 
-// CheckAdmin refuses an address of the admin listener that strangers could reach
-// while no token guards it. addr is host:port, or unix:PATH, which nobody else reaches than
-// who may write to the file; "" is a listener that is switched off.
-// The error says what to do after a line break.
+// CheckAdmin returns an [*AdminError] if other machines could reach the admin listener at addr and
+// no token is configured. addr is host:port, or unix:PATH, whose file permissions restrict access;
+// "" means that the listener is disabled.
 func CheckAdmin(addr, token string) error {
 	if _, isSocket := web.Path(addr); addr == "" || token != "" || isSocket {
 		return nil
@@ -173,15 +172,15 @@ func CheckAdmin(addr, token string) error {
 	return &AdminError{Addr: addr}
 }
 
-// AdminError says that the admin listener would be open to strangers.
+// AdminError means that other machines could use the admin listener without a token.
 type AdminError struct{ Addr string }
 
-// Error says what is wrong.
+// Error returns the problem without the hint.
 func (e *AdminError) Error() string {
 	return fmt.Sprintf("admin address %q can be reached from other machines and no token is set", e.Addr)
 }
 
-// Hint says what to do.
+// Hint returns how to correct it.
 func (e *AdminError) Hint() string {
 	return "set an admin token, or listen on loopback such as 127.0.0.1:8082"
 }

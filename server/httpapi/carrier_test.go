@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener in memory: what dial returns is accepted.
+// pipes is a listener in memory, which accepts the connections that dial returns.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -36,8 +36,7 @@ func (p pipes) dial() net.Conn {
 	return client
 }
 
-// serveInBubble runs do against a server of the traffic endpoints, in a bubble
-// whose time passes by itself.
+// serveInBubble runs do against a server of the traffic endpoints, in fake time.
 func serveInBubble(t *testing.T, do func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLimiter(t)
@@ -50,11 +49,11 @@ func serveInBubble(t *testing.T, do func(t *testing.T, dial func() net.Conn)) {
 		}()
 		do(t, listener.dial)
 		server.Close()
-		time.Sleep(time.Minute) // in a bubble: a server lingers where a client still sends
+		time.Sleep(time.Minute) // fake time: the server keeps a connection for a while if a client still sends
 	})
 }
 
-// checkOverWire is a whole request, without the empty line and the body.
+// checkOverWire is a request without the empty line and the body.
 const checkOverWire = "POST /v1/check HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
 
 func TestOverWire(t *testing.T) {
@@ -63,7 +62,7 @@ func TestOverWire(t *testing.T) {
 		defer conn.Close()
 		in := bufio.NewReader(conn)
 		body := fmt.Sprintf(short, "user", "42", 1)
-		for i := range 6 { // all on one connection
+		for i := range 6 { // all requests on one connection
 			fmt.Fprintf(conn, checkOverWire+"\r\n%s", len(body), body)
 			resp, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -84,7 +83,7 @@ func TestOverWire(t *testing.T) {
 	})
 }
 
-// Bodies that the carrier refuses before the endpoints see them.
+// Bodies that cannot be read are refused before the endpoints see them.
 func TestUnreadable(t *testing.T) {
 	for _, test := range []struct {
 		name, request string
@@ -127,14 +126,14 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A client that is slow at any point is cut off, when Limits say so.
+// A client that is slow at any point is disconnected after the timeout of Limits.
 func TestSlowClients(t *testing.T) {
 	body := fmt.Sprintf(short, "user", "42", 1)
 	request := fmt.Sprintf(checkOverWire, len(body))
 	for _, test := range []struct {
 		name   string
-		at     time.Duration // when it is cut off
-		answer string        // what it is told before, "" for nothing
+		at     time.Duration // time of the disconnection
+		answer string        // answer before it; "" for none
 		client func(net.Conn)
 	}{
 		{"says nothing", 5 * time.Second, "", func(net.Conn) {}},
@@ -158,7 +157,7 @@ func TestSlowClients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Before it closes, a server waits half a second for a client that still sends.
+				// Before closing, a server waits half a second for a client that still sends.
 				if took := time.Since(began); took < test.at || took > test.at+time.Second {
 					t.Errorf("cut off after %v, want %v", took, test.at)
 				}
@@ -170,24 +169,24 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// drip sends text byte by byte, one a second.
+// drip sends text at one byte per second.
 func drip(conn net.Conn, text string) {
 	for i := range len(text) {
-		time.Sleep(time.Second) // in a bubble
+		time.Sleep(time.Second) // fake time
 		if _, err := conn.Write([]byte{text[i]}); err != nil {
 			return
 		}
 	}
 }
 
-// A client that does not read its answer does not hold the server.
+// A client that does not read its answer is disconnected.
 func TestClientThatDoesNotRead(t *testing.T) {
 	serveInBubble(t, func(t *testing.T, dial func() net.Conn) {
 		conn, began := dial(), time.Now()
 		defer conn.Close()
 		body := fmt.Sprintf(short, "user", "42", 1)
 		fmt.Fprintf(conn, checkOverWire+"\r\n%s", len(body), body)
-		time.Sleep(20 * time.Second) // in a bubble
+		time.Sleep(20 * time.Second) // fake time
 		if _, err := io.WriteString(conn, "GET"); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("after %v the connection is open: %v", time.Since(began), err)
 		}
@@ -226,7 +225,7 @@ func TestCheckAdmin(t *testing.T) {
 	}
 }
 
-// Headers are found however their names are written.
+// Header names are case-insensitive.
 func TestNetHeaders(t *testing.T) {
 	long := strings.Repeat("x-long-", 20) + "name"
 	h := http.Header{"lower": {"5"}}
@@ -243,7 +242,7 @@ func TestNetHeaders(t *testing.T) {
 	}
 }
 
-// /json is somebody else's, and nothing is there where nobody is.
+// /json is passed to its handler, and is 404 without one.
 func TestJSONPath(t *testing.T) {
 	l, _ := newLimiter(t)
 	other := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })

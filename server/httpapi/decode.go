@@ -28,40 +28,38 @@ const (
 
 const costHint = "give the units to take, 0 to look without taking, or leave it out for 1"
 
-// question is a decoded check request, in either of its forms. It keeps its memory
-// from one request to the next, and its strings are parts of the body it was read
-// from.
+// question is a decoded check request, in either of its forms. It reuses its memory, and its
+// strings refer to the body that it was decoded from.
 type question struct {
 	req limiter.Request
 
-	// A limit in the request: its key and the limit; nil for one by rules.
+	// The key and limit of a request with its own limit; nil for one by rules.
 	key   string
 	limit *stint.Limit
 
-	silent  []int        // the descriptors without a cost of their own
-	entries []rule.Entry // of all descriptors, one after the other
+	withoutCost []int        // indices of the descriptors without a cost of their own
+	entries     []rule.Entry // entries of all descriptors, one after another
 }
 
-// smallBody is a body of which nobody counts what stands in it before it is decoded.
+// smallBody is the size in bytes up to which a body is decoded without counting its parts first.
 const smallBody = 512
 
-// keepsLittle says whether the memory is small enough to wait for the next request.
+// keepsLittle reports whether the memory is small enough to keep for the next request.
 func (q *question) keepsLittle() bool {
 	return cap(q.req.Descriptors) <= keptDescriptors && cap(q.entries) <= keptEntries
 }
 
-// The most descriptors and entries, whose memory waits for the next request: with all
-// that a decision needs for them, some 64 KiB.
+// The largest number of descriptors and entries whose memory is kept for the next request: some 64
+// KiB with all that a decision needs for them.
 const (
 	keptDescriptors = 128
 	keptEntries     = 512
 )
 
-// decode reads body, which it changes, into q. Limits found in requests are looked
-// up in limits.
+// decode decodes body into q and modifies body. It looks up limits of requests in limits.
 func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
-	q.key, q.limit, q.silent, q.entries = "", nil, q.silent[:0], q.entries[:0]
+	q.key, q.limit, q.withoutCost, q.entries = "", nil, q.withoutCost[:0], q.entries[:0]
 	if len(body) > smallBody {
 		q.room(body)
 	}
@@ -95,28 +93,28 @@ func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 		q.add().Cost = cost
 		return nil
 	}
-	for _, i := range q.silent {
+	for _, i := range q.withoutCost {
 		q.req.Descriptors[i].Cost = cost
 	}
 	return nil
 }
 
-// The shortest entry and the shortest descriptor that may stand in a list.
+// The shortest entry and the shortest descriptor in a list, in bytes.
 const (
 	leastEntry      = len(`{"key":"a","value":""},`)
 	leastDescriptor = len(`{"entries":[]},`) + leastEntry - 1
 )
 
-// room makes room for what stands in a body, once, and for no more than can be right.
+// room allocates memory for the parts of a body at once, but never more than a valid body needs.
 func (q *question) room(body []byte) {
 	n := jsonbody.Objects(body)
 	descriptors := min(n[3], limiter.MaxDescriptors, len(body)/leastDescriptor+1)
 	q.req.Descriptors = slices.Grow(q.req.Descriptors, descriptors)
-	q.silent = slices.Grow(q.silent, descriptors)
+	q.withoutCost = slices.Grow(q.withoutCost, descriptors)
 	q.entries = slices.Grow(q.entries, min(n[5], len(body)/leastEntry+1))
 }
 
-// check says what is missing or too much in a request with these fields.
+// check returns a fault if a request with these fields lacks one or has one too many.
 func (q *question) check(seen uint64) *jsonbody.Fault {
 	byRules, inline := seen&(hasDomain|hasDescriptors), seen&(hasKey|hasLimit)
 	missing := func(field, hint string) *jsonbody.Fault { return jsonbody.Bad(field, "missing", hint) }
@@ -148,7 +146,7 @@ func (q *question) check(seen uint64) *jsonbody.Fault {
 	return nil
 }
 
-// descriptors reads the array of that name.
+// descriptors decodes the array descriptors.
 func (q *question) descriptors(s *jsonbody.Scanner) *jsonbody.Fault {
 	_, f := s.Array(func(i int) *jsonbody.Fault {
 		if i >= limiter.MaxDescriptors {
@@ -159,7 +157,7 @@ func (q *question) descriptors(s *jsonbody.Scanner) *jsonbody.Fault {
 	return f
 }
 
-// descriptor reads one element of descriptors.
+// descriptor decodes one element of descriptors.
 func (q *question) descriptor(s *jsonbody.Scanner, i int) *jsonbody.Fault {
 	const (
 		hasEntries = 1 << iota
@@ -181,7 +179,7 @@ func (q *question) descriptor(s *jsonbody.Scanner, i int) *jsonbody.Fault {
 	case seen&hasEntries == 0:
 		return jsonbody.BadAt(s.Pos, "missing", "give at least one key and value").In("entries")
 	case seen&hasCost == 0:
-		q.silent = append(q.silent, i)
+		q.withoutCost = append(q.withoutCost, i)
 	}
 	return nil
 }
@@ -192,7 +190,7 @@ func (q *question) add() *limiter.Descriptor {
 	return &q.req.Descriptors[len(q.req.Descriptors)-1]
 }
 
-// readEntries reads the entries of a descriptor.
+// readEntries decodes the entries of a descriptor.
 func (q *question) readEntries(s *jsonbody.Scanner, d *limiter.Descriptor) *jsonbody.Fault {
 	const (
 		hasKey = 1 << iota

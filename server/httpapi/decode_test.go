@@ -22,16 +22,16 @@ import (
 	"stint/server/httpapi/inline"
 )
 
-// asked is a question without its memory.
+// asked is a question without its buffers, for comparisons.
 type asked struct {
 	Domain      string
 	Descriptors []askedDescriptor
 	Key         string
 	Limit       *stint.Spec
-	Zone        string // of the limit
+	Zone        string // name of the limit's time zone
 }
 
-// setLimit keeps what limit was made from; of its time zone the name.
+// setLimit stores the specification of a limit, with only the name of its time zone.
 func (a *asked) setLimit(limit *stint.Limit) {
 	spec := limit.Spec()
 	if spec.Zone != nil {
@@ -67,7 +67,7 @@ func newLimitCache() *inline.Cache {
 	return c
 }
 
-// goodBodies are bodies that are understood, with what they mean.
+// goodBodies are valid bodies with their decoded form.
 var goodBodies = []struct {
 	name, body string
 	want       asked
@@ -120,12 +120,12 @@ var goodBodies = []struct {
 	},
 }
 
-// costing is a descriptor of that cost.
+// costing returns a descriptor with that cost.
 func costing(cost string) string {
 	return `{"entries":[{"key":"k","value":"v"}],"cost":` + cost + `}`
 }
 
-// one is a descriptor of these keys and values.
+// one returns a descriptor with these keys and values.
 func one(cost uint32, pairs ...string) []askedDescriptor {
 	d := askedDescriptor{Cost: cost}
 	for i := 0; i < len(pairs); i += 2 {
@@ -134,7 +134,7 @@ func one(cost uint32, pairs ...string) []askedDescriptor {
 	return []askedDescriptor{d}
 }
 
-// specOf reads "ALGORITHM REQUESTS PER [burst N]".
+// specOf parses "ALGORITHM REQUESTS PER [burst N]".
 func specOf(text string) *stint.Spec {
 	words := strings.Fields(text)
 	spec := stint.Spec{RoundRate: true}
@@ -149,11 +149,11 @@ func specOf(text string) *stint.Spec {
 	return &spec
 }
 
-// One question is used for all bodies, so what stays of one would show in the next.
+// All bodies are decoded into the same question, which must not keep anything of an earlier body.
 func TestDecode(t *testing.T) {
 	var q question
 	limits := newLimitCache()
-	for range 2 { // the second time the limits are known
+	for range 2 { // the second time the limits are cached
 		for _, test := range goodBodies {
 			t.Run(test.name, func(t *testing.T) {
 				got, f := decodeForTest(&q, limits, test.body)
@@ -173,7 +173,7 @@ const (
 	byLimit = `{"key":"k","limit":%s}`
 )
 
-// badBodies are bodies that are refused, with the whole message.
+// badBodies are invalid bodies with the complete message.
 var badBodies = []struct{ name, body, want string }{
 	{"nothing", ``, `the body ends where an object belongs; send the whole of the JSON`},
 	{"not JSON", `domain=api`, `'d' where an object belongs; send JSON as RFC 8259 has it`},
@@ -294,14 +294,13 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// FuzzDecode compares the decoder with encoding/json: both accept, with the same
-// values, or both refuse.
+// FuzzDecode compares the decoder with encoding/json: both return the same values, or both refuse.
 func FuzzDecode(f *testing.F) {
 	for _, test := range goodBodies {
 		f.Add([]byte(test.body))
 	}
 	for _, test := range badBodies {
-		if len(test.body) < 1000 { // long ones take long to be made smaller
+		if len(test.body) < 1000 { // minimizing long inputs takes long
 			f.Add([]byte(test.body))
 		}
 	}
@@ -309,7 +308,7 @@ func FuzzDecode(f *testing.F) {
 	limits := newLimitCache()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if hugeExponent.Match(body) {
-			return // math/big would write them out
+			return // math/big would expand such exponents
 		}
 		want, err := decodeByTheBook(body)
 		for range 2 {
@@ -328,10 +327,10 @@ func FuzzDecode(f *testing.F) {
 
 var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 
-// bookUint is a whole number in any form.
+// bookUint is a whole number in any JSON notation.
 type bookUint uint32
 
-// UnmarshalJSON reads it exactly.
+// UnmarshalJSON parses it exactly.
 func (n *bookUint) UnmarshalJSON(text []byte) error {
 	r, ok := new(big.Rat).SetString(string(text))
 	if !ok || !r.IsInt() || !r.Num().IsUint64() || r.Num().Uint64() > math.MaxUint32 {
@@ -341,7 +340,7 @@ func (n *bookUint) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// The shape of a body for encoding/json. Pointers tell missing from zero.
+// The structure of a body for encoding/json. A nil pointer is a missing member.
 type (
 	bookCheck struct {
 		Domain      *string           `json:"domain"`
@@ -360,9 +359,9 @@ type (
 	}
 )
 
-// decodeByTheBook decodes body by encoding/json. What that allows and the protocol
-// does not (null, repeated names, names in another case, broken text) is refused by
-// a walk over the tokens. A limit is read by readLimit.
+// decodeByTheBook decodes body with encoding/json. A walk over the tokens refuses what
+// encoding/json allows but the protocol does not: null, repeated names, names in another case,
+// invalid UTF-8. readLimit decodes a limit.
 func decodeByTheBook(body []byte) (asked, error) {
 	if !utf8.Valid(body) || !json.Valid(body) {
 		return asked{}, fmt.Errorf("not JSON")
@@ -423,11 +422,11 @@ func bookInline(b bookCheck, cost uint32) (asked, error) {
 	return got, nil
 }
 
-// walk refuses what encoding/json lets pass.
+// walk refuses what only encoding/json allows.
 func walk(body []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
-	var names []map[string]bool // of each open object, nil for an array
+	var names []map[string]bool // names of each open object; nil for an array
 	inName := false
 	for {
 		token, err := decoder.Token()

@@ -1,15 +1,15 @@
-// Package httpapi is Stint's own protocol: JSON over HTTP.
+// Package httpapi implements Stint's own protocol: JSON over HTTP.
 //
-// [Traffic] answers POST /v1/check on the traffic listener. It knows no network
-// and nothing of net/http: a [Request] goes in, a [Response] comes out, and
-// nothing is allocated on the way. [Traffic.Handler] carries it on net/http.
+// [Traffic] handles POST /v1/check and GET /v1/auth of the traffic listener without a network and
+// without net/http: it takes a [Request] and fills a [Response]. A check does not allocate.
+// [Traffic.Handler] serves it with net/http.
 //
-// [NewAdmin] returns the handler of the admin listener, for people and monitoring:
-// the table in force, inspect and reset of a key, health, metrics, profiles.
+// [NewAdmin] returns the handler of the admin listener, for operators and monitoring: the current
+// rules, inspect and reset of a key, health, metrics, profiles.
 //
-// docs/openapi.yaml describes every endpoint of both. Errors are an envelope,
+// docs/openapi.yaml describes all endpoints of both. Errors have the form
 //
 //	{"error": {"code": "bad_request", "message": "...", "context": {"field": "descriptors[0].cost"}}}
 //
-// whose message says what is wrong, where, and what to do; code is for programs.
+// The message has the problem, its place, and how to correct it; code is for programs.
 package httpapi

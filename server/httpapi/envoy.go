@@ -9,11 +9,10 @@ import (
 	"stint/rule"
 )
 
-// HealthPath is where the traffic listener says whether it takes calls, as
-// envoyproxy/ratelimit does.
+// HealthPath is the path of the health check of the traffic listener, as in envoyproxy/ratelimit.
 const HealthPath = "/healthcheck"
 
-// healthy answers HealthPath: 200 and OK, or 500 and nothing.
+// healthy answers HealthPath: 200 and OK, or 500 without a body.
 func healthy(w http.ResponseWriter, r *http.Request, yes bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		refuse("GET, HEAD")(w, r)
@@ -28,8 +27,8 @@ func healthy(w http.ResponseWriter, r *http.Request, yes bool) {
 	fmt.Fprint(w, "OK")
 }
 
-// showConfig answers /rlconfig: a line for each limit, as envoyproxy/ratelimit writes it,
-// and behind that what it does not know.
+// showConfig answers /rlconfig with one line for each limit, in the format of envoyproxy/ratelimit,
+// followed by settings that only Stint has.
 func (a *admin) showConfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

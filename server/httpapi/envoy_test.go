@@ -11,7 +11,7 @@ import (
 	"stint/store/memory"
 )
 
-// The traffic listener is healthy as long as it is told so.
+// The health check of the traffic listener follows the function Healthy.
 func TestHealthcheck(t *testing.T) {
 	ready := false
 	l := limiter.New(memory.New(memory.Options{}), nil, limiter.Options{})
@@ -38,7 +38,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// A line for each limit, as people who come from envoyproxy/ratelimit know it.
+// There is one line for each limit, in the format of envoyproxy/ratelimit.
 func TestConfig(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`domain: d
 descriptors:

@@ -14,12 +14,12 @@ import (
 	"stint/server/httpapi/inline"
 )
 
-// posted is a request with a body that does not say how long it is.
+// posted returns a request with a body of unknown length.
 func posted(body []byte) *http.Request {
 	return &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1}
 }
 
-// repeated are bodies in which a piece stands often.
+// repeated returns bodies in which a piece is repeated.
 func repeated(before, piece, after string, times ...int) (list [][]byte) {
 	for _, n := range times {
 		if n*len(piece) < 1<<20 {
@@ -29,9 +29,9 @@ func repeated(before, piece, after string, times ...int) (list [][]byte) {
 	return list
 }
 
-// However the bytes of a body are chosen, reading it takes little memory for each.
+// Decoding any body takes little memory per byte.
 func TestDecodersAreFrugal(t *testing.T) {
-	t.Run("check", func(t *testing.T) { // and inspect, reset
+	t.Run("check", func(t *testing.T) { // also used by inspect and reset
 		var seeds [][]byte
 		for _, element := range []string{
 			`{"entries":[{"key":"k","value":""}]},`, `{"entries":[{"key":"k","value":""}],"cost":1},`, `{},`, `{"entries":[]},`, `null,`,
@@ -88,7 +88,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 	})
 }
 
-// What is too much is refused, and said.
+// A body that is too large is refused with a clear error.
 func TestTooMuch(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	entries := func(n int) string {
@@ -120,7 +120,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// Memory of a large request does not wait for the next one.
+// The memory of a large request is not kept in a pool.
 func TestPoolsKeepNothingLarge(t *testing.T) {
 	var limits inline.Cache
 	limits.Init()

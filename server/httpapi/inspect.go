@@ -13,14 +13,14 @@ import (
 
 // inspectAnswer is the answer to POST /v1/inspect.
 type inspectAnswer struct {
-	// Limits are all that apply, in the order of the descriptors.
+	// Limits are all limits that apply, in the order of the descriptors.
 	Limits []inspected `json:"limits"`
 
-	// Unmatched are the descriptors, from 0, that no limit applies to.
+	// Unmatched are the indices, from 0, of the descriptors without a limit.
 	Unmatched []int `json:"unmatched"`
 }
 
-// inspected is one limit and the state of the key under it.
+// inspected is one limit and the state of its key.
 type inspected struct {
 	Descriptor int         `json:"descriptor"`
 	Rule       string      `json:"rule"`
@@ -42,13 +42,13 @@ type resetAnswer struct {
 	Unmatched []int        `json:"unmatched"`
 }
 
-// resetLimit is one limit whose key was forgotten.
+// resetLimit is one limit whose key was reset.
 type resetLimit struct {
 	Descriptor int    `json:"descriptor"`
 	Rule       string `json:"rule"`
 }
 
-// inspect shows the state of the keys that a check would ask, and takes nothing.
+// inspect returns the state of the keys that a check would ask, and takes nothing.
 func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	k, f := a.read(r)
 	if f == nil {
@@ -71,9 +71,9 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// inspectedOf returns one limit; inline is the one that the request brought, and
-// leaned what the limit leans on.
-func inspectedOf(asked *limiter.Asked, inline *stint.Limit, leaned []stint.Decision) inspected {
+// inspectedOf returns one limit. inline is the limit in the request, and sources are the decisions
+// of the limits that this one borrows from.
+func inspectedOf(asked *limiter.Asked, inline *stint.Limit, sources []stint.Decision) inspected {
 	one := inspected{
 		Descriptor:   asked.Descriptor,
 		ResetAfterMS: millis(asked.ResetAfter),
@@ -83,7 +83,7 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit, leaned []stint.Decis
 	if asked.Rule != nil {
 		limit = asked.Rule.Limit
 		one.Rule, one.Shadow = asked.Rule.Name, asked.Rule.Shadow
-		one.policyAnswer, one.Lent = policyOf(asked.Rule), lentOf(asked.Rule, leaned)
+		one.policyAnswer, one.Lent = policyOf(asked.Rule), lentOf(asked.Rule, sources)
 	}
 	one.Config = describe(limit)
 	if asked.Limit != stint.NoLimit {
@@ -93,8 +93,8 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit, leaned []stint.Decis
 	return one
 }
 
-// reset forgets the keys that a check would ask. Each descriptor is a call of its
-// own, because a key that two of them lead to can be forgotten only once in a call.
+// reset resets the keys that a check would ask. It makes one call for each descriptor, because a
+// call may reset a key only once and two descriptors may have the same key.
 func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	k, f := a.read(r)
 	if f != nil {
@@ -124,7 +124,7 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// resetLimits are those that a descriptor leads to.
+// resetLimits returns the limits of a descriptor.
 func resetLimits(v *limiter.Verdict, descriptor int) (limits []resetLimit) {
 	for i := range v.Asked {
 		one := resetLimit{Descriptor: descriptor}
@@ -136,8 +136,8 @@ func resetLimits(v *limiter.Verdict, descriptor int) (limits []resetLimit) {
 	return limits
 }
 
-// logReset logs that keys were reset, or may have been. Their values stay out of the log: they
-// may be secrets.
+// logReset logs the rules whose keys were reset, or may have been. It does not log the keys, which
+// may contain secrets.
 func (a *admin) logReset(r *http.Request, k *work, limits []resetLimit) {
 	if len(limits) == 0 {
 		return
@@ -150,15 +150,15 @@ func (a *admin) logReset(r *http.Request, k *work, limits []resetLimit) {
 	a.options.Log.Info("limits reset for a key", "domain", k.question.req.Domain, "rules", slices.Compact(names), "peer", r.RemoteAddr)
 }
 
-// failedReset is what the refusal of a reset says that failed at a descriptor: what was reset
-// before, and what of that descriptor may have been. Nothing else was.
+// failedReset is the context of a failed reset: the limits that were reset before, and those of the
+// failed descriptor, which may have been reset. No other keys were reset.
 type failedReset struct {
 	Field string `json:"field,omitempty"`
 	resetAnswer
 	Unknown []resetLimit `json:"unknown"`
 }
 
-// fault returns the refusal of a reset that failed at one of so many descriptors.
+// fault returns the fault of a reset that failed at one of several descriptors.
 func (r *failedReset) fault(err error, at, of int) *jsonbody.Fault {
 	f := noDecision(err)
 	f.Hint = "try again; a key cannot be reset while its store is away"
@@ -177,7 +177,7 @@ func (r *failedReset) fault(err error, at, of int) *jsonbody.Fault {
 	return f
 }
 
-// read reads the body of a check, and puts its costs aside.
+// read decodes the body of a check without its costs.
 func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
@@ -196,7 +196,7 @@ func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 	return k, nil
 }
 
-// ask puts the question.
+// ask sends the question to the limiter.
 func (a *admin) ask(r *http.Request, k *work) *jsonbody.Fault {
 	if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
 		return noDecision(err)
@@ -204,7 +204,7 @@ func (a *admin) ask(r *http.Request, k *work) *jsonbody.Fault {
 	return nil
 }
 
-// unmatched lists the descriptors that no limit was asked for.
+// unmatched returns the indices of the descriptors without a limit.
 func unmatched(v *limiter.Verdict) []int {
 	matched := make([]bool, len(v.Results))
 	for i := range v.Asked {

@@ -10,34 +10,34 @@ import (
 
 // LeaseStore lends units of keys to nodes.
 type LeaseStore interface {
-	// Lending returns what the store has lent of a take's key at a time, and the time since
-	// which it lost nothing.
+	// Lending returns what the store has lent of a take's key, as of now. epoch is the time since
+	// which the store lost nothing.
 	Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error)
 }
 
-// LocalLease is what this process has of a leased key.
+// LocalLease are the units of a leased key that this process has.
 type LocalLease struct {
 	Node  uint64 // number of this process in the store
-	Units int64  // lent to it and not spent
+	Units int64  // units lent to it and not spent
 
-	// Share is the part of the limit that this process decides alone, and ShareRemaining what
-	// can be taken of it now. Nil: the limit has no shares.
+	// Share is the part of the limit that this process decides alone, and ShareRemaining the units
+	// of it that can be taken now. Share is nil if the limit has no shares.
 	Share          *stint.Limit
 	ShareRemaining int64
 }
 
-// leasesAnswer lists which nodes hold units of a key.
+// leasesAnswer lists the nodes that have units of a key.
 type leasesAnswer struct {
 	// EpochMS is the time since which the store lost nothing, in milliseconds of Unix time; 0
 	// if it has lent nothing of the key yet.
 	EpochMS int64 `json:"epoch_ms,omitempty"`
 
-	// Lent is the sum over Nodes: units that the store believes unspent. The node that reported
-	// last comes last.
+	// Lent is the sum over Nodes: units that are unspent by the store's records. The node that
+	// reported last comes last.
 	Lent  int64       `json:"lent"`
 	Nodes []leaseNode `json:"nodes"`
 
-	// Here is this process and what it can still spend.
+	// Here is this process and the units that it can still spend.
 	Here leaseHere `json:"here"`
 
 	// Own is the share of this process; nil if the limit has none.
@@ -53,8 +53,8 @@ type leaseNode struct {
 	// epoch that the store lost.
 	Node  string `json:"node"`
 	Units int64  `json:"units"`
-	AgeMS int64  `json:"age_ms"` // since its last report
-	Here  bool   `json:"here"`   // it is this process
+	AgeMS int64  `json:"age_ms"` // time since its last report
+	Here  bool   `json:"here"`   // whether it is this process
 }
 
 type leaseHere struct {
@@ -67,10 +67,11 @@ type leaseShare struct {
 	Remaining int64 `json:"remaining"`
 }
 
-// leaseTimeout bounds the call of the store. A person who inspects a key can repeat the request.
+// leaseTimeout is the timeout of the call to the store. Whoever inspects a key can repeat the
+// request.
 const leaseTimeout = time.Second
 
-// leasesOf lists which nodes hold units of a take's key at a time by the store's clock.
+// leasesOf lists the nodes that have units of a take's key; now is a time of the store's clock.
 func leasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instant, here LocalLease) *leasesAnswer {
 	a := &leasesAnswer{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}}
 	if here.Share != nil {
@@ -93,7 +94,7 @@ func leasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instan
 	return a
 }
 
-// nodeName returns the number of a node in hexadecimal digits, and "lost" for 0, which stands for
+// nodeName returns the number of a node in hexadecimal digits, or "lost" for 0, which represents
 // all nodes of a lost epoch.
 func nodeName(node uint64) string {
 	if node == 0 {

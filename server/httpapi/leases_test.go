@@ -10,7 +10,7 @@ import (
 	"stint"
 )
 
-// lender is a store that returns what it lent, or an error.
+// lender is a store that returns fixed loans or an error.
 type lender struct {
 	epoch stint.Instant
 	lent  []stint.Lent

@@ -21,15 +21,15 @@ type loadsAnswer struct {
 	Gauges []loadAnswer `json:"gauges"`
 }
 
-// loadAnswer is one gauge that a rule asks.
+// loadAnswer is one gauge that rules use.
 type loadAnswer struct {
 	Gauge string `json:"gauge"`
 
-	// Load is null where nothing fresh is known: then nobody gets anything extra.
+	// Load is null if there is no current value; then no limit allows more than its own numbers.
 	Load *float64 `json:"load"`
 }
 
-// The fields of the body of PUT /v1/load/NAME.
+// The members of the body of PUT /v1/load/NAME.
 var loadFields = []string{"load", "ttl"}
 
 const (
@@ -42,7 +42,7 @@ const (
 	ttlHint  = `say how long it counts, such as "5s": two or three times as long as until it is said again`
 )
 
-// loads shows all gauges that rules ask.
+// loads returns all gauges that rules use.
 func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
 	answer := loadsAnswer{Gauges: []loadAnswer{}}
 	for _, name := range a.gauges() {
@@ -51,7 +51,7 @@ func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// showLoad shows one gauge.
+// showLoad returns one gauge.
 func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if f := a.checkGauge(name); f != nil {
@@ -61,7 +61,7 @@ func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
-// setLoad says what a gauge shows.
+// setLoad sets a gauge.
 func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	f := a.checkGauge(name)
@@ -76,7 +76,7 @@ func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
-// gauges returns the names that rules of the table in force ask.
+// gauges returns the names of the gauges that the current rules use.
 func (a *admin) gauges() []string {
 	if table := a.limiter.Table(); table != nil {
 		return table.Gauges()
@@ -84,7 +84,7 @@ func (a *admin) gauges() []string {
 	return nil
 }
 
-// gauge returns what a gauge shows.
+// gauge returns the value of a gauge.
 func (a *admin) gauge(name string) loadAnswer {
 	answer := loadAnswer{Gauge: name}
 	if value, fresh := a.options.Gauges.Load(name); fresh {
@@ -93,7 +93,8 @@ func (a *admin) gauge(name string) loadAnswer {
 	return answer
 }
 
-// checkGauge refuses a name that no rule asks: it is misspelt, and would do nothing.
+// checkGauge refuses a name that no rule uses: it is probably misspelled, and setting it would have
+// no effect.
 func (a *admin) checkGauge(name string) *jsonbody.Fault {
 	known := a.gauges()
 	if slices.Contains(known, name) {
@@ -110,7 +111,7 @@ func (a *admin) checkGauge(name string) *jsonbody.Fault {
 	return &jsonbody.Fault{Status: http.StatusNotFound, Code: jsonbody.NotFound, Problem: "no rule asks the gauge " + text.Quote(name), Hint: hint}
 }
 
-// readLoad reads the body and sets the gauge.
+// readLoad decodes the body and sets the gauge.
 func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	if f := checkType(r.Header.Get("Content-Type")); f != nil {
 		return f
@@ -149,7 +150,7 @@ func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	return nil
 }
 
-// readNumber reads a number; one that is too large for a float64 is infinite.
+// readNumber reads a number; one that is too large for a float64 becomes infinite.
 func readNumber(s *jsonbody.Scanner) (float64, *jsonbody.Fault) {
 	s.Space()
 	start := s.Pos

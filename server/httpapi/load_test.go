@@ -23,8 +23,8 @@ descriptors:
     rate_limit: {requests: 2, per: 1h, elastic: {from: load, gauge: process, below: 70%, upto: 200%}}
 `
 
-// newElastic returns the handlers of a service with gauges, at its traffic and its admin
-// listener.
+// newElastic returns functions that call the traffic listener and the admin listener of a service
+// with gauges.
 func newElastic(t *testing.T, rules string, gauges *load.Gauges) (traffic, admin func(method, path, body string) (int, string)) {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(rules)})
@@ -44,7 +44,7 @@ func newElastic(t *testing.T, rules string, gauges *load.Gauges) (traffic, admin
 	return traffic, admin
 }
 
-// A load that was put is what limits see, until its time to live is over.
+// Limits use a load that was set until its time to live ends.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gauges load.Gauges
@@ -77,7 +77,7 @@ func TestLoad(t *testing.T) {
 			if n := passed(); n != step.passes {
 				t.Errorf("%s: %d passed, want %d", step.name, n, step.passes)
 			}
-			time.Sleep(5 * time.Second) // synctest
+			time.Sleep(5 * time.Second) // fake time
 		}
 		admin("PUT", "/v1/load/a%2Fb", `{"ttl":"10m","load":1}`)
 		status, answer := admin("GET", "/v1/load", "")

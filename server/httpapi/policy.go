@@ -7,8 +7,7 @@ import (
 	"stint/rule"
 )
 
-// policyAnswer is what a rule says beside the numbers of its limit, in the words of
-// its file.
+// policyAnswer is the policy of a rule, in the words of rule files.
 type policyAnswer struct {
 	Soft     string         `json:"soft,omitempty"`
 	Count    string         `json:"count,omitempty"`
@@ -16,14 +15,14 @@ type policyAnswer struct {
 	Elastic  *elasticAnswer `json:"elastic,omitempty"`
 }
 
-// elasticAnswer is where an elastic limit gets more from: another rule, or a load that
-// is below some level.
+// elasticAnswer is the source of additional units of an elastic limit: another rule, or a load
+// below some level.
 type elasticAnswer struct {
 	From  string `json:"from"`
 	Gauge string `json:"gauge,omitempty"`
 	Below string `json:"below,omitempty"`
 
-	// Cap is the limit with the numbers that upto makes larger.
+	// Cap is the limit increased by upto.
 	Cap limitAnswer `json:"cap"`
 }
 
@@ -49,31 +48,31 @@ func policyOf(r *rule.Rule) policyAnswer {
 
 // lentAnswer is what a key may get above its own limit now.
 type lentAnswer struct {
-	// Room is how many units that are.
+	// Room is the number of units.
 	Room int64 `json:"room"`
 
 	Cap  bucketAnswer  `json:"cap"`
 	Pool *bucketAnswer `json:"pool,omitempty"`
 }
 
-// bucketAnswer is the state of a bucket that a limit leans on.
+// bucketAnswer is the state of a bucket that a limit borrows from.
 type bucketAnswer struct {
 	Limit     int64 `json:"limit"`
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
 }
 
-// lentOf returns what the limit of a rule leans on, nil where it leans on nothing.
-func lentOf(r *rule.Rule, leaned []stint.Decision) *lentAnswer {
-	if r.Elastic == nil || len(leaned) == 0 {
+// lentOf returns what the limit of a rule can borrow; nil if it does not borrow.
+func lentOf(r *rule.Rule, sources []stint.Decision) *lentAnswer {
+	if r.Elastic == nil || len(sources) == 0 {
 		return nil
 	}
-	lent := &lentAnswer{Room: leaned[0].Remaining, Cap: bucketOf(&leaned[0])}
-	for i := range leaned {
-		lent.Room = min(lent.Room, leaned[i].Remaining)
+	lent := &lentAnswer{Room: sources[0].Remaining, Cap: bucketOf(&sources[0])}
+	for i := range sources {
+		lent.Room = min(lent.Room, sources[i].Remaining)
 	}
-	if r.Elastic.Pool != nil && len(leaned) > 1 {
-		pool := bucketOf(&leaned[1])
+	if r.Elastic.Pool != nil && len(sources) > 1 {
+		pool := bucketOf(&sources[1])
 		lent.Pool = &pool
 	}
 	return lent

@@ -36,17 +36,17 @@ const (
 	idle     = `"degraded":false}`
 )
 
-// entry is the body of a check of one key with one value.
+// entry returns the body of a check with one entry.
 func entry(key, value string) string {
 	return `{"domain":"api","descriptors":[{"entries":[{"key":"` + key + `","value":"` + value + `"}]}]}`
 }
 
-// single is the answer to an inspection that finds one limit.
+// single returns the answer to an inspection with one limit.
 func single(text string) string { return `{"limits":[` + text + idle + `],"unmatched":[]}` }
 
-// Looking at a key under limits that lend, count responses or are soft takes, debits
-// and reserves nothing, and says what they lean on; forgetting it forgets what it was
-// lent, and nothing of the pool.
+// Inspecting a key takes, debits and reserves nothing, also for limits that borrow, count responses
+// or are soft, and shows the sources of borrowing. Resetting it clears what it borrowed, but not
+// the pool.
 func TestInspectPolicies(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(policies)})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestInspectPolicies(t *testing.T) {
 		default:
 			handler = admin
 		}
-		for range 2 { // the second time sees what the first has done: nothing
+		for range 2 { // the first time must not change anything
 			status, answer, _ := call(t, handler, "POST", step.path, step.body)
 			if status != 200 || step.path == CheckPath && !strings.Contains(answer, step.want) || step.path != CheckPath && answer != step.want+"\n" {
 				t.Errorf("step %d, %s %s: status %d\n%swant\n%s", i, step.path, step.body, status, answer, step.want)

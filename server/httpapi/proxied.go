@@ -11,14 +11,14 @@ import (
 	"stint/rule"
 )
 
-// proxied is a request as a trusted proxy describes it, for the actions of a rule file.
-// Its headers are those of the proxy's call, which are the client's and what the proxy
-// adds. It knows neither the size of the body nor the client's certificate.
+// proxied is a request as described by a trusted proxy, for the actions of a rule file. Its headers
+// are those of the proxy's call: the client's and those that the proxy adds. The size of the body
+// and the client's certificate are unknown.
 type proxied struct {
 	line    web.ForwardedRequest
 	header  Headers
 	client  netip.Addr
-	cookies []*http.Cookie // for the answer
+	cookies []*http.Cookie // cookies to set on the answer
 }
 
 var (
@@ -28,7 +28,7 @@ var (
 	_ rule.Responder  = (*proxied)(nil)
 )
 
-// Method returns the method by which the proxy was asked.
+// Method returns the method of the client's request.
 func (p *proxied) Method() string { return p.line.Method }
 
 // Path returns the path as it was sent.
@@ -40,8 +40,8 @@ func (p *proxied) Query(name string) (string, bool) { return web.QueryValue(p.li
 // QueryValues returns all values of a parameter of the query.
 func (p *proxied) QueryValues(name string) []string { return web.QueryValues(p.line.Query, name) }
 
-// Header returns the first value of a header. Names with a colon are those of HTTP/2
-// and Envoy.
+// Header returns the first value of a header. Names with a colon are pseudo-headers of HTTP/2 and
+// Envoy.
 func (p *proxied) Header(name string) (string, bool) {
 	switch strings.ToLower(name) {
 	case "host", ":authority":
@@ -58,13 +58,13 @@ func (p *proxied) Header(name string) (string, bool) {
 	return values[0], true
 }
 
-// RemoteAddress returns the address of the client, behind trusted proxies.
+// RemoteAddress returns the address of the client behind trusted proxies.
 func (p *proxied) RemoteAddress() netip.Addr { return p.client }
 
 // Host returns the name that the client asked for.
 func (p *proxied) Host() string { return p.line.Host }
 
-// Values returns all values of a header. The host is one.
+// Values returns all values of a header, including Host.
 func (p *proxied) Values(name string) []string {
 	if strings.EqualFold(name, "Host") {
 		if p.line.Host == "" {
@@ -78,7 +78,7 @@ func (p *proxied) Values(name string) []string {
 // PeerCertificate returns nil: only the proxy has seen the client's certificate.
 func (p *proxied) PeerCertificate() *x509.Certificate { return nil }
 
-// TrustedPeer says that a trusted proxy brought the request; no other may ask.
+// TrustedPeer returns true, because only trusted proxies may call.
 func (p *proxied) TrustedPeer() bool { return true }
 
 // SetCookie adds a cookie to the answer, unless it has one of that name.

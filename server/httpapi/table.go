@@ -10,7 +10,7 @@ import (
 	"stint/rule"
 )
 
-// tableAnswer is the answer to GET /v1/limits: the table in force.
+// tableAnswer is the answer to GET /v1/limits: the current rules.
 type tableAnswer struct {
 	Hash       string         `json:"hash"`
 	Generation uint64         `json:"generation"`
@@ -25,7 +25,7 @@ type domainAnswer struct {
 	Rules  []ruleAnswer `json:"rules"`
 }
 
-// ruleAnswer is one rule of the table, in the words of its file.
+// ruleAnswer is one rule, in the words of rule files.
 type ruleAnswer struct {
 	Name string `json:"name"`
 	File string `json:"file"`
@@ -40,8 +40,8 @@ type ruleAnswer struct {
 	Coordination   string `json:"coordination"`
 }
 
-// limitAnswer is the numbers of a limit. Words that its algorithm does not know are
-// left out; an unlimited one has no number at all.
+// limitAnswer are the numbers of a limit. Numbers that its algorithm does not have are omitted; an
+// unlimited limit has none.
 type limitAnswer struct {
 	Algorithm   string  `json:"algorithm"`
 	Requests    *uint32 `json:"requests,omitempty"`
@@ -132,7 +132,7 @@ func spanOrNone(d time.Duration) string {
 	return formatSpan(d)
 }
 
-// formatSpan writes a duration in the largest unit that fits, as people write it.
+// formatSpan formats a duration in the largest unit that divides it.
 func formatSpan(d time.Duration) string {
 	for _, u := range []struct {
 		name string

@@ -14,39 +14,39 @@ import (
 	"stint/server/httpapi/inline"
 )
 
-// MaxBody is the most bytes of a request's body where nothing else is configured.
+// MaxBody is the default of the maximum size of a request body, in bytes.
 const MaxBody = 1 << 20
 
-// Headers is what the API reads of the header of a request.
+// Headers gives access to the header of a request.
 type Headers interface {
-	// Values returns all values of a header, in their order. The name may be written in
-	// any case, and is fastest as net/http spells it.
+	// Values returns all values of a header, in order. The name is case-insensitive; the spelling
+	// of net/http is fastest.
 	Values(name string) []string
 }
 
-// Request is an HTTP request as any carrier can hand it over.
+// Request is an HTTP request, independent of the HTTP server.
 type Request struct {
 	Method string
 	Path   string // without the query
-	Query  string // raw, without the question mark
+	Query  string // undecoded, without the question mark
 	Header Headers
 
-	// Peer is who sent it, of a connection between two addresses. Only AuthPath asks.
+	// Peer is the address of the sender, if the connection has one. Only AuthPath uses it.
 	Peer netip.Addr
 
-	// Body is the whole body. The API writes into it while it reads it.
+	// Body is the whole body. Serve modifies it.
 	Body []byte
 }
 
 // Field is one header field of a response.
 type Field struct{ Name, Value string }
 
-// Response is filled in by [Traffic.Serve]. The zero Response is ready; one that is
-// used again keeps its memory.
+// Response is filled by [Traffic.Serve]. The zero Response is ready for use; a reused one keeps its
+// memory.
 type Response struct {
 	Status int
 
-	// Fields are the header fields, but for Content-Length, which the carrier knows.
+	// Fields are the header fields without Content-Length, which the HTTP server adds.
 	Fields []Field
 	Body   []byte
 }
@@ -57,39 +57,39 @@ func (r *Response) reset() {
 
 // TrafficOptions are the settings of the traffic endpoints.
 type TrafficOptions struct {
-	// MaxBody is the most bytes of a body; 0 means the constant MaxBody, 1 MiB. Each
-	// connection that sends one may hold this much memory.
+	// MaxBody is the maximum size of a body in bytes; 0 means the constant MaxBody, 1 MiB. Each
+	// connection may use this much memory.
 	MaxBody int
 
-	// Auth are those of AuthPath.
+	// Auth are the options of AuthPath.
 	Auth AuthOptions
 
-	// JSON answers JSONPath, over HTTP alone; nil: nothing is there.
+	// JSON handles JSONPath, only over net/http; nil for no such path.
 	JSON http.Handler
 
-	// Healthy says at HealthPath, over HTTP alone, whether calls are taken; nil: nothing
-	// is there.
+	// Healthy reports at HealthPath, only over net/http, whether calls are accepted; nil for no
+	// such path.
 	Healthy func() bool
 
-	// OpenAPI is served at OpenAPIPath, over HTTP alone; nil: nothing is there.
+	// OpenAPI is served at OpenAPIPath, only over net/http; nil for no such path.
 	OpenAPI []byte
 }
 
-// Traffic answers the endpoints of the traffic listener: POST /v1/check and GET
-// /v1/auth. It is safe for concurrent use.
+// Traffic handles the endpoints of the traffic listener: POST /v1/check and GET /v1/auth. It is
+// safe for concurrent use.
 type Traffic struct {
 	limiter   *limiter.Limiter
 	auth      *auth
-	json      http.Handler // of JSONPath
-	healthy   func() bool  // of HealthPath
-	pages     pages        // what is there to read
+	json      http.Handler // handles JSONPath
+	healthy   func() bool  // answers HealthPath
+	pages     pages        // static pages
 	maxBody   int
 	limits    inline.Cache
 	questions sync.Pool // of *work
 	exchanges sync.Pool // of *exchange, see carrier.go
 }
 
-// work is the memory of one decision.
+// work is the memory for one decision.
 type work struct {
 	question question
 	verdict  limiter.Verdict
@@ -107,20 +107,20 @@ func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
 	return t
 }
 
-// CheckPath is the path of the question that services ask.
+// CheckPath is the path of a check.
 const CheckPath = "/v1/check"
 
-// JSONPath is where Envoy's rate limit service is asked in JSON.
+// JSONPath is the path of Envoy's rate limit service in JSON.
 const JSONPath = "/json"
 
-// Serve answers req into resp. It blocks as long as the store does, and AuthPath for as
-// long as a leaky bucket delays the request.
+// Serve handles req and fills resp. It blocks until the store has decided; for AuthPath also while
+// a leaky bucket delays the request.
 func (t *Traffic) Serve(ctx context.Context, req *Request, resp *Response) {
 	resp.reset()
 	resp.refuse(t.serve(ctx, req, resp))
 }
 
-// refuse makes the response that of a fault, if there is one.
+// refuse fills the response with a fault, if there is one.
 func (r *Response) refuse(f *jsonbody.Fault) {
 	if f != nil {
 		r.set("Content-Type", "application/json")
@@ -129,7 +129,7 @@ func (r *Response) refuse(f *jsonbody.Fault) {
 	}
 }
 
-// serve is Serve into an empty response, but for the fault of the request.
+// serve fills an empty response, or returns a fault.
 func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *jsonbody.Fault {
 	if req.Path == AuthPath {
 		return t.auth.serve(ctx, req, resp)
@@ -174,10 +174,10 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	return nil
 }
 
-// fromPage refuses what a page in a browser sent: it could take units of others, since
-// browsers send some requests to any address without asking. What a browser sends has one
-// of these fields. A proxy's question is not looked at in this way, because its fields are
-// the client's.
+// fromPage refuses requests sent by a web page in a browser. Browsers send some requests to any
+// address without permission, so a page could take units of others. Requests from a browser have
+// one of these fields. Calls of proxies are not checked, because they have the fields of the
+// client's request.
 func fromPage(h Headers) *jsonbody.Fault {
 	site := h.Values("Sec-Fetch-Site")
 	ours := len(site) == 0 || len(site) == 1 && (site[0] == "none" || site[0] == "same-origin")
@@ -190,7 +190,7 @@ func fromPage(h Headers) *jsonbody.Fault {
 	}
 }
 
-// put asks l the question.
+// put sends the question to l.
 func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) error {
 	if q.limit != nil {
 		return l.DecideInline(ctx, q.key, q.limit, &q.req, v)
@@ -198,8 +198,7 @@ func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdi
 	return l.Decide(ctx, &q.req, v)
 }
 
-// checkType accepts JSON, no type at all, and what curl sends with -d when nobody
-// told it otherwise.
+// checkType accepts JSON, a missing type, and the type that curl -d sends by default.
 func checkType(value string) *jsonbody.Fault {
 	kind, _, _ := strings.Cut(value, ";")
 	kind = strings.Trim(kind, " \t")
@@ -225,8 +224,8 @@ func wrongMethod(method, allowed string) *jsonbody.Fault {
 	}
 }
 
-// noDecision answers an error of the store. What went wrong inside is for the log
-// and the metrics, not for the client.
+// noDecision returns the fault for an error of the store. The fault does not contain the cause,
+// which is for logs and metrics only.
 func noDecision(err error) *jsonbody.Fault {
 	f := &jsonbody.Fault{
 		Status: 503, Code: jsonbody.NoDecision,

@@ -38,10 +38,10 @@ descriptors:
     shadow_mode: true
 `
 
-// zero is when the clock of newLimiter starts.
+// zero is the initial time of newLimiter's clock.
 var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// newLimiter returns a limiter by rules over a store in memory, and its clock.
+// newLimiter returns a limiter with rules over a store in memory, and its clock.
 func newLimiter(t testing.TB) (*limiter.Limiter, *atomic.Int64) {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(rules)})
@@ -54,7 +54,7 @@ func newLimiter(t testing.TB) (*limiter.Limiter, *atomic.Int64) {
 	return limiter.New(store, table, limiter.Options{}), &clock
 }
 
-// headersForTest is a header with at most a content type.
+// headersForTest returns a header with at most a content type.
 func headersForTest(kind string) Headers {
 	if kind == "" {
 		return netHeaders{}
@@ -62,19 +62,19 @@ func headersForTest(kind string) Headers {
 	return netHeaders{"Content-Type": {kind}}
 }
 
-// A reply stands as it is sent; short is one descriptor {key: value}.
+// Parts of expected replies; short is one descriptor {key: value}.
 const (
 	short   = `{"domain":"api","descriptors":[{"entries":[{"key":"%s","value":"%s"}],"cost":%d}]}`
 	alone   = `,"matched":false`
 	nothing = `{"allowed":true,"rule":"","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`
 )
 
-// once is a reply whose only result is the same as the whole.
+// once returns a reply whose only result equals the overall result.
 func once(fields string) string {
 	return fields + `,"results":[` + fields + "}]}\n"
 }
 
-// replies are requests in their order, with the time between them.
+// replies are requests in order, with the time between them.
 var replies = []struct {
 	name, after, body, want string
 }{
@@ -167,7 +167,7 @@ var replies = []struct {
 func TestReplies(t *testing.T) {
 	l, clock := newLimiter(t)
 	traffic := NewTraffic(l, TrafficOptions{})
-	var resp Response // used again, as a carrier does
+	var resp Response // reused, as an HTTP server does
 	for _, test := range replies {
 		t.Run(test.name, func(t *testing.T) {
 			after, err := time.ParseDuration(test.after)
@@ -258,7 +258,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What is accepted beside application/json: no type, and curl's.
+// Besides application/json, a missing type and curl's default type are accepted.
 func TestContentTypes(t *testing.T) {
 	l, _ := newLimiter(t)
 	traffic := NewTraffic(l, TrafficOptions{})
@@ -274,8 +274,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// Many goroutines share the endpoints; exactly the limit passes, and no answer
-// holds another's.
+// Concurrent callers share the endpoints: exactly the limit passes, and answers are not mixed up.
 func TestConcurrent(t *testing.T) {
 	l, _ := newLimiter(t)
 	traffic := NewTraffic(l, TrafficOptions{})
@@ -311,17 +310,17 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// requestsForBench are what the handler is measured by.
+// requestsForBench are the requests of the benchmarks.
 var requestsForBench = []struct{ name, body string }{
 	{"rules", fmt.Sprintf(short, "user", "42", 1)},
 	{"escaped", fmt.Sprintf(short, "user", `4\u0032\n`, 1)},
 	{"inline", `{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":5},"cost":1}`},
 }
 
-// raceDetector is set where the tests run under it.
+// raceDetector is true if tests run under the race detector.
 var raceDetector bool
 
-// TestNoAllocation: a request costs no memory once buffers have grown.
+// TestNoAllocation checks that a request does not allocate once buffers have grown.
 func TestNoAllocation(t *testing.T) {
 	for _, request := range requestsForBench {
 		t.Run(request.name, func(t *testing.T) {
@@ -345,7 +344,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// serveForTest returns a function that puts body to the endpoints.
+// serveForTest returns a function that sends body to the endpoints.
 func serveForTest(tb testing.TB, body string) func() {
 	l, _ := newLimiter(tb)
 	traffic := NewTraffic(l, TrafficOptions{})

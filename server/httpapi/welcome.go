@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// OpenAPIPath is where both listeners serve their description.
+// OpenAPIPath is the path of the OpenAPI description on both listeners.
 const OpenAPIPath = "/openapi.yaml"
 
-// path is one line of what GET / says.
+// path is one line of the text of GET /.
 type path struct{ method, path, text string }
 
-// welcome is the short text of GET /: what is on a listener.
+// welcome returns the text of GET /, which lists the paths of a listener.
 func welcome(title string, paths []path, rest string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Stint, a rate limiter: %s\n\n", title)
@@ -23,7 +23,7 @@ func welcome(title string, paths []path, rest string) []byte {
 	return []byte(b.String())
 }
 
-// pages answers GET of a few paths with the same bytes always.
+// pages are static pages by path.
 type pages map[string]staticPage
 
 type staticPage struct {
@@ -31,7 +31,7 @@ type staticPage struct {
 	body []byte
 }
 
-// serve answers if one of the pages was asked for.
+// serve answers a request for one of the pages, and reports whether it did.
 func (p pages) serve(w http.ResponseWriter, r *http.Request) bool {
 	one, ok := p[r.URL.Path]
 	if !ok {
@@ -43,11 +43,11 @@ func (p pages) serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	w.Header().Set("Content-Type", one.kind)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(one.body) // the client may be gone
+	_, _ = w.Write(one.body) // an error means that the client has disconnected
 	return true
 }
 
-// newPages returns the pages of a listener; openAPI is nil where there is none.
+// newPages returns the static pages of a listener; openAPI may be nil.
 func newPages(openAPI []byte, title string, paths []path, rest string) pages {
 	p := pages{}
 	if openAPI != nil {
@@ -58,7 +58,7 @@ func newPages(openAPI []byte, title string, paths []path, rest string) pages {
 	return p
 }
 
-// trafficPages are those of the traffic listener.
+// trafficPages returns the static pages of the traffic listener.
 func trafficPages(options *TrafficOptions) pages {
 	paths := []path{
 		{"POST", CheckPath, "may this request pass? Descriptors, or a limit of your own, as JSON"},
@@ -74,7 +74,7 @@ func trafficPages(options *TrafficOptions) pages {
 		"Metrics, health, inspect and reset are on the admin listener (--admin).")
 }
 
-// adminPages are those of the admin listener.
+// adminPages returns the static pages of the admin listener.
 func adminPages(options *AdminOptions) pages {
 	paths := []path{
 		{"GET", "/healthz", "200 while the process lives"},

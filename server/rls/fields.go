@@ -118,7 +118,7 @@ func (f *fields) presets(h *Handler, c *Call) {
 // namer returns the names of the limits of a call.
 type namer Call
 
-// Name implements answer.Namer.
+// Name implements response.Namer.
 func (n *namer) Name(a *limiter.Asked) (string, *stint.Limit) {
 	if a.Rule == nil {
 		return "override", n.request.Descriptors[a.Descriptor].Limit

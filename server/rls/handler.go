@@ -320,7 +320,7 @@ func (s *status) set(r *limiter.Result, d *extra) {
 
 // Stats are counters of events that other metrics do not cover.
 type Stats struct {
-	ServiceErrors uint64 // invalid requests, and requests for unknown domains
+	ServiceErrors uint64 // requests that are invalid, or arrive before rules are loaded
 	StoreErrors   uint64 // requests that the store failed to decide
 	Shadowed      uint64 // requests that passed only because of Options.Shadow
 }

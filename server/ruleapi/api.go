@@ -16,23 +16,23 @@ import (
 	"stint/rule/catalog/book"
 )
 
-// Path is where the API lives: it answers this path and all below.
+// Path is the path of the API, which handles it and all paths below.
 const Path = "/v1/rules"
 
-// Bounds of bodies, in bytes.
+// The maximum sizes of bodies, in bytes.
 const (
 	maxRule   = 16 << 10
 	maxImport = 1 << 30
 )
 
-// api answers the paths.
+// api handles the requests.
 type api struct {
 	book *book.Book
 	log  *slog.Logger
 }
 
-// New returns the handler of [Path] and all below it. Each change is noted in log; nil:
-// nobody does. Its caller sees to it that strangers cannot reach it.
+// New returns the handler of [Path] and all paths below. It logs each change to log, which may be
+// nil. The caller must restrict access to it.
 func New(b *book.Book, log *slog.Logger) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -40,8 +40,8 @@ func New(b *book.Book, log *slog.Logger) http.Handler {
 	return &api{book: b, log: log}
 }
 
-// ServeHTTP answers a request. The id is taken from the path as it was sent, so that any
-// id can be written: nothing in it is resolved but its escapes.
+// ServeHTTP handles a request. It takes the ID from the path as sent and decodes only its escapes,
+// so any ID can be used.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
 	if rest == "" {
@@ -56,7 +56,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.one(w, r, id)
 }
 
-// all answers the path of all rules.
+// all handles the path of all rules.
 func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -68,7 +68,7 @@ func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// one answers the path of one rule.
+// one handles the path of one rule.
 func (a *api) one(w http.ResponseWriter, r *http.Request, id string) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -82,13 +82,13 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, id string) {
 	}
 }
 
-// ruleAnswer is a rule as it is shown; PUT and imports take the same.
+// ruleAnswer is a rule in JSON; PUT and imports accept the same form.
 type ruleAnswer struct {
 	ID        string  `json:"id"`
 	UID       string  `json:"uid"`
 	URL       string  `json:"url"`
 	Time      string  `json:"time,omitempty"`
-	Requests  *uint64 `json:"requests,omitempty"` // nil for an unlimited one
+	Requests  *uint64 `json:"requests,omitempty"` // nil for an unlimited rule
 	Algorithm string  `json:"algorithm,omitempty"`
 	Burst     uint64  `json:"burst,omitempty"`
 	Domain    string  `json:"domain,omitempty"`
@@ -106,9 +106,9 @@ func shown(r *catalog.Rule) ruleAnswer {
 	return answer
 }
 
-// tag returns the entity tag of a rule, which differs where anything in it does.
+// tag returns the entity tag of a rule, which depends on all of its fields.
 func tag(r *catalog.Rule) string {
-	text, _ := json.Marshal(shown(r)) // of texts and numbers: it cannot fail
+	text, _ := json.Marshal(shown(r)) // cannot fail: only texts and numbers
 	sum := sha256.Sum256(text)
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
@@ -147,7 +147,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 		a.failed(w, r, err)
 		return
 	}
-	rule, _ = a.book.Catalog().Get(id) // with its domain
+	rule, _ = a.book.Catalog().Get(id) // with its default domain
 	a.log.Info("rule put", "id", id, "created", created, "peer", r.RemoteAddr, "rules", a.book.Catalog().Len())
 	w.Header().Set("ETag", tag(&rule))
 	status := http.StatusOK
@@ -157,7 +157,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 	jsonbody.WriteJSON(w, status, shown(&rule))
 }
 
-// readRule reads the body of a PUT.
+// readRule decodes the body of a PUT.
 func readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
 	if f := mustBeJSON(r); f != nil {
 		return catalog.Rule{}, f
@@ -203,10 +203,10 @@ func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f.Write(w)
 }
 
-// tags is a list of entity tags, or a star.
+// tags matches a list of entity tags, or a star.
 var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
 
-// precondition returns what the header of a change asks of the rule that is there.
+// precondition returns the precondition in the header of a change.
 func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
 	if match == nil && noneMatch == nil {
@@ -230,8 +230,8 @@ func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 	}, nil
 }
 
-// matches says whether a list of entity tags has that of a rule, or a star. weak lets
-// tags count that are marked as weak.
+// matches reports whether lists of entity tags contain that of a rule, or a star. If weak, weak
+// tags match too.
 func matches(lists []string, r *catalog.Rule, weak bool) bool {
 	own := ""
 	for _, list := range lists {

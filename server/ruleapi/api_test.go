@@ -15,7 +15,7 @@ import (
 	"stint/rule/catalog/book"
 )
 
-// open returns the API of an empty store on disk, and its log.
+// open returns the API of an empty store on disk, the book, and its log.
 func open(t *testing.T) (http.Handler, *book.Book, *strings.Builder) {
 	t.Helper()
 	b, err := book.Open(filepath.Join(t.TempDir(), "rules.db"), catalog.Options{})
@@ -27,7 +27,7 @@ func open(t *testing.T) (http.Handler, *book.Book, *strings.Builder) {
 	return New(b, slog.New(slog.NewTextHandler(log, nil))), b, log
 }
 
-// call puts a request to a handler; the header is "Name: value" lines.
+// call sends a request to a handler; header has lines "Name: value".
 func call(handler http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	for _, line := range header {
@@ -52,7 +52,7 @@ func TestOneRule(t *testing.T) {
 		method, path, body string
 		header             string
 		status             int
-		want               string // of the answer, whole or, with ... at its end, its beginning
+		want               string // the whole body or, if it ends with ..., its beginning
 	}{
 		{"GET", "/v1/rules/7", "", "", 404, `{"error":{"code":"not_found","message":"there is no rule \"7\"; see GET /v1/rules for those there are","context":{}}}`},
 		{"PUT", "/v1/rules/7", seven, "If-Match: *", 412, `{"error":{"code":"precondition_failed","message":"there is no such rule; ...`},
@@ -101,7 +101,7 @@ func TestOneRule(t *testing.T) {
 	}
 }
 
-// Of two who change a rule that both have seen, the second is told.
+// If two callers change a rule that both have read, the second change is refused.
 func TestLostUpdate(t *testing.T) {
 	api, _, _ := open(t)
 	first := call(api, "PUT", "/v1/rules/7", seven).Header().Get("ETag")
@@ -204,7 +204,7 @@ func TestImportAndPages(t *testing.T) {
 	}
 }
 
-// What is refused says why, and changes nothing.
+// A refused request has a reason and changes nothing.
 func TestRefused(t *testing.T) {
 	api, b, _ := open(t)
 	call(api, "PUT", "/v1/rules/7", seven)
@@ -242,7 +242,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Rules of files are shown, and not changed.
+// Rules of files can be read but not changed.
 func TestReadOnly(t *testing.T) {
 	api := New(book.New(catalog.Options{}), nil)
 	for _, method := range []string{"PUT", "DELETE"} {
@@ -258,7 +258,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A change that cannot be saved is an error of the service.
+// A change that cannot be written is an error of the service.
 func TestNotSaved(t *testing.T) {
 	api, b, log := open(t)
 	if err := b.Close(); err != nil {

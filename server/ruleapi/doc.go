@@ -1,6 +1,6 @@
-// Package ruleapi is the part of the admin API that shows and changes rules per API:
-// /v1/rules and /v1/rules/{id}.
+// Package ruleapi is the part of the admin API that lists and changes rules per API: /v1/rules and
+// /v1/rules/{id}.
 //
-// docs/openapi.yaml describes it, docs/catalog.md says how it is used. Errors are the
-// envelope of all of Stint's endpoints.
+// docs/openapi.yaml describes it, and docs/catalog.md how to use it. Errors have the same form as
+// in all of Stint's endpoints.
 package ruleapi

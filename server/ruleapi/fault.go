@@ -14,18 +14,18 @@ import (
 	"stint/rule/catalog/book"
 )
 
-// faultsContext says what is wrong with a file of rules.
+// faultsContext are the faults in a file of rules.
 type faultsContext struct {
 	Faults []lineFault `json:"faults"`
 }
 
 type lineFault struct {
-	Line    int    `json:"line"` // 0: of no line
+	Line    int    `json:"line"` // 0 for no line
 	Problem string `json:"problem"`
 	Hint    string `json:"hint"`
 }
 
-// hashContext says which rules are there.
+// hashContext is the hash of the current rules.
 type hashContext struct {
 	Hash string `json:"hash"`
 }
@@ -34,7 +34,7 @@ func notFound(problem, hint string) *jsonbody.Fault {
 	return &jsonbody.Fault{Status: http.StatusNotFound, Code: jsonbody.NotFound, Problem: problem, Hint: hint}
 }
 
-// refuse answers a method that a path does not have.
+// refuse answers a method that a path does not support.
 func refuse(w http.ResponseWriter, r *http.Request, allowed ...string) {
 	list := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", list)
@@ -44,7 +44,7 @@ func refuse(w http.ResponseWriter, r *http.Request, allowed ...string) {
 	}).Write(w)
 }
 
-// faultOf returns what an error of a change means to whoever asked for it.
+// faultOf returns the fault for an error of a change.
 func faultOf(err error) *jsonbody.Fault {
 	if files, ok := errors.AsType[*rule.Errors](err); ok {
 		return badFile(files)
@@ -93,7 +93,7 @@ func tooLarge() *jsonbody.Fault {
 	}
 }
 
-// badFile says what is wrong with the rules of an import.
+// badFile returns the fault for an import with invalid rules.
 func badFile(files *rule.Errors) *jsonbody.Fault {
 	context := faultsContext{Faults: []lineFault{}}
 	for _, e := range files.List {

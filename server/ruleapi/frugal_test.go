@@ -11,8 +11,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// However the bytes of a body or a query are chosen, reading it takes little memory for
-// each. Imports are read by package source.
+// Decoding any body or query takes little memory per byte. Package book reads imports.
 func TestDecodersAreFrugal(t *testing.T) {
 	t.Run("rule", func(t *testing.T) {
 		seeds := [][]byte{[]byte(seven), []byte(eight)}

@@ -13,11 +13,10 @@ import (
 	"stint/rule/catalog/book"
 )
 
-// importTime is how long the body of an import may take to arrive, and the answer to be
-// written after it.
+// importTime is the timeout of an import: for receiving its body and sending its answer.
 const importTime = 10 * time.Minute
 
-// formats are the media types of an import.
+// formats are the formats of an import by media type.
 var formats = map[string]book.Format{
 	"text/csv":                  book.CSV,
 	"application/jsonl":         book.JSONLines,
@@ -31,7 +30,7 @@ var formats = map[string]book.Format{
 
 const formatHint = "send text/csv or application/jsonl"
 
-// importAnswer says what an import has done.
+// importAnswer is the result of an import.
 type importAnswer struct {
 	Imported int `json:"imported"`
 	standing
@@ -64,7 +63,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	}
 	until := time.Now().Add(importTime)
 	control := http.NewResponseController(w)
-	// Connections that have no deadlines need none moved.
+	// An error means that the connection has no deadlines to extend.
 	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
 	body := http.MaxBytesReader(w, r.Body, maxImport)
 	n, err := a.book.Import(book.ReadRules("body", format, body), how)
@@ -83,7 +82,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// ifMatch returns the hash that an import is made for, "" for any.
+// ifMatch returns the hash that the current rules must have for an import; "" for any.
 func ifMatch(r *http.Request) (string, *jsonbody.Fault) {
 	given := r.Header.Values("If-Match")
 	if len(given) == 0 {
@@ -97,8 +96,8 @@ func ifMatch(r *http.Request) (string, *jsonbody.Fault) {
 	return hash, nil
 }
 
-// mustBeJSON refuses a body of another media type. One without a type is taken, and one
-// with that which curl gives when it is not told.
+// mustBeJSON refuses a body of another media type. It accepts a missing type and curl's default
+// type.
 func mustBeJSON(r *http.Request) *jsonbody.Fault {
 	given := r.Header.Get("Content-Type")
 	switch kind, _, _ := mime.ParseMediaType(given); {

@@ -17,18 +17,18 @@ const (
 	defaultLimit = 100
 	maxLimit     = 1000
 
-	// maxScan is the most rules that are looked at for one page: one that filters out
-	// nearly all of them ends early, and says where to go on.
+	// maxScan is the maximum number of rules that are examined for one page. A page whose filter
+	// skips nearly all rules ends early, and Next continues from there.
 	maxScan = 50_000
 
-	// maxText is the longest id, uid or domain.
+	// maxText is the maximum length of an ID, uid or domain in bytes.
 	maxText = catalog.MaxID
 
-	// maxParameters is the most parameters of a query. Each takes much memory, even an
+	// maxParameters is the maximum number of query parameters. Each takes much memory, even an
 	// empty one.
 	maxParameters = 32
 
-	// step is how many rules are asked of the catalog at a time.
+	// step is the number of rules read from the catalog at a time.
 	step = 1000
 )
 
@@ -36,13 +36,13 @@ const (
 type listAnswer struct {
 	Rules []ruleAnswer `json:"rules"`
 
-	// Next is what to send as after for the next page; null after the last.
+	// Next is the value of the parameter after for the next page; null after the last page.
 	Next *string `json:"next"`
 
 	standing
 }
 
-// standing is what is in force.
+// standing is the state of the current rules.
 type standing struct {
 	Count      int    `json:"count"`
 	Generation uint64 `json:"generation"`
@@ -75,7 +75,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// page fills a page by the parameters of its query.
+// page fills a page by the query parameters.
 func (a *api) page(answer *listAnswer, query url.Values, limit int) {
 	last := query.Get("after")
 	for range maxScan / step {
@@ -100,7 +100,7 @@ func (a *api) page(answer *listAnswer, query url.Values, limit int) {
 	answer.Next = &last
 }
 
-// readQuery reads the parameters of a request, each of which may stand once.
+// readQuery reads the parameters of a request, none of which may be repeated.
 func readQuery(r *http.Request, known ...string) (url.Values, *jsonbody.Fault) {
 	if strings.Count(r.URL.RawQuery, "&") >= maxParameters {
 		return nil, jsonbody.Bad("", fmt.Sprintf("more than %d parameters", maxParameters), "known here are "+strings.Join(known, ", "))

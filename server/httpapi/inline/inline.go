@@ -1,5 +1,5 @@
-// Package inline reads limits that stand in requests rather than in rules, and keeps those that
-// were read last.
+// Package inline decodes limits that are part of requests instead of rules, and caches the most
+// recent ones.
 package inline
 
 import (
@@ -15,8 +15,8 @@ import (
 	"stint/rule"
 )
 
-// Words are the words of a limit in a request: those of rate_limit in a rule file that say how
-// much may pass.
+// Words are the member names of a limit in a request: those of rate_limit in a rule file that
+// define how much may pass.
 var Words = []string{
 	"algorithm", "requests", "per", "burst", "refill", "align", "blocks", "min_interval",
 	"count_denied", "max_wait", "overdraw", "unit", "requests_per_unit", "unlimited",
@@ -42,7 +42,7 @@ const (
 	hasStart
 )
 
-// maxWord is the most bytes of a word of a limit, such as the name of a time zone.
+// maxWord is the maximum length of a word of a limit, such as the name of a time zone, in bytes.
 const maxWord = 100
 
 const (
@@ -50,14 +50,14 @@ const (
 	spanHint  = `give a duration such as "100ms", "1s", "15m", "1h" or "1d"`
 )
 
-// written is a limit as a request writes it.
+// written is a limit as written in a request.
 type written struct {
 	spec      stint.Spec
-	calendar  stint.Period // of the unit
+	calendar  stint.Period // the period of the unit
 	unlimited bool
 }
 
-// ReadLimit reads the object of a limit.
+// ReadLimit decodes the object of a limit.
 func ReadLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	start := s.Pos
 	var w written
@@ -68,7 +68,7 @@ func ReadLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	if f != nil {
 		return nil, f
 	}
-	w.spec.RoundRate = true // who asks with a limit of its own gets the next lower rate
+	w.spec.RoundRate = true // a rate that cannot be represented is rounded down
 	limit, err := stint.NewLimit(w.spec)
 	if err == nil {
 		return limit, nil
@@ -83,7 +83,7 @@ func ReadLimit(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	return nil, jsonbody.BadAt(start, err.Error(), "see docs/algorithms.md")
 }
 
-// read reads the value of one field.
+// read decodes the value of one member.
 func (w *written) read(s *jsonbody.Scanner, field int) (f *jsonbody.Fault) {
 	spec := &w.spec
 	switch field {
@@ -126,8 +126,8 @@ func (w *written) read(s *jsonbody.Scanner, field int) (f *jsonbody.Fault) {
 	return f
 }
 
-// check completes the spec from the fields that were given, and refuses those that
-// do not belong together. What concerns one algorithm, stint.NewLimit checks.
+// check completes the spec from the given members and refuses invalid combinations. stint.NewLimit
+// checks the members of a single algorithm.
 func (w *written) check(seen uint64) *jsonbody.Fault {
 	refuse := func(field, problem, hint string) *jsonbody.Fault { return jsonbody.Bad(field, problem, hint) }
 	switch {
@@ -154,8 +154,8 @@ func (w *written) check(seen uint64) *jsonbody.Fault {
 	return w.checkZeros(seen)
 }
 
-// checkZeros refuses words of another algorithm where their value is that of a word
-// left out, which stint.NewLimit cannot see.
+// checkZeros refuses members of another algorithm that have their zero value, which stint.NewLimit
+// cannot distinguish from missing ones.
 func (w *written) checkZeros(seen uint64) *jsonbody.Fault {
 	a := w.spec.Algorithm
 	for _, word := range []struct {
@@ -181,7 +181,7 @@ func (w *written) checkZeros(seen uint64) *jsonbody.Fault {
 	return nil
 }
 
-// readUnit reads the word for a period.
+// readUnit decodes the word for a period.
 func (w *written) readUnit(s *jsonbody.Scanner) *jsonbody.Fault {
 	start := s.Pos
 	name, f := s.TextUpTo(maxWord)
@@ -195,7 +195,7 @@ func (w *written) readUnit(s *jsonbody.Scanner) *jsonbody.Fault {
 	return jsonbody.BadAt(start, "unknown unit "+text.Quote(name), "use second, minute, hour, day, week, month or year, or give per")
 }
 
-// readZone reads the name of a time zone.
+// readZone decodes the name of a time zone.
 func readZone(s *jsonbody.Scanner) (*time.Location, *jsonbody.Fault) {
 	start := s.Pos
 	name, f := s.TextUpTo(maxWord)
@@ -223,7 +223,7 @@ func readAlgorithm(s *jsonbody.Scanner) (stint.Algorithm, *jsonbody.Fault) {
 	return a, nil
 }
 
-// either reads one of two words and says whether it was the second.
+// either decodes one of two words and reports whether it was the second.
 func either(s *jsonbody.Scanner, no, yes string) (bool, *jsonbody.Fault) {
 	start := s.Pos
 	word, f := s.TextUpTo(maxWord)
@@ -236,7 +236,7 @@ func either(s *jsonbody.Scanner, no, yes string) (bool, *jsonbody.Fault) {
 	return word == yes, nil
 }
 
-// readSpan reads a duration above zero.
+// readSpan decodes a duration above zero.
 func readSpan(s *jsonbody.Scanner) (time.Duration, *jsonbody.Fault) {
 	start := s.Pos
 	d, written, f := ReadDuration(s, spanHint)
@@ -246,7 +246,7 @@ func readSpan(s *jsonbody.Scanner) (time.Duration, *jsonbody.Fault) {
 	return d, f
 }
 
-// ReadDuration reads a duration of any sign, and returns its text too.
+// ReadDuration decodes a duration of any sign, and returns its text too.
 func ReadDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written string, f *jsonbody.Fault) {
 	start := s.Pos
 	if written, f = s.TextUpTo(maxWord); f != nil {
@@ -259,9 +259,9 @@ func ReadDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written st
 	return d, written, nil
 }
 
-// Cache keeps limits of requests by their bytes, because clients send the same few again and
-// again. It holds a fixed number, so strangers cannot fill the memory. Call Init before Read. It is
-// safe for concurrent use.
+// Cache caches limits of requests by their bytes, because clients send the same few limits
+// repeatedly. It has a fixed number of slots, so clients cannot fill the memory. Call Init before
+// Read. It is safe for concurrent use.
 type Cache struct {
 	seed  maphash.Seed
 	slots [256]atomic.Pointer[knownLimit]
@@ -272,13 +272,13 @@ type knownLimit struct {
 	limit *stint.Limit
 }
 
-// maxKnown is the longest text of a limit that is kept.
+// maxKnown is the maximum length of a cached limit in bytes.
 const maxKnown = 512
 
-// Init makes the cache ready.
+// Init initializes the cache.
 func (c *Cache) Init() { c.seed = maphash.MakeSeed() }
 
-// Read reads the object of a limit, or skips it if the cache has it.
+// Read decodes the object of a limit, or skips it if the cache has it.
 func (c *Cache) Read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	if s.Space() != '{' {
 		return nil, s.Mismatch("an object")
@@ -292,7 +292,7 @@ func (c *Cache) Read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 		s.Pos += len(text)
 		return known.limit, nil
 	}
-	kept := string(text) // before reading changes the bytes
+	kept := string(text) // copied before decoding modifies the bytes
 	limit, f := ReadLimit(s)
 	if f == nil {
 		slot.Store(&knownLimit{kept, limit})
@@ -300,8 +300,8 @@ func (c *Cache) Read(s *jsonbody.Scanner) (*stint.Limit, *jsonbody.Fault) {
 	return limit, f
 }
 
-// flat returns the bytes of an object without objects in it, nil where it is none
-// or too long to keep. They may still be no JSON.
+// flat returns the bytes of an object without nested objects; nil if there is none or it is too
+// long for the cache. They may be invalid JSON.
 func flat(s *jsonbody.Scanner) []byte {
 	rest := s.Data[s.Pos:]
 	rest = rest[:min(len(rest), maxKnown)]
