@@ -22,41 +22,40 @@ import (
 	"stint/telemetry"
 )
 
-// sweepEvery is how often memory of expired keys is given back.
+// sweepEvery is the time between two sweeps of expired keys from memory.
 const sweepEvery = 5 * time.Second
 
-// App is one service: listeners, rules and a store. Its life is New, Start, Stop,
-// each once; Run is Start and Stop with a wait between. All methods are safe for
-// concurrent use.
+// App is one service: listeners, rules and a store. Call New, Start and Stop in this order, each
+// once; Run starts, waits and stops. All methods are safe for concurrent use.
 type App struct {
 	config    settings.Config
 	log       *slog.Logger
 	stores    stores
-	state     string          // where links of the state file lead
-	secret    *rule.KeySecret // of hashes in keys; nil: they stand there as they are
-	unkept    []byte          // a secret that was made for the state file; nil: none was
+	state     string          // path of the state file, with links resolved
+	secret    *rule.KeySecret // hashes values in keys; nil: they use the plain SHA-256
+	unkept    []byte          // secret to write beside the state file; nil: none
 	limiter   *limiter.Limiter
 	rls       *rls.Handler
 	metrics   *telemetry.Metrics
 	gauges    load.Gauges
 	rules     ruleset
 	keys      *rulefile.KeySets
-	listeners []*listener           // in the order in which they open
+	listeners []*listener           // in the order of opening
 	certs     map[string]*web.Certs // by listener; none: it is not encrypted
 	gates     gates
-	envoy     *telemetry.EnvoyStats // nil: nobody wants them
-	carrier   *transport.Server     // of grpc; nil: it is not opened
+	envoy     *telemetry.EnvoyStats // nil: not configured
+	carrier   *transport.Server     // server of grpc; nil: it is not opened
 	book      *book.Book
 
 	phase  atomic.Int32
-	cancel context.CancelFunc // ends what runs in the background
-	group  sync.WaitGroup     // what runs in the background
-	failed chan error         // a listener that cannot go on
-	retry  chan struct{}      // a reload is to be tried again
+	cancel context.CancelFunc // ends the goroutines of group
+	group  sync.WaitGroup     // background goroutines
+	failed chan error         // errors after which the service cannot continue
+	retry  chan struct{}      // a reload must be tried again
 	stop   sync.Once
 }
 
-// The phases of a life.
+// The phases of a service.
 const (
 	starting = iota
 	running
@@ -66,9 +65,9 @@ const (
 
 var phaseNames = [...]string{"starting", "running", "draining", "stopped"}
 
-// New returns a service that is ready to start. It reads and checks everything that
-// can be wrong, the rules among it, takes over the counts of the state file, and opens
-// and starts nothing. Errors are [*ConfigError] and [*rule.Errors].
+// New returns a service that is ready to start. It reads and checks everything that can be wrong,
+// including the rules, and loads the counts of the state file. It opens and starts nothing. Errors
+// are [*settings.Error] and [*rule.Errors].
 func New(config settings.Config) (*App, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -129,18 +128,18 @@ func New(config settings.Config) (*App, error) {
 	}
 	a.gates = newGates(&a.config, a.log)
 	a.addListeners()
-	a.failed = make(chan error, len(a.listeners)+1) // nobody reads a second one
+	a.failed = make(chan error, len(a.listeners)+1) // only the first error is read
 	return a, nil
 }
 
-// addListeners makes the listeners of the configuration. Admin is the first to open
-// and the last to close, so that start and end can be watched.
+// addListeners makes the listeners of the configuration. Admin opens first and closes last, so that
+// monitoring sees start and end.
 func (a *App) addListeners() {
 	add := func(setting, address string, make func(*slog.Logger) answerer) {
 		if address != "" {
 			l := newListener(setting, address, a.log)
 			l.server = make(l.log)
-			if setting != "grpc" { // which is given its own
+			if setting != "grpc" { // its server does the TLS
 				l.tls = a.tls(setting)
 			}
 			a.listeners = append(a.listeners, l)
@@ -152,10 +151,10 @@ func (a *App) addListeners() {
 	add("grpc", a.config.GRPC, a.rlsServer)
 }
 
-// Start opens the listeners and returns once they accept calls. On an error nothing
-// is left open. ctx bounds the start only.
+// Start opens the listeners and returns once they accept calls. On an error it leaves nothing open.
+// ctx bounds only the start.
 func (a *App) Start(ctx context.Context) error {
-	a.greet()
+	a.logStart()
 	a.lookAll(ctx)
 	a.keys.Use(a.limiter.Table())
 	err := a.refusal()
@@ -201,7 +200,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.metrics.Listener(l.setting, true)
 		l.server.Ready(true)
 	}
-	a.phase.Store(running) // whoever asks first is told so on every listener
+	a.phase.Store(running) // before any listener answers, so that the first caller sees it everywhere
 	for _, l := range a.listeners {
 		a.group.Go(func() {
 			if err := l.serve(); err != nil {
@@ -212,7 +211,7 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// open opens gossip and the listeners, or nothing.
+// open opens gossip and the listeners, all or nothing.
 func (a *App) open(ctx context.Context) error {
 	if err := a.startGossip(ctx); err != nil {
 		return err
@@ -231,12 +230,12 @@ func (a *App) open(ctx context.Context) error {
 	return nil
 }
 
-// greet logs what the service is about to do, and what it will not do.
-func (a *App) greet() {
+// logStart logs the rules, warnings about the configuration, and settings that have no effect.
+func (a *App) logStart() {
 	table := a.limiter.Table()
 	a.log.Info("rules loaded", "reason", "start", "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
-	a.greetCatalog()
+	a.logCatalog()
 	for _, text := range a.config.Warnings {
 		a.log.Warn(text)
 	}
@@ -252,20 +251,20 @@ func (a *App) greet() {
 	}
 }
 
-// watch begins to look for changes of the rules.
+// watch starts to watch the rule files for changes.
 func (a *App) watch(ctx context.Context) {
 	find := config.NewWatcher
 	if a.config.RulesFiles != settings.FilesYAML {
 		find = config.NewTreeWatcher
 	}
 	a.follow(ctx, "rules", find, a.config.Rules, func(why string) []string {
-		// The error has been logged, and the old rules stay.
+		// reload has logged the error and kept the old rules.
 		return a.listFiles(a.retrying(a.reload(why, false)))
 	})
 }
 
-// follow calls changed whenever files may have changed, until ctx is done. what they are is
-// for the log; what changed returns are files to watch as well.
+// follow calls changed whenever files may have changed, until ctx is done. what names the files in
+// the log; changed returns more files to watch.
 func (a *App) follow(ctx context.Context, what string, find func([]string, *slog.Logger) (*config.Watcher, error), files []string, changed func(why string) []string) {
 	if len(files) == 0 {
 		return
@@ -280,8 +279,8 @@ func (a *App) follow(ctx context.Context, what string, find func([]string, *slog
 	})
 }
 
-// Run starts the service, waits until ctx is done or a listener fails, and stops
-// it. It returns nil where ctx ended it.
+// Run starts the service, waits until ctx is done or a listener fails, and stops it. It returns nil
+// if ctx ended it.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
@@ -296,8 +295,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// Addr returns where the listener of that setting ("http", "grpc", "admin") accepts calls,
-// after Start; "" if there is none. It tells the port where the address has port 0.
+// Addr returns the address at which the listener of a setting ("http", "grpc", "admin") accepts
+// calls, after Start; "" if there is none. If the setting has port 0 it contains the real port.
 func (a *App) Addr(setting string) string {
 	for _, l := range a.listeners {
 		if l.setting == setting && l.net != nil {

@@ -24,9 +24,9 @@ import (
 	"stint/server/httpapi"
 )
 
-// The client of a Cluster sleeps in goroutines of its own that outlive it and end by
-// themselves: five seconds before it closes connections to servers that have left or were
-// named anew, and up to one second before it looks at the Cluster again.
+// The client of a Cluster has goroutines that outlive it and end by themselves: it closes
+// connections to servers that have left or were renamed after five seconds, and reads the slots
+// again for up to one second.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
-// rulesOf is a rule file: so many requests for each user, in a window that ends in February of
-// 2027, and then in 2028.
+// rulesOf returns a rule file: that many requests for each user, in a window that ends in February
+// of 2027, and then in 2028.
 func rulesOf(requests int) string {
 	return fmt.Sprintf("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: %d, per: 366d}\n", requests)
 }
@@ -53,8 +53,8 @@ http:
     - actions: [{remote_address: {}}]
 `
 
-// patience is how long a test waits for what must come.
-const patience = time.Minute
+// testTimeout is how long a test waits for something that must happen.
+const testTimeout = time.Minute
 
 // service is an App under test and its log.
 type service struct {
@@ -82,14 +82,14 @@ func start(t *testing.T, change func(*settings.Config)) *service {
 	return s
 }
 
-// sink is a log, for tests that wait for lines of it.
+// sink is a log in which tests wait for lines.
 type sink struct{ text.OutputBuffer }
 
-// await waits for a line, after the first skip bytes, that holds all words. It
-// returns where that line ends.
+// await waits for a line, after the first skip bytes, that contains all words. It returns the
+// offset at which that line ends.
 func (s *sink) await(t *testing.T, skip int, words ...string) int {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		text, more := s.Follow()
 		at := skip
@@ -118,8 +118,8 @@ func holds(line string, words []string) bool {
 
 func (s *sink) size() int { return len(s.String()) }
 
-// client keeps no connection, so that none outlives its test.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+// client keeps no connection open, so that none outlives its test.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
 
 func (s *service) get(setting, path string) (status int, header http.Header, body string) {
 	s.t.Helper()
@@ -138,7 +138,7 @@ func (s *service) do(method, setting, path, send string) (status int, header htt
 	return resp.StatusCode, resp.Header, string(data)
 }
 
-// metric returns what a metric shows, 0 where there is none.
+// metric returns the value of a metric, 0 if there is none.
 func (s *service) metric(name string) float64 {
 	s.t.Helper()
 	_, _, body := s.get("admin", "/metrics")
@@ -152,7 +152,7 @@ func (s *service) metric(name string) float64 {
 	return 0
 }
 
-// limit asks for a user and returns the limit in force.
+// limit makes a request for a user and returns the limit in use.
 func (s *service) limit(user string) int {
 	s.t.Helper()
 	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}], "cost": 0}]}`
@@ -164,7 +164,7 @@ func (s *service) limit(user string) int {
 	return answer.Limit
 }
 
-// write puts a file in place as editors do: a new file is renamed over the old one.
+// write writes a file as editors do: it renames a new file over the old one.
 func write(t *testing.T, name, content string) {
 	t.Helper()
 	testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
@@ -172,8 +172,8 @@ func write(t *testing.T, name, content string) {
 	testkit.Must(t, os.Rename(name+".tmp", name))
 }
 
-// TestReadyAtOnce has nobody who finds one listener open read that the service only starts,
-// however long the next one takes.
+// TestReadyAtOnce: no client that finds one listener open reads that the service is starting,
+// however long the next listener takes.
 func TestReadyAtOnce(t *testing.T) {
 	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.RESP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
@@ -193,14 +193,14 @@ func TestReadyAtOnce(t *testing.T) {
 	}
 }
 
-// lateAnswerer takes its time to be ready, and says when it begins to answer.
+// lateAnswerer takes time to be ready, and signals when it begins to serve.
 type lateAnswerer struct {
 	answerer
 	begins func()
 }
 
 func (l lateAnswerer) Ready(yes bool) {
-	time.Sleep(20 * time.Millisecond) // the others would be open for so long if they did not wait
+	time.Sleep(20 * time.Millisecond) // without waiting the other listeners would be open this long
 	l.answerer.Ready(yes)
 }
 
@@ -260,7 +260,7 @@ func TestTwoServices(t *testing.T) {
 	b.log.await(t, 0, `"msg":"listening"`, `"listener":"http"`)
 }
 
-// What cannot run is refused before anything is opened.
+// New refuses what cannot run before it opens anything.
 func TestNewRefuses(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
@@ -275,7 +275,7 @@ func TestNewRefuses(t *testing.T) {
 		{"bad rules", func(c *settings.Config) { c.Rules = []string{bad} }, bad + ":3: "},
 		{"missing rules", func(c *settings.Config) { c.Rules = []string{dir + "/none.yaml"} }, dir + "/none.yaml: "},
 		{"a bad value", func(c *settings.Config) { c.Store = "redis://x/y" }, "store: "},
-		{"no time for a store", func(c *settings.Config) { c.StoreTimeout = 0 }, "store-timeout: no store answers in no time"},
+		{"no time for a store", func(c *settings.Config) { c.StoreTimeout = 0 }, "store-timeout: must be more than 0"},
 		{"a state file of another store", func(c *settings.Config) { c.Store, c.State = "redis://x", dir+"/counts" }, "state: only the store in memory"},
 		{"a state file in no folder", func(c *settings.Config) { c.State = dir + "/none/counts" }, "state: cannot write in the folder " + dir + "/none: no such file"},
 		{"a state file that cannot be read", func(c *settings.Config) { c.State = dir }, "state: cannot read " + dir + ": not a regular file"},
@@ -294,7 +294,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// An address that is taken fails the start, and what was opened before is closed.
+// If an address is taken Start fails, and closes the listeners that it opened before.
 func TestStartTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -313,8 +313,8 @@ func TestStartTaken(t *testing.T) {
 	}
 }
 
-// A listener of a protocol that comes later is said where it was asked for, and only
-// there; an empty address is none.
+// A listener of a protocol that does not exist yet is logged if it is configured; an empty address
+// is no listener.
 func TestListeners(t *testing.T) {
 	s := start(t, func(c *settings.Config) { c.RESP, c.Admin = "127.0.0.1:6380", "" })
 	s.log.await(t, 0, "the Redis protocol is not built yet", "listener=resp", "address=127.0.0.1:6380")
@@ -327,7 +327,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// Beyond this machine admin calls need the token.
+// On an address that other machines reach admin calls need the token.
 func TestAdminToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	write(t, file, "secret\n")
@@ -346,8 +346,8 @@ func TestAdminToken(t *testing.T) {
 	}
 }
 
-// A call in flight is finished; one that takes longer than the timeout is cut; a
-// connection that says nothing holds nobody up.
+// A call in flight is finished; one that takes longer than the timeout is cut; a connection without
+// a request does not delay the end.
 func TestDrain(t *testing.T) {
 	const question = `{"key": "k", "limit": {"requests": 1, "per": "1s"}}`
 	for _, test := range []struct {
@@ -355,7 +355,7 @@ func TestDrain(t *testing.T) {
 		timeout time.Duration
 		finish  bool // send the rest of the call
 	}{
-		{"finished", patience, true},
+		{"finished", testTimeout, true},
 		{"cut", 10 * time.Millisecond, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -363,11 +363,11 @@ func TestDrain(t *testing.T) {
 			conn, err := net.Dial("tcp", s.Addr("http"))
 			testkit.Must(t, err)
 			defer conn.Close()
-			testkit.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+			testkit.Must(t, conn.SetDeadline(time.Now().Add(testTimeout)))
 			_, err = fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(question))
 			testkit.Must(t, err)
 			answers := bufio.NewReader(conn)
-			// The server asks for the body once the handler reads it: it is in flight.
+			// The server asks for the body when the handler reads it: the call is in flight.
 			if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 				t.Fatalf("answer %q, error %v", line, err)
 			}
@@ -401,14 +401,14 @@ func TestDrain(t *testing.T) {
 		}
 		began := time.Now()
 		s.Stop(context.Background())
-		if took := time.Since(began); took > 4*time.Second { // the connections' own deadline comes after five
+		if took := time.Since(began); took > 4*time.Second { // the connections' own deadline is five seconds
 			t.Errorf("stopping took %v", took)
 		}
 	})
 }
 
-// Where nobody has a connection the end comes at once; where somebody keeps one and uses it within
-// the delay, the answer says that it ends, and the service waits for no more.
+// Without connections the service ends at once. If a client uses its connection within the delay,
+// the answer asks it to close, and the service waits no longer.
 func TestDrainAuto(t *testing.T) {
 	s := start(t, func(*settings.Config) {})
 	began := time.Now()
@@ -420,7 +420,7 @@ func TestDrainAuto(t *testing.T) {
 	conn, err := net.Dial("tcp", s.Addr("http"))
 	testkit.Must(t, err)
 	defer conn.Close()
-	testkit.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(testTimeout)))
 	answers := bufio.NewReader(conn)
 	ask := func() *http.Response {
 		_, err := io.WriteString(conn, "GET /v1/check HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -437,12 +437,12 @@ func TestDrainAuto(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { s.Stop(context.Background()); close(stopped) }()
 	s.log.await(t, 0, "draining", "delay=auto")
-	for !ask().Close { // a listener that ends without telling so cuts the connection, and ask fails
+	for !ask().Close { // a listener that ends without asking clients to leave cuts the connection, and ask fails
 	}
 	<-stopped
 }
 
-// While it drains a service still answers, and says that it is not ready.
+// While it drains a service still answers, and /readyz reports that it is not ready.
 func TestDrainDelay(t *testing.T) {
 	s := start(t, func(c *settings.Config) { c.DrainDelay = time.Hour })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -455,6 +455,6 @@ func TestDrainDelay(t *testing.T) {
 	if status, _, _ := s.do(http.MethodPost, "http", "/v1/check", `{"key": "k", "limit": {"requests": 1, "per": "1s"}}`); status != http.StatusOK {
 		t.Errorf("a call within the delay: status %d", status)
 	}
-	cancel() // nobody waits for the hour
+	cancel() // not after an hour
 	<-stopped
 }

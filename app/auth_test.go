@@ -9,7 +9,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// askAuth asks as a proxy does, and returns the status.
+// askAuth calls /v1/auth as a proxy does, and returns the status.
 func (s *service) askAuth(query string, header http.Header) int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Addr("http")+"/v1/auth"+query, nil)
@@ -21,7 +21,7 @@ func (s *service) askAuth(query string, header http.Header) int {
 	return resp.StatusCode
 }
 
-// TestAuth: proxies ask by the settings.
+// TestAuth: the settings change the answers to proxies.
 func TestAuth(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "demo.yaml")
 	write(t, rules, demoRules)

@@ -19,46 +19,46 @@ import (
 )
 
 const (
-	// lookEvery is how often a server on the network is asked whether it is there.
+	// lookEvery is the time between two checks of a server on the network.
 	lookEvery = time.Second
 
-	// lookTimeout is how long it may take to answer that, its first connection included.
+	// lookTimeout bounds a check, including the first connection.
 	lookTimeout = time.Second
 )
 
-// server is a store on the network behind its guard: the only one, or one of several that
-// keys are placed on.
+// server is a store on the network with its guard: the only one, or one of several that share the
+// keys.
 type server struct {
-	name    string // for people
+	name    string // for the log, without a password
 	shared  *redis.Store
 	guarded *guard.Store
-	recall  *denycache.Store // remembers what that refuses; nil: nothing does
-	leases  *lease.Store     // decides busy keys of leased rules from what that lends
-	shares  *quota.Store     // decides what this process has for itself of such rules
-	own     *eventual.Store  // decides by itself, and tells that afterwards
+	recall  *denycache.Store // caches its denials; nil: none
+	leases  *lease.Store     // decides busy keys of leased rules from leases
+	shares  *quota.Store     // decides local shares of such rules
+	own     *eventual.Store  // decides eventual rules in this process, and reports the use later
 	state   serverState
 
-	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or itself
+	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or the server itself
 
-	seen atomic.Bool   // it could be used at some time
-	lost atomic.Uint64 // times that it had forgotten counts
+	seen atomic.Bool   // it worked at some time
+	lost atomic.Uint64 // how often it had lost counts
 
-	compared atomic.Bool // the namespace secret with that of the server
-	warned   atomic.Bool // that it cannot be
+	compared atomic.Bool // the namespace secret was compared with the server's
+	warned   atomic.Bool // the log has the error of that comparison
 }
 
-// serverState is whether a server can be used. Two find out: who looks at it now and
-// then, and the guard around it, in which decisions fail.
+// serverState is what the log and /readyz know of a server. Two sources report to it: the check
+// every second, and the guard, in which decisions fail.
 type serverState struct {
-	mu          sync.Mutex           // guards what follows
-	undecodable logging.FaultLimiter // of calls of which a state could not be read
-	failed      logging.FaultLimiter // of calls that failed while others did not
-	failing     string               // why some did between the last two looks; "" if none did
+	mu          sync.Mutex           // guards the fields below
+	undecodable logging.FaultLimiter // calls of which a state could not be read
+	failed      logging.FaultLimiter // calls that failed while others did not
+	failing     string               // last error of calls between the last two checks; "" if none failed
 }
 
-// serverChanged notes that a server does not answer any more, so that rules decide
-// without it, or that it does. To log that it is back is left to look, so that one which
-// comes and goes many times a second fills no log.
+// serverChanged handles a change of the guard's breaker: rules decide without the server, or use it
+// again. It does not log that the server is back: look does, so that a server which comes and goes
+// many times a second does not fill the log.
 func (a *App) serverChanged(s *server, now guard.Status) {
 	if now.Away {
 		a.serverFails(s, s.backend(now.Server), now.Err)
@@ -67,8 +67,8 @@ func (a *App) serverChanged(s *server, now guard.Status) {
 	s.backends.Answers(s.backend(now.Server))
 }
 
-// lookAll looks at all servers for the first time. The namespace secret is left in none
-// before it was compared with that of all: a node that must not start leaves nothing.
+// lookAll checks all servers for the first time. It stores the namespace secret in none before it
+// has compared it with all: a node that must not start changes nothing.
 func (a *App) lookAll(ctx context.Context) {
 	found := make([]bool, len(a.stores.servers))
 	each := func(do func(i int, s *server)) {
@@ -91,17 +91,17 @@ func (a *App) lookAll(ctx context.Context) {
 	}
 }
 
-// look looks at a server again, and compares the namespace secret where that is due.
+// look checks a server again, and compares the namespace secret if that is due.
 func (a *App) look(ctx context.Context, s *server) {
 	if a.lookAt(ctx, s) {
 		a.checkSecret(ctx, s, true)
 	}
 }
 
-// lookAt asks a server, of a Cluster each primary, whether it is there, and where there is a reason
-// to doubt it, whether it can decide. That it can be used again is noted when the guard says so
-// too. The first time its settings are looked at. It returns whether the server is to be asked
-// for the namespace secret, which it may have forgotten while it was away.
+// lookAt checks whether a server answers, on a Cluster each primary, and if there is a doubt
+// whether it can decide. It logs that the server is back when the guard uses it too. The first time
+// it also checks the server's settings. It reports whether to compare the namespace secret, which
+// the server may have lost while it was away.
 func (a *App) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -116,7 +116,7 @@ func (a *App) lookAt(ctx context.Context, s *server) bool {
 	return back || !s.compared.Load()
 }
 
-// doubtful says whether a server that is there may still be unable to decide.
+// doubtful reports whether a server that answers may still be unable to decide.
 func (s *server) doubtful() bool {
 	failed := s.guarded.Status().Errors
 	s.state.mu.Lock()
@@ -124,15 +124,15 @@ func (s *server) doubtful() bool {
 	return s.backends.Doubtful() || !s.seen.Load() || failed > s.state.failed.Seen
 }
 
-// lookCalls logs that some calls fail, of a server that decides others. What failed before it
-// was back has been told.
+// lookCalls logs that some calls fail while the server decides others. It skips errors from before
+// the server was back, which are logged already.
 func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	tell, over := s.state.undecodable.Look(status.Undecodable, status.UndecodableErr)
-	a.tell(s, tell, over, status.UndecodableErr,
-		"the state of a key cannot be read; its rule is answered by its on_store_failure, all others are not concerned",
-		"no state was met for a minute that cannot be read")
+	begins, over := s.state.undecodable.Look(status.Undecodable, status.UndecodableErr)
+	a.logFaults(s, begins, over, status.UndecodableErr,
+		"the state of a key cannot be read; its rule follows its on_store_failure, other rules are not affected",
+		"for a minute all states could be read")
 	s.state.failing = ""
 	if back {
 		s.state.failed.Seen = status.Errors
@@ -140,14 +140,14 @@ func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	if status.Errors > s.state.failed.Seen {
 		s.state.failing = status.Failed.Error()
 	}
-	tell, over = s.state.failed.Look(status.Errors, status.Failed)
-	a.tell(s, tell, over, status.Failed,
-		"the store fails some calls; their rules are answered by their on_store_failure",
+	begins, over = s.state.failed.Look(status.Errors, status.Failed)
+	a.logFaults(s, begins, over, status.Failed,
+		"the store fails some calls; their rules follow their on_store_failure",
 		"the store has failed no call for a minute")
 }
 
-// tell logs that faults begin, or that they are over.
-func (a *App) tell(s *server, begins, over bool, fault error, beginning, end string) {
+// logFaults logs that faults begin, or that they are over.
+func (a *App) logFaults(s *server, begins, over bool, fault error, beginning, end string) {
 	if begins {
 		a.log.Error(beginning, "store", s.name, "error", fault, "hint", redisHint(fault))
 	}
@@ -156,7 +156,7 @@ func (a *App) tell(s *server, begins, over bool, fault error, beginning, end str
 	}
 }
 
-// warnOfServer logs what is odd about a server.
+// warnOfServer logs settings of a server that are dangerous for limits.
 func (a *App) warnOfServer(ctx context.Context, s *server) {
 	warnings, err := s.shared.Warnings(ctx)
 	if err != nil {
@@ -167,11 +167,11 @@ func (a *App) warnOfServer(ctx context.Context, s *server) {
 	}
 }
 
-// looked is the limit of a peek that nobody is charged for.
-var looked = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
+// lookLimit is the limit of the peek with which try tests a server.
+var lookLimit = stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute})
 
-// problem is what is wrong with the server; "" for nothing. It may be away for that, or fail
-// some calls, or not read some states: whose, only the log says, as anybody may ask.
+// problem returns what is wrong with the server; "" if nothing is: it is away, fails some calls, or
+// cannot read some states. Only the log has the keys, as anybody may read /readyz.
 func (s *server) problem() (text string) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *server) problem() (text string) {
 	return text
 }
 
-// problem is what /readyz says is wrong with the store.
+// problem returns the problems of all servers for /readyz.
 func (s *stores) problem() string {
 	var all []string
 	for _, one := range s.servers {

@@ -23,7 +23,7 @@ descriptors:
     rate_limit: {per: 366d, requests: 20, on_store_failure: local, local_share: 20%, nodes: 2}
 `
 
-// check asks one rule, and returns what stands in the answer.
+// check makes a request for one rule, and returns the body of the answer.
 func (s *service) check(key string) string { return s.checkUser(key, "x") }
 
 func (s *service) checkUser(key, user string) string {
@@ -36,8 +36,8 @@ func (s *service) checkUser(key, user string) string {
 	return body
 }
 
-// While Redis is frozen each rule is answered by its policy, and everybody who asks can
-// see that; no request fails.
+// While Redis is frozen each rule follows its policy, and answers, health and metrics show it; no
+// request fails.
 func TestFrozenRedis(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -68,7 +68,7 @@ func TestFrozenRedis(t *testing.T) {
 			}
 		}
 	}
-	at := s.log.await(t, 0, "level=ERROR", "the store cannot be used; each rule is answered by its on_store_failure", server.Addr, "hint=")
+	at := s.log.await(t, 0, "level=ERROR", "the store cannot be used; each rule follows its on_store_failure", server.Addr, "hint=")
 	if status, _, ready := s.get("admin", "/readyz"); status != http.StatusOK || strings.Contains(ready, `"error":""`) {
 		t.Errorf("/readyz: %d %s", status, ready)
 	}
@@ -82,7 +82,7 @@ func TestFrozenRedis(t *testing.T) {
 		}
 	}
 	server.Thaw()
-	s.log.await(t, at, "the store is back") // though nobody asks
+	s.log.await(t, at, "the store is back") // without any request
 	for _, key := range []string{"free", "login", "part"} {
 		if body := s.check(key); strings.Contains(body, `"degraded":true`) {
 			t.Errorf("%s: %s", key, body)
@@ -93,7 +93,7 @@ func TestFrozenRedis(t *testing.T) {
 	}
 }
 
-// A header that is switched on marks what a policy answered, and nothing else.
+// With degraded-header a header marks decisions of policies, and no others.
 func TestDegradedHeader(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)

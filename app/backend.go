@@ -12,24 +12,24 @@ import (
 	"stint/telemetry"
 )
 
-// backend names a Redis server of a store, by its number.
+// backend returns the name of a Redis server of a store by its number.
 func (s *server) backend(number int) logging.StoreServer {
 	return logging.StoreServer{Number: number, Name: s.shared.ServerName(number)}
 }
 
-// serverFails notes what is wrong with a Redis server, and logs it once.
+// serverFails stores what is wrong with a Redis server, and logs it once.
 func (a *App) serverFails(s *server, of logging.StoreServer, err error) {
-	switch tell := s.backends.Fails(of, err.Error()); {
-	case tell && of.Name != "":
-		a.log.Error("a server of the store cannot be used; limits whose keys it holds are answered by their on_store_failure",
+	switch first := s.backends.Fails(of, err.Error()); {
+	case first && of.Name != "":
+		a.log.Error("a server of the store cannot be used; limits whose keys it has follow their on_store_failure",
 			"store", s.name, "server", of.Name, "error", err, "hint", redisHint(err))
-	case tell:
-		a.log.Error("the store cannot be used; each rule is answered by its on_store_failure",
+	case first:
+		a.log.Error("the store cannot be used; each rule follows its on_store_failure",
 			"store", s.name, "error", err, "hint", redisHint(err))
 	}
 }
 
-// isBack logs that a Redis server can be used again, or needs not be.
+// isBack logs that a Redis server works again, or no longer holds keys.
 func (a *App) isBack(s *server, of logging.StoreServer, holds bool) {
 	switch {
 	case of.Name == "":
@@ -41,8 +41,8 @@ func (a *App) isBack(s *server, of logging.StoreServer, holds bool) {
 	}
 }
 
-// lookEach takes what each Redis server of a store says. It returns whether some can be used,
-// whether the log was told that one can be again, and what the guard said just before that.
+// lookEach handles the checks of a store's Redis servers. It reports whether some work, whether it
+// has logged that one is back, and returns the guard's status just before that.
 func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool, status guard.Status) {
 	present := make([]logging.StoreServer, len(looked))
 	for i, one := range looked {
@@ -67,7 +67,7 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 			well = append(well, present[i])
 		}
 	}
-	status = s.guarded.Status() // a call that fails from here on is told by the next look
+	status = s.guarded.Status() // the next check reports calls that fail from here on
 	for _, of := range well {
 		if s.backends.Well(of) {
 			a.isBack(s, of, true)
@@ -77,18 +77,18 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 	return len(well) > 0, back, status
 }
 
-// try lets the guard try whether a Redis server is back if nobody else does. It returns whether the
-// guard takes it for away.
+// try makes the guard try a Redis server if no call does. It reports whether the guard treats the
+// server as away.
 func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Key) (away bool) {
 	status := s.guarded.Of(of.Number)
 	if s.backends.Idle(of, status.Spared) && status.Away {
-		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: looked, Handling: &stint.Handling{Place: place}}}}
-		_ = s.guarded.Decide(ctx, &call) // the guard knows what came of it
+		call := stint.Call{Takes: []stint.Take{{Key: "look", Limit: lookLimit, Handling: &stint.Handling{Place: place}}}}
+		_ = s.guarded.Decide(ctx, &call) // the guard handles the result
 	}
 	return s.guarded.Of(of.Number).Away
 }
 
-// countsLost notes that a Redis server may have forgotten counts, and forgets with it what it refused.
+// countsLost handles a Redis server that may have lost counts, and drops the cached denials.
 func (a *App) countsLost(s *server, of logging.StoreServer) {
 	s.lost.Add(1)
 	if s.recall != nil {
@@ -96,10 +96,10 @@ func (a *App) countsLost(s *server, of logging.StoreServer) {
 	}
 	s.compared.Store(false)
 	a.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
-		"store", s.name, "server", cmp.Or(of.Name, s.name), "hint", "docs/redis-operation.md says what may pass because of it")
+		"store", s.name, "server", cmp.Or(of.Name, s.name), "hint", "see docs/redis-operation.md for what may pass because of it")
 }
 
-// serverStats returns of each Redis server whether it can be used.
+// serverStats returns for each Redis server whether it is away.
 func (s *server) serverStats() (all []telemetry.ServerStats) {
 	s.backends.Each(func(of logging.StoreServer, well bool) {
 		all = append(all, telemetry.ServerStats{Name: cmp.Or(of.Name, s.name), Away: !well || s.guarded.Of(of.Number).Away})

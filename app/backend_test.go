@@ -16,8 +16,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// onServers starts a service on a store, with one rule for users that lets them pass while it is
-// away, and one for apps that does not.
+// onServers starts a service on a store, with a rule for users that allows them while the store is
+// away, and a rule for apps that denies them.
 func onServers(t *testing.T, url string, timeout time.Duration) *service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -31,8 +31,8 @@ descriptors:
 	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
 }
 
-// onServer returns which of many users, or apps, a server counts, and which others do, when the
-// store decides all of them.
+// onServer returns which of many users, or apps, lie on a server, and which on others. The store
+// must decide all of them.
 func (s *service) onServer(t *testing.T, server *testkit.RedisServer, kind string) (there, elsewhere []string) {
 	t.Helper()
 	for i := range 40 {
@@ -50,14 +50,14 @@ func (s *service) onServer(t *testing.T, server *testkit.RedisServer, kind strin
 	return there, elsewhere
 }
 
-// tally counts the answers of some keys in a storm.
+// tally counts the answers for some keys in a storm.
 type tally struct {
 	sync.Mutex
 	all, degraded, slow int
 }
 
-// waiting asks about keys of a server that is away until nobody waits for it any more, and returns
-// how many answers took half the deadline of the store.
+// waiting makes requests for keys of a server that is away until none waits for it any more, and
+// returns how many answers took half the timeout of the store.
 func (s *service) waiting(t *testing.T, timeout time.Duration, whom []string) (waited int) {
 	t.Helper()
 	for n, quick := 0, 0; n < 200 && quick < 20; n++ {
@@ -70,8 +70,8 @@ func (s *service) waiting(t *testing.T, timeout time.Duration, whom []string) (w
 	return waited
 }
 
-// storm has callers ask about one key after another for some time. Answers count as slow that take
-// half the deadline of the store.
+// storm lets callers use one key after another for some time. An answer counts as slow if it takes
+// half the timeout of the store.
 func (s *service) storm(t *testing.T, d, timeout time.Duration, whom ...[]string) []*tally {
 	counts := make([]*tally, len(whom))
 	var callers sync.WaitGroup
@@ -100,9 +100,9 @@ func (s *service) storm(t *testing.T, d, timeout time.Duration, whom ...[]string
 	return counts
 }
 
-// TestFrozenServer: a server that freezes, of a Cluster or of a list, concerns its own keys only:
-// they are answered by their policies, without waiting once its breaker is open, and all others
-// by the store. Health and metrics say which server it is.
+// TestFrozenServer: a server that freezes, of a Cluster or of a list, affects only its own keys:
+// they follow their policies, without waiting once its breaker is open, and the store decides all
+// others. Health and metrics name the server.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	const timeout = 500 * time.Millisecond // for a busy machine
@@ -131,8 +131,8 @@ func TestFrozenServer(t *testing.T) {
 			server.Freeze()
 			thaw := sync.OnceFunc(server.Thaw)
 			t.Cleanup(thaw)
-			// Promised are three calls that open the breaker, one more each half a second, and no
-			// degraded answer of others.
+			// The guarantee is three calls that open the breaker, one more each half a second, and
+			// no degraded answer for others.
 			if waited := s.waiting(t, timeout, there); waited > 5*3 {
 				t.Errorf("%d calls waited", waited)
 			}
@@ -161,7 +161,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// spans checks calls of a key that lies on a frozen server and one that does not.
+// spans checks calls with a key on a frozen server and one on another.
 func (s *service) spans(t *testing.T, there, elsewhere, denied string) {
 	t.Helper()
 	results := func(body string) []string {
@@ -181,14 +181,14 @@ func (s *service) spans(t *testing.T, there, elsewhere, denied string) {
 	}
 }
 
-// remaining returns what is left by an answer.
+// remaining returns the remaining units in an answer.
 func remaining(body string) (n int) {
 	_, text, _ := strings.Cut(body, `"remaining":`)
 	_, _ = fmt.Sscan(text, &n)
 	return n
 }
 
-// names checks that health and metrics name one server as away, and no other.
+// names checks that health and metrics name this one server as away.
 func (s *service) names(t *testing.T, address string) {
 	t.Helper()
 	testkit.Until(t, "health names the server", func() bool {
@@ -207,8 +207,8 @@ func (s *service) names(t *testing.T, address string) {
 	}
 }
 
-// TestFrozenPrimaryReplaced: when a replica has taken over from a primary that froze, the store is
-// whole again, though the frozen one does not come back.
+// TestFrozenPrimaryReplaced: when a replica has replaced a frozen primary the whole store works
+// again, though the frozen one does not come back.
 func TestFrozenPrimaryReplaced(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.StartRedisCluster(t, 3)
@@ -223,7 +223,7 @@ func TestFrozenPrimaryReplaced(t *testing.T) {
 		_, _, ready := s.get("admin", "/readyz")
 		return strings.Contains(ready, `"error":""`) && s.metric("stint_store_available") == 1
 	})
-	for _, who := range append(there, elsewhere...) { // whose connections are made anew
+	for _, who := range append(there, elsewhere...) { // their connections are new
 		testkit.Until(t, who+" is decided", func() bool { return strings.Contains(s.ask(t, who), `"degraded":false`) })
 	}
 	testkit.Until(t, "the frozen server is not named any more", func() bool {
@@ -231,8 +231,8 @@ func TestFrozenPrimaryReplaced(t *testing.T) {
 	})
 }
 
-// TestReplicaKilled: a replica of a Cluster that dies is no outage: nothing of it is logged as an
-// error, health and metrics do not change, and no answer is degraded.
+// TestReplicaKilled: the death of a Cluster's replica is no outage: there is no error in the log,
+// health and metrics do not change, and no answer is degraded.
 func TestReplicaKilled(t *testing.T) {
 	t.Parallel()
 	cluster := steadyCluster(t)
@@ -264,9 +264,8 @@ func TestReplicaKilled(t *testing.T) {
 	}
 }
 
-// TestStoreEmptied: a server that was emptied without a lost connection is noticed within a
-// second: the log says so, it is counted, and a namespace secret that is not that of the other
-// nodes is found again.
+// TestStoreEmptied: within a second the service notices that a server was emptied without a lost
+// connection: it logs and counts that, and compares the namespace secret again.
 func TestStoreEmptied(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -291,8 +290,8 @@ func TestStoreEmptied(t *testing.T) {
 	}
 }
 
-// TestWrongSecretAfterFlush: a node with another namespace secret than that which is left in a
-// server that was emptied ends, though it lost no connection.
+// TestWrongSecretAfterFlush: a node whose namespace secret differs from the one in an emptied
+// server ends, though it lost no connection.
 func TestWrongSecretAfterFlush(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -305,13 +304,14 @@ func TestWrongSecretAfterFlush(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "namespace secret") {
 			t.Error(err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("the node goes on")
 	}
 }
 
-// TestFreedInAllModes: a key that is deleted by hand, or a server that is emptied, is in force within
-// a second, whatever the mode of the rule, while callers hammer the denied key on two nodes.
+// TestFreedInAllModes: after a key is deleted by hand, or a server is emptied, the key is free
+// within a second, whatever the mode of the rule, while callers use the denied key on two nodes all
+// the time.
 func TestFreedInAllModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"strict", "leased, after_loss: kept", "eventual"} {
@@ -323,8 +323,8 @@ func TestFreedInAllModes(t *testing.T) {
 	}
 }
 
-// freed uses up a key under a coordination, frees it by hand, and measures how long until it passes
-// again.
+// freed uses up a key under a coordination, deletes it by hand, and measures the time until it
+// passes again.
 func freed(t *testing.T, name, mode string) {
 	server := testkit.StartRedis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -354,7 +354,7 @@ descriptors:
 	for _, by := range []string{"DEL", "FLUSHALL"} {
 		last := int64(-1)
 		testkit.Until(t, "the key is used up", func() bool {
-			<-time.After(lookEvery) // in which nothing passes
+			<-time.After(lookEvery) // nothing passes in this time
 			before := last
 			last = passed.Load()
 			return last == before

@@ -9,36 +9,36 @@ import (
 	"stint/telemetry"
 )
 
-// closeBook lets go of the rules on disk.
+// closeBook closes the rules on disk.
 func (a *App) closeBook() {
 	if err := a.book.Close(); err != nil {
 		a.log.Error("rules per API not closed", "error", err)
 	}
 }
 
-// greetCatalog logs which rules per API are in force at the start.
-func (a *App) greetCatalog() {
+// logCatalog logs the rules per API at the start.
+func (a *App) logCatalog() {
 	if len(a.config.Catalog) > 0 || a.config.CatalogDB != "" {
-		a.sayCatalog("start")
+		a.logCatalogLoaded("start")
 	}
 }
 
-func (a *App) sayCatalog(why string) {
+func (a *App) logCatalogLoaded(why string) {
 	c := a.book.Catalog()
 	a.log.Info("catalog loaded", "reason", why, "rules", c.Len(), "generation", c.Generation(), "hash", c.Hash())
 }
 
-// watchCatalog begins to look for changes of the files of rules per API.
+// watchCatalog starts to watch the files of rules per API for changes.
 func (a *App) watchCatalog(ctx context.Context) {
 	a.follow(ctx, "catalog", config.NewWatcher, a.config.Catalog, func(why string) []string {
-		// The error has been logged, and the old rules stay.
+		// reloadCatalog has logged the error and kept the old rules.
 		_ = a.retrying(a.reloadCatalog(why, false))
 		return nil
 	})
 }
 
-// reloadCatalog reads the files of rules per API again and puts them in force, all or
-// nothing. It does nothing where they look as they did, unless it is told to.
+// reloadCatalog reads the files of rules per API again and uses them, all or nothing. If they have
+// not changed it does so only with always.
 func (a *App) reloadCatalog(why string, always bool) error {
 	if len(a.config.Catalog) == 0 {
 		return nil
@@ -50,12 +50,12 @@ func (a *App) reloadCatalog(why string, always bool) error {
 			a.log.Error("catalog refused: keeping the old one", append([]any{"reason", why}, fault...)...)
 		}
 	case news:
-		a.sayCatalog(why)
+		a.logCatalogLoaded(why)
 	}
 	return err
 }
 
-// catalogStatus is what /readyz and /v1/limits say of rules per API.
+// catalogStatus returns the rules per API for /readyz and /v1/limits.
 func (a *App) catalogStatus() *httpapi.CatalogStatus {
 	c := a.book.Catalog()
 	s := &httpapi.CatalogStatus{Rules: c.Len(), Generation: c.Generation(), Hash: c.Hash()}
@@ -65,7 +65,7 @@ func (a *App) catalogStatus() *httpapi.CatalogStatus {
 	return s
 }
 
-// catalogStats is what metrics say of them.
+// catalogStats returns their numbers for metrics.
 func (a *App) catalogStats() telemetry.CatalogStats {
 	c, loads := a.book.Catalog(), a.book.Loads()
 	return telemetry.CatalogStats{

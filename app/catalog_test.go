@@ -16,14 +16,14 @@ import (
 	"stint/rule"
 )
 
-// standing returns what /v1/limits says of the rules per API.
+// standing returns the rules per API in /v1/limits.
 func (s *service) standing() string {
 	s.t.Helper()
 	_, _, body := s.get("admin", "/v1/limits")
 	return regexp.MustCompile(`"catalog":\{.*?\}`).FindString(body)
 }
 
-// Rules per API come from files, which may change; a bad one leaves those before.
+// Rules per API come from files, which may change; after a bad one the old rules stay.
 func TestCatalogFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	write(t, file, "7,all,/v1/orders/{id},minute,5\n")
@@ -63,7 +63,7 @@ func TestCatalogFiles(t *testing.T) {
 	}
 }
 
-// Rules per API on disk are changed while the service runs, and are there after it.
+// Rules per API in a database can be changed while the service runs, and stay after it.
 func TestCatalogDB(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.db")
@@ -93,7 +93,7 @@ func TestCatalogDB(t *testing.T) {
 	}
 }
 
-// What --catalog-fold names is one path.
+// Spellings of --catalog-fold are one path.
 func TestCatalogFold(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.csv")
 	write(t, file, "7,all,/v1/orders,year,2\n")

@@ -10,10 +10,10 @@ import (
 	"stint/store/redis"
 )
 
-// This file wires the chain: what stands between the limiter and where counts are kept, each a
-// stint.Store around the next one. docs/architecture.md shows which takes pass what.
+// This file builds the chain: the stint.Stores between the limiter and the counts, each around the
+// next one. docs/architecture.md shows which takes pass through which.
 
-// openServer opens the server at a URL, and what stands before it.
+// openServer opens the server at a URL, and builds the stores before it.
 func (a *App) openServer(s *server, url string) (err error) {
 	c := &a.config
 	s.shared, err = redis.Open(url, redis.Options{Namespace: c.Namespace})
@@ -32,7 +32,7 @@ func (a *App) openServer(s *server, url string) (err error) {
 	return nil
 }
 
-// strict returns the store that decides at the server.
+// strict returns the store for strict takes of the server.
 func (s *server) strict() stint.Store {
 	if s.recall != nil {
 		return s.recall
@@ -40,12 +40,12 @@ func (s *server) strict() stint.Store {
 	return s.guarded
 }
 
-// routes are the ways to the server.
+// routes returns the stores of a server's router.
 func (s *server) routes() router.Stores {
 	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.own}
 }
 
-// routes are the ways to where counts are kept.
+// routes returns the stores of the process's router, without gossip.
 func (s *stores) routes() router.Stores {
 	switch {
 	case s.placed != nil:

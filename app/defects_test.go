@@ -12,11 +12,11 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// Defects of envoyproxy/ratelimit that only a whole service can show to be mended; the
-// others are tested in server/rls.
+// Defects of envoyproxy/ratelimit that only a whole service can show to be fixed; server/rls tests
+// the others.
 
-// D3, and its health of 200: with a frozen Redis a call hung for ever, nothing answered in
-// its place, and nobody was told.
+// D3, with its health of 200: with a frozen Redis a call hung for ever, no policy decided, and
+// nothing reported it.
 func TestDefectD3FrozenStore(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -37,7 +37,7 @@ descriptors:
 	server.Freeze()
 	defer server.Thaw()
 	for key, want := range map[string]int{"strict": http.StatusTooManyRequests, "easy": http.StatusOK} {
-		answer, err := c.Ask(t.Context(), "api", key+"=1") // it has no deadline of its own
+		answer, err := c.Ask(t.Context(), "api", key+"=1") // no deadline of its own
 		if err != nil || answer.Over != (want != http.StatusOK) {
 			t.Errorf("%s: %+v, %v", key, answer, err)
 		}
@@ -52,8 +52,8 @@ descriptors:
 	}
 }
 
-// D13: a broken rule file at the start made a service that was healthy and answered every
-// request with an error.
+// D13: with a broken rule file at the start the service was healthy and answered every request with
+// an error.
 func TestDefectD13BrokenRulesAtStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, badRules)

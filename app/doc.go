@@ -1,14 +1,13 @@
-// Package app wires the service together and carries it through its life: New,
-// Start, Reload, Stop, Run.
+// Package app builds the service and runs it: New, Start, Reload, Stop, Run.
 //
-// The daemon is a library. Command stint only parses flags and signals; a program
-// that wants the service inside itself does the same:
+// The daemon is a library. Command stint only parses flags and signals; a program that runs the
+// service itself does the same:
 //
 //	config := settings.Default()
 //	config.Rules = []string{"rules.yaml"}
 //	service, err := app.New(config)
 //	if err != nil {
-//		return err
+//	return err
 //	}
 //	return service.Run(ctx)
 //

@@ -11,8 +11,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// docs/service.md has a row for each setting, with its names and its default, in the
-// order of help, and for nothing else.
+// docs/service.md has a row for each setting, with its names and its default, in the order of help,
+// and no other rows.
 func TestSettingsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/service.md")
 	testkit.Must(t, err)

@@ -11,10 +11,10 @@ import (
 	"stint/internal/system"
 )
 
-// Stop drains and ends the service: it accepts nothing more, waits for the calls in
-// flight for at most DrainTimeout, or until ctx is done, and cuts the rest. Once it
-// has returned nothing of the service runs but connections to a store that does not answer,
-// which end by themselves, and the counts are in the state file.
+// Stop drains and ends the service. It accepts nothing more, waits for the calls in flight for at
+// most DrainTimeout, or until ctx is done, and cuts the rest. When it returns the counts are in the
+// state file, and nothing of the service runs except connections to a store that does not answer,
+// which end by themselves.
 func (a *App) Stop(ctx context.Context) {
 	a.stop.Do(func() { a.end(ctx) })
 }
@@ -36,7 +36,7 @@ func (a *App) end(ctx context.Context) {
 	a.keys.Close()
 	a.group.Wait()
 	if a.cancel != nil && a.config.State != "" {
-		a.save(slog.LevelInfo) // nobody decides any more
+		a.save(slog.LevelInfo) // no decision runs any more
 	}
 	a.stores.close()
 	a.closeBook()
@@ -44,7 +44,7 @@ func (a *App) end(ctx context.Context) {
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }
 
-// drain drains the listeners, all at once but for those by which the end can be watched.
+// drain drains the listeners, first those of traffic, all at once, then those for monitoring.
 func (a *App) drain(ctx context.Context) {
 	var linger time.Duration
 	if a.config.DrainDelay == settings.AutoDrainDelay {
@@ -64,7 +64,7 @@ func (a *App) drain(ctx context.Context) {
 	}
 }
 
-// drainOne drains a listener within DrainTimeout after it has lingered.
+// drainOne drains a listener within linger and DrainTimeout.
 func (a *App) drainOne(ctx context.Context, l *listener, linger time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, linger+a.config.DrainTimeout)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// A pool that its own requests have used up lends nothing, wherever it counts: the example
-// and the rule of docs/rules.md, with windows that do not end during the test.
+// A pool that its own requests have used up lends nothing, in every store: the example and the rule
+// of docs/rules.md, with windows that do not end during the test.
 func TestFullPoolLendsNothing(t *testing.T) {
 	example, err := os.ReadFile("../examples/rules/give.yaml")
 	testkit.Must(t, err)

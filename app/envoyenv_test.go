@@ -18,8 +18,8 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// Every setting that a variable of envoyproxy/ratelimit becomes is one, and takes what it
-// becomes where nothing is set.
+// Every setting that a variable of envoyproxy/ratelimit maps to exists, and accepts the variable's
+// default.
 func TestEnvoyEnvironmentNamesSettings(t *testing.T) {
 	configuration := settings.Default()
 	all := configuration.Settings()
@@ -36,8 +36,8 @@ func TestEnvoyEnvironmentNamesSettings(t *testing.T) {
 	}
 }
 
-// Who wins: a flag, then STINT_ variables, then those of envoyproxy/ratelimit, then the
-// file; and without the switch nothing of theirs is read.
+// The order is: a flag, then STINT_ variables, then those of envoyproxy/ratelimit, then the file;
+// without --envoy-env their variables are not read.
 func TestEnvoyEnvironmentOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stint.yaml")
 	write(t, file, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:1\nadmin: 127.0.0.1:1\ndemo: x\n")
@@ -46,7 +46,7 @@ func TestEnvoyEnvironmentOrder(t *testing.T) {
 		name  string
 		flags []settings.Given
 		env   []string
-		want  string // http grpc admin log-level
+		want  string // values of http grpc admin log-level
 	}{
 		{"off", nil, nil, "127.0.0.1:1 127.0.0.1:1 127.0.0.1:1 info"},
 		{"on", nil, []string{"STINT_ENVOY_ENV=true"}, "0.0.0.0:2 0.0.0.0:2 127.0.0.1:2 info"},
@@ -71,7 +71,7 @@ func TestEnvoyEnvironmentOrder(t *testing.T) {
 	}
 }
 
-// release writes the rules of a release and points the link at it, as a deployment does.
+// release writes the rules of a release and changes the link to it, as a deployment does.
 func release(t *testing.T, root, name, rules string) {
 	t.Helper()
 	write(t, filepath.Join(root, name, "ratelimit/config/limits"), rules)
@@ -80,8 +80,8 @@ func release(t *testing.T, root, name, rules string) {
 	testkit.Must(t, os.Rename(link, filepath.Join(root, "current")))
 }
 
-// A deployment of envoyproxy/ratelimit swaps the image and nothing else: its folder of
-// rules, the swap of its link, its health, its page of the limits, its statistics.
+// A deployment of envoyproxy/ratelimit changes only the image: its folder of rules, the change of
+// its link, its health, its page of limits and its statistics work.
 func TestEnvoyImageSwap(t *testing.T) {
 	root := t.TempDir()
 	release(t, root, "1", rulesOf(3))
@@ -117,7 +117,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 		t.Errorf("rlconfig: %s", body)
 	}
 	line := "ratelimit.service.rate_limit.api.user.total_hits.__zone=a:1|c\n"
-	testkit.Must(t, statsd.SetReadDeadline(time.Now().Add(patience)))
+	testkit.Must(t, statsd.SetReadDeadline(time.Now().Add(testTimeout)))
 	for buffer, seen := make([]byte, 64<<10), ""; !strings.Contains(seen, line); {
 		n, _, err := statsd.ReadFrom(buffer)
 		if err != nil {
@@ -146,7 +146,7 @@ func TestEnvoyImageSwap(t *testing.T) {
 	}
 }
 
-// The names of Redis lead to the server that they mean, with its password.
+// The variables for Redis become the URL of that server, with its password.
 func TestEnvoyEnvironmentRedis(t *testing.T) {
 	server := testkit.StartRedis(t, "--requirepass", "a:b/c")
 	socket := filepath.Join(t.TempDir(), "redis.sock")
@@ -170,7 +170,7 @@ func TestEnvoyEnvironmentRedis(t *testing.T) {
 	}
 }
 
-// Where there are no rules the service does not start, and says what is missing.
+// Without rules the service does not start, and the error says what is missing.
 func TestRulesFiles(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "empty/.hidden"), 0o755))
@@ -189,7 +189,7 @@ func TestRulesFiles(t *testing.T) {
 	}
 }
 
-// A domain may stand in several files where that is asked for.
+// With --rules-merge a domain may be in several files.
 func TestRulesMerge(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.yaml"), rulesOf(3))

@@ -13,7 +13,7 @@ import (
 	"stint/store/memory"
 )
 
-// guarded starts a node around a guard around a store.
+// guarded starts a node with a guard around a store.
 func guarded(t *testing.T, o eventual.Options) (*testkit.Fleet[*eventual.Store], *testkit.SharedStore) {
 	t.Helper()
 	server := &testkit.SharedStore{Store: memory.New(memory.Options{})}
@@ -23,14 +23,14 @@ func guarded(t *testing.T, o eventual.Options) (*testkit.Fleet[*eventual.Store],
 
 var errGone = errors.New("gone")
 
-// While the store is away a node goes on for three intervals, then the policy answers; what
-// passed meanwhile is told when the store is back, and nothing twice.
+// While the store is away a node goes on for three intervals, then the policy decides; the node
+// reports its use when the store is back, and nothing twice.
 func TestEventualAway(t *testing.T) {
 	share := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: stint.MaxPer})
 	for _, test := range []struct {
 		name   string
 		policy stint.Failure
-		passes int // of 20 takes
+		passes int // out of 20 takes
 	}{{"allow", stint.Allow, 20}, {"deny", stint.Deny, 0}, {"local", stint.Local, 5}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestEventualAway(t *testing.T) {
 	}
 }
 
-// A key that is not known is answered by the policy while the store is away, and read when
-// it is back.
+// While the store is away the policy decides an unknown key; when the store is back the node reads
+// the key.
 func TestEventualUnknownWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, server := guarded(t, eventual.Options{})

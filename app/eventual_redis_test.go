@@ -15,7 +15,7 @@ import (
 	"stint/store/redis"
 )
 
-// startFleet runs so many nodes around a store until the test ends.
+// startFleet runs n nodes around a store until the test ends.
 func startFleet(t testing.TB, store stint.Store, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
 	return testkit.StartFleet(t, store, n, func(s stint.Store) *eventual.Store { return eventual.New(s, o) })
@@ -25,10 +25,10 @@ func ownTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 }
 
-// thousandOnce passes 1,000 and hardly refills while a test runs.
+// thousandOnce passes 1,000 and hardly refills during a test.
 var thousandOnce = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
-// onRedis starts so many nodes on a real Redis.
+// onRedis starts n nodes on a real Redis.
 func onRedis(t *testing.T, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
 	s, err := redis.Open(testkit.StartRedis(t).URL(), redis.Options{})
@@ -39,7 +39,7 @@ func onRedis(t *testing.T, n int, o eventual.Options) *testkit.Fleet[*eventual.S
 	return startFleet(t, s, n, o)
 }
 
-// Nodes on one Redis let pass too much no more than the bound, and Redis counts all of it.
+// Nodes on one Redis exceed the limit by no more than the bound, and Redis counts everything.
 func TestRedisBound(t *testing.T) {
 	const nodes = 4
 	for _, limit := range []*stint.Limit{
@@ -73,7 +73,7 @@ func TestRedisBound(t *testing.T) {
 			}
 			counted := 1000 + d.Debt
 			if limit.Algorithm() == stint.TokenBucket {
-				counted = int64(d.ResetAfter/(stint.MaxPer/1000)) + 1 // of which the last has begun to be refilled
+				counted = int64(d.ResetAfter/(stint.MaxPer/1000)) + 1 // the last has begun to refill
 			}
 			if counted != passed.Load() {
 				t.Errorf("%d passed, and Redis has counted %d: %+v", passed.Load(), counted, d)
@@ -83,7 +83,7 @@ func TestRedisBound(t *testing.T) {
 	}
 }
 
-// steadyCluster starts a Cluster none of whose nodes is meant to die.
+// steadyCluster starts a Cluster whose nodes do not fail.
 func steadyCluster(t *testing.T) *testkit.RedisCluster {
 	t.Helper()
 	c := testkit.StartRedisCluster(t, 3)
@@ -91,8 +91,8 @@ func steadyCluster(t *testing.T) *testkit.RedisCluster {
 	return c
 }
 
-// On a Cluster each partition is told of its own keys, and each message is charged once,
-// though every third answer is lost.
+// On a Cluster each partition gets the messages about its own keys, and each message is charged
+// once, though every third answer is lost.
 func TestEventualCluster(t *testing.T) {
 	t.Parallel()
 	s, err := redis.Open(steadyCluster(t).URL(), redis.Options{})
@@ -108,7 +108,7 @@ func TestEventualCluster(t *testing.T) {
 			}
 		}
 		lossy.loses.Store(round > 0)
-		testkit.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are read
+		testkit.Until(t, "some messages have gone", func() bool { return lossy.asked.Load() >= int64(40*max(0, round-1)) }) // the first two are reads
 	}
 	lossy.loses.Store(false)
 	testkit.Until(t, "all are answered", func() bool { return f.Nodes[0].Stats().Unanswered+f.Nodes[1].Stats().Unanswered == 0 })
@@ -126,7 +126,7 @@ type losing struct {
 	asked, lost atomic.Int64
 }
 
-// Decide is part of stint.Store.
+// Decide implements stint.Store.
 func (l *losing) Decide(ctx context.Context, call *stint.Call) error {
 	err := l.Store.Decide(ctx, call)
 	if call.At != 0 && l.asked.Add(1)%3 == 0 && l.loses.Load() {
@@ -136,8 +136,8 @@ func (l *losing) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// A million users go through a hundred thousand places: the busy ones stay, and Redis has
-// counted in the end what the clients know of.
+// A million users share a hundred thousand places: the busy ones stay, and in the end Redis has
+// counted what passed.
 func TestCacheOfActiveUsers(t *testing.T) {
 	users, places, callers := 1_000_000, 100_000, 16
 	if testing.Short() {
@@ -161,7 +161,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	for c := range callers {
 		all.Go(func() {
 			r, call := rand.New(rand.NewPCG(uint64(c), 1)), stint.Call{}
-			for user := c; user < users; user += callers { // each comes once, and between them busy ones
+			for user := c; user < users; user += callers { // each user comes once, with busy ones in between
 				ask(&call, user)
 				for range 2 {
 					ask(&call, r.IntN(busy))
@@ -190,7 +190,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 
 func userKey(user int) stint.Key { return stint.Key(fmt.Sprint("api/user=", user)) }
 
-// compareUsers compares what a store has counted with what passed.
+// compareUsers compares the counts of a store with what passed.
 func compareUsers(t *testing.T, store stint.Store, limit *stint.Limit, passed []atomic.Int64) {
 	t.Helper()
 	wrong := 0

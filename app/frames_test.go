@@ -14,14 +14,14 @@ import (
 	"stint/internal/testkit"
 )
 
-// How many functions of ours a strict take may pass from the socket to where it is decided: the
-// client library of Redis, or memory.
+// The most functions of this module that a strict take may pass between the socket and the client
+// library of Redis, or the store in memory.
 const (
 	framesRedis  = 14
 	framesMemory = 8
 )
 
-// TestFrames bounds what a strict take passes: a layer that it has no use for is not on its path.
+// TestFrames bounds the path of a strict take: a layer that it does not need is not on it.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -72,8 +72,8 @@ func TestFrames(t *testing.T) {
 	})
 }
 
-// ours returns the functions of ours in a stack, from the socket to the client library or into
-// the store in memory.
+// ours returns the functions of this module in a stack, from the socket to the client library or
+// into the store in memory.
 func ours(stack string) (path []string) {
 	for line := range strings.Lines(stack) {
 		if name, _, call := strings.Cut(line, "("); call && strings.HasPrefix(name, "stint/") {

@@ -17,13 +17,14 @@ import (
 	"stint/telemetry"
 )
 
-// gossipKey is about how many bytes a node needs for a key with the counts of a few others.
+// gossipKey is the approximate memory in bytes of a key with the counts of a few other nodes.
 const gossipKey = 512
 
-// wholeTimeout is how long the traffic of a new node waits for the others to tell it all.
-const wholeTimeout = 3 * time.Second / 2
+// syncTimeout bounds how long a new node waits for the counts of the others before it accepts
+// traffic.
+const syncTimeout = 3 * time.Second / 2
 
-// openGossip makes the store of limits that say coordination: gossip.
+// openGossip makes the store of limits with coordination: gossip.
 func (a *App) openGossip() error {
 	c := &a.config
 	o := gossip.StoreOptions{
@@ -52,7 +53,7 @@ func (a *App) openGossip() error {
 	return nil
 }
 
-// startGossip joins the others, and waits a moment for what they know.
+// startGossip joins the other nodes, and waits a moment for their counts.
 func (a *App) startGossip(ctx context.Context) error {
 	if err := a.stores.gossip.Start(); err != nil {
 		fault := a.config.Fault("gossip", "cannot listen on "+a.config.Gossip.Addr+": "+web.Cause(err).Error(), "give gossip an address of this machine and a free port")
@@ -66,7 +67,7 @@ func (a *App) startGossip(ctx context.Context) error {
 	if host, _, _ := net.SplitHostPort(a.config.Gossip.Addr); a.config.Gossip.KeyFile == "" && !web.Loopback(host) {
 		a.log.Warn("gossip is not encrypted: whoever reaches its address can use up limits", "hint", "give all nodes the same --gossip-key-file")
 	}
-	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !a.stores.gossip.WaitSynced(ctx) {
 		a.log.Warn("gossip: no other node has sent its counts yet; limits begin unused here")
@@ -74,7 +75,7 @@ func (a *App) startGossip(ctx context.Context) error {
 	return nil
 }
 
-// gossipStats are the numbers of gossip, as metrics show them.
+// gossipStats returns the numbers of gossip for metrics.
 func (s *stores) gossipStats() telemetry.GossipStats {
 	n := s.gossip.Stats()
 	g := telemetry.GossipStats{
@@ -87,7 +88,7 @@ func (s *stores) gossipStats() telemetry.GossipStats {
 	return g
 }
 
-// warnOfGossip logs that rules count on others while nobody is told.
+// warnOfGossip logs that rules need gossip while it is off.
 func (a *App) warnOfGossip(table *rule.Table) {
 	if a.config.Gossip.Addr != "" {
 		return

@@ -6,7 +6,7 @@ import (
 	"stint/app/settings"
 )
 
-// TestGroups shows every setting that is built in one group, and no other.
+// TestGroups: every setting that has an effect is in one group, and no other is.
 func TestGroups(t *testing.T) {
 	config := settings.Default()
 	seen := map[string]string{}

@@ -14,19 +14,18 @@ import (
 	"stint/server/ruleapi"
 )
 
-// profileTime leaves room for a profile or trace of /debug/pprof, which are of 30 s
-// unless the caller says otherwise.
+// profileTime is enough for a profile or trace of /debug/pprof, which takes 30 s unless the caller
+// asks for another time.
 const profileTime = 2 * time.Minute
 
-// newHTTPServer returns what answers by a handler, with bounds on what a client may hold
-// on to.
+// newHTTPServer returns a server for a handler, with bounds on what a client may use.
 func newHTTPServer(handler http.Handler, limits httpapi.Limits, log *slog.Logger) answerer {
 	s := httpapi.NewServer(handler, limits)
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	return web.NewDrainer(s)
 }
 
-// adminServer answers the admin address.
+// adminServer returns the server of the admin address.
 func (a *App) adminServer(log *slog.Logger) answerer {
 	var limits httpapi.Limits
 	if a.config.Pprof {
@@ -49,7 +48,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 	return newHTTPServer(httpapi.NewAdmin(a.limiter, options), limits, log)
 }
 
-// status is what /readyz says.
+// status returns the answer of /readyz.
 func (a *App) status() httpapi.Status {
 	s := httpapi.Status{Store: a.config.StoreName(), Generation: a.rules.generation.Load()}
 	phase := a.phase.Load()
@@ -64,11 +63,11 @@ func (a *App) status() httpapi.Status {
 	return s
 }
 
-// trafficHeader is the most bytes of a header that the HTTP address takes: that of a
-// proxy's question is the client's, and what the proxy takes has to be asked about.
+// trafficHeader is the most bytes of a request's header at the HTTP address. A proxy passes on its
+// client's header, so this must allow whatever the proxy allows.
 const trafficHeader = 64 << 10
 
-// trafficServer answers the HTTP address.
+// trafficServer returns the server of the HTTP address.
 func (a *App) trafficServer(log *slog.Logger) answerer {
 	return newHTTPServer(a.trafficHandler(), httpapi.Limits{HeaderBytes: trafficHeader}, log)
 }
@@ -98,7 +97,7 @@ func (a *App) trafficHandler() http.Handler {
 	})
 }
 
-// demoHandler answers GET /demo as any handler behind httplimit would.
+// demoHandler answers GET /demo like any handler behind httplimit.
 func (a *App) demoHandler() http.Handler {
 	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
 		Trusted: a.config.Proxies(), DegradedHeader: a.config.DegradedHeader,

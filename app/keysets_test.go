@@ -17,8 +17,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// Users are known by keys from an address, from the first fetch on, over reloads and
-// while the address is down.
+// Tokens are checked with keys from an address, from the first fetch on, over reloads and while the
+// address is down.
 func TestKeySets(t *testing.T) {
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	testkit.Must(t, err)
@@ -64,6 +64,6 @@ func TestKeySets(t *testing.T) {
 	ask("after a reload", signature, "0")
 	write(t, file, rules("/others"))
 	s.log.await(t, at, "level=WARN", "key set not fetched", issuer.URL+"/others", "status 503")
-	s.log.await(t, at, "rules loaded", "files changed") // the address may be asked before they are in force
+	s.log.await(t, at, "rules loaded", "files changed") // the address may be called before the rules are in use
 	ask("an address that is down", signature, "")
 }

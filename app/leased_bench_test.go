@@ -70,7 +70,7 @@ func BenchmarkLeased(b *testing.B) {
 	b.ReportMetric(float64(redis)/float64(len(other.used)*decisions), "redis-ns")
 }
 
-// BenchmarkLeasedStrict is the same by asking Redis each time.
+// BenchmarkLeasedStrict is the same with a call to Redis each time.
 func BenchmarkLeasedStrict(b *testing.B) {
 	shared, err := redis.Open(testkit.StartRedis(b).URL(), redis.Options{})
 	if err != nil {
@@ -84,11 +84,11 @@ func BenchmarkLeasedStrict(b *testing.B) {
 	b.ReportMetric(part(t.used, 50), "strict-ns")
 }
 
-// turns are what decisions by one store took, turn by turn, in nanoseconds.
+// turns are the times of decisions by one store, turn by turn, in nanoseconds.
 type turns struct {
 	limiter *limiter.Limiter
 	used    []float64 // processor time of a decision, in each turn
-	single  []float64 // one decision in 16
+	single  []float64 // time of one decision in 16
 }
 
 func newTurns(b *testing.B, store stint.Store, mode string) *turns {
@@ -119,7 +119,7 @@ func (t *turns) run(b *testing.B, n int) {
 	t.single = append(t.single, slices.Concat(single...)...)
 }
 
-// call makes n requests, and returns what one in 16 took.
+// call makes n requests, and returns the times of one in 16.
 func (t *turns) call(b *testing.B, n int) (single []float64) {
 	var v limiter.Verdict
 	reqs := make([]limiter.Request, 100)
@@ -144,14 +144,14 @@ func (t *turns) call(b *testing.B, n int) (single []float64) {
 	return single
 }
 
-// part returns what so many percent of the numbers are below.
+// part returns the number below which that many percent of the list are.
 func part(list []float64, percent int) float64 {
 	slices.Sort(list)
 	return list[len(list)*percent/100]
 }
 
-// cpu returns the processor time of this process in nanoseconds, which a busy machine does
-// not stretch as much.
+// cpu returns the processor time of this process in nanoseconds, which other load on the machine
+// changes less than the wall clock.
 func cpu() int64 {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

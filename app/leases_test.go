@@ -16,12 +16,12 @@ import (
 	"stint/internal/testkit/loadclient"
 )
 
-// busyBucket is a rule of 1,000 at once and as many a second, with what else it says.
+// busyBucket returns a rule of 1,000 at once and as many a second, with more lines.
 func busyBucket(more string) string {
 	return "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 1000, per: 1s, burst: 1000, algorithm: token_bucket, on_store_failure: deny" + more + "}\n"
 }
 
-// The words that make a rule leased, and divide it.
+// Lines that make a rule leased, and divide it.
 const (
 	leasedWords  = ", coordination: leased"
 	dividedWords = leasedWords + ", on_store_failure: local, nodes: 1, local_share: "
@@ -31,7 +31,7 @@ func dividedBucket(share string) string {
 	return strings.Replace(busyBucket(dividedWords+share), ", on_store_failure: deny", "", 1)
 }
 
-// held is what /v1/inspect says of who holds what.
+// held are the holders of units in /v1/inspect.
 type held struct {
 	Epoch int64 `json:"epoch_ms"`
 	Lent  int64
@@ -49,7 +49,7 @@ type held struct {
 	StoreError string `json:"store_error"`
 }
 
-// holders asks a service who holds what of a user's key.
+// holders returns the holders of a user's key.
 func (s *service) holders(user string) held {
 	s.t.Helper()
 	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}]}]}`
@@ -61,7 +61,8 @@ func (s *service) holders(user string) held {
 	return *answer.Limits[0].Leases
 }
 
-// /v1/inspect says who holds what of a leased key: on one server, on several and on a Cluster.
+// /v1/inspect shows who has how many units of a leased key: on one server, on several and on a
+// Cluster.
 func TestInspectLeases(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -120,9 +121,8 @@ func TestInspectLeases(t *testing.T) {
 	}
 }
 
-// Whatever a rule says of how nodes agree, and whenever that changes, nobody has a second
-// burst, by the clients' own record: for each change a key that nobody asked for before is
-// used up while it happens.
+// Whatever the coordination of a rule, and whenever it changes, nobody gets a second burst, by the
+// clients' own record: for each change an unused key is used up while it happens.
 func TestReloadModes(t *testing.T) {
 	strict, leased := busyBucket(""), busyBucket(leasedWords)
 	little, some, much := dividedBucket("5%"), dividedBucket("20%"), dividedBucket("40%")
@@ -145,10 +145,10 @@ func TestReloadModes(t *testing.T) {
 			for i, rules := range steps {
 				may := 1000.0
 				if own == rules || own == before || told == rules || told == before {
-					may += 300 // the node reckons what came in by its own clock, to within an exchange; a burst is far more
+					may += 300 // the node computes the refill by its own clock, to within an exchange; a burst is far more
 				}
 				before = rules
-				pass(400 * time.Millisecond) // parts fill up
+				pass(400 * time.Millisecond) // local shares fill up
 				user := fmt.Sprint("user", i)
 				plan := loadclient.Plan{
 					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Pause: 500 * time.Microsecond, Each: 1 << 20,
@@ -178,12 +178,12 @@ func TestReloadModes(t *testing.T) {
 	}
 }
 
-// While Redis stands still a node passes what it has to itself, as an ordinary answer, and
-// denies the rest as degraded; in no window do two nodes pass more than the limit.
+// While Redis is frozen a node passes its local share, as ordinary answers, and denies the rest as
+// degraded; in no window do two nodes pass more than the limit.
 func TestDividedThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, file := testkit.StartRedis(t), filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, file, strings.Replace(dividedBucket("4%"), "nodes: 1", "nodes: 2", 1)) // so little that it is used up, however slowly one asks
+	write(t, file, strings.Replace(dividedBucket("4%"), "nodes: 1", "nodes: 2", 1)) // small enough to be used up, however slow the requests are
 	plan := loadclient.Plan{
 		Callers: 2, Pause: 2 * time.Millisecond, Each: 1 << 20,
 		Questions: []string{loadclient.Question("api", "user", "x", 1), loadclient.Question("api", "user", "x", 5)},
@@ -200,7 +200,7 @@ func TestDividedThroughOutage(t *testing.T) {
 	go func() { record, failed = plan.Run(ctx); close(done) }()
 	pass(300 * time.Millisecond)
 	server.Freeze()
-	pass(stint.LeaseTime) // what nodes hold is over by then
+	pass(stint.LeaseTime) // leases of nodes are over by then
 	from := time.Since(began)
 	pass(700 * time.Millisecond)
 	until := time.Since(began)
@@ -232,7 +232,7 @@ func TestDividedThroughOutage(t *testing.T) {
 	}
 }
 
-// weighed returns what passed, an answer as often as it cost units.
+// weighed returns the answers that passed, each as often as its cost.
 func weighed(answers []loadclient.Answer) (all []loadclient.Answer) {
 	for _, a := range answers {
 		for range 1 + 4*a.Question {

@@ -12,44 +12,44 @@ import (
 	"stint/internal/web"
 )
 
-// silence is how long connections that have sent nothing are kept while the service
-// stops.
+// silence is after which time without a request a connection is closed while the service stops.
 const silence = 500 * time.Millisecond
 
-// A listener is one address that is served.
+// A listener is one address of the service.
 type listener struct {
-	setting string // "http", "admin" or another that has an address
+	setting string // "http", "admin" or another setting with an address
 	address string
 	server  answerer
-	tls     *tls.Config  // of connections of HTTP; nil: they are not encrypted, or by server
-	net     *web.Doorway // nil before it is open
+	tls     *tls.Config  // encrypts HTTP; nil: not encrypted, or server does it
+	net     *web.Doorway // nil before open
 	log     *slog.Logger
 }
 
-// An answerer answers what a listener accepts.
+// An answerer is the server of a listener.
 type answerer interface {
-	// Serve answers until Drain, and then returns nil. An error says that it cannot go on.
+	// Serve accepts connections until Drain, and then returns nil. After an error it cannot
+	// continue.
 	Serve(net.Listener) error
 
-	// Ready tells callers that more calls are welcome, or that the end is near; calls are
-	// accepted all the same. Drain tells them by itself.
+	// Ready tells clients whether to send more calls, or that the end is near; calls are accepted
+	// in any case. Drain does Ready(false) itself.
 	Ready(bool)
 
-	// Drain accepts nothing more and waits for the calls in flight until ctx is done; then
-	// it cuts them and says so. Connections whose clients can be told only in an answer stay
-	// open for linger; those that have sent nothing are closed at silent after that.
+	// Drain accepts nothing more and waits for the calls in flight until ctx is done; then it cuts
+	// them and returns true. Connections whose clients learn of the end only by an answer stay open
+	// for linger; those without a request are closed silent after that.
 	Drain(ctx context.Context, linger, silent time.Duration) (cut bool)
 }
 
-// newListener returns a listener that is to take an address.
+// newListener returns a listener for an address. It does not open it.
 func newListener(setting, address string, log *slog.Logger) *listener {
 	return &listener{setting: setting, address: address, log: log.With("listener", setting)}
 }
 
-// watches says whether the listener is for people and monitoring, and so closes last.
+// watches reports whether the listener is for monitoring, so that it closes last.
 func (l *listener) watches() bool { return l.setting == "admin" || l.setting == "metrics" }
 
-// open takes the address.
+// open opens the address.
 func (l *listener) open(ctx context.Context, a *App) error {
 	opened, err := web.Open(ctx, l.address, a.config.SocketMode)
 	if err != nil {
@@ -71,14 +71,14 @@ func (l *listener) open(ctx context.Context, a *App) error {
 	return nil
 }
 
-// The last descriptors of a process are kept: listeners of traffic leave some for the
-// others, and those leave some for files that are read and servers that are asked.
+// A process keeps its last file descriptors in reserve: traffic listeners leave some for the
+// others, and those leave some for files and for connections to servers.
 var (
 	adminReserve = web.Reserve{Most: 128, Share: 4}
 	filesReserve = web.Reserve{Most: 32, Share: 16}
 )
 
-// gates bound connections.
+// gates bound the number of connections.
 type gates struct{ traffic, admin *web.Gate }
 
 // newGates returns the gates of a configuration.
@@ -86,7 +86,7 @@ func newGates(c *settings.Config, log *slog.Logger) gates {
 	return gates{web.NewGate(c.MaxConnections, adminReserve, log), web.NewGate(0, filesReserve, log)}
 }
 
-// serve answers until the listener is drained. The error says that it cannot go on.
+// serve accepts connections until the listener is drained. After an error it cannot continue.
 func (l *listener) serve() error {
 	if err := l.server.Serve(web.Encrypt(l.net, l.tls)); err != nil {
 		return fmt.Errorf("listener %s: %w", l.setting, err)

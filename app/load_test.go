@@ -10,8 +10,8 @@ import (
 	"stint/app/settings"
 )
 
-// A load that is put at the admin listener lets limits give more, until it is no longer
-// fresh; what this process is doing is known without being told.
+// A load that is sent to the admin listener lets limits pass more until it expires; the load of
+// this process itself is known without that.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")
@@ -53,7 +53,7 @@ descriptors:
 	if n := passes("busy"); n != 3 {
 		t.Errorf("%d passed at 90 %%, want 3", n)
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(testTimeout); ; {
 		if _, _, body := s.get("admin", "/v1/load/process"); !strings.Contains(body, "null") {
 			break
 		}

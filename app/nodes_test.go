@@ -11,8 +11,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// A fleet reloads a limit node by node, up and down. Nodes that hold the lower numbers are
-// denied and only look, and forget nothing of what was used under the higher ones.
+// A fleet reloads a limit node by node, down and up. Nodes with the lower numbers deny and only
+// peek, and lose nothing of the use under the higher ones.
 func TestRollingReload(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_log", "sliding_window"} {

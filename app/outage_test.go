@@ -23,8 +23,8 @@ import (
 	"stint/store/redis"
 )
 
-// slack is what a busy machine may take of the time that is promised: figures are
-// printed, and twenty times as much fails a test.
+// slack is the factor by which a busy machine may exceed the guaranteed times: figures are printed,
+// and twenty times as much fails a test.
 const slack = 20
 
 // sample is one decision under load.
@@ -33,7 +33,7 @@ type sample struct {
 	stint.Decision
 }
 
-// traffic are callers that ask a service again and again.
+// traffic are callers that make requests without end.
 type traffic struct {
 	*service
 	began   time.Time
@@ -42,7 +42,7 @@ type traffic struct {
 	samples [][]sample // by caller
 }
 
-// drive lets callers ask for rules, each for a user of many, until end.
+// drive makes callers send requests for rules, each for one of many users, until end.
 func drive(s *service, callers int, pause time.Duration, keys ...string) *traffic {
 	l := &traffic{service: s, began: time.Now(), samples: make([][]sample, callers)}
 	for i := range callers {
@@ -70,7 +70,7 @@ func (l *traffic) ask(caller int, key, user string) {
 	l.samples[caller] = append(l.samples[caller], sample{began.Sub(l.began), time.Since(began), v.Decision})
 }
 
-// end stops the callers and returns all that they saw, in order.
+// end stops the callers and returns all samples, in order.
 func (l *traffic) end() []sample {
 	l.stop.Store(true)
 	l.callers.Wait()
@@ -79,8 +79,7 @@ func (l *traffic) end() []sample {
 	return all
 }
 
-// normal waits until the store decides everything for a while, and returns how long
-// that took.
+// normal waits until the store decides everything for a while, and returns how long that took.
 func (s *service) normal(keys ...string) time.Duration {
 	s.t.Helper()
 	began := time.Now()
@@ -96,7 +95,7 @@ func (s *service) normal(keys ...string) time.Duration {
 	return time.Since(began)
 }
 
-// decided asks a rule for users whom nobody else asks for until the store answers.
+// decided makes requests for a rule, for users whom nobody else uses, until the store answers.
 func (s *service) decided(key string) (body string) {
 	s.t.Helper()
 	testkit.Until(s.t, "the store decides", func() bool {
@@ -106,7 +105,7 @@ func (s *service) decided(key string) (body string) {
 	return body
 }
 
-// quantile returns what 99 of 100 samples took at most.
+// quantile returns the time that 99 of 100 samples took at most.
 func quantile(samples []sample) time.Duration {
 	took := make([]time.Duration, len(samples))
 	for i := range samples {
@@ -119,12 +118,12 @@ func quantile(samples []sample) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// pass lets time go by for callers and servers that are real.
+// pass lets time pass for real callers and servers.
 func pass(d time.Duration) {
-	time.Sleep(d) // nothing is awaited: so long lasts a fault, or the time before it
+	time.Sleep(d) // the length of a fault, or of the time before it
 }
 
-// outage starts a service on a Redis, with rules of each policy that nobody uses up.
+// outage starts a service on a Redis, with rules of each policy, and limits that are never used up.
 func outage(t *testing.T, url string, timeout time.Duration) *service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -132,21 +131,21 @@ func outage(t *testing.T, url string, timeout time.Duration) *service {
 	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
 }
 
-// Redis is frozen under load: from the first second on 99 of 100 requests wait for
-// less than 25 ms, nothing piles up, login stays closed, and two seconds after Redis goes
-// on all is as before.
+// Redis freezes under load: from the first second on 99 of 100 requests take less than 25 ms,
+// nothing piles up, login stays denied, and two seconds after Redis goes on everything is as
+// before.
 func TestFrozenUnderLoad(t *testing.T) {
 	server := testkit.StartRedis(t)
 	timeout := 10 * time.Millisecond
 	if testkit.Race {
-		timeout *= 10 // which it often needs then, also of a store that runs
+		timeout *= 10 // with the race detector even a working store often needs this long
 	}
 	s := outage(t, server.URL(), timeout)
 	for _, key := range []string{"free", "login", "part"} {
 		s.check(key)
 	}
 	l := drive(s, 16, 5*time.Millisecond, "free", "login", "part")
-	const frozen = 3 * time.Second // ten, of a process of its own, in cmd/stint
+	const frozen = 3 * time.Second // ten seconds in a process of its own, in cmd/stint
 	pass(time.Second)
 	goroutines, bytes := runtime.NumGoroutine(), testkit.Heap()
 	server.Freeze()
@@ -190,8 +189,8 @@ func TestFrozenUnderLoad(t *testing.T) {
 	}
 }
 
-// Redis is killed under load and comes back empty: everything is answered meanwhile,
-// and two seconds after it answers again all is as before, from the beginning.
+// Redis is killed under load and comes back empty: all requests are answered meanwhile, and two
+// seconds after it answers again everything is as before, with counts from zero.
 func TestKilledAndEmpty(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -221,7 +220,7 @@ func TestKilledAndEmpty(t *testing.T) {
 	}
 }
 
-// A Redis that forgets its scripts again and again costs no decision.
+// A Redis that loses its scripts again and again costs no decision.
 func TestScriptsForgotten(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := outage(t, server.URL(), patient)
@@ -241,8 +240,8 @@ func TestScriptsForgotten(t *testing.T) {
 	}
 }
 
-// The primary of a Cluster's part, or of a Sentinel set, is killed under load: everything
-// is answered, and within five seconds by the store again, without a restart.
+// A primary of a Cluster, or of Sentinels, is killed under load: all requests are answered, and
+// within five seconds by the store again, without a restart.
 func TestPrimaryKilled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -283,8 +282,8 @@ func TestPrimaryKilled(t *testing.T) {
 	}
 }
 
-// A replica is promoted that lacks the last writes: what it does not know of passes once
-// more, which is never more than the burst and what the rate gives in that time.
+// A replica is promoted without the last writes: the lost units pass once more, which is never more
+// than the burst and the refill of that time.
 func TestPromotedReplicaLags(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -302,7 +301,7 @@ descriptors:
 	began := time.Now()
 	passed := 0
 	const ten = `{"domain": "api", "descriptors": [{"entries": [{"key": "free", "value": "x"}], "cost": 10}]}`
-	use := func(n int) { // soon: the Sentinels mend after some seconds what is done to replicas
+	use := func(n int) { // quickly: after some seconds the Sentinels undo changes of replicas
 		for range n / 10 {
 			if _, _, body := s.do(http.MethodPost, "http", "/v1/check", ten); strings.Contains(body, `"allowed":true`) {
 				passed += 10
@@ -314,7 +313,7 @@ descriptors:
 	key := primary.Do("KEYS", "*free*")
 	for _, server := range sentinels.Servers[1:] {
 		testkit.Until(t, "the replicas have all", func() bool { return server.Do("GET", key) == primary.Do("GET", key) })
-		server.Do("REPLICAOF", "127.0.0.1", "1") // they hear nothing any more
+		server.Do("REPLICAOF", "127.0.0.1", "1") // they get no more writes
 	}
 	use(300)
 	primary.Stop()
@@ -329,8 +328,8 @@ descriptors:
 	}
 }
 
-// Two hundred nodes lose their server. When it is back they connect again spread over
-// the time that each waits, not all at once, and each only once.
+// Two hundred nodes lose their server. When it is back they connect again spread over their waiting
+// time, not all at once, and each only once.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const nodes = 200
@@ -390,7 +389,7 @@ func TestReconnect(t *testing.T) {
 	looked := began
 	testkit.Until(t, "all are back", func() bool {
 		now, at := connections(), time.Now()
-		if looks++; at.Sub(looked) < 200*time.Millisecond { // else much may have come one by one
+		if looks++; at.Sub(looked) < 200*time.Millisecond { // otherwise many may have come one by one
 			peak = max(peak, now-before)
 		}
 		before, looked = now, at

@@ -15,46 +15,45 @@ import (
 	"stint/rule/audit"
 )
 
-// ruleset is the table in force and what became of the last try to replace it.
+// ruleset is the generation of the rules in use, and the result of the last reload.
 type ruleset struct {
-	mu         sync.Mutex    // held for the whole of a reload: one at a time
-	generation atomic.Uint64 // of tables that were in force since the start
+	mu         sync.Mutex    // held during a reload, so that there is one at a time
+	generation atomic.Uint64 // number of tables since the start
 
-	stateMu sync.Mutex // guards what follows; never held for long
-	failure error      // of the last reload; nil: it succeeded
+	stateMu sync.Mutex // guards the fields below; held only briefly
+	failure error      // error of the last reload; nil: it succeeded
 	failed  time.Time
 }
 
-// Reload reads the rules again and puts them in force, all or nothing: on an error
-// the rules before stay, and the log, a metric and /readyz say so until a reload
-// succeeds. why is for the log. It is safe for concurrent use. What failed because there
-// was no file descriptor or no memory left is tried again every second.
+// Reload reads the rules again and uses them, all or nothing: on an error the old rules stay, and
+// the log, a metric and /readyz report that until a reload succeeds. why is for the log. It is safe
+// for concurrent use. After a failure for lack of file descriptors or memory it is tried again
+// every second.
 //
-// Keys keep what they used. Rules per API are another such set: one of the two may be
-// refused and the other put in force. The certificates of grpc are read again too; what
-// is wrong with them is logged, and those before stay. Nothing else is.
+// Keys keep their use. Rules per API are reloaded apart: one of the two may be refused and the
+// other used. The certificates of the listeners are read again too; their errors are logged, and
+// the old ones stay. Nothing else is read again.
 func (a *App) Reload(why string) error {
 	return a.retrying(a.renew(why), a.reload(why, true), a.reloadCatalog(why, true))
 }
 
-// retryEvery is the time between two tries of a reload that failed because something had run
-// out.
+// retryEvery is the time between two tries of a reload that lacked file descriptors or memory.
 const retryEvery = time.Second
 
-// retrying joins the errors of a reload, and has it tried again where the process or the
-// machine had no file descriptor or no memory left: no file changes when there is one again.
+// retrying joins the errors of a reload. If the process or the machine had no file descriptor or no
+// memory left it schedules another try, as no file will change when there is one again.
 func (a *App) retrying(errs ...error) error {
 	err := errors.Join(errs...)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
 		select {
 		case a.retry <- struct{}{}:
-		default: // it will be
+		default: // one is scheduled already
 		}
 	}
 	return err
 }
 
-// runRetries tries reloads again that failed for such a reason, until ctx is done.
+// runRetries repeats such reloads until ctx is done.
 func (a *App) runRetries(ctx context.Context) {
 	const why = "tried again"
 	for {
@@ -64,13 +63,13 @@ func (a *App) runRetries(ctx context.Context) {
 		case <-a.retry:
 		}
 		system.Wait(ctx, retryEvery)
-		// What is still wrong has been logged.
+		// The errors are in the log.
 		_ = a.retrying(a.renew(why), a.reload(why, false), a.reloadCatalog(why, false))
 	}
 }
 
-// reload does nothing where the same was loaded, or failed to be, before, unless
-// it is told to say so.
+// reload loads the rules. If the same rules were loaded or refused before it does nothing, except
+// with always.
 func (a *App) reload(why string, always bool) error {
 	a.rules.mu.Lock()
 	defer a.rules.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *App) reload(why string, always bool) error {
 		return nil
 	}
 
-	// The point of no return: nothing below can fail.
+	// Nothing below can fail.
 	a.keys.Use(table)
 	agreed := a.agree(table)
 	a.limiter.Swap(table)
@@ -102,7 +101,7 @@ func (a *App) reload(why string, always bool) error {
 	return nil
 }
 
-// reloaded tells all who count that a table is in force.
+// reloaded passes a new table to the metrics.
 func (a *App) reloaded(table *rule.Table) {
 	a.metrics.Reloaded(table, time.Now())
 	if a.envoy != nil {
@@ -110,8 +109,8 @@ func (a *App) reloaded(table *rule.Table) {
 	}
 }
 
-// listFiles returns the files of lists that the rules name: those in force, and,
-// after a reload failed, those that it failed of.
+// listFiles returns the list files that the rules name: those in use, and after a failed reload
+// also those of the refused rules.
 func (a *App) listFiles(failure error) []string {
 	files := slices.Clone(a.limiter.Table().Files())
 	if faults, ok := errors.AsType[*rule.Errors](failure); ok {
@@ -124,7 +123,7 @@ func (a *App) listFiles(failure error) []string {
 	return slices.Compact(files)
 }
 
-// refuse says that rules could not be loaded and the ones before stay.
+// refuse logs that rules could not be loaded and the old ones stay.
 func (a *App) refuse(err error, why string, always bool) {
 	_, before := a.rules.last()
 	if !always && before != nil && before.Error() == err.Error() {
@@ -140,7 +139,7 @@ func (a *App) refuse(err error, why string, always bool) {
 	}
 }
 
-// warn logs what the rules may not mean.
+// warn logs rules that may not mean what their author intended.
 func (a *App) warn(table *rule.Table) {
 	for _, f := range audit.Table(table) {
 		if f.Severity >= audit.Warning {
@@ -151,7 +150,7 @@ func (a *App) warn(table *rule.Table) {
 	a.warnOfSecret(table)
 }
 
-// faults are the attributes to log for each fault that err is made of.
+// faults returns the log attributes for each fault of err.
 func faults(err error) [][]any {
 	if rules, ok := errors.AsType[*rule.Errors](err); ok {
 		all := make([][]any, 0, len(rules.List))
@@ -172,7 +171,7 @@ func (r *ruleset) set(failure error) {
 	r.failure, r.failed = failure, time.Now()
 }
 
-// last returns when the last reload was, and what became of it.
+// last returns the time and the error of the last reload.
 func (r *ruleset) last() (at time.Time, failure error) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()

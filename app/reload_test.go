@@ -12,8 +12,8 @@ import (
 	"stint/rule"
 )
 
-// On an error the rules before stay, and log, metric and /readyz say so; the next
-// good file ends that. Keys keep what they used.
+// After an error the old rules stay, and log, metric and /readyz report it; the next good file ends
+// that. Keys keep their use.
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(3))
@@ -56,7 +56,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("limit %d, want 6", got)
 	}
 
-	testkit.Must(t, s.Reload("SIGHUP")) // the same rules: said, because somebody asked
+	testkit.Must(t, s.Reload("SIGHUP")) // the same rules: logged, because of the explicit reload
 	s.log.await(t, at, "rules loaded", "SIGHUP")
 	write(t, file, badRules)
 	if err := s.Reload("SIGHUP"); err == nil {
@@ -64,11 +64,11 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Kubernetes changes a mounted volume by swapping a link to a folder.
+// Kubernetes changes a mounted volume by changing a link to a folder.
 func TestReloadLinkSwap(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		path string // of the rules, below the volume
+		path string // path of the rules, below the volume
 	}{
 		{"a file", "rules.yaml"},
 		{"the folder", "."},
@@ -80,7 +80,7 @@ func TestReloadLinkSwap(t *testing.T) {
 			testkit.Must(t, os.Symlink("..data/rules.yaml", filepath.Join(volume, "rules.yaml")))
 			s := start(t, func(c *settings.Config) { c.Rules = []string{filepath.Join(volume, test.path)} })
 
-			for i, version := range []string{"..2026_02", "..2026_03"} { // the second: the watch moved along
+			for i, version := range []string{"..2026_02", "..2026_03"} { // the second change: the watch follows the link
 				at := s.log.size()
 				write(t, filepath.Join(volume, version, "rules.yaml"), rulesOf(4+i))
 				testkit.Must(t, os.Symlink(version, filepath.Join(volume, "..data_tmp")))
@@ -94,8 +94,7 @@ func TestReloadLinkSwap(t *testing.T) {
 	}
 }
 
-// A folder of rules follows what comes and goes in it, and one that is put in place
-// anew.
+// The service follows changes in a folder of rules, and a folder that replaces it.
 func TestReloadFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rules")
 	write(t, filepath.Join(dir, "api.yaml"), rulesOf(3))
@@ -142,9 +141,8 @@ func grep(text, word string) string {
 	return strings.Join(found, "")
 }
 
-// Lists in files are part of the rules: a change of them is a reload, a bad line
-// leaves the list before in force, and a list that only the refused rules name is
-// waited for as well.
+// Lists in files are part of the rules: a change of them is a reload, after a bad line the old list
+// stays, and a list that only refused rules name is watched too.
 func TestReloadLists(t *testing.T) {
 	dir := t.TempDir()
 	file, list, other := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "lists", "blocked.txt"), filepath.Join(dir, "lists", "other.txt")
@@ -173,7 +171,7 @@ func TestReloadLists(t *testing.T) {
 	write(t, other, "192.0.2.8\n")
 	at = s.log.await(t, at, "rules loaded", "files changed")
 
-	// A key file that is read and holds no key is waited for as well.
+	// A key file that exists and has no key is watched too.
 	keys := filepath.Join(dir, "lists", "keys.pem")
 	write(t, keys, "none")
 	write(t, file, rulesOf(3)+"http: {rate_limits: [{actions: [{bearer_claim: {keys: lists/keys.pem, descriptor_key: user}}]}]}\n")

@@ -5,8 +5,8 @@ import (
 	"stint/telemetry"
 )
 
-// remember returns a store that remembers what a server refuses, which carries the
-// notices of other processes too.
+// remember returns a store that caches the denials of a server, and exchanges notices with other
+// processes.
 func (a *App) remember(s *server) *denycache.Store {
 	return denycache.New(s.guarded, denycache.Options{
 		Notices: s.shared, Divided: s.shared.Divided(), MaxAge: a.config.RememberRefusalsFor,
@@ -14,7 +14,7 @@ func (a *App) remember(s *server) *denycache.Store {
 	})
 }
 
-// noticesChanged logs that other processes can be heard, or not.
+// noticesChanged logs whether the notices of other processes arrive.
 func (a *App) noticesChanged(s *server, up bool, reason error) {
 	if up {
 		a.log.Info("refusals are remembered", "store", s.name)
@@ -24,7 +24,7 @@ func (a *App) noticesChanged(s *server, up bool, reason error) {
 		"store", s.name, "error", reason, "hint", redisHint(reason))
 }
 
-// forget forgets what was refused under other rules.
+// forget drops the denials under the old rules.
 func (s *stores) forget() {
 	for _, one := range s.servers {
 		if one.recall != nil {
@@ -33,8 +33,7 @@ func (s *stores) forget() {
 	}
 }
 
-// refusalStats are the numbers of remembered refusals of all servers together, as
-// metrics show them.
+// refusalStats returns the numbers of cached denials of all servers together, for metrics.
 func (s *stores) refusalStats() telemetry.RefusalStats {
 	sum := telemetry.RefusalStats{Heard: true}
 	for _, one := range s.servers {

@@ -23,8 +23,8 @@ import (
 // spaces counts the namespaces of tests.
 var spaces atomic.Int64
 
-// recalling returns a node on the server at a URL that remembers refusals, and hears
-// others until the test ends. A clock, if there is one, is its own.
+// recalling returns a node on the server at a URL that caches denials, and receives notices until
+// the test ends. A clock, if there is one, is its own.
 func recalling(t testing.TB, url, namespace string, clock func() time.Time) *denycache.Store {
 	t.Helper()
 	shared, err := redis.Open(url, redis.Options{Namespace: namespace})
@@ -44,7 +44,7 @@ func recalling(t testing.TB, url, namespace string, clock func() time.Time) *den
 	return s
 }
 
-// Around a real Redis a store that remembers refusals is that Redis.
+// A cache of denials around a real Redis works like that Redis.
 func TestRefusalsSuite(t *testing.T) {
 	testkit.Long(t)
 	server := testkit.StartRedis(t)
@@ -55,14 +55,14 @@ func TestRefusalsSuite(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(shared.Close)
-			return denycache.New(shared, denycache.Options{}) // nobody else is there to be heard
+			return denycache.New(shared, denycache.Options{}) // there is no other process
 		},
 		Backwards: true, Slow: true,
 	})
 }
 
-// scripts returns how many scripts the server was asked for. EVAL does not count: it loads a
-// script that EVALSHA did not find, or looks whether a connection is well.
+// scripts returns how many scripts the server ran. EVAL does not count: it loads a script that
+// EVALSHA did not find, or probes a connection.
 func scripts(server *testkit.RedisServer) (n int64) {
 	for line := range strings.Lines(server.Do("INFO", "commandstats")) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":calls=")
@@ -77,9 +77,9 @@ func scripts(server *testkit.RedisServer) (n int64) {
 	return n
 }
 
-// A denied key that 64 callers ask for costs Redis nothing until its retry time, and then
-// no more than one refusal, beside what passes. Nobody's time but the test's goes by for
-// the node, so however slow the machine is its answers are not too old.
+// A denied key that 64 callers use costs Redis nothing until its retry time, and then at most one
+// denial, besides what passes. Only the test moves the node's clock, so its cached answers are not
+// too old however slow the machine is.
 func TestHotDeniedKey(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -124,7 +124,7 @@ func TestHotDeniedKey(t *testing.T) {
 		if passed, asked := storm(); passed != 0 || asked != 0 {
 			t.Errorf("%d passed and Redis was asked %d times before the retry time", passed, asked)
 		}
-		<-time.After(last.RetryAfter) // by the server's clock it is over then, and by the node's as follows
+		<-time.After(last.RetryAfter) // the window is over by the server's clock then; the node's clock follows
 		now.Add(int64(last.RetryAfter))
 		testkit.Until(t, "a beat of that time is back", func() bool { return s.Stats().Up })
 		passed, asked := storm()
@@ -140,11 +140,11 @@ func TestHotDeniedKey(t *testing.T) {
 	}
 }
 
-// calls is how often a test lets Redis be asked: five times of what is promised.
+// calls is how many calls to Redis a test allows: five times the guarantee.
 func calls(promised time.Duration, every time.Duration) int64 { return 5 * (int64(promised/every) + 1) }
 
 // A key that is denied all the time costs Redis about one call a second, by its own count; and
-// whoever deletes the key by hand, or empties the server, frees it within a second.
+// after somebody deletes the key by hand, or empties the server, it is free within a second.
 func TestEmptiedByHand(t *testing.T) {
 	t.Parallel()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
@@ -159,7 +159,7 @@ func TestEmptiedByHand(t *testing.T) {
 		if !ask() {
 			t.Fatalf("denied before %s", by)
 		}
-		ask() // is denied, and remembered
+		ask() // it is denied, and cached
 		ctx, cancel := context.WithCancel(t.Context())
 		before, answered := scripts(server), s.Stats().Answered
 		var passed atomic.Int64
@@ -174,7 +174,7 @@ func TestEmptiedByHand(t *testing.T) {
 			})
 		}
 		const watched = 1500 * time.Millisecond
-		<-time.After(watched) // what Redis is asked meanwhile is counted
+		<-time.After(watched) // counts the calls to Redis meanwhile
 		asked, free := scripts(server)-before, passed.Load()
 		server.Do(by...)
 		began := time.Now()
@@ -194,8 +194,8 @@ func TestEmptiedByHand(t *testing.T) {
 	}
 }
 
-// What one node gives back another one asks Redis for, within a second; the test waits
-// longer, for a busy machine. On a Cluster notices travel between its servers.
+// After one node gives units back another one calls Redis for that key within a second; the test
+// waits longer, for a busy machine. On a Cluster notices pass between its servers.
 func TestRefusalsForgotten(t *testing.T) {
 	t.Parallel()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
@@ -229,8 +229,8 @@ func TestRefusalsForgotten(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { check(t, steadyCluster(t).URL()) })
 }
 
-// Services remember refusals by themselves, until another one resets a key or has other
-// rules, or the channel between them is lost; unless they are told not to.
+// Services cache denials until another one resets a key or has other rules, or the channel between
+// them is lost; unless the setting is off.
 func TestServicesRemember(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -291,7 +291,7 @@ func TestServicesRemember(t *testing.T) {
 	remembered()
 }
 
-// A refusal is remembered for no longer than remember-refusals-for says.
+// A denial is cached for no longer than remember-refusals-for.
 func TestRememberRefusalsFor(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)

@@ -6,7 +6,7 @@ import (
 	"stint/server/rls/transport"
 )
 
-// rlsServer answers the grpc address.
+// rlsServer returns the server of the grpc address.
 func (a *App) rlsServer(log *slog.Logger) answerer {
 	r := &a.config.RLS
 	options := transport.Options{

@@ -18,7 +18,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// ratelimit is the protocol's name.
+// ratelimit is the name of the gRPC service.
 const ratelimit = "envoy.service.ratelimit.v3.RateLimitService"
 
 // startRLS runs a service with rules on a free port of grpc.
@@ -32,7 +32,7 @@ func startRLS(t *testing.T, rules string, change func(*settings.Config)) *servic
 	})
 }
 
-// The service answers Envoy's protocol as it answers all others: from the same counts.
+// The service answers Envoy's protocol from the same counts as all others.
 func TestRLS(t *testing.T) {
 	s := startRLS(t, rulesOf(3), func(*settings.Config) {})
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
@@ -82,8 +82,8 @@ func TestRLSLargeMessage(t *testing.T) {
 	}
 }
 
-// A socket of this machine; what a process left behind that is gone is replaced, and one
-// that somebody answers is not.
+// On a Unix socket the file of a process that is gone is replaced, and that of a running one is
+// not.
 func TestRLSUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stint.sock")
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -111,7 +111,7 @@ func TestRLSUnixSocket(t *testing.T) {
 	}
 }
 
-// certFiles writes what an authority signs for a name into a folder.
+// certFiles writes into a folder a certificate that an authority signs for a name.
 func certFiles(t *testing.T, dir string, ca *testkit.Authority, name string) {
 	t.Helper()
 	cert, key := ca.Sign(t, time.Hour, name)
@@ -120,8 +120,8 @@ func certFiles(t *testing.T, dir string, ca *testkit.Authority, name string) {
 	write(t, filepath.Join(dir, "cert.pem"), string(cert))
 }
 
-// Clients are let in with a certificate of the right authority and name; a certificate
-// that is renewed is shown without a restart, and one that is none changes nothing.
+// Clients need a certificate of the right authority and name; a renewed server certificate is used
+// without a restart, and an invalid file changes nothing.
 func TestRLSTLS(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	certFiles(t, dir, ca, "first.test")
@@ -166,18 +166,17 @@ func TestRLSTLS(t *testing.T) {
 	}
 }
 
-// awaitMetric waits until a metric shows a number.
+// awaitMetric waits until a metric has a value.
 func (s *service) awaitMetric(name string, want float64) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); s.metric(name) != want; {
+	for deadline := time.Now().Add(testTimeout); s.metric(name) != want; {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s is %v, want %v", name, s.metric(name), want)
 		}
 	}
 }
 
-// queueRules hold each request of an address a hundredth of a second longer than the one
-// before.
+// queueRules delay each request of an address a hundredth of a second longer than the one before.
 const queueRules = `domain: api
 descriptors:
   - key: queue
@@ -186,11 +185,11 @@ descriptors:
     rate_limit: {requests: 1, per: 1h, algorithm: leaky_bucket, burst: 3}
 `
 
-// Calls that are held when the service ends are answered; one that takes longer than the
-// timeout is cut; connections that say nothing, and those without calls, hold nobody up.
+// Delayed calls are answered when the service ends; one that takes longer than the timeout is cut;
+// connections without calls do not delay the end.
 func TestRLSDrain(t *testing.T) {
 	t.Parallel()
-	s := startRLS(t, queueRules, func(c *settings.Config) { c.DrainTimeout = patience })
+	s := startRLS(t, queueRules, func(c *settings.Config) { c.DrainTimeout = testTimeout })
 	silent, err := net.Dial("tcp", s.Addr("grpc"))
 	testkit.Must(t, err)
 	defer silent.Close()
@@ -221,7 +220,7 @@ func TestRLSDrain(t *testing.T) {
 	}
 }
 
-// A call in flight beyond the drain timeout is cut, and what it took is given back.
+// A call in flight beyond the drain timeout is cut, and its units are given back.
 func TestRLSDrainCuts(t *testing.T) {
 	s := startRLS(t, queueRules, func(c *settings.Config) { c.DrainTimeout = 100 * time.Millisecond })
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)

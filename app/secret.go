@@ -11,10 +11,10 @@ import (
 	"stint/rule"
 )
 
-// openSecret finds the secret under which values of api_key and cookie stand in keys: that of
-// the file that is named; where nobody else counts with this process one of its own, which is
-// kept beside the state file if there is one. Nodes that share counts without a file have
-// none, as they could not agree on one.
+// openSecret reads the secret with which keys contain the hashes of api_key and cookie values. It
+// is in the configured file. A process that counts alone makes its own secret without one, and
+// keeps it beside the state file if there is one. Nodes that share counts without a file have no
+// secret, as they could not agree on one.
 func (a *App) openSecret() error {
 	c := &a.config
 	var secret []byte
@@ -35,8 +35,8 @@ func (a *App) openSecret() error {
 	return err
 }
 
-// ownSecret takes the secret out of the file beside the state file. Where there is none yet it
-// is made, and keepSecret writes it when the service starts.
+// ownSecret reads the secret from the file beside the state file. If there is no such file it makes
+// a secret, which keepSecret writes when the service starts.
 func (a *App) ownSecret(name string) ([]byte, error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return a.config.ReadSecret(name, "state")
@@ -45,7 +45,7 @@ func (a *App) ownSecret(name string) ([]byte, error) {
 	return a.unkept, nil
 }
 
-// keepSecret writes a secret that was made beside the state file.
+// keepSecret writes a new secret beside the state file.
 func (a *App) keepSecret() error {
 	if a.unkept == nil {
 		return nil
@@ -65,12 +65,12 @@ func (a *App) keepSecret() error {
 	return nil
 }
 
-// newSecret returns a secret that nobody can guess, in text.
+// newSecret returns a random secret as text.
 func newSecret() []byte { return []byte(rand.Text() + rand.Text()) }
 
-// checkSecret compares the secret with the one under which other nodes hash keys in the
-// server, and with keep leaves its fingerprint there if there is none. Where they differ this
-// process must not go on: it would count apart from them.
+// checkSecret compares the secret with that of the other nodes, whose fingerprint is in the server.
+// With keep it stores its own fingerprint if there is none. If they differ it ends this process,
+// which would count apart from the others.
 func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -104,15 +104,15 @@ func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
 	}
 }
 
-// giveUp ends the service, or keeps it from starting.
+// giveUp ends the service, or prevents its start.
 func (a *App) giveUp(err error) {
 	select {
 	case a.failed <- err:
-	default: // it ends already
+	default: // the service ends already
 	}
 }
 
-// refusal returns why the service must not start, nil for nothing.
+// refusal returns why the service must not start, nil if it may.
 func (a *App) refusal() error {
 	select {
 	case err := <-a.failed:
@@ -122,7 +122,7 @@ func (a *App) refusal() error {
 	}
 }
 
-// warnOfSecret logs that keys hold hashes that can be tried out.
+// warnOfSecret logs that keys contain hashes whose values can be guessed.
 func (a *App) warnOfSecret(table *rule.Table) {
 	if a.secret == nil && table.HoldsSecrets() {
 		a.log.Warn("keys hold api_key and cookie values as their SHA-256: who reads the store can try out short ones",

@@ -28,8 +28,8 @@ http:
     - actions: [{api_key: {header_name: X-Api-Key, descriptor_key: key}}]
 `
 
-// withSecret returns what starts a service whose rules count by api_key. secret "" names no
-// file.
+// withSecret returns the settings of a service whose rules count by api_key. With secret "" there
+// is no secret file.
 func withSecret(t *testing.T, store, secret string) func(*settings.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func withSecret(t *testing.T, store, secret string) func(*settings.Config) {
 	}
 }
 
-// remains asks for a unit of a client, and returns what is left.
+// remains takes a unit of a client, and returns what is left.
 func (s *service) remains(t *testing.T, hash string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(s.ask(t, "key="+hash), `"remaining":`)
@@ -54,8 +54,8 @@ func (s *service) remains(t *testing.T, hash string) string {
 	return rest
 }
 
-// TestNamespaceSecret: nodes with one secret share the counts of API keys, whose hashes
-// nobody finds in the store; others are not let near it.
+// TestNamespaceSecret: nodes with the same secret share the counts of API keys, and the store has
+// no hash that can be looked up; nodes with another secret do not start.
 func TestNamespaceSecret(t *testing.T) {
 	server := testkit.StartRedis(t)
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("pin 1234")))
@@ -114,14 +114,14 @@ func refused(t *testing.T, change func(*settings.Config)) error {
 	return node.Start(t.Context())
 }
 
-// TestNamespaceSecretOfServers: a node that must not start for the secret of one server
-// leaves its own in no other, where it would keep those from starting that are right.
+// TestNamespaceSecretOfServers: a node that must not start because of one server's secret stores
+// its own in no other server, where it would prevent the start of correct nodes.
 func TestNamespaceSecretOfServers(t *testing.T) {
 	old, added := testkit.StartRedis(t), testkit.StartRedis(t)
 	const secret = "a secret of thirty-two characters"
 	start(t, withSecret(t, old.URL(), secret)).Stop(t.Context())
 	both := old.URL() + "," + added.Addr
-	for range 5 { // servers are asked at the same time
+	for range 5 { // servers are checked at the same time
 		if err := refused(t, withSecret(t, both, "another secret of many characters")); err == nil || !strings.Contains(err.Error(), old.Addr) {
 			t.Fatalf("a node with another secret: %v", err)
 		}
@@ -136,8 +136,8 @@ func TestNamespaceSecretOfServers(t *testing.T) {
 	}
 }
 
-// TestOwnSecret: a service that counts alone keeps a secret beside its counts, so that they
-// are there after a restart, and says once that they begin anew.
+// TestOwnSecret: a service that counts alone keeps a secret beside its counts, so that these are
+// valid after a restart, and logs once that they start at zero.
 func TestOwnSecret(t *testing.T) {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("pin 1234")))
 	name, change := filepath.Join(t.TempDir(), "counts"), withSecret(t, "memory", "")

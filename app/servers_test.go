@@ -25,7 +25,7 @@ func threeServers(t *testing.T) (servers [3]*testkit.RedisServer, url string) {
 	return servers, "redis://" + strings.Join(hosts, ",")
 }
 
-// TestServersSuite: three servers are one store.
+// TestServersSuite: three servers work as one store.
 func TestServersSuite(t *testing.T) {
 	testkit.Long(t)
 	_, url := threeServers(t)
@@ -44,7 +44,7 @@ func TestServersSuite(t *testing.T) {
 	})
 }
 
-// ask asks a service about users and apps, in one call.
+// ask makes one request for users and apps.
 func (s *service) ask(t *testing.T, descriptors ...string) string {
 	t.Helper()
 	var texts []string
@@ -59,8 +59,8 @@ func (s *service) ask(t *testing.T, descriptors ...string) string {
 	return body
 }
 
-// TestServers: services that name the same servers count as one, in whatever order, and
-// one that dies concerns its own keys only, by their rules' policies.
+// TestServers: services with the same servers, in whatever order, share counts, and the death of a
+// server affects only its own keys, which follow their rules' policies.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	servers, url := threeServers(t)
@@ -136,7 +136,7 @@ descriptors:
 	})
 }
 
-// A list of servers that cannot be meant is refused.
+// An invalid list of servers is refused.
 func TestServersRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://:hunter2@a:1,b:1,a:1": "named twice",

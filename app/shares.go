@@ -11,12 +11,12 @@ import (
 	"stint/telemetry"
 )
 
-// agreeTimeout is how long servers may take to hear what was used of parts that are no more.
+// agreeTimeout bounds how long servers may take to accept the use of local shares that end.
 const agreeTimeout = time.Second
 
-// agree tells all who stand before a server which rules come into force: what is lent under
-// others goes home, and what was used of parts is debited. Until done is called takes of
-// divided limits wait, so that none is decided by both.
+// agree passes the rules that will be used to all stores before a server: leases under other rules
+// are returned, and the use of local shares that end is debited. Until done is called takes with
+// local shares wait, so that no take is decided under both rules.
 func (a *App) agree(table *rule.Table) (done func()) {
 	terms := make([]*stint.Terms, 0, len(table.Rules()))
 	for _, r := range table.Rules() {
@@ -43,7 +43,7 @@ func (a *App) agree(table *rule.Table) (done func()) {
 	}
 }
 
-// leases returns the store that lends a take's key, and what this process has of it.
+// leases returns the store of a take's key, and what this process has of the key.
 func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
 	s := a.stores.server(t)
 	here := httpapi.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
@@ -53,7 +53,7 @@ func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
 	return s.shared, here
 }
 
-// server returns the server on which a take's key lies.
+// server returns the server that has a take's key.
 func (s *stores) server(t *stint.Take) *server {
 	names := make([]string, len(s.servers))
 	for i, one := range s.servers {
@@ -62,7 +62,7 @@ func (s *stores) server(t *stint.Take) *server {
 	return s.servers[servers.Pick(names, t.Place())]
 }
 
-// leaseRules are the numbers of each leased rule, of each server.
+// leaseRules returns the numbers of each leased rule on each server, for metrics.
 func (s *stores) leaseRules() (all []telemetry.LeaseRule) {
 	for _, one := range s.servers {
 		for _, r := range one.leases.Rules() {

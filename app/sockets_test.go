@@ -12,10 +12,10 @@ import (
 	"stint/internal/testkit"
 )
 
-// All listeners take sockets: each file has the mode of the setting, its clients are answered, and
-// it is gone after the end.
+// All listeners accept Unix sockets: each file has the configured mode, its clients are answered,
+// and it is removed at the end.
 func TestSockets(t *testing.T) {
-	dir, err := os.MkdirTemp("", "app") // short, for sockets
+	dir, err := os.MkdirTemp("", "app") // sockets need a short path
 	testkit.Must(t, err)
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing else needs it
 	file := func(listener string) string { return filepath.Join(dir, listener+".sock") }
@@ -37,7 +37,7 @@ func TestSockets(t *testing.T) {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", file(listener))
 		}
-		c := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: patience}
+		c := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: testTimeout}
 		resp, err := c.Get("http://localhost" + path)
 		testkit.Must(t, err)
 		testkit.Must(t, resp.Body.Close())

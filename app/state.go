@@ -13,10 +13,9 @@ import (
 	"stint/store/memory"
 )
 
-// newStore returns the store that the configuration asks for, with the counts of the
-// state file where one is named, which belongs to this process until the stores are
-// closed. A file that cannot be used is set aside and the store is empty: a service that
-// limits from nothing is better than none.
+// newStore returns the configured store in memory, with the counts of the state file if there is
+// one. The process holds the file until the stores are closed. If the file is damaged newStore
+// renames it and starts with an empty store: a service that starts at zero is better than none.
 func (a *App) newStore() (*memory.Store, error) {
 	c := &a.config
 	options := memory.Options{Budget: c.Memory, Clock: c.Clock}
@@ -46,9 +45,8 @@ func (a *App) newStore() (*memory.Store, error) {
 	return memory.New(options), nil
 }
 
-// takeState finds out where links of the state file lead, sees whether a file can be
-// written there, and locks it for this process: with two writers each would replace the
-// counts of the other.
+// takeState resolves the links of the state file, checks that a file can be written there, and
+// locks it for this process: two writers would replace each other's counts.
 func (a *App) takeState() error {
 	c := &a.config
 	var err error
@@ -70,7 +68,7 @@ func (a *App) takeState() error {
 	return nil
 }
 
-// stateHint says what to do about a file that was set aside.
+// stateHint returns what to do about a file that was renamed.
 func stateHint(err error) string {
 	if errors.Is(err, memory.ErrNewer) {
 		return "a later version of stint wrote it: stop, move the file back and start that version to go on with its counts"
@@ -78,8 +76,7 @@ func stateHint(err error) string {
 	return "look for a faulty disk or another writer; delete the file that was set aside if nobody needs it"
 }
 
-// save writes the state file. What goes wrong is logged and counted, and the file stays
-// as it was.
+// save writes the state file. It logs and counts errors, after which the old file stays.
 func (a *App) save(level slog.Level) {
 	began := time.Now()
 	keys := a.stores.memory.Stats().Keys
@@ -93,5 +90,5 @@ func (a *App) save(level slog.Level) {
 	a.log.Log(context.Background(), level, "counts saved", "file", a.config.State, "keys", keys, "took", since(began))
 }
 
-// since is a time for the log.
+// since returns the time since began, for the log.
 func since(began time.Time) string { return time.Since(began).Round(time.Millisecond).String() }

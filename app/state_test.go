@@ -15,7 +15,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// takeAll uses up the three requests of user x; allowed says whether they were there.
+// takeAll uses up the three requests of user x, and reports whether they were left.
 func (s *service) takeAll() (allowed bool) {
 	s.t.Helper()
 	status, _, body := s.do(http.MethodPost, "http", "/v1/check", `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}], "cost": 3}]}`)
@@ -25,7 +25,7 @@ func (s *service) takeAll() (allowed bool) {
 	return strings.Contains(body, `"allowed":true`)
 }
 
-// keeping returns what starts a service that keeps its counts in a file.
+// keeping returns the settings of a service with a state file.
 func keeping(t *testing.T) (name string, change func(*settings.Config)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,17 +49,17 @@ func TestStateOverAStop(t *testing.T) {
 	}
 }
 
-// The timer saves, and a save that fails is logged and leaves the file as it was.
+// The timer saves, and a save that fails is logged and leaves the old file.
 func TestStateOnATimer(t *testing.T) {
 	name, change := keeping(t)
 	s := start(t, func(c *settings.Config) { change(c); c.StateInterval = 5 * time.Millisecond })
 	s.takeAll()
 	s.log.await(t, 0, "level=DEBUG", "counts saved", "keys=1")
-	// A folder in the way of the next save is put there and taken away in one step
-	// each; for a moment the file of a save may stand in its place.
+	// A folder blocks the name of the next save; it appears and disappears in one step each. For a
+	// moment the file of a save may be in its place.
 	block := name + ".block"
 	testkit.Must(t, os.MkdirAll(filepath.Join(block, "full"), 0o700))
-	for deadline := time.Now().Add(patience); os.Rename(block, name+".tmp") != nil; {
+	for deadline := time.Now().Add(testTimeout); os.Rename(block, name+".tmp") != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("no moment without a save")
 		}
@@ -88,7 +88,7 @@ func TestStateOnATimer(t *testing.T) {
 	}
 }
 
-// A service that did not start does not touch the file of the one that runs.
+// A service that did not start does not change the file of a running one.
 func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	name, change := keeping(t)
 	config := settings.Default()
@@ -104,7 +104,7 @@ func TestStateOfAServiceThatNeverStarted(t *testing.T) {
 	}
 }
 
-// A damaged file is set aside and the service starts with fresh counts.
+// A damaged file is renamed and the service starts with counts of zero.
 func TestStateDamaged(t *testing.T) {
 	name, change := keeping(t)
 	testkit.Must(t, os.WriteFile(name, []byte("stintmem"), 0o600))
@@ -115,8 +115,8 @@ func TestStateDamaged(t *testing.T) {
 	}
 }
 
-// One service at a time has a state file, by whatever path; who was refused touches nothing,
-// and a service that could not start gives the file free.
+// Only one service at a time has a state file, by whatever path; a refused one changes nothing, and
+// a service that could not start releases the file.
 func TestStateOfTwo(t *testing.T) {
 	name, change := keeping(t)
 	link := filepath.Join(t.TempDir(), "link")

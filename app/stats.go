@@ -12,17 +12,17 @@ import (
 	"stint/telemetry"
 )
 
-// observers are shown what each other is.
+// observers passes decisions to several observers.
 type observers []limiter.Observer
 
-// Decided is part of limiter.Observer.
+// Decided implements limiter.Observer.
 func (o observers) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	for _, one := range o {
 		one.Decided(v, took, err)
 	}
 }
 
-// observer returns who is shown every decision.
+// observer returns the observer of all decisions.
 func (a *App) observer() limiter.Observer {
 	s := &a.config.Stats
 	if !s.Envoy && s.StatsD == "" {
@@ -46,7 +46,7 @@ func (a *App) observer() limiter.Observer {
 	return observers{a.metrics, a.envoy}
 }
 
-// metricsServer answers the address for metrics alone.
+// metricsServer returns the server of the address for metrics alone.
 func (a *App) metricsServer(log *slog.Logger) answerer {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+a.config.Stats.MetricsPath, a.metrics.Handler())

@@ -11,8 +11,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// A service ends soon also while its store is frozen, or gone, and says what the store was
-// not told.
+// A service ends soon even while its store is frozen, or down, and logs the use that it could not
+// report.
 func TestStopWithoutStore(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -14,18 +14,18 @@ import (
 	"stint/telemetry"
 )
 
-// stores are where counts are kept: in memory, or in servers on the network. Then memory
-// holds what rules let pass by themselves while a server is away.
+// stores are the stores with the counts: memory, or servers on the network. With servers, memory
+// has the counts of on_store_failure: local.
 type stores struct {
 	memory  *memory.Store
 	servers []*server      // on the network; none: memory decides
-	placed  *servers.Store // on several servers; nil where there is one
+	placed  *servers.Store // distributes keys over several servers; nil for one
 	gossip  *gossip.Store
-	members *members.Members // it tells; nil: nobody
-	lock    *system.FileLock // of the state file; nil: there is none
+	members *members.Members // members of gossip; nil: gossip is off
+	lock    *system.FileLock // lock of the state file; nil: there is none
 }
 
-// openStore opens the store that the configuration asks for.
+// openStore opens the configured store.
 func (a *App) openStore() (err error) {
 	c := &a.config
 	if c.Store == "memory" {
@@ -55,14 +55,14 @@ func (a *App) openStore() (err error) {
 	return err
 }
 
-// closeTimeout is how long it may take to end the connections to all servers: one that stands
-// still does not say goodbye, and nobody waits for it.
+// closeTimeout bounds the closing of the connections to all servers, as a frozen server does not
+// answer.
 const closeTimeout = 250 * time.Millisecond
 
-// close ends what the store has open, and gives the state file free.
+// close closes the stores and releases the state file.
 func (s *stores) close() {
 	if s.lock != nil {
-		// Whatever is wrong with the name of the lock, the lock has ended.
+		// An error is only about the lock's file; the lock is released.
 		_ = s.lock.Release()
 		s.lock = nil
 	}
@@ -71,7 +71,7 @@ func (s *stores) close() {
 		defer close(closed)
 		var all sync.WaitGroup
 		if s.placed != nil {
-			s.placed.Close() // before the servers, which it may give back to
+			s.placed.Close() // before the servers, as it may have refunds for them
 		}
 		for _, one := range s.servers {
 			all.Go(one.shared.Close)
@@ -86,7 +86,7 @@ func (s *stores) close() {
 	}
 }
 
-// stats are the numbers of a store in memory, as metrics show them.
+// stats returns the numbers of the store in memory, for metrics.
 func (s *stores) stats() telemetry.StoreStats {
 	n := s.memory.Stats()
 	return telemetry.StoreStats{
@@ -95,8 +95,8 @@ func (s *stores) stats() telemetry.StoreStats {
 	}
 }
 
-// sharedStats are the numbers of the servers on the network together, as metrics show
-// them: one that is away is enough to be told.
+// sharedStats returns the numbers of all servers on the network together, for metrics: Away is true
+// if any server is away.
 func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	for _, one := range s.servers {
 		g := one.guarded.Status()
@@ -113,7 +113,7 @@ func (s *stores) sharedStats() (sum telemetry.SharedStats) {
 	return sum
 }
 
-// leaseStats are the numbers of what each server lent to this process.
+// leaseStats returns the numbers of each server's leases to this process.
 func (s *stores) leaseStats() (all []telemetry.LeaseStats) {
 	for _, one := range s.servers {
 		all = append(all, telemetry.LeaseStats(one.leases.Stats()))
@@ -121,7 +121,7 @@ func (s *stores) leaseStats() (all []telemetry.LeaseStats) {
 	return all
 }
 
-// eventualStats are the numbers of what this process decides by itself, for each server.
+// eventualStats returns the numbers of eventual rules for each server.
 func (s *stores) eventualStats() (all []telemetry.EventualStats) {
 	for _, one := range s.servers {
 		all = append(all, telemetry.EventualStats(one.own.Stats()))

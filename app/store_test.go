@@ -14,10 +14,10 @@ import (
 	"stint/internal/testkit"
 )
 
-// patient is a deadline that a busy machine keeps too.
+// patient is a timeout that even a busy machine keeps.
 const patient = 5 * time.Second
 
-// Services on one Redis count as one where their namespace is the same.
+// Services on one Redis share counts if they have the same namespace.
 func TestServicesShareRedis(t *testing.T) {
 	server := testkit.StartRedis(t, "--requirepass", "hunter2")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -60,8 +60,8 @@ func TestServicesShareRedis(t *testing.T) {
 	}
 }
 
-// A service starts without its Redis, says so in the log and in /readyz, and uses it once
-// it is there; so it does when that is gone and back.
+// A service starts without its Redis, reports that in the log and in /readyz, and uses it once it
+// is there; the same when it goes away and comes back.
 func TestRedisComesAndGoes(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -71,8 +71,8 @@ func TestRedisComesAndGoes(t *testing.T) {
 	s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
 	at := 0
 	for range 2 {
-		// A connection that was lost in between is found out by who uses it first, so that both
-		// lines may come once more while Redis is there.
+		// The next call notices a connection that was lost in between, so both lines may appear
+		// once more while Redis is there.
 		at = s.log.await(t, at, "the store cannot be used", server.Addr, "check that the server runs")
 		testkit.Until(t, "/readyz says why", func() bool {
 			_, _, ready := s.get("admin", "/readyz")
@@ -88,9 +88,9 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 }
 
-// A Redis that answers but cannot count is told of when the service starts, though nobody asks
-// for a limit, and otherwise when one call has failed: a replica, one whose memory is full. One
-// that fails some calls is told of as such.
+// A Redis that answers but cannot count (a replica, or full memory) is logged at the start, even
+// without requests, and otherwise after one failed call. One that fails only some calls is logged
+// as such.
 func TestRedisThatCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -129,7 +129,7 @@ func TestRedisThatCannotWrite(t *testing.T) {
 	}
 }
 
-// interrupted is a log that runs a function once, before it goes on after a line with some words.
+// interrupted is a log that runs a function once, after a line with some words.
 type interrupted struct {
 	io.Writer
 	words string
@@ -145,8 +145,8 @@ func (i *interrupted) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// A call that fails just when the log says that Redis is back is told of too, though no other
-// call fails after it.
+// A call that fails just when the log says that Redis is back is logged too, even if no later call
+// fails.
 func TestRedisFailsWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -169,7 +169,7 @@ func TestRedisFailsWhenItIsBack(t *testing.T) {
 	s.log.await(t, at, "the store cannot be used", "OOM")
 }
 
-// A Redis that forgets keys when it is full is warned of.
+// The log warns of a Redis that evicts keys when it is full.
 func TestRedisThatForgets(t *testing.T) {
 	server := testkit.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	s := start(t, func(c *settings.Config) { c.Store = server.URL() })

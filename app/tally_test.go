@@ -19,7 +19,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// The record of what envoyproxy/ratelimit answered, see testdata/envoy/README.md.
+// The recorded answers of envoyproxy/ratelimit, see testdata/envoy/README.md.
 const (
 	recordRules = "testdata/envoy/rules.yaml"
 	recordFile  = "testdata/envoy/record.gz"
@@ -33,13 +33,13 @@ type question struct {
 	descriptors []string // see programs.RLSClient.AskFor
 }
 
-// String returns the question as the record has it.
+// String returns the request in the form of the record.
 func (q question) String() string {
 	return fmt.Sprintf("%d %s", q.hits, strings.Join(q.descriptors, " "))
 }
 
-// ask puts a question, and returns the answer as the record has it: the code of all, and
-// of each descriptor its code, what remains, and the limit.
+// ask sends the request, and returns the answer in the form of the record: the overall code, and
+// for each descriptor its code, the remaining units, and the limit.
 func (q question) ask(ctx context.Context, c *programs.RLSClient) (string, error) {
 	before := time.Now()
 	a, err := c.AskFor(ctx, "record", q.hits, q.descriptors...)
@@ -62,10 +62,10 @@ func (q question) ask(ctx context.Context, c *programs.RLSClient) (string, error
 	return text, nil
 }
 
-// lengths are the units of the record. Each ends with a day.
+// lengths are the units of the record, in seconds. Each ends with a day.
 var lengths = map[string]int64{"DAY": 86400, "WEEK": 7 * 86400, "MONTH": 30 * 86400, "YEAR": 365 * 86400}
 
-// resets says where a status that was answered between two times does not tell the end of
+// resets returns an error if the reset of a status, answered between two times, is not the end of
 // its window.
 func resets(s *programs.RLSStatus, from, to time.Time) error {
 	unit := lengths[s.Unit]
@@ -79,8 +79,8 @@ func resets(s *programs.RLSStatus, from, to time.Time) error {
 	return nil
 }
 
-// questions makes n of them, always the same. The values go on, so that some counts are
-// new, some full, and some over at any time.
+// questions returns n requests, always the same. Their values change over time, so that at any time
+// some counts are new, some used up, and some over.
 func questions(n int) []question {
 	r := rand.New(rand.NewPCG(13, 14))
 	list := make([]question, n)
@@ -91,7 +91,7 @@ func questions(n int) []question {
 		}
 		for range 1 + r.IntN(5) {
 			d, most := describe(r, i/120)
-			if r.IntN(3) == 0 { // often one, else up to one more than the limit
+			if r.IntN(3) == 0 { // often one, otherwise up to one more than the limit
 				d += fmt.Sprintf("+%d", r.IntN(most+2))
 			}
 			if strings.HasPrefix(d, "own") {
@@ -106,7 +106,7 @@ func questions(n int) []question {
 	return list
 }
 
-// describe makes a descriptor, and says how many its limit lets pass.
+// describe returns a descriptor, and how many its limit lets pass.
 func describe(r *rand.Rand, era int) (descriptor string, most int) {
 	v := fmt.Sprintf("%d.%d", era, r.IntN(4))
 	switch r.IntN(24) {
@@ -155,7 +155,7 @@ func describe(r *rand.Rand, era int) (descriptor string, most int) {
 	return []string{"deep=a,deep=" + v + ",deep=c", "deep=a", "none=" + v, "user="}[r.IntN(4)], 3
 }
 
-// writeRecord asks a server all questions and writes the record.
+// writeRecord sends all requests to a server and writes the record.
 func writeRecord(t *testing.T, address string) {
 	var text bytes.Buffer
 	w, err := gzip.NewWriterLevel(&text, gzip.BestCompression)
@@ -170,7 +170,7 @@ func writeRecord(t *testing.T, address string) {
 	testkit.Must(t, os.WriteFile(recordFile, text.Bytes(), 0o644))
 }
 
-// readRecord returns the first n lines of the record: the questions and the answers.
+// readRecord returns the first n requests and answers of the record.
 func readRecord(t *testing.T, n int) (asked []question, answers []string) {
 	t.Helper()
 	file, err := os.Open(recordFile)
@@ -193,8 +193,7 @@ func readRecord(t *testing.T, n int) (asked []question, answers []string) {
 	return asked, answers
 }
 
-// The image swapped means the same: under envoy-env what envoyproxy/ratelimit answered is
-// answered, in memory and in Redis.
+// With envoy-env the service gives the answers of envoyproxy/ratelimit, in memory and in Redis.
 func TestTally(t *testing.T) {
 	if *record != "" {
 		writeRecord(t, *record)
@@ -226,7 +225,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// replayRecord asks the questions of the record and returns what is answered otherwise.
+// replayRecord sends the requests of the record and returns the answers that differ.
 func replayRecord(t *testing.T, s *service, n int) (wrong []string) {
 	asked, answers := readRecord(t, n)
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
@@ -240,7 +239,7 @@ func replayRecord(t *testing.T, s *service, n int) (wrong []string) {
 	return wrong
 }
 
-// startEnvoy runs a service under envoy-env with a file of rules and a store.
+// startEnvoy runs a service with envoy-env, a file of rules and a store.
 func startEnvoy(t *testing.T, rules, store string, flags ...settings.Given) *service {
 	t.Helper()
 	given := append([]settings.Given{

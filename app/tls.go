@@ -32,7 +32,7 @@ func (a *App) loadCerts() error {
 	return nil
 }
 
-// tls returns how connections of a listener are encrypted; nil: they are not.
+// tls returns the TLS configuration of a listener; nil: it is not encrypted.
 func (a *App) tls(listener string) *tls.Config {
 	if loaded := a.certs[listener]; loaded != nil {
 		return loaded.Config()
@@ -40,21 +40,21 @@ func (a *App) tls(listener string) *tls.Config {
 	return nil
 }
 
-// watchCerts reads the certificates again whenever they change.
+// watchCerts reads the certificates again whenever their files change.
 func (a *App) watchCerts(ctx context.Context) {
 	var paths []string
 	for _, loaded := range a.certs {
 		paths = append(paths, loaded.Paths()...)
 	}
 	a.follow(ctx, "certificates", config.NewWatcher, paths, func(why string) []string {
-		// The error has been logged, and the old certificates stay.
+		// renew has logged the error and kept the old certificates.
 		_ = a.retrying(a.renew(why))
 		return nil
 	})
 }
 
-// renew reads the certificates again. What is wrong with those of a listener is logged, and
-// those before stay.
+// renew reads the certificates again. It logs errors of a listener's certificates and keeps the old
+// ones.
 func (a *App) renew(why string) error {
 	var failed []error
 	for listener, loaded := range a.certs {

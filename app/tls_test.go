@@ -13,8 +13,8 @@ import (
 	"stint/internal/web"
 )
 
-// HTTP and admin let clients in with a certificate of the right authority and name, each by its
-// own; a certificate that is renewed is shown without a restart, and one that is none changes
+// HTTP and admin clients need a certificate of the right authority and name, each by its own
+// settings; a renewed server certificate is used without a restart, and an invalid file changes
 // nothing.
 func TestHTTPTLS(t *testing.T) {
 	ca, dirs, rules := testkit.NewAuthority(t), map[string]string{}, filepath.Join(t.TempDir(), "rules.yaml")
@@ -34,7 +34,7 @@ func TestHTTPTLS(t *testing.T) {
 	paths := map[string]string{"http": "/v1/check", "admin": "/healthz"}
 	ask := func(listener, name string, clients ...tls.Certificate) error {
 		config := &tls.Config{RootCAs: ca.Pool(), ServerName: listener + name, Certificates: clients, NextProtos: []string{"h2", "http/1.1"}}
-		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: patience}
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: testTimeout}
 		resp, err := c.Get("https://" + s.Addr(listener) + paths[listener])
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func TestHTTPTLS(t *testing.T) {
 	}
 }
 
-// Halves of what TLS needs are refused for each listener, in its own words.
+// Incomplete TLS settings are refused for each listener, with their names.
 func TestBadTLS(t *testing.T) {
 	for listener, files := range map[string]func(*settings.Config) *web.CertFiles{
 		"http": func(c *settings.Config) *web.CertFiles { return &c.HTTPTLS }, "admin": func(c *settings.Config) *web.CertFiles { return &c.AdminTLS },

@@ -19,13 +19,13 @@ import (
 	"stint/store/redis"
 )
 
-// muting is a store whose answers to messages are lost.
+// muting is a store that can lose its answers to messages.
 type muting struct {
 	stint.Store
 	mute atomic.Bool
 }
 
-// Decide is part of stint.Store.
+// Decide implements stint.Store.
 func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
 	err := m.Store.Decide(ctx, call)
 	if call.At != 0 && m.mute.Load() {
@@ -34,9 +34,9 @@ func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// A key whose state cannot be read concerns nobody else: all others are counted across nodes,
-// it is answered by its policy, and when it is mended what was taken of it is told, once; also
-// where it was told before, and the answer was lost.
+// A key whose state cannot be read affects no other: all others are counted across nodes, it
+// follows its policy, and when it is repaired its use is reported, once; also if it was reported
+// before and the answer was lost.
 func TestUndecodableEventual(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -103,8 +103,8 @@ func undecodableEventual(t *testing.T, lost bool) {
 	known("bad")
 }
 
-// A key whose state cannot be read takes nothing else out of force, in no mode, though nobody
-// asks for anything else for a while; and it is logged once.
+// A key whose state cannot be read affects no other limit, in no mode, even without requests for
+// other keys for a while; and it is logged once.
 func TestUndecodableService(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)

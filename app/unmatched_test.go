@@ -12,8 +12,8 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// Who is not limited is seen in answers and in the log, and is denied over every protocol
-// where that is asked for.
+// Unmatched requests show in answers and in the log, and with unmatched: deny they are denied over
+// every protocol.
 func TestUnmatched(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		t.Run(fmt.Sprint("deny ", deny), func(t *testing.T) {
@@ -85,7 +85,7 @@ http:
 	}
 }
 
-// unmatchedHTTP asks as proxies and clients do.
+// unmatchedHTTP makes requests as proxies and clients do.
 func (s *service) unmatchedHTTP(deny bool) {
 	s.t.Helper()
 	header := http.Header{"X-Original-Method": {"GET"}, "X-Original-Uri": {"/"}, "X-Forwarded-For": {"192.0.2.1"}}
@@ -105,7 +105,7 @@ func (s *service) unmatchedHTTP(deny bool) {
 	}
 }
 
-// The environment of envoyproxy/ratelimit lets pass what matches nothing, and the log says so.
+// With envoy-env unmatched requests pass, and the log says so.
 func TestUnmatchedInEnvoyEnv(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, rulesOf(3))

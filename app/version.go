@@ -2,7 +2,7 @@ package app
 
 import "runtime/debug"
 
-// Version returns the version of the module, and of its source where it has none.
+// Version returns the version of the module, or of its source if it has none.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

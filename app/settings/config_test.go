@@ -12,7 +12,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// A flag wins over the environment, that over the file, that over the defaults.
+// A flag overrides the environment, that the file, and that the defaults.
 func TestConfigurePrecedence(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stint.yaml")
@@ -53,7 +53,7 @@ func TestConfigurePrecedence(t *testing.T) {
 	}
 }
 
-// Every field has its name in flags, environment and file, and takes back its own text.
+// Every field has its name in flags, environment and file, and accepts its own text.
 func TestSettings(t *testing.T) {
 	c := Default()
 	c.Rules, c.TrustedProxies = []string{"a", "b"}, []string{"10.0.0.0/8", "::1"}
@@ -80,7 +80,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// One bad value per fault, given by flag.
+// One bad value per fault, set by a flag.
 func TestBadValues(t *testing.T) {
 	for _, test := range []struct{ name, value, problem, hint string }{
 		{"http", "8080", `"8080" is not an address`, "write HOST:PORT"},
@@ -120,7 +120,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// What only several values show together.
+// Faults that only several values show together.
 func TestBadCombinations(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -214,7 +214,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// A missing config file is refused, not taken for an empty one.
+// A missing config file is an error, not an empty file.
 func TestConfigureMissingFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "none.yaml")
 	_, err := Configure([]Given{{"config", name, "--config"}}, nil)
@@ -223,8 +223,7 @@ func TestConfigureMissingFile(t *testing.T) {
 	}
 }
 
-// Whatever bytes a config file holds, it is read or refused, and what is read is
-// accepted when it is applied.
+// A config file with any bytes is read or refused, and what is read can be applied.
 func FuzzParseConfig(f *testing.F) {
 	files, err := filepath.Glob("testdata/config/*.yaml")
 	if err != nil {

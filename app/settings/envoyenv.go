@@ -7,12 +7,12 @@ import (
 	"stint/internal/config"
 )
 
-// envoyEnvironment returns what the variables of envoyproxy/ratelimit give, if sources,
-// the last of which wins, switch that on.
+// envoyEnvironment returns the settings in the variables of envoyproxy/ratelimit, if sources, of
+// which the last wins, switch that on.
 func envoyEnvironment(c *Config, environ []string, sources ...[]Given) ([]Given, error) {
 	tried := Default()
 	for _, source := range sources {
-		_ = tried.apply(source) // whoever applies it in earnest says what is wrong
+		_ = tried.apply(source) // Configure reports the errors when it applies the source
 	}
 	if !tried.EnvoyEnv {
 		return nil, nil

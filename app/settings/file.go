@@ -10,14 +10,14 @@ import (
 	"stint/internal/strictyaml/parser"
 )
 
-// ParseFile reads a config file: YAML, one object of settings and their values.
-// Unknown and double words are refused with their line and a hint. name is that of
-// the file, for errors and for the folder that paths in it are relative to.
+// ParseFile parses a config file: YAML, one object of settings and their values. It refuses unknown
+// and repeated words with their line and a hint. name is the name of the file, for errors and for
+// the folder that paths in it are relative to.
 func ParseFile(name string, data []byte) ([]Given, error) {
 	doc := parser.Parse(data)
 	p := configParser{name: name}
 	words := strictyaml.Words{}
-	settings := new(Config).Settings() // of a Config that nobody uses: it tries values
+	settings := new(Config).Settings() // of an unused Config, to try values
 	for i := range settings {
 		s := &settings[i]
 		words[s.Name] = func(v strictyaml.Value) { p.setting(s, v) }
@@ -42,13 +42,13 @@ func hintForKey(word string) string {
 	return ""
 }
 
-// configParser collects what a config file gives.
+// configParser collects the values of a config file.
 type configParser struct {
 	name  string
 	given []Given
 }
 
-// setting reads the value of a setting, or the values of a list.
+// setting parses the value of a setting, or the values of a list.
 func (p *configParser) setting(s *Setting, v strictyaml.Value) {
 	values := []strictyaml.Value{v}
 	if v.IsList() && s.Type() == "list" {

@@ -7,34 +7,33 @@ import (
 	"stint/internal/config"
 )
 
-// Gossip are the settings of how nodes tell each other what they took, for limits that say
-// coordination: gossip.
+// Gossip are the settings of the exchange between nodes, for limits with coordination: gossip.
 type Gossip struct {
-	// Addr (gossip) is where this node tells and hears, HOST:PORT on UDP and TCP; the others
-	// must reach it there. Empty, the default: it counts such limits by itself.
+	// Addr (gossip) is the address of this node for the exchange, HOST:PORT on UDP and TCP; the
+	// other nodes must reach it. Empty, the default: the node counts such limits by itself.
 	Addr string
 
-	// Join (gossip-join) are addresses HOST:PORT of others. A name that stands for many, as
-	// of a headless service in Kubernetes, is looked up again and again. One node that is
-	// there is enough.
+	// Join (gossip-join) are addresses HOST:PORT of other nodes. A name that stands for many, such
+	// as a headless service in Kubernetes, is looked up again and again. One reachable node is
+	// enough.
 	Join []string
 
-	// KeyFile (gossip-key-file) is a file with a key in base64 that all nodes share: it
-	// encrypts what they tell, and keeps out whoever does not have it. Empty, the default:
-	// whoever reaches Addr can say what he likes.
+	// KeyFile (gossip-key-file) is a file with a key in base64 that all nodes share: it encrypts
+	// the exchange, and nodes without it cannot take part. Empty, the default: everybody who
+	// reaches Addr can send counts.
 	KeyFile string
 }
 
-// settings are those of g.
+// settings returns the settings of g.
 func (g *Gossip) settings() []Setting {
 	return []Setting{
-		{"gossip", "`ADDR` at which nodes tell each other what they took; empty: they do not", config.Address(&g.Addr)},
-		{"gossip-join", "`HOST:PORT` of others, or of a name that stands for them; may be repeated", config.List(&g.Join, checkPeer)},
-		{"gossip-key-file", "`FILE` with the key that these nodes share", config.Path(&g.KeyFile)},
+		{"gossip", "`ADDR` of this node for exchanging counts with other nodes; empty: off", config.Address(&g.Addr)},
+		{"gossip-join", "`HOST:PORT` of other nodes, or a name for many of them; may be repeated", config.List(&g.Join, checkPeer)},
+		{"gossip-key-file", "`FILE` with the encryption key that these nodes share", config.Path(&g.KeyFile)},
 	}
 }
 
-// check returns the faults of values that do not go together.
+// check returns an error about values that cannot be combined.
 func (g *Gossip) check(c *Config) error {
 	const hint = "give --gossip an address that the others reach, such as 10.0.0.1:7946"
 	switch {
@@ -48,7 +47,7 @@ func (g *Gossip) check(c *Config) error {
 
 func checkPeer(s string) error {
 	if host, _, err := net.SplitHostPort(s); err != nil || host == "" || config.CheckAddress(s) != nil {
-		return config.Fault(fmt.Sprintf("%q is no address of a node", s), "write HOST:PORT, as the other node's --gossip says, or a name for many with their port")
+		return config.Fault(fmt.Sprintf("%q is not the address of a node", s), "write HOST:PORT, as in the other node's --gossip, or a name for many with their port")
 	}
 	return nil
 }

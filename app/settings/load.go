@@ -16,8 +16,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// LoadCatalog returns the rules per API of the configuration, in force. Those of a database
-// are to be closed.
+// LoadCatalog loads the configured rules per API. The caller must close a book with a database.
 func (c *Config) LoadCatalog() (*book.Book, error) {
 	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
 	if c.CatalogDB != "" {
@@ -36,7 +35,7 @@ func (c *Config) LoadCatalog() (*book.Book, error) {
 	return b, b.Load(c.Catalog...)
 }
 
-// checkFold accepts a word for spellings of a path.
+// checkFold returns an error if word names no spelling of a path.
 func checkFold(word string) error {
 	var known []string
 	for _, w := range urlpath.Words {
@@ -52,7 +51,7 @@ func checkFold(word string) error {
 	return config.Fault(fmt.Sprintf("unknown word %q", word), hint)
 }
 
-// folds returns what CatalogFold says. It has been checked.
+// folds returns CatalogFold as catalog.Paths. It must have been checked.
 func (c *Config) folds() catalog.Paths {
 	var o catalog.Paths
 	for _, w := range urlpath.Words {
@@ -63,8 +62,7 @@ func (c *Config) folds() catalog.Paths {
 	return o
 }
 
-// LoadRules reads the rules of the configuration and checks everything about them that
-// could fail later.
+// LoadRules reads the configured rules and checks everything about them that could fail later.
 func (c *Config) LoadRules() (*rule.Table, error) {
 	files, err := c.ruleFiles()
 	if err != nil {
@@ -86,15 +84,15 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 	return table, nil
 }
 
-// Which files of a folder are rules.
+// Values of RulesFiles.
 const (
 	FilesYAML    = "yaml"
 	FilesVisible = "visible"
 	FilesAll     = "all"
 )
 
-// ruleFiles returns what rules are loaded from: the files and folders that are configured,
-// or, where their names do not say what is a rule file, all files below those.
+// ruleFiles returns the files and folders to load rules from: the configured ones, or, unless
+// RulesFiles is yaml, all files below those.
 func (c *Config) ruleFiles() ([]string, error) {
 	if c.RulesFiles == FilesYAML {
 		return c.Rules, nil

@@ -12,20 +12,18 @@ import (
 	"stint/internal/text"
 )
 
-// A Given is a value that somebody gave to a setting.
+// A Given is a value for a setting and its place.
 type Given struct {
-	Name  string // of the setting
+	Name  string // name of the setting
 	Value string
 	Where string // for errors: "--http", "STINT_HTTP", "stint.yaml:3"
 }
 
-// Configure returns the configuration that flags, the environment and a config
-// file make together: a flag wins over the environment, that over the file, and
-// that over the defaults. What wins replaces a list as a whole.
+// Configure returns the configuration of flags, environment and config file together: a flag
+// overrides the environment, that the file, and that the defaults. A list is overridden as a whole.
 //
-// The file is named by the flag "config" or by STINT_CONFIG; paths in it are
-// relative to its folder. environ is in the form of os.Environ. Errors are
-// [*ConfigError], several of them joined.
+// The flag "config" or STINT_CONFIG names the file; paths in it are relative to its folder. environ
+// has the form of os.Environ. Errors are [*Error], several of them joined.
 func Configure(flags []Given, environ []string) (Config, error) {
 	c := Default()
 	env := environment(&c, environ)
@@ -63,8 +61,8 @@ func configFile(flags []Given, environ []string) string {
 	return name
 }
 
-// apply sets what one source gives. The first value of a list replaces what an
-// earlier source gave, later ones are added.
+// apply sets the values of one source. The first value of a list replaces that of an earlier
+// source, further ones are added.
 func (c *Config) apply(source []Given) error {
 	if c.where == nil {
 		c.where = make(map[string]string)
@@ -100,11 +98,11 @@ func Find(settings []Setting, name string) *Setting {
 	return nil
 }
 
-// environment picks the settings out of an environment. An empty variable switches
-// a listener off or empties a text or a list; for any other kind it says nothing.
+// environment returns the settings in an environment. An empty variable closes a listener or
+// empties a text or a list; for any other kind it is ignored.
 //
-// A name that is no setting is not refused, because orchestrators put names of
-// their own there (STINT_SERVICE_HOST); one that is nearly a setting is warned of.
+// An unknown STINT_ variable is no error, because orchestrators set their own (STINT_SERVICE_HOST);
+// one that is similar to a setting gets a warning.
 func environment(c *Config, environ []string) []Given {
 	settings := c.Settings()
 	names := []string{"config"}

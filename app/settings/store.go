@@ -30,16 +30,16 @@ func (c *Config) ReadToken() error {
 	return nil
 }
 
-// AutoDrainDelay is the default of DrainDelay: no new connections are accepted, and those of
-// HTTP traffic that are open are answered for a second, or less where all have ended before.
-// The answers tell clients to leave, so that no call is lost on a connection that its client
-// uses within that second.
+// AutoDrainDelay is the default of DrainDelay: the service accepts no new connections, and answers
+// on open HTTP connections for a second, or less if all have ended before. The answers ask clients
+// to close the connection, so that no call is lost on a connection that its client uses within that
+// second.
 const AutoDrainDelay time.Duration = -1
 
-// Linger is how long AutoDrainDelay goes on answering.
+// Linger is how long the service goes on answering with AutoDrainDelay.
 const Linger = time.Second
 
-// leastSecret is how many bytes a namespace secret has at least.
+// leastSecret is the shortest namespace secret, in bytes.
 const leastSecret = 16
 
 const secretHint = "put 32 random bytes there, the same on every node: openssl rand -hex 32 > FILE"
@@ -47,7 +47,7 @@ const secretHint = "put 32 random bytes there, the same on every node: openssl r
 // Shares reports whether other processes may count under the keys of this one.
 func (c *Config) Shares() bool { return c.Store != "memory" || c.Gossip.Addr != "" }
 
-// ReadSecret returns the secret in a file. which names it in errors.
+// ReadSecret returns the secret in a file. which is the setting to name in errors.
 func (c *Config) ReadSecret(name, which string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *Config) ReadSecret(name, which string) ([]byte, error) {
 	return data, nil
 }
 
-// TryFolder writes into the folder of a file and removes what it wrote, so that a fault is found now
-// and not when counts are first saved.
+// TryFolder writes into the folder of a file and removes what it wrote, to find an error before
+// counts are first saved.
 func (c *Config) TryFolder(file string) error {
 	probe, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".try-*")
 	if err == nil {
@@ -114,7 +114,7 @@ func checkStore(s string) error {
 		}
 		return err
 	}
-	// It is not repeated as a whole: it may hold a password.
+	// The error shows only its first part: it may contain a password.
 	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
 }
 

@@ -5,7 +5,7 @@ import (
 	"stint/internal/web"
 )
 
-// tlsSettings are those of the files of a listener.
+// tlsSettings returns the settings of a listener's certificate files.
 func tlsSettings(listener string, f *web.CertFiles) []Setting {
 	return []Setting{
 		{listener + "-tls-cert", "`FILE` of the certificate of " + listener + ", read again when it changes", config.Path(&f.Cert)},
@@ -29,7 +29,7 @@ type TLSListener struct {
 	Protocol          string
 }
 
-// checkTLS returns what no file shows by itself.
+// checkTLS returns an error about certificate settings that cannot be combined.
 func (c *Config) checkTLS() error {
 	for _, e := range c.Encrypted() {
 		switch which, problem := e.Files.Check(); which {
