@@ -7,7 +7,7 @@ import (
 	"stint/limiter/response"
 )
 
-// refuse answers a request that the policy of that number denied.
+// refuse answers a request that the policy with this index denied.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, denied int) {
 	s.fields.Answer(s.policies, denied, h.options.Reset)
 	s.fields.Put(w.Header())
@@ -42,8 +42,7 @@ func (h *handler) refuseUnmatched(w http.ResponseWriter, r *http.Request, s *scr
 	write(w, r, &s.refusal)
 }
 
-// refuseUnavailable answers a request that is denied because its limits cannot be
-// asked.
+// refuseUnavailable answers a request that is denied because the store failed.
 func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *scratch) {
 	s.fields.Wait(response.RetryUnavailable)
 	s.fields.Put(w.Header())
@@ -56,7 +55,7 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 	write(w, r, &s.refusal)
 }
 
-// write sends a refusal. Nobody may keep it: the next answer may differ.
+// write sends a refusal with Cache-Control: no-store, because the next answer may differ.
 func write(w http.ResponseWriter, r *http.Request, refusal *response.Refusal) {
 	header := w.Header()
 	header.Set("Content-Type", refusal.Media)
@@ -67,6 +66,6 @@ func write(w http.ResponseWriter, r *http.Request, refusal *response.Refusal) {
 	}
 	w.WriteHeader(refusal.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(refusal.Body) // a client that is gone needs no answer
+		_, _ = w.Write(refusal.Body) // an error means that the client has disconnected
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"stint/rule"
 )
 
-// The body is problem details where the client prefers them.
+// The body is problem details if the client prefers them.
 func TestAccept(t *testing.T) {
 	var time clock
 	h := httplimit.Limit(time.store(), perHour(0), httplimit.Options{Status: 402})(ok)
@@ -42,7 +42,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A limit that can never be met names no time to wait.
+// If waiting never helps, the answer has no waiting time.
 func TestNever(t *testing.T) {
 	time := clock{1767225600_000_000}
 	h := httplimit.Limit(time.store(), perHour(0), httplimit.Options{Reset: httplimit.Delta})(ok)
@@ -70,7 +70,7 @@ X-RateLimit-Reset: 3600
 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Request quota exceeded. The limit never allows this request.","violated-policies":["0/1h"]}`)
 }
 
-// HEAD gets the headers of GET, without the body, also over a real connection.
+// HEAD gets the headers of GET without the body, also over a real connection.
 func TestHead(t *testing.T) {
 	var time clock
 	h := httplimit.Limit(time.store(), perHour(0), httplimit.Options{})(ok)
@@ -107,8 +107,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// The handler gets the ResponseWriter of the server, so a connection can become a
-// websocket, and what it sends can be flushed.
+// The handler gets the server's ResponseWriter, so it can open a websocket and flush.
 func TestResponseWriterIsUntouched(t *testing.T) {
 	var time clock
 	var seen http.ResponseWriter
@@ -162,8 +161,8 @@ func TestResponseWriterIsUntouched(t *testing.T) {
 	}
 }
 
-// Who waits as long as Retry-After says, to the second, passes; so does who waits
-// for t of an answer that left nothing.
+// A client that waits exactly as long as Retry-After, or as long as t of an answer with r=0,
+// passes.
 func TestObedienceIsRewarded(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.FixedWindow, Requests: 3, Per: 7300 * time.Millisecond},
@@ -205,14 +204,14 @@ func TestObedienceIsRewarded(t *testing.T) {
 	}
 }
 
-// broken is a store that cannot decide.
+// broken is a store that always fails.
 type broken struct{}
 
 var errBroken = errors.New("store is gone")
 
 func (broken) Decide(context.Context, *stint.Call) error { return errBroken }
 
-// What the store cannot decide, the policy of the rule does.
+// If the store fails, the failure policy of the rule answers.
 func TestStoreFailure(t *testing.T) {
 	const file = `
 domain: api
@@ -276,11 +275,10 @@ Retry-After: 1
 {"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"The limit could not be asked. Wait 1 second and try again."}`)
 }
 
-// raceDetector says whether the tests run under it.
+// raceDetector is true if tests run under the race detector.
 var raceDetector bool
 
-// An allowed request costs few allocations: its key, and the values of its
-// headers.
+// An allowed request makes few allocations: its key, and the values of its headers.
 func TestAllocations(t *testing.T) {
 	var time clock
 	for name, test := range map[string]struct {

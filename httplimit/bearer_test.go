@@ -16,7 +16,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// signer signs tokens by hand.
+// signer creates signed tokens.
 type signer struct {
 	public ed25519.PublicKey
 	key    ed25519.PrivateKey
@@ -33,7 +33,7 @@ func newSigner(t *testing.T) signer {
 
 func encode(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
 
-// set is the signer's key as a key set.
+// set returns the key of the signer as a key set.
 func (s signer) set() string {
 	return fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":%q}]}`, encode(s.public))
 }
@@ -45,7 +45,7 @@ func (s signer) token(header, claims string) string {
 
 const goodHeader = `{"alg":"EdDSA","kid":"1"}`
 
-// user is a good token of somebody.
+// user returns a valid token of a user.
 func (s signer) user(name string) string {
 	return s.token(goodHeader, fmt.Sprintf(`{"sub":%q,"aud":"api","exp":%d}`, name, time.Now().Add(time.Hour).Unix()))
 }
@@ -62,8 +62,8 @@ http:
     - actions: [{first_of: [{bearer_claim: {keys: "KEYS", audience: api, descriptor_key: user}}, {remote_address: {}}]}]
 `
 
-// Fifty who signed in behind one address have a limit each, wherever they are, and
-// those with a token that is not believed share one with all strangers there.
+// Fifty signed-in users behind one address have a limit each, also from other addresses. Clients
+// with an invalid token share one limit with all other clients of the address.
 func TestSignedInBehindOneAddress(t *testing.T) {
 	const office, home = "192.0.2.1:1", "192.0.2.2:1"
 	ours, theirs := newSigner(t), newSigner(t)
@@ -80,7 +80,7 @@ func TestSignedInBehindOneAddress(t *testing.T) {
 		}
 	}
 	later := time.Now().Add(time.Hour).Unix()
-	left := 3 // of the strangers there
+	left := 3 // remaining units of the other clients
 	for name, authorization := range map[string]string{
 		"nothing":          "",
 		"another's":        theirs.user("ann"),
@@ -99,17 +99,16 @@ func TestSignedInBehindOneAddress(t *testing.T) {
 		}
 		left = max(0, left-1)
 	}
-	// Of a header sent twice the token counts that is good.
+	// If the header is sent twice, the valid token counts.
 	if got := passing(7, h, office, "Authorization", theirs.user("ann"), "Authorization", ours.user("bob")); got != 5 {
 		t.Errorf("%d with two tokens passed, want 5", got)
 	}
 }
 
-// keysAt are the rules with keys from there.
+// keysAt returns the rules with the keys at an address or in a file.
 func keysAt(where string) string { return strings.Replace(bearerRules, "KEYS", where, 1) }
 
-// A program says who fetches the keys of an address. Until that has happened nobody
-// is known, and nobody waits.
+// NewKeySets fetches the keys of an address. Until then no user is known, and no request waits.
 func TestKeySets(t *testing.T) {
 	ours := newSigner(t)
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

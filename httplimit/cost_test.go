@@ -11,7 +11,7 @@ import (
 	"stint/httplimit"
 )
 
-// costly is a limit of 1000 units an hour for each address.
+// costly returns a limit of 1000 units an hour for each address.
 func costly(cost string) string {
 	return fmt.Sprintf(`
 domain: api
@@ -28,8 +28,8 @@ http:
 `, cost)
 }
 
-// A request is charged what it says it costs. One that says what is no cost is
-// refused, whatever it says, and charged nothing.
+// A request is charged the cost that it names. A request with an invalid cost is refused and
+// charged nothing.
 func TestCost(t *testing.T) {
 	const byHeader, byQuery = "{header: X-Cost, max: 100}", "{query: n, max: 100, default: 7}"
 	const no = ` is no whole number from 1 to 100`
@@ -96,7 +96,7 @@ Content-Type: application/json
 	}
 }
 
-// The size of a body that comes in pieces is not known: it has the default.
+// The size of a chunked body is unknown, so it has the default cost.
 func TestCostOfChunkedBody(t *testing.T) {
 	time := clock{1767225600_000_000}
 	l := newLimiter(t, time.store(), costly("{body: 1KiB, default: 50}"))
@@ -120,7 +120,7 @@ func TestCostOfChunkedBody(t *testing.T) {
 	}
 }
 
-// As problem details.
+// An invalid cost is answered with problem details if the client prefers them.
 func TestBadCostAsProblem(t *testing.T) {
 	var time clock
 	h := byRules(t, time.store(), costly("{header: X-Cost}"), httplimit.Options{})

@@ -14,7 +14,7 @@ import (
 	"stint/rule"
 )
 
-// away is a store that failure policies answer for, as one behind a guard does.
+// away is a store whose answers come from failure policies, like one behind a guard.
 type away struct{}
 
 func (away) Decide(_ context.Context, call *stint.Call) error {
@@ -62,8 +62,8 @@ http:
       cost: {header: x-cost, max: 10}
 `
 
-// TestDegraded: what a failure policy decided is told apart from what a limit did, and
-// is marked where that is switched on. Nothing is said of a limit that nobody asked.
+// TestDegraded checks that the answer of a failure policy differs from that of a limit, and has the
+// configured header. It has no numbers of a limit that was not asked.
 func TestDegraded(t *testing.T) {
 	var last stint.Decision
 	options := httplimit.Options{DegradedHeader: "X-Degraded", Headers: []rule.Preset{rule.Draft03}}

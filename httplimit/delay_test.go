@@ -20,21 +20,21 @@ import (
 	"stint/store/memory"
 )
 
-// tenths lets one request go each tenth of a second, while nine wait.
+// tenths lets one request pass every 100 ms, while nine wait.
 var tenths = stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 10, Per: time.Second, Burst: 9})
 
-// wallClock is the time of a bubble of synctest.
+// wallClock is the time inside a bubble of synctest.
 func wallClock() stint.Instant { return stint.At(time.Now()) }
 
-// standing is a clock that stands still: however late requests come on a busy machine, they
-// come at once.
+// standing returns a clock that stands still, so that all requests arrive at the same time even on
+// a busy machine.
 func standing() func() stint.Instant {
 	now := wallClock()
 	return func() stint.Instant { return now }
 }
 
-// Requests leave a tenth of a second apart, in the order in which they came; who
-// finds no room is denied at once.
+// Requests pass 100 ms apart, in order of arrival; a request without room in the queue is denied at
+// once.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{Clock: wallClock})
@@ -52,29 +52,29 @@ func TestDelay(t *testing.T) {
 					t.Errorf("request %d: status %d after %v, Retry-After: %s", i, w.Code, took, w.Header().Get("Retry-After"))
 				}
 			})
-			synctest.Wait() // until it waits or is answered
+			synctest.Wait() // until it waits or has its answer
 		}
 		group.Wait()
 	})
 }
 
-// The same with real requests, all at once by the clock of the limit: ten answers, none of
-// them earlier than in the order in which they reached the limit, and ten refusals.
+// The same with real requests, which all arrive at the same time of the limit's clock: ten are
+// allowed, none earlier than its place in the queue permits, and ten are refused.
 func TestDelayOfRealRequests(t *testing.T) {
 	type answer struct {
 		status int
 		at     time.Time
 		n      int
 	}
-	var order atomic.Int64 // in which requests reach the limit
+	var order atomic.Int64 // order in which requests reach the limit
 	limit := httplimit.Limit(memory.New(memory.Options{Clock: standing()}), tenths, httplimit.Options{})
-	var arriving sync.Mutex // so that the number is that of the place in the queue
+	var arriving sync.Mutex // held until the request has its place, so that order is the order of the queue
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arriving.Lock()
 		w.Header().Set("X-Order", string(rune('a'+order.Add(1)-1)))
 		unlock := sync.OnceFunc(arriving.Unlock)
 		defer unlock()
-		// The middleware takes its place before it first looks at the context's end.
+		// The middleware takes its place before it first calls Done of the context.
 		limit(ok).ServeHTTP(w, r.WithContext(waiting{r.Context(), unlock}))
 	}))
 	defer server.Close()
@@ -108,14 +108,14 @@ func TestDelayOfRealRequests(t *testing.T) {
 		t.Fatalf("%d passed, want 10", len(passed))
 	}
 	for i, a := range passed {
-		// On a busy machine an answer may be late, but the limit lets none go early.
+		// On a busy machine an answer may be late, but never early.
 		if after, due := a.at.Sub(begun), time.Duration(i)*100*time.Millisecond; after < due {
 			t.Errorf("answer %d came after %v, want %v", i, after, due)
 		}
 	}
 }
 
-// waiting calls do when somebody begins to wait for the end of a context.
+// waiting is a context that calls a function when Done is first called.
 type waiting struct {
 	context.Context
 	do func()
@@ -126,14 +126,13 @@ func (w waiting) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// A client that goes away while it waits gives its place back: its handler is not
-// called, and the next client takes the place. In the middle of the queue the place
-// passes unused.
+// If a client disconnects while it waits, its handler is not called and its units are given back.
+// The next client takes the place, except in the middle of the queue, where the place stays unused.
 func TestClientGoesAway(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		gone int           // which of three goes away
-		next time.Duration // when a fourth leaves, that comes after
+		gone int           // index of the client, of three, that disconnects
+		next time.Duration // when a fourth client, which arrives later, passes
 	}{
 		{"the last", 2, 200 * time.Millisecond},
 		{"one in the middle", 1, 300 * time.Millisecond},
@@ -160,7 +159,7 @@ func TestClientGoesAway(t *testing.T) {
 						time.AfterFunc(50*time.Millisecond, cancel)
 					}
 				}
-				time.Sleep(60 * time.Millisecond) // synctest: until it has gone
+				time.Sleep(60 * time.Millisecond) // fake time: until it has disconnected
 				if w := get(h, "192.0.2.1:1", "/"); w.Code != http.StatusOK {
 					t.Errorf("the fourth has status %d", w.Code)
 				}
@@ -176,8 +175,7 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// Who cannot wait as long as it would have to is turned away at once, and its place
-// is free.
+// A request whose deadline is too early is denied at once and takes no place.
 func TestDelayBeyondDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time0 := time.Now()
@@ -199,7 +197,7 @@ func TestDelayBeyondDeadline(t *testing.T) {
 	})
 }
 
-// stuck takes requests and gives none back.
+// stuck is a store that takes units but fails to give them back.
 type stuck struct{ stint.Store }
 
 func (s stuck) Decide(ctx context.Context, call *stint.Call) error {
@@ -209,7 +207,7 @@ func (s stuck) Decide(ctx context.Context, call *stint.Call) error {
 	return s.Store.Decide(ctx, call)
 }
 
-// A place that cannot be given back is told of.
+// OnError is called if units cannot be given back.
 func TestUndoFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told error
@@ -226,7 +224,7 @@ func TestUndoFails(t *testing.T) {
 	})
 }
 
-// A real client that hangs up while it waits is not served, and frees its place.
+// A real client that disconnects while it waits is not served, and gives its place back.
 func TestRealClientHangsUp(t *testing.T) {
 	served := make(chan string, 3)
 	h := httplimit.Limit(memory.New(memory.Options{Clock: standing()}), stint.MustLimit(stint.Spec{
@@ -254,7 +252,7 @@ func TestRealClientHangsUp(t *testing.T) {
 	}
 	conn.Close()
 	<-ended
-	answer, err = server.Client().Get(server.URL + "/next") // there is room for one only
+	answer, err = server.Client().Get(server.URL + "/next") // possible only if the place is free
 	if err != nil {
 		t.Fatal(err)
 	}

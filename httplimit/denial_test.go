@@ -11,7 +11,7 @@ import (
 	"stint/limiter"
 )
 
-// refusing is a limit that denies all with an answer of its own.
+// refusing returns a limit that denies everything with a denial of its own.
 func refusing(denial, more string) string {
 	return fmt.Sprintf(`
 domain: api
@@ -24,7 +24,7 @@ http:
 `, denial, more)
 }
 
-// A rule may have an answer of its own. The headers with numbers are the ordinary ones.
+// A rule may have its own denial. The headers with numbers stay the same.
 func TestDenial(t *testing.T) {
 	const numbers = `
 Retry-After: 3600
@@ -88,7 +88,8 @@ Content-Type: application/json` + numbers + `
 	}
 }
 
-// What answers are written by the program, and what are not the limit's.
+// A rule's denial is not used if the program writes the answer, or if the answer is not the
+// limit's.
 func TestDenialIsTheLimits(t *testing.T) {
 	const denial, deny = `{status: 420, json: '{}'}`, ", on_store_failure: deny"
 	own := func(w http.ResponseWriter, _ *http.Request, v *limiter.Verdict) {

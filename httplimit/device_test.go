@@ -17,8 +17,8 @@ import (
 	"stint/rule/rulefile"
 )
 
-// deviceRules let a device pass five times in an hour, and those of an address that
-// are no device three times.
+// deviceRules allow five requests per hour for each device, and three for all other clients of an
+// address.
 const deviceRules = `
 domain: api
 descriptors:
@@ -32,7 +32,7 @@ http:
     - actions: [{remote_address: {descriptor_key: all}}, {device: {cookie: {secret_file: secrets, secure: false}, descriptor_key: of}}]
 `
 
-// loadFiles reads rules from a folder with files of that content.
+// loadFiles writes files to a folder and loads the rules in it.
 func loadFiles(t *testing.T, files map[string]string) *rule.Table {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,12 +48,12 @@ func loadFiles(t *testing.T, files map[string]string) *rule.Table {
 	return table
 }
 
-// browser keeps cookies and counts what passes.
+// browser is a client that keeps cookies and counts allowed requests.
 type browser struct {
 	t      *testing.T
 	url    string
 	client *http.Client
-	got    []*http.Cookie // with the last answer
+	got    []*http.Cookie // cookies of the last answer
 }
 
 func newBrowser(t *testing.T, server *httptest.Server) *browser {
@@ -88,7 +88,7 @@ func (b *browser) pass(n int, cookies ...string) (passed int) {
 	return passed
 }
 
-// cookie returns the value of the one that says which device it is.
+// cookie returns the value of the device cookie.
 func (b *browser) cookie() string {
 	b.t.Helper()
 	at, err := url.Parse(b.url)
@@ -104,9 +104,9 @@ func (b *browser) cookie() string {
 	return ""
 }
 
-// Devices of one address have a limit each, from their second request on; whoever
-// throws the cookie away stays one of the strangers there. A secret is exchanged
-// without anybody becoming another.
+// Each device of an address has its own limit from its second request on; a client that discards
+// the cookie stays in the limit of the address. Replacing a secret does not change the identity of
+// a device.
 func TestDevices(t *testing.T) {
 	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	files := map[string]string{"rules.yaml": deviceRules, "secrets": first}
@@ -129,7 +129,7 @@ func TestDevices(t *testing.T) {
 	if got := ann.pass(7); got != 5 {
 		t.Errorf("%d of a device passed, want 5", got)
 	}
-	if got := nobody.pass(7); got != 1 { // of three for the address
+	if got := nobody.pass(7); got != 1 { // one of three is left for the address
 		t.Errorf("%d without a cookie passed, want 1", got)
 	}
 	if len(nobody.got) != 0 {
@@ -160,7 +160,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A proxy that is trusted says which device it is; anybody else's word is none.
+// Only a trusted proxy can set the device ID in a header.
 func TestDeviceOfProxy(t *testing.T) {
 	const file = `
 domain: api
@@ -179,7 +179,7 @@ http:
 	for _, tt := range []struct {
 		from   string
 		header []string
-		want   int // of seven that pass
+		want   int // how many of seven pass
 	}{
 		{"10.0.0.1:1", []string{"X-Device-Id", "a", "X-Forwarded-For", "192.0.2.1"}, 5},
 		{"10.0.0.2:1", []string{"X-Device-Id", "a"}, 0},

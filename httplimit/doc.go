@@ -1,50 +1,46 @@
 // Package httplimit limits the requests of a net/http server.
 //
-// One limit for each client, without any file, is three lines:
+// One limit for each client, without a rule file, takes three lines:
 //
 //	store := memory.New(memory.Options{})
 //	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute})
 //	handler = httplimit.Limit(store, limit, httplimit.Options{})(handler)
 //
-// [New] does the same by the rules of a domain, whose http.rate_limits say how a
-// request becomes descriptors.
+// [New] does the same with the rules of a domain, whose http.rate_limits define how a request
+// becomes descriptors.
 //
-// A request that may pass goes on to the handler with the very ResponseWriter it
-// came with, so hijacking, flushing and HTTP/2 push work as without; only headers
-// have been set. One that may not is answered here: 429, Retry-After, the headers
-// of the presets, and a body that says how long to wait, or what its rule wants to
-// be answered. A limit that delays (leaky_bucket) holds the request first; a client
-// that goes away meanwhile gives its place back.
+// An allowed request is passed to the handler with the server's ResponseWriter, so hijacking,
+// flushing and HTTP/2 push work as usual; only headers have been set. A denied request is answered
+// here: with 429, Retry-After, the headers of the presets, and a body with the time to wait, or
+// with the denial of its rule. If a limit delays a request (leaky_bucket), the middleware waits
+// first; if the client disconnects meanwhile, the units are given back.
 //
-// Where a rule counts answers (count: responses) the handler gets a ResponseWriter
-// that sees the status and can do what the server's can. What the request took is
-// kept or given back just before its header is sent; a handler that panics before
-// that counts as 500, and one that hijacks the connection as 101. The headers with
-// numbers are those of before.
+// If a rule counts responses (count: responses), the handler gets a ResponseWriter that records the
+// status and supports everything that the server's supports. The units of the request are charged
+// or given back just before its header is sent. A handler that panics before that counts as 500,
+// and one that hijacks the connection as 101. The headers with numbers show the state before.
 //
-// On an HTTP/1 wire the RateLimit fields are spelled as their specifications write
-// them, so they stand like that in the map too: read them there by index, such as
-// w.Header()["X-RateLimit-Remaining"], not by Header.Get. A client's net/http finds
-// them by any spelling.
+// On an HTTP/1 connection the RateLimit fields are spelled as in their specifications. So they are
+// in the header map with this spelling: read them by index, such as
+// w.Header()["X-RateLimit-Remaining"], not with Header.Get. A client that uses net/http finds them
+// in any spelling.
 //
-// # Who is asking
+// # Clients
 //
-// The client is the peer of the connection. Behind proxies that is the proxy, and
-// everybody shares its bucket: list them in Options.Trusted. Forwarded headers from
-// anyone else are never read, because any client can write them. IPv6 clients are
-// told apart by their /64.
+// The client is the peer of the connection. Behind a proxy that is the proxy, so all clients would
+// share its bucket: list the proxies in Options.Trusted. Forwarded headers from other peers are
+// ignored, because any client can set them. IPv6 clients are distinguished by their /64.
 //
-// Rules that know devices by a cookie (device: {cookie: ...}) have it set here, on the
-// answers to requests that pass. Those that verify tokens by keys from an address
-// need somebody who fetches them: rulefile.NewKeySets does, from its Use to its Close.
+// Rules that identify devices by a cookie (device: {cookie: ...}) set it here, on the answers to
+// allowed requests. Rules that verify tokens with keys from an address need a fetcher for the keys:
+// rulefile.NewKeySets returns one; call its Use and finally its Close.
 //
-// A request without the attribute that a rule asks for (no such header, no
-// address) is never put into a bucket that all such requests share: the rule is
-// not asked. For a limit without rules, Options.OnMissing says what happens.
+// Requests that lack an attribute of a rule (a header, an address) never share a bucket: the rule
+// does not apply to them. For a limit without rules, Options.OnMissing decides.
 //
 // # Several limits
 //
-// Middlewares can be stacked, but each decides alone: the outer one has charged the
-// request when the inner one denies it, and the inner one's headers replace the
-// outer one's. Rules of one domain are decided as one.
+// Middlewares can be stacked, but each decides independently: if the inner one denies a request,
+// the outer one has charged it already, and the headers of the inner one replace those of the outer
+// one. Rules of one domain are decided together.
 package httplimit

@@ -15,16 +15,16 @@ import (
 	"stint/store/memory"
 )
 
-// handler is what the examples protect.
+// handler is the handler that the examples limit.
 var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 
-// show sends a request and prints what matters of the answer.
+// show sends a request and prints the important parts of the answer.
 func show(h http.Handler, header ...string) {
 	w := get(h, "203.0.113.7:4711", "/", header...)
 	fmt.Println(w.Code, "remaining:", field(w, "X-RateLimit-Remaining"), w.Body)
 }
 
-// One limit for each client, in three lines.
+// One limit for each client.
 func ExampleLimit() {
 	store := memory.New(memory.Options{})
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Per: time.Hour})
@@ -39,8 +39,7 @@ func ExampleLimit() {
 	// 429 remaining: 0 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Request quota exceeded. Wait 30 minutes and try again.","violated-policies":["2/1h"]}
 }
 
-// Behind proxies, by the user where there is one, and with the words of another
-// system.
+// A limit behind proxies, by user if there is one, with a custom error body.
 func ExampleLimit_options() {
 	clock := func() stint.Instant { return stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) }
 	store := memory.New(memory.Options{Clock: clock})
@@ -60,15 +59,15 @@ func ExampleLimit_options() {
 
 	show(login, "Authorization", "Basic YW5uOnNlY3JldA==")
 	show(login, "Authorization", "Basic YW5uOmd1ZXNz")
-	show(login, "X-Forwarded-For", "198.51.100.1") // no user: by address
+	show(login, "X-Forwarded-For", "198.51.100.1") // without a user: by address
 	// Output:
 	// 200 remaining: 0 hello
 	// 429 remaining: 0 {"error":{"code":"too-many","message":"Easy. Come back in 15 minutes.","context":{"renewal":1767226500000}}}
 	// 200 remaining: 0 hello
 }
 
-// The limits of a rule file. In a service the file is read by rulefile.Load, and put in
-// force again by the limiter's Swap when it changes.
+// The limits of a rule file. A service reads the file with rulefile.Load, and replaces the rules
+// with the limiter's Swap when the file changes.
 func ExampleNew() {
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api

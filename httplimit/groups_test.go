@@ -9,8 +9,8 @@ import (
 	"stint/httplimit"
 )
 
-// A user has five requests, a team ten and an organisation fifty: each refusal names
-// the level, and what one denies is charged to no other.
+// A user has five requests, a team ten and an organization fifty: each refusal names the level, and
+// a denied request is charged to no level.
 func TestGroups(t *testing.T) {
 	file, err := os.ReadFile("../examples/rules/groups.yaml")
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"stint/rule"
 )
 
-// An asker puts a request to its limits.
+// asker decides requests by its limits.
 type asker interface {
-	// ask decides r into the scratch. The error says why it could not be decided.
+	// ask decides r and stores the result in s. The error is the reason why it could not be
+	// decided.
 	ask(r *http.Request, s *scratch) (request.Outcome, error)
 
-	// OnFailure returns the policy that answers for a store that could not, and the
-	// rule that has it.
+	// OnFailure returns the policy to apply if the store failed, and its rule.
 	OnFailure(s *request.Scratch) (rule.Failure, *rule.Rule)
 
 	response.Namer
 }
 
-// handler is one middleware around one handler.
+// handler is the middleware around one handler.
 type handler struct {
 	asker
 	next    http.Handler
@@ -35,7 +35,7 @@ type handler struct {
 	pool    *sync.Pool // of *scratch
 }
 
-// scratch is the memory of one request.
+// scratch is the memory for one request.
 type scratch struct {
 	request.Scratch
 	attributes attributes
@@ -45,7 +45,7 @@ type scratch struct {
 	refusal    response.Refusal
 }
 
-// middleware returns what puts a handler behind an asker.
+// middleware returns a function that wraps handlers with the limits of an asker.
 func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.Handler {
 	if o.Headers == nil {
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
@@ -68,7 +68,7 @@ func finder(o *Options) *web.ClientFinder {
 	return web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
 }
 
-// ServeHTTP passes a request on to the next handler if its limits allow.
+// ServeHTTP passes a request to the next handler if its limits allow it.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.options.Skip != nil && h.options.Skip(r) {
 		h.next.ServeHTTP(w, r)
@@ -90,15 +90,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// release puts the memory of a request back.
+// release puts the memory of a request into the pool.
 func (h *handler) release(s *scratch) {
 	s.attributes, s.caller = attributes{}, caller{}
 	s.Clear()
 	h.pool.Put(s)
 }
 
-// enter says whether a request may pass of which that is the outcome. One that may
-// not is answered.
+// enter reports whether a request with this outcome may pass. It answers a request that may not.
 func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what request.Outcome, err error) bool {
 	switch what {
 	case request.Undecided:
@@ -117,8 +116,8 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what
 	return h.obey(w, r, s)
 }
 
-// obey does what the verdict says: whether the request may pass, after it waited as
-// long as it has to. One that may not is answered.
+// obey applies the verdict: it waits for the delay and reports whether the request may pass. It
+// answers a request that may not.
 func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool {
 	if s.Verdict.Listed != nil {
 		h.name(w, s)
@@ -156,7 +155,7 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 	return false
 }
 
-// failed answers for a store that could not, and says whether the request passes.
+// failed applies the failure policy and reports whether the request passes.
 func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err error) bool {
 	h.report(r, err)
 	policy, by := h.OnFailure(&s.Scratch)
@@ -171,15 +170,15 @@ func (h *handler) failed(w http.ResponseWriter, r *http.Request, s *scratch, err
 	return false
 }
 
-// degraded says that a failure policy decided, where that is switched on.
+// degraded sets the header for answers of a failure policy, if configured.
 func (h *handler) degraded(w http.ResponseWriter, s *scratch) {
 	if s.Verdict.Degraded && h.options.DegradedHeader != "" {
 		w.Header()[h.options.DegradedHeader] = []string{"true"}
 	}
 }
 
-// name says which policy decided, and whether in place of a store, where that is
-// switched on.
+// name sets the header with the deciding policy, and that for answers of a failure policy, if
+// configured.
 func (h *handler) name(w http.ResponseWriter, s *scratch) {
 	h.degraded(w, s)
 	if h.options.PolicyHeader == "" {

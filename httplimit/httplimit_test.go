@@ -18,17 +18,17 @@ import (
 	"stint/store/memory"
 )
 
-// ok is a handler that every request of these tests goes to.
+// ok is the handler behind the limits in these tests.
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 
-// clock is the time of a test.
+// clock is a fake clock.
 type clock struct{ now stint.Instant }
 
 func (c *clock) store() stint.Store {
 	return memory.New(memory.Options{Clock: func() stint.Instant { return c.now }})
 }
 
-// byRules puts ok behind the rules of domain api in a file.
+// byRules returns ok behind the rules of domain api in a file.
 func byRules(t testing.TB, store stint.Store, file string, o httplimit.Options) http.Handler {
 	t.Helper()
 	return httplimit.New(newLimiter(t, store, file), "api", o)(ok)
@@ -43,7 +43,7 @@ func newLimiter(t testing.TB, store stint.Store, file string) *limiter.Limiter {
 	return limiter.New(store, table, limiter.Options{})
 }
 
-// get sends a request from an address; header are pairs of name and value.
+// get sends a request from an address; header has pairs of name and value.
 func get(h http.Handler, from, target string, header ...string) *httptest.ResponseRecorder {
 	return send(h, request(from, target, header...))
 }
@@ -63,14 +63,14 @@ func request(from, target string, header ...string) *http.Request {
 	return r
 }
 
-// field returns a header as it stands in the map: the RateLimit fields are spelled
-// there as on the wire, where Header.Get does not look.
+// field returns a header by its spelling in the map: the RateLimit fields are not in canonical
+// form, so Header.Get does not find them.
 func field(w *httptest.ResponseRecorder, name string) string {
 	return strings.Join(w.Header()[name], ", ")
 }
 
-// dump renders an answer as lines: status, headers in alphabetical order, body. A
-// Content-Length that is right is left out.
+// dump formats an answer as lines: status, headers in alphabetical order, body. It omits a correct
+// Content-Length.
 func dump(w *httptest.ResponseRecorder) string {
 	var lines []string
 	for name, values := range w.Header() {
@@ -85,7 +85,7 @@ func dump(w *httptest.ResponseRecorder) string {
 	return fmt.Sprintf("%d\n%s\n\n%s", w.Code, strings.Join(lines, "\n"), w.Body)
 }
 
-// expect compares what is with what should be, after a line break.
+// expect compares two texts.
 func expect(t *testing.T, what, got, want string) {
 	t.Helper()
 	if want = strings.TrimPrefix(want, "\n"); got != want {
@@ -93,8 +93,7 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
-// The answer that an old client knows, to the byte, from a bare limit and from a
-// rule.
+// The complete answer, byte for byte, of a single limit and of a rule.
 func TestGolden(t *testing.T) {
 	const opened, denied = 1404425613_925_000, 1404429033_925_000
 	const file = `
@@ -136,7 +135,7 @@ X-RateLimit-Retry-After: 180
 	}
 }
 
-// Each preset, as it goes out with an allowed and a denied request.
+// The headers of each preset, for an allowed and a denied request.
 func TestPresets(t *testing.T) {
 	tests := []struct {
 		presets         []rule.Preset
@@ -265,7 +264,7 @@ func TestDenialNamesItsRule(t *testing.T) {
 	}
 }
 
-// Headers of an allowed request speak of the rule that is nearest to denying.
+// The headers of an allowed request show the rule that is closest to denying.
 func TestNearest(t *testing.T) {
 	time := clock{1767225600_000_000}
 	h := byRules(t, time.store(), threeRules, httplimit.Options{})
@@ -276,7 +275,7 @@ func TestNearest(t *testing.T) {
 	for header, want := range map[string]string{
 		"RateLimit":        `"per-path";r=0;t=3600, "per-address";r=4;t=86400, "per-user";r=2;t=20`,
 		"RateLimit-Policy": `"per-path";q=4;w=3600, "per-address";q=5;w=86400, "per-user";q=3;w=60`,
-		// The rule per-address is the only one to have draft03, which speaks before legacy.
+		// Only the rule per-address has the preset draft03, which takes precedence over legacy.
 		"X-RateLimit-Limit": "5, 5;w=86400", "X-RateLimit-Remaining": "4", "Retry-After": "", "X-RateLimit-Retry-After": "",
 	} {
 		if got := field(w, header); got != want {
@@ -285,8 +284,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Two of three requests pass above a soft limit of 1, and say so where that is
-// switched on.
+// Two of three requests pass above a soft limit of 1 and have the configured header.
 func TestOverHeader(t *testing.T) {
 	const file = `
 domain: api
@@ -310,7 +308,7 @@ http: {rate_limits: [{actions: [{remote_address: {}}]}]}
 	}
 }
 
-// A rule with headers: none is not seen by anybody until it denies.
+// A rule with headers: none is invisible to clients until it denies.
 func TestHiddenRule(t *testing.T) {
 	const file = `
 domain: api
@@ -327,7 +325,7 @@ http:
 	time := clock{1767225600_000_000}
 	h := byRules(t, time.store(), file, httplimit.Options{})
 	first := dump(get(h, "192.0.2.1:1", "/", "X-User", "eve"))
-	for i := 2; i <= 3; i++ { // from another address each time, so that the open rule says the same
+	for i := 2; i <= 3; i++ { // from a different address each time, so that the visible rule has the same numbers
 		if got := dump(get(h, fmt.Sprintf("192.0.2.%d:1", i), "/", "X-User", "eve")); got != first {
 			t.Errorf("request %d is answered\n%s\nthe first was\n%s", i, got, first)
 		}
@@ -342,7 +340,7 @@ Retry-After: 60
 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Request quota exceeded. Wait 1 minute and try again.","violated-policies":[]}`)
 }
 
-// Shadow rules count, but neither deny nor show.
+// Rules in shadow mode count, but they neither deny nor appear in headers.
 func TestShadow(t *testing.T) {
 	const file = `
 domain: api

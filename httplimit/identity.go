@@ -10,7 +10,7 @@ import (
 
 var _ rule.Responder = (*attributes)(nil)
 
-// TrustedPeer says whether a trusted proxy brought the request.
+// TrustedPeer reports whether a trusted proxy forwarded the request.
 func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(web.PeerAddr(a.RemoteAddr)) }
 
 // SetCookie adds a cookie to the answer, unless it has one of that name.
@@ -21,9 +21,9 @@ func (a *attributes) SetCookie(c *http.Cookie) {
 	}
 }
 
-// setCookies adds the cookies to the header of the answer, beside those of others. A
-// request that was denied, or passes because the store is away, has none: a device
-// that costs nothing would be a way around the limit of an address.
+// setCookies adds the cookies to the header of the answer. A denied request, or one that passes
+// because the store is away, gets none; otherwise new devices would be free and could be used to
+// escape the limit of an address.
 func (a *attributes) setCookies(h http.Header) {
 	for _, c := range a.cookies {
 		h.Add("Set-Cookie", c.String())

@@ -14,15 +14,14 @@ import (
 	"stint/rule"
 )
 
-// perHour is a limit that no test waits for.
+// perHour returns a limit whose period is longer than any test.
 func perHour(requests uint32) *stint.Limit {
 	return stint.MustLimit(stint.Spec{Requests: requests, Per: time.Hour})
 }
 
 var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 
-// Whatever a client writes into headers, it has one budget, and spends nobody
-// else's.
+// Whatever headers a client sends, it has one bucket and does not use the bucket of another client.
 func TestSpoofedHeaders(t *testing.T) {
 	const file = `
 domain: api
@@ -42,7 +41,7 @@ http:
 			passed := 0
 			for i := range 100 {
 				fake := fmt.Sprintf("198.51.100.%d", i)
-				// Straight to us, and through a proxy that adds whom it saw.
+				// Directly, and through a proxy that appends the client's address.
 				for _, w := range []int{
 					get(h, "203.0.113.7:1", "/", "X-Forwarded-For", fake, "Forwarded", "for="+fake, "X-Real-IP", fake).Code,
 					get(h, "10.0.0.1:1", "/", "X-Forwarded-For", fake, "X-Forwarded-For", fake+", 203.0.113.7", "Forwarded", "for="+fake).Code,
@@ -62,8 +61,8 @@ http:
 	}
 }
 
-// All addresses of one /64 are one client, in a bare limit as by a rule, and the next
-// /64 is another.
+// All addresses of a /64 are one client, for a single limit and for a rule. The next /64 is another
+// client.
 func TestIPv6Rotation(t *testing.T) {
 	const file = `
 domain: api
@@ -84,7 +83,7 @@ http:
 	var time clock
 	for name, test := range map[string]struct {
 		handler http.Handler
-		next    int // how many of the next /64, same /48, pass
+		next    int // how many requests of the next /64, in the same /48, pass
 	}{
 		"bare": {httplimit.Limit(time.store(), perHour(5), httplimit.Options{})(ok), 5},
 		"wide": {httplimit.Limit(time.store(), perHour(5), httplimit.Options{IPv6Bits: 48})(ok), 0},
@@ -101,7 +100,7 @@ http:
 	}
 }
 
-// rotate sends requests from random addresses of a /64 and counts those that pass.
+// rotate sends requests from random addresses of a /64 and returns how many pass.
 func rotate(h http.Handler, network netip.Addr, tries int) (passed int) {
 	random := rand.New(rand.NewPCG(3, 4))
 	r := request("", "/")
@@ -119,7 +118,7 @@ func rotate(h http.Handler, network netip.Addr, tries int) (passed int) {
 	return passed
 }
 
-// discard is a ResponseWriter that keeps the status alone.
+// discard is a ResponseWriter that stores only the status.
 type discard struct {
 	header http.Header
 	status *int
@@ -129,7 +128,8 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discard) WriteHeader(status int)      { *d.status = status }
 
-// IPv4 in IPv6 is the same client, and so is one with another port or zone.
+// An IPv4 address in IPv6 notation is the same client, and so is an address with another port or
+// zone.
 func TestSameClient(t *testing.T) {
 	var time clock
 	h := httplimit.Limit(time.store(), perHour(100), httplimit.Options{})(ok)
@@ -146,8 +146,7 @@ func TestSameClient(t *testing.T) {
 	}
 }
 
-// A request that does not say whose it is follows the policy, and never shares a
-// bucket with others like it.
+// OnMissing decides a request without a key; such requests never share a bucket.
 func TestMissing(t *testing.T) {
 	key := func(r *http.Request) (string, bool) {
 		user := r.Header.Get("X-User")
@@ -216,8 +215,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// Limits of one store share buckets if they have one name, or none and the same
-// numbers.
+// Limits of one store share buckets if they have the same name, or no name and the same numbers.
 func TestNames(t *testing.T) {
 	var clock clock
 	store := clock.store()
@@ -232,7 +230,7 @@ func TestNames(t *testing.T) {
 		{perHour(1), "", 429, `"1/1h";r=0;t=3600`},
 		{bucket, "", 200, `"1/1h";r=0;t=3600`},
 		{perHour(1), "login", 200, `"login";r=0;t=3600`},
-		{perHour(2), "login", 200, `"login";r=0;t=3600`}, // one was used under the old numbers
+		{perHour(2), "login", 200, `"login";r=0;t=3600`}, // one unit was used under the old numbers
 		{perHour(2), "login", 429, `"login";r=0;t=3600`},
 		{perHour(2), "", 200, `"2/1h";r=1;t=3600`},
 		{stint.MustLimit(stint.Spec{Requests: 5, Per: 90 * time.Second}), "", 200, `"5/1m30s";r=4;t=90`},
@@ -248,7 +246,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Presets of a rule go before those of the options.
+// Presets of a rule take precedence over those of the options.
 func TestOptionsOfRules(t *testing.T) {
 	const file = `
 domain: api

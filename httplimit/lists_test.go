@@ -28,8 +28,8 @@ http:
     - actions: [{first_of: [{basic_auth_user: {descriptor_key: user}}, {remote_address: {}}]}]
 `
 
-// Who is exempt passes and is not counted, who is denied is told so at once, and
-// both are found behind trusted proxies only.
+// A client on an exempt list passes uncounted, and one on a deny list is denied at once. Forwarded
+// addresses count only behind trusted proxies.
 func TestLists(t *testing.T) {
 	var time clock
 	h := byRules(t, time.store(), listRules, httplimit.Options{Trusted: proxies})
@@ -60,7 +60,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// The answer of a list has no numbers of a limit: waiting does not help.
+// The answer of a list has no numbers of a limit, because waiting does not help.
 func TestListAnswers(t *testing.T) {
 	var time clock
 	h := byRules(t, time.store(), listRules, httplimit.Options{})

@@ -17,14 +17,14 @@ import (
 	"stint/internal/urlpath"
 )
 
-// standard is net/http's own router.
+// standard returns net/http's own router.
 func standard(users http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/users/{id}", users)
 	return mux
 }
 
-// decoding is a router that matches what is decoded, as many do.
+// decoding returns a router that matches the decoded path, as many do.
 func decoding(users http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != "/users/42" {
@@ -35,7 +35,7 @@ func decoding(users http.Handler) http.Handler {
 	})
 }
 
-// lenient is a router that takes letters of both cases and a slash at the end.
+// lenient returns a router that ignores case and a trailing slash.
 func lenient(users http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.EqualFold(strings.TrimRight(path.Clean(r.URL.Path), "/"), "/users/42") {
@@ -46,8 +46,8 @@ func lenient(users http.Handler) http.Handler {
 	})
 }
 
-// whatwg is a router of Node, which resolves dot segments before it looks for empty
-// ones, and takes a backslash for a slash.
+// whatwg returns a router like those of Node: it resolves dot segments before empty segments, and
+// treats a backslash as a slash.
 func whatwg(users http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw := strings.ReplaceAll(r.URL.EscapedPath(), `\`, "/")
@@ -60,7 +60,7 @@ func whatwg(users http.Handler) http.Handler {
 	})
 }
 
-// readRequest reads a request as a server does; nil is one that a server refuses.
+// readRequest parses a request as a server does; nil if a server refuses it.
 func readRequest(method, target string) *http.Request {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + target + " HTTP/1.1\r\nHost: a\r\n\r\n")))
 	if err != nil {
@@ -70,7 +70,7 @@ func readRequest(method, target string) *http.Request {
 	return r
 }
 
-// Whoever respells a path reaches the handler from one bucket, or does not reach it.
+// All spellings of a path that reach the handler are charged to the same bucket.
 func TestRespelledPaths(t *testing.T) {
 	const file = `
 domain: api
@@ -100,7 +100,7 @@ http:
 		paths  string
 		sent   urlpath.Options
 		also   []string
-		least  int // answered by the handler
+		least  int // how many requests the handler answered
 	}{
 		{name: "net/http", router: standard, least: 20},
 		{name: "net/http and all spellings", router: standard, sent: urlpath.All},
@@ -127,7 +127,7 @@ http:
 						if left := remaining(counted); reached > before && left != fmt.Sprint(100000-reached) {
 							t.Fatalf("%s: %d: %q was answered by the handler, as number %d, and %q are left", action, i, target, reached, left)
 						} else if reached == before && left == fmt.Sprint(100000-reached-1) {
-							reached++ // it counts although the handler never saw it
+							reached++ // counted although the handler was not called
 						}
 					}
 				}
@@ -141,8 +141,8 @@ http:
 
 func remaining(w *httptest.ResponseRecorder) string { return field(w, "X-RateLimit-Remaining") }
 
-// What counts as which method: the one of the request line. GET of a route covers
-// HEAD; a header that asks the server for another method is an action of its own.
+// The method of the request line counts. GET of a route includes HEAD; a header that overrides the
+// method needs an action of its own.
 func TestMethods(t *testing.T) {
 	const file = `
 domain: api
@@ -157,7 +157,7 @@ http:
 	const overridden = `first_of: [{request_headers: {header_name: X-HTTP-Method-Override, descriptor_key: override}}, {method: {}}]`
 	for _, tt := range []struct {
 		action string
-		sent   []string // method, and what the header says
+		sent   []string // method, and the value of the override header
 		left   []string
 	}{
 		{`method: {}`, []string{"GET", "HEAD", "OPTIONS", "GET", "get"}, []string{"99", "99", "99", "98", "99"}},
@@ -179,7 +179,7 @@ http:
 			t.Errorf("%s: %v: left %v, want %v", tt.action, tt.sent, left, tt.left)
 		}
 	}
-	// OPTIONS * asks about the server, and has no path.
+	// OPTIONS * refers to the whole server and has no path.
 	var time clock
 	h := byRules(t, time.store(), fmt.Sprintf(file, "method: {}"), httplimit.Options{})
 	if got := cmp.Or(remaining(send(h, readRequest("OPTIONS", "*"))), "none"); got != "99" {
@@ -187,7 +187,7 @@ http:
 	}
 }
 
-// A path that may be too many others is refused, and counts for nothing.
+// A path with too many readings is refused and charged nothing.
 func TestUnreadablePath(t *testing.T) {
 	const file = `
 domain: api

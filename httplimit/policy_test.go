@@ -33,8 +33,8 @@ http:
     - actions: [{path: {}}]
 `
 
-// Which policy decided is seen in every answer, and which requests passed above their
-// plain limit.
+// Every answer names the policy that decided, and marks requests that passed above their plain
+// limit.
 func TestPolicyHeader(t *testing.T) {
 	const lone = `
 domain: api
@@ -58,9 +58,9 @@ http:
 	}{
 		{h, "192.0.2.1:1", "/", `200 "one" `},
 		{h, "192.0.2.1:1", "/", `200 "one" `},
-		{h, "192.0.2.1:1", "/", `200 "one" true`}, // three of the pool are left
+		{h, "192.0.2.1:1", "/", `200 "one" true`}, // three units of the pool are left
 		{h, "192.0.2.1:1", "/shadow", `200 "one" true`},
-		{h, "192.0.2.2:1", "/strict", `200 "strict" `}, // and now none
+		{h, "192.0.2.2:1", "/strict", `200 "strict" `}, // none is left
 		{h, "192.0.2.2:1", "/strict", `429 "strict" `},
 		{h, "192.0.2.1:1", "/", `429 "one" `},
 		{h, "192.0.2.9:1", "/", `200 "our \"own\" %C3%BC" `},

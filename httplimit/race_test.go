@@ -2,6 +2,5 @@
 
 package httplimit_test
 
-// A sync.Pool forgets at random under the race detector, so allocations cannot be
-// counted there.
+// Under the race detector, a sync.Pool drops elements at random, so allocations cannot be counted.
 func init() { raceDetector = true }

@@ -11,7 +11,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// tables returns two tables that deny everything, each under a key of its own.
+// tables returns two tables that deny everything, each with a different key.
 func tables(t *testing.T) (old, fresh *rule.Table) {
 	t.Helper()
 	parse := func(key string) *rule.Table {
@@ -32,8 +32,8 @@ http:
 	return parse("before"), parse("after")
 }
 
-// While tables are swapped, each request is described and decided by one of them:
-// half of each would deny nothing.
+// While tables are replaced, each request is described and decided by the same table; a mixture of
+// both would deny nothing.
 func TestReload(t *testing.T) {
 	old, fresh := tables(t)
 	var time clock

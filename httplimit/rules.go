@@ -12,21 +12,20 @@ import (
 	"stint/rule"
 )
 
-// New returns middleware that limits by the rules of a domain in the table of l.
-// The domain's http.rate_limits turn a request into descriptors, each at its cost.
-// A domain that is unknown or has none limits nothing, until a table is put in force
-// in which it does.
+// New returns middleware that limits by the rules of a domain in the table of l. The domain's
+// http.rate_limits turn a request into descriptors, each with its cost. A domain that is unknown or
+// has no http section limits nothing, until a table with such a domain is in force.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
 	f := finder(&options)
 	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, http.CanonicalHeaderKey(f.Header())}
 	return middleware(a, l, options)
 }
 
-// byRules asks the limits of a domain.
+// byRules decides by the rules of a domain.
 type byRules struct {
 	request.ByRules
 	finder    *web.ClientFinder
-	forwarded string // the header that finder reads, as net/http spells it
+	forwarded string // the header that finder reads, in canonical form
 }
 
 func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
@@ -34,11 +33,11 @@ func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	return b.Decide(r.Context(), &s.attributes, true, &s.Scratch)
 }
 
-// attributes is a request as the actions of a rule file read it.
+// attributes is a request for the actions of a rule file.
 type attributes struct {
 	*http.Request
 	rules   *byRules
-	cookies []*http.Cookie // for the answer
+	cookies []*http.Cookie // cookies to set on the answer
 }
 
 var (
@@ -60,8 +59,8 @@ func (a *attributes) Query(name string) (string, bool) { return web.QueryValue(a
 // QueryValues returns all values of a parameter of the query.
 func (a *attributes) QueryValues(name string) []string { return web.QueryValues(a.URL.RawQuery, name) }
 
-// Header returns the first value of a header. Names with a colon are those of
-// HTTP/2 and Envoy.
+// Header returns the first value of a header. Names with a colon are pseudo-headers of HTTP/2 and
+// Envoy.
 func (a *attributes) Header(name string) (string, bool) {
 	if values := a.Request.Header[name]; len(values) > 0 {
 		return values[0], true
@@ -86,8 +85,7 @@ func (a *attributes) RemoteAddress() netip.Addr {
 	return a.rules.finder.Client(web.PeerAddr(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
 }
 
-// BodySize returns the size that the client announced. A body without one (chunked)
-// is as large as its client wants.
+// BodySize returns the Content-Length. The size of a chunked body is unknown.
 func (a *attributes) BodySize() (bytes int64, known bool) {
 	return a.ContentLength, a.ContentLength >= 0
 }
@@ -95,7 +93,7 @@ func (a *attributes) BodySize() (bytes int64, known bool) {
 // Host returns the name that the client asked for.
 func (a *attributes) Host() string { return a.Request.Host }
 
-// Values returns all values of a header. The host is one, which net/http keeps apart.
+// Values returns all values of a header, including Host, which net/http stores separately.
 func (a *attributes) Values(name string) []string {
 	if strings.EqualFold(name, "Host") {
 		return []string{a.Request.Host}
@@ -106,8 +104,8 @@ func (a *attributes) Values(name string) []string {
 	return a.Request.Header[http.CanonicalHeaderKey(name)]
 }
 
-// PeerCertificate returns the client's certificate if the server has verified it: a
-// server that only asks for one takes any.
+// PeerCertificate returns the client's certificate if the server verified it. A server that only
+// requests certificates accepts any.
 func (a *attributes) PeerCertificate() *x509.Certificate {
 	if a.TLS == nil || len(a.TLS.VerifiedChains) == 0 || len(a.TLS.VerifiedChains[0]) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"stint/rule/rulefile"
 )
 
-// Routes of one user are apart, users are apart, and a request without the
-// attribute of a rule is not asked by it.
+// Routes and users have separate buckets, and a rule does not apply to a request that lacks one of
+// its attributes.
 func TestRoutes(t *testing.T) {
 	const file = `
 domain: api
@@ -59,7 +59,7 @@ http:
 	}
 }
 
-// What the actions read of a request.
+// The actions read these attributes of a request.
 func TestAttributes(t *testing.T) {
 	const file = `
 domain: api
@@ -116,7 +116,7 @@ http:
 	}
 }
 
-// Where no rule can apply, requests pass without a trace.
+// Requests to which no rule can apply pass unchanged.
 func TestNothingToAsk(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(
 		"domain: api\ndescriptors:\n  - key: remote_address\n    rate_limit: {requests: 0, per: 1m}\n")})

@@ -10,8 +10,8 @@ import (
 	"stint/limiter/request"
 )
 
-// Limit returns middleware that holds each client to one limit, counted in store.
-// Who a client is, Options say: its address, or their Key.
+// Limit returns middleware that applies one limit to each client, with its state in store. A client
+// is identified by its address or by Options.Key.
 func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Handler) http.Handler {
 	l := limiter.New(store, nil, limiter.Options{})
 	f := finder(&options)
@@ -25,12 +25,12 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Han
 	return middleware(b, l, options)
 }
 
-// single asks one limit, without rules.
+// single decides by one limit without rules.
 type single struct {
 	*request.Single
 	given     func(*http.Request) (string, bool)
 	finder    *web.ClientFinder
-	forwarded string // the header that finder reads, as net/http spells it
+	forwarded string // the header that finder reads, in canonical form
 }
 
 func (b *single) ask(r *http.Request, s *scratch) (request.Outcome, error) {
@@ -38,16 +38,16 @@ func (b *single) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	return b.Decide(r.Context(), "", &s.caller, &s.Scratch)
 }
 
-// caller is who a request comes from.
+// caller is the sender of a request.
 type caller struct {
 	request *http.Request
 	bare    *single
 }
 
-// Key is part of ask.Caller.
+// Key implements request.Caller.
 func (c *caller) Key() (string, bool) { return c.bare.given(c.request) }
 
-// Client is part of ask.Caller.
+// Client implements request.Caller.
 func (c *caller) Client() netip.Addr {
 	return c.bare.finder.Client(web.PeerAddr(c.request.RemoteAddr), c.request.Header[c.bare.forwarded])
 }

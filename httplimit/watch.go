@@ -10,11 +10,11 @@ import (
 	"stint/limiter/response"
 )
 
-// serveWatched goes on with a request that was decided, and whose limits count
-// answers. The scratch, and the verdict in it, is the watcher's until the end.
+// serveWatched serves an allowed request whose limits count responses. The watcher uses the
+// scratch, and the verdict in it, until the end.
 func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratch) {
 	a := &watched{ResponseWriter: w, handler: h, request: r, scratch: s}
-	status := http.StatusInternalServerError // where the handler panics
+	status := http.StatusInternalServerError // if the handler panics
 	defer func() {
 		a.settle(status)
 		h.release(s)
@@ -27,8 +27,8 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratc
 	status = http.StatusOK
 }
 
-// watched is a ResponseWriter that settles what the request has reserved, once, when
-// its status is known, and before the client can know it.
+// watched is a ResponseWriter that settles the reservations of the request once, when its status is
+// known and before it is sent to the client.
 type watched struct {
 	http.ResponseWriter
 	handler *handler
@@ -37,7 +37,7 @@ type watched struct {
 	once    sync.Once
 }
 
-// settle ends what the request has reserved, even if the client is gone.
+// settle settles the reservations, even if the client has disconnected.
 func (a *watched) settle(status int) {
 	a.once.Do(func() {
 		if err := response.Settle(a.request.Context(), a.handler.limiter, &a.scratch.Verdict, status); err != nil {
@@ -46,8 +46,8 @@ func (a *watched) settle(status int) {
 	})
 }
 
-// writer returns the ResponseWriter for the handler. It can do what the one of the
-// server can, or one that this unwraps to.
+// writer returns the ResponseWriter for the handler. It supports everything that the server's
+// writer, or one that it unwraps to, supports.
 func (a *watched) writer() http.ResponseWriter {
 	if !can[http.Flusher](a.ResponseWriter) && !can[flusher](a.ResponseWriter) {
 		return a
@@ -62,10 +62,10 @@ func (a *watched) writer() http.ResponseWriter {
 	return f
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (a *watched) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader settles by the status, unless it is only informational, or none at all: then
+// WriteHeader settles with the status, unless it is informational or invalid; with an invalid one
 // net/http panics.
 func (a *watched) WriteHeader(status int) {
 	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
@@ -74,20 +74,20 @@ func (a *watched) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write settles as 200 where there is no status yet.
+// Write settles with 200 if there is no status yet.
 func (a *watched) Write(b []byte) (int, error) {
 	a.settle(http.StatusOK)
 	return a.ResponseWriter.Write(b)
 }
 
-// WriteString is part of io.StringWriter.
+// WriteString implements io.StringWriter.
 func (a *watched) WriteString(s string) (int, error) {
 	a.settle(http.StatusOK)
 	return io.WriteString(a.ResponseWriter, s)
 }
 
-// ReadFrom leaves it to the server how it sends what comes from src, such as a file.
-// Where src is empty, nothing is answered yet.
+// ReadFrom passes src, such as a file, to the server's ReadFrom. If src is empty, no status is sent
+// yet.
 func (a *watched) ReadFrom(src io.Reader) (int64, error) {
 	const begin = 512
 	n, err := io.Copy(onlyWriter{a}, io.LimitReader(src, begin))
@@ -98,28 +98,28 @@ func (a *watched) ReadFrom(src io.Reader) (int64, error) {
 	return n + rest, err
 }
 
-// onlyWriter hides that a writer can do more.
+// onlyWriter hides all other methods of a writer.
 type onlyWriter struct{ io.Writer }
 
-// flushing is one that flushes.
+// flushing is a watched that can flush.
 type flushing struct{ *watched }
 
-// flusher is what http.ResponseController prefers to http.Flusher.
+// flusher is the interface that http.ResponseController prefers to http.Flusher.
 type flusher interface{ FlushError() error }
 
-// Flush sends what is written, and 200 before that where there is no status yet.
+// Flush sends buffered data, after 200 if there is no status yet.
 func (f flushing) Flush() { _ = f.FlushError() }
 
-// FlushError is Flush that says what went wrong.
+// FlushError is Flush with an error.
 func (f flushing) FlushError() error {
 	f.settle(http.StatusOK)
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// hijacking is one of HTTP/1.
+// hijacking is a writer of HTTP/1.
 type hijacking struct{ flushing }
 
-// Hijack settles as 101: what is written to the connection itself nobody sees.
+// Hijack settles with 101, because data written to the connection is not seen here.
 func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil {
@@ -128,10 +128,10 @@ func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffers, err
 }
 
-// pushing is one of HTTP/2.
+// pushing is a writer of HTTP/2.
 type pushing struct{ flushing }
 
-// Push is part of http.Pusher.
+// Push implements http.Pusher.
 func (p pushing) Push(target string, o *http.PushOptions) error {
 	pusher, ok := find[http.Pusher](p.ResponseWriter)
 	if !ok {
@@ -140,7 +140,7 @@ func (p pushing) Push(target string, o *http.PushOptions) error {
 	return pusher.Push(target, o)
 }
 
-// find returns what a ResponseWriter is, or one that it unwraps to.
+// find returns w as a T, or the first writer of type T that it unwraps to.
 func find[T any](w http.ResponseWriter) (found T, ok bool) {
 	for {
 		if found, ok = w.(T); ok {

@@ -19,7 +19,7 @@ import (
 	"stint/rule"
 )
 
-// counting is a limit of five answers in 15 minutes for each address.
+// counting returns a limit of five responses in 15 minutes for each address.
 func counting(algorithm, statuses string) string {
 	return fmt.Sprintf(`
 domain: api
@@ -32,10 +32,10 @@ http:
 `, algorithm, statuses)
 }
 
-// undoable are the algorithms that can count answers.
+// undoable are the algorithms that can count responses.
 var undoable = []string{"token_bucket", "fixed_window", "sliding_log", "sliding_window"}
 
-// left returns how much an address has left.
+// left returns the remaining units of an address.
 func left(t testing.TB, l *limiter.Limiter, address string) int64 {
 	t.Helper()
 	var v limiter.Verdict
@@ -46,8 +46,8 @@ func left(t testing.TB, l *limiter.Limiter, address string) int64 {
 	return v.Results[0].Remaining
 }
 
-// Of two hundred guesses at once five reach the handler, however long it takes to find
-// them wrong; a right one gives its place back.
+// Of two hundred concurrent wrong guesses five reach the handler, however slow it is; a right guess
+// gives its unit back.
 func TestGuesses(t *testing.T) {
 	for _, algorithm := range undoable {
 		t.Run(algorithm, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// What is the status of an answer, whatever a handler does.
+// The status that counts, for all ways in which a handler can answer.
 func TestSettledStatus(t *testing.T) {
 	status := func(codes ...int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -101,7 +101,7 @@ func TestSettledStatus(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
-		want    int // 0: no status counts but 599
+		want    int // 0: no status counts except 599
 	}{
 		"a status":            {status(401), 401},
 		"none":                {status(), 200},
@@ -167,12 +167,12 @@ func TestSettledStatus(t *testing.T) {
 	}
 }
 
-// A client that goes away is charged for what the handler answers, by a call to the
-// store that does not end with the request.
+// If the client disconnects, the handler's answer still counts, and the call to the store does not
+// end with the request.
 func TestSettledWithoutClient(t *testing.T) {
 	for status, want := range map[int]int64{401: 4, 200: 5} {
 		time := clock{1767225600_000_000}
-		l := newLimiter(t, patient{t, time.store()}, counting("token_bucket", "401"))
+		l := newLimiter(t, checksDeadline{t, time.store()}, counting("token_bucket", "401"))
 		r := request("192.0.2.1:1", "/")
 		ctx, leave := context.WithCancel(r.Context())
 		h := httplimit.New(l, "api", httplimit.Options{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -186,13 +186,13 @@ func TestSettledWithoutClient(t *testing.T) {
 	}
 }
 
-// patient is a store that wants to be given time to settle, but not for ever.
-type patient struct {
+// checksDeadline is a store that checks that Settle has a deadline and is not canceled.
+type checksDeadline struct {
 	t *testing.T
 	stint.Store
 }
 
-func (p patient) Decide(ctx context.Context, c *stint.Call) error {
+func (p checksDeadline) Decide(ctx context.Context, c *stint.Call) error {
 	if c.Takes[0].Op != stint.Ask {
 		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(deadline) > time.Second {
 			p.t.Errorf("settled by a context with %v, deadline %v", ctx.Err(), deadline)
@@ -201,13 +201,13 @@ func (p patient) Decide(ctx context.Context, c *stint.Call) error {
 	return p.Store.Decide(ctx, c)
 }
 
-// forgetful is a store that cannot settle.
-type forgetful struct {
+// failsToSettle is a store that fails to settle.
+type failsToSettle struct {
 	stint.Store
-	asked *atomic.Int64 // to settle
+	asked *atomic.Int64 // number of Settle calls
 }
 
-func (f forgetful) Decide(ctx context.Context, c *stint.Call) error {
+func (f failsToSettle) Decide(ctx context.Context, c *stint.Call) error {
 	if c.Takes[0].Op != stint.Ask {
 		f.asked.Add(1)
 		return errBroken
@@ -215,11 +215,11 @@ func (f forgetful) Decide(ctx context.Context, c *stint.Call) error {
 	return f.Store.Decide(ctx, c)
 }
 
-// What the store cannot settle stays charged, the program is told, once, and the
-// client gets its answer.
+// If the store fails to settle, the units stay charged, OnError is called once, and the client gets
+// its answer.
 func TestSettlingFails(t *testing.T) {
 	time := clock{1767225600_000_000}
-	store := forgetful{time.store(), new(atomic.Int64)}
+	store := failsToSettle{time.store(), new(atomic.Int64)}
 	l := newLimiter(t, store, counting("token_bucket", "401"))
 	var told []error
 	h := httplimit.New(l, "api", httplimit.Options{
@@ -240,7 +240,7 @@ func TestSettlingFails(t *testing.T) {
 	}
 }
 
-// A refusal is an answer too, to limits that are decided by themselves.
+// A refusal by one limit counts as a response for limits that are decided independently.
 func TestSettledRefusal(t *testing.T) {
 	const file = `
 domain: api
@@ -267,7 +267,7 @@ http:
 	}
 }
 
-// Who has one place and uses it rightly has it again when the answer is there.
+// When a client receives an answer that is not counted, its unit is already available again.
 func TestPlaceIsBackInTime(t *testing.T) {
 	file := strings.Replace(counting("token_bucket", "4xx"), "requests: 5", "requests: 1", 1)
 	time := clock{1767225600_000_000}
@@ -295,7 +295,7 @@ func TestPlaceIsBackInTime(t *testing.T) {
 	}
 }
 
-// wrapped is the writer of another middleware, which can only be unwrapped.
+// wrapped is the writer of another middleware; it has only Unwrap.
 type wrapped struct{ inner http.ResponseWriter }
 
 func (w wrapped) Header() http.Header         { return w.inner.Header() }
@@ -303,11 +303,11 @@ func (w wrapped) Write(b []byte) (int, error) { return w.inner.Write(b) }
 func (w wrapped) WriteHeader(status int)      { w.inner.WriteHeader(status) }
 func (w wrapped) Unwrap() http.ResponseWriter { return w.inner }
 
-// opaque is one that cannot be unwrapped.
+// opaque is a writer without Unwrap.
 type opaque struct{ http.ResponseWriter }
 
-// The handler gets a writer that can do what the server's can; where no limit counts
-// answers it is the server's.
+// The handler gets a writer that supports everything that the server's supports; if no limit counts
+// responses it is the server's writer.
 func TestWatchedWriter(t *testing.T) {
 	for _, test := range []struct {
 		name                     string
@@ -370,11 +370,10 @@ func TestWatchedWriter(t *testing.T) {
 	}
 }
 
-// deadline is a time that no test reaches.
+// deadline returns a time after the end of any test.
 func deadline() time.Time { return time.Now().Add(time.Hour) }
 
-// A connection that the handler takes over is answered with 101, whatever goes over
-// it.
+// A hijacked connection counts as 101, whatever is sent on it.
 func TestHijackIsSettled(t *testing.T) {
 	for statuses, want := range map[string]int64{"101": 4, "200-599": 5} {
 		time := clock{1767225600_000_000}
@@ -400,7 +399,7 @@ func TestHijackIsSettled(t *testing.T) {
 	}
 }
 
-// A writer that a handler keeps has no part in what later requests reserve.
+// A writer that a handler keeps does not affect later requests.
 func TestWriterIsKept(t *testing.T) {
 	time := clock{1767225600_000_000}
 	l := newLimiter(t, time.store(), counting("token_bucket", "401"))

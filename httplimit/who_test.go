@@ -23,8 +23,8 @@ func passing(n int, h http.Handler, from string, header ...string) (passed int) 
 	return passed
 }
 
-// Fifty users behind one address have a limit each, and those of that address who
-// did not sign in share one. Nobody spends what is another's.
+// Fifty users behind one address have a limit each, and clients of that address who are not signed
+// in share one. No user uses the units of another.
 func TestUsersBehindOneAddress(t *testing.T) {
 	const file = `
 domain: api
@@ -65,8 +65,7 @@ http:
 	}
 }
 
-// A user and an address in one decision: either denies, and then neither is
-// charged.
+// A user and an address are limited together: if either denies, neither is charged.
 func TestUserAndAddress(t *testing.T) {
 	const file = `
 domain: api
@@ -85,13 +84,13 @@ http:
 	h := byRules(t, time.store(), file, httplimit.Options{})
 	for i, step := range []struct {
 		from, user string
-		want       int // of ten that pass
+		want       int // how many of ten pass
 	}{
-		{one, "ann", 3}, // ann's limit; the address keeps 2
-		{one, "bob", 2}, // the address's limit; bob keeps 1
-		{one, "cid", 0}, // keeps 3
-		{two, "bob", 1}, // the address keeps 4
-		{two, "cid", 3}, // keeps 1
+		{one, "ann", 3}, // ann's limit; the address has 2 left
+		{one, "bob", 2}, // the limit of the address; bob has 1 left
+		{one, "cid", 0}, // cid has 3 left
+		{two, "bob", 1}, // the address has 4 left
+		{two, "cid", 3}, // cid has 1 left
 		{two, "ann", 0},
 		{two, "dan", 1},
 	} {
@@ -101,8 +100,7 @@ http:
 	}
 }
 
-// Values that are large, missing, repeated or broken make neither one bucket for
-// all nor a way around the limit.
+// Long, missing, repeated or malformed values neither share a bucket nor escape the limit.
 func TestOddIdentities(t *testing.T) {
 	const file = `
 domain: api
@@ -121,7 +119,7 @@ http:
 	for _, tt := range []struct {
 		action string
 		header []string
-		want   []int // how many of three pass, of this and of another like it
+		want   []int // how many of three pass, for this value and for another of the same kind
 	}{
 		{cookie, []string{"Cookie", "s=" + long + "*"}, []int{2, 2}},
 		{cookie, []string{"Cookie", "t=1", "Cookie", "s=*"}, []int{2, 2}},
@@ -151,7 +149,7 @@ http:
 	}
 }
 
-// A certificate counts where the server has verified it, and only there.
+// A certificate identifies a client only if the server verified it.
 func TestCertificates(t *testing.T) {
 	const file = `
 domain: api
