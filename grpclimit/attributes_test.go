@@ -21,8 +21,7 @@ import (
 	"stint/rule"
 )
 
-// incoming returns the context of a call as a server gets it; md are pairs of key
-// and value.
+// incoming returns the context of a call in a server; md are pairs of key and value.
 func incoming(ctx context.Context, cert *x509.Certificate, verified bool, md ...string) context.Context {
 	info := credentials.TLSInfo{}
 	if cert != nil {
@@ -35,16 +34,15 @@ func incoming(ctx context.Context, cert *x509.Certificate, verified bool, md ...
 	return metadata.NewIncomingContext(peer.NewContext(ctx, p), metadata.Pairs(md...))
 }
 
-// pass puts a call to the limits without a server around them.
+// pass calls the interceptor directly, without a server.
 func pass(ctx context.Context, limits *grpclimit.Server) codes.Code {
 	_, err := limits.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: say},
 		func(context.Context, any) (any, error) { return nil, nil })
 	return status.Code(err)
 }
 
-// What the actions of a rule file find in a call: after one call, another that the
-// action finds the same in is refused, and one that it finds nothing or something
-// else in passes.
+// The values that actions of a rule file read from a call: after one call, a second call with the
+// same value is refused, and one with another or no value passes.
 func TestAttributes(t *testing.T) {
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: "cart"}}
 	call := func(md ...string) context.Context { return incoming(t.Context(), nil, false, md...) }
@@ -106,7 +104,7 @@ http: {rate_limits: [{actions: [{`+test.action+`}]}]}
 	}
 }
 
-// Nobody but a trusted proxy says which device called.
+// Only a trusted proxy can set the device ID.
 func TestDeviceOfStranger(t *testing.T) {
 	for _, trusted := range []string{"10.0.0.0/8", "2001:db8::/32"} {
 		limits := rules(t, new(clock).store(), `
@@ -137,8 +135,8 @@ http: {rate_limits: [{actions: [{method: {}}, {request_headers: {header_name: ":
 	}
 }
 
-// Each rule has its own policy; the strictest of those that were to be asked
-// answers, and a rule in shadow mode never does.
+// Each rule has its own failure policy; the strictest policy of the rules that apply decides, and a
+// rule in shadow mode never denies.
 func TestRuleStoreFailure(t *testing.T) {
 	for name, test := range map[string]struct {
 		rule string
@@ -161,8 +159,7 @@ http: {rate_limits: [{actions: [{remote_address: {}}]}]}
 	}
 }
 
-// A soft limit marks what passed above it; one in shadow mode shows nothing and
-// denies nobody.
+// A soft limit marks calls that passed above it; a rule in shadow mode neither appears nor denies.
 func TestSoftAndShadow(t *testing.T) {
 	cc := serve(t, rules(t, new(clock).store(), `
 domain: api
@@ -184,7 +181,7 @@ http: {rate_limits: [{actions: [{remote_address: {}}]}, {actions: [{method: {}}]
 	wantCode(t, call(t.Context(), cc).err, codes.ResourceExhausted)
 }
 
-// A call whose headers went out already passes without the metadata of its limit.
+// If the headers were sent already, the call passes without the metadata of its limit.
 func TestHeadersGone(t *testing.T) {
 	var told error
 	limits := grpclimit.Limit(new(clock).store(), limit(t, stint.Spec{Requests: 1, Per: 1e9}), grpclimit.Options{

@@ -19,58 +19,55 @@ import (
 	"stint/rule"
 )
 
-// ClientOptions say what shares a limit and what a call does that may not go out
-// yet. The zero ClientOptions wait.
+// ClientOptions configure which calls share a limit, and what happens to a call that the limit does
+// not allow yet. With the zero ClientOptions it waits.
 type ClientOptions struct {
-	// Name is part of every key. Limits with the same name and store are one and the
-	// same, in this process and, where the store is shared, in others. "": the numbers,
-	// such as "100/1m".
+	// Name is part of every key. Limits with the same name and store are the same limit, also in
+	// other processes that use the store. "" means the numbers, such as "100/1m".
 	Name string
 
-	// Key returns which calls share a budget; target is that of the connection, method
-	// the full name. Nil: all calls to a target.
+	// Key returns a key; calls with the same key share a budget. target is the target of the
+	// connection, method the full method name. If nil, all calls to a target share a budget.
 	Key func(ctx context.Context, target, method string) string
 
-	// FailFast refuses a call that would have to wait. False: it waits, first come
-	// first served for each key, and is refused as soon as its deadline is known to
-	// be too near: at once if the first of those that wait cannot go before either.
+	// FailFast refuses a call that would have to wait. If false, calls with the same key wait in
+	// order of arrival. A call is refused as soon as it is known that its deadline is too early:
+	// immediately if even the first waiting call cannot be sent before it.
 	FailFast bool
 
-	// EachMessage charges one unit for each message that a stream sends; opening it
-	// pays for the first. SendMsg waits, or refuses, as a call does. False: a stream
-	// is one call.
+	// EachMessage charges one unit for each message that a stream sends; opening the stream pays
+	// for the first. SendMsg waits or refuses like a call. If false, a stream counts as one call.
 	EachMessage bool
 
-	// MaxPause is the longest that a server may make the calls of a key pause; what
-	// asks for more is cut. 0: DefaultMaxPause. Negative: what servers ask for is not
-	// heeded.
+	// MaxPause is the longest pause that a server can request for the calls of a key; longer pauses
+	// are shortened. 0 means DefaultMaxPause. A negative value ignores requested pauses.
 	MaxPause time.Duration
 
-	// OnStoreFailure answers when the store cannot. The zero value lets the call out.
+	// OnStoreFailure is the policy if the store fails. The zero value sends the call.
 	OnStoreFailure rule.Failure
 
-	// OnError is told of every call that the store could not decide. It must not
-	// block. Nil: nobody is told.
+	// OnError is called for every call that the store could not decide. It must not block. It may
+	// be nil.
 	OnError func(ctx context.Context, method string, err error)
 }
 
-// DefaultMaxPause is the longest pause where ClientOptions do not say.
+// DefaultMaxPause is the default of ClientOptions.MaxPause.
 const DefaultMaxPause = time.Minute
 
-// Refusal is the error of a call that the client's own limit, or a pause that its
-// server asked for, kept from going out. To package status it is
-// RESOURCE_EXHAUSTED with a RetryInfo, like a server's.
+// Refusal is the error of a call that was not sent, because of the client's own limit or because
+// the server requested a pause. For package status it is RESOURCE_EXHAUSTED with a RetryInfo, like
+// the error of a server.
 type Refusal struct {
-	// RetryAfter is how long to wait; stint.Never where that never helps.
+	// RetryAfter is the time to wait; stint.Never if waiting never helps.
 	RetryAfter time.Duration
 
-	// Paused says that the server asked for a pause.
+	// Paused is true if the server requested a pause.
 	Paused bool
 
 	text string
 }
 
-// Error returns what kept the call, and for how long.
+// Error returns the reason and the time to wait.
 func (r *Refusal) Error() string {
 	if r.RetryAfter == stint.Never {
 		return r.text + "; no waiting helps"
@@ -78,23 +75,21 @@ func (r *Refusal) Error() string {
 	return r.text + "; wait " + string(web.AppendWait(nil, r.RetryAfter))
 }
 
-// GRPCStatus returns the refusal as package status sees it.
+// GRPCStatus returns the refusal as a status, for package status.
 func (r *Refusal) GRPCStatus() *status.Status {
 	return status.Convert(refusal(codes.ResourceExhausted, r.Error(), r.RetryAfter))
 }
 
-// Client keeps the calls of a client under a limit: its methods Unary and Stream
-// are the interceptors. It is safe for concurrent use; the connections that use it
-// share its budget.
+// Client limits the calls of a gRPC client: its methods Unary and Stream are the interceptors. It
+// is safe for concurrent use; the connections that use it share its budget.
 //
-// Where a server answers RESOURCE_EXHAUSTED with a RetryInfo, the call ends with
-// that error, and those that follow with the same key wait for as long, at most
-// MaxPause. No call is sent again.
+// If a server answers RESOURCE_EXHAUSTED with a RetryInfo, the call returns that error, and later
+// calls with the same key wait for the given time, at most MaxPause. No call is retried.
 type Client struct {
 	limiter *limiter.Limiter
 	limit   *stint.Limit
 	options ClientOptions
-	prefix  string // of all keys
+	prefix  string // prefix of all keys
 	queue   queue
 	pauses  pauses
 	pool    sync.Pool // of *limiter.Verdict
@@ -105,7 +100,7 @@ var (
 	_ grpc.StreamClientInterceptor = (*Client)(nil).Stream
 )
 
-// NewClient returns a client that is held to limit, counted in store.
+// NewClient returns a client with a limit whose state is in store.
 func NewClient(store stint.Store, limit *stint.Limit, options ClientOptions) *Client {
 	options.MaxPause = cmp.Or(options.MaxPause, DefaultMaxPause)
 	_, prefix := request.NameAndPrefix(options.Name, limit)
@@ -118,7 +113,7 @@ func NewClient(store stint.Store, limit *stint.Limit, options ClientOptions) *Cl
 	return c
 }
 
-// Unary sends a call when the limit allows.
+// Unary sends a call when the limit allows it.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
@@ -127,11 +122,11 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 		return err
 	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
-	c.heed(key, err)
+	c.pauseOn(key, err)
 	return err
 }
 
-// Stream opens a stream when the limit allows.
+// Stream opens a stream when the limit allows it.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -140,23 +135,24 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		return nil, err
 	}
 	stream, err := open(ctx, desc, cc, method, opts...)
-	c.heed(key, err)
+	c.pauseOn(key, err)
 	if err != nil {
 		return nil, err
 	}
 	return &pacedStream{ClientStream: stream, client: c, key: key, method: method}, nil
 }
 
-// pacedStream heeds how a stream ends, and holds its messages to the limit.
+// pacedStream limits the messages of a stream, and pauses its key if the server's final error
+// requests it.
 type pacedStream struct {
 	grpc.ClientStream
 	client      *Client
 	key, method string
 
-	begun bool // only the goroutine that sends knows
+	begun bool // used only by the sending goroutine
 }
 
-// SendMsg sends a message when the limit allows.
+// SendMsg sends a message when the limit allows it.
 func (p *pacedStream) SendMsg(m any) error {
 	if p.client.options.EachMessage && p.begun {
 		if err := p.client.admit(p.Context(), p.key, p.method); err != nil {
@@ -170,7 +166,7 @@ func (p *pacedStream) SendMsg(m any) error {
 // RecvMsg receives a message.
 func (p *pacedStream) RecvMsg(m any) error {
 	err := p.ClientStream.RecvMsg(m)
-	p.client.heed(p.key, err)
+	p.client.pauseOn(p.key, err)
 	return err
 }
 
@@ -181,24 +177,23 @@ func (c *Client) key(ctx context.Context, target, method string) string {
 	return c.prefix + target
 }
 
-// heed pauses a key if its server asks for that.
-func (c *Client) heed(key string, err error) {
+// pauseOn pauses a key if the server's error requests it.
+func (c *Client) pauseOn(key string, err error) {
 	if own := (*Refusal)(nil); err == nil || errors.As(err, &own) {
 		return
 	}
-	if pause := min(told(err), c.options.MaxPause); pause > 0 {
+	if pause := min(retryDelay(err), c.options.MaxPause); pause > 0 {
 		c.pauses.set(key, time.Now().Add(pause))
 	}
 }
 
-// admit returns when a call may go out. The error is what one that may not ends
-// with.
+// admit returns when a call may be sent, or the error of a call that may not be sent.
 func (c *Client) admit(ctx context.Context, key, method string) error {
 	v := c.pool.Get().(*limiter.Verdict)
 	defer c.pool.Put(v)
 	if c.options.FailFast || !c.queue.waits(key) {
-		// Those that wait wait for one another, but nobody waits for a store that is
-		// slow to say yes.
+		// Waiting calls wait for each other, but a call that finds no queue does not wait for other
+		// calls that are just asking a slow store.
 		refused, err := c.try(ctx, key, method, v)
 		if err != nil {
 			return err
@@ -216,11 +211,11 @@ func (c *Client) admit(ctx context.Context, key, method string) error {
 	return c.hold(ctx, method, v)
 }
 
-// line waits until those that came before are let out, and then until the limit
-// allows.
+// line waits until earlier calls with the same key have been sent, and then until the limit allows
+// the call.
 func (c *Client) line(ctx context.Context, key, method string, v *limiter.Verdict) error {
 	if late, err := c.queue.join(ctx, key); err != nil {
-		return hangUp(ctx, &Refusal{RetryAfter: late, text: "the calls that wait already wait longer than this one can"})
+		return waitError(ctx, &Refusal{RetryAfter: late, text: "calls that wait already will wait longer than this call can"})
 	}
 	defer c.queue.leave(key)
 	for {
@@ -233,16 +228,15 @@ func (c *Client) line(ctx context.Context, key, method string, v *limiter.Verdic
 		}
 		c.queue.announce(key, time.Now().Add(refused.RetryAfter))
 		if sleep(ctx, refused.RetryAfter) != nil {
-			return hangUp(ctx, refused)
+			return waitError(ctx, refused)
 		}
 	}
 }
 
-// one describes a call that costs one unit.
+// one is the descriptor of a call that costs one unit.
 var one = []limiter.Descriptor{{Cost: 1}}
 
-// try asks once, for the pause and for the limit. The refusal is nil if the call
-// may go out.
+// try checks the pause and asks the limit once. The refusal is nil if the call may be sent.
 func (c *Client) try(ctx context.Context, key, method string, v *limiter.Verdict) (*Refusal, error) {
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -262,7 +256,7 @@ func (c *Client) try(ctx context.Context, key, method string, v *limiter.Verdict
 	return &Refusal{RetryAfter: v.RetryAfter, text: "the client's own limit is used up"}, nil
 }
 
-// hold waits for as long as the limit delays a call.
+// hold waits for the delay of the verdict.
 func (c *Client) hold(ctx context.Context, method string, v *limiter.Verdict) error {
 	if v.Delay <= 0 {
 		return nil
@@ -278,10 +272,10 @@ func (c *Client) hold(ctx context.Context, method string, v *limiter.Verdict) er
 		c.report(ctx, method, err)
 	}
 	kept.RetryAfter = max(time.Until(ready), 1)
-	return hangUp(ctx, kept)
+	return waitError(ctx, kept)
 }
 
-// failed answers for a store that could not: nil lets the call out.
+// failed applies the failure policy; nil means that the call is sent.
 func (c *Client) failed(ctx context.Context, method string, v *limiter.Verdict, err error) error {
 	v.Decision = stint.Decision{Allowed: true, Degraded: true}
 	c.report(ctx, method, err)
@@ -297,9 +291,8 @@ func (c *Client) report(ctx context.Context, method string, err error) {
 	}
 }
 
-// hangUp returns the error of a call that ended while it waited, or whose deadline
-// comes before it may go out.
-func hangUp(ctx context.Context, refused *Refusal) error {
+// waitError returns the error of a call that ended while it waited, or whose deadline is too early.
+func waitError(ctx context.Context, refused *Refusal) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}

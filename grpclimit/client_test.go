@@ -24,15 +24,15 @@ import (
 	"stint/store/memory"
 )
 
-// paced connects through a client's limit.
+// paced returns dial options with the interceptors of c.
 func paced(c *grpclimit.Client) []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
 }
 
-// bucket lets one call a second out, none saved up.
+// bucket allows one call per second without bursts.
 var bucket = stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second}
 
-// within runs a test of a client of an unlimited server on a clock that jumps.
+// within runs a test of a client and an unlimited server in fake time.
 func within(t *testing.T, spec stint.Spec, o grpclimit.ClientOptions, test func(t *testing.T, cc *grpc.ClientConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,7 @@ func TestClientWaits(t *testing.T) {
 	})
 }
 
-// Calls that wait go out in the order in which they came, and one that gives up
-// does not take the place of those behind.
+// Waiting calls are sent in order of arrival, and a canceled call does not delay those behind it.
 func TestClientLine(t *testing.T) {
 	within(t, bucket, grpclimit.ClientOptions{}, func(t *testing.T, cc *grpc.ClientConn) {
 		var (
@@ -83,7 +82,7 @@ func TestClientLine(t *testing.T) {
 				wantCode(t, err, codes.OK)
 				order = append(order, i)
 			})
-			synctest.Wait() // until it stands in line
+			synctest.Wait() // until it waits in the queue
 		}
 		leave()
 		group.Wait()
@@ -96,14 +95,14 @@ func TestClientLine(t *testing.T) {
 	})
 }
 
-// Who cannot be in time does not stand in line.
+// A call whose deadline is too early does not enter the queue.
 func TestClientLate(t *testing.T) {
 	slow := stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Minute}
 	within(t, slow, grpclimit.ClientOptions{}, func(t *testing.T, cc *grpc.ClientConn) {
 		wantCode(t, call(t.Context(), cc).err, codes.OK)
 		patient := make(chan error)
 		go func() { patient <- call(t.Context(), cc).err }()
-		synctest.Wait() // until it stands in line
+		synctest.Wait() // until it waits in the queue
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
@@ -120,7 +119,7 @@ func TestClientRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		options grpclimit.ClientOptions
 		spec    stint.Spec
-		within  time.Duration // the deadline; 0: none
+		within  time.Duration // the deadline; 0 for none
 		retry   time.Duration
 	}{
 		"fail fast":               {grpclimit.ClientOptions{FailFast: true}, bucket, 0, time.Second},
@@ -131,14 +130,14 @@ func TestClientRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			within(t, test.spec, test.options, func(t *testing.T, cc *grpc.ClientConn) {
-				_ = call(t.Context(), cc) // the first one passes where any does
+				_ = call(t.Context(), cc) // the first call passes if any does
 				ctx, began := t.Context(), time.Now()
 				if test.within > 0 {
 					var cancel func()
 					ctx, cancel = context.WithTimeout(ctx, test.within)
 					defer cancel()
 				}
-				for range 2 { // the refusal took nothing
+				for range 2 { // the refused call was charged nothing
 					err := call(ctx, cc).err
 					wantCode(t, err, codes.ResourceExhausted)
 					var refusal *grpclimit.Refusal
@@ -182,10 +181,10 @@ func TestClientEachMessage(t *testing.T) {
 	})
 }
 
-// plenty never keeps a call; what does is the server.
+// plenty never delays a call; only the server does.
 var plenty = stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second}
 
-// Whatever a server asks for, a pause is as long as it says and MaxPause allows.
+// A pause lasts as long as the server requests, up to MaxPause, for all unusual requests.
 func TestClientPausesOddly(t *testing.T) {
 	for name, test := range map[string]struct {
 		retry *durationpb.Duration
@@ -229,7 +228,7 @@ func TestClientPauses(t *testing.T) {
 	for name, test := range map[string]struct {
 		max  time.Duration
 		want []time.Duration // when each call was answered, after the first was refused
-		code codes.Code      // of the second
+		code codes.Code      // code of the second call
 	}{
 		"as told":    {0, []time.Duration{30 * time.Second, 30 * time.Second}, codes.OK},
 		"at most":    {10 * time.Second, []time.Duration{10 * time.Second, 20 * time.Second}, codes.ResourceExhausted},

@@ -22,8 +22,8 @@ import (
 	"stint/store/memory"
 )
 
-// ask serves the health service behind limits, and asks it with some metadata as
-// often as there are elements.
+// ask serves the health service behind limits, and sends it one call for each element of users, as
+// metadata.
 func ask(limits *grpclimit.Server, client []grpc.DialOption, users ...string) error {
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary), grpc.ChainStreamInterceptor(limits.Stream))
@@ -46,12 +46,12 @@ func ask(limits *grpclimit.Server, client []grpc.DialOption, users ...string) er
 	return nil
 }
 
-// Each user has a budget: who a user is, a proxy in front has checked.
+// Each user has a budget. A proxy in front has verified the user.
 func ExampleLimit() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 2, Per: time.Hour})
 	limits := grpclimit.Limit(memory.New(memory.Options{}), limit, grpclimit.Options{
 		Key:    grpclimit.ByMetadata("x-user"),
-		Exempt: []string{}, // the health service is what is called here
+		Exempt: []string{}, // the example calls the health service, which is exempt by default
 	})
 	if err := ask(limits, nil, "ann", "ann", "ann", "ben"); err != nil {
 		fmt.Println(err)
@@ -63,7 +63,7 @@ func ExampleLimit() {
 	// ben OK false
 }
 
-// A call is a POST to its full name, and its metadata are the headers.
+// A call is a POST to its full method name, with its metadata as headers.
 func ExampleNew() {
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
@@ -92,7 +92,7 @@ http:
 	// ben OK false
 }
 
-// A client that would rather hear no than wait.
+// A client that refuses calls instead of waiting.
 func ExampleNewClient() {
 	store := memory.New(memory.Options{})
 	own := grpclimit.NewClient(store, stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: time.Hour}),

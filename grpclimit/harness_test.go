@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is the time of a test's store.
+// clock is the fake clock of a store.
 type clock struct {
 	mu  sync.Mutex
 	now stint.Instant
@@ -59,7 +59,7 @@ func limit(t testing.TB, s stint.Spec) *stint.Limit {
 	return l
 }
 
-// rules limits by domain api of a file.
+// rules returns limits by domain api of a file.
 func rules(t testing.TB, store stint.Store, file string, o grpclimit.Options) *grpclimit.Server {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
@@ -69,13 +69,13 @@ func rules(t testing.TB, store stint.Store, file string, o grpclimit.Options) *g
 	return grpclimit.New(limiter.New(store, table, limiter.Options{}), "api", o)
 }
 
-// The methods of the service that is limited in these tests.
+// The methods of the test service.
 const (
-	say  = "/test.Echo/Say"  // answers with what it got
-	chat = "/test.Echo/Chat" // answers each message with itself
+	say  = "/test.Echo/Say"  // returns its message
+	chat = "/test.Echo/Chat" // returns each message
 )
 
-// echo is the service, as protoc would describe it.
+// echo is the test service, as protoc would describe it.
 var echo = grpc.ServiceDesc{
 	ServiceName: "test.Echo",
 	HandlerType: (*any)(nil),
@@ -99,7 +99,7 @@ var echo = grpc.ServiceDesc{
 			for {
 				m := new(wrapperspb.StringValue)
 				if err := stream.RecvMsg(m); err != nil {
-					return nil // whatever it was: this handler hides it
+					return nil // hides every error
 				}
 				if err := stream.SendMsg(m); err != nil {
 					return err
@@ -109,13 +109,13 @@ var echo = grpc.ServiceDesc{
 	}},
 }
 
-// from is the address that connections come from.
+// from is the address of a client.
 type from string
 
 func (from) Network() string  { return "tcp" }
 func (f from) String() string { return string(f) }
 
-// listener is one in memory whose connections have addresses.
+// listener is an in-memory listener whose connections have addresses.
 type listener struct {
 	*bufconn.Listener
 	addresses chan from
@@ -136,8 +136,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return addressed{c, <-l.addresses}, nil
 }
 
-// serve starts a server behind the interceptors, and returns how to connect to it
-// from an address.
+// serve starts a server with the interceptors, and returns a function that connects to it from an
+// address.
 func serve(t testing.TB, limits *grpclimit.Server) func(address from, o ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	l := &listener{bufconn.Listen(1 << 16), make(chan from, 16)}
@@ -172,13 +172,13 @@ func serve(t testing.TB, limits *grpclimit.Server) func(address from, o ...grpc.
 	}
 }
 
-// answer is what a call got.
+// answer is the result of a call.
 type answer struct {
 	err             error
 	header, trailer metadata.MD
 }
 
-// call says something; md are pairs of key and value.
+// call calls say; md are pairs of key and value.
 func call(ctx context.Context, cc *grpc.ClientConn, md ...string) answer {
 	var a answer
 	ctx = metadata.AppendToOutgoingContext(ctx, md...)

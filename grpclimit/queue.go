@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// queue holds a line of waiting calls for each key, first come first served.
+// queue has a line of waiting calls for each key, in order of arrival.
 type queue struct {
 	mu    sync.Mutex
 	lines map[string]*line
 }
 
-// line is the calls that wait with one key.
+// line are the waiting calls of one key.
 type line struct {
-	turns []chan struct{} // closed when it is one's turn
-	ready time.Time       // the first one does not go before; zero: it may at any time
+	turns []chan struct{} // one channel for each call, closed when the call becomes the first
+	ready time.Time       // earliest time for the first call; zero if unknown
 }
 
-// waits says whether anybody waits in the line of a key.
+// waits reports whether a call waits in the line of a key.
 func (q *queue) waits(key string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lines[key] != nil
 }
 
-// join returns when the caller is the first of the line, and is to leave it then.
-// Where ctx ends before, it has left. Where ctx will end before the first of the line
-// goes, it does not join, and late is how long until that one does.
+// join waits until the caller is the first of the line; then the caller must call leave. If ctx
+// ends earlier, join removes the caller from the line and returns an error. If ctx will end before
+// even the first of the line can be sent, join returns an error immediately, and late is the time
+// until then.
 func (q *queue) join(ctx context.Context, key string) (late time.Duration, err error) {
 	turn, late := q.stand(ctx, key)
 	if late > 0 {
@@ -45,7 +46,7 @@ func (q *queue) join(ctx context.Context, key string) (late time.Duration, err e
 	return 0, ctx.Err()
 }
 
-// stand puts the caller at the end of the line, unless that is too late for it.
+// stand appends the caller to the line, unless its deadline is too early.
 func (q *queue) stand(ctx context.Context, key string) (turn chan struct{}, late time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,22 +64,21 @@ func (q *queue) stand(ctx context.Context, key string) (turn chan struct{}, late
 	return turn, 0
 }
 
-// announce says when the first of a line will go at the soonest.
+// announce sets the earliest time for the first call of a line.
 func (q *queue) announce(key string, ready time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lines[key].ready = ready
 }
 
-// leave lets the next one go first.
+// leave removes the first call of a line.
 func (q *queue) leave(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.remove(key, 0)
 }
 
-// remove takes number i out of a line, and calls the next one if that was the
-// first.
+// remove removes call i from a line, and wakes the next one if i was the first.
 func (q *queue) remove(key string, i int) {
 	l := q.lines[key]
 	l.turns = slices.Delete(l.turns, i, i+1)
@@ -92,14 +92,14 @@ func (q *queue) remove(key string, i int) {
 	}
 }
 
-// pauses are when keys may be used again.
+// pauses are the ends of the pauses of keys.
 type pauses struct {
 	mu    sync.Mutex
 	until map[string]time.Time
-	swept int // how many there were after the last sweep
+	swept int // number of entries after the last sweep
 }
 
-// set pauses a key until at; it never shortens a pause.
+// set pauses a key until at. It never shortens a pause.
 func (p *pauses) set(key string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *pauses) set(key string, at time.Time) {
 	p.swept = len(p.until)
 }
 
-// left returns how long a key still pauses.
+// left returns the remaining pause of a key.
 func (p *pauses) left(key string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pauses that are over are forgotten, also those of keys that nobody uses again.
+// Expired pauses are removed, even those of keys that are never used again.
 func TestPausesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pauses{until: make(map[string]time.Time)}
@@ -21,7 +21,7 @@ func TestPausesAreForgotten(t *testing.T) {
 	})
 }
 
-// A pause is never made shorter.
+// set never shortens a pause.
 func TestPauseStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pauses{until: make(map[string]time.Time)}

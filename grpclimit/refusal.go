@@ -19,14 +19,13 @@ import (
 	"stint/rule"
 )
 
-// retryUnavailable is how long a client is told to wait while no limit can be
-// asked.
+// retryUnavailable is the time to wait that clients are told if the store failed.
 const retryUnavailable = time.Second
 
-// pushback is the trailer that a retry policy in a service config obeys.
+// pushback is the trailer that sets the retry time of a retry policy in a service config.
 const pushback = "grpc-retry-pushback-ms"
 
-// refuse returns what a call ends with that the policy of that number denied.
+// refuse returns the error of a call that the policy with this index denied.
 func (s *Server) refuse(c *call, m *scratch, denied int) error {
 	m.fields.Answer(m.policies, denied, s.options.Reset)
 	text := s.options.NeverMessage
@@ -36,8 +35,8 @@ func (s *Server) refuse(c *call, m *scratch, denied int) error {
 	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.Verdict.RetryAfter))
 }
 
-// refuseListed returns what a call ends with that a list denies: PERMISSION_DENIED,
-// or RESOURCE_EXHAUSTED where the list asks for 429.
+// refuseListed returns the error of a call that a list denied: PERMISSION_DENIED, or
+// RESOURCE_EXHAUSTED if the status of the list is 429.
 func (s *Server) refuseListed(c *call, m *scratch) error {
 	code := codes.PermissionDenied
 	if m.Verdict.Listed.Status == http.StatusTooManyRequests {
@@ -46,7 +45,7 @@ func (s *Server) refuseListed(c *call, m *scratch) error {
 	return s.end(c, m, metadata.MD{}, status.Error(code, "This client is not served."))
 }
 
-// failed answers for a store that could not: nil lets the call pass.
+// failed applies the failure policy; nil means that the call passes.
 func (s *Server) failed(c *call, m *scratch, err error) error {
 	s.report(c, err)
 	policy, by := s.asker.OnFailure(&m.Scratch)
@@ -59,17 +58,16 @@ func (s *Server) failed(c *call, m *scratch, err error) error {
 	return s.unavailable(c, m)
 }
 
-// unavailable returns what a call ends with that is denied because its limits cannot
-// be asked.
+// unavailable returns the error of a call that is denied because the store failed.
 func (s *Server) unavailable(c *call, m *scratch) error {
 	m.fields.Wait(retryUnavailable)
 	const text = "The limit could not be asked. Wait a second and try again."
 	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.Unavailable, text, retryUnavailable))
 }
 
-// end sets the trailers of a call that was refused, and returns its error.
+// end sets the trailers of a refused call and returns its error.
 func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
-	wait := int64(-1) // never
+	wait := int64(-1) // -1: do not retry
 	if m.Verdict.RetryAfter <= MaxPushback {
 		wait = millis(m.Verdict.RetryAfter).Milliseconds()
 	}
@@ -86,15 +84,15 @@ func (s *Server) end(c *call, m *scratch, md metadata.MD, err error) error {
 	return err
 }
 
-// degraded adds that a failure policy decided, where that is switched on.
+// degraded adds the metadata for answers of a failure policy, if configured.
 func (s *Server) degraded(md metadata.MD, m *scratch) {
 	if m.Verdict.Degraded && s.options.DegradedHeader != "" {
 		md.Set(s.options.DegradedHeader, "true")
 	}
 }
 
-// name adds which policy decided, and whether in place of a store, where that is
-// switched on.
+// name adds the metadata with the deciding policy, and that for answers of a failure policy, if
+// configured.
 func (s *Server) name(md metadata.MD, m *scratch) {
 	s.degraded(md, m)
 	if s.options.PolicyHeader == "" {
@@ -111,26 +109,26 @@ func (s *Server) report(c *call, err error) {
 	}
 }
 
-// refusal returns a status with a RetryInfo, unless waiting never helps.
+// refusal returns a status with a RetryInfo, without one if waiting never helps.
 func refusal(code codes.Code, text string, wait time.Duration) error {
 	st := status.New(code, text)
 	if wait == stint.Never {
 		return st.Err()
 	}
 	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(millis(wait))})
-	if err != nil { // a message that cannot be encoded, which this one can
+	if err != nil { // never happens: the message can be encoded
 		return st.Err()
 	}
 	return with.Err()
 }
 
-// millis rounds a wait up to whole milliseconds, and at least one: a client that
-// drops what is less is not too early.
+// millis rounds a wait up to whole milliseconds, at least one, so that a client that ignores
+// smaller units does not retry too early.
 func millis(d time.Duration) time.Duration {
 	return max(time.Millisecond, (d+time.Millisecond-1)/time.Millisecond*time.Millisecond)
 }
 
-// fieldsOf returns the fields of an answer as metadata.
+// fieldsOf converts header fields to metadata.
 func fieldsOf(f *web.Fields) metadata.MD {
 	md := make(metadata.MD, f.Len()+1)
 	for i := range f.Len() {
@@ -140,9 +138,9 @@ func fieldsOf(f *web.Fields) metadata.MD {
 	return md
 }
 
-// told returns how long a RESOURCE_EXHAUSTED answer tells its caller to wait, the longest
-// there is for what no duration can hold; 0: it does not say, or is another error.
-func told(err error) time.Duration {
+// retryDelay returns the time to wait in a RESOURCE_EXHAUSTED error, the longest duration for values that
+// are too large, or 0 if there is none.
+func retryDelay(err error) time.Duration {
 	st, ok := status.FromError(err)
 	if !ok || st.Code() != codes.ResourceExhausted {
 		return 0

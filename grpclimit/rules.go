@@ -17,33 +17,33 @@ import (
 	"stint/rule"
 )
 
-// New limits a server by the rules of a domain in the table of l. The domain's
-// http.rate_limits turn a call into descriptors, each at its cost. A domain that is
-// unknown or has none limits nothing, until a table is put in force in which it does.
+// New limits a server by the rules of a domain in the table of l. The domain's http.rate_limits
+// turn a call into descriptors, each with its cost. A domain that is unknown or has no http section
+// limits nothing, until a table with such a domain is in force.
 func New(l *limiter.Limiter, domain string, options Options) *Server {
 	f := finder(&options)
 	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, strings.ToLower(f.Header())}
 	return newServer(a, l, options)
 }
 
-// byRules asks the limits of a domain.
+// byRules decides by the rules of a domain.
 type byRules struct {
 	request.ByRules
 	finder    *web.ClientFinder
-	forwarded string // the key of metadata that finder reads
+	forwarded string // the metadata key that finder reads
 }
 
 func (b *byRules) ask(c *call, s *scratch) (request.Outcome, error) {
 	return b.Decide(c.ctx, &attributes{call: c, rules: b}, c.answers, &s.Scratch)
 }
 
-// call is one call, or one message of its stream.
+// call is one call, or one message of a stream.
 type call struct {
 	ctx     context.Context
-	method  string     // the full name
-	peer    *peer.Peer // nil: unknown
-	message any        // nil: not received yet
-	answers bool       // how it ends will be seen
+	method  string     // full method name
+	peer    *peer.Peer // nil if unknown
+	message any        // nil if not received yet
+	answers bool       // the final status will be known
 }
 
 func newCall(ctx context.Context, method string) *call {
@@ -52,7 +52,7 @@ func newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// from returns the address of the peer; invalid: it has none.
+// from returns the address of the peer, or the invalid address if it has none.
 func (c *call) from() netip.Addr {
 	if c.peer == nil || c.peer.Addr == nil {
 		return netip.Addr{}
@@ -60,13 +60,12 @@ func (c *call) from() netip.Addr {
 	return web.PeerAddr(c.peer.Addr.String())
 }
 
-// client returns the address of who called; invalid: unknown.
+// client returns the address of the client, or the invalid address if it is unknown.
 func (c *call) client(f *web.ClientFinder, forwarded string) netip.Addr {
 	return f.Client(c.from(), metadata.ValueFromIncomingContext(c.ctx, forwarded))
 }
 
-// attributes is a call as the actions of a rule file read it: the request of
-// HTTP/2 that it is.
+// attributes is a call for the actions of a rule file, as an HTTP/2 request.
 type attributes struct {
 	*call
 	rules *byRules
@@ -78,17 +77,17 @@ var (
 	_ rule.Sizer      = (*attributes)(nil)
 )
 
-// Method returns POST, which every call of gRPC is.
+// Method returns POST, the method of every gRPC call.
 func (a *attributes) Method() string { return "POST" }
 
 // Path returns the full name of the method, such as /package.Service/Method.
 func (a *attributes) Path() string { return a.method }
 
-// Query returns nothing: calls have none.
+// Query returns nothing, because calls have no query.
 func (a *attributes) Query(string) (string, bool) { return "", false }
 
-// Header returns the first value of a key of metadata. Names with a colon are those
-// of HTTP/2 and Envoy.
+// Header returns the first value of a metadata key. Names with a colon are pseudo-headers of HTTP/2
+// and Envoy.
 func (a *attributes) Header(name string) (string, bool) {
 	switch name = strings.ToLower(name); name {
 	case ":method":
@@ -103,7 +102,7 @@ func (a *attributes) Header(name string) (string, bool) {
 	return values[0], true
 }
 
-// Values returns all values of a key of metadata.
+// Values returns all values of a metadata key.
 func (a *attributes) Values(name string) []string {
 	if name = strings.ToLower(name); name == "host" {
 		name = ":authority"
@@ -111,8 +110,7 @@ func (a *attributes) Values(name string) []string {
 	return metadata.ValueFromIncomingContext(a.ctx, name)
 }
 
-// BodySize returns the size of the message, if there is one yet and it is one of
-// protocol buffers.
+// BodySize returns the size of the message if it is known and a protocol buffer.
 func (a *attributes) BodySize() (bytes int64, known bool) {
 	message, ok := a.message.(proto.Message)
 	if !ok {
@@ -130,8 +128,8 @@ func (a *attributes) Host() string {
 // RemoteAddress returns the address of the client.
 func (a *attributes) RemoteAddress() netip.Addr { return a.client(a.rules.finder, a.rules.forwarded) }
 
-// PeerCertificate returns the client's certificate if the server has verified it: a
-// server that only asks for one takes any.
+// PeerCertificate returns the client's certificate if the server verified it. A server that only
+// requests certificates accepts any.
 func (a *attributes) PeerCertificate() *x509.Certificate {
 	if a.peer == nil {
 		return nil
@@ -143,5 +141,5 @@ func (a *attributes) PeerCertificate() *x509.Certificate {
 	return info.State.VerifiedChains[0][0]
 }
 
-// TrustedPeer says whether a trusted proxy brought the call.
+// TrustedPeer reports whether a trusted proxy forwarded the call.
 func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(a.from()) }

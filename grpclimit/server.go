@@ -20,14 +20,14 @@ import (
 	"stint/rule"
 )
 
-// Server limits the calls of a gRPC server: its methods Unary and Stream are the
-// interceptors. It is safe for concurrent use, by several servers too.
+// Server limits the calls of a gRPC server: its methods Unary and Stream are the interceptors. It
+// is safe for concurrent use and can be used by several gRPC servers.
 type Server struct {
 	asker   asker
 	limiter *limiter.Limiter
 	options Options
 	presets web.Presets
-	exempt  map[string]bool // services
+	exempt  map[string]bool // exempt services
 	pool    sync.Pool       // of *scratch
 }
 
@@ -36,19 +36,19 @@ var (
 	_ grpc.StreamServerInterceptor = (*Server)(nil).Stream
 )
 
-// An asker puts a call to its limits.
+// asker decides calls by their limits.
 type asker interface {
-	// ask decides c into the scratch. The error says why it could not be decided.
+	// ask decides c and stores the result in s. The error is the reason why it could not be
+	// decided.
 	ask(c *call, s *scratch) (request.Outcome, error)
 
-	// OnFailure returns the policy that answers for a store that could not, and the
-	// rule that has it.
+	// OnFailure returns the policy to apply if the store failed, and its rule.
 	OnFailure(s *request.Scratch) (rule.Failure, *rule.Rule)
 
 	response.Namer
 }
 
-// scratch is the memory of one decision.
+// scratch is the memory for one decision.
 type scratch struct {
 	request.Scratch
 	policies []web.Policy
@@ -76,7 +76,7 @@ func finder(o *Options) *web.ClientFinder {
 	return web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted, TrustLocal: o.TrustUnixSocket, Header: o.ForwardedHeader})
 }
 
-// Unary passes a call on to its handler if its limits allow.
+// Unary passes a call to its handler if its limits allow it.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if !s.limits(ctx, info.FullMethod) {
 		return next(ctx, req)
@@ -98,7 +98,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return answer, err
 }
 
-// Stream passes a stream on to its handler if its limits allow.
+// Stream passes a stream to its handler if its limits allow it.
 func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx := stream.Context()
 	if !s.limits(ctx, info.FullMethod) {
@@ -115,7 +115,8 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		counted := &countedStream{ServerStream: stream, server: s, method: info.FullMethod}
 		serve = func() error {
 			err := next(srv, counted)
-			// A handler may take the refusal for the end of the stream: its caller shall not.
+			// If a message was denied, return that error even if the handler treated it as the end
+			// of the stream.
 			return cmp.Or(counted.refused(), err)
 		}
 	}
@@ -125,19 +126,19 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return open.serve(serve)
 }
 
-// countedStream charges each message that a handler receives, but for the first.
+// countedStream charges each received message except the first.
 type countedStream struct {
 	grpc.ServerStream
 	server *Server
 	method string
 
-	begun bool // only the goroutine that receives knows
+	begun bool // used only by the receiving goroutine
 
 	mu     sync.Mutex
-	denied error // ended the stream
+	denied error // error that ended the stream
 }
 
-// RecvMsg receives a message that the limits allow.
+// RecvMsg receives a message if the limits allow it.
 func (c *countedStream) RecvMsg(m any) error {
 	if err := c.refused(); err != nil {
 		return err
@@ -164,15 +165,15 @@ func (c *countedStream) refused() error {
 	return c.denied
 }
 
-// limits says whether calls of a method are limited.
+// limits reports whether calls of a method are limited.
 func (s *Server) limits(ctx context.Context, method string) bool {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	return !s.exempt[service] && (s.options.Skip == nil || !s.options.Skip(ctx, method))
 }
 
-// admit decides a call and waits as long as it has to. show sends the metadata of
-// one that may pass; messages have none. The error is what one that may not ends
-// with. What is returned beside has to be told how the call ends; nil: nothing.
+// admit decides a call and waits for its delay. If show is set, it sends the metadata of an allowed
+// call; messages have none. It returns the error of a denied call. If the first result is not nil,
+// the caller must settle it with the final status.
 func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	m := s.pool.Get().(*scratch)
 	what, err := s.asker.ask(c, m)
@@ -193,13 +194,13 @@ func (s *Server) admit(c *call, show bool) (*reserved, error) {
 	return r, nil
 }
 
-// release puts the memory of a decision back.
+// release puts the memory of a decision into the pool.
 func (s *Server) release(m *scratch) {
 	m.Clear()
 	s.pool.Put(m)
 }
 
-// enter returns what a call of that outcome ends with; nil: it may pass.
+// enter returns the error of a call with this outcome; nil if it may pass.
 func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) error {
 	switch what {
 	case request.Undecided:
@@ -241,8 +242,7 @@ func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) err
 	return s.refuse(c, m, response.DenyDelayed(m.policies, &m.Verdict, left))
 }
 
-// show sets the metadata of a call of that outcome that may pass. One whose headers
-// are gone already passes without.
+// show sets the metadata of an allowed call, unless its headers were sent already.
 func (s *Server) show(c *call, m *scratch, what request.Outcome) {
 	md := metadata.MD{}
 	if what == request.Decided && m.Verdict.Listed == nil {
@@ -268,8 +268,7 @@ func (s *Server) show(c *call, m *scratch, what request.Outcome) {
 	}
 }
 
-// sleep waits for d. Where ctx ends before, it does not wait for that but returns
-// an error at once.
+// sleep waits for d. If ctx would end earlier, it returns an error immediately.
 func sleep(ctx context.Context, d time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return context.DeadlineExceeded

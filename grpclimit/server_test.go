@@ -79,7 +79,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// One unit per key and hour: a second call with the same identity is refused.
+// With one unit per key and hour, a second call with the same identity is refused.
 func TestIdentity(t *testing.T) {
 	type ask struct {
 		from from
@@ -114,7 +114,7 @@ func TestIdentity(t *testing.T) {
 			{alice, []string{"x-api-key", "a"}, codes.OK},
 			{alice, []string{"x-api-key", "b"}, codes.OK},
 			{bob, []string{"x-api-key", "a"}, codes.ResourceExhausted},
-			{alice, nil, codes.OK}, // by its address
+			{alice, nil, codes.OK}, // limited by its address
 			{alice, []string{"x-api-key", ""}, codes.ResourceExhausted},
 			{alice, []string{"x-api-key", "c", "x-api-key", "d"}, codes.ResourceExhausted},
 			{bob, nil, codes.OK},
@@ -143,7 +143,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Of many calls at once exactly as many pass as may.
+// Of many concurrent calls exactly the limit passes.
 func TestParallel(t *testing.T) {
 	l := limit(t, stint.Spec{Algorithm: stint.FixedWindow, Requests: 20, Per: time.Hour})
 	cc := serve(t, grpclimit.Limit(new(clock).store(), l, grpclimit.Options{}))(alice)
@@ -220,7 +220,7 @@ func TestRules(t *testing.T) {
 	}
 	wantCode(t, call(t.Context(), cc, "x-user", "ann").err, codes.ResourceExhausted)
 	wantCode(t, call(t.Context(), cc, "x-user", "ben").err, codes.OK)
-	wantCode(t, call(t.Context(), cc).err, codes.OK) // no user: the rule is not asked
+	wantCode(t, call(t.Context(), cc).err, codes.OK) // without a user the rule does not apply
 	wantCode(t, turn(open(t, cc)), codes.OK)
 	wantCode(t, turn(open(t, cc)), codes.ResourceExhausted)
 }
@@ -233,7 +233,7 @@ func TestEachMessage(t *testing.T) {
 	for range 3 {
 		wantCode(t, turn(stream), codes.OK)
 	}
-	err := turn(stream) // its handler hides the error, the interceptor does not
+	err := turn(stream) // the handler hides the error, the interceptor returns it
 	wantCode(t, err, codes.ResourceExhausted)
 	if d, ok := retryInfo(err); !ok || d != time.Minute {
 		t.Errorf("RetryInfo says %v, %v; want 1m", d, ok)
@@ -272,7 +272,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A retry policy in the client's service config waits for what the server says.
+// A retry policy in the client's service config waits as long as the server requests.
 func TestRetryPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 7 * time.Second})
@@ -297,7 +297,7 @@ func TestDelay(t *testing.T) {
 		began := time.Now()
 		wantCode(t, call(t.Context(), cc).err, codes.OK)
 
-		// Its deadline is nearer than its turn: it is refused at once.
+		// Its deadline is too early: it is refused immediately.
 		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		a := call(short, cc)
@@ -305,13 +305,13 @@ func TestDelay(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("a call that cannot be in time was held for %v", took)
 		}
-		// It goes away while it is held.
+		// It is canceled while it waits.
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, leave)
 		wantCode(t, call(gone, cc).err, codes.Canceled)
-		synctest.Wait() // until the server knows
+		synctest.Wait() // until the server has noticed
 
-		// Both gave their places back, so this one is the next.
+		// The units of both were given back, so this call is the next.
 		wantCode(t, call(t.Context(), cc).err, codes.OK)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the next call passed after %v, want 1s", took)
@@ -320,7 +320,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// broken is a store that cannot decide.
+// broken is a store that always fails.
 type broken struct{}
 
 var errBroken = errors.New("the store is away")
@@ -350,7 +350,7 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
-// away is a store that failure policies answer for, as one behind a guard does.
+// away is a store whose answers come from failure policies, like one behind a guard.
 type away struct{}
 
 func (away) Decide(_ context.Context, call *stint.Call) error {
@@ -365,8 +365,8 @@ func (away) Decide(_ context.Context, call *stint.Call) error {
 	return nil
 }
 
-// What a failure policy decided is told apart from what a limit did, and is marked
-// where that is switched on, whoever followed the policy.
+// The answer of a failure policy differs from that of a limit and has the configured metadata,
+// whether the store or the interceptor applied the policy.
 func TestDegraded(t *testing.T) {
 	l := limit(t, stint.Spec{Requests: 1, Per: time.Second})
 	for _, store := range []stint.Store{away{}, broken{}} {
@@ -400,8 +400,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Which policy decided is seen in every answer, and which calls passed above their
-// plain limit.
+// Every answer names the policy that decided, and marks calls that passed above their plain limit.
 func TestPolicyHeader(t *testing.T) {
 	const lending = `
 domain: api

@@ -9,24 +9,24 @@ import (
 	"stint/limiter/response"
 )
 
-// reserved is a call whose limits count answers, until its status is known. The
-// scratch, and the verdict in it, is its own until then.
+// reserved is an allowed call whose limits count responses, until its status is known. It uses the
+// scratch, and the verdict in it, until then.
 type reserved struct {
 	server  *Server
 	call    *call
 	scratch *scratch
 }
 
-// serve lets the call go on, and settles before the caller can know how it ended.
+// serve runs the handler, and settles before the final status is sent.
 func (r *reserved) serve(next func() error) error {
-	answered := http.StatusInternalServerError // where the handler panics
+	answered := http.StatusInternalServerError // if the handler panics
 	defer func() { r.settle(answered) }()
 	err := next()
 	answered = httpStatus(err)
 	return err
 }
 
-// settle ends what the call has reserved, even if the caller is gone.
+// settle settles the reservations, even if the caller has disconnected.
 func (r *reserved) settle(answered int) {
 	if err := response.Settle(r.call.ctx, r.server.limiter, &r.scratch.Verdict, answered); err != nil {
 		r.server.report(r.call, err)
@@ -34,11 +34,10 @@ func (r *reserved) settle(answered int) {
 	r.server.release(r.scratch)
 }
 
-// canceled is the status of a client that closed its request, as proxies write it.
+// canceled is the status that proxies log for a client that closed its request.
 const canceled = 499
 
-// statuses are the codes of gRPC as statuses of HTTP, by what gateways between the
-// two have agreed on.
+// statuses are the HTTP statuses of gRPC codes, as common gateways map them.
 var statuses = [...]int{
 	codes.OK:                 http.StatusOK,
 	codes.Canceled:           canceled,
@@ -59,8 +58,8 @@ var statuses = [...]int{
 	codes.Unauthenticated:    http.StatusUnauthorized,
 }
 
-// httpStatus returns the status of HTTP for what a call ended with. As a server
-// does, it takes an error without a code for that of a context, or for UNKNOWN.
+// httpStatus returns the HTTP status for the final error of a call. As a server does, it treats an
+// error without a code as that of a context, or as UNKNOWN.
 func httpStatus(err error) int {
 	st, ok := status.FromError(err)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// counting is a limit of five answers in 15 minutes for each address.
+// counting returns a limit of five responses in 15 minutes for each address.
 func counting(statuses string) string {
 	return fmt.Sprintf(`
 domain: api
@@ -35,7 +35,7 @@ http:
 `, statuses)
 }
 
-// counted are limits by a file, and their limiter.
+// counted returns limits by a file, and their limiter.
 func counted(t testing.TB, store stint.Store, file string, o grpclimit.Options) (*grpclimit.Server, *limiter.Limiter) {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
@@ -46,7 +46,7 @@ func counted(t testing.TB, store stint.Store, file string, o grpclimit.Options) 
 	return grpclimit.New(l, "api", o), l
 }
 
-// left returns how much the address of incoming has left.
+// left returns the remaining units of the address that incoming uses.
 func left(t testing.TB, l *limiter.Limiter) int64 {
 	t.Helper()
 	var v limiter.Verdict
@@ -65,8 +65,7 @@ type silent struct {
 
 func (s silent) Context() context.Context { return s.ctx }
 
-// Each code is the status of HTTP that gateways make of it, of a call and of a stream
-// alike.
+// Each code counts as the HTTP status that gateways map it to, for calls and streams.
 func TestSettledStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func() error
@@ -128,8 +127,8 @@ func TestSettledStatus(t *testing.T) {
 	}
 }
 
-// Of two hundred guesses at once five reach the handler, and a right one gives its
-// place back.
+// Of two hundred concurrent wrong guesses five reach the handler, and a right guess gives its unit
+// back.
 func TestGuesses(t *testing.T) {
 	limits, l := counted(t, new(clock).store(), counting("401"), grpclimit.Options{})
 	ctx := incoming(t.Context(), nil, false)
@@ -163,8 +162,8 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// A call whose client is gone is settled by how it ends, in bounded time; where the
-// store cannot, it stays charged and the program is told.
+// A call whose client disconnected is settled by its final status, with a timeout. If the store
+// fails, the units stay charged and OnError is called.
 func TestSettlingWithoutClient(t *testing.T) {
 	for name, test := range map[string]struct {
 		fails bool
@@ -183,7 +182,7 @@ func TestSettlingWithoutClient(t *testing.T) {
 			})
 			ctx, leave := context.WithCancel(incoming(t.Context(), nil, false))
 			_, err := limits.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) {
-				told = nil // there is no transport, so no header could be set
+				told = nil // ignore the error of setting headers without a transport
 				leave()
 				return nil, test.end
 			})
@@ -200,8 +199,7 @@ func TestSettlingWithoutClient(t *testing.T) {
 	}
 }
 
-// settling is a store that wants to be given time to settle, but not for ever, or
-// that cannot.
+// settling is a store that checks the context of Settle calls, or fails them.
 type settling struct {
 	t *testing.T
 	stint.Store
@@ -221,8 +219,8 @@ func (s settling) Decide(ctx context.Context, c *stint.Call) error {
 	return s.Store.Decide(ctx, c)
 }
 
-// Over a connection: what opening a stream took is settled at its end, by how the
-// client sees it end; its other messages are charged at once.
+// Over a connection: the unit for opening a stream is settled at its end, by the status that the
+// client sees; further messages are charged immediately.
 func TestSettledStream(t *testing.T) {
 	for name, test := range map[string]struct {
 		statuses string
@@ -262,8 +260,8 @@ func TestSettledStream(t *testing.T) {
 	}
 }
 
-// A call is charged what its metadata or its message says; one that says what is no
-// cost is refused and charged nothing.
+// A call is charged the cost in its metadata or message; a call with an invalid cost is refused and
+// charged nothing.
 func TestCost(t *testing.T) {
 	const file = `
 domain: api
@@ -276,7 +274,7 @@ http:
       cost: %s
 `
 	const byKey = "{header: X-Cost, max: 100}"
-	five := wrapperspb.String("abc") // five bytes: what is it, how long, and three more
+	five := wrapperspb.String("abc") // five bytes: tag, length, and three bytes of text
 	for name, test := range map[string]struct {
 		cost    string
 		message any
@@ -310,8 +308,8 @@ http:
 		})
 	}
 
-	// Each message of a stream at its size; the one that pays for opening it is not
-	// known yet.
+	// Each message of a stream costs its size; the size of the first message is unknown when the
+	// stream is opened.
 	limits, l := counted(t, new(clock).store(), fmt.Sprintf(file, "{body: 1, default: 100}"), grpclimit.Options{EachMessage: true})
 	stream := open(t, serve(t, limits)(alice))
 	for range 3 {

@@ -10,8 +10,8 @@ import (
 	"stint/limiter/request"
 )
 
-// Limit holds each client of a server to one limit, counted in store. Who a client
-// is, Options say: its address, or their Key.
+// Limit applies one limit to each client of a server, with its state in store. A client is
+// identified by its address or by Options.Key.
 func Limit(store stint.Store, limit *stint.Limit, options Options) *Server {
 	l := limiter.New(store, nil, limiter.Options{})
 	f := finder(&options)
@@ -25,13 +25,13 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) *Server {
 	return newServer(b, l, options)
 }
 
-// single asks one limit, without rules.
+// single decides by one limit without rules.
 type single struct {
 	*request.Single
 	given     Key
 	perMethod bool
 	finder    *web.ClientFinder
-	forwarded string // the key of metadata that finder reads
+	forwarded string // the metadata key that finder reads
 }
 
 func (b *single) ask(c *call, s *scratch) (request.Outcome, error) {
@@ -42,14 +42,14 @@ func (b *single) ask(c *call, s *scratch) (request.Outcome, error) {
 	return b.Decide(c.ctx, part, caller{c, b}, &s.Scratch)
 }
 
-// caller is who a call comes from.
+// caller is the sender of a call.
 type caller struct {
 	*call
 	bare *single
 }
 
-// Key is part of ask.Caller.
+// Key implements request.Caller.
 func (c caller) Key() (string, bool) { return c.bare.given(c.ctx, c.method) }
 
-// Client is part of ask.Caller.
+// Client implements request.Caller.
 func (c caller) Client() netip.Addr { return c.client(c.bare.finder, c.bare.forwarded) }
