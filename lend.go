@@ -94,7 +94,7 @@ func (l *Limit) reportLoan(st *State, now Instant, a *Loan, e Epoch) {
 		return
 	}
 	o := st.lending.find(a.Node)
-	if o == nil || a.Node == 0 || a.Seq <= o.seq || a.Epoch != e.Began {
+	if o == nil || a.Node == 0 || a.Seq <= o.seq || a.Epoch != e.Began && !a.KeptAfterLoss {
 		return
 	}
 	kept := min(int64(a.Kept), o.lent)

@@ -274,6 +274,35 @@ func TestLendAfterLoss(t *testing.T) {
 	}
 }
 
+// A lease of the epoch before is void, unless the key is kept after a loss: then the store takes
+// back what the node gives back, leaves it the rest, and does neither twice.
+func TestReportAcrossEpochs(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Burst: 100})
+	for _, kept := range []bool{false, true} {
+		var st stint.State
+		ask := func(e stint.Epoch, a stint.Loan) (stint.Loan, int64) {
+			a.Node, a.KeptAfterLoss = 1, kept
+			limit.ForStores().Report(&st, zero, &a, e)
+			d := limit.Take(&st, zero, 0)
+			limit.ForStores().Lend(&st, zero, &a, 0, &d)
+			return a, d.Remaining
+		}
+		first, _ := ask(stint.Epoch{Began: zero}, stint.Loan{Seq: 1, Want: 10})
+		next := stint.Epoch{Began: zero + 1, Lost: true}
+		for range 2 {
+			a, left := ask(next, stint.Loan{Seq: 2, Epoch: zero, Kept: 4, Home: 3})
+			switch {
+			case first.Grant != 10:
+				t.Fatalf("lent %+v", first)
+			case kept && (a.Held != 4 || left != 93):
+				t.Errorf("kept: %+v and %d remain, want 4 held and 93", a, left)
+			case !kept && (a.Held != 0 || left != 0):
+				t.Errorf("used up: %+v and %d remain, want nothing", a, left)
+			}
+		}
+	}
+}
+
 // Epochs begin when the store is new, forgets, or is another one.
 func TestEpochNext(t *testing.T) {
 	old, lost := stint.Epoch{Began: 100}, stint.Epoch{Began: 100, Lost: true}

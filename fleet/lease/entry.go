@@ -136,7 +136,9 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 	e.unanswered, e.recall = false, a.Recall
 	kept := min(e.takeBackLocked(), int64(a.Held))
 	if a.Began != e.epoch {
-		kept, e.epoch = 0, a.Began
+		if e.epoch = a.Began; !a.KeptAfterLoss { // else a.Held says what the store still knows of
+			kept = 0
+		}
 	}
 	if has := kept + int64(a.Grant); has > 0 {
 		e.start = has

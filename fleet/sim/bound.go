@@ -35,6 +35,18 @@ func (o *Options) Bound(r *Result) int64 {
 	return bound
 }
 
+// BoundKept returns how many units above the limit may pass in a history of Leased with
+// KeptAfterLoss: the whole capacity, once each time that the store is emptied or replaced by a
+// replica that lags.
+func (o *Options) BoundKept() (units int64) {
+	for _, f := range o.Faults {
+		if f.Kind == Flush || f.Kind == Switch && f.For >= 0 {
+			units += o.Limit.Capacity()
+		}
+	}
+	return units
+}
+
 // units returns how many units come back in a time.
 func units(spec *stint.Spec, d time.Duration) int64 {
 	return int64(float64(spec.Requests)*float64(d)/float64(spec.Per)) + 1

@@ -43,6 +43,9 @@ type Options struct {
 	// none.
 	Share *stint.Limit
 
+	// KeptAfterLoss is after_loss: kept, for Leased: a key that the store forgot starts unused.
+	KeptAfterLoss bool
+
 	// Length is how long clients send requests.
 	Length time.Duration
 

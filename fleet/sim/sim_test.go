@@ -155,6 +155,45 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
+// TestKeptAfterLoss: with after_loss: kept a store that lost its data admits its limit once more, and
+// no more than that, whatever else happens. A store that only starts again admits nothing more.
+func TestKeptAfterLoss(t *testing.T) {
+	n := max(1, *histories/4)
+	if testing.Short() {
+		n = max(1, n/50)
+	}
+	var all sum
+	var above, restarted atomic.Int64
+	each(t, n, func(i int) {
+		seed := *first + uint64(i)
+		o := sim.RandomFaults(sim.Leased, seed, *takes, int(seed%7))
+		if seed%3 == 0 {
+			o = sim.AttackLeases(seed, *takes)
+		}
+		if seed%2 == 0 { // a clean restart: the server is another one, and lost nothing
+			o.Faults = slices.DeleteFunc(o.Faults, func(f sim.Fault) bool { return f.Kind == sim.Flush })
+			for i := range o.Faults {
+				if o.Faults[i].Kind == sim.Switch {
+					o.Faults[i].For = -1
+					restarted.Add(1)
+				}
+			}
+		}
+		o.KeptAfterLoss = true
+		res := sim.Run(o)
+		all.add(&res)
+		if res.Over > 0 {
+			above.Add(1)
+		}
+		if most := o.BoundKept(); res.Over > most {
+			t.Errorf("E %d, at most %d, in the history of seed %d (-args -sim.seed=%d -sim.histories=1): %d nodes, %+v, %+v, %+v",
+				res.Over, most, o.Seed, o.Seed, o.Nodes, o.Limit.Spec(), o.Network, o.Faults)
+		}
+	})
+	t.Logf("%d histories, %d with E above 0, %d restarts without a loss: %d takes, %d of them decided by nodes; %d units passed, %d would have passed one bucket; %+v",
+		n, above.Load(), restarted.Load(), all.Asked, all.Local, all.Admitted, all.Central, all.Seen)
+}
+
 // TestDivided: where each node has a part to itself, nobody gets more than the limit either,
 // however long nodes are cut off from the store and whoever dies, and the parts go on.
 func TestDivided(t *testing.T) {

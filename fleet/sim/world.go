@@ -94,7 +94,7 @@ type request struct {
 
 func newWorld(o *Options) *world {
 	w := &world{Options: o, r: rand.New(rand.NewPCG(o.Seed, 0)), store: newStore(o), probes: map[*probe]bool{}}
-	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased}
+	w.terms = &stint.Terms{Rule: "rule", Limit: o.Limit, Coordination: stint.Leased, KeptAfterLoss: o.KeptAfterLoss}
 	switch o.Mode {
 	case Leased:
 		w.handling = &stint.Handling{Terms: w.terms}

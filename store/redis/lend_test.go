@@ -78,6 +78,36 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// A node reports a lease of the epoch before: with KeptAfterLoss the server, whose data is the same,
+// takes back what the node gives back and leaves it the rest; otherwise the lease is void.
+func TestLeaseOutlivesEpoch(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprint(kept), func(t *testing.T) {
+			server := testkit.StartRedis(t)
+			s := openIn(t, server, "outlive")
+			_, first := lend(t, s, "a", stint.Loan{Node: 7, Seq: 1, Want: 10, KeptAfterLoss: kept})
+			server.Do("SET", "outlive:epoch", strings.Replace(server.Do("GET", "outlive:epoch"), " 0 ", " 0 x", 1)) // as another server wrote it
+			d, next := lend(t, s, "a", stint.Loan{Node: 7, Seq: 2, Epoch: first.Began, Kept: 4, Home: 3, KeptAfterLoss: kept})
+			var state stint.State
+			at := first.Began
+			model := stint.Loan{Node: 7, Seq: 1, Want: 10, KeptAfterLoss: kept}
+			lent.ForStores().Report(&state, at, &model, stint.Epoch{Began: at})
+			want := lent.Take(&state, at, 1)
+			lent.ForStores().Lend(&state, at, &model, 1, &want)
+			model = stint.Loan{Node: 7, Seq: 2, Epoch: at, Kept: 4, Home: 3, KeptAfterLoss: kept}
+			lent.ForStores().Report(&state, at+1, &model, stint.Epoch{Began: at + 1, Lost: true})
+			want = lent.Take(&state, at+1, 1)
+			lent.ForStores().Lend(&state, at+1, &model, 1, &want)
+			if next.Began == first.Began || next.Held != model.Held || d.Allowed != want.Allowed || kept && d.Remaining < want.Remaining {
+				t.Errorf("%+v %+v, want %+v %+v", d, next, want, model)
+			}
+			if held := map[bool]uint32{true: 4}[kept]; next.Held != held {
+				t.Errorf("the node may keep %d, want %d", next.Held, held)
+			}
+		})
+	}
+}
+
 // quick.lua decides a key that may be lent and is rarely used, like one that cannot be lent; if an
 // epoch was lost, or a node has units of it, decide.lua decides.
 func TestCold(t *testing.T) {

@@ -247,7 +247,7 @@ function lending.report(asks, p, now)
   turn(p, st, now)
   lending.tidy(p, st, now)
   local o = loan_of(st.loans, a.node)
-  if not o or a.node == 0 or a.seq <= o.seq or a.epoch ~= e.began then
+  if not o or a.node == 0 or a.seq <= o.seq or a.epoch ~= e.began and not a.after_loss then
     return
   end
   local kept = min(a.kept, o.lent)
