@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"stint"
 	"stint/internal/text"
@@ -32,15 +33,26 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 			f.Text = "leased is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
 		case r.KeptAfterLoss:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0), but %d once where the store loses what it knew; while the store is away nodes use up what they hold, %s", r.Stored.Capacity(), away)
-			f.Hint = "write after_loss: used_up if nothing may"
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is kept: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away nodes use up what they hold, %s", r.Stored.Capacity(), away)
+			f.Hint = "write after_loss: used_up if nothing may pass: then a restart, failover or flush counts every key as used up, " + whole(r)
 		default:
-			f.Text = "leased: nothing passes beyond the limit (E = 0), also where the store loses what it knew; while the store is away nodes use up what they hold, " + away
-			f.Hint = "on_store_failure says what comes after that"
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", whole(r), away)
+			f.Hint = "write after_loss: kept if a restart that loses no data must deny nobody: then what a failover or a flush loses may pass once more"
 		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// whole says until when a key that counts as used up is whole again.
+func whole(r *rule.Rule) string {
+	spec := r.Stored.Spec()
+	if spec.Algorithm == stint.FixedWindow {
+		return "until its window of " + period(&spec) + " ends"
+	}
+	// What a burst of any size takes to refill may not fit into a Duration.
+	took := time.Duration(min(float64(spec.Burst)*float64(spec.Per)/float64(spec.Requests), math.MaxInt64))
+	return "whole again after " + short(took.Round(time.Millisecond))
 }
 
 // Strict returns for each strict rule what passes beyond its limit, and what while the store is away.
@@ -109,12 +121,17 @@ func period(spec *stint.Spec) string {
 	if spec.Calendar != stint.NoPeriod {
 		return spec.Calendar.String()
 	}
-	text := spec.Per.String()
-	if short, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = short + "m"
+	return short(spec.Per)
+}
+
+// short returns a duration without parts that are zero.
+func short(d time.Duration) string {
+	text := d.String()
+	if before, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = before + "m"
 	}
-	if short, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = short + "h"
+	if before, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = before + "h"
 	}
 	return text
 }

@@ -34,3 +34,32 @@ func TestDefaultsOfModes(t *testing.T) {
 		t.Errorf("strict: %+v", r)
 	}
 }
+
+// Where after_loss is not given, a leased key is kept after a loss if it takes more than a minute to
+// be whole again.
+func TestDefaultAfterLoss(t *testing.T) {
+	for _, test := range []struct {
+		limit string
+		kept  bool
+	}{
+		{"{unit: second, requests_per_unit: 50}", false},
+		{"{unit: minute, requests_per_unit: 50}", false},
+		{"{per: 61s, requests: 50}", true},
+		{"{unit: hour, requests_per_unit: 50}", true},
+		{"{unit: month, requests_per_unit: 50}", true},
+		{"{unit: minute, requests_per_unit: 7, algorithm: token_bucket, burst: 7}", false},
+		{"{unit: hour, requests_per_unit: 600, algorithm: token_bucket, burst: 10}", false},
+		{"{unit: minute, requests_per_unit: 60, algorithm: token_bucket, burst: 61}", true},
+		{"{unit: hour, requests_per_unit: 50, after_loss: used_up}", false},
+		{"{unit: second, requests_per_unit: 50, after_loss: kept}", true},
+	} {
+		text := "domain: api\ndescriptors:\n  - key: user\n    rate_limit: " + test.limit[:len(test.limit)-1] + ", coordination: leased}\n"
+		table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := table.Rules()[0]; r.KeptAfterLoss != test.kept || r.Terms.KeptAfterLoss != test.kept {
+			t.Errorf("%s: kept %v, want %v", test.limit, r.KeptAfterLoss, test.kept)
+		}
+	}
+}

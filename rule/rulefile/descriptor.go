@@ -134,7 +134,7 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 			Given: l.name, Domain: f.domain.Name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
 			Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
-			Coordination: l.coordination, KeptAfterLoss: l.startsFull, AskPeers: l.asks && l.coordination == rule.Gossip,
+			Coordination: l.coordination, KeptAfterLoss: l.keptAfterLoss(), AskPeers: l.asks && l.coordination == rule.Gossip,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.File, Line: v.Line(),
 		}
 		f.defaults.serve(&l)

@@ -5,7 +5,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
+	"stint"
 	"stint/internal/strictyaml"
 	"stint/rule"
 )
@@ -22,7 +24,8 @@ type policy struct {
 	nodesSaid   *strictyaml.Value
 
 	coordination rule.Coordination
-	startsFull   bool // after_loss: kept
+	kept         bool // after_loss: kept
+	saysLoss     bool // after_loss stands here or in the defaults
 	cache        uint32
 	coordinated  *strictyaml.Value
 	afterLoss    *strictyaml.Value
@@ -63,17 +66,38 @@ func (p *policy) words(words strictyaml.Words) {
 		p.cache = v.Count32("no keys are kept", "write how many keys a node may keep at most, such as 100000, or leave it out for as many as fit into memory")
 	}
 	words["after_loss"] = func(v strictyaml.Value) {
-		p.afterLoss = &v
+		p.afterLoss, p.saysLoss = &v, true
 		if !renamed(v, map[string]string{"empty": "used_up", "full": "kept"}) {
 			i, _ := v.OneOf("used_up", "kept")
-			p.startsFull = i == 1
+			p.kept = i == 1
 		}
 	}
 }
 
 // inherit returns the policy that a limit has before its own words are read.
 func (p *policy) inherit() policy {
-	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, startsFull: p.startsFull, cache: p.cache, asks: p.asks}
+	return policy{failure: p.failure, share: p.share, nodes: p.nodes, saysShare: p.saysShare, saysNodes: p.saysNodes, coordination: p.coordination, kept: p.kept, saysLoss: p.saysLoss, cache: p.cache, asks: p.asks}
+}
+
+// longestUsedUp is how long a key may take to be whole again to count as used up after the store
+// lost its data where a rule does not say.
+const longestUsedUp = time.Minute
+
+// keptAfterLoss reports whether the keys of a leased limit are kept after the store lost its data.
+// Where after_loss is not given, it is used_up for limits that are whole again within a minute, so
+// that nothing passes beyond them, and kept for longer ones, which a restart would close for hours.
+func (l *limit) keptAfterLoss() bool {
+	switch {
+	case l.coordination != rule.Leased || l.unlimited:
+		return false
+	case l.saysLoss:
+		return l.kept
+	}
+	s := l.stored.Spec()
+	if s.Algorithm == stint.TokenBucket {
+		return float64(s.Burst)*s.Per.Seconds() > float64(s.Requests)*longestUsedUp.Seconds()
+	}
+	return s.Calendar != stint.NoPeriod || s.Per > longestUsedUp
 }
 
 // fits reports words of a limit that do not belong to its mode. In a file's defaults they are
