@@ -28,24 +28,24 @@ const sweepEvery = 5 * time.Second
 // App is one service: listeners, rules and a store. Call New, Start and Stop in this order, each
 // once; Run starts, waits and stops. All methods are safe for concurrent use.
 type App struct {
-	config    settings.Config
-	log       *slog.Logger
-	stores    stores
-	state     string          // path of the state file, with links resolved
-	secret    *rule.KeySecret // hashes values in keys; nil: they use the plain SHA-256
-	unkept    []byte          // secret to write beside the state file; nil: none
-	limiter   *limiter.Limiter
-	rls       *rls.Handler
-	metrics   *telemetry.Metrics
-	gauges    load.Gauges
-	rules     ruleset
-	keys      *rulefile.KeySets
-	listeners []*listener           // in the order of opening
-	certs     map[string]*web.Certs // by listener; none: it is not encrypted
-	gates     gates
-	envoy     *telemetry.EnvoyStats // nil: not configured
-	carrier   *transport.Server     // server of grpc; nil: it is not opened
-	book      *book.Book
+	config        settings.Config
+	log           *slog.Logger
+	stores        stores
+	state         string          // path of the state file, with links resolved
+	secret        *rule.KeySecret // hashes values in keys; nil: they use the plain SHA-256
+	unsavedSecret []byte          // secret to write beside the state file; nil: none
+	limiter       *limiter.Limiter
+	rls           *rls.Handler
+	metrics       *telemetry.Metrics
+	gauges        load.Gauges
+	rules         ruleset
+	keys          *rulefile.KeySets
+	listeners     []*listener           // in the order of opening
+	certs         map[string]*web.Certs // by listener; none: it is not encrypted
+	gates         gates
+	envoy         *telemetry.EnvoyStats // nil: not configured
+	grpcServer    *transport.Server     // server of grpc; nil: it is not opened
+	book          *book.Book
 
 	phase  atomic.Int32
 	cancel context.CancelFunc // ends the goroutines of group
@@ -118,7 +118,7 @@ func New(config settings.Config) (*App, error) {
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
-	a.agree(table)()
+	a.announceRules(table)()
 	a.reloaded(table)
 	if err = a.loadCerts(); err != nil {
 		a.keys.Close()
@@ -157,7 +157,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.logStart()
 	a.lookAll(ctx)
 	a.keys.Use(a.limiter.Table())
-	err := a.refusal()
+	err := a.startError()
 	if err == nil {
 		err = a.keepSecret()
 	}
@@ -176,14 +176,14 @@ func (a *App) Start(ctx context.Context) error {
 	a.group.Go(func() { system.Every(background, sweepEvery, a.stores.memory.Sweep) })
 	for _, s := range a.stores.servers {
 		a.group.Go(func() { system.Every(background, lookEvery, func() { a.look(background, s) }) })
-		if s.recall != nil {
-			a.group.Go(func() { s.recall.Run(background) })
+		if s.denials != nil {
+			a.group.Go(func() { s.denials.Run(background) })
 		}
 		a.group.Go(func() { s.leases.Run(background) })
 		a.group.Go(func() { s.shares.Run(background) })
 		a.group.Go(func() {
-			s.own.Run(background)
-			if keys, units := s.own.Unsent(); keys > 0 {
+			s.eventual.Run(background)
+			if keys, units := s.eventual.Unsent(); keys > 0 {
 				a.log.Warn("could not report all usage of eventual limits to the store; it may be admitted once more", "store", s.name, "keys", keys, "units", units)
 			}
 		})

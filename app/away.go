@@ -29,14 +29,14 @@ const (
 // server is a store on the network with its guard: the only one, or one of several that share the
 // keys.
 type server struct {
-	name    string // for the log, without a password
-	shared  *redis.Store
-	guarded *guard.Store
-	recall  *denycache.Store // caches its denials; nil: none
-	leases  *lease.Store     // decides busy keys of leased rules from leases
-	shares  *quota.Store     // decides local shares of such rules
-	own     *eventual.Store  // decides eventual rules in this process, and reports the use later
-	state   serverState
+	name     string // for the log, without a password
+	shared   *redis.Store
+	guarded  *guard.Store
+	denials  *denycache.Store // caches its denials; nil: none
+	leases   *lease.Store     // decides busy keys of leased rules from leases
+	shares   *quota.Store     // decides local shares of such rules
+	eventual *eventual.Store  // decides eventual rules in this process, and reports the use later
+	state    serverState
 
 	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or the server itself
 

@@ -91,8 +91,8 @@ func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Ke
 // countsLost handles a Redis server that may have lost counts, and drops the cached denials.
 func (a *App) countsLost(s *server, of logging.StoreServer) {
 	s.lost.Add(1)
-	if s.recall != nil {
-		s.recall.Drop()
+	if s.denials != nil {
+		s.denials.Drop()
 	}
 	s.compared.Store(false)
 	a.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",

@@ -23,9 +23,9 @@ func (a *App) openServer(s *server, url string) (err error) {
 	s.guarded = guard.New(s.shared, guard.Options{
 		Timeout: c.StoreTimeout, Local: a.stores.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
 	})
-	s.own = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})
+	s.eventual = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})
 	if c.RememberRefusals {
-		s.recall = a.remember(s)
+		s.denials = a.remember(s)
 	}
 	s.leases = lease.New(s.strict(), lease.Options{Part: s.shared.Part})
 	s.shares = quota.New(s.leases, quota.Options{})
@@ -34,15 +34,15 @@ func (a *App) openServer(s *server, url string) (err error) {
 
 // strict returns the store for strict takes of the server.
 func (s *server) strict() stint.Store {
-	if s.recall != nil {
-		return s.recall
+	if s.denials != nil {
+		return s.denials
 	}
 	return s.guarded
 }
 
 // routes returns the stores of a server's router.
 func (s *server) routes() router.Stores {
-	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.own}
+	return router.Stores{Strict: s.strict(), Asks: s.shares, Eventual: s.eventual}
 }
 
 // routes returns the stores of the process's router, without gossip.

@@ -16,10 +16,10 @@ import (
 // state file, and nothing of the service runs except connections to a store that does not answer,
 // which end by themselves.
 func (a *App) Stop(ctx context.Context) {
-	a.stop.Do(func() { a.end(ctx) })
+	a.stop.Do(func() { a.shutdown(ctx) })
 }
 
-func (a *App) end(ctx context.Context) {
+func (a *App) shutdown(ctx context.Context) {
 	began := time.Now()
 	a.phase.Store(draining)
 	a.log.Info("draining", "delay", config.DurationOrAuto(&a.config.DrainDelay, settings.AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
@@ -52,13 +52,13 @@ func (a *App) drain(ctx context.Context) {
 	}
 	var traffic sync.WaitGroup
 	for _, l := range a.listeners {
-		if !l.watches() {
+		if !l.isMonitoring() {
 			traffic.Go(func() { a.drainOne(ctx, l, linger) })
 		}
 	}
 	traffic.Wait()
 	for _, l := range a.listeners {
-		if l.watches() {
+		if l.isMonitoring() {
 			a.drainOne(ctx, l, 0)
 		}
 	}
@@ -68,7 +68,7 @@ func (a *App) drain(ctx context.Context) {
 func (a *App) drainOne(ctx context.Context, l *listener, linger time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, linger+a.config.DrainTimeout)
 	defer cancel()
-	if l.server.Drain(ctx, linger, silence) {
+	if l.server.Drain(ctx, linger, idleTimeout) {
 		l.log.Warn("calls in flight were cut")
 	}
 	a.metrics.Listener(l.setting, false)

@@ -22,15 +22,15 @@ import (
 	"stint/store/redis"
 )
 
-// BenchmarkLeased is what a decision costs one process, through limiter with a rule that
-// matches, for two callers and a hundred busy keys: by the store in memory, and from what a
-// real Redis lent. They take turns, so that a busy machine slows both alike. It reports
+// BenchmarkLeased measures the cost of a decision in one process, through limiter with a matching
+// rule, for two callers and a hundred busy keys: by the store in memory, and from leases of a
+// real Redis. They take turns, so that a busy machine slows both alike. It reports
 //
 //	memory-ns, leased-ns   processor time of a decision, with all messages
-//	of-memory              decisions per second of the second, as a part of the first's,
-//	                       in processor time, which others on the machine do not stretch
-//	p99                    what one in a hundred takes at least, as a multiple of the first's
-//	redis-ns               Redis' processor time, for each decision
+//	of-memory              decisions per second with leases, as a part of those in memory,
+//	                       in processor time, which other load does not change
+//	p99                    the slowest one in a hundred, as a multiple of that in memory
+//	redis-ns               Redis' processor time for each decision
 func BenchmarkLeased(b *testing.B) {
 	server := testkit.StartRedis(b)
 	shared, err := redis.Open(server.URL(), redis.Options{})

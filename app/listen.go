@@ -12,8 +12,8 @@ import (
 	"stint/internal/web"
 )
 
-// silence is after which time without a request a connection is closed while the service stops.
-const silence = 500 * time.Millisecond
+// idleTimeout is after which time without a request a connection is closed while the service stops.
+const idleTimeout = 500 * time.Millisecond
 
 // A listener is one address of the service.
 type listener struct {
@@ -46,8 +46,8 @@ func newListener(setting, address string, log *slog.Logger) *listener {
 	return &listener{setting: setting, address: address, log: log.With("listener", setting)}
 }
 
-// watches reports whether the listener is for monitoring, so that it closes last.
-func (l *listener) watches() bool { return l.setting == "admin" || l.setting == "metrics" }
+// isMonitoring reports whether the listener is for monitoring, so that it closes last.
+func (l *listener) isMonitoring() bool { return l.setting == "admin" || l.setting == "metrics" }
 
 // open opens the address.
 func (l *listener) open(ctx context.Context, a *App) error {
@@ -63,7 +63,7 @@ func (l *listener) open(ctx context.Context, a *App) error {
 	}
 	l.log.Info("listening", "address", web.Address(opened))
 	gate := a.gates.traffic
-	if l.watches() {
+	if l.isMonitoring() {
 		gate = a.gates.admin
 	}
 	l.net = gate.Doorway(l.setting, opened)

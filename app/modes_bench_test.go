@@ -16,11 +16,11 @@ import (
 	"stint/store/redis"
 )
 
-// BenchmarkModes is what a decision takes in each mode, through limiter with a rule that
-// matches, in one process, turn by turn: of the wall clock, for two callers and a hundred
-// busy keys, with a real Redis where there is a store. It reports the median of each in
-// nanoseconds. What one in a hundred takes it does not tell: between its turns a key lies
-// idle, and what is leased goes home; see BenchmarkLeased.
+// BenchmarkModes measures a decision in each mode, through limiter with a matching rule, in one
+// process, turn by turn: by the wall clock, for two callers and a hundred busy keys, with a real
+// Redis if the mode needs a store. It reports the median of each in nanoseconds. It does not
+// measure the slowest one in a hundred: between its turns a key is idle, and its leases are
+// returned; see BenchmarkLeased.
 func BenchmarkModes(b *testing.B) {
 	shared, err := redis.Open(testkit.StartRedis(b).URL(), redis.Options{})
 	if err != nil {

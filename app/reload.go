@@ -87,9 +87,9 @@ func (a *App) reload(why string, always bool) error {
 
 	// Nothing below can fail.
 	a.keys.Use(table)
-	agreed := a.agree(table)
+	announced := a.announceRules(table)
 	a.limiter.Swap(table)
-	agreed()
+	announced()
 	if !same {
 		a.stores.forget()
 	}

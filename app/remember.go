@@ -27,8 +27,8 @@ func (a *App) noticesChanged(s *server, up bool, reason error) {
 // forget drops the denials under the old rules.
 func (s *stores) forget() {
 	for _, one := range s.servers {
-		if one.recall != nil {
-			one.recall.Forget()
+		if one.denials != nil {
+			one.denials.Forget()
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (s *stores) forget() {
 func (s *stores) refusalStats() telemetry.RefusalStats {
 	sum := telemetry.RefusalStats{Heard: true}
 	for _, one := range s.servers {
-		n := one.recall.Stats()
+		n := one.denials.Stats()
 		sum.Answered += n.Answered
 		sum.Keys += n.Keys
 		sum.Bytes += n.Bytes

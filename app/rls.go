@@ -15,6 +15,6 @@ func (a *App) rlsServer(log *slog.Logger) answerer {
 		Reflection: r.Reflection, Log: log,
 	}
 	options.TLS = a.tls("grpc")
-	a.carrier = transport.New(a.rls, options)
-	return a.carrier
+	a.grpcServer = transport.New(a.rls, options)
+	return a.grpcServer
 }

@@ -41,19 +41,19 @@ func (a *App) ownSecret(name string) ([]byte, error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return a.config.ReadSecret(name, "state")
 	}
-	a.unkept = newSecret()
-	return a.unkept, nil
+	a.unsavedSecret = newSecret()
+	return a.unsavedSecret, nil
 }
 
 // keepSecret writes a new secret beside the state file.
 func (a *App) keepSecret() error {
-	if a.unkept == nil {
+	if a.unsavedSecret == nil {
 		return nil
 	}
 	c, name := &a.config, a.state+".secret"
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
-		_, err = f.Write(a.unkept)
+		_, err = f.Write(a.unsavedSecret)
 		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 			err = errors.Join(err, os.Remove(name))
 		}
@@ -96,24 +96,24 @@ func (a *App) checkSecret(ctx context.Context, s *server, keep bool) {
 		a.log.Info("namespace secret is new to the store; counts of api_key and cookie values begin anew, as their keys are hashed under it", "store", s.name)
 	case kept == own:
 	case own == "":
-		a.giveUp(a.config.Fault("namespace-secret-file", "the keys in "+s.name+" are hashed under a namespace secret, and this node has none",
+		a.failService(a.config.Fault("namespace-secret-file", "the keys in "+s.name+" are hashed under a namespace secret, and this node has none",
 			"give this node the file that the others have; or stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
 	default:
-		a.giveUp(a.config.Fault("namespace-secret-file", "another namespace secret is in use in "+s.name,
+		a.failService(a.config.Fault("namespace-secret-file", "another namespace secret is in use in "+s.name,
 			"give all nodes the same file; to change the secret stop all nodes and delete the key "+a.config.Namespace+":secret, then counts of api_key and cookie values begin anew"))
 	}
 }
 
-// giveUp ends the service, or prevents its start.
-func (a *App) giveUp(err error) {
+// failService ends the service, or prevents its start.
+func (a *App) failService(err error) {
 	select {
 	case a.failed <- err:
 	default: // the service ends already
 	}
 }
 
-// refusal returns why the service must not start, nil if it may.
-func (a *App) refusal() error {
+// startError returns why the service must not start, nil if it may.
+func (a *App) startError() error {
 	select {
 	case err := <-a.failed:
 		return err

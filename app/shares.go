@@ -11,22 +11,22 @@ import (
 	"stint/telemetry"
 )
 
-// agreeTimeout bounds how long servers may take to accept the use of local shares that end.
-const agreeTimeout = time.Second
+// announceTimeout bounds how long servers may take to accept the use of local shares that end.
+const announceTimeout = time.Second
 
-// agree passes the rules that will be used to all stores before a server: leases under other rules
-// are returned, and the use of local shares that end is debited. Until done is called takes with
-// local shares wait, so that no take is decided under both rules.
-func (a *App) agree(table *rule.Table) (done func()) {
+// announceRules passes the rules that will be used to all stores before a server: leases under
+// other rules are returned, and the use of local shares that end is debited. Until done is called
+// takes with local shares wait, so that no take is decided under both rules.
+func (a *App) announceRules(table *rule.Table) (done func()) {
 	terms := make([]*stint.Terms, 0, len(table.Rules()))
 	for _, r := range table.Rules() {
 		terms = append(terms, r.Terms)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
 	defer cancel()
 	ends := make([]func(), 0, 3*len(a.stores.servers)+1)
 	for _, s := range a.stores.servers {
-		ends = append(ends, s.shares.Pause(), s.own.Change(ctx, terms), s.leases.Change(ctx, terms))
+		ends = append(ends, s.shares.Pause(), s.eventual.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
 			a.log.Warn("could not debit the store for a local share that changed; this usage may be admitted once more", "store", s.name, "error", err)
 		}

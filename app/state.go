@@ -22,7 +22,7 @@ func (a *App) newStore() (*memory.Store, error) {
 	if c.State == "" {
 		return memory.New(options), nil
 	}
-	if err := a.takeState(); err != nil {
+	if err := a.lockState(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -45,9 +45,9 @@ func (a *App) newStore() (*memory.Store, error) {
 	return memory.New(options), nil
 }
 
-// takeState resolves the links of the state file, checks that a file can be written there, and
+// lockState resolves the links of the state file, checks that a file can be written there, and
 // locks it for this process: two writers would replace each other's counts.
-func (a *App) takeState() error {
+func (a *App) lockState() error {
 	c := &a.config
 	var err error
 	if a.state, err = system.LinkTarget(c.State); err != nil {

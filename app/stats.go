@@ -30,10 +30,10 @@ func (a *App) observer() limiter.Observer {
 	}
 	a.envoy = telemetry.NewEnvoyStats(s.NearLimitRatio, telemetry.EnvoySources{
 		Calls: func() uint64 {
-			if a.carrier == nil {
+			if a.grpcServer == nil {
 				return 0
 			}
-			return a.carrier.Calls()
+			return a.grpcServer.Calls()
 		},
 		Errors: func() (service, store, shadowed uint64) {
 			n := a.rls.Stats()

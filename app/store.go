@@ -124,7 +124,7 @@ func (s *stores) leaseStats() (all []telemetry.LeaseStats) {
 // eventualStats returns the numbers of eventual rules for each server.
 func (s *stores) eventualStats() (all []telemetry.EventualStats) {
 	for _, one := range s.servers {
-		all = append(all, telemetry.EventualStats(one.own.Stats()))
+		all = append(all, telemetry.EventualStats(one.eventual.Stats()))
 	}
 	return all
 }

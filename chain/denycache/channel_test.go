@@ -277,7 +277,7 @@ func TestLost(t *testing.T) {
 		n.expect(1, false, take("a", one, 1))
 		n.expect(0, false, take("a", one, 1))
 		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errCut) {
-			t.Errorf("told of %v %v", f.changes, f.reasons)
+			t.Errorf("changes %v %v", f.changes, f.reasons)
 		}
 	})
 }
@@ -323,7 +323,7 @@ func TestSilent(t *testing.T) {
 		n.expect(0, false, take("b", one, 1))
 		n.expect(1, true, take("a", one, 1))
 		if !slices.Equal(f.changes, []bool{true, false, true}) || !errors.Is(f.reasons[1], errNoBeats) {
-			t.Errorf("told of %v %v", f.changes, f.reasons)
+			t.Errorf("changes %v %v", f.changes, f.reasons)
 		}
 	})
 }

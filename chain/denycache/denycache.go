@@ -230,17 +230,17 @@ func (s *Store) changed(call *stint.Call) {
 		}
 		h := hashOf(t.Key, t.Limit.Algorithm())
 		switch {
-		case t.Op != stint.Ask && gives(t):
+		case t.Op != stint.Ask && mayGiveBack(t):
 			s.forget(h)
 			s.notify(h)
 		case held:
-			s.outdate(h)
+			s.dropCharged(h)
 		}
 	}
 }
 
-// gives reports whether a take other than Ask can make a cached denial wrong.
-func gives(t *stint.Take) bool {
+// mayGiveBack reports whether a take other than Ask can make a cached denial wrong.
+func mayGiveBack(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
 	return !t.Live() && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)
 }

@@ -204,7 +204,7 @@ func (s *Store) remember(call *stint.Call, a *ask) {
 		case t.Cost > 0 && (t.Independent || passed):
 			s.charged(t, d, a, i, len(call.Takes) == 1)
 		default:
-			s.seen(t, d, a, i, !passed)
+			s.updateRecord(t, d, a, i, !passed)
 			if s.divided && t.Cost > 0 {
 				s.notify(a.slots[i].hash) // it may have been charged and given back
 			}
@@ -257,8 +257,8 @@ func (s *Store) charged(t *stint.Take, d *stint.Decision, a *ask, i int, alone b
 	}
 }
 
-// seen updates the record of a key after a take that was not charged.
-func (s *Store) seen(t *stint.Take, d *stint.Decision, a *ask, i int, beside bool) {
+// updateRecord updates the record of a key after a take that was not charged.
+func (s *Store) updateRecord(t *stint.Take, d *stint.Decision, a *ask, i int, beside bool) {
 	hash := a.slots[i].hash
 	sh := s.shard(hash)
 	sh.mu.Lock()

@@ -49,8 +49,8 @@ type denial struct {
 	retry time.Duration
 }
 
-// alike reports whether two limits count alike and deny alike.
-func alike(a, b *stint.Limit) bool {
+// sameLimit reports whether two limits count alike and deny alike.
+func sameLimit(a, b *stint.Limit) bool {
 	return a == b || a.ForStores().Same(b) && a.Spec().MinInterval == b.Spec().MinInterval
 }
 
@@ -71,9 +71,9 @@ func countable(t *stint.Take, d *stint.Decision) bool {
 	return t.Limit.Test(&st, d.At, uint64(t.Cost)).RetryAfter == d.RetryAfter
 }
 
-// faded reports whether the key's full limit is available again, or its window is over, so that the
-// record's numbers are no longer right.
-func (r *record) faded(now moment) bool {
+// outOfDate reports whether the key's full limit is available again, or its window is over, so that
+// the record's numbers are no longer right.
+func (r *record) outOfDate(now moment) bool {
 	return !r.steady() && r.newest.ResetAfter > 0 && now.since(r.asked) >= r.newest.ResetAfter
 }
 
@@ -108,7 +108,7 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 		}
 	}
 	switch {
-	case !live || r.faded(now):
+	case !live || r.outOfDate(now):
 		return d, age, false
 	case steady:
 		d = r.count(cost, now)
@@ -124,7 +124,7 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 // fits returns the answer to a take with that cost in a call that another take denies. ok reports
 // whether it surely would pass.
 func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, ok bool) {
-	if now.since(r.asked) >= maxAge || r.faded(now) {
+	if now.since(r.asked) >= maxAge || r.outOfDate(now) {
 		return d, false
 	}
 	if r.steady() {

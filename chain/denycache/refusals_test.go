@@ -204,7 +204,7 @@ func TestExcluded(t *testing.T) {
 		"hold":               {take("a", limit(stint.Spec{Algorithm: stint.TokenBucket, Reserve: true}), 1)},
 		"start: used_up":     {take("a", limit(stint.Spec{Algorithm: stint.SlidingWindow, StartUsedUp: true}), 1)},
 		"live":               {with(func(t *stint.Take) { t.Handling = &stint.Handling{Live: true} })},
-		"leans":              {with(func(t *stint.Take) { t.Borrows = 1 }), take("pool", one, 1)},
+		"borrows":            {with(func(t *stint.Take) { t.Borrows = 1 }), take("pool", one, 1)},
 		"apart and passing":  {take("a", one, 1), {Key: "b", Limit: ten, Cost: 1, Independent: true}},
 		"apart and a peek":   {take("a", one, 1), {Key: "b", Limit: one, Independent: true}},
 		"twice the same key": {take("a", one, 1), take("a", one, 1)},

@@ -51,7 +51,7 @@ func (sh *shard) get(hash uint64, t *stint.Take) (r *record, stale bool) {
 	if r == nil || r.key != t.Key || r.limit.Algorithm() != t.Limit.Algorithm() {
 		return nil, false
 	}
-	if !alike(r.limit, t.Limit) {
+	if !sameLimit(r.limit, t.Limit) {
 		return nil, true
 	}
 	return r, false
@@ -113,8 +113,8 @@ func (s *Store) forget(hash uint64) {
 	}
 }
 
-// outdate drops a key of which something was taken.
-func (s *Store) outdate(hash uint64) {
+// dropCharged drops a key of which something was taken.
+func (s *Store) dropCharged(hash uint64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

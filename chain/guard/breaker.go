@@ -18,7 +18,7 @@ type breaker struct {
 	open    bool
 	ready   bool          // open, and the next call may try
 	trying  bool          // open, and a call tries
-	resting bool          // open, and a timer runs until ready
+	pausing bool          // open, and a timer runs until ready
 	pause   time.Duration // the last pause
 	waited  int           // number of pauses without a try because of overdue calls
 
@@ -46,8 +46,8 @@ func (b *breaker) admit() (try, ok bool) {
 	return false, false
 }
 
-// good counts a call that was answered.
-func (b *breaker) good(f *flight) {
+// succeeded counts a call that was answered.
+func (b *breaker) succeeded(f *flight) {
 	b.streak, b.lates = 0, 0
 	if f.try {
 		b.open, b.trying = false, false
@@ -55,28 +55,28 @@ func (b *breaker) good(f *flight) {
 	}
 }
 
-// unreadable counts a call about a state that cannot be read.
-func (b *breaker) unreadable(err error) {
+// countUndecodable counts a call about a state that cannot be read.
+func (b *breaker) countUndecodable(err error) {
 	b.undecodable++
 	b.undecodableErr = err
 }
 
-// neither lets another call try if f was a try whose result does not count.
-func (b *breaker) neither(f *flight) {
+// inconclusive lets another call try if f was a try whose result does not count.
+func (b *breaker) inconclusive(f *flight) {
 	if f.try {
 		b.trying, b.ready = false, true
 	}
 }
 
-// excused counts a timeout while the process was suspended: the answer may have come when the
-// process could not read it.
-func (b *breaker) excused(f *flight) {
+// suspendedTimeout counts a timeout while the process was suspended: the answer may have come when
+// the process could not read it.
+func (b *breaker) suspendedTimeout(f *flight) {
 	b.timeouts++
-	b.neither(f)
+	b.inconclusive(f)
 }
 
-// bad counts a call that failed. late means that it was a timeout.
-func (b *breaker) bad(f *flight, err error, late bool) {
+// failedCall counts a call that failed. late means that it was a timeout.
+func (b *breaker) failedCall(f *flight, err error, late bool) {
 	b.err = err
 	now := time.Now()
 	if b.streak++; b.streak == 1 {
@@ -109,8 +109,8 @@ func (b *breaker) trip(now time.Time) {
 	b.open, b.since = true, now
 }
 
-// rests reports whether a pause must begin: no call may try, and no timer runs.
-func (b *breaker) rests() bool { return b.open && !b.ready && !b.trying && !b.resting }
+// mustPause reports whether a pause must begin: no call may try, and no timer runs.
+func (b *breaker) mustPause() bool { return b.open && !b.ready && !b.trying && !b.pausing }
 
 // wait returns the time until the next try: the pause, plus or minus up to half of it.
 func (b *breaker) wait() time.Duration { return b.pause/2 + rand.N(b.pause+1) }
@@ -122,6 +122,6 @@ func (b *breaker) rested() (again bool) {
 		b.waited++
 		return true
 	}
-	b.resting, b.ready, b.waited = false, b.open, 0
+	b.pausing, b.ready, b.waited = false, b.open, 0
 	return false
 }

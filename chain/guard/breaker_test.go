@@ -46,7 +46,7 @@ func TestFrozen(t *testing.T) {
 			t.Error(d, took)
 		}
 		if !slices.Equal(b.changes, []bool{true, false}) {
-			t.Errorf("told of %v", b.changes)
+			t.Errorf("changes %v", b.changes)
 		}
 		if s := b.Status(); s.Err != nil {
 			t.Error(s.Err)
@@ -149,7 +149,7 @@ func TestOneSlow(t *testing.T) {
 		one.Wait()
 		b.away(false)
 		if s := b.Status(); s.Timeouts != 1 || len(b.changes) != 0 {
-			t.Errorf("%+v, told of %v", s, b.changes)
+			t.Errorf("%+v, changes %v", s, b.changes)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestCaller(t *testing.T) {
 				ctx, cancel := test.during(t.Context())
 				_, took, err := b.one(ctx)
 				cancel()
-				if !errors.Is(err, test.want) || took < test.after || took > test.after+DefaultTimeout/looks {
+				if !errors.Is(err, test.want) || took < test.after || took > test.after+DefaultTimeout/checksPerTimeout {
 					t.Errorf("%s: %v after %v", test.name, err, took)
 				}
 			}
@@ -505,7 +505,7 @@ func TestOneLate(t *testing.T) {
 			}
 		}
 		if s := b.Status(); s.Timeouts != 100*(lateFailures-1) || len(b.changes) != 0 {
-			t.Errorf("%+v, told of %v", s, b.changes)
+			t.Errorf("%+v, changes %v", s, b.changes)
 		}
 	})
 }
@@ -542,7 +542,7 @@ func TestWaitsBefore(t *testing.T) {
 			})
 			d, took := b.must()
 			if test.want == 0 {
-				if !d.Degraded || took > 15*ms+2*DefaultTimeout/looks {
+				if !d.Degraded || took > 15*ms+2*DefaultTimeout/checksPerTimeout {
 					t.Errorf("%+v: %+v after %v, want a policy's answer", test, d, took)
 				}
 			} else if d.Degraded || took != test.want {
@@ -604,7 +604,7 @@ func TestStallOfCalls(t *testing.T) {
 						t.Error("cut off for what was not the store's fault")
 					}
 				}
-				time.Sleep(2*time.Millisecond + 2*10*time.Millisecond/looks)
+				time.Sleep(2*time.Millisecond + 2*10*time.Millisecond/checksPerTimeout)
 				for _, f := range calls {
 					if f.Err() == nil {
 						t.Error("not cut off when its time was over")

@@ -11,20 +11,20 @@ import (
 	"stint"
 )
 
-// looks is how often the timer checks a call within its timeout, at least. It also checks when the
-// timeout is over since the first check. Calls end at most one interval late, also those whose
-// caller's context ended.
-const looks = 8
+// checksPerTimeout is how often the timer checks a call within its timeout, at least. It also
+// checks when the timeout is over since the first check. Calls end at most one interval late, also
+// those whose caller's context ended.
+const checksPerTimeout = 8
 
-// finest is the shortest time between two checks.
-const finest = 100 * time.Microsecond
+// minCheck is the shortest time between two checks.
+const minCheck = 100 * time.Microsecond
 
 // maxSpare is how many flights are kept for later calls.
 const maxSpare = 1024
 
-// stall is how late a check must run to show that the process was suspended: the machine was paused
-// or busy, and the process could not read answers meanwhile.
-const stall = 20 * time.Millisecond
+// suspendedAfter is how late a check must run to show that the process was suspended: the machine
+// was paused or busy, and the process could not read answers meanwhile.
+const suspendedAfter = 20 * time.Millisecond
 
 // gate admits calls to the store and tracks those in flight. It costs a call only two locks: one
 // timer checks all calls together, and only that timer, or a call that fails, reads a clock.
@@ -49,7 +49,7 @@ type gate struct {
 
 func (g *gate) init(o *Options, server int, changed func(*gate)) {
 	g.timeout, g.server, g.changed = cmp.Or(o.Timeout, DefaultTimeout), server, changed
-	g.every = max(g.timeout/looks, finest)
+	g.every = max(g.timeout/checksPerTimeout, minCheck)
 	if g.every > time.Millisecond {
 		// Linux wakes an idle process at whole milliseconds.
 		g.every = g.every.Truncate(time.Millisecond)
@@ -101,22 +101,22 @@ func (g *gate) leave(f *flight, err error) {
 	case f.judged:
 		g.breaker.overdue--
 	case err == nil:
-		g.breaker.good(f)
+		g.breaker.succeeded(f)
 	case undecodable(err) != nil: // the store works
-		g.breaker.good(f)
-		g.breaker.unreadable(err)
+		g.breaker.succeeded(f)
+		g.breaker.countUndecodable(err)
 	case errors.Is(err, stint.ErrWrongCall) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // compared unwrapped
-		g.breaker.neither(f)
+		g.breaker.inconclusive(f)
 	default:
 		now := time.Now()
 		g.noteStallLocked(now)
 		// A store that keeps the deadline itself may end a call before look does.
 		waited := !f.seen.IsZero() && now.Sub(f.seen) >= g.timeout/2 || errors.Is(err, context.DeadlineExceeded)
 		if waited && f.begun().Before(g.stalled) {
-			g.breaker.excused(f)
+			g.breaker.suspendedTimeout(f)
 			break
 		}
-		g.breaker.bad(f, err, waited)
+		g.breaker.failedCall(f, err, waited)
 	}
 	g.remove(f)
 	g.unlock(before)
@@ -144,7 +144,7 @@ func (g *gate) remove(f *flight) {
 // noteStallLocked returns by how much the timer is late, if that shows that the process was
 // suspended, and stores the time.
 func (g *gate) noteStallLocked(now time.Time) (late time.Duration) {
-	if late = now.Sub(g.due); !g.looking || late < stall {
+	if late = now.Sub(g.due); !g.looking || late < suspendedAfter {
 		return 0
 	}
 	g.stalled = now
@@ -172,14 +172,14 @@ func (g *gate) look() {
 			if !f.several {
 				f.judged = true
 				g.breaker.overdue++
-				g.breaker.bad(f, g.late, true)
+				g.breaker.failedCall(f, g.late, true)
 			}
 		default:
 			next = min(next, f.left(now))
 		}
 	}
 	if g.looking = g.active > 0; g.looking {
-		next = max(next, finest)
+		next = max(next, minCheck)
 		g.due = now.Add(next)
 		g.timer.Reset(next)
 	}
@@ -189,8 +189,8 @@ func (g *gate) look() {
 // unlock unlocks the gate. It starts a pause if one must begin, and reports a change of the
 // breaker, which was open before or not.
 func (g *gate) unlock(before bool) {
-	if g.breaker.rests() {
-		g.breaker.resting = true
+	if g.breaker.mustPause() {
+		g.breaker.pausing = true
 		g.again(&g.rest, g.breaker.wait(), g.rested)
 	}
 	changed := g.breaker.open != before

@@ -133,8 +133,8 @@ type Store struct {
 	gates   atomic.Pointer[[]*gate] // gates of all servers that calls have used, by number
 	parts   sync.Pool               // of *part
 
-	growing sync.Mutex // held while gates are made
-	telling sync.Mutex // held while Options.OnChange is called
+	gatesMu  sync.Mutex // held while gates are made
+	changeMu sync.Mutex // held while Options.OnChange is called
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -168,7 +168,7 @@ type Status struct {
 func New(inner stint.Store, options Options) *Store {
 	s := &Store{inner: inner, options: options}
 	s.parts.New = func() any { return new(part) }
-	s.gate.init(&options, 0, s.tell)
+	s.gate.init(&options, 0, s.reportChange)
 	s.gates.Store(&[]*gate{&s.gate})
 	return s
 }
@@ -198,17 +198,17 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("guard: the store was not asked: %w", err)
 	}
-	if apart(call) {
+	if changesLocal(call) {
 		return s.divide(ctx, call)
 	}
-	return s.whole(ctx, call)
+	return s.decideWhole(ctx, call)
 }
 
-// whole sends the whole call to the store, and passes the result, even a panic, to the gate.
-func (s *Store) whole(ctx context.Context, call *stint.Call) error {
+// decideWhole sends the whole call to the store, and passes the result, even a panic, to the gate.
+func (s *Store) decideWhole(ctx context.Context, call *stint.Call) error {
 	server, several := s.place(call)
 	if several != nil {
-		return s.across(ctx, call, several)
+		return s.decideAcross(ctx, call, several)
 	}
 	g := s.gateOf(server)
 	f := g.enter(ctx, false)
@@ -236,10 +236,10 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 		return fmt.Errorf("guard: %w: %w", gone, err)
 	}
 	if undecodable := transaction.Undecodable(err); undecodable != nil && !fails(call) {
-		return s.without(ctx, call, undecodable.Takes, false, err)
+		return s.decideWithout(ctx, call, undecodable.Takes, false, err)
 	}
-	if said := transaction.FailedServers(err); said != nil && said.RestUncharged && len(said.Servers) < servers {
-		return s.divided(ctx, call, said.Servers, err)
+	if failed := transaction.FailedServers(err); failed != nil && failed.RestUncharged && len(failed.Servers) < servers {
+		return s.decideDivided(ctx, call, failed.Servers, err)
 	}
 	return s.fallBack(ctx, call, err)
 }
@@ -247,10 +247,10 @@ func (s *Store) conclude(ctx context.Context, call *stint.Call, servers int, err
 // errPanicked is the error for the gate if the store panicked; the panic goes on to the caller.
 var errPanicked = errors.New("the store panicked")
 
-// reason returns why the store did not decide: its error, or ErrAway if said is nil.
-func (s *Store) reason(said error) error {
-	if said != nil {
-		return said
+// reason returns why the store did not decide: its error, or ErrAway if storeErr is nil.
+func (s *Store) reason(storeErr error) error {
+	if storeErr != nil {
+		return storeErr
 	}
 	if why := s.Status().Err; why != nil {
 		return fmt.Errorf("guard: %w: %w", ErrAway, why)
@@ -258,13 +258,13 @@ func (s *Store) reason(said error) error {
 	return fmt.Errorf("guard: %w", ErrAway) // the breaker has closed meanwhile
 }
 
-// tell calls Options.OnChange for a change of a gate, in order.
-func (s *Store) tell(g *gate) {
+// reportChange calls Options.OnChange for a change of a gate, in order.
+func (s *Store) reportChange(g *gate) {
 	if s.options.OnChange == nil {
 		return
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
 	if status := g.status(); status.Away != g.told {
 		g.told = status.Away
 		s.options.OnChange(status)

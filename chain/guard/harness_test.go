@@ -141,7 +141,7 @@ func (b *bench) away(want bool) {
 // deadline checks that a call ended at its timeout.
 func (b *bench) deadline(took time.Duration) {
 	b.Helper()
-	if d := b.gate.timeout; took < d || took > d+d/looks {
+	if d := b.gate.timeout; took < d || took > d+d/checksPerTimeout {
 		b.Errorf("cut off after %v, want %v and an eighth of it at most", took, d)
 	}
 }

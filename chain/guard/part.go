@@ -62,8 +62,9 @@ func decidedHere(t *stint.Take) bool {
 	return t.Undo != nil && t.Undo.Degraded && (t.Op == stint.Refund || t.Op == stint.Settle)
 }
 
-// apart reports whether a call changes the local store even if the store on the network answers.
-func apart(call *stint.Call) bool {
+// changesLocal reports whether a call changes the local store even if the store on the network
+// answers.
+func changesLocal(call *stint.Call) bool {
 	for i := range call.Takes {
 		if t := &call.Takes[i]; t.Op == stint.Reset || decidedHere(t) {
 			return true
@@ -86,15 +87,15 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	defer s.release(here)
 	for i := range call.Takes {
 		if t := &call.Takes[i]; decidedHere(t) {
-			call.Results[i] = passing(at)
+			call.Results[i] = uncounted(at)
 		} else {
 			there.add(i, *t)
 		}
 	}
-	said := there.decide(ctx, guarded{s}, call, false)
-	undecodable := transaction.Undecodable(said)
-	if said != nil && undecodable == nil {
-		return said
+	storeErr := there.decide(ctx, guarded{s}, call, false)
+	undecodable := transaction.Undecodable(storeErr)
+	if storeErr != nil && undecodable == nil {
+		return storeErr
 	}
 	s.addHere(here, call, undecodable)
 	if there.denied() {
@@ -103,7 +104,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 	if err := here.decide(ctx, s.options.Local, call, true); err != nil {
 		return err
 	}
-	return said
+	return storeErr
 }
 
 // addHere adds the takes for the local store, except those whose states cannot be read. A reset in
@@ -114,9 +115,9 @@ func (s *Store) addHere(here *part, call *stint.Call, undecodable *stint.Corrupt
 		switch {
 		case s.policy(t) != stint.Local || !transaction.Decided(call, undecodable, i):
 		case decidedHere(t):
-			here.add(i, shared(t))
+			here.add(i, localTake(t))
 		case t.Op == stint.Reset:
-			here.add(-1, shared(t))
+			here.add(-1, localTake(t))
 		}
 	}
 }
@@ -125,4 +126,4 @@ func (s *Store) addHere(here *part, call *stint.Call, undecodable *stint.Corrupt
 type guarded struct{ *Store }
 
 // Decide implements stint.Store.
-func (g guarded) Decide(ctx context.Context, call *stint.Call) error { return g.whole(ctx, call) }
+func (g guarded) Decide(ctx context.Context, call *stint.Call) error { return g.decideWhole(ctx, call) }

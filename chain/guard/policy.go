@@ -9,24 +9,24 @@ import (
 
 // fallBack decides a call by the policies of its takes, because the store cannot. If a take has no
 // policy it returns the store's error, which is nil if the call was not sent.
-func (s *Store) fallBack(ctx context.Context, call *stint.Call, said error) error {
+func (s *Store) fallBack(ctx context.Context, call *stint.Call, storeErr error) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
 	if fails(call) || slices.ContainsFunc(call.Takes, lacksPolicy) {
-		return s.reason(said)
+		return s.reason(storeErr)
 	}
 	at, denied := timeOf(call), s.denies(call)
 	call.SizeResults()
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
-		call.Results[i] = s.plain(t, at)
+		call.Results[i] = s.withoutLocal(t, at)
 		for range t.Borrows {
 			i++
-			call.Results[i] = passing(at)
+			call.Results[i] = uncounted(at)
 		}
 	}
-	return s.share(ctx, call, denied)
+	return s.decideLocal(ctx, call, denied)
 }
 
 // fails reports whether a call fails when the store does.
@@ -61,15 +61,15 @@ func (s *Store) denies(call *stint.Call) bool {
 	return false
 }
 
-// passing returns the decision for a take that passes uncounted.
-func passing(at stint.Instant) stint.Decision {
+// uncounted returns the decision for a take that passes uncounted.
+func uncounted(at stint.Instant) stint.Decision {
 	return stint.Decision{Allowed: true, Degraded: true, Limit: stint.NoLimit, Remaining: stint.NoLimit, At: at}
 }
 
-// plain returns the decision for a take without Local.
-func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
+// withoutLocal returns the decision for a take without Local.
+func (s *Store) withoutLocal(t *stint.Take, at stint.Instant) stint.Decision {
 	if s.policy(t) != stint.Deny || t.Limit.Algorithm() == stint.Unlimited {
-		return passing(at)
+		return uncounted(at)
 	}
 	d := stint.Decision{Allowed: true, Degraded: true, Limit: t.Limit.Capacity(), ResetAfter: retry, At: at}
 	if t.Op == stint.Ask && t.Cost > 0 {
@@ -78,15 +78,15 @@ func (s *Store) plain(t *stint.Take, at stint.Instant) stint.Decision {
 	return d
 }
 
-// share lets the local store decide the takes whose policy is Local. If the call is denied already,
-// takes that are part of it only peek, except those that overdraw.
-func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error {
+// decideLocal lets the local store decide the takes whose policy is Local. If the call is denied
+// already, takes that are part of it only peek, except those that overdraw.
+func (s *Store) decideLocal(ctx context.Context, call *stint.Call, denied bool) error {
 	p := s.part(call)
 	defer s.release(p)
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
 		if s.policy(t) == stint.Local {
-			own := shared(t)
+			own := localTake(t)
 			if denied {
 				peek(&own)
 			}
@@ -97,8 +97,8 @@ func (s *Store) share(ctx context.Context, call *stint.Call, denied bool) error 
 	return p.decide(ctx, s.options.Local, call, true)
 }
 
-// shared returns a take for the local store: under its local limit, without borrowing.
-func shared(t *stint.Take) stint.Take {
+// localTake returns a take for the local store: under its local limit, without borrowing.
+func localTake(t *stint.Take) stint.Take {
 	_, local := t.OnFailure()
 	return stint.Take{Key: t.Key, Limit: local, Cost: t.Cost, Op: t.Op, Independent: t.Independent, Undo: t.Undo}
 }

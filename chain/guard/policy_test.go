@@ -119,7 +119,7 @@ func TestPolicies(t *testing.T) {
 			{[]stint.Take{allow("b"), local("a")}, []stint.Decision{passed, spent(0)}},
 			{[]stint.Take{local("b"), apartly(local("a"))}, []stint.Decision{left(1), spent(0)}},
 		}},
-		{"what leans falls back alone", []step{
+		{"a take that borrows is decided alone", []step{
 			{[]stint.Take{leaning, allow("cap"), deny("pool"), allow("b")}, []stint.Decision{left(1), passed, passed, passed}},
 			{[]stint.Take{costs(2, leaning), allow("cap"), deny("pool")}, []stint.Decision{spent(1), passed, passed}},
 		}},

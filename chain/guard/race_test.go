@@ -60,7 +60,7 @@ func TestMoods(t *testing.T) {
 	}
 	for i, away := range b.changes {
 		if away != (i%2 == 0) {
-			t.Fatalf("told of %v", b.changes)
+			t.Fatalf("changes %v", b.changes)
 		}
 	}
 }

@@ -18,12 +18,12 @@ func (s *Store) gateOf(server int) *gate {
 	if all := *s.gates.Load(); server < len(all) {
 		return all[server]
 	}
-	s.growing.Lock()
-	defer s.growing.Unlock()
+	s.gatesMu.Lock()
+	defer s.gatesMu.Unlock()
 	all := slices.Clone(*s.gates.Load())
 	for n := len(all); n <= server; n++ {
 		g := new(gate)
-		g.init(&s.options, n, s.tell)
+		g.init(&s.options, n, s.reportChange)
 		all = append(all, g)
 	}
 	s.gates.Store(&all)
@@ -71,9 +71,9 @@ func (s *Store) place(call *stint.Call) (server int, several []int) {
 // errElsewhere is the error for a gate if another server failed.
 var errElsewhere = errors.New("another server failed")
 
-// across decides a call whose keys lie on several servers. If some are away, their takes follow
-// their policies, and the store decides the others as a call without them.
-func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) error {
+// decideAcross decides a call whose keys lie on several servers. If some are away, their takes
+// follow their policies, and the store decides the others as a call without them.
+func (s *Store) decideAcross(ctx context.Context, call *stint.Call, servers []int) error {
 	flights := make([]*flight, len(servers))
 	var away []int
 	for i, server := range servers {
@@ -90,7 +90,7 @@ func (s *Store) across(ctx context.Context, call *stint.Call, servers []int) err
 		if len(away) == len(servers) {
 			return s.fallBack(ctx, call, nil)
 		}
-		return s.divided(ctx, call, away, s.reason(nil))
+		return s.decideDivided(ctx, call, away, s.reason(nil))
 	}
 	return s.conclude(ctx, call, len(servers), s.askAll(flights, servers, call))
 }
@@ -103,10 +103,10 @@ func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err 
 		if !answered {
 			err = errPanicked
 		}
-		said := transaction.FailedServers(err)
+		failed := transaction.FailedServers(err)
 		for i, server := range servers {
 			of := err
-			if said != nil && !slices.Contains(said.Servers, server) {
+			if failed != nil && !slices.Contains(failed.Servers, server) {
 				of = errElsewhere
 			}
 			s.gateOf(server).leave(flights[i], of)
@@ -117,9 +117,9 @@ func (s *Store) askAll(flights []*flight, servers []int, call *stint.Call) (err 
 	return err
 }
 
-// divided decides a call whose takes on some servers were not charged: these follow their policies,
-// the store decides the others.
-func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, said error) error {
+// decideDivided decides a call whose takes on some servers were not charged: these follow their
+// policies, the store decides the others.
+func (s *Store) decideDivided(ctx context.Context, call *stint.Call, servers []int, storeErr error) error {
 	var takes []int
 	for i := range call.Takes {
 		if at := s.options.Server(&call.Takes[i]); at >= 0 && slices.Contains(servers, at) {
@@ -127,7 +127,7 @@ func (s *Store) divided(ctx context.Context, call *stint.Call, servers []int, sa
 		}
 	}
 	if len(takes) == 0 { // their keys have moved meanwhile
-		return s.fallBack(ctx, call, said)
+		return s.fallBack(ctx, call, storeErr)
 	}
-	return s.without(ctx, call, takes, true, said)
+	return s.decideWithout(ctx, call, takes, true, storeErr)
 }

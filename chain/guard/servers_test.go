@@ -144,7 +144,7 @@ func TestServers(t *testing.T) {
 		pass(2 * DefaultPause)
 		s.expect(false, "[yes yes]", takes("a", "b")...)
 		if s.Status().Away || fmt.Sprint(s.changes) != "[true false]" {
-			t.Errorf("%+v, told of %v", s.Status(), s.changes)
+			t.Errorf("%+v, changes %v", s.Status(), s.changes)
 		}
 	})
 }

@@ -12,58 +12,58 @@ import (
 
 // undecodable returns the CorruptState of an error, nil if it has none.
 func undecodable(err error) *stint.CorruptState {
-	if said, ok := errors.AsType[*stint.CorruptState](err); ok && len(said.Takes) > 0 {
-		return said
+	if corrupt, ok := errors.AsType[*stint.CorruptState](err); ok && len(corrupt.Takes) > 0 {
+		return corrupt
 	}
 	return nil
 }
 
-// without decides a call of which the store cannot decide some takes. Those follow their policies,
-// and the store decides what is decided as one with them, as a call without them. All other takes
-// were decided already; with all they were not, and the store decides them too.
-func (s *Store) without(ctx context.Context, call *stint.Call, takes []int, all bool, said error) error {
-	bad, rest := s.part(call), s.part(call)
-	defer s.release(bad)
+// decideWithout decides a call of which the store cannot decide some takes. Those follow their
+// policies, and the store decides what is decided as one with them, as a call without them. All
+// other takes were decided already; with all they were not, and the store decides them too.
+func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int, all bool, storeErr error) error {
+	policyPart, rest := s.part(call), s.part(call)
+	defer s.release(policyPart)
 	defer s.release(rest)
 	call.SizeResults()
-	separate(call, takes, all, bad, rest)
-	if slices.ContainsFunc(bad.call.Takes, lacksPolicy) {
-		return said
+	separate(call, takes, all, policyPart, rest)
+	if slices.ContainsFunc(policyPart.call.Takes, lacksPolicy) {
+		return storeErr
 	}
-	if err := bad.decide(ctx, policies{s, said}, call, true); err != nil {
+	if err := policyPart.decide(ctx, policies{s, storeErr}, call, true); err != nil {
 		return err
 	}
-	denied := bad.denied()
+	denied := policyPart.denied()
 	if denied {
 		rest.peek()
 	}
 	if err := rest.decide(ctx, guarded{s}, call, false); err != nil {
 		if !denied {
-			_ = s.giveBack(ctx, bad, call) // a store in memory cannot fail
+			_ = s.giveBack(ctx, policyPart, call) // a store in memory cannot fail
 		}
 		return err
 	}
 	if !denied && rest.denied() {
-		return s.giveBack(ctx, bad, call)
+		return s.giveBack(ctx, policyPart, call)
 	}
 	return nil
 }
 
-// policies is a store that decides takes by their policies, because of the store's error said.
+// policies is a store that decides takes by their policies, because of storeErr.
 type policies struct {
 	*Store
-	said error
+	storeErr error
 }
 
 // Decide implements stint.Store.
 func (p policies) Decide(ctx context.Context, call *stint.Call) error {
-	return p.fallBack(ctx, call, p.said)
+	return p.fallBack(ctx, call, p.storeErr)
 }
 
-// separate divides the takes of a call that were not decided, or all, into bad, those with an
-// undecodable state and their sources, and rest. A take whose source is undecodable does not
+// separate divides the takes of a call that were not decided, or all, into policyPart, those with
+// an undecodable state and their sources, and rest. A take whose source is undecodable does not
 // borrow.
-func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
+func separate(call *stint.Call, undecodable []int, all bool, policyPart, rest *part) {
 	together := slices.ContainsFunc(undecodable, func(i int) bool { return !call.Takes[i].Independent })
 	for i := 0; i < len(call.Takes); i++ {
 		t, end := call.Takes[i], i+int(call.Takes[i].Borrows)
@@ -74,7 +74,7 @@ func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
 			i = end
 			continue
 		case leads:
-			into = bad
+			into = policyPart
 		case leans:
 			t.Borrows = 0
 		}
@@ -83,7 +83,7 @@ func separate(call *stint.Call, undecodable []int, all bool, bad, rest *part) {
 			if t.Borrows > 0 {
 				into.add(i, call.Takes[i])
 			} else {
-				call.Results[i] = passing(timeOf(call))
+				call.Results[i] = uncounted(timeOf(call))
 			}
 		}
 		i = end
@@ -135,7 +135,7 @@ func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) e
 		if s.policy(t) != stint.Local || t.Cost == 0 || t.Independent {
 			continue
 		}
-		if undo := shared(t); !debited(&undo) {
+		if undo := localTake(t); !debited(&undo) {
 			undo.Op, undo.Undo = stint.Refund, &charged.call.Results[n]
 			back.add(charged.of[n], undo)
 		}

@@ -57,9 +57,9 @@ func TestUndecodable(t *testing.T) {
 		{"by a share, forced, that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{allow("good"), forced(local("bad"))}, []stint.Decision{none, left(2)}, 0},
 		{"apart", nil, []stint.Take{apartly(deny("bad")), allow("good"), apartly(allow("good"))}, []stint.Decision{barred, has(9), has(8)}, 8},
 		{"with one apart", nil, []stint.Take{deny("bad"), apartly(allow("good"))}, []stint.Decision{barred, has(9)}, 9},
-		{"it leans", nil, []stint.Take{borrowing(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
-		{"it is leaned on", nil, []stint.Take{borrowing(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
-		{"others lean", nil, []stint.Take{allow("bad"), borrowing(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
+		{"it borrows", nil, []stint.Take{borrowing(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
+		{"it is a source", nil, []stint.Take{borrowing(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
+		{"others borrow", nil, []stint.Take{allow("bad"), borrowing(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestUndoneWithOthers(t *testing.T) {
 			b.fake.be(garbled())
 			call := stint.Call{At: now, Takes: []stint.Take{test.undo(taken.Results[0]), test.with}}
 			err := b.Decide(t.Context(), &call)
-			if said := transaction.Undecodable(err); (said == nil) != (test.undecodable == nil) || said != nil && !slices.Equal(said.Takes, test.undecodable) {
+			if storeErr := transaction.Undecodable(err); (storeErr == nil) != (test.undecodable == nil) || storeErr != nil && !slices.Equal(storeErr.Takes, test.undecodable) {
 				t.Errorf("%v, want %d", err, test.undecodable)
 			}
 			if transaction.Decided(&call, transaction.Undecodable(err), 0) && call.Results[0].Remaining != test.left {

@@ -50,7 +50,7 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 			continue
 		}
 		// In this order, as groups may have the same keys.
-		if err = w.whole(ctx, alone); err == nil {
+		if err = w.decideOnOne(ctx, alone); err == nil {
 			err = w.spread(ctx, g)
 		}
 		if alone = alone[:0]; err != nil {
@@ -58,7 +58,7 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 		}
 	}
 	if err == nil {
-		err = w.whole(ctx, alone)
+		err = w.decideOnOne(ctx, alone)
 	}
 	if err == nil {
 		return w.undecodableErr()
@@ -95,8 +95,8 @@ func (w *work) undecodableErr() error {
 	return transaction.WithTakes(joinErrors(w.undecodableErrs...), w.undecodable)
 }
 
-// whole decides groups whose keys lie on one server each, by one call to each server.
-func (w *work) whole(ctx context.Context, groups []*group) error {
+// decideOnOne decides groups whose keys lie on one server each, by one call to each server.
+func (w *work) decideOnOne(ctx context.Context, groups []*group) error {
 	var asks asks
 	for _, g := range groups {
 		server, _ := w.store.placeOf(g)
@@ -118,15 +118,15 @@ func (w *work) whole(ctx context.Context, groups []*group) error {
 				w.call.Results[i] = a.call.Results[n]
 			}
 		}
-		w.note(a)
-		w.miss(a, func(n int) []int { return a.of[n : n+1] })
+		w.addCharges(a)
+		w.addUndecodable(a, func(n int) []int { return a.of[n : n+1] })
 	}
 	return err
 }
 
-// miss adds the takes whose states a server could not read. of returns the indexes in the call for
-// the nth take of a.
-func (w *work) miss(a *ask, of func(n int) []int) {
+// addUndecodable adds the takes whose states a server could not read. of returns the indexes in the
+// call for the nth take of a.
+func (w *work) addUndecodable(a *ask, of func(n int) []int) {
 	if a.undecodable == nil {
 		return
 	}
@@ -176,8 +176,8 @@ func (w *work) send(ctx context.Context, all asks) error {
 	return joinErrors(errs...)
 }
 
-// note adds to charged what a server charged in a call that it decided by itself.
-func (w *work) note(a *ask) {
+// addCharges adds to charged what a server charged in a call that it decided by itself.
+func (w *work) addCharges(a *ask) {
 	takes, results := a.call.Takes, a.call.Results
 	decided := func(i int) bool { return transaction.Decided(&a.call, a.undecodable, i) }
 	whole := true
@@ -191,7 +191,7 @@ func (w *work) note(a *ask) {
 		}
 		for end := leads + int(takes[leads].Borrows); ; i++ {
 			if decided(i) {
-				w.noteOne(a.server, &takes[i], &results[i], passed)
+				w.addCharge(a.server, &takes[i], &results[i], passed)
 			}
 			if i == end {
 				break
@@ -200,8 +200,8 @@ func (w *work) note(a *ask) {
 	}
 }
 
-// noteOne adds the charge of one take, if its group passed.
-func (w *work) noteOne(server int, t *stint.Take, d *stint.Decision, passed bool) {
+// addCharge adds the charge of one take, if its group passed.
+func (w *work) addCharge(server int, t *stint.Take, d *stint.Decision, passed bool) {
 	switch {
 	case t.Limit.Algorithm() == stint.Unlimited:
 	case t.Op != stint.Ask:

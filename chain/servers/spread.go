@@ -130,7 +130,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 		case phase == transaction.Undo:
 			err = joinErrors(err, transaction.WithoutTakes(a.err))
 		default:
-			s.miss(a, func(n int) []int {
+			s.addUndecodable(a, func(n int) []int {
 				if a.of[n] < 0 {
 					return nil
 				}
@@ -154,8 +154,9 @@ func (a *ask) conclude(steps []transaction.Step) {
 	}
 }
 
-// none is a limit that always fits. A take under it that borrows makes its source owe the units.
-var none = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
+// unlimitedLimit is a limit that always fits. A take under it that borrows makes its source owe the
+// units.
+var unlimitedLimit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 
 // add adds a step to the calls to servers. It splits a cost above MaxCost into several takes.
 func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transaction.Step) {
@@ -179,7 +180,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 	for rest := step.Cost; ; rest -= uint64(t.Cost) {
 		t.Cost = uint32(min(rest, stint.MaxCost))
 		if step.Op == transaction.Owe {
-			asks.add(server, -1, stint.Take{Key: t.Key, Limit: none, Cost: t.Cost, Borrows: 1, Handling: &stint.Handling{Place: t.Place()}})
+			asks.add(server, -1, stint.Take{Key: t.Key, Limit: unlimitedLimit, Cost: t.Cost, Borrows: 1, Handling: &stint.Handling{Place: t.Place()}})
 		}
 		asks.add(server, i, t)
 		if rest <= stint.MaxCost {

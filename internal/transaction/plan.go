@@ -255,7 +255,7 @@ func (w *Plan[K]) Release() {
 // borrow adds up, for each source, the units for borrowers that do not fit their own limits, and
 // the units that the others owe.
 func (w *Plan[K]) borrow() {
-	w.unborrow()
+	w.resetBorrowing()
 	for _, d := range w.debts {
 		p, source := &w.Parts[d.borrower], &w.Parts[d.source]
 		switch {
@@ -268,8 +268,8 @@ func (w *Plan[K]) borrow() {
 	}
 }
 
-// unborrow resets what borrow and passes have set.
-func (w *Plan[K]) unborrow() {
+// resetBorrowing resets what borrow and passes have set.
+func (w *Plan[K]) resetBorrowing() {
 	for i := range w.Parts {
 		p := &w.Parts[i]
 		p.extra, p.owed, p.Over = 0, 0, false

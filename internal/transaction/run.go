@@ -138,7 +138,7 @@ func (r *Run) test(ctx context.Context) error {
 	if r.Peeks {
 		first = func(*Part[ID]) bool { return asks }
 	}
-	r.unborrow() // of an earlier try
+	r.resetBorrowing() // of an earlier try
 	if err := r.testThose(ctx, first); err != nil || len(r.debts) == 0 {
 		return err
 	}
@@ -147,7 +147,7 @@ func (r *Run) test(ctx context.Context) error {
 	if !r.Peeks {
 		return r.testThose(ctx, sources)
 	}
-	r.weigh(sources)
+	r.setFits(sources)
 	return nil
 }
 
@@ -165,12 +165,12 @@ func (r *Run) testThose(ctx context.Context, which func(*Part[ID]) bool) error {
 		r.waits[s.Part], r.writes[s.Part] = s.Result.RetryAfter, s.Writes
 		r.Parts[s.Part].alone = s.Result.Degraded
 	}
-	r.weigh(which)
+	r.setFits(which)
 	return err
 }
 
-// weigh sets Fits of the parts that which selects, after they were tested or peeked at.
-func (r *Run) weigh(which func(*Part[ID]) bool) {
+// setFits sets Fits of the parts that which selects, after they were tested or peeked at.
+func (r *Run) setFits(which func(*Part[ID]) bool) {
 	for i := range r.Parts {
 		p := &r.Parts[i]
 		if !which(p) || p.Take.Op != stint.Ask {
@@ -234,7 +234,7 @@ func (r *Run) charge(ctx context.Context) error {
 		p := &r.Parts[i]
 		switch {
 		case p.Take.Op != stint.Ask:
-			changes = append(changes, r.own(i))
+			changes = append(changes, r.ownStep(i))
 		case p.Over && !r.Peeks:
 			asks = append(asks, Step{Part: i}) // a denied test does not return the state
 		case !p.Over && (p.Units() > 0 || !r.Peeks):
@@ -261,8 +261,8 @@ func (r *Run) charge(ctx context.Context) error {
 // allowed reports whether a source's last charge was allowed.
 func allowed(source *Part[ID]) bool { return source.Result.Allowed }
 
-// own returns the step for a part whose take is no Ask.
-func (r *Run) own(part int) Step {
+// ownStep returns the step for a part whose take is no Ask.
+func (r *Run) ownStep(part int) Step {
 	t := r.Parts[part].Take
 	return Step{Part: part, Op: t.Op, Cost: r.Parts[part].Cost, Undo: t.Undo}
 }
@@ -300,7 +300,7 @@ func (r *Run) denyTested(ctx context.Context) error {
 		p := &r.Parts[i]
 		switch overdraws := p.Limit.ForStores().Overdraws(); {
 		case p.Take.Op != stint.Ask:
-			steps = append(steps, r.own(i))
+			steps = append(steps, r.ownStep(i))
 		case p.Over: // it would have passed: return its own state, unchanged
 			p.Result.Allowed, p.Result.RetryAfter = true, 0
 			if p.Limit.ForStores().Reserves() { // a denied test returned a later reset

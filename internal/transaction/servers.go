@@ -23,8 +23,8 @@ func (e *ServerError) Unwrap() error { return e.Err }
 
 // FailedServers returns the ServerError of an error, nil if it has none or that lists no server.
 func FailedServers(err error) *ServerError {
-	if said, ok := errors.AsType[*ServerError](err); ok && len(said.Servers) > 0 {
-		return said
+	if serverErr, ok := errors.AsType[*ServerError](err); ok && len(serverErr.Servers) > 0 {
+		return serverErr
 	}
 	return nil
 }

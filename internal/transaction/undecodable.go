@@ -15,17 +15,17 @@ func Peek(t *stint.Take) { t.Op, t.Cost, t.Undo = stint.Ask, 0, nil }
 // Undecodable returns the CorruptState of an error. It returns nil if there is none, it lists no
 // takes, or the call may have been charged. All takes of other groups were decided.
 func Undecodable(err error) *stint.CorruptState {
-	said, ok := errors.AsType[*stint.CorruptState](err)
-	if !ok || len(said.Takes) == 0 || errors.Is(err, stint.ErrUnknown) {
+	corrupt, ok := errors.AsType[*stint.CorruptState](err)
+	if !ok || len(corrupt.Takes) == 0 || errors.Is(err, stint.ErrUnknown) {
 		return nil
 	}
-	return said
+	return corrupt
 }
 
 // Decided reports whether take i of a call was decided, so that its result is valid, by the
 // CorruptState of the store's error. If that is nil all takes were.
-func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
-	if said == nil {
+func Decided(call *stint.Call, corrupt *stint.CorruptState, i int) bool {
+	if corrupt == nil {
 		return true
 	}
 	first := i
@@ -36,7 +36,7 @@ func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 		}
 	}
 	last := first + int(call.Takes[first].Borrows)
-	return !slices.ContainsFunc(said.Takes, func(n int) bool {
+	return !slices.ContainsFunc(corrupt.Takes, func(n int) bool {
 		if n < 0 || n >= len(call.Takes) {
 			return true // no take of the call: nothing is certain
 		}
@@ -47,12 +47,12 @@ func Decided(call *stint.Call, said *stint.CorruptState, i int) bool {
 // Renumber turns an error about a part of a call into one about the whole call: of[n] is the index
 // there of take n of the part; below 0: none. It returns errors that list no takes unchanged.
 func Renumber(err error, of []int) error {
-	said, ok := errors.AsType[*stint.CorruptState](err)
+	corrupt, ok := errors.AsType[*stint.CorruptState](err)
 	if !ok {
 		return err
 	}
 	var takes []int
-	for _, n := range said.Takes {
+	for _, n := range corrupt.Takes {
 		if n >= 0 && n < len(of) && of[n] >= 0 {
 			takes = append(takes, of[n])
 		}
@@ -79,8 +79,8 @@ type named struct {
 // Error returns the text of the error with the takes of the whole call.
 func (e *named) Error() string {
 	text := e.err.Error()
-	if said, ok := errors.AsType[*stint.CorruptState](e.err); ok {
-		text = strings.ReplaceAll(text, said.Error(), e.takes.Error())
+	if corrupt, ok := errors.AsType[*stint.CorruptState](e.err); ok {
+		text = strings.ReplaceAll(text, corrupt.Error(), e.takes.Error())
 	}
 	return text
 }

@@ -121,18 +121,18 @@ func New(options Options) *Store {
 // share one bucket, and if the limit or the store is nil or zero.
 func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.Decision) {
 	if key == "" || limit == nil || s.shards == nil {
-		s.refuse(key, limit)
+		s.panicInvalid(key, limit)
 	}
 	now := s.now(0)
 	if limit.ForStores().Packed() && s.quick(s.fingerprint(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
 		return d
 	}
-	s.one(key, &query{limit: limit, cost: uint64(cost)}, &d)
+	s.decideOne(key, &query{limit: limit, cost: uint64(cost)}, &d)
 	return d
 }
 
-// refuse panics with the error of a take.
-func (s *Store) refuse(key stint.Key, limit *stint.Limit) {
+// panicInvalid panics with the error of a take.
+func (s *Store) panicInvalid(key stint.Key, limit *stint.Limit) {
 	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
 	err := s.checkMade()
 	if err == nil {
@@ -195,7 +195,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			now = s.now(c.At)
 		}
 		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.one(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
+			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
 		}
 	}
@@ -231,10 +231,11 @@ type query struct {
 	op    stint.Op
 }
 
-// one decides a take by itself, into d. It can decide every take; Take and Decide try quick first.
-func (s *Store) one(key stint.Key, q *query, d *stint.Decision) {
+// decideOne decides a take by itself, into d. It can decide every take; Take and Decide try quick
+// first.
+func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 	if q.limit.Check() != nil {
-		s.refuse(key, q.limit) // Decide has checked it before
+		s.panicInvalid(key, q.limit) // Decide has checked it before
 	}
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {

@@ -116,7 +116,7 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 		rest = rest[n:]
 	}
 	for _, i := range w.order {
-		if h := &w.held[i]; h.slot != nil && !h.seize() {
+		if h := &w.held[i]; h.slot != nil && !h.holdSlot() {
 			return 0, false
 		}
 	}
@@ -247,8 +247,8 @@ func (s *Store) number(limit *stint.Limit, sl *slot) uint64 {
 	return s.limits.id(limit)
 }
 
-// seize holds a slot by its busy bit. It returns false if the state has moved.
-func (h *place) seize() bool {
+// holdSlot holds a slot by its busy bit. It returns false if the state has moved.
+func (h *place) holdSlot() bool {
 	for {
 		word := h.slot.word.Load()
 		switch {

@@ -32,7 +32,7 @@ func BenchmarkTogether(b *testing.B) {
 		{"map", []stint.Take{{Key: "api/user=42", Limit: bucket, Cost: 1}, {Key: "api/path=/orders", Limit: blocks, Cost: 1}}},
 		{"log", []stint.Take{{Key: "api/user=42", Limit: bucket, Cost: 1}, {Key: "api/path=/orders", Limit: log, Cost: 1}}},
 		{"same", []stint.Take{{Key: "api/user=42", Limit: bucket, Cost: 1}, {Key: "api/user=42", Limit: bucket, Cost: 1}}},
-		{"leans", []stint.Take{
+		{"borrows", []stint.Take{
 			{Key: "api/user=42", Limit: full, Cost: 1, Borrows: 2},
 			{Key: "api/pool", Limit: bucket, Cost: 1},
 			{Key: "api/user=42/upto", Limit: window, Cost: 1},

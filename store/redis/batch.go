@@ -142,7 +142,7 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
 			p.loan, p.epoch = t.Loan(), s.keyPrefixes[p.partition]+epochKey
 			p.known = stint.Instant(s.epochs[p.partition].Load())
-			p.noLease = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lost[p.partition].Load() != int64(p.known)
+			p.noLease = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lostEpochs[p.partition].Load() != int64(p.known)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 		return p, false
 	case <-ctx.Done():
 	}
-	return c.leave(ctx, p)
+	return c.stopWaiting(ctx, p)
 }
 
 // errPanicked frees the connection of a client that panicked; the panic goes on to the caller.
@@ -267,9 +267,9 @@ func (c *committer) allSlowLocked(conn int, now time.Time) bool {
 	return true
 }
 
-// leave removes a waiter whose context is done. It reports whether the waiter's group has already
-// left.
-func (c *committer) leave(ctx context.Context, p *waiter) (*waiter, bool) {
+// stopWaiting removes a waiter whose context is done. It reports whether the waiter's group has
+// already left.
+func (c *committer) stopWaiting(ctx context.Context, p *waiter) (*waiter, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.left {
@@ -405,11 +405,11 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	default:
 		reply, err = execDecide(ctx, client, group).ToArray()
 	}
-	said := err
-	if said != nil && said != errReply { //nolint:errorlint // compared unwrapped
-		said = connect.Explain("decide", said)
+	waiterErr := err
+	if waiterErr != nil && waiterErr != errReply { //nolint:errorlint // compared unwrapped
+		waiterErr = connect.Explain("decide", waiterErr)
 	}
-	distribute(group, reply, said)
+	distribute(group, reply, waiterErr)
 	return err
 }
 

@@ -3,7 +3,7 @@ package redis
 import "time"
 
 // GeneralForTest makes decide.lua decide everything, even what quick.lua could.
-func (s *Store) GeneralForTest() { s.general = true }
+func (s *Store) GeneralForTest() { s.onlyDecide = true }
 
 // KeepTTLsForTest makes groups set the TTLs of keys only if their states need it, as most groups do
 // under load.

@@ -51,7 +51,7 @@ type Warning struct {
 // Warnings reads the settings of all servers and returns those that are dangerous for limits: a
 // maxmemory policy by which a full server evicts keys, and with them the counts.
 func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
-	client, err := s.side.Client(ctx)
+	client, err := s.sideLink.Client(ctx)
 	if err != nil {
 		return nil, connect.Explain("connect", err)
 	}

@@ -15,7 +15,7 @@ import (
 type manifest struct {
 	uses   []keyUse
 	names  map[string]int // index in uses by key
-	forms  []asked
+	forms  []limitCost
 	merged []merged
 	alone  int   // number of uses with turns, once order is made
 	order  []int // indexes in uses, in the order of KEYS: those with turns, then the others
@@ -32,8 +32,8 @@ type keyUse struct {
 	word       int64 // the state that the next take by itself finds
 }
 
-// asked is a limit and a cost.
-type asked struct {
+// limitCost is a limit and a cost.
+type limitCost struct {
 	quick *script.Quick
 	cost  uint64
 	part  *part // one of the parts with this limit and cost
@@ -118,10 +118,10 @@ func (m *manifest) useOf(p *part) int {
 
 // formOf returns the index in forms of a part's limit and cost, and adds them if they are new.
 func (m *manifest) formOf(p *part) int {
-	if i := slices.IndexFunc(m.forms, func(a asked) bool { return a.quick == p.Quick && a.cost == p.cost }); i >= 0 {
+	if i := slices.IndexFunc(m.forms, func(a limitCost) bool { return a.quick == p.Quick && a.cost == p.cost }); i >= 0 {
 		return i
 	}
-	m.forms = append(m.forms, asked{p.Quick, p.cost, p})
+	m.forms = append(m.forms, limitCost{p.Quick, p.cost, p})
 	return len(m.forms) - 1
 }
 

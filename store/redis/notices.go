@@ -13,7 +13,7 @@ import (
 // Publish sends a message to all who listen to a channel, in every database of the server and, on a
 // Cluster, on every node. Channel names begin with the namespace, as keys do.
 func (s *Store) Publish(ctx context.Context, channel, message string) error {
-	client, err := s.side.Client(ctx)
+	client, err := s.sideLink.Client(ctx)
 	if err != nil {
 		return connect.Explain("connect", err)
 	}
@@ -24,7 +24,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 // Listen calls hear for each message of the channels, in the server's order, until ctx is done or
 // the connection is lost. It uses a connection of its own.
 func (s *Store) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
-	client, err := s.side.Client(ctx)
+	client, err := s.sideLink.Client(ctx)
 	if err != nil {
 		return connect.Explain("connect", err)
 	}

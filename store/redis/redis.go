@@ -123,13 +123,13 @@ type Store struct {
 	cluster       *connect.SlotMap // nil on one server
 	keyPrefixes   []string         // key prefix of each partition
 	links         []connect.Link   // connections for decisions; on a Cluster one
-	side          connect.Link     // connection for everything else, so that it delays no decision
+	sideLink      connect.Link     // connection for everything else, so that it delays no decision
 	commits       []*committer     // one for each partition
 	forms         script.Forms
 	epochs        []atomic.Int64 // last known epoch of each partition
 	checkedEpochs []atomic.Int64 // epoch of each partition that Look read last
-	lost          []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
-	general       bool           // decide.lua decides everything; for tests
+	lostEpochs    []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
+	onlyDecide    bool           // decide.lua decides everything; for tests
 	batches       sync.Pool      // of *batch
 	background    sync.WaitGroup // refunds that go on after their call returned
 }
@@ -169,7 +169,7 @@ func Open(url string, options Options) (*Store, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxInFlight), side: connect.Link{Target: target}}
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxInFlight), sideLink: connect.Link{Target: target}}
 	if asked, cluster := connect.PartitionsOfURL(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
 		if err := connect.CheckPartitions(n); err != nil {
@@ -187,7 +187,7 @@ func Open(url string, options Options) (*Store, error) {
 		c.sharesConnections = len(s.keyPrefixes) > 1
 		s.commits = append(s.commits, c)
 	}
-	s.epochs, s.lost = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
+	s.epochs, s.lostEpochs = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.checkedEpochs = make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
@@ -216,7 +216,7 @@ func (s *Store) Close() {
 	for i := range s.links {
 		s.links[i].Close()
 	}
-	s.side.Close()
+	s.sideLink.Close()
 	s.background.Wait()
 }
 
@@ -243,12 +243,12 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	var err error
 	switch {
 	case s.tags != nil && len(b.parts) > 0 && !b.inOnePartition(b.parts):
-		err = s.each(ctx, b, now)
+		err = s.decideInTurn(ctx, b, now)
 	case !s.isQuick(b):
-		err = s.repeat(ctx, b, now)
-	default: // like together without its checks, as most calls take this path
+		err = s.runDecide(ctx, b, now)
+	default: // like decideTogether without its checks, as most calls take this path
 		if _, err = s.exchange(ctx, b, byQuick); err == nil && !s.readQuick(b) {
-			err = s.repeat(ctx, b, now)
+			err = s.runDecide(ctx, b, now)
 		}
 	}
 	if err != nil {
@@ -261,15 +261,16 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	return b.corrupt()
 }
 
-// each decides the groups of a batch one after the other, because they lie in several partitions.
-func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
+// decideInTurn decides the groups of a batch one after the other, because they lie in several
+// partitions.
+func (s *Store) decideInTurn(ctx context.Context, b *batch, now stint.Instant) error {
 	charged := false
 	for i := range b.groups {
 		g := &b.groups[i]
 		var err error
 		if parts := b.parts[g.first:g.end]; b.inOnePartition(parts) {
 			b.only = i
-			if err = s.together(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
+			if err = s.decideTogether(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
 				err = markRestUncharged(s.withServers(err, b.partition()))
 			}
 		} else {
@@ -293,19 +294,20 @@ func (s *Store) each(ctx context.Context, b *batch, now stint.Instant) error {
 	return nil
 }
 
-// together decides the groups of a batch, which lie in one partition.
-func (s *Store) together(ctx context.Context, b *batch, now stint.Instant) error {
+// decideTogether decides the groups of a batch, which lie in one partition.
+func (s *Store) decideTogether(ctx context.Context, b *batch, now stint.Instant) error {
 	if s.isQuick(b) {
 		if _, err := s.exchange(ctx, b, byQuick); err != nil || s.readQuick(b) {
 			return err
 		}
 	}
-	return s.repeat(ctx, b, now)
+	return s.runDecide(ctx, b, now)
 }
 
-// repeat decides groups by decide.lua. It sends a group again, of which nothing was changed, if the
-// calendar windows did not contain the server's time or the script lacked the algorithm of a state.
-func (s *Store) repeat(ctx context.Context, b *batch, now stint.Instant) error {
+// runDecide decides groups by decide.lua. It sends a group again, of which nothing was changed, if
+// the calendar windows did not contain the server's time or the script lacked the algorithm of a
+// state.
+func (s *Store) runDecide(ctx context.Context, b *batch, now stint.Instant) error {
 	for range 3 {
 		if !b.write(now) {
 			return nil
@@ -336,7 +338,7 @@ func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err err
 
 // isQuick reports whether quick.lua may decide a batch, and sets its size.
 func (s *Store) isQuick(b *batch) bool {
-	if s.general || !b.isQuick() {
+	if s.onlyDecide || !b.isQuick() {
 		return false
 	}
 	for i := range b.parts {
@@ -349,7 +351,7 @@ func (s *Store) isQuick(b *batch) bool {
 func (s *Store) readQuick(b *batch) (done bool) {
 	done = b.readQuick()
 	if p := &b.parts[0]; p.word == otherEpoch {
-		s.lost[p.partition].Store(int64(b.known))
+		s.lostEpochs[p.partition].Store(int64(b.known))
 	}
 	return done
 }

@@ -15,7 +15,7 @@ const secretKey = "secret"
 // NAMESPACE:secret holds it and never expires; "" means that there is none. If there is none,
 // KeepSecret stores own, unless own is empty, and returns first as true.
 func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
-	client, err := s.side.Client(ctx)
+	client, err := s.sideLink.Client(ctx)
 	if err != nil {
 		return "", false, connect.Explain("connect", err)
 	}

@@ -66,7 +66,7 @@ const layoutTimeout = time.Second
 
 // readLayout asks a node of the Cluster which primary holds which slots.
 func (s *Store) readLayout(ctx context.Context) error {
-	client, err := s.side.Client(ctx)
+	client, err := s.sideLink.Client(ctx)
 	if err != nil {
 		return connect.Explain("connect", err)
 	}
@@ -126,27 +126,27 @@ func failed(servers []Server) error {
 
 // markRestUncharged marks an error: the servers that it does not list charged nothing.
 func markRestUncharged(err error) error {
-	if said := transaction.FailedServers(err); said != nil {
-		said.RestUncharged = true
+	if serverErr := transaction.FailedServers(err); serverErr != nil {
+		serverErr.RestUncharged = true
 	}
 	return err
 }
 
 // unmarkRestUncharged removes that mark.
 func unmarkRestUncharged(err error) error {
-	if said := transaction.FailedServers(err); said != nil {
-		said.RestUncharged = false
+	if serverErr := transaction.FailedServers(err); serverErr != nil {
+		serverErr.RestUncharged = false
 	}
 	return err
 }
 
 // withServers wraps an error with the servers of the partitions in which it happened.
 func (s *Store) withServers(err error, partitions ...int) error {
-	said := &transaction.ServerError{Err: err}
+	serverErr := &transaction.ServerError{Err: err}
 	for _, p := range partitions {
-		if n := s.cluster.Server(p); !slices.Contains(said.Servers, n) {
-			said.Servers = append(said.Servers, n)
+		if n := s.cluster.Server(p); !slices.Contains(serverErr.Servers, n) {
+			serverErr.Servers = append(serverErr.Servers, n)
 		}
 	}
-	return said
+	return serverErr
 }

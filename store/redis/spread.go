@@ -106,7 +106,7 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 		b.parts = append(b.parts, q)
 	}
 	b.groups = append(b.groups, group{end: len(steps)})
-	err := w.store.together(ctx, b, w.now)
+	err := w.store.decideTogether(ctx, b, w.now)
 	if err == nil && b.groups[0].undecodable {
 		err = errUndecodable
 		for i, s := range steps {

@@ -37,8 +37,8 @@ var ErrLost = errors.New("the connection was lost")
 // the same connection, would wait until the client gives up a frozen server.
 type NoDial struct{}
 
-// refuse stops the dialing of calls with NoDial.
-func refuse(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+// refuseDial stops the dialing of calls with NoDial.
+func refuseDial(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 	if ctx.Value(NoDial{}) != nil {
 		return ErrLost
 	}
@@ -89,15 +89,15 @@ func (l *Link) Ready(wanted bool) rueidis.Client {
 func (l *Link) begunLocked() bool {
 	if l.making == nil && !time.Now().Before(l.after) {
 		l.making = make(chan struct{})
-		go l.make(l.making)
+		go l.connect(l.making)
 	}
 	return l.making != nil
 }
 
-// make makes the client.
-func (l *Link) make(done chan struct{}) {
+// connect makes the client.
+func (l *Link) connect(done chan struct{}) {
 	target := l.Target
-	target.Dialer.ControlContext, target.Sentinel.Dialer.ControlContext = refuse, refuse
+	target.Dialer.ControlContext, target.Sentinel.Dialer.ControlContext = refuseDial, refuseDial
 	client, err := rueidis.NewClient(target)
 	l.mu.Lock()
 	defer l.mu.Unlock()

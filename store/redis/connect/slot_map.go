@@ -27,28 +27,28 @@ type SlotMap struct {
 }
 
 const (
-	// age is the largest age of the map: a replica that becomes a primary is another server.
-	age = time.Second
+	// maxAge is the largest age of the map: a replica that becomes a primary is another server.
+	maxAge = time.Second
 
-	// alone is how long Read waits for the node that answered last before it asks the others.
-	alone = 200 * time.Millisecond
+	// soloTimeout is how long Read waits for the node that answered last before it asks the others.
+	soloTimeout = 200 * time.Millisecond
 )
 
 // NewSlotMap returns a map of the partitions with these tags.
 func NewSlotMap(tags []string) *SlotMap {
 	m := &SlotMap{tags: tags}
-	m.layout.Store(&layout{names: []string{""}, holds: make([]int, len(tags))})
+	m.layout.Store(&layout{names: []string{""}, serverOf: make([]int, len(tags))})
 	return m
 }
 
 // Due reports whether the map is too old. It returns true to one caller only, who must call Read.
 func (m *SlotMap) Due(now time.Time) bool {
 	at, due := now.UnixNano(), m.due.Load()
-	return at >= due && m.due.CompareAndSwap(due, at+int64(age))
+	return at >= due && m.due.CompareAndSwap(due, at+int64(maxAge))
 }
 
 // Server returns the number of the server that holds a partition.
-func (m *SlotMap) Server(partition int) int { return max(0, m.layout.Load().holds[partition]) }
+func (m *SlotMap) Server(partition int) int { return max(0, m.layout.Load().serverOf[partition]) }
 
 // Name returns HOST:PORT of a server, "" if no server has the number.
 func (m *SlotMap) Name(number int) string {
@@ -62,7 +62,7 @@ func (m *SlotMap) Name(number int) string {
 func (m *SlotMap) Each(do func(number int, name, tag string)) {
 	l := m.layout.Load()
 	for number, name := range l.names {
-		if p := slices.Index(l.holds, number); p >= 0 {
+		if p := slices.Index(l.serverOf, number); p >= 0 {
 			do(number, name, m.tags[p])
 		}
 	}
@@ -71,20 +71,20 @@ func (m *SlotMap) Each(do func(number int, name, tag string)) {
 // layout maps each partition to the server of a Cluster that holds it. It never changes; Read
 // replaces it.
 type layout struct {
-	names []string // name of each server by number, "" for a free number
-	holds []int    // number of the server of each partition, -1 for none
+	names    []string // name of each server by number, "" for a free number
+	serverOf []int    // number of the server of each partition, -1 for none
 }
 
 // after returns the next layout, in which holders names the server of each partition; "" for none.
 func (l *layout) after(holders []string) *layout {
-	next := &layout{names: slices.Clone(l.names), holds: make([]int, len(holders))}
+	next := &layout{names: slices.Clone(l.names), serverOf: make([]int, len(holders))}
 	for i, name := range next.names {
 		if !slices.Contains(holders, name) {
 			next.names[i] = ""
 		}
 	}
 	for p, name := range holders {
-		next.holds[p] = next.number(name)
+		next.serverOf[p] = next.number(name)
 	}
 	return next
 }
@@ -112,7 +112,7 @@ func (m *SlotMap) Read(ctx context.Context, nodes map[string]rueidis.Client) err
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	if last, ok := nodes[m.source]; ok {
-		brief, cancel := context.WithTimeout(ctx, alone)
+		brief, cancel := context.WithTimeout(ctx, soloTimeout)
 		holders, err := m.ask(brief, m.source, last)
 		cancel()
 		if err == nil {

@@ -33,7 +33,7 @@ func TestLayout(t *testing.T) {
 		t.Error("numbers without a server have names")
 	}
 	now := time.Now()
-	if !m.Due(now) || m.Due(now) || !m.Due(now.Add(age)) {
+	if !m.Due(now) || m.Due(now) || !m.Due(now.Add(maxAge)) {
 		t.Error("a map is due once when it is old")
 	}
 }

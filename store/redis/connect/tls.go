@@ -19,7 +19,7 @@ func setEncryption(config *tls.Config, values url.Values) error {
 		}
 	}
 	if values.Has("ca") {
-		if err := trust(config, values.Get("ca")); err != nil {
+		if err := setCA(config, values.Get("ca")); err != nil {
 			return err
 		}
 	}
@@ -27,7 +27,7 @@ func setEncryption(config *tls.Config, values url.Values) error {
 		return &URLError{Problem: "a certificate without its key, or a key alone", Hint: "give both cert= and key=, or neither"}
 	}
 	if values.Has("cert") {
-		if err := identify(config, values.Get("cert"), values.Get("key")); err != nil {
+		if err := setClientCert(config, values.Get("cert"), values.Get("key")); err != nil {
 			return err
 		}
 	}
@@ -41,8 +41,8 @@ func setEncryption(config *tls.Config, values url.Values) error {
 	return nil
 }
 
-// trust accepts servers whose certificate is signed by one of the file's.
-func trust(config *tls.Config, path string) error {
+// setCA accepts servers whose certificate is signed by one of the file's.
+func setCA(config *tls.Config, path string) error {
 	pem, err := os.ReadFile(path)
 	if err != nil {
 		return &URLError{Problem: "certificates cannot be read: " + err.Error(), Hint: "check the path behind ca="}
@@ -54,9 +54,9 @@ func trust(config *tls.Config, path string) error {
 	return nil
 }
 
-// identify sends the server a client certificate. It reads it for each connection, so that it can
-// be renewed while the service runs.
-func identify(config *tls.Config, cert, key string) error {
+// setClientCert sends the server a client certificate. It reads it for each connection, so that it
+// can be renewed while the service runs.
+func setClientCert(config *tls.Config, cert, key string) error {
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
 		return &URLError{Problem: "the certificate for the server cannot be used: " + err.Error(), Hint: "check the paths behind cert= and key=, both PEM"}
 	}

@@ -14,8 +14,8 @@ func Flag(yes bool) int64 {
 	return 0
 }
 
-// small are the texts of the numbers below 256.
-var small = func() (words [256]string) {
+// smallTexts are the texts of the numbers below 256.
+var smallTexts = func() (words [256]string) {
 	for i := range words {
 		words[i] = strconv.Itoa(i)
 	}
@@ -24,8 +24,8 @@ var small = func() (words [256]string) {
 
 // Number returns the decimal text of n. It allocates nothing for n below 256.
 func Number(n int64) string {
-	if n >= 0 && n < int64(len(small)) {
-		return small[n]
+	if n >= 0 && n < int64(len(smallTexts)) {
+		return smallTexts[n]
 	}
 	return strconv.FormatInt(n, 10)
 }
