@@ -105,7 +105,7 @@ func TestInspectLeases(t *testing.T) {
 				}
 				return len(h.Nodes) == 2 && here == 1 && h.Epoch > 0 && h.Here.Units > 0
 			})
-			testkit.Until(t, "all is at home", func() bool {
+			testkit.Until(t, "all leases are returned", func() bool {
 				h := nodes[0].holders("x")
 				return h.Lent == 0 && h.Here.Units == 0 && h.StoreError == ""
 			})

@@ -39,7 +39,7 @@ descriptors:
 			t.Fatalf("status %d: %s", status, answer)
 		}
 	}
-	if n := passes("nobody told"); n != 3 {
+	if n := passes("no load was sent"); n != 3 {
 		t.Errorf("%d passed before anything was said, want 3", n)
 	}
 	put(`{"load": 0.2, "ttl": "10m"}`)

@@ -40,7 +40,7 @@ func (m *muting) Decide(ctx context.Context, call *stint.Call) error {
 func TestUndecodableEventual(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
-		t.Run(fmt.Sprintf("told before %v", lost), func(t *testing.T) { undecodableEventual(t, lost) })
+		t.Run(fmt.Sprintf("reported before %v", lost), func(t *testing.T) { undecodableEventual(t, lost) })
 	}
 }
 
@@ -97,7 +97,7 @@ func undecodableEventual(t *testing.T, lost bool) {
 	})
 	server.Do("RENAME", "kept", "stint:token_bucket:bad")
 	known("bad")
-	testkit.Until(t, "the store was told", func() bool { return f.Nodes[0].Stats().Undecodable+f.Nodes[1].Stats().Undecodable == 0 })
+	testkit.Until(t, "the use is reported", func() bool { return f.Nodes[0].Stats().Undecodable+f.Nodes[1].Stats().Undecodable == 0 })
 	known("bad")
 	take()
 	known("bad")
@@ -142,7 +142,7 @@ func TestUndecodableService(t *testing.T) {
 	if n := s.metric("stint_store_available"); n != 1 {
 		t.Error("the store counts as away")
 	}
-	testkit.Until(t, "/readyz tells it, and names nobody", func() bool {
+	testkit.Until(t, "/readyz reports it without the key", func() bool {
 		status, _, body := s.get("admin", "/readyz")
 		return status == http.StatusOK && strings.Contains(body, "the states of some keys cannot be read") && !strings.Contains(body, "bad")
 	})

@@ -106,7 +106,7 @@ func (s *Store) renews(r *record, age time.Duration, a *ask, i int) bool {
 	return true
 }
 
-// renewPart is the part of MaxAge, one in so many, at whose beginning a record is renewed: the last
+// renewPart is the number of parts of MaxAge; a record is renewed in the last
 // one.
 const renewPart = 10
 

@@ -67,15 +67,15 @@ func separate(call *stint.Call, undecodable []int, all bool, policyPart, rest *p
 	together := slices.ContainsFunc(undecodable, func(i int) bool { return !call.Takes[i].Independent })
 	for i := 0; i < len(call.Takes); i++ {
 		t, end := call.Takes[i], i+int(call.Takes[i].Borrows)
-		leans := slices.ContainsFunc(undecodable, func(n int) bool { return i < n && n <= end })
+		borrows := slices.ContainsFunc(undecodable, func(n int) bool { return i < n && n <= end })
 		into := rest
-		switch leads := slices.Contains(undecodable, i); {
-		case !all && (t.Independent && !leads && !leans || !t.Independent && !together):
+		switch listed := slices.Contains(undecodable, i); {
+		case !all && (t.Independent && !listed && !borrows || !t.Independent && !together):
 			i = end
 			continue
-		case leads:
+		case listed:
 			into = policyPart
-		case leans:
+		case borrows:
 			t.Borrows = 0
 		}
 		into.add(i, t)

@@ -308,7 +308,7 @@ func TestErrors(t *testing.T) {
 			take, take,
 			{Key: b.keys[1], Limit: hour, Cost: 2, Independent: true},
 			{Key: b.keys[2], Limit: hour, Cost: 2, Independent: true},
-			{Key: "lean", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 2, Borrows: 1},
+			{Key: "borrower", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 2, Borrows: 1},
 			pool,
 		}}
 		err := b.Decide(t.Context(), &call)
@@ -316,7 +316,7 @@ func TestErrors(t *testing.T) {
 			t.Error(err)
 		}
 		b.leaves(10)
-		if n := left(t, b.servers[0].Store, "lean"); n != 10 {
+		if n := left(t, b.servers[0].Store, "borrower"); n != 10 {
 			t.Errorf("%d left", n)
 		}
 		if n := left(t, b.servers[0].Store, "pool"); n != 10 {

@@ -38,7 +38,7 @@ func TestSaid(t *testing.T) {
 
 // A take that is decided as one with an undecided take was not decided either.
 func TestDecided(t *testing.T) {
-	apart, leans := stint.Take{Independent: true}, stint.Take{Borrows: 1}
+	apart, borrower := stint.Take{Independent: true}, stint.Take{Borrows: 1}
 	apartLeans := stint.Take{Independent: true, Borrows: 1}
 	one := stint.Take{}
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func TestDecided(t *testing.T) {
 		{[]stint.Take{apartLeans, apart, one, apart}, []int{0}, []bool{false, false, true, true}},
 		{[]stint.Take{apart, one}, []int{2}, []bool{false, false}},
 		{[]stint.Take{apart, one}, []int{-1}, []bool{false, false}},
-		{[]stint.Take{leans, one, one, apart}, []int{1}, []bool{false, false, false, true}},
+		{[]stint.Take{borrower, one, one, apart}, []int{1}, []bool{false, false, false, true}},
 		{[]stint.Take{apartLeans, apart, apartLeans, apart}, []int{3}, []bool{true, true, false, false}},
 	} {
 		var said *stint.CorruptState

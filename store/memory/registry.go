@@ -15,7 +15,7 @@ type registry struct {
 	limits [1 << 12]atomic.Pointer[stint.Limit]
 
 	// known caches the number of each limit by its address, so that a known address costs one
-	// look-up. At maxKnown entries it starts anew, for programs that make a new limit for every
+	// look-up. At maxKnown entries it is emptied, for programs that make a new limit for every
 	// call.
 	known sync.Map
 	count atomic.Int64

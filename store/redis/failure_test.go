@@ -161,7 +161,7 @@ func TestFrozenServer(t *testing.T) {
 		}
 	}
 	if !unknown {
-		t.Error("no call was told that it may have been charged")
+		t.Error("no call returned ErrUnknown")
 	}
 	server.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

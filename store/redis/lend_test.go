@@ -72,7 +72,7 @@ func TestEpochs(t *testing.T) {
 				return true
 			})
 			if lost := next.Began != first.Began && !test.stranger; lost != test.wantLost || d.Allowed != test.wantPassed {
-				t.Errorf("epoch %d then %d, and another key is told %+v", first.Began, next.Began, d)
+				t.Errorf("epoch %d then %d, and another key gets %+v", first.Began, next.Began, d)
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func (h *heard) next(t *testing.T) [2]string {
 		case err := <-h.ended:
 			t.Fatal(err)
 		case <-t.Context().Done():
-			t.Fatal("nothing was heard")
+			t.Fatal("no message arrived")
 		}
 	}
 }

@@ -66,6 +66,6 @@ func TestHungProbe(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.anyHealthyLocked() {
-		t.Error("a lane that answers is given up for a probe that began before")
+		t.Error("a connection that answers is given up for a probe that began before")
 	}
 }

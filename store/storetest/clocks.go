@@ -146,7 +146,7 @@ func clocksLend(t *testing.T, o Options) {
 				t.Fatalf("%d were lent: %+v", loan.Grant, d)
 			}
 			if d := s.take(noon.Add(d.RetryAfter), "a", limit, 400); !d.Allowed {
-				t.Errorf("denied at the time told: %+v", d)
+				t.Errorf("denied at its retry time: %+v", d)
 			}
 			other := stint.Loan{Node: 8, Seq: 1, Want: 40}
 			s.decide(noon.Add(time.Minute), stint.Take{Key: "a", Limit: limit, Cost: 1, Handling: &stint.Handling{Loan: &other}})

@@ -198,13 +198,13 @@ func errorsOf(t *testing.T, o Options) {
 			"no limit":   {"a", nil, stint.ErrNoLimit},
 			"zero limit": {"a", new(stint.Limit), stint.ErrNoLimit},
 		} {
-			said := func() (said any) {
-				defer func() { said = recover() }()
+			panicked := func() (value any) {
+				defer func() { value = recover() }()
 				taker.Take(test.key, test.limit, 1)
 				return nil
 			}()
-			if text, ok := said.(string); !ok || !strings.Contains(text, test.want.Error()) {
-				t.Errorf("Take with %s: %v, want a panic that says %q", name, said, test.want)
+			if text, ok := panicked.(string); !ok || !strings.Contains(text, test.want.Error()) {
+				t.Errorf("Take with %s: %v, want a panic with %q", name, panicked, test.want)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func duplicates(s tester, limit *stint.Limit) {
 	}
 	single := s.take(noon, "a", limit, 6)
 	if d := s.decide(noon, one, one, one)[0]; d != single {
-		s.Fatalf("three takes of 2 are told %+v, one of 6 %+v", d, single)
+		s.Fatalf("three takes of 2 get %+v, one of 6 %+v", d, single)
 	}
 	six := slices.Repeat([]stint.Take{one}, 6) // 12, more than the limit holds
 	if d := s.decide(noon, six...)[0]; d.Allowed || d.RetryAfter != stint.Never {

@@ -35,7 +35,7 @@ const (
 	FlagLoan                    // its loan follows
 )
 
-// Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it starts anew,
+// Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it is emptied,
 // for programs that make a new limit for every call. It is safe for concurrent use.
 type Forms struct {
 	known sync.Map // from *stint.Limit to *Form
