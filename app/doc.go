@@ -7,7 +7,7 @@
 //	config.Rules = []string{"rules.yaml"}
 //	service, err := app.New(config)
 //	if err != nil {
-//	return err
+//		return err
 //	}
 //	return service.Run(ctx)
 //

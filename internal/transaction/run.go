@@ -67,9 +67,9 @@ type Participants interface {
 //
 //	test     each part by itself, then sources, if some part needs them; nothing is charged
 //	charge   if all pass: each participant all or none; if one denies because of other
-//	calls, the rest is undone
+//	         calls, the rest is undone
 //	change   takes that force, give back, settle or reset, and debts: these cannot be undone,
-//	so they are done when all else has passed
+//	         so they are done when all else has passed
 //	deny     if not all pass: what denied takes do all the same
 //
 // For participants that cannot test, Run peeks instead (Peeks) and computes what fits from the

@@ -19,7 +19,7 @@ import (
 //
 //	head    "stintmem", the version in 4 bytes (little-endian, as all numbers of fixed size)
 //	block   length of the content in 8 bytes, content, SHA-256 of the snapshot from its
-//	first byte to the end of this content
+//	        first byte to the end of this content
 //
 // So a reader checks a block before it parses it, and no change, omission, repetition or other
 // order passes. The first block is the seed in 32 bytes and the fingerprint of a known text in 8,

@@ -2,9 +2,9 @@
 // stint.Store and the traces, decision by decision.
 //
 //	func TestStore(t *testing.T) {
-//	storetest.Run(t, storetest.Options{
-//	New: func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
-//	})
+//		storetest.Run(t, storetest.Options{
+//			New: func(testing.TB) stint.Store { return memory.New(memory.Options{}) },
+//		})
 //	}
 //
 // Nearly all calls set their time (stint.Call.At), so a run gives the same results on slow and fast
