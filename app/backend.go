@@ -95,8 +95,9 @@ func (a *App) countsLost(s *server, of logging.StoreServer) {
 		s.denials.Drop()
 	}
 	s.compared.Store(false)
+	leases := s.leases.Stats()
 	a.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
-		"store", s.name, "server", cmp.Or(of.Name, s.name), "hint", "see docs/redis-operation.md for what may pass because of it")
+		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", "see docs/redis-operation.md for what may pass because of it")
 }
 
 // serverStats returns for each Redis server whether it is away.
