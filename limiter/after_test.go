@@ -11,7 +11,7 @@ import (
 	"stint/store/memory"
 )
 
-// logins is a limit of five wrong passwords, under an algorithm.
+// logins returns rules with a limit of five wrong passwords under an algorithm.
 func logins(algorithm string) string {
 	return fmt.Sprintf(`
 domain: api
@@ -25,8 +25,8 @@ descriptors:
 
 var counting = []string{"token_bucket", "fixed_window", "sliding_log", "sliding_window"}
 
-// TestSettle: what an answer of a status that counts took stays charged, any other
-// is given back, and limits that count requests keep theirs in both cases.
+// TestSettle: a limit that counts responses stays charged for a status that it counts, and is
+// refunded for any other. Limits that count requests stay charged in both cases.
 func TestSettle(t *testing.T) {
 	for _, algorithm := range counting {
 		l := newLimiter(t, logins(algorithm), nil)
@@ -44,7 +44,7 @@ func TestSettle(t *testing.T) {
 				if err := l.Settle(ctx, &v, step.status); err != nil || v.Reserved() {
 					t.Fatal(v.Reserved(), err)
 				}
-				if err := l.Undo(ctx, &v); err != nil { // what was answered is not undone
+				if err := l.Undo(ctx, &v); err != nil { // a settled decision is not undone
 					t.Fatal(err)
 				}
 			}
@@ -63,8 +63,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleParallel: of two hundred guesses at once no more than five are let
-// through, however long their answers take.
+// TestSettleParallel: of two hundred guesses at once no more than five are allowed, however long
+// their responses take.
 func TestSettleParallel(t *testing.T) {
 	for _, algorithm := range counting {
 		l := newLimiter(t, logins(algorithm), nil)
@@ -78,7 +78,7 @@ func TestSettleParallel(t *testing.T) {
 				req.Answers = true
 				err := l.Decide(ctx, req, &v)
 				asked.Done()
-				asked.Wait() // no answer is known before all have asked
+				asked.Wait() // no response comes before all requests were decided
 				if err != nil || !v.Allowed {
 					return
 				}
@@ -95,8 +95,8 @@ func TestSettleParallel(t *testing.T) {
 	}
 }
 
-// TestSettleUnseen: where nobody will see the answer every request is charged at
-// once, and a bucket refills as it always does.
+// TestSettleUnseen: if the caller will not see the response, every request is charged at once, and
+// the bucket refills as usual.
 func TestSettleUnseen(t *testing.T) {
 	for _, algorithm := range counting {
 		later := now
@@ -111,8 +111,7 @@ func TestSettleUnseen(t *testing.T) {
 	}
 }
 
-// TestSettleTwoOfAKey: a request whose descriptors name one key twice is settled
-// for both.
+// TestSettleTwoOfAKey: a request with two descriptors for one key is settled for both.
 func TestSettleTwoOfAKey(t *testing.T) {
 	for _, algorithm := range counting {
 		l := newLimiter(t, logins(algorithm), nil)

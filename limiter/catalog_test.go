@@ -16,8 +16,8 @@ import (
 	"stint/store/memory"
 )
 
-// cataloged returns a limiter with rules per API, written as rows of id, uid, url, time,
-// requests, algorithm, policy and domain, beside a table.
+// cataloged returns a limiter with a table and a catalog. Each row of the catalog is id, uid, url,
+// time, requests, algorithm, policy and domain.
 func cataloged(t testing.TB, yaml string, rows ...string) (*Limiter, *catalog.Catalog) {
 	t.Helper()
 	c := catalog.New(catalog.Options{Domain: "api"})
@@ -66,7 +66,7 @@ func decided(t *testing.T, l *Limiter, v *Verdict, req Request) *Verdict {
 	return v
 }
 
-// The example of the README of catalogs: one bucket for the pattern, whoever asks.
+// The example of the README of catalogs: one bucket for the pattern, shared by all users.
 func TestCatalogCountsByPattern(t *testing.T) {
 	l, _ := cataloged(t, "", "7,all,/v1/orders/{id},minute,5")
 	v := new(Verdict)
@@ -101,7 +101,7 @@ func TestCatalogKeepsUsersApart(t *testing.T) {
 			t.Errorf("%+v: %+v", tt, v.Decision)
 		}
 	}
-	// Numbers that change keep what was used; another uid starts afresh.
+	// A change of the numbers keeps the used units; another uid has a new bucket.
 	if err := c.Put(ruleOf(t, "2,bob,/v1/,minute,10")); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestCatalogBesideTable(t *testing.T) {
 	}
 }
 
-// Several descriptors that lead to one bucket take from it once, the most that one of
-// them costs.
+// If several descriptors lead to one bucket, the call takes from it once, with the highest of their
+// costs.
 func TestCatalogTakesOnce(t *testing.T) {
 	l, _ := cataloged(t, "", "1,all,/a,minute,10", "2,*,/a,minute,10")
 	v := new(Verdict)
@@ -178,7 +178,7 @@ func TestCatalogTakesOnce(t *testing.T) {
 	}
 }
 
-// A rule of the catalog is given back, reset and looked at like any other.
+// Refund, reset and peek work for a rule of the catalog as for any other rule.
 func TestCatalogOperations(t *testing.T) {
 	l, _ := cataloged(t, "", "1,*,/a,minute,10")
 	v := new(Verdict)
@@ -198,10 +198,9 @@ func TestCatalogOperations(t *testing.T) {
 	}
 }
 
-// However many ask at once while the rule is raised step by step, as many pass as it
-// allows in the end.
-// A rule whose policy changes all the time, beside others that come and go, lets pass
-// what it says, and so it does when its numbers are raised.
+// However many requests run while a rule is raised step by step, as many pass as it allows in the
+// end. A rule whose policy changes all the time, while other rules are added and removed, lets
+// exactly its limit pass, also after its numbers are raised.
 func TestCatalogIsExactWhileItChanges(t *testing.T) {
 	l, c := cataloged(t, "", "1,all,/a/{x},hour,201")
 	var passed atomic.Int64
@@ -249,7 +248,7 @@ func TestCatalogIsExactWhileItChanges(t *testing.T) {
 
 func TestCatalogAllocatesNothing(t *testing.T) {
 	if testkit.Race {
-		return // its detector allocates
+		return // the race detector allocates
 	}
 	l, _ := cataloged(t, beside, "1,all,/v1/{x},minute,1000000", "2,*,/v1/{x},minute,1000000")
 	v := new(Verdict)
@@ -263,8 +262,8 @@ func TestCatalogAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A request with a path that may be too many others is denied, and takes nothing; a call
-// that takes nothing is answered.
+// A path with too many readings is denied and takes nothing. A call that takes nothing gets an
+// answer.
 func TestUnreadablePath(t *testing.T) {
 	l, _ := cataloged(t, beside, "1,all,/v1/{x...},minute,10")
 	path := "/v1" + "/a;b%2F..//c%252F.%2e/d;e"

@@ -2,8 +2,8 @@ package limiter
 
 import "stint"
 
-// conclude turns the answers of the limits into those of the descriptors and of
-// the whole call.
+// conclude combines the decisions of the limits into those of the descriptors and of the whole
+// call.
 func (v *Verdict) conclude() {
 	from := 0
 	for i := range v.Results {
@@ -41,17 +41,17 @@ func (v *Verdict) conclude() {
 	}
 }
 
-// gather collects an answer.
+// gather adds the decision of a limit to v.some and v.which.
 func (v *Verdict) gather(a *Asked) {
 	v.some = append(v.some, a.shown())
 	v.which = append(v.which, a.Rule)
 }
 
-// shadow says whether the limit denies nobody.
+// shadow reports whether the limit is in shadow mode and denies nobody.
 func (a *Asked) shadow() bool { return a.Rule != nil && a.Rule.Shadow }
 
-// shown returns the answer as a descriptor shows it: a shadow rule has its numbers but
-// denies nobody.
+// shown returns the decision as the descriptor gets it: a shadow rule has its numbers but always
+// allows.
 func (a *Asked) shown() stint.Decision {
 	d := a.Decision
 	if a.shadow() {
@@ -60,12 +60,12 @@ func (a *Asked) shown() stint.Decision {
 	return d
 }
 
-// isQuota says whether the limit denies only together with all others that are.
+// isQuota reports whether the limit is in quota mode: it denies only together with all others in
+// that mode.
 func (v *Verdict) isQuota(a *Asked) bool { return v.quota || a.Rule != nil && a.Rule.Quota }
 
-// quotas counts the limits in quota mode and those of them that deny: only all of
-// them together deny a request. One in shadow mode passes; an unlimited one does not
-// count.
+// quotas counts the limits in quota mode, and how many of them deny. Only all of them together deny
+// a request. A limit in shadow mode never denies, and an unlimited one does not count.
 func (v *Verdict) quotas() (all, denying int) {
 	for i := range v.Asked {
 		a := &v.Asked[i]

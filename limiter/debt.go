@@ -7,9 +7,9 @@ import (
 	"stint/rule"
 )
 
-// owing makes refusals of peeks at limits that overdraw and have nothing left, see
-// Request.Debt, and says whether one of them denies what is all or none.
-func (v *Verdict) owing() (denies bool) {
+// denyDebts denies peeks at overdrawable limits with nothing remaining, see Request.Debt. It
+// reports whether one of them denies the whole call.
+func (v *Verdict) denyDebts() (denies bool) {
 	for i, n := range v.taken {
 		t := &v.call.Takes[i]
 		if n < 0 || t.Op != stint.Ask || t.Cost > 0 {
@@ -25,20 +25,20 @@ func (v *Verdict) owing() (denies bool) {
 	return denies
 }
 
-// falls says whether take number i is undone where the call is denied: not where it stands
-// by itself, nor where it overdraws, which is charged all the same.
-func (v *Verdict) falls(i int) bool {
+// revoked reports whether take i is refunded if the call is denied. Independent takes are not, and
+// takes of limits that overdraw stay charged.
+func (v *Verdict) revoked(i int) bool {
 	t := &v.call.Takes[i]
 	return !t.Independent && (v.taken[i] < 0 || !t.Limit.ForStores().Overdraws())
 }
 
-// turnDown gives back what a call took that stands or falls together, because it
-// falls. Where that fails it stays charged, and only refills later.
-func (l *Limiter) turnDown(ctx context.Context, v *Verdict) {
-	v.begin()
+// revoke refunds the revoked takes of a call that denyDebts denied. On an error of the store they
+// stay charged, and the limit only refills with time.
+func (l *Limiter) revoke(ctx context.Context, v *Verdict) {
+	v.startAfter()
 	v.charged(func(i int, _ *rule.Rule, d *stint.Decision) {
-		if v.falls(i) {
-			v.end(i, stint.Refund, d)
+		if v.revoked(i) {
+			v.addAfter(i, stint.Refund, d)
 		}
 	})
 	v.undone = true
@@ -46,14 +46,14 @@ func (l *Limiter) turnDown(ctx context.Context, v *Verdict) {
 		return
 	}
 	for i, n := range v.taken {
-		if n >= 0 && v.falls(i) {
-			v.Asked[n].untake()
+		if n >= 0 && v.revoked(i) {
+			v.Asked[n].showRefund()
 		}
 	}
 }
 
-// untake shows what was taken as left.
-func (a *Asked) untake() {
+// showRefund corrects the numbers of the decision for a refunded take.
+func (a *Asked) showRefund() {
 	if !a.Allowed || a.Limit == stint.NoLimit {
 		return
 	}

@@ -9,19 +9,19 @@ import (
 	"stint/rule"
 )
 
-// one makes a descriptor of a pair.
+// one makes a descriptor with one entry.
 func one(key, value string, cost uint32) Descriptor {
 	return Descriptor{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: cost}
 }
 
-// back makes a descriptor that gives back.
+// back makes a descriptor that refunds.
 func back(key, value string, cost uint32) Descriptor {
 	d := one(key, value, cost)
 	d.Refund = true
 	return d
 }
 
-// own makes a descriptor that brings a limit of so many an hour.
+// own makes a descriptor with its own limit of requests per hour.
 func own(key, value string, cost, requests uint32) Descriptor {
 	d := one(key, value, cost)
 	d.Limit = stint.MustLimit(stint.Spec{Requests: requests, Per: time.Hour})
@@ -30,8 +30,8 @@ func own(key, value string, cost, requests uint32) Descriptor {
 
 func of(list ...Descriptor) *Request { return &Request{Domain: "api", Descriptors: list} }
 
-// TestRefundOfADescriptor: it gives back what was used, never more, and does so also
-// where the rest of the call is denied.
+// TestRefundOfADescriptor: a refund gives back used units, never more, even if the rest of the call
+// is denied.
 func TestRefundOfADescriptor(t *testing.T) {
 	run(t, newLimiter(t, twoRules, nil), []step{
 		{of(back("user", "1", 3)), true, "api/user", 5, "a"},
@@ -44,8 +44,8 @@ func TestRefundOfADescriptor(t *testing.T) {
 	})
 }
 
-// TestOwnLimits: a limit of a descriptor takes the place of the rules, and has a bucket
-// of its own, which other requests an hour find as it is.
+// TestOwnLimits: the limit of a descriptor replaces the rules. Its bucket is separate, and a later
+// request with another number of requests per hour finds it as it was.
 func TestOwnLimits(t *testing.T) {
 	elsewhere := of(own("user", "1", 1, 1))
 	elsewhere.Domain = "other"
@@ -66,8 +66,8 @@ func TestOwnLimits(t *testing.T) {
 	})
 }
 
-// TestOwnLimitsDoNotMeet: buckets of limits that descriptors bring differ where anything
-// but the number of requests does.
+// TestOwnLimitsDoNotMeet: descriptors with their own limits use different buckets if anything but
+// the number of requests differs.
 func TestOwnLimitsDoNotMeet(t *testing.T) {
 	keys := map[string]string{}
 	for name, d := range map[string]Descriptor{
@@ -92,7 +92,7 @@ func TestOwnLimitsDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestEach: every limit is charged by itself, and the verdict still says what would be.
+// TestEach: every limit is charged independently, and the verdict still combines their decisions.
 func TestEach(t *testing.T) {
 	req := of(one("user", "1", 1), one("team", "1", 2))
 	req.Each = true
@@ -103,8 +103,7 @@ func TestEach(t *testing.T) {
 	})
 }
 
-// TestQuotaOfARequest: only all limits together deny, and what no rule matches has no
-// part in it.
+// TestQuotaOfARequest: only all limits together deny, and unmatched descriptors do not count.
 func TestQuotaOfARequest(t *testing.T) {
 	req := of(one("user", "1", 1), one("team", "1", 2), one("nobody", "1", 1))
 	req.Quota = true
@@ -121,8 +120,7 @@ func TestQuotaOfARequest(t *testing.T) {
 	run(t, newLimiter(t, twoRules, nil), []step{{alone, true, "", stint.NoLimit, "u"}})
 }
 
-// TestQuotaAndShadow: an unlimited quota does not count, and one in shadow mode always
-// has something left.
+// TestQuotaAndShadow: an unlimited quota does not count, and one in shadow mode never denies.
 func TestQuotaAndShadow(t *testing.T) {
 	l := newLimiter(t, `
 domain: api
@@ -145,8 +143,8 @@ descriptors:
 	})
 }
 
-// TestDebt: where the caller says so, a peek at a limit that overdraws is denied while
-// nothing is left, and with it all that stands or falls together.
+// TestDebt: with Request.Debt, a peek at an overdrawn limit with nothing remaining is denied, and
+// so is the whole call.
 func TestDebt(t *testing.T) {
 	for _, algorithm := range []string{"fixed_window", "token_bucket", "sliding_log", "sliding_window"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -180,7 +178,7 @@ descriptors:
 				{quiet, true, "api/plain", 2, "aa"},
 				{owes, false, "api/tokens", 0, "daa"},
 				{of(one("plain", "1", 0)), true, "api/plain", 2, "a"},
-				{of(one("cost", "1", 0)), true, "api/cost", 5, "a"}, // a cost is not lost as others deny
+				{of(one("cost", "1", 0)), true, "api/cost", 5, "a"}, // the cost stays charged although another limit denies
 			})
 			var v Verdict
 			if err := l.Decide(ctx, look, &v); err != nil || v.RetryAfter <= 0 || v.Results[1].Remaining != 2 {
@@ -193,7 +191,7 @@ descriptors:
 	}
 }
 
-// TestReplacedByGivenNames: several limits may bear one name, and all are replaced.
+// TestReplacedByGivenNames: several limits may have one name, and all of them are replaced.
 func TestReplacedByGivenNames(t *testing.T) {
 	run(t, newLimiter(t, `
 domain: api
@@ -210,7 +208,7 @@ descriptors:
 	})
 }
 
-// TestNoAllocations: what descriptors bring costs no memory.
+// TestNoAllocations: the fields of descriptors cause no allocations.
 func TestNoAllocations(t *testing.T) {
 	l := newLimiter(t, twoRules, nil)
 	req := of(back("user", "1", 1), one("team", "1", 0), own("x", "y", 1, 1e9))

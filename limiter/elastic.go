@@ -7,18 +7,18 @@ import (
 	"stint/rule"
 )
 
-// closed is a pool that never has room: what a limit leans on while the gauge that
-// it asks is too high, or stale. No store has to remember anything for it.
+// closed is a limit that never has room. It is the source of an elastic limit while its gauge is
+// too high or stale. A store needs no state for it.
 var closed = stint.MustLimit(stint.Spec{Requests: 0, Per: stint.MaxPer})
 
-// stretch adds the take of an elastic limit, whose key is in v.keys, and of what it
-// leans on: the pool or, with a gauge, nothing but the cap while the gauge is low.
-// Whatever the gauge says, the cap is debited.
-func (v *Verdict) stretch(i int, t stint.Take, how stint.Handling, entries []rule.Entry, load func(string) (float64, bool)) {
+// takeElastic adds the take of an elastic limit, whose key is in v.keys, and its sources: always
+// the cap, then the pool. With a gauge there is no pool, and the second source is closed unless the
+// gauge is low. The cap is debited whatever the gauge shows.
+func (v *Verdict) takeElastic(i int, t stint.Take, how stint.Handling, entries []rule.Entry, load func(string) (float64, bool)) {
 	e := v.Asked[i].Rule.Elastic
 	own, on := t, t
 	alone := how
-	alone.Local = nil // while the store is away the own limit falls back, and borrows from nothing
+	alone.Local = nil // while the store is away the own limit uses its failure policy; the sources have no local share
 	open := e.Pool != nil || low(e, load)
 	if t.Op == stint.Ask {
 		own.Borrows = 1
@@ -30,26 +30,26 @@ func (v *Verdict) stretch(i int, t stint.Take, how stint.Handling, entries []rul
 	v.keys = append(v.keys, capSpace)
 	v.keys = v.Asked[i].Rule.AppendKeyed(v.keys, entries, v.secret)
 	on.Limit = e.Cap
-	v.leanAt(i, on, alone, entries)
+	v.addSourceAt(i, on, alone, entries)
 	switch {
 	case t.Op != stint.Ask && t.Op != stint.Force:
-		// A key is given something back, or reset: the pool is everybody's.
+		// Refunds and resets leave out the pool, because everybody shares it.
 	case e.Pool != nil:
 		v.keys = append(v.keys, ruleSpace)
 		var keyEnd int
 		v.keys, keyEnd = e.Pool.AppendPool(v.keys, v.secret)
 		on.Limit, alone.Live = e.Pool.Stored, e.Pool.Answers != nil
-		v.lean(on, alone)
+		v.addSource(on, alone)
 		v.ends[len(v.ends)-1].key = keyEnd
 	case !open && t.Op == stint.Ask:
 		v.keys = append(v.keys, closedSpace)
 		on.Limit = closed
-		v.lean(on, alone)
+		v.addSource(on, alone)
 	}
 }
 
-// lean adds a take that the one before leans on.
-func (v *Verdict) lean(t stint.Take, how stint.Handling) {
+// addSource adds a take that is a source of the take before.
+func (v *Verdict) addSource(t stint.Take, how stint.Handling) {
 	n := 0
 	for _, i := range v.taken {
 		if i < 0 {
@@ -59,15 +59,15 @@ func (v *Verdict) lean(t stint.Take, how stint.Handling) {
 	v.take(^n, t, how)
 }
 
-// leanAt is lean on what stands at the place of Asked number i.
-func (v *Verdict) leanAt(i int, t stint.Take, how stint.Handling, entries []rule.Entry) {
+// addSourceAt is addSource with the place of Asked number i.
+func (v *Verdict) addSourceAt(i int, t stint.Take, how stint.Handling, entries []rule.Entry) {
 	key := len(v.keys)
 	v.keys = v.Asked[i].Rule.AppendPlace(v.keys, entries)
-	v.lean(t, how)
+	v.addSource(t, how)
 	v.ends[len(v.ends)-1].key = key
 }
 
-// low says whether the gauge of an elastic limit is fresh and low enough.
+// low reports whether the gauge of an elastic limit is fresh and below its threshold.
 func low(e *rule.Elastic, load func(string) (float64, bool)) bool {
 	if load == nil {
 		return false
@@ -76,8 +76,8 @@ func low(e *rule.Elastic, load func(string) (float64, bool)) bool {
 	return fresh && value >= 0 && value < float64(e.Below)/float64(rule.Whole)
 }
 
-// dropPools removes those limits that are the pool of another one in the same call:
-// that one asks the pool's bucket, or debits it.
+// dropPools removes each limit that is the pool of another limit in the same call, because the
+// other limit already asks or debits the pool's bucket.
 func (v *Verdict) dropPools() {
 	for i := range v.Asked {
 		if v.isPool(&v.Asked[i]) {
@@ -92,15 +92,15 @@ func (v *Verdict) dropPools() {
 	})
 }
 
-// isPool says whether another limit of the call leans on a limit.
+// isPool reports whether a is the pool of another limit of the call.
 func (v *Verdict) isPool(a *Asked) bool {
 	return a.Rule != nil && slices.ContainsFunc(v.Asked, func(by Asked) bool {
 		return by.Rule != nil && by.Rule.Elastic != nil && by.Rule.Elastic.Pool == a.Rule
 	})
 }
 
-// answerPools answers the descriptors whose only limits are pools of others with what
-// these have left. It denies nobody by itself.
+// answerPools answers each descriptor whose only limit was dropped by dropPools, with the pool's
+// remaining units. Such a limit denies nobody by itself.
 func (v *Verdict) answerPools() {
 	for i := range v.pools {
 		p := &v.pools[i]
@@ -109,7 +109,7 @@ func (v *Verdict) answerPools() {
 			if n >= 0 || result.Rule != nil || v.call.Takes[t].Limit != p.Rule.Stored {
 				continue
 			}
-			p.Decision = v.leaned[^n]
+			p.Decision = v.sources[^n]
 			p.Over = false
 			if p.Rule.Soft > 0 {
 				p.soften(false)
@@ -119,16 +119,16 @@ func (v *Verdict) answerPools() {
 	}
 }
 
-// Leaned returns the answers of what the limit number i of Asked leans on: its cap,
-// which bounds what the key takes with all that it is lent, and where room is lent by
-// a rule that rule's bucket, as the store has it. None for a limit that is not
-// elastic. They are those of the verdict's next decision once that is made.
-func (v *Verdict) Leaned(i int) []stint.Decision {
+// Sources returns the decisions of the sources of Asked number i: its cap, which bounds all units
+// that the key takes, borrowed ones included, and for a rule that borrows from a pool, the pool's
+// bucket. It returns none for a limit that is not elastic. The result is valid until the next
+// decision into v.
+func (v *Verdict) Sources(i int) []stint.Decision {
 	from := 0
 	for t, n := range v.taken {
 		switch {
 		case n == i:
-			return v.leaned[from : from+int(v.call.Takes[t].Borrows)]
+			return v.sources[from : from+int(v.call.Takes[t].Borrows)]
 		case n >= 0:
 			from += int(v.call.Takes[t].Borrows)
 		}

@@ -9,8 +9,7 @@ import (
 	"stint/store/memory"
 )
 
-// elastic makes the first rule of a table lean on e, with a cap of three times its
-// limit.
+// elastic makes the first rule of a table elastic, with a cap of three times its limit.
 func elastic(t *testing.T, table *rule.Table, e rule.Elastic) *rule.Table {
 	t.Helper()
 	r := table.Rules()[0]
@@ -31,7 +30,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 100, name: total}
 `
 
-// elasticStep is one take of a user, or of the total, and what it must get.
+// elasticStep is one take of a user, or of the total, and the decision expected for it.
 type elasticStep struct {
 	user          string
 	cost          uint32
@@ -57,8 +56,8 @@ func runElastic(t *testing.T, l *Limiter, steps []elasticStep) {
 	}
 }
 
-// TestElasticPool: while nobody else asks, one user goes three times beyond his own
-// limit; in a busy system everybody is held to his own, and gets all of it.
+// TestElasticPool: while nobody else asks, one user may take three times his own limit. In a busy
+// system every user gets exactly his own limit.
 func TestElasticPool(t *testing.T) {
 	rules := table(t, pooled)
 	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})
@@ -71,7 +70,7 @@ func TestElasticPool(t *testing.T) {
 		{"a", 1, false, false, 0, "api/user"}, // 30 is three times 10
 		{"all", 0, true, false, 70, "total"},  // a rule without values is the pool itself
 		{"all", 70, true, false, 0, "total"},
-		{"b", 10, true, false, 0, "api/user"}, // his own, whatever a and the others took
+		{"b", 10, true, false, 0, "api/user"}, // the full own limit, whatever the others took
 		{"b", 1, false, false, 0, "api/user"},
 		{"c", 11, false, false, 10, "api/user"},
 		{"c", 9, true, false, 1, "api/user"},
@@ -79,8 +78,8 @@ func TestElasticPool(t *testing.T) {
 	})
 }
 
-// TestElasticPoolInCall: a pool that the request itself names is asked once, by those
-// that lean on it, and its descriptor is answered with what is left of it.
+// TestElasticPoolInCall: a pool that the request itself matches is asked once, as the source of its
+// borrowers, and its descriptor gets the pool's remaining units.
 func TestElasticPoolInCall(t *testing.T) {
 	rules := table(t, pooled)
 	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})
@@ -94,7 +93,7 @@ func TestElasticPoolInCall(t *testing.T) {
 		asked     int
 	}{
 		{"a", 1, true, 9, 99, 1},
-		{"a", 0, true, 9, 99, 2}, // looking asks both
+		{"a", 0, true, 9, 99, 2}, // a peek asks both
 		{"a", 28, true, 9, 71, 1},
 		{"a", 2, true, 7, 69, 1},
 		{"a", 8, false, 7, 69, 1}, // the cap is 30
@@ -106,15 +105,15 @@ func TestElasticPoolInCall(t *testing.T) {
 		if v.Allowed != step.allowed || own.Remaining != step.own || name(pool.Rule) != "total" || !pool.Allowed || pool.Over || pool.Remaining != step.pool || len(v.Asked) != step.asked {
 			t.Errorf("step %d: %+v, pool %+v, %d asked, want %+v", i, v.Decision, pool, len(v.Asked), step)
 		}
-		leaned := v.Leaned(0)
-		if len(leaned) != 2 || leaned[0].Limit != 30 || leaned[1].Remaining != step.pool || len(v.Leaned(1)) != 0 {
-			t.Errorf("step %d leans on %+v", i, leaned)
+		sources := v.Sources(0)
+		if len(sources) != 2 || sources[0].Limit != 30 || sources[1].Remaining != step.pool || len(v.Sources(1)) != 0 {
+			t.Errorf("step %d has sources %+v", i, sources)
 		}
 	}
 }
 
-// TestElasticLoad: with a gauge at 20 % a limit of 100 lets 300 pass; at 90 %, or
-// where the gauge is stale or unknown, exactly 100.
+// TestElasticLoad: with a gauge at 20 % a limit of 100 lets 300 pass; at 90 %, or with a stale or
+// unknown gauge, exactly 100.
 func TestElasticLoad(t *testing.T) {
 	const file = `
 domain: api
@@ -156,8 +155,7 @@ descriptors:
 	}
 }
 
-// TestElasticTwice: a key that two descriptors name is asked once with both costs,
-// whatever it leans on.
+// TestElasticTwice: a key of two descriptors is asked once with both costs, whatever its sources.
 func TestElasticTwice(t *testing.T) {
 	for _, load := range []float64{0, 1} {
 		rules := table(t, pooled)
@@ -174,8 +172,8 @@ func TestElasticTwice(t *testing.T) {
 	}
 }
 
-// TestElasticUndo: what an elastic limit took is given back where it was taken, and
-// nothing that the debt of the pool swallowed.
+// TestElasticUndo: an undo of an elastic limit refunds the buckets that were charged, but not the
+// part that the pool could not debit.
 func TestElasticUndo(t *testing.T) {
 	rules := table(t, pooled)
 	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})
@@ -206,7 +204,7 @@ func TestElasticUndo(t *testing.T) {
 	if v := decide(30, "a"); !v.Allowed || !v.Over {
 		t.Errorf("all of the cap is there again: %+v", v.Decision)
 	}
-	for i := range 21 { // 30 and 21 times 10: ten more than a debt of 100 holds
+	for i := range 21 { // 30 and 21 times 10: ten more than the largest debt of 100
 		decide(10, "user"+string(rune('a'+i)))
 	}
 	cut := decide(10, "b")
@@ -216,8 +214,8 @@ func TestElasticUndo(t *testing.T) {
 	left("b", 10, 0)
 }
 
-// TestElasticOps: a reset of a key that leans forgets its cap too, and nothing of
-// the pool, which is everybody's.
+// TestElasticOps: a reset of an elastic key forgets its cap too, but not the pool, which everybody
+// shares.
 func TestElasticOps(t *testing.T) {
 	rules := table(t, pooled)
 	store := memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})

@@ -7,7 +7,7 @@ import (
 	"stint"
 )
 
-// recorder is a store that notes what it is asked, and answers as policies do.
+// recorder is a store that records its takes, and answers as failure policies do.
 type recorder struct{ takes []stint.Take }
 
 func (r *recorder) Decide(_ context.Context, call *stint.Call) error {
@@ -22,9 +22,9 @@ func (r *recorder) Decide(_ context.Context, call *stint.Call) error {
 	return nil
 }
 
-// TestOnFailure: each take says what answers for it where the store cannot; rules say
-// it for theirs, the request for a limit that it brings, and what others lean on has no
-// share of its own. A degraded decision is shown as it is.
+// TestOnFailure: each take contains its failure policy: from its rule, or from the request for a
+// limit of the request itself. Sources have no local share. The verdict shows a degraded decision
+// unchanged.
 func TestOnFailure(t *testing.T) {
 	rules := table(t, `
 domain: api
@@ -63,7 +63,7 @@ descriptors:
 	if a := v.Asked[1]; !v.Degraded || a.Over || a.Limit != 3 || a.Remaining != 2 {
 		t.Errorf("soft: %+v", a.Decision)
 	}
-	// What is undone says by whom it was decided, and under which share.
+	// Each refund contains the degraded decision that it undoes.
 	if err := l.Undo(ctx, &v); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package limiter is the one path of a request: descriptors in, takes, store,
-// verdict out. Every protocol and middleware goes through it.
+// Package limiter decides requests. It matches descriptors with rules, asks the store, and fills in
+// a verdict. Every protocol and middleware uses it.
 package limiter
 
 import (
@@ -14,137 +14,129 @@ import (
 	"stint/rule/catalog"
 )
 
-// The most that a request from the network may hold. Protocols refuse what is above
-// while they decode it.
+// Limits for one request from the network. Protocols reject a larger request while they decode it.
 const (
-	// MaxDescriptors is the most descriptors. All of them are decided as one, under one
-	// lock of an in-memory store.
+	// MaxDescriptors is the most descriptors of a request. All of them are decided as one, under
+	// one lock of an in-memory store.
 	MaxDescriptors = 1000
 
-	// MaxEntries is the most entries of a descriptor. Rule files nest less deep.
+	// MaxEntries is the most entries of a descriptor. Rule files cannot nest as deep.
 	MaxEntries = 128
 
 	// MaxKey is the most bytes of a domain, and of the key of an entry.
 	MaxKey = 1 << 10
 
-	// MaxValue is the most bytes of the value of an entry, and of the key of a limit that
-	// the request brings. A value may be a header of the client, and Envoy takes 60 KiB of
-	// headers where nothing else is configured. This is far above, because many proxies
-	// let a request pass after an error, and a client must not be able to cause one.
+	// MaxValue is the most bytes of the value of an entry, and of the key of a limit in the
+	// request. A value may be a header of the client, and Envoy accepts 60 KiB of headers by
+	// default. MaxValue is far above that, because many proxies let a request pass after an error,
+	// and a client must not be able to cause such an error.
 	MaxValue = 256 << 10
 )
 
-// Descriptor is one description of a request and what it costs.
+// Descriptor is one description of a request and its cost.
 type Descriptor struct {
 	Entries []rule.Entry
 
-	// Cost is how many units each matching limit is asked for; 0 is a peek.
+	// Cost is how many units to take from each matching limit; 0 is a peek.
 	Cost uint32
 
-	// Refund gives Cost back rather than taking it, never below nothing used. It is
-	// always allowed, and done whatever becomes of the other descriptors.
+	// Refund gives Cost back instead of taking it, but never more than was used. A refund is always
+	// allowed and does not depend on the other descriptors.
 	Refund bool
 
-	// CatalogOnly asks the rules of the catalog and not those of the table.
+	// CatalogOnly matches the descriptor with rules of the catalog and not of the table.
 	CatalogOnly bool
 
-	// Limit is decided by in place of the rules, in a bucket of the descriptor and the
-	// period; nil: the rules. What no rule may be named by, such as a limit that is
-	// elastic or counts answers, it cannot be. Domains that are not known are allowed all
-	// the same.
+	// Limit replaces the rules for this descriptor. Its bucket is that of the entries and the
+	// period. It cannot be elastic or count responses, and no rule can refer to it. It applies in
+	// unknown domains too. Nil: the rules apply.
 	Limit *stint.Limit
 
-	// Tally is what the store is asked in place of Limit, as [rule.Rule.Tally], unless the
-	// domain is atomic. Nil: Limit.
+	// Tally replaces Limit in the call to the store, like [rule.Rule.Tally], unless the domain is
+	// atomic. Nil: the call has Limit.
 	Tally *stint.Limit
 }
 
-// Request is what is decided as one.
+// Request is a set of descriptors that are decided as one.
 type Request struct {
 	Domain      string
 	Descriptors []Descriptor
 
-	// Attributes is the HTTP request itself, where the caller has it: lists of
-	// addresses and headers (exempt, deny) look at it. Nil: they hold nothing.
+	// Attributes is the HTTP request. Lists of addresses and headers (exempt, deny) match it. Nil:
+	// no such list applies.
 	Attributes rule.Attributes
 
-	// Table is the one to decide by, for callers that made the descriptors from one:
-	// it may have been swapped since. Nil: the one in force.
+	// Table is the table to decide by, for callers that made the descriptors from it: it may have
+	// been swapped since. Nil: the current table.
 	Table *rule.Table
 
-	// Answers says that the caller will see the answer to the request and tell it to
-	// Settle. False: limits that count answers charge every request at once.
+	// Answers means that the caller will see the response to the request and call Settle. False:
+	// limits that count responses charge every request at once.
 	Answers bool
 
-	// Op is stint.Ask for a decision; the other operations do to every matching
-	// limit what their names say.
+	// Op is stint.Ask for a decision. Another operation is done to every matching limit.
 	Op stint.Op
 
-	// Each decides every limit by itself, as those in shadow mode are: for callers that
-	// let the request pass whatever the verdict says.
+	// Each decides every limit independently, like one in shadow mode, for callers that let the
+	// request pass whatever the verdict is.
 	Each bool
 
-	// Quota takes all limits for such in quota mode: the request is denied only where
-	// all of them deny.
+	// Quota puts all limits into quota mode: the request is denied only if all of them deny.
 	Quota bool
 
-	// Debt denies a descriptor of cost 0 whose limit overdraws and has nothing left, and
-	// with it the request; what that takes of other limits that overdraw stays charged, as
-	// wherever a request is denied. One whose limit counts by a Tally is denied where more
-	// than the limit is used. False: a peek is always allowed.
+	// Debt denies a descriptor of cost 0, and the whole request, if its limit overdraws and has
+	// nothing remaining. Units of other limits that overdraw stay charged, as for any denied
+	// request. A limit with a Tally denies if more than the limit is used. False: a peek is always
+	// allowed.
 	Debt bool
 
-	// OnFailure answers for a limit that the request brings where the store cannot;
-	// rules say it themselves.
+	// OnFailure is the failure policy of limits in the request itself. Rules have their own.
 	OnFailure stint.Failure
 
-	// At fixes the time; 0, which is what a server wants, is the store's own clock.
+	// At is the time of the decision. 0, which servers use, means the clock of the store.
 	At stint.Instant
 }
 
-// Observer is shown every decision once. It is called on the path of the request,
-// from many goroutines, so it must be quick, must not block and must not keep v.
+// Observer gets every decision once. It runs in the goroutine of the request, in many at a time, so
+// it must be quick, must not block and must not keep v.
 type Observer interface {
-	// Decided gets the verdict, or the error where there is none. took is how long
-	// the decision took; it is measured for the first request and one in 64 from then
-	// on, and negative for the others, because reading a clock twice costs more than a
-	// decision.
+	// Decided gets the verdict, or the error if there is none. took is the duration of the
+	// decision. It is measured for the first request and then for one in 64, and is negative for
+	// the others, because reading a clock twice costs more than a decision.
 	Decided(v *Verdict, took time.Duration, err error)
 }
 
 // Options are the optional parts of a Limiter.
 type Options struct {
-	// Observer is shown every decision; nil: nobody is.
+	// Observer gets every decision. Nil: there is none.
 	Observer Observer
 
-	// Catalog has rules beside those of the table, which are decided as one with them.
-	// Nil: there are none.
+	// Catalog has further rules, which are decided together with those of the table. Nil: there are
+	// none.
 	Catalog *catalog.Catalog
 
-	// Secret keys hashes of secrets in keys, see [rule.KeySecret]. Nil: they stand there as
-	// they are.
+	// Secret is the key for hashes of secrets in bucket keys, see [rule.KeySecret]. Nil: bucket
+	// keys contain the hashes as they are.
 	Secret *rule.KeySecret
 
-	// DenyUnmatched denies requests to which neither a limit nor a list applies. False: they
-	// pass.
+	// DenyUnmatched denies requests to which neither a limit nor a list applies. False: they pass.
 	DenyUnmatched bool
 
-	// Unknown is told of domains that no rules have, keys is "" then, and of the keys of
-	// descriptors that no descriptor of a domain has, up to the first that is unknown and
-	// joined by slashes. It is called on the path of the request, so it must be quick, must
-	// not block, and must not keep its arguments: their memory is used again. Nil: nobody is
-	// told.
+	// Unknown is called for each domain without rules, with keys "". It is also called for each
+	// descriptor whose keys no descriptor of the domain has: keys are those up to the first unknown
+	// one, joined by slashes. It runs in the goroutine of the request, so it must be quick, must
+	// not block, and must not keep its arguments, because their memory is used again. Nil: it is
+	// not called.
 	Unknown func(domain, keys string)
 
-	// Load returns what a gauge shows, 1 being all there is, and whether that is fresh.
-	// Limits with `elastic: {from: load}` ask it on the path of each of their requests,
-	// so it must be quick. Nil: no gauge is ever fresh, and nobody gets anything extra.
+	// Load returns the value of a gauge, from 0 to 1, and whether it is fresh. Each request of a
+	// limit with `elastic: {from: load}` calls it, so it must be quick. Nil: no gauge is ever
+	// fresh, and no such limit is raised.
 	Load func(gauge string) (load float64, fresh bool)
 }
 
-// Limiter decides requests by a table of rules and a store. It is safe for
-// concurrent use, and the table may be swapped at any time: a request sees the old
-// one or the new one, never half of each.
+// Limiter decides requests by a table of rules and a store. It is safe for concurrent use. The
+// table may be swapped at any time: each request uses either the old one or the new one.
 type Limiter struct {
 	store    stint.Store
 	observer Observer
@@ -154,12 +146,12 @@ type Limiter struct {
 	catalog       *catalog.Catalog
 	secret        *rule.KeySecret
 	unknown       func(domain, keys string)
-	measured      atomic.Bool // whether any decision was
+	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
 }
 
-// New returns a limiter that decides by table and keeps its counts in store. A nil
-// table matches nothing, which allows everything.
+// New returns a limiter that decides by table and keeps its counts in store. A nil table matches
+// nothing, so everything is allowed.
 func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 	l := &Limiter{
 		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
@@ -169,48 +161,47 @@ func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 	return l
 }
 
-// Table returns the table in force.
+// Table returns the current table.
 func (l *Limiter) Table() *rule.Table { return l.table.Load() }
 
-// Catalog returns the rules beside those of the table, nil if there are none.
+// Catalog returns the catalog, nil if there is none.
 func (l *Limiter) Catalog() *catalog.Catalog { return l.catalog }
 
-// Swap puts another table in force. Keys keep what they used.
+// Swap replaces the table. Keys keep their used units.
 func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 
-// Decide answers req into v, which the caller owns and may use again.
+// Decide decides req and fills in v, which the caller owns and may use again.
 //
-// All limits that match any descriptor are decided as one: all are charged, or, if
-// one denies, none. Limits in shadow or quota mode, and all limits of a domain that
-// is not atomic, are decided each by itself. A domain that neither the table nor the
-// catalog knows and a descriptor that matches no rule are allowed, unless that holds of the
-// whole request and Options.DenyUnmatched is set. The error says that the store could not decide;
-// then v.Asked still lists the rules that were asked, and nothing else in v means
-// anything.
+// All limits that match any descriptor are decided as one: all are charged, or, if one denies,
+// none. Limits in shadow or quota mode, and all limits of a domain that is not atomic, are decided
+// independently. A domain that neither the table nor the catalog has is allowed, and so is a
+// descriptor that matches no rule. If this is so for the whole request, Options.DenyUnmatched
+// denies it. If the store cannot decide, Decide returns an error; then v.Asked still lists the
+// rules that were asked, and nothing else in v has a meaning.
 //
-// What limits with `count: responses` took is reserved, see Settle.
+// Units taken from limits with `count: responses` are reserved, see Settle.
 //
-// A request in a list of its domain is decided by that alone, v.Listed: it passes
-// without numbers, or is denied for good. The store is not asked. A call that takes
-// nothing, be it a peek or another operation, asks the limits and no list.
+// If the request is in a list of its domain, only the list, v.Listed, decides, without the store:
+// the request passes without numbers, or is denied forever. A call that takes nothing, a peek or
+// another operation, skips the lists and asks the limits.
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
 	v.secret = l.secret
-	if domain := l.domain(req); domain != nil && v.list(domain, req) {
-		// The list has decided.
+	if domain := l.domain(req); domain != nil && v.decideByList(domain, req) {
+		// The list decided.
 	} else {
 		if rules := l.rules(req); domain != nil || rules != nil {
 			v.match(domain, rules, req, l)
 		} else {
 			v.missing(req, l)
 		}
-		v.nothing(req, l.denyUnmatched)
+		v.concludeUnmatched(req, l.denyUnmatched)
 	}
 	err := v.ask(ctx, l.store)
 	if err == nil {
-		if req.Debt && v.owing() {
-			l.turnDown(ctx, v)
+		if req.Debt && v.denyDebts() {
+			l.revoke(ctx, v)
 		}
 		v.conclude()
 		l.settleUnseen(ctx, req, v)
@@ -219,8 +210,8 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	return err
 }
 
-// DecideInline answers for a limit that the request itself brings. Its keys live
-// in a namespace of their own, never a rule's.
+// DecideInline decides by a limit that the request itself contains. Its keys have a namespace of
+// their own, separate from rules.
 func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Limit, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
@@ -233,37 +224,36 @@ func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Lim
 	return err
 }
 
-// Undo gives back what the decision v took, as if the request had never come: for
-// a client that went away while it waited. A place in a leaky bucket that others
-// queued behind passes unused. The second time it does nothing.
+// Undo gives back the units that decision v took, as if the request had never come, for a client
+// that disconnected while it waited. In a leaky bucket its slot passes unused if others queued
+// behind it. A second call does nothing.
 func (l *Limiter) Undo(ctx context.Context, v *Verdict) error {
-	if !v.turnBack() {
+	if !v.undo() {
 		return nil
 	}
 	if err := l.store.Decide(ctx, &v.after); err != nil {
-		return fmt.Errorf("giving back: %w", err)
+		return fmt.Errorf("undoing a decision: %w", err)
 	}
 	return nil
 }
 
-// Settle ends what v has reserved, see Verdict.Reserved, now that the answer to the
-// request has a status: limits that count such answers keep their charge, the others
-// get back exactly what they took. What is never settled stays charged. The second
-// time it does nothing.
+// Settle ends the reservations of v, see Verdict.Reserved, once the status of the response is
+// known. Limits that count this status keep their charge, and the others get back exactly the units
+// they took. Reservations that are never settled stay charged. A second call does nothing.
 func (l *Limiter) Settle(ctx context.Context, v *Verdict, status int) error {
 	found := v.settle(func(a *rule.Answers) bool { return a.Charges(status) })
-	v.undone = true // what was answered is not undone
+	v.undone = true // a settled decision is not undone
 	if !found {
 		return nil
 	}
 	if err := l.store.Decide(ctx, &v.after); err != nil {
-		return fmt.Errorf("settling an answer of status %d: %w", status, err)
+		return fmt.Errorf("settling a response of status %d: %w", status, err)
 	}
 	return nil
 }
 
-// settleUnseen charges at once what is reserved for an answer that nobody will see.
-// Where that fails it stays charged all the same, and only refills later.
+// settleUnseen charges the reservations at once if the caller will not see the response. On an
+// error of the store they stay charged too, and the limit only refills with time.
 func (l *Limiter) settleUnseen(ctx context.Context, req *Request, v *Verdict) {
 	if v.reserved && !req.Answers && v.settle(func(*rule.Answers) bool { return true }) {
 		_ = l.store.Decide(ctx, &v.after)
@@ -281,7 +271,7 @@ func (l *Limiter) domain(req *Request) *rule.Domain {
 	return table.Domain(req.Domain)
 }
 
-// rules returns the catalog where it has rules of the domain that is asked.
+// rules returns the catalog, or nil if it has no rules of the domain.
 func (l *Limiter) rules(req *Request) *catalog.Catalog {
 	if l.catalog == nil || !l.catalog.Has(req.Domain) {
 		return nil
@@ -289,7 +279,7 @@ func (l *Limiter) rules(req *Request) *catalog.Catalog {
 	return l.catalog
 }
 
-// begin returns when the decision began if this is one that is measured.
+// begin returns the current time if this decision is measured, else the zero time.
 func (l *Limiter) begin() time.Time {
 	if l.observer == nil || rand.Uint32()%64 != 0 && l.measured.Load() {
 		return time.Time{}

@@ -34,7 +34,7 @@ func newLimiter(t testing.TB, yaml string, observer Observer) *Limiter {
 	return New(store, table(t, yaml), Options{Observer: observer})
 }
 
-// describe makes a request of domain api from pairs, one descriptor each.
+// describe makes a request of domain api, with one descriptor for each pair.
 func describe(cost uint32, pairs ...string) *Request {
 	req := &Request{Domain: "api"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -59,13 +59,13 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 3}
 `
 
-// step is one request and the verdict it must get.
+// step is one request and the expected verdict.
 type step struct {
 	req       *Request
 	allowed   bool
 	rule      string
 	remaining int64
-	results   string // one letter a descriptor: allowed, denied, unmatched
+	results   string // one letter for each descriptor: allowed, denied, unmatched
 }
 
 func run(t *testing.T, l *Limiter, steps []step) {
@@ -92,8 +92,8 @@ func run(t *testing.T, l *Limiter, steps []step) {
 	}
 }
 
-// TestAllOrNone: a call that one limit denies charges no other, and names the rule
-// that denied; an allowed one names the rule nearest to denying.
+// TestAllOrNone: if one limit denies a call, no other limit is charged, and the verdict names the
+// rule that denied. For an allowed call it names the rule nearest to denying.
 func TestAllOrNone(t *testing.T) {
 	run(t, newLimiter(t, twoRules, nil), []step{
 		{describe(1, "user", "1", "team", "1"), true, "api/team", 2, "aa"},
@@ -128,8 +128,8 @@ descriptors:
 	run(t, New(l.store, nil, Options{}), []step{{describe(1, "user", "1"), true, "", stint.NoLimit, "u"}})
 }
 
-// TestShadow: a limit in shadow mode counts and shows its numbers to nobody but the
-// observer; it neither denies nor is held back when others deny.
+// TestShadow: a limit in shadow mode counts, but shows its numbers only to the observer. It never
+// denies, and is charged even if others deny.
 func TestShadow(t *testing.T) {
 	l := newLimiter(t, `
 domain: api
@@ -171,7 +171,7 @@ descriptors:
 	})
 }
 
-// TestNotAtomic: a domain that says atomic: false charges each limit apart.
+// TestNotAtomic: a domain with atomic: false charges each limit independently.
 func TestNotAtomic(t *testing.T) {
 	run(t, newLimiter(t, "atomic: false\n"+twoRules[1:], nil), []step{
 		{describe(3, "user", "1", "team", "1"), true, "api/team", 0, "aa"},
@@ -180,8 +180,7 @@ func TestNotAtomic(t *testing.T) {
 	})
 }
 
-// TestReplaces: a matched limit drops those it names, also one that is itself
-// dropped.
+// TestReplaces: a matched limit removes those that it names, even if it is itself removed.
 func TestReplaces(t *testing.T) {
 	l := newLimiter(t, `
 domain: api
@@ -200,7 +199,7 @@ descriptors:
 	})
 }
 
-// TestInline: a limit that the request brings has a namespace of its own.
+// TestInline: a limit in the request has a namespace of its own.
 func TestInline(t *testing.T) {
 	l := newLimiter(t, twoRules, nil)
 	limit := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
@@ -216,9 +215,8 @@ func TestInline(t *testing.T) {
 	run(t, l, []step{{describe(0, "user", "1"), true, "api/user", 5, "a"}})
 }
 
-// TestSoft: a limit of 10 with soft: 20% lets 12 pass. The outside sees the plain
-// limit; what passed above it is marked, a peek and what another limit denied is
-// not.
+// TestSoft: a limit of 10 with soft: 20% lets 12 pass. The caller sees the plain limit. Only takes
+// that passed above it are marked, not peeks and not calls that another limit denied.
 func TestSoft(t *testing.T) {
 	l := newLimiter(t, `
 domain: api
@@ -262,7 +260,7 @@ descriptors:
 	}
 }
 
-// TestUndo: what a request took is given back, and nothing else.
+// TestUndo: Undo gives back exactly the units that the request took.
 func TestUndo(t *testing.T) {
 	l := newLimiter(t, twoRules, nil)
 	var first, denied, v Verdict
@@ -283,7 +281,7 @@ func TestUndo(t *testing.T) {
 	run(t, l, []step{{describe(0, "user", "1", "team", "1"), true, "api/team", 2, "aa"}})
 }
 
-// TestSwap: a request sees the table that is in force, and keys keep their state.
+// TestSwap: a request uses the current table, and keys keep their state.
 func TestSwap(t *testing.T) {
 	l := newLimiter(t, twoRules, nil)
 	run(t, l, []step{
@@ -306,7 +304,7 @@ var errBroken = errors.New("broken")
 
 func (broken) Decide(context.Context, *stint.Call) error { return errBroken }
 
-// witness counts what it is shown.
+// witness counts the calls of Decided.
 type witness struct{ verdicts, errors, measured int }
 
 func (w *witness) Decided(_ *Verdict, took time.Duration, err error) {
@@ -319,7 +317,7 @@ func (w *witness) Decided(_ *Verdict, took time.Duration, err error) {
 	}
 }
 
-// TestObserver: every decision is shown once, failures too, and some are measured.
+// TestObserver: the observer gets every decision once, failures too, and some are measured.
 func TestObserver(t *testing.T) {
 	w := new(witness)
 	l := New(broken{}, table(t, twoRules), Options{Observer: w})
@@ -343,7 +341,7 @@ func TestObserver(t *testing.T) {
 
 func TestDecideAllocatesNothing(t *testing.T) {
 	if testkit.Race {
-		return // the detector makes sync.Pool drop things on purpose
+		return // the race detector makes sync.Pool drop items on purpose
 	}
 	l := newLimiter(t, twoRules, new(witness))
 	for _, req := range []*Request{describe(1, "user", "1"), describe(1, "user", "1", "team", "1"), describe(1, "x", "y")} {
@@ -366,8 +364,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A limit that counts as that of envoyproxy/ratelimit charges what it denies, and a look is
-// over where more than the limit is used: for who asks whether looks are, and not for others.
+// A limit that counts like that of envoyproxy/ratelimit charges requests that it denies. A peek is
+// over if more than the limit is used, but only with Request.Debt.
 func TestTally(t *testing.T) {
 	file := rulefile.Source{Name: "rules.yaml", Envoy: true, Data: []byte(`
 domain: api
@@ -393,7 +391,7 @@ descriptors:
 	}{
 		{"user", 0, true, true, 5, 0},
 		{"user", 5, true, true, 0, 0},
-		{"user", 0, true, true, 0, 0}, // all is used, and no more
+		{"user", 0, true, true, 0, 0}, // all is used, and not more
 		{"user", 1, true, false, 0, half},
 		{"user", 0, true, false, 0, half},
 		{"user", 0, false, true, 0, 0},

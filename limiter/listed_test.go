@@ -21,7 +21,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 5}
 `
 
-// client is an HTTP request of which only the address is known.
+// client is an HTTP request that has only an address.
 type client string
 
 func (client) Method() string               { return "GET" }
@@ -30,8 +30,8 @@ func (client) Query(string) (string, bool)  { return "", false }
 func (client) Header(string) (string, bool) { return "", false }
 func (c client) RemoteAddress() netip.Addr  { a, _ := netip.ParseAddr(string(c)); return a }
 
-// Who is in a list is decided by it, and the store is not asked; who is in none,
-// and whoever takes nothing, is decided by the limits.
+// A list decides requests that are in it, without the store. The limits decide requests in no list,
+// and those that take nothing.
 func TestLists(t *testing.T) {
 	l := New(broken{}, table(t, listRules), Options{})
 	for name, tt := range map[string]struct {
@@ -39,7 +39,7 @@ func TestLists(t *testing.T) {
 		user    string
 		cost    uint32
 		op      stint.Op
-		listed  string // "asked": the store was
+		listed  string // "asked": the store was called
 		allowed bool
 	}{
 		"nobody":             {"", "ann", 1, stint.Ask, "asked", false},
@@ -78,19 +78,19 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A list of the decision before is forgotten, without the request only descriptors
-// are in lists, and nothing is allocated.
+// The list of the previous decision is reset. Without HTTP attributes only descriptors match lists.
+// Nothing is allocated.
 func TestListsLeaveNoTrace(t *testing.T) {
 	l := newLimiter(t, listRules, nil)
 	var v Verdict
-	barred := describe(1, "user", "mallory")
-	for _, req := range []*Request{barred, describe(1, "user", "ann")} {
-		if err := l.Decide(ctx, req, &v); err != nil || (v.Listed != nil) != (req == barred) || v.Allowed != (req != barred) {
+	denied := describe(1, "user", "mallory")
+	for _, req := range []*Request{denied, describe(1, "user", "ann")} {
+		if err := l.Decide(ctx, req, &v); err != nil || (v.Listed != nil) != (req == denied) || v.Allowed != (req != denied) {
 			t.Errorf("%+v: %v", v.Decision, err)
 		}
 	}
-	barred.Attributes = client("192.0.2.1")
-	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, barred, &v) }); n != 0 && !testkit.Race {
+	denied.Attributes = client("192.0.2.1")
+	if n := testing.AllocsPerRun(100, func() { _ = l.Decide(ctx, denied, &v) }); n != 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
 	}
 }

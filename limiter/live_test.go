@@ -8,8 +8,8 @@ import (
 	"stint/store/memory"
 )
 
-// TestLive: takes of limits that count answers and of elastic ones say that their refusal
-// is not to be remembered, and so does what gives back; others, the pool among them, do not.
+// TestLive: takes of limits that count responses, of elastic limits, and refunds set Handling.Live,
+// so that no deny cache remembers them. Others, the pool among them, do not.
 func TestLive(t *testing.T) {
 	live := func(v *Verdict) (all []bool) {
 		for i := range v.call.Takes {

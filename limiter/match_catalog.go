@@ -5,12 +5,12 @@ import (
 	"stint/rule/catalog"
 )
 
-// shared is a descriptor that leads to a bucket of the catalog which another one before
-// it leads to as well. A call takes once from each, the most that one of them costs.
+// shared is a descriptor whose bucket of the catalog an earlier descriptor uses too. A call takes
+// once from the bucket, with the higher cost.
 type shared struct{ descriptor, matched int }
 
-// matchCatalog finds what the catalog has for a descriptor. It reports false where nobody can
-// say, see [catalog.Catalog.Match].
+// matchCatalog adds the rules of the catalog that match a descriptor. It returns false if the path
+// has too many readings, see [catalog.Catalog.Match].
 func (v *Verdict) matchCatalog(rules *catalog.Catalog, descriptor int, req *Request) bool {
 	d := &req.Descriptors[descriptor]
 	from := v.matched.Len()
@@ -26,7 +26,7 @@ func (v *Verdict) matchCatalog(rules *catalog.Catalog, descriptor int, req *Requ
 	return ok
 }
 
-// join lets a descriptor share what another one takes, unless one gives and the other
+// join lets a descriptor share the take of an earlier one, unless one of them refunds and the other
 // takes.
 func (v *Verdict) join(matched, descriptor int, req *Request) bool {
 	d := &req.Descriptors[descriptor]
@@ -42,7 +42,7 @@ func (v *Verdict) join(matched, descriptor int, req *Request) bool {
 	return false
 }
 
-// answerShared answers the descriptors that share what others took with that.
+// answerShared answers the descriptors that share takes of others.
 func (v *Verdict) answerShared() {
 	for _, s := range v.shared {
 		for i := range v.Asked {

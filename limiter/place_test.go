@@ -9,7 +9,7 @@ import (
 	"stint/rule"
 )
 
-// placing remembers the places of the keys that it is asked for.
+// placing is a store that records the places of the keys.
 type placing struct {
 	stint.Store
 	places map[stint.Key]stint.Key
@@ -22,9 +22,8 @@ func (p *placing) Decide(ctx context.Context, c *stint.Call) error {
 	return p.Store.Decide(ctx, c)
 }
 
-// TestPlace: the limits of one user meet where shard_by says so, with the cap of what
-// an elastic one may take; the pool stands where its own
-// requests find it.
+// TestPlace: the limits of one user have the place of shard_by, and so has the cap of an elastic
+// limit. The pool has the place that its own requests have.
 func TestPlace(t *testing.T) {
 	rules := table(t, `
 domain: api

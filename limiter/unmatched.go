@@ -8,15 +8,15 @@ import (
 	"stint/rule/catalog"
 )
 
-// longKeys is how many bytes of the keys of a descriptor Options.Unknown is shown.
+// longKeys is the most bytes of descriptor keys that are passed to Options.Unknown.
 const longKeys = 200
 
-// turnedAway is the decision on a request to which no limit applies, where such requests are
-// denied. Waiting does not help.
-var turnedAway = stint.Decision{Limit: stint.NoLimit, Remaining: stint.NoLimit, RetryAfter: stint.Never}
+// deniedUnmatched is the decision on an unmatched request with Options.DenyUnmatched. A retry does
+// not help.
+var deniedUnmatched = stint.Decision{Limit: stint.NoLimit, Remaining: stint.NoLimit, RetryAfter: stint.Never}
 
-// unmatch notes that no limit applies to descriptor number i, unless the rules mean that. It
-// reports keys that no descriptor of the domain has.
+// unmatch marks descriptor i as unmatched, unless an allow list has its entries. It calls
+// Options.Unknown for keys that no descriptor of the domain has.
 func (v *Verdict) unmatch(domain *rule.Domain, rules *catalog.Catalog, i int, req *Request, l *Limiter) {
 	entries := req.Descriptors[i].Entries
 	if domain != nil && domain.Exempts(entries) {
@@ -43,7 +43,8 @@ func (v *Verdict) unmatch(domain *rule.Domain, rules *catalog.Catalog, i int, re
 	v.keys = v.keys[:from]
 }
 
-// missing notes that neither a rule file nor the catalog has the domain.
+// missing marks all descriptors as unmatched, because neither a rule file nor the catalog has the
+// domain.
 func (v *Verdict) missing(req *Request, l *Limiter) {
 	for i := range v.Results {
 		v.Results[i].Unmatched = true
@@ -51,9 +52,9 @@ func (v *Verdict) missing(req *Request, l *Limiter) {
 	l.Missing(req.Domain)
 }
 
-// nothing notes a request to which no limit applies, and denies it if it asks for something
-// and such requests are denied.
-func (v *Verdict) nothing(req *Request, deny bool) {
+// concludeUnmatched marks a request as unmatched if no limit and no list applies to any descriptor.
+// If deny is true and the request takes units, it denies the request.
+func (v *Verdict) concludeUnmatched(req *Request, deny bool) {
 	if v.Listed != nil {
 		return
 	}
@@ -66,17 +67,18 @@ func (v *Verdict) nothing(req *Request, deny bool) {
 	}
 	v.Unmatched = true
 	if deny && req.Op == stint.Ask && !gives {
-		v.Decision = turnedAway
+		v.Decision = deniedUnmatched
 		for i := range v.Results {
-			v.Results[i].Decision = turnedAway
+			v.Results[i].Decision = deniedUnmatched
 		}
 	}
 }
 
-// DeniesUnmatched says whether requests are denied to which no limit applies.
+// DeniesUnmatched reports whether requests are denied to which no limit applies.
 func (l *Limiter) DeniesUnmatched() bool { return l.denyUnmatched }
 
-// Missing reports a domain that no rules have, for callers that ask nothing then.
+// Missing reports a domain without rules to Options.Unknown, for callers that then make no
+// decision.
 func (l *Limiter) Missing(domain string) {
 	if l.unknown != nil {
 		l.unknown(domain[:min(len(domain), longKeys)], "")

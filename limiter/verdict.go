@@ -13,61 +13,60 @@ import (
 	"stint/rule/catalog"
 )
 
-// Verdict is the answer to a request. The zero Verdict is ready to be decided
-// into, and keeps its memory from one request to the next. It belongs to one
-// goroutine at a time.
+// Verdict is the answer to a request. The zero Verdict is ready for Decide, and keeps its memory
+// from one request to the next. Only one goroutine may use it at a time.
 type Verdict struct {
-	// Decision is that of the whole call, see stint.Combine. Limits in shadow mode
-	// have no part in it. Where nothing matched it is allowed without numbers.
+	// Decision is the decision of the whole call, see stint.Combine. Limits in shadow mode do not
+	// count. If nothing matched it is allowed without numbers.
 	stint.Decision
 
-	// Rule is the rule that denied, else the one nearest to denying; nil where
-	// nothing matched.
+	// Rule is the rule that denied, else the one nearest to denying; nil if nothing matched.
 	Rule *rule.Rule
 
-	// Unmatched says that no limit and no list applies to the request, which therefore passes
-	// or, with Options.DenyUnmatched, is denied. A descriptor that leads to an entry of an
-	// allow list (see rule.Domain.Exempts) is matched.
+	// Unmatched means that no limit and no list applies to the request. It passes, or is denied
+	// with Options.DenyUnmatched. A descriptor that leads to an entry of an allow list (see
+	// rule.Domain.Exempts) counts as matched.
 	Unmatched bool
 
-	// Listed is the list that decided, nil where none did. Then no limit was asked.
+	// Listed is the list that decided, or nil. If it is set, no limit was asked.
 	Listed *rule.Listed
 
-	// Domain is the domain that was asked.
+	// Domain is the domain of the request.
 	Domain string
 
-	// Results are the answers for each descriptor, in order.
+	// Results has the answer for each descriptor, in order.
 	Results []Result
 
-	// Asked are the answers of each limit, in the order of descriptors, those in
-	// shadow mode among them.
+	// Asked has the answer of each limit, in the order of descriptors. It includes limits in shadow
+	// mode.
 	Asked []Asked
 
-	asked []Descriptor // of the request
+	asked []Descriptor // descriptors of the request
 	call  stint.Call
 	keys  []byte
 
-	secret *rule.KeySecret // of hashes in keys; nil: they stand there as they are
-	users  *rule.KeySecret // the same, of the users of rules per API
+	secret *rule.KeySecret // key for hashes in keys; nil: keys contain the hashes as they are
+	users  *rule.KeySecret // the same for the users of rules per API
 
-	ends  []end            // where in keys each key ends
-	taken []int            // the Asked of each take of the call; what others lean on: see leaned
-	some  []stint.Decision // scratch of conclude
+	ends  []end            // the end of each key in keys
+	taken []int            // index in Asked for each take of the call; ^n for a source, whose decision is sources[n]
+	some  []stint.Decision // temporary space for conclude
 	which []*rule.Rule
 
-	matched catalog.Matched // what the catalog has
+	matched catalog.Matched // rules of the catalog that match
 	shared  []shared
 
-	leaned   []stint.Decision // of takes that others lean on; number n is ^n in taken
-	pools    []Asked          // those that were not asked because others lean on them
-	after    stint.Call       // what is given back or settled
-	reserved bool             // something that counts answers was charged
-	undone   bool
-	quota    bool // of the request
-	looks    bool // may be denied: Request.Debt
+	sources   []stint.Decision // decisions of sources
+	pools     []Asked          // limits that are not asked by themselves because they are sources, see dropPools
+	after     stint.Call       // refunds and settlements that follow the decision
+	reserved  bool             // a limit that counts responses was charged
+	undone    bool
+	quota     bool // Request.Quota
+	denyPeeks bool // Request.Debt: a peek may be denied
 }
 
-// end is where the key of a take and the place behind it end, and how the take is handled.
+// end has the ends in v.keys of a take's key and of the place behind it, and the handling of the
+// take.
 type end struct {
 	key, place int
 	how        stint.Handling
@@ -75,38 +74,37 @@ type end struct {
 
 // Result is the answer for one descriptor.
 type Result struct {
-	// Rule is the rule that denied, else the one nearest to denying; nil where
-	// nothing matched.
+	// Rule is the rule that denied, else the one nearest to denying; nil if nothing matched.
 	Rule *rule.Rule
 	stint.Decision
 
-	// Unmatched says that no limit and no list applies to the descriptor.
+	// Unmatched means that no limit and no list applies to the descriptor.
 	Unmatched bool
 }
 
 // Asked is the answer of one limit.
 type Asked struct {
-	Descriptor int        // which of the request's descriptors it matched
-	Rule       *rule.Rule // nil for a limit that the request or its descriptor brought
+	Descriptor int        // index of the request's descriptor that it matched
+	Rule       *rule.Rule // nil for a limit in the request or its descriptor
 	Cost       uint32
 	stint.Decision
 
-	dropped bool // another one replaces it
-	tallied bool // the store was asked for a Tally
-	matched int  // of a rule of the catalog: its number among those that matched, from 1
+	dropped bool // another limit replaces it
+	tallied bool // the store was asked with a Tally
+	matched int  // for a rule of the catalog: its number among the matched ones, from 1
 }
 
-// Spaces of keys, so that a rule and a limit in a request never share a bucket.
+// First bytes of keys, so that different kinds of limits never share a bucket.
 const (
 	ruleSpace   = 'r'
 	inlineSpace = 'i'
-	ownSpace    = 'd' // of a limit that a descriptor brings
-	apiSpace    = 'a' // of a rule of the catalog
-	capSpace    = 'e' // what a key may take with all that an elastic limit lends it
+	ownSpace    = 'd' // for the limit of a descriptor
+	apiSpace    = 'a' // for a rule of the catalog
+	capSpace    = 'e' // for the cap of an elastic limit
 	closedSpace = 'c'
 )
 
-// unmatched is the decision where no limit applies.
+// unmatched is the decision if no limit applies.
 var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: stint.NoLimit}
 
 // reset empties the verdict for a new request.
@@ -114,9 +112,9 @@ func (v *Verdict) reset(req *Request) {
 	v.Domain, v.asked = req.Domain, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
-	v.keys, v.ends, v.taken, v.leaned = v.keys[:0], v.ends[:0], v.taken[:0], v.leaned[:0]
+	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
 	v.pools, v.shared = v.pools[:0], v.shared[:0]
-	v.reserved, v.undone, v.Unmatched, v.quota, v.looks = false, false, false, req.Quota, req.Debt
+	v.reserved, v.undone, v.Unmatched, v.quota, v.denyPeeks = false, false, false, req.Quota, req.Debt
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	v.Results = slices.Grow(v.Results, len(req.Descriptors))
 	for range req.Descriptors {
@@ -124,39 +122,40 @@ func (v *Verdict) reset(req *Request) {
 	}
 }
 
-// barred is the decision on a request that a list denies.
-var barred = stint.Decision{RetryAfter: stint.Never}
+// deniedByList is the decision on a request that a list denies.
+var deniedByList = stint.Decision{RetryAfter: stint.Never}
 
-// list lets a list of the domain decide, if the request is in one.
-func (v *Verdict) list(domain *rule.Domain, req *Request) bool {
+// decideByList lets a list of the domain decide if the request is in one, and reports whether it
+// is.
+func (v *Verdict) decideByList(domain *rule.Domain, req *Request) bool {
 	lists := domain.Lists()
 	if len(lists) == 0 || !takes(req) {
 		return false
 	}
 	for _, l := range lists {
-		if !holds(l, req) {
+		if !contains(l, req) {
 			continue
 		}
 		if v.Listed = l; !l.Exempt {
-			v.bar(l)
+			v.denyBy(l)
 		}
 		return true
 	}
 	return false
 }
 
-// unreadable is what denies a request with a path that may be too many others.
-var unreadable = &rule.Listed{Name: "unreadable path", Status: http.StatusBadRequest}
+// ambiguousPath is the list that denies requests whose path has too many readings.
+var ambiguousPath = &rule.Listed{Name: "unreadable path", Status: http.StatusBadRequest}
 
-// bar lets a list deny the request.
-func (v *Verdict) bar(l *rule.Listed) {
-	v.Listed, v.Decision = l, barred
+// denyBy denies the request by a list.
+func (v *Verdict) denyBy(l *rule.Listed) {
+	v.Listed, v.Decision = l, deniedByList
 	for i := range v.Results {
-		v.Results[i] = Result{Decision: barred}
+		v.Results[i] = Result{Decision: deniedByList}
 	}
 }
 
-// takes says whether the request would charge anything, were there a limit for it.
+// takes reports whether the request would charge a matching limit.
 func takes(req *Request) bool {
 	if req.Op != stint.Ask {
 		return false
@@ -169,8 +168,8 @@ func takes(req *Request) bool {
 	return len(req.Descriptors) == 0
 }
 
-// holds says whether the request is in a list.
-func holds(l *rule.Listed, req *Request) bool {
+// contains reports whether the request is in a list.
+func contains(l *rule.Listed, req *Request) bool {
 	if req.Attributes != nil && l.HoldsRequest(req.Attributes) {
 		return true
 	}
@@ -182,13 +181,12 @@ func holds(l *rule.Listed, req *Request) bool {
 	return false
 }
 
-// match finds the limits that apply and turns them into takes. The table may lack the
-// domain, or the catalog.
+// match finds the limits that apply and adds their takes. Either domain or rules may be nil.
 func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Request, l *Limiter) {
 	if v.users = nil; domain.HoldsSecrets(catalog.UserKey) {
 		v.users = v.secret
 	}
-	replacing, elastic, unread := false, false, false
+	replacing, elastic, ambiguous := false, false, false
 	if rules != nil {
 		v.matched.Reset()
 	}
@@ -207,14 +205,14 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			}
 		}
 		if rules != nil {
-			unread = !v.matchCatalog(rules, i, req) || unread
+			ambiguous = !v.matchCatalog(rules, i, req) || ambiguous
 		}
-		if len(v.Asked) == before && len(v.shared) == sharing && !unread {
+		if len(v.Asked) == before && len(v.shared) == sharing && !ambiguous {
 			v.unmatch(domain, rules, i, req, l)
 		}
 	}
-	if unread && takes(req) {
-		v.bar(unreadable)
+	if ambiguous && takes(req) {
+		v.denyBy(ambiguousPath)
 		v.Asked = v.Asked[:0]
 		return
 	}
@@ -248,12 +246,12 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	}
 }
 
-// Entries returns those of a descriptor of the request, for who is shown the decision: the
-// caller may change them afterwards.
+// Entries returns the entries of a descriptor of the request. An observer may read them until it
+// returns; the caller may change them afterwards.
 func (v *Verdict) Entries(descriptor int) []rule.Entry { return v.asked[descriptor].Entries }
 
-// Take returns how the store was asked for Asked number i, nil where it was not: until the
-// verdict is used again.
+// Take returns the take that the store got for Asked number i, nil if it got none. It is valid
+// until the next decision into v.
 func (v *Verdict) Take(i int) *stint.Take {
 	if n := slices.Index(v.taken, i); n >= 0 {
 		return &v.call.Takes[n]
@@ -261,7 +259,7 @@ func (v *Verdict) Take(i int) *stint.Take {
 	return nil
 }
 
-// takeRule adds the take of Asked number i, which is for a rule.
+// takeRule adds the take of Asked number i, which has a rule.
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {
 	r := v.Asked[i].Rule
 	t.Limit = r.Stored
@@ -282,11 +280,10 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 		v.takeAt(i, t, how, entries)
 		return
 	}
-	v.stretch(i, t, how, entries, load)
+	v.takeElastic(i, t, how, entries, load)
 }
 
-// takeOwn adds the take of Asked number i, which is for a limit that its descriptor
-// brings.
+// takeOwn adds the take of Asked number i, whose limit comes from its descriptor.
 func (v *Verdict) takeOwn(i int, t stint.Take, how stint.Handling, domain string, d *Descriptor) {
 	if t.Limit.Algorithm() != stint.Unlimited {
 		v.keys = AppendOwnKey(v.keys, domain, d)
@@ -294,10 +291,9 @@ func (v *Verdict) takeOwn(i int, t stint.Take, how stint.Handling, domain string
 	}
 }
 
-// AppendOwnKey appends to dst the bytes of the key under which a store counts the limit
-// that a descriptor brings. It is made of the domain, the period and all entries, so
-// the bucket keeps what was used when the requests of the limit change, and no other
-// limit ever meets it.
+// AppendOwnKey appends to dst the bytes of the store key for a descriptor's own limit. It consists
+// of the domain, the period and all entries, so the bucket keeps its used units when the limit's
+// requests change, and no other limit shares it.
 func AppendOwnKey(dst []byte, domain string, d *Descriptor) []byte {
 	dst = strconv.AppendInt(append(dst, ownSpace), d.Limit.Spec().Per.Microseconds(), 10)
 	dst = rule.AppendEntry(append(dst, '|'), domain, "")
@@ -307,8 +303,8 @@ func AppendOwnKey(dst []byte, domain string, d *Descriptor) []byte {
 	return dst
 }
 
-// dropReplaced removes the limits whose name another matched limit replaces. One
-// that is itself replaced still replaces others.
+// dropReplaced removes each limit whose name another matched limit replaces. A limit that is itself
+// replaced still replaces others.
 func (v *Verdict) dropReplaced() {
 	for i := range v.Asked {
 		if r := v.Asked[i].Rule; r != nil && r.Given != "" && v.replaced(r.Given) {
@@ -327,7 +323,7 @@ func (v *Verdict) replaced(name string) bool {
 	return false
 }
 
-// inline asks one limit that the request brought.
+// inline adds the take for a limit in the request itself.
 func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
 	for i := range req.Descriptors {
 		v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: req.Descriptors[i].Cost, Decision: unmatched})
@@ -339,14 +335,14 @@ func (v *Verdict) inline(key string, limit *stint.Limit, req *Request) {
 	}
 }
 
-// take adds the take of Asked number i, whose key ends where keys end now.
+// take adds the take of Asked number i, whose key ends at the current end of v.keys.
 func (v *Verdict) take(i int, t stint.Take, how stint.Handling) {
 	v.ends = append(v.ends, end{len(v.keys), len(v.keys), how})
 	v.taken = append(v.taken, i)
 	v.call.Takes = append(v.call.Takes, t)
 }
 
-// takeAt is take with the place that the rule says.
+// takeAt is take with the place of the rule.
 func (v *Verdict) takeAt(i int, t stint.Take, how stint.Handling, entries []rule.Entry) {
 	r, key := v.Asked[i].Rule, len(v.keys)
 	v.keys = r.AppendPlace(v.keys, entries)
@@ -354,15 +350,15 @@ func (v *Verdict) takeAt(i int, t stint.Take, how stint.Handling, entries []rule
 	v.ends[len(v.ends)-1].key = key
 }
 
-// ask puts the takes to the store, if there are any.
+// ask passes the takes to the store, if there are any.
 func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 	if len(v.call.Takes) == 0 {
 		return nil
 	}
 	from := 0
 	for i := range v.ends {
-		// The keys stay in v.keys, which nobody changes before the store has returned;
-		// a store does not keep them.
+		// The keys alias v.keys, which does not change until the store returns. A store does not
+		// keep them.
 		e, t := &v.ends[i], &v.call.Takes[i]
 		t.Handling = &e.how
 		t.Key = stint.Key(unsafe.String(&v.keys[from], e.key-from))
@@ -377,13 +373,13 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 	passed := v.passed()
 	for i := range v.call.Results {
 		if v.taken[i] < 0 {
-			v.leaned = append(v.leaned, v.call.Results[i])
+			v.sources = append(v.sources, v.call.Results[i])
 			continue
 		}
 		a, t := &v.Asked[v.taken[i]], &v.call.Takes[i]
 		a.Decision = v.call.Results[i]
 		if a.tallied {
-			a.tell(t, v.looks)
+			a.applyTally(t, v.denyPeeks)
 		}
 		if a.Rule == nil {
 			continue
@@ -397,7 +393,7 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 	return nil
 }
 
-// passed says whether the takes that stand or fall together were charged.
+// passed reports whether the takes that are decided as one were charged.
 func (v *Verdict) passed() bool {
 	for i := range v.call.Results {
 		if !v.call.Takes[i].Independent && !v.call.Results[i].Allowed {
@@ -407,9 +403,9 @@ func (v *Verdict) passed() bool {
 	return true
 }
 
-// tell makes of the answer of a Tally that of the limit: over where its last unit is used.
-func (a *Asked) tell(t *stint.Take, looks bool) {
-	if a.Degraded { // a policy has answered
+// applyTally turns the decision of a Tally into that of the limit: over once its last unit is used.
+func (a *Asked) applyTally(t *stint.Take, denyPeeks bool) {
+	if a.Degraded { // a failure policy decided
 		if a.Limit == t.Limit.Capacity() {
 			a.Limit--
 		}
@@ -423,7 +419,7 @@ func (a *Asked) tell(t *stint.Take, looks bool) {
 	}
 	a.Allowed, a.RetryAfter = true, 0
 	switch {
-	case !over || a.Cost == 0 && !looks:
+	case !over || a.Cost == 0 && !denyPeeks:
 	case int64(a.Cost) > a.Limit:
 		a.Allowed, a.RetryAfter = false, stint.Never
 	default:
@@ -431,8 +427,8 @@ func (a *Asked) tell(t *stint.Take, looks bool) {
 	}
 }
 
-// soften shows the numbers of the plain limit where the store holds one that is
-// larger by a soft part: what passed into that part is marked.
+// soften shows the numbers of the plain limit for a rule whose stored limit includes a soft part,
+// and marks takes that passed into that part as over.
 func (a *Asked) soften(charged bool) {
 	added := a.Rule.Stored.Capacity() - a.Rule.Limit.Capacity()
 	a.Over = charged && a.Allowed && a.Cost > 0 && a.Remaining < added

@@ -61,7 +61,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	v := &k.verdict
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
-		one := inspectedOf(&v.Asked[i], k.question.limit, v.Leaned(i))
+		one := inspectedOf(&v.Asked[i], k.question.limit, v.Sources(i))
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)
 			one.Leases = leasesOf(r.Context(), store, t, v.Asked[i].At, here)
